@@ -1,0 +1,56 @@
+# Daily habits. `make run` and `make test` set up what they need; nothing else has to be called first.
+#   make run     measure this machine (inventory.yaml) and show the matrix
+#   make test    run the tests
+#   make setup   set up alone; the command then is .venv/bin/fleet
+#   make check   formats, lint and types, as CI asks for them
+#   make format  put the formats right
+#   make lock    write constraints.txt anew from pyproject.toml (needs uv)
+#   make clean   remove what was made here, but never results/
+
+PYTHON ?= python3
+BIN := .venv/bin
+UV ?= uv
+C_SOURCES := $(wildcard agent/*.[ch] agent/*/*.[ch] benchmarks/*.[ch])
+SCRIPTS := .ci/run $(wildcard tests/hosts/*/*.sh)
+
+.PHONY: run test check format lock clean setup
+
+run: setup
+	$(BIN)/fleet run
+	$(BIN)/fleet show
+
+test: setup
+	$(BIN)/pytest
+
+check: setup
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	@if command -v clang-format; then clang-format --dry-run -Werror $(C_SOURCES); else echo "left out: no clang-format"; fi
+	@if command -v shellcheck; then shellcheck $(SCRIPTS); else echo "left out: no shellcheck"; fi
+
+format: setup
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+	clang-format -i $(C_SOURCES)
+
+setup: .venv/complete
+
+# Bytecode is left to the first import: compiling all that was installed costs more than the rest.
+.venv/complete: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "fleet needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 ..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' \
+		|| { echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --no-deps --no-build-isolation -e .
+	@touch $@
+
+lock:
+	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header -o constraints.txt
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist agent/build agent/fleet-agent
+	find fleet tests -name __pycache__ -prune -exec rm -rf {} +

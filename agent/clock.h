@@ -1,0 +1,26 @@
+/* clock.h: choosing the clock, and finding out how good it is. */
+#ifndef FLEET_CLOCK_H
+#define FLEET_CLOCK_H
+
+#include "native/native.h"
+
+#include <stdbool.h>
+
+struct clock_facts {
+	struct clock clock;     /* ticks_per_second is known here */
+	uint64_t cost_ticks;    /* median of back-to-back readings; 0: less than a tick */
+	uint64_t quantum_ticks; /* smallest non-zero step seen */
+	bool rate_checked;      /* the stated rate was held against the OS's clock */
+	int64_t rate_error_ppm; /* how much faster the clock runs than stated, in millionths */
+};
+
+/* More than this and one of the two clocks is wrong. */
+enum { RATE_ERROR_PPM_MOST = 1000 };
+
+/*
+ * Chooses the CPU's counter, or else the OS's clock, and measures it on `cpu`. Takes about a
+ * twentieth of a second. -ERANGE: the clock does not move.
+ */
+int clock_choose(int cpu, struct clock_facts *facts);
+
+#endif

@@ -1,0 +1,68 @@
+/* emit_csv.c: a row per sample, exact; what is not a sample goes to stderr. */
+#include "emit.h"
+
+#include <inttypes.h>
+
+static struct text rows;
+
+static void hello(const struct run *run)
+{
+	(void)run;
+	text_add(&rows, "benchmark,variant,round,ping,pong,sample,warmup,iterations,ticks,"
+			"ticks_per_second\n");
+	emit_write(&rows);
+}
+
+static void burst(const struct run *run, const struct report *report)
+{
+	const struct visit *visit = report->visit;
+
+	for (uint32_t i = 0; i < run->plan->warmup + run->plan->samples; i++)
+		text_add(&rows,
+			 "%s,%s,%" PRIu32 ",%d,%d,%" PRIu32 ",%d,%" PRIu32 ",%" PRIu64 ",%" PRIu64
+			 "\n",
+			 visit->choice->benchmark->name, visit->choice->variant->name,
+			 report->round, report->ping, report->pong, i, i < run->plan->warmup,
+			 visit->iterations, report->result->ticks[i],
+			 run->clock->clock.ticks_per_second);
+	emit_write(&rows);
+}
+
+static void failed(const struct run *run, const struct report *report)
+{
+	(void)run;
+	emit_sentence("%s %s, round %" PRIu32 ", %d-%d gave no number: %s",
+		      report->visit->choice->benchmark->name, report->visit->choice->variant->name,
+		      report->round, report->ping, report->pong, report->result->failed);
+}
+
+static void note(const char *sentence)
+{
+	emit_sentence("%s", sentence);
+}
+
+static void alive(void)
+{
+}
+
+static void end(const struct run *run, const struct totals *totals, const char *reason)
+{
+	(void)reason;
+	if (totals->failed)
+		emit_sentence("%" PRIu64 " of %" PRIu64 " bursts gave no number", totals->failed,
+			      totals->taken + totals->failed);
+	if (run->plan->precision_ppm && totals->unconverged)
+		emit_sentence("%" PRIu64 " of %zu pairs are not known to %g %%",
+			      totals->unconverged, run->plan->visit_count,
+			      run->plan->precision_ppm / 1e4);
+}
+
+const struct format emit_csv = {
+	.name = "csv",
+	.hello = hello,
+	.burst = burst,
+	.failed = failed,
+	.note = note,
+	.alive = alive,
+	.end = end,
+};

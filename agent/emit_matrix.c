@@ -1,0 +1,255 @@
+/* emit_matrix.c: for people: a matrix per benchmark and variant when all is measured. */
+#include "emit.h"
+#include "median.h"
+#include "stop.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One burst, reduced to one number by the plan's estimator; in ns one way. */
+struct reduced {
+	uint32_t visit;
+	float ns;
+};
+
+static struct reduced *bursts;
+static size_t burst_count, burst_room;
+static double *scratch;
+static struct text page;
+
+static double one_way_ns(const struct run *run, const struct visit *visit, uint64_t ticks)
+{
+	double ways = visit->choice->benchmark->lines ? 2 : 1;
+
+	return (double)ticks / visit->iterations / ways * 1e9 /
+	       (double)run->clock->clock.ticks_per_second;
+}
+
+/* ---- estimators ------------------------------------------------------------------------------ */
+
+static double mean(const double *values, size_t count)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += values[i];
+	return sum / (double)count;
+}
+
+static double least(const double *values, size_t count)
+{
+	double found = values[0];
+
+	for (size_t i = 1; i < count; i++)
+		if (values[i] < found)
+			found = values[i];
+	return found;
+}
+
+/* The samples of a burst, or the bursts of a visit, to one number. */
+static double reduce(const struct plan *plan, double *values, size_t count)
+{
+	if (!strcmp(plan->estimator, "mean"))
+		return mean(values, count);
+	if (!strcmp(plan->estimator, "min"))
+		return least(values, count);
+	return median(values, count);
+}
+
+static const char *estimator_in_words(const struct plan *plan)
+{
+	if (!strcmp(plan->estimator, "mean"))
+		return "mean of all samples";
+	if (!strcmp(plan->estimator, "min"))
+		return "minimum of all samples";
+	return plan->rounds_max == 1 ? "median of the samples" : "median of the bursts' medians";
+}
+
+/* ---- while it is measured -------------------------------------------------------------------- */
+
+static void hello(const struct run *run)
+{
+	const struct plan *plan = run->plan;
+	size_t longest = plan->samples > plan->rounds_max ? plan->samples : plan->rounds_max;
+
+	scratch =
+		calloc(longest > plan->visit_count ? longest : plan->visit_count, sizeof *scratch);
+	if (!scratch)
+		stop_because("out of memory");
+}
+
+static void keep(uint32_t visit, double ns)
+{
+	if (burst_count == burst_room) {
+		size_t room = burst_room ? 2 * burst_room : 1024;
+		struct reduced *more = realloc(bursts, room * sizeof *bursts);
+
+		if (!more) {
+			stop_because("out of memory");
+			return;
+		}
+		bursts = more;
+		burst_room = room;
+	}
+	bursts[burst_count++] = (struct reduced){visit, (float)ns};
+}
+
+static void burst(const struct run *run, const struct report *report)
+{
+	const struct plan *plan = run->plan;
+
+	if (!scratch)
+		return;
+	for (uint32_t i = 0; i < plan->samples; i++)
+		scratch[i] =
+			one_way_ns(run, report->visit, report->result->ticks[plan->warmup + i]);
+	keep((uint32_t)(report->visit - plan->visits), reduce(plan, scratch, plan->samples));
+}
+
+static void failed(const struct run *run, const struct report *report)
+{
+	emit_csv.failed(run, report);
+}
+
+static void note(const char *sentence)
+{
+	emit_sentence("%s", sentence);
+}
+
+static void alive(void)
+{
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static int by_visit(const void *a, const void *b)
+{
+	const struct reduced *left = a, *right = b;
+
+	return (left->visit > right->visit) - (left->visit < right->visit);
+}
+
+/* What all bursts of each visit come to; 0 where there were none. The caller frees it. */
+static double *reduce_visits(const struct plan *plan)
+{
+	double *found = calloc(plan->visit_count, sizeof *found);
+
+	if (burst_count)
+		qsort(bursts, burst_count, sizeof *bursts, by_visit);
+	for (size_t first = 0, last; found && first < burst_count; first = last) {
+		for (last = first; last < burst_count && bursts[last].visit == bursts[first].visit;
+		     last++)
+			scratch[last - first] = bursts[last].ns;
+		found[bursts[first].visit] = reduce(plan, scratch, last - first);
+	}
+	return found;
+}
+
+static void add_row(const char *head, const double *cells, size_t count)
+{
+	text_add(&page, "\n%6s", head);
+	for (size_t i = 0; i < count; i++)
+		if (cells[i] > 0)
+			text_add(&page, " %7.1f", cells[i]);
+		else
+			text_add(&page, " %7s", "");
+}
+
+/*
+ * Rows are ping, columns pong; where each pair was visited once a round, it stands below the
+ * diagonal. A benchmark of one CPU has one row.
+ */
+static void add_cells(const struct plan *plan, const struct choice *choice, const double *found)
+{
+	size_t n = plan->cpu_count, rows = choice->benchmark->lines ? n : 1;
+	double *cells = calloc(rows * n, sizeof *cells);
+	char head[16];
+
+	for (size_t i = 0; cells && i < plan->visit_count; i++) {
+		const struct visit *visit = &plan->visits[i];
+		size_t a = (size_t)plan_find_cpu(plan, visit->a);
+		size_t b = (size_t)plan_find_cpu(plan, visit->b);
+
+		if (visit->choice == choice)
+			cells[rows == 1                      ? a
+			      : plan->pairs == PAIRS_ORDERED ? a * n + b
+							     : b * n + a] = found[i];
+	}
+	text_add(&page, "%6s", "");
+	for (size_t column = 0; column < n; column++)
+		text_add(&page, " %7d", plan->cpus[column]);
+	for (size_t row = 0; cells && row < rows; row++) {
+		snprintf(head, sizeof head, "%d", plan->cpus[row]);
+		add_row(rows == 1 ? "" : head, cells + row * n, n);
+	}
+	text_add(&page, "\n");
+	free(cells);
+}
+
+static void add_extreme(const char *name, const struct visit *visit, double ns)
+{
+	text_add(&page, "%6s %7.1f   CPU %d", name, ns, visit->a);
+	text_add(&page, visit->a == visit->b ? "\n" : " and %d\n", visit->b);
+}
+
+static void add_summary(const struct plan *plan, const struct choice *choice, const double *found)
+{
+	size_t lowest = 0, highest = 0, count = 0;
+
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		if (plan->visits[i].choice != choice || found[i] <= 0)
+			continue;
+		if (!count || found[i] < found[lowest])
+			lowest = i;
+		if (!count || found[i] > found[highest])
+			highest = i;
+		scratch[count++] = found[i];
+	}
+	if (!count)
+		return;
+	add_extreme("min", &plan->visits[lowest], found[lowest]);
+	text_add(&page, "%6s %7.1f\n", "median", median(scratch, count));
+	text_add(&page, "%6s %7.1f\n", "mean", mean(scratch, count));
+	add_extreme("max", &plan->visits[highest], found[highest]);
+}
+
+static void add_title(const struct plan *plan, const struct choice *choice)
+{
+	text_add(&page, "%s, variant %s: ns %s, %s", choice->benchmark->name, choice->variant->name,
+		 choice->benchmark->lines ? "one way" : "a reading", estimator_in_words(plan));
+	if (plan->preset)
+		text_add(&page, ", sampled as %s does", plan->preset);
+	if (plan->preset && !strcmp(plan->preset, "core_latency"))
+		text_add(&page, " (which prints whole ns, rounded down)");
+	text_add(&page, "\n\n");
+}
+
+static void end(const struct run *run, const struct totals *totals, const char *reason)
+{
+	const struct plan *plan = run->plan;
+	double *found = scratch ? reduce_visits(plan) : NULL;
+
+	for (size_t i = 0; found && i < plan->choice_count; i++) {
+		text_add(&page, i ? "\n" : "");
+		add_title(plan, &plan->choices[i]);
+		add_cells(plan, &plan->choices[i], found);
+		text_add(&page, "\n");
+		add_summary(plan, &plan->choices[i], found);
+	}
+	emit_write(&page);
+	emit_csv.end(run, totals, reason);
+	free(found);
+	free(bursts);
+	free(scratch);
+}
+
+const struct format emit_matrix = {
+	.name = "matrix",
+	.hello = hello,
+	.burst = burst,
+	.failed = failed,
+	.note = note,
+	.alive = alive,
+	.end = end,
+};

@@ -1,0 +1,178 @@
+/* main.c: options in, exit code out; the only place that speaks to the person about a refusal. */
+#include "build.h"
+#include "emit.h"
+#include "options.h"
+#include "plan.h"
+#include "run.h"
+#include "stop.h"
+#include "tune.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int say(const struct refusal *refusal)
+{
+	fprintf(stderr, "fleet-agent: %s\n", refusal->text);
+	return (int)refusal->exit_code;
+}
+
+static void print_version(void)
+{
+	printf("fleet-agent %s\nbuild      %s\ntarget     %s-%s\ncompiler   %s\ncflags     %s\n",
+	       FLEET_AGENT_VERSION, FLEET_BUILD_ID, os_name, arch_name, FLEET_COMPILER,
+	       FLEET_CFLAGS);
+}
+
+static void print_list(const int *cpus, size_t count, const struct clock_facts *clock)
+{
+	double rate = (double)clock->clock.ticks_per_second;
+
+	plan_list(stdout, cpus, count);
+	printf("clock rate %.0f ticks a second, %.1f ns a reading, %.1f ns a step\n", rate,
+	       (double)clock->cost_ticks / rate * 1e9, (double)clock->quantum_ticks / rate * 1e9);
+	if (clock->clock.note)
+		printf("clock note %s\n", clock->clock.note);
+}
+
+/*
+ * The workers get the priority asked for, and we, who must be able to stop them, the one above.
+ * Returns the priority reached: 0 if it was refused, which is noted and no failure.
+ */
+static int take_priority(int wanted, struct notes *notes)
+{
+	int err = wanted ? os_realtime_self(wanted + 1) : 0;
+
+	if (!err)
+		return wanted;
+	notes_add(notes, "Realtime priority %d was refused: %s. Measuring without it.", wanted,
+		  strerror(-err));
+	return 0;
+}
+
+static void note_rate(const struct clock_facts *clock, struct notes *notes)
+{
+	if (!clock->rate_checked || llabs(clock->rate_error_ppm) <= RATE_ERROR_PPM_MOST)
+		return;
+	notes_add(notes,
+		  "The clock %s is said to tick %.3f million times a second, but by the OS's clock "
+		  "it "
+		  "runs %.2f %% %s: so wrong may every time be.",
+		  clock->clock.name, (double)clock->clock.ticks_per_second / 1e6,
+		  (double)llabs(clock->rate_error_ppm) / 1e4,
+		  clock->rate_error_ppm > 0 ? "faster" : "slower");
+}
+
+static int prepare(const struct options *options, struct refusal *refusal)
+{
+	int64_t deadline_ns = options->deadline_ns ? now_ns() + options->deadline_ns : NEVER;
+	int err = burst_start();
+
+	if (!err)
+		err = stop_start(options->until_eof, deadline_ns);
+	if (err)
+		return refuse(refusal, EXIT_OTHER, "cannot prepare: %s", strerror(-err));
+	err = options->huge_page ? lines_try_huge_page() : 0;
+	if (err)
+		return refuse(refusal, EXIT_OTHER, "no huge page is to be had here: %s",
+			      strerror(-err));
+	return 0;
+}
+
+static int measure(const struct options *options, struct plan *plan,
+		   const struct clock_facts *clock)
+{
+	static struct notes notes;
+	struct refusal refusal = {0};
+	const struct tuning tuning = {.governor = options->governor,
+				      .boost = options->boost,
+				      .cpus = plan->cpus,
+				      .cpu_count = plan->cpu_count};
+
+	if (prepare(options, &refusal) || tune_begin(&tuning, &notes, &refusal))
+		return say(&refusal);
+	note_rate(clock, &notes);
+	struct run run = {.plan = plan,
+			  .clock = clock,
+			  .format = emit_format(options->format),
+			  .features = os_features(),
+			  .governor = options->governor,
+			  .boost = options->boost,
+			  .stuck_ns = options->stuck_ns,
+			  .priority = take_priority((int)options->priority, &notes),
+			  .notes = &notes};
+	enum exit_code code = run_all(&run);
+
+	if (tune_end())
+		fputs("fleet-agent: not every setting went back to what it was\n", stderr);
+	if (emit_broken())
+		fprintf(stderr, "fleet-agent: cannot write to stdout: %s\n", emit_broken());
+	else if (code == EXIT_UNFINISHED)
+		fprintf(stderr, "fleet-agent: ended early: %s\n", stop_reason());
+	return (int)code;
+}
+
+/*
+ * A standard stream that was closed when we started must not become one of our pipes: /dev/null,
+ * read-only, takes its number, so that writing to it fails.
+ */
+static void occupy_standard_streams(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDONLY);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct refusal refusal;
+	struct clock_facts clock;
+	struct plan plan = {0};
+	int *cpus;
+	size_t cpu_count;
+
+	occupy_standard_streams();
+	if (options_parse(&options, argc, argv, &refusal))
+		return say(&refusal);
+	if (options.help) {
+		options_help(stdout);
+		return EXIT_DONE;
+	}
+	if (options.version) {
+		print_version();
+		return EXIT_DONE;
+	}
+	if (options.build_id) {
+		puts(FLEET_BUILD_ID);
+		return EXIT_DONE;
+	}
+	int err = os_cpu_list(&cpus, &cpu_count);
+
+	if (!err && !cpu_count)
+		err = -ENODEV;
+	if (!err)
+		err = clock_choose(cpus[0], &clock);
+	if (err) {
+		refuse(&refusal, EXIT_OTHER, "cannot learn about CPUs and clock: %s",
+		       strerror(-err));
+		return say(&refusal);
+	}
+	bench_clock_use(&clock.clock);
+	if (options.list) {
+		print_list(cpus, cpu_count, &clock);
+		free(cpus);
+		return EXIT_DONE;
+	}
+	int code = plan_make(&plan, &options, cpus, cpu_count, &refusal)
+			   ? say(&refusal)
+			   : measure(&options, &plan, &clock);
+	plan_free(&plan);
+	return code;
+}

@@ -1,0 +1,160 @@
+/*
+ * native.h: THE CONTRACT. All that a machine must give, and nothing else knows the machine.
+ *
+ * `os_…` comes from native/<os>.c, `arch_…` from native/<arch>.c, `generic_…` from
+ * native/generic.c; the build picks the files by name. To add an architecture: one file, one word
+ * in the Makefile, one row in the tests. To add an OS: one file.
+ *
+ * Functions return 0 (or a count, or a number asked for) or -errno. Beyond this page the agent uses
+ * POSIX only: threads, signals, poll, pipe, clock_gettime.
+ */
+#ifndef FLEET_NATIVE_H
+#define FLEET_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Spacing of the lines we place: the largest coherence line of any target (s390x: 256 bytes). */
+#define LINE_BYTES 256
+
+/* What a CPU has beyond its architecture's baseline: os_features() finds it, variants need it. */
+enum feature {
+	FEATURE_LSE = 1u << 0,     /* aarch64: atomic instructions of Armv8.1 */
+	FEATURE_ZACAS = 1u << 1,   /* riscv64: atomic compare-and-swap, extension Zacas */
+	FEATURE_LAM_CAS = 1u << 2, /* loongarch64: atomic compare-and-swap of version 1.1 */
+};
+
+/*
+ * Waits until *line is `from`, then stores `to` in the same atomic step; n times, n >= 1.
+ * No fences and no pre-read: we measure the line.
+ */
+typedef void cas_fn(uint32_t *line, uint32_t from, uint32_t to, uint32_t n);
+
+/*
+ * Waits until *watched is `from`, then stores `to` in *written; n times, n >= 1. `from` and `to`
+ * are 0 or 1, and both change to the other value after each store. The store is not seen before the
+ * load that ended the wait.
+ */
+typedef void readwrite_fn(uint32_t *watched, uint32_t *written, uint32_t from, uint32_t to,
+			  uint32_t n);
+
+/*
+ * The instructions a benchmark uses. A table of variants is ordered best first and ends with a null
+ * name. Values 0 and 1 are the only ones a line ever holds, so that a thread waiting in any variant
+ * can be released by flipping its line.
+ */
+struct variant {
+	const char *name;        /* as typed after --variant */
+	uint32_t needs;          /* FEATURE_ bits; 0 if always there */
+	cas_fn *cas;             /* in the table of cas */
+	readwrite_fn *readwrite; /* in the table of readwrite */
+};
+
+/* A counter to time with. Differences are only taken between readings on one CPU. */
+struct clock {
+	const char *name;
+	const char *note; /* why this clock and not the usual one; null if nothing to say */
+	uint64_t ticks_per_second; /* 0: not known, to be measured */
+	uint64_t (*ticks)(void);   /* not reordered with the memory accesses around it */
+};
+
+/* ---- the operating system -------------------------------------------------------------------- */
+
+extern const char os_name[];
+
+/*
+ * Lists the CPUs this process may use, ascending, by the OS's numbers: its affinity, not what is
+ * online. Call it before any thread pins itself. The caller frees *cpus.
+ */
+int os_cpu_list(int **cpus, size_t *count);
+
+/*
+ * Binds the calling thread to one CPU and reads back that it is there, and allowed nowhere else;
+ * -EXDEV if the OS had no objection but the thread is not there.
+ */
+int os_pin_self(int cpu);
+
+/* The CPU the calling thread is on now. */
+int os_current_cpu(void);
+
+/* A name for the calling thread, by which another thread can ask whether it is still bound. */
+int64_t os_thread_self(void);
+
+/* Is that thread still allowed on this CPU, and nowhere else? -EXDEV if not; 0 also if unknown. */
+int os_thread_bound(int64_t thread, int cpu);
+
+/* CPU time the calling thread has had so far. */
+int os_thread_ran_ns(int64_t *ns);
+
+/* Gives the calling thread a realtime priority under which only higher ones preempt it. */
+int os_realtime_self(int priority);
+
+/* The clock that is always there. */
+void os_clock(struct clock *clock);
+
+/* The rate of the architecture's counter where the OS states it; -ENOTSUP where it must be
+ * measured. */
+int os_counter_rate(uint64_t *ticks_per_second);
+
+size_t os_page_bytes(void);
+
+/* Maps fresh pages that no thread has touched, of the base page size. */
+int os_pages_map(size_t pages, void **start);
+
+/* Maps one huge page that no thread has touched; only os_huge_page_check() tells if it became one.
+ */
+int os_huge_page_map(void **start, size_t *bytes);
+void os_pages_unmap(void *start, size_t bytes);
+
+/* Is this touched mapping in a huge page? -ENOTSUP if not. */
+int os_huge_page_check(const void *start);
+
+/* May this process place pages on this NUMA node? Says why not. */
+int os_node_check(int node);
+
+/* Has pages that are not touched yet placed on this node. */
+int os_pages_bind(void *start, size_t bytes, int node);
+
+/* The NUMA node a touched page lies on. */
+int os_page_node(void *page);
+
+/* The number of the physical page a touched page lies in; -ENOTSUP where we are not told. */
+int os_page_physical(const void *page, uint64_t *number);
+
+/* Settings of the machine that a person may ask us to change for the time of a run. */
+enum setting {
+	SETTING_GOVERNOR, /* of one CPU: a name the OS knows */
+	SETTING_BOOST,    /* of the machine: "on" or "off"; the CPU given says nothing */
+};
+
+enum { SETTING_ROOM = 64 };
+
+/* -ENOTSUP where the machine has no such setting. */
+int os_setting_read(enum setting setting, int cpu, char value[SETTING_ROOM]);
+
+/* Succeeds only if the value reads back. */
+int os_setting_write(enum setting setting, int cpu, const char *value);
+
+/* Context switches of the calling thread so far; -ENOTSUP where the OS does not count them. */
+int os_switches(int64_t *voluntary, int64_t *involuntary);
+
+/* The FEATURE_ bits of this CPU: the single crossing between the two questions, OS and
+ * architecture. */
+uint32_t os_features(void);
+
+/* ---- the architecture ------------------------------------------------------------------------ */
+
+extern const char arch_name[];
+
+/* The CPU's own counter; -ENOTSUP, with clock->note saying why, if it cannot be used for timing. */
+int arch_clock(struct clock *clock);
+
+extern const struct variant arch_cas[];
+extern const struct variant arch_readwrite[];
+
+/* ---- any machine with a C compiler: native/generic.c ----------------------------------------- */
+
+extern const struct variant generic_cas[];
+extern const struct variant generic_readwrite[];
+
+#endif

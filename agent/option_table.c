@@ -1,0 +1,103 @@
+/* option_table.c: every option, how it is checked and what --help says of it. */
+#include "option_table.h"
+
+#include "options.h"
+
+#define AT(member) offsetof(struct options, member)
+
+/* clang-format off */
+const struct option option_table[] = {
+	{"What is measured", 'b', "benchmark", TEXT, AT(benchmarks), .value = "LIST",
+	 .help = "cas, readwrite, clock, or all (default: cas,readwrite)."},
+	{NULL, 'v', "variant", TEXT, AT(variant), .value = "NAME",
+	 .help = "The instructions. auto: the best this CPU has; all: each it has; or for each "
+	         "benchmark its own: cas=lse,readwrite=all, where one not named takes auto "
+	         "(default: auto)."},
+	{NULL, 'c', "cpus", TEXT, AT(cpus), .value = "LIST",
+	 .help = "CPUs to measure, for instance 0-3,8 (default: all this process may use)."},
+	{NULL, 'p', "pairs", TEXT, AT(pairs), .value = "WHICH",
+	 .help = "half: each pair once a round, its sides alternating; ordered: both ways; or a "
+	         "list of pairs: 0-1,0-4,2-7 (default: half)."},
+
+	{"How long", 's', "samples", COUNT, AT(samples), 1, SAMPLES_MAX, .value = "N",
+	 .help = "Samples in a burst, warm-ups not counted (default: 10)."},
+	{NULL, 'w', "warmup", COUNT, AT(warmup), 0, SAMPLES_MAX, .value = "N",
+	 .help = "Samples at the start of a burst marked as warm-up (default: 1)."},
+	{NULL, 'i', "iterations", COUNT_OR_AUTO, AT(iterations), 1, 1000000000, .value = "N",
+	 .help = "Round trips in a sample. auto: chosen per pair (default: auto)."},
+	{NULL, 'r', "rounds", COUNT, AT(rounds), 1, 1000000, .value = "N",
+	 .help = "Visits to every pair, a burst each. Given alone: exactly N, back to back. Not "
+	         "given: at least 10, spread over 5 s, and more where --precision asks for them."},
+	{NULL, 0, "precision", SHARE_PPM, AT(precision_ppm), .value = "SHARE",
+	 .help = "After the least rounds go on with the pairs whose 95 % interval over their "
+	         "burst medians is wider than plus and minus this share of their mean: 1%, 0.01,"
+	         " or off (default: 1%; off with --rounds)."},
+	{NULL, 0, "time-budget", SECONDS, AT(time_budget_ns), .value = "S",
+	 .help = "Begin no burst beyond the least rounds after this many seconds (default: 20, "
+	         "or twice what the least rounds took if that is more)."},
+	{NULL, 0, "spread", SECONDS_OR_ZERO, AT(spread_ns), .value = "S",
+	 .help = "Spread the least rounds over at least this many seconds by pauses between them"
+	         " (default: 5; 0 with --rounds)."},
+	{NULL, 0, "order", WORD, AT(order), .words = "shuffled|sequential", .value = "ORDER",
+	 .help = "Of the visits in a round: shuffled anew for each, or sequential (default: "
+	         "shuffled)."},
+	{NULL, 0, "seed", COUNT, AT(seed), 0, INT64_MAX, .value = "N",
+	 .help = "Of the order of visits and the places of the lines (default: drawn)."},
+	{NULL, 0, "deadline", SECONDS, AT(deadline_ns), .value = "S",
+	 .help = "End after this many seconds, finished or not (default: never)."},
+	{NULL, 0, "stuck-timeout", SECONDS, AT(stuck_ns), .value = "S",
+	 .help = "Give up a burst without progress for this many seconds (default: 5)."},
+
+	{"Where the lines lie", 0, "line", WORD, AT(line), .words = "fresh|fixed", .value = "WHICH",
+	 .help = "fresh: new pages for every burst; fixed: the same for the whole run (default: "
+	         "fresh)."},
+	{NULL, 0, "owner", WORD, AT(owner), .words = "ping|pong", .value = "SIDE",
+	 .help = "Which thread touches the lines first, and so places them (default: ping)."},
+	{NULL, 0, "node", COUNT, AT(node), 0, 1023, .value = "N",
+	 .help = "Place the lines on NUMA node N. A burst whose lines are not there gives no "
+	         "number."},
+	{NULL, 0, "sep", COUNT, AT(separation), 4, 1 << 20, .value = "BYTES",
+	 .help = "Place the two lines of readwrite this far apart, a multiple of 4 (default: in "
+	         "different pages)."},
+	{NULL, 0, "huge-page", FLAG, AT(huge_page),
+	 .help = "Place the lines of a burst in one huge page."},
+
+	{"Like other programs", 0, "preset", PRESET, AT(preset), .value = "NAME",
+	 .help = "Samples, iterations, warm-up, pairs and estimator of core_latency, core-to-"
+	         "core-latency or c2clat: one round in sequence on fixed lines. Options after it"
+	         " win."},
+	{NULL, 0, "estimator", WORD, AT(estimator), .words = "median|mean|min", .value = "NAME",
+	 .help = "What the matrix shows of a pair: median of the bursts' medians, mean or "
+	         "minimum of all samples (default: median)."},
+
+	{"The machine", 0, "priority", COUNT, AT(priority), 1, 98, .value = "N",
+	 .help = "Realtime priority to ask for; a refusal is only noted (default: none)."},
+	{NULL, 0, "governor", TEXT, AT(governor), .value = "NAME",
+	 .help = "Frequency governor of the measured CPUs for the time of the run, then as "
+	         "before, also if the agent is killed. Wants permission, usually root's."},
+	{NULL, 0, "boost", WORD, AT(boost), .words = "on|off", .value = "STATE",
+	 .help = "Turbo frequencies for the time of the run; the same goes for it."},
+
+	{"Output and ending", 'f', "format", WORD, AT(format), .words = "matrix|csv|jsonl",
+	 .value = "FORMAT",
+	 .help = "matrix: a number for each pair; csv: every sample; jsonl: every burst, the "
+	         "wire (default: matrix)."},
+	{NULL, 0, "until-eof", FLAG, AT(until_eof), .help = "End when stdin ends."},
+	{NULL, 'l', "list", FLAG, AT(list),
+	 .help = "List CPUs, variants and clock of this machine, and exit."},
+	{NULL, 0, "build-id", FLAG, AT(build_id), .help = "Print the build id, and exit."},
+	{NULL, 'V', "version", FLAG, AT(version), .help = "Print version and build, and exit."},
+	{NULL, 'h', "help", FLAG, AT(help), .help = "Print this, and exit."},
+};
+/* clang-format on */
+
+const size_t option_count = sizeof option_table / sizeof *option_table;
+
+/* As these programs measure unless told otherwise; c2clat and core-to-core-latency mirror a half.
+ */
+const struct preset presets[] = {
+	{"core_latency", 500, 0, 4000, "ordered", "median"},
+	{"core-to-core-latency", 300, 1, 1000, "half", "mean"},
+	{"c2clat", 1000, 0, 100, "half", "min"},
+	{.name = NULL},
+};

@@ -1,0 +1,59 @@
+/* options.h: the command line, checked word by word but not yet against this machine. */
+#ifndef FLEET_OPTIONS_H
+#define FLEET_OPTIONS_H
+
+#include "refuse.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/*
+ * The longest list of samples in one record: 20 digits and a comma each must stay well below the 1
+ * MiB a line of the wire may have.
+ */
+enum { SAMPLES_MAX = 40000 };
+
+enum { NOT_GIVEN = -1 };
+
+struct options {
+	const char *benchmarks; /* comma-separated names, or "all" */
+	const char *variant;    /* a name, "auto", "all", or a list like cas=lse,readwrite=all */
+	const char *cpus;       /* a CPU list; null: all that may be used */
+	const char *pairs;      /* "half", "ordered", or a list like 0-1,0-4 */
+	const char *order;      /* "shuffled" or "sequential" */
+	const char *format;     /* "matrix", "csv" or "jsonl" */
+	const char *estimator;  /* "median", "mean" or "min" */
+	const char *preset;     /* null: none */
+	const char *line;       /* "fresh" or "fixed" */
+	const char *owner;      /* "ping" or "pong" */
+	const char *governor;   /* null: left as it is */
+	const char *boost;      /* "on", "off"; null: left as it is */
+	uint64_t samples, warmup;
+	uint64_t rounds;     /* the least */
+	uint64_t iterations; /* 0: chosen per pair */
+	uint64_t seed;
+	uint64_t priority;      /* 0: none asked for */
+	int64_t precision_ppm;  /* 0: none wanted */
+	int64_t time_budget_ns; /* 0: the usual one */
+	int64_t spread_ns;
+	int64_t node;        /* NOT_GIVEN: none asked for */
+	uint64_t separation; /* bytes; 0: none asked for */
+	int64_t deadline_ns; /* 0: none */
+	int64_t stuck_ns;    /* a burst without progress for this long is given up */
+	bool huge_page;
+	bool until_eof;
+	bool help, version, build_id, list;
+};
+
+/*
+ * Reads the command line over the defaults, from left to right: what stands after --preset wins
+ * over it. A seed not given is drawn from the clock. Everything is resolved but against the
+ * machine.
+ */
+int options_parse(struct options *options, int argc, char **argv, struct refusal *refusal);
+
+/* Prints the page of --help. */
+void options_help(FILE *out);
+
+#endif

@@ -1,0 +1,30 @@
+/* pace.h: when a round may begin, and which visits it still needs. */
+#ifndef FLEET_PACE_H
+#define FLEET_PACE_H
+
+#include "run.h"
+
+/* Remembers a burst's median, or that there was none. */
+void pace_note(const struct plan *plan, struct visit *visit, const uint64_t *ticks);
+
+/* Is the visit known as precisely as wanted? */
+bool pace_is_precise(const struct plan *plan, const struct visit *visit);
+
+/* Does this round visit it? All of them do at least plan->rounds times. */
+bool pace_visits(const struct plan *plan, const struct visit *visit, uint32_t round);
+
+struct pace {
+	int64_t round_ns; /* when the present round began; 0: none has */
+	int64_t until_ns; /* no burst beyond the least rounds begins later */
+};
+
+/*
+ * Waits until the round may begin, calling `idle` now and then; false if there is none, or an order
+ * to end has come.
+ */
+bool pace_begin(struct pace *pace, const struct run *run, uint32_t round, void (*idle)(void));
+
+/* Is the time for rounds beyond the least up? */
+bool pace_is_over(const struct pace *pace, const struct plan *plan, uint32_t round);
+
+#endif

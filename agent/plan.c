@@ -1,0 +1,122 @@
+/* plan.c: from the options to a plan for this machine, and the order of its visits. */
+#include "plan.h"
+
+#include "plan_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS_FOR_PRECISION = 1000 };
+
+static int check_cpu_count(const struct plan *plan, struct refusal *refusal)
+{
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		const struct benchmark *benchmark = plan->choices[i].benchmark;
+
+		if (benchmark->lines && plan->cpu_count < 2)
+			return refuse(refusal, EXIT_TOO_FEW_CPUS,
+				      "%s needs two CPUs, and the only one it may use is CPU %d",
+				      benchmark->name, plan->cpus[0]);
+	}
+	return 0;
+}
+
+static int check_node(int64_t node, struct refusal *refusal)
+{
+	int err = node == NOT_GIVEN ? 0 : os_node_check((int)node);
+
+	if (!err)
+		return 0;
+	return refuse(refusal, EXIT_CPU, "NUMA node %d cannot be used: %s", (int)node,
+		      strerror(-err));
+}
+
+static struct placement placement_of(const struct options *options)
+{
+	return (struct placement){.fixed = !strcmp(options->line, "fixed"),
+				  .owner_pong = !strcmp(options->owner, "pong"),
+				  .huge_page = options->huge_page,
+				  .node = (int)options->node,
+				  .separation_bytes = (uint32_t)options->separation};
+}
+
+int plan_make(struct plan *plan, const struct options *options, int *cpus, size_t cpu_count,
+	      struct refusal *refusal)
+{
+	uint32_t rounds = (uint32_t)options->rounds;
+	bool more = options->precision_ppm && rounds < ROUNDS_FOR_PRECISION;
+
+	*plan = (struct plan){.cpus = cpus,
+			      .cpu_count = cpu_count,
+			      .sequential = !strcmp(options->order, "sequential"),
+			      .samples = (uint32_t)options->samples,
+			      .warmup = (uint32_t)options->warmup,
+			      .rounds = rounds,
+			      .rounds_max = more ? ROUNDS_FOR_PRECISION : rounds,
+			      .iterations = (uint32_t)options->iterations,
+			      .precision_ppm = (uint32_t)options->precision_ppm,
+			      .time_budget_ns = options->time_budget_ns,
+			      .spread_ns = options->spread_ns,
+			      .seed = options->seed,
+			      .preset = options->preset,
+			      .estimator = options->estimator,
+			      .placement = placement_of(options)};
+	if (options->cpus && plan_choose_cpus(plan, options->cpus, refusal))
+		return -1;
+	if (plan_choose_benchmarks(plan, options, refusal) || check_cpu_count(plan, refusal))
+		return -1;
+	if (check_node(options->node, refusal))
+		return -1;
+	return plan_make_visits(plan, options->pairs, refusal);
+}
+
+struct random plan_shuffle(struct plan *plan, uint32_t round)
+{
+	struct random random = random_start(plan->seed, round);
+
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		size_t j = plan->sequential ? i : random_below(&random, i + 1);
+
+		plan->order[i] = plan->order[j];
+		plan->order[j] = (uint32_t)i;
+	}
+	return random;
+}
+
+static bool swapped(const struct plan *plan, uint32_t round)
+{
+	return plan->pairs != PAIRS_ORDERED && round % 2;
+}
+
+int plan_ping(const struct plan *plan, const struct visit *visit, uint32_t round)
+{
+	return swapped(plan, round) ? visit->b : visit->a;
+}
+
+int plan_pong(const struct plan *plan, const struct visit *visit, uint32_t round)
+{
+	return swapped(plan, round) ? visit->a : visit->b;
+}
+
+void plan_list(FILE *out, const int *cpus, size_t cpu_count)
+{
+	struct text text = {0};
+
+	text_add_cpus(&text, cpus, cpu_count);
+	fprintf(out, "cpus       %s\n", text.data);
+	for (size_t b = 0; bench_all[b]; b++) {
+		text_clear(&text);
+		plan_add_variants(&text, bench_all[b]);
+		fprintf(out, "%-10s %s\n", bench_all[b]->name, text.data);
+	}
+	text_free(&text);
+}
+
+void plan_free(struct plan *plan)
+{
+	free(plan->cpus);
+	free(plan->choices);
+	free(plan->visits);
+	free(plan->order);
+	*plan = (struct plan){0};
+}

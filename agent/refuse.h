@@ -1,0 +1,24 @@
+/* refuse.h: why the agent does not begin, in words and as an exit code. */
+#ifndef FLEET_REFUSE_H
+#define FLEET_REFUSE_H
+
+enum exit_code {
+	EXIT_DONE = 0,
+	EXIT_OTHER = 1,
+	EXIT_OPTIONS = 2,      /* an option that makes no sense */
+	EXIT_TOO_FEW_CPUS = 3, /* fewer CPUs usable than the benchmark needs */
+	EXIT_CPU = 4,          /* a CPU asked for cannot be used */
+	EXIT_VARIANT = 5,      /* this CPU or build lacks the variant */
+	EXIT_UNFINISHED = 6,   /* ended before the plan was done */
+};
+
+struct refusal {
+	enum exit_code exit_code;
+	char text[1024];
+};
+
+/* Fills in the refusal; returns -1, so that a caller can say `return refuse(…)`. */
+int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,212 @@
+/* run.c: the main path: rounds outermost, each visiting pairs in a new order. */
+#include "run.h"
+
+#include "calibrate.h"
+#include "emit.h"
+#include "forecast.h"
+#include "pace.h"
+#include "stop.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { ALIVE_S = 5 };
+
+/* Trials draw their lines from a stream no round uses, so as not to disturb the rounds' order. */
+#define TRIAL_STREAM (UINT64_MAX - 1)
+
+static const struct format *format; /* of the run; idle() has no other way to it */
+
+/* The wire promises a sign of life; a burst that lasts this long is not spoilt by one line. */
+static void idle(void)
+{
+	if (now_ns() - emit_last_ns() >= ALIVE_S * NS_PER_S)
+		format->alive();
+}
+
+static struct burst_order order_of(const struct run *run, const struct visit *visit, uint32_t round)
+{
+	return (struct burst_order){
+		.benchmark = visit->choice->benchmark,
+		.variant = visit->choice->variant,
+		.clock = &run->clock->clock,
+		.ping = plan_ping(run->plan, visit, round),
+		.pong = plan_pong(run->plan, visit, round),
+		.samples = run->plan->warmup + run->plan->samples,
+		.iterations = visit->iterations,
+		.priority = run->priority,
+		.stuck_ns = run->stuck_ns,
+		.placement = run->plan->placement,
+	};
+}
+
+/*
+ * Finds out how long a round trip of this pair takes, and chooses how many make a sample unless the
+ * person did. They stay the same for all of the pair's bursts.
+ */
+static enum burst_outcome try_visit(const struct run *run, struct visit *visit, uint32_t round,
+				    struct random *random, struct burst_result *result,
+				    struct trial *trial)
+{
+	struct burst_order order = order_of(run, visit, round);
+	enum burst_outcome outcome = calibrate(&order, run->clock, random, idle, result, trial);
+
+	if (outcome == BURST_TAKEN && !visit->iterations)
+		visit->iterations = calibrate_iterations(trial, run->clock);
+	return outcome;
+}
+
+static enum burst_outcome take(const struct run *run, struct visit *visit, uint32_t round,
+			       struct random *lines, struct random *trials,
+			       struct burst_result *result)
+{
+	struct trial trial;
+
+	if (!visit->iterations) {
+		enum burst_outcome outcome = try_visit(run, visit, round, trials, result, &trial);
+
+		if (outcome != BURST_TAKEN)
+			return outcome;
+	}
+	struct burst_order order = order_of(run, visit, round);
+
+	return burst_take(&order, lines, idle, result);
+}
+
+static void note_coarse_clock(const struct clock_facts *clock)
+{
+	double rate = (double)clock->clock.ticks_per_second;
+	double sample_us = calibrate_wanted_ticks(clock) / rate * 1e6;
+	char text[160];
+
+	if (sample_us <= SAMPLE_US_MOST)
+		return;
+	snprintf(text, sizeof text,
+		 "The clock moves in steps of %.0f us, so a sample lasts %.0f ms.",
+		 (double)clock->quantum_ticks / rate * 1e6, sample_us / 1e3);
+	format->note(text);
+}
+
+/* With iterations of the person's own choice a sample may be too short for the clock: said once. */
+static void note_short_samples(const struct run *run, const struct report *report)
+{
+	static bool said;
+	uint64_t least = run->clock->quantum_ticks * TRIAL_QUANTA;
+	char text[160];
+
+	if (said || report->result->ticks[run->plan->warmup] >= least)
+		return;
+	said = true;
+	snprintf(text, sizeof text,
+		 "A sample of %" PRIu32 " iterations is shorter than %d steps of the clock.",
+		 report->visit->iterations, TRIAL_QUANTA);
+	format->note(text);
+}
+
+/*
+ * Says how long it will take, judged by one pair of each benchmark and variant. Says nothing where
+ * one of them gives no number: its failures will be told in their place.
+ */
+static void note_forecast(const struct run *run, struct random *trials, struct burst_result *result)
+{
+	const struct plan *plan = run->plan;
+	struct forecast forecast = {0};
+	char text[200];
+
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		struct visit *visit = &plan->visits[i];
+		struct trial trial;
+
+		if (!i || visit->choice != visit[-1].choice) {
+			if (try_visit(run, visit, 0, trials, result, &trial) != BURST_TAKEN)
+				return;
+			forecast_use(&forecast, plan, run->clock, &trial, visit->iterations);
+		}
+		forecast_add(&forecast);
+	}
+	forecast_tell(&forecast, plan, text, sizeof text);
+	format->note(text);
+}
+
+/* One visit; false if the run must end. */
+static bool visit_pair(const struct run *run, struct visit *visit, uint32_t round,
+		       struct random *lines, struct random *trials, struct burst_result *result,
+		       struct totals *totals)
+{
+	struct report report = {.visit = visit,
+				.round = round,
+				.ping = plan_ping(run->plan, visit, round),
+				.pong = plan_pong(run->plan, visit, round),
+				.result = result};
+
+	switch (take(run, visit, round, lines, trials, result)) {
+	case BURST_STOPPED:
+		return false;
+	case BURST_FAILED:
+		format->failed(run, &report);
+		totals->failed++;
+		pace_note(run->plan, visit, NULL);
+		return true;
+	case BURST_TAKEN:
+		format->burst(run, &report);
+		totals->taken++;
+		pace_note(run->plan, visit, result->ticks);
+		note_short_samples(run, &report);
+		return true;
+	}
+	return false;
+}
+
+/* The main path: all rounds, all visits. */
+static void measure(const struct run *run, struct burst_result *result, struct totals *totals)
+{
+	struct plan *plan = run->plan;
+	struct random trials = random_start(plan->seed, TRIAL_STREAM);
+	struct pace pace = {0};
+
+	note_forecast(run, &trials, result);
+	for (uint32_t round = 0; pace_begin(&pace, run, round, idle); round++) {
+		struct random lines = plan_shuffle(plan, round);
+
+		for (size_t i = 0; i < plan->visit_count; i++) {
+			struct visit *visit = &plan->visits[plan->order[i]];
+
+			if (!pace_visits(plan, visit, round))
+				continue;
+			if (stop_asked() || pace_is_over(&pace, plan, round) ||
+			    !visit_pair(run, visit, round, &lines, &trials, result, totals))
+				return;
+		}
+	}
+}
+
+static void count_precise(const struct plan *plan, struct totals *totals)
+{
+	for (size_t i = 0; i < plan->visit_count; i++)
+		if (pace_is_precise(plan, &plan->visits[i]))
+			totals->converged++;
+	totals->unconverged = plan->visit_count - totals->converged;
+}
+
+enum exit_code run_all(struct run *run)
+{
+	struct totals totals = {0};
+	struct burst_result result = {
+		.ticks = calloc(run->plan->warmup + run->plan->samples, sizeof *result.ticks)};
+
+	if (!result.ticks)
+		return EXIT_OTHER;
+	format = run->format;
+	run->start_ns = now_ns();
+	format->hello(run);
+	for (size_t i = 0; i < run->notes->count; i++)
+		format->note(run->notes->text[i]);
+	note_coarse_clock(run->clock);
+	measure(run, &result, &totals);
+	count_precise(run->plan, &totals);
+	const char *reason = stop_reason();
+
+	format->end(run, &totals, reason ? reason : "done");
+	free(result.ticks);
+	return stop_reason() ? EXIT_UNFINISHED : EXIT_DONE;
+}

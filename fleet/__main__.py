@@ -1,0 +1,5 @@
+"""`python -m fleet`: the same program as the `fleet` command."""
+
+from fleet.cli import main
+
+main()

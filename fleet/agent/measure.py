@@ -1,0 +1,153 @@
+"""Runs a plan with an agent on a host and follows what it says, line by line, into the journal."""
+
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from fleet.agent.records import Record, WireError
+from fleet.agent.wire import Reader
+from fleet.cpulist import pairs_text
+from fleet.errors import AgentError
+from fleet.model import Agent, End, Failed, Hello, Host, PairChoice, Pairs, Plan, Run
+from fleet.remote.connection import Connection, Stream
+from fleet.variants import for_benchmarks
+
+IDLE_TIMEOUT_S = 30.0  # the agent speaks at least every 5 s
+GRACE_S = 30.0  # how long after the agent's own deadline we still listen
+_NO_SUCH_COMMAND = (126, 127)
+
+
+class LineSink(Protocol):
+    """Where every line goes before anything else happens to it."""
+
+    def append(self, line: bytes) -> None:
+        """Keep the line, given without its newline. Raises StoreError if it cannot."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is left of a finished conversation beside its bursts, which are in the journal."""
+
+    hello: Hello
+    end: End
+    failed: tuple[Failed, ...]
+
+
+def agent_command(agent: Agent, plan: Plan) -> str:
+    """Write the sh command that runs `plan`: one process for all benchmarks and rounds.
+
+    The shell stays as the agent's parent, so that an agent killed by a signal is told from a lost link.
+    The empty line first ends whatever a login shell may have printed without a newline.
+    """
+    words = [agent.path, "--format=jsonl", "--until-eof", f"--deadline={plan.deadline_s}"]
+    words += [f"--{option}={value}" for option, value in _asked(plan).items() if value is not None]
+    if plan.huge_page:
+        words.append("--huge-page")
+    return f"echo; {shlex.join(words)}; exit $?"
+
+
+def _asked(plan: Plan) -> dict[str, str | int | None]:
+    """The options of the agent that have a value, the preset first, for what follows wins over it."""
+    return {
+        "preset": plan.preset,
+        "benchmark": ",".join(plan.benchmarks),
+        "variant": for_benchmarks(plan.variant, plan.benchmarks) if plan.variant is not None else None,
+        "samples": plan.samples,
+        "iterations": plan.iterations,
+        "warmup": plan.warmup,
+        "rounds": plan.rounds,
+        "precision": _decimal(plan.precision) if plan.precision else "off" if plan.precision == 0 else None,
+        "time-budget": _decimal(plan.time_budget_s),
+        "spread": _decimal(plan.spread_s),
+        "pairs": _pairs(plan.pairs),
+        "order": plan.order,
+        "line": plan.line,
+        "owner": plan.owner,
+        "node": plan.node,
+        "sep": plan.separation_bytes,
+        "governor": plan.governor,
+        "boost": None if plan.boost is None else "on" if plan.boost else "off",
+        "cpus": ",".join(map(str, plan.cpus)) if plan.cpus is not None else None,
+        "seed": plan.seed,
+        "priority": plan.priority,
+    }
+
+
+def _pairs(choice: PairChoice | None) -> str | None:
+    if choice is None:
+        return None
+    if choice.listed:
+        return pairs_text(choice.listed)
+    return "ordered" if choice.which is Pairs.ORDERED else "half"
+
+
+def _decimal(value: float | None) -> str | None:
+    """A number as the agent reads it: digits and a point, never an exponent."""
+    return None if value is None else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def measure(
+    connection: Connection,
+    run: Run,
+    journal: LineSink,
+    started: Callable[[Stream], None],
+    heard: Callable[[Record, Reader], None],
+) -> Said:
+    """Carry out `run.plan` and return what the agent said; raise AgentError if it did not finish well.
+
+    Every line is in the journal before it is read. started: receives the stream, so that another thread
+    may stop it. heard: called after each record. LinkError and StoreError pass through.
+    """
+    host, agent, plan = run.host, run.agent, run.plan
+    reader = Reader()
+    give_up = time.monotonic() + plan.deadline_s + GRACE_S
+    with connection.stream(agent_command(agent, plan), idle_timeout_s=IDLE_TIMEOUT_S) as stream:
+        started(stream)
+        for line in stream:
+            journal.append(line)
+            _take(host, agent, reader, line, heard)
+            if time.monotonic() > give_up:
+                raise AgentError(
+                    f"{host.name}: the agent went on past its deadline of {plan.deadline_s} s; stopped."
+                )
+    why = reader.verdict()
+    if why is not None or reader.hello is None or reader.end is None:
+        raise AgentError(_ended_badly(host, agent, stream, reader, why or ""))
+    return Said(reader.hello, reader.end, tuple(reader.failed))
+
+
+def _take(
+    host: Host, agent: Agent, reader: Reader, line: bytes, heard: Callable[[Record, Reader], None]
+) -> None:
+    said_hello = reader.hello is not None
+    try:
+        record = reader.feed(line)
+    except WireError as err:
+        raise AgentError(
+            f"{host.name}: the agent's output cannot be trusted: {err}. What arrived is kept in the journal."
+        ) from err
+    if record is None:
+        return
+    if not said_hello and reader.hello is not None and reader.hello.build != agent.build:
+        raise AgentError(
+            f"{host.name}: {agent.path} is build {reader.hello.build}, but {agent.build} was put there. "
+            f"Somebody replaced it; look at it, then remove it: rm {shlex.quote(agent.path)}"
+        )
+    heard(record, reader)
+
+
+def _ended_badly(host: Host, agent: Agent, stream: Stream, reader: Reader, why: str) -> str:
+    said = stream.stderr.decode("utf-8", "replace").strip()
+    if reader.hello is None and said.startswith("fleet-agent: "):
+        return f"{host.name}: {said}"
+    if reader.hello is None and stream.exit_code in _NO_SUCH_COMMAND:
+        return (
+            f"{host.name}: {agent.path} cannot be started there (exit code {stream.exit_code}): {said} "
+            "Run again; if it stays so, something on the host removes or forbids files there: set `workdir`."
+        )
+    code = stream.exit_code
+    died = f"killed by signal {code - 128}" if code is not None and code > 128 else f"exit code {code}"
+    return f"{host.name}: the run is not complete: {why} ({died}).{' It said: ' + said if said else ''}"

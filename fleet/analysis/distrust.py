@@ -1,0 +1,104 @@
+"""Says in words what a careful reader should know before believing a run: the end of `fleet show`."""
+
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.text import percent, records, safe, within
+
+WIDE = 0.05  # without a precision asked for, a pair known no better than this is pointed out
+CHANCE = 0.01  # of pairs without any drift, so many seem to have one
+_LISTED = 3
+_NO_REASON = ("Expected:",)  # what the agent says that gives no reason to distrust
+_OF_BURSTS = {
+    "preempted": "a thread was put off its CPU",
+    "busy_cpu": "a thread got less than 90% of its CPU",
+    "coarse_clock": "the clock's steps are too large for the samples",
+}
+
+
+def distrust(run: dict[str, Any], pairs: pd.DataFrame, samples: pd.DataFrame) -> str:
+    """Each reason in a line with the worst few pairs; empty if nothing is known.
+
+    pairs: with their flags. samples: as loaded, for the flags of bursts.
+    """
+    lines = [*_bursts(samples), *_levels(pairs), *_drift(pairs), *_intervals(run, pairs)]
+    lines += [*_siblings(pairs), *_outliers(pairs)]
+    reasons = Counter(failed["reason"] for failed in run["failed"])
+    lines += [f"{count} visits gave no number: {reason}" for reason, count in reasons.most_common()]
+    lines += [note for note in run["notes"] if not note.startswith(_NO_REASON)]
+    return "\n".join(["What to distrust", *(f"  {safe(line)}" for line in lines)]) if lines else ""
+
+
+def _bursts(samples: pd.DataFrame) -> list[str]:
+    counts: Counter[str] = Counter()
+    for joined, count in samples["flags"].value_counts().items():
+        counts.update(dict.fromkeys((flag for flag in str(joined).split(",") if flag), int(count)))
+    return [
+        f"{flag}: {percent(count / len(samples))} of the bursts; {_OF_BURSTS.get(flag, 'see docs/flags.md')}"
+        for flag, count in counts.most_common()
+        if count
+    ]
+
+
+def _levels(pairs: pd.DataFrame) -> list[str]:
+    found = pairs[pairs["other_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
+    if found.empty:
+        return []
+    named = ", ".join(
+        f"{_name(row)} ({percent(row['other_share'])} of bursts at the other)"
+        for row in records(found.head(_LISTED))
+    )
+    return [f"multimodal: {len(found)} of {len(pairs)} pairs have two levels, shown above: {named}"]
+
+
+def _drift(pairs: pd.DataFrame) -> list[str]:
+    found = pairs[pairs["drift"].notna()]
+    if found.empty:
+        return []
+    found = found.reindex(found["drift"].abs().sort_values(ascending=False, kind="stable").index)
+    worst = ", ".join(f"{_name(row)} {row['drift']:+.1%}" for row in records(found.head(_LISTED)))
+    by_chance = round(CHANCE * len(pairs))
+    chance = f", by chance alone about {by_chance} would" if by_chance else ""
+    return [
+        f"drift: {len(found)} of {len(pairs)} pairs changed while they were measured{chance}; worst: {worst}"
+    ]
+
+
+def _intervals(run: dict[str, Any], pairs: pd.DataFrame) -> list[str]:
+    asked = run["precision"]
+    wide = pairs[pairs["spread"] > (WIDE if asked is None else asked)]
+    if wide.empty:
+        return []
+    wide = wide.sort_values("spread", ascending=False, kind="stable")
+    worst = ", ".join(f"{_name(row)} {within(row['spread'])}" for row in records(wide.head(_LISTED)))
+    if asked is None:
+        return [f"{len(wide)} of {len(pairs)} pairs are known no better than ±{WIDE:.0%}; worst: {worst}"]
+    return [f"not_converged: {len(wide)} of {len(pairs)} pairs did not reach {within(asked)}; worst: {worst}"]
+
+
+def _siblings(pairs: pd.DataFrame) -> list[str]:
+    found = pairs[_flagged(pairs, "smt_pair")]
+    named = ", ".join(
+        f"{_name(row)} {row['median_ns']:.1f} ns ({row['relation']})" for row in records(found.head(_LISTED))
+    )
+    return [f"smt_pair: {len(found)} of {len(pairs)} pairs are not as near as the OS says: {named}"] * (
+        len(found) > 0
+    )
+
+
+def _outliers(pairs: pd.DataFrame) -> list[str]:
+    found = pairs[_flagged(pairs, "outliers")].sort_values("outliers", ascending=False, kind="stable")
+    named = ", ".join(f"{_name(row)} {percent(row['outliers'])}" for row in records(found.head(_LISTED)))
+    return [
+        f"outliers: {len(found)} of {len(pairs)} pairs have many samples above twice their median: {named}"
+    ] * (len(found) > 0)
+
+
+def _flagged(pairs: pd.DataFrame, flag: str) -> "pd.Series[bool]":
+    return pairs["flags"].map(lambda flags: flag in flags.split(",")).astype(bool)
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['benchmark']} {row['ping_cpu']}-{row['pong_cpu']}"

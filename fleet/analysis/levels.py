@@ -1,0 +1,139 @@
+"""Finds a pair's level, its interval, a second mode and a drift in the medians of its bursts.
+
+The burst is the unit of replication: samples of one burst resemble each other (docs/statistics.md). All
+functions take rows of bursts, a row per pair, in order of time, so that a machine's pairs are judged at once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fleet.interval import likeness, student_t
+
+MODE_RATIO = 1.25  # of the medians of two modes, at least
+MODE_APART = 5.0  # times the scatter within the modes, at least: one wide level is no two
+MODE_SHARE = 0.1  # of the bursts, at least, on each side
+MODE_BURSTS = 5  # fewer bursts tell nothing of modes
+DRIFT_Z = 2.5758  # two-sided p = 0.01
+DRIFT_CHANGE = 0.02
+_DRIFT_POINTS = 50  # more bursts than this are judged by the medians of as many blocks
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Of each pair, in the unit of its bursts; every array as long as there are pairs.
+
+    median, mean, half: of the mode most bursts are in; half is half the width of the 95 % t interval around
+    the mean, NaN for a single burst. other, other_share: the second mode's median and the share of bursts
+    in it, NaN where there is one mode. drift: relative change over the run, NaN where none is proved.
+    """
+
+    median: Floats
+    mean: Floats
+    half: Floats
+    other: Floats
+    other_share: Floats
+    drift: Floats
+
+
+def levels(bursts: Floats, times: Floats) -> Levels:
+    """Judge pairs by `bursts`, a row per pair of as many burst medians, taken at `times` (any unit)."""
+    none = np.full(len(bursts), np.nan)
+    found = Levels(
+        median=np.median(bursts, axis=1),
+        mean=bursts.mean(axis=1),
+        half=halves(bursts),
+        other=none.copy(),
+        other_share=none.copy(),
+        drift=drift(bursts, times),
+    )
+    for pair, split in _splits(bursts):
+        _part(found, pair, bursts[pair], split)
+    return found
+
+
+def halves(bursts: Floats) -> Floats:
+    """Half the 95 % interval of each row's mean, as `fleet.interval` reckons it; NaN for a single burst."""
+    count = bursts.shape[1]
+    if count < 2:
+        return np.full(len(bursts), np.nan)
+    away = bursts - bursts.mean(axis=1, keepdims=True)
+    squares = (away**2).sum(axis=1)
+    lagged = (away[:, 1:] * away[:, :-1]).sum(axis=1)
+    r = np.divide(lagged, squares, out=np.full(len(bursts), -1.0), where=squares > 0)
+    widened = np.array([likeness(count, float(each)) for each in r])
+    found: Floats = student_t(count - 1) * np.sqrt(squares / (count - 1) / count * widened)
+    return found
+
+
+def _splits(bursts: Floats) -> list[tuple[int, int]]:
+    """Which rows have two modes, and how many bursts are in the faster one.
+
+    Of all ways to part a row in two, the one that leaves least scatter (in logarithms) within the parts.
+    """
+    count = bursts.shape[1]
+    least = int(np.ceil(MODE_SHARE * count))
+    if count < MODE_BURSTS:
+        return []
+    ordered = np.log(np.sort(np.maximum(bursts, np.finfo(float).tiny), axis=1))
+    fast = np.arange(least, count - least + 1)
+    sums = np.cumsum(ordered, axis=1)[:, fast - 1]
+    apart = (ordered.sum(axis=1, keepdims=True) - sums) / (count - fast) - sums / fast
+    between = fast * (count - fast) / count * apart**2
+    best, every = between.argmax(axis=1), np.arange(len(ordered))
+    within = np.maximum(ordered.var(axis=1) * count - between[every, best], 0) / (count - 2)
+    parted = np.flatnonzero(apart[every, best] > MODE_APART * np.sqrt(within))
+    found = ((pair, int(fast[best[pair]])) for pair in map(int, parted))
+    return [(pair, split) for pair, split in found if _ratio(ordered[pair], split) > MODE_RATIO]
+
+
+def _ratio(ordered: Floats, split: int) -> float:
+    return float(np.exp(np.median(ordered[split:]) - np.median(ordered[:split])))
+
+
+def _part(found: Levels, pair: int, row: Floats, split: int) -> None:
+    """Make the larger mode (of equals the faster) the pair's level, and the other one its second."""
+    is_fast = row <= np.sort(row)[split - 1]
+    fast, slow = row[is_fast], row[~is_fast]
+    main, other = (slow, fast) if len(slow) > len(fast) else (fast, slow)
+    found.median[pair], found.mean[pair] = np.median(main), main.mean()
+    found.half[pair] = halves(main[None, :])[0]
+    found.other[pair], found.other_share[pair] = np.median(other), len(other) / len(row)
+    found.drift[pair] = np.nan  # changing between modes is not drifting
+
+
+def drift(bursts: Floats, times: Floats) -> Floats:
+    """Test for a trend (Mann-Kendall); where p < 0.01, its size by Sen's slope if above 2 %, else NaN.
+
+    H. B. Mann, Econometrica 13 (1945); P. K. Sen, J. Am. Stat. Assoc. 63 (1968).
+    """
+    values, moments = _blocks(bursts), _blocks(times)
+    count = values.shape[1]
+    signs = np.zeros(len(values))
+    for lag in range(1, count):
+        signs += np.sign(values[:, lag:] - values[:, :-lag]).sum(axis=1)
+    deviation = max((count * (count - 1) * (2 * count + 5) / 18) ** 0.5, 1.0)
+    significant = np.flatnonzero((np.abs(signs) - 1) / deviation > DRIFT_Z)
+    change = np.full(len(values), np.nan)
+    for pair in significant:
+        moved = _slope(values[pair], moments[pair]) * (moments[pair, -1] - moments[pair, 0])
+        share = moved / np.median(values[pair])
+        if abs(share) > DRIFT_CHANGE:
+            change[pair] = share
+    return change
+
+
+def _blocks(rows: Floats) -> Floats:
+    if rows.shape[1] <= _DRIFT_POINTS:
+        return rows
+    return np.stack([np.median(part, axis=1) for part in np.array_split(rows, _DRIFT_POINTS, axis=1)], axis=1)
+
+
+def _slope(values: Floats, moments: Floats) -> float:
+    """Sen's: the median of the slopes between any two points."""
+    one, other = np.triu_indices(len(values), 1)
+    apart = moments[other] - moments[one]
+    return float(np.median(((values[other] - values[one]) / apart)[apart > 0])) if (apart > 0).any() else 0.0

@@ -1,0 +1,39 @@
+"""What `fleet runs` prints, as text and as JSON. Reads no samples and needs no pandas."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC
+
+from fleet.analysis.text import json_value, safe, table
+from fleet.store import RunSummary
+
+
+def runs_text(runs: Sequence[RunSummary]) -> str:
+    """A line per run, oldest first."""
+    if not runs:
+        return "No runs here yet. `fleet run` measures; --results names another root."
+    titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state")
+    return table(titles, [_run_line(run) for run in runs], right={5, 6})
+
+
+def runs_json(runs: Sequence[RunSummary]) -> str:
+    """The runs as a list of objects, oldest first."""
+    return json.dumps(
+        [asdict(run) | {"labels": dict(run.labels)} for run in runs], default=json_value, indent=2
+    )
+
+
+def _run_line(run: RunSummary) -> tuple[str, ...]:
+    started = run.started_utc.astimezone(UTC)
+    failed = f", {run.failed} failed" if run.failed else ""
+    counts = ("-" if count is None else str(count) for count in (run.pairs, run.bursts))
+    return (
+        run.run_id,
+        safe(run.host_name),
+        f"{started:%Y-%m-%d %H:%M:%S}",
+        run.target,
+        ",".join(run.benchmarks),
+        *counts,
+        f"{run.state}{failed}",
+    )

@@ -1,0 +1,102 @@
+"""What `fleet show` prints, as text and as JSON: loads a run, judges its pairs, joins the sections."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis import sections
+from fleet.analysis.distrust import distrust
+from fleet.analysis.flags import with_pair_flags
+from fleet.analysis.heatmap import Page
+from fleet.analysis.load import CLOCK, load_cpus, load_runs, load_samples
+from fleet.analysis.matrices import pair_medians, relations
+from fleet.analysis.text import json_value, records
+from fleet.analysis.topology import Layout, layout
+from fleet.errors import StoreError
+
+
+def shows_text(root: Path, run_ids: Sequence[str], *, width: int | None = None, colour: bool = False) -> str:
+    """Several runs, one below the other."""
+    return "\n\n\n".join(show_text(root, run_id, width=width, colour=colour) for run_id in run_ids)
+
+
+def shows_json(root: Path, run_ids: Sequence[str]) -> str:
+    """Several runs as a list."""
+    return json.dumps([_object(root, run_id) for run_id in run_ids], default=json_value, indent=2)
+
+
+def show_text(root: Path, run_id: str, *, width: int | None = None, colour: bool = False) -> str:
+    """One run for people: what it was, a table by relation, the matrix, what to distrust.
+
+    width: columns of the terminal; None where the text is not for one, so lines may be long.
+    """
+    found, page = _load(root, run_id), Page(width, colour)
+    parts = [sections.header(found.run)]
+    for (benchmark, _variant), part in found.pairs.groupby(["benchmark", "variant"], sort=False):
+        if benchmark == CLOCK:
+            parts.append(sections.clock(part, found.order))
+        else:
+            parts.append(sections.benchmark(part, found.order, page, found.run))
+    parts.append(distrust(found.run, found.pairs, found.samples))
+    return "\n\n".join(part for part in parts if part)
+
+
+def show_json(root: Path, run_id: str) -> str:
+    """One run for programs: `run`, `relations` and `pairs` (one-way ns), `cpus` in topology order.
+
+    number: the column of `pairs` that is the run's number.
+    """
+    return json.dumps(_object(root, run_id), default=json_value, indent=2)
+
+
+def _object(root: Path, run_id: str) -> dict[str, Any]:
+    found = _load(root, run_id)
+    number = sections.number_of(found.run)
+    return {
+        "run": {key: value for key, value in found.run.items() if key != "probe"},
+        "cpus": list(found.order.cpus),
+        "number": number,
+        "relations": records(relations(found.pairs, number)),
+        "pairs": records(found.pairs.drop(columns=["run_id"])),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A run as the sections need it; pairs with all their flags, benchmarks in the order of the plan."""
+
+    run: dict[str, Any]
+    samples: pd.DataFrame
+    pairs: pd.DataFrame
+    order: Layout
+
+
+def _load(root: Path, run_id: str) -> _Found:
+    run = _run(root, run_id)
+    samples = load_samples(root, run_id=run_id)
+    pairs = _as_planned(with_pair_flags(pair_medians(samples), run["precision"]), run["benchmarks"])
+    measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
+    return _Found(run, samples, pairs, layout(load_cpus(root, run_id=run_id), measured))
+
+
+def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:
+    """The same rows with benchmarks in the order of the plan; `benchmarks` as in the `runs` table."""
+    places = {name: place for place, name in enumerate(benchmarks)}
+    names = pairs["benchmark"] + "/" + pairs["variant"]
+    place = names.map(lambda name: places.get(name, len(places)))
+    return pairs.iloc[place.argsort(kind="stable")].reset_index(drop=True)
+
+
+def _run(root: Path, run_id: str) -> dict[str, Any]:
+    """The run's row in `runs`; what is null is None, JSON columns are decoded under their short names."""
+    rows = records(load_runs(root, run_id=run_id))
+    if not rows:
+        raise StoreError(f"{root}: run {run_id} is not published.")
+    return {
+        key.removesuffix("_json"): json.loads(value) if key.endswith("_json") else value
+        for key, value in rows[0].items()
+    }

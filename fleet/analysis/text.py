@@ -1,0 +1,82 @@
+"""The small change of everything that is shown: tables, percentages, safe text, plain values for JSON."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NO_LIMIT = 100_000
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int]) -> str:
+    """Columns two spaces apart, those in `right` aligned right."""
+    lines = [titles, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def safe(text: str) -> str:
+    """Text from a host, without what could move a terminal's cursor or change its colours."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def within(share: float | None) -> str:
+    """An interval's half width as ±1.2%, or - where there is none."""
+    return "-" if is_none(share) else f"±{share:.1%}"
+
+
+def percent(share: float | None) -> str:
+    """A share as people read it: 0.004 -> "0.4%", 0.31 -> "31%", 0 -> "-"."""
+    if is_none(share) or not share:
+        return "-"
+    return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
+
+
+def is_none(value: float | None) -> bool:
+    """Whether a cell says nothing: None or NaN."""
+    return value is None or value != value  # noqa: PLR0124  (NaN)
+
+
+def rendered(text: Any, width: int | None, *, colour: bool) -> str:
+    """Turn a rich Text into characters, with colour codes if asked for."""
+    from rich.console import Console  # noqa: PLC0415
+
+    page = StringIO()
+    console = Console(
+        file=page,
+        force_terminal=colour,
+        color_system="auto" if colour else None,
+        width=width or _NO_LIMIT,
+        highlight=False,
+        legacy_windows=False,
+    )
+    console.print(text, end="", soft_wrap=True)
+    return page.getvalue()
+
+
+def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Rows as dictionaries of plain values: arrays as lists, null as None."""
+    import pandas as pd  # noqa: PLC0415
+
+    def told(value: Any) -> Any:
+        if not pd.api.types.is_scalar(value):
+            return value.tolist()
+        return None if pd.isna(value) else value
+
+    return [{str(key): told(value) for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def json_value(value: Any) -> Any:
+    """What json cannot write by itself: moments, numpy's numbers and arrays."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    return value.tolist()

@@ -1,0 +1,74 @@
+"""In which order CPUs are shown, and where the borders between their groups run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+GROUPS = ("package", "node", "die", "llc", "cluster", "core")  # outermost first
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """CPUs in display order. `groups`: per CPU the numbers of its groups, outermost first, as GROUPS.
+
+    `efficiency`: the CPUs of the slower kind on a hybrid machine.
+    """
+
+    cpus: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
+    efficiency: frozenset[int] = frozenset()
+
+    def border(self, position: int, level: str) -> bool:
+        """Whether a group of `level`, or one around it, begins at `position` (never at 0)."""
+        depth = GROUPS.index(level) + 1
+        return position > 0 and self.groups[position][:depth] != self.groups[position - 1][:depth]
+
+    def blocks(self, level: str) -> tuple[tuple[int, ...], ...]:
+        """The CPUs of each group of `level`, in display order."""
+        found: list[list[int]] = []
+        for position, cpu in enumerate(self.cpus):
+            if position == 0 or self.border(position, level):
+                found.append([])
+            found[-1].append(cpu)
+        return tuple(tuple(block) for block in found)
+
+    def ruling(self) -> str | None:
+        """The level whose borders are worth a line; None where nothing parts the CPUs.
+
+        The finest whose groups hold four CPUs or more on average, else two; siblings get a line only
+        where there is nothing larger.
+        """
+        for size in (4, 2):
+            if (level := self.finest(len(self.cpus) // size)) is not None:
+                return level
+        return "core" if 2 <= len(self.blocks("core")) <= len(self.cpus) // 2 else None
+
+    def finest(self, most: int) -> str | None:
+        """The finest level above cores that makes 2 to `most` groups; of equal levels, the outermost."""
+        counts = {level: len(self.blocks(level)) for level in GROUPS[:-1]}
+        fitting = [count for count in counts.values() if 2 <= count <= most]
+        return next((level for level in counts if counts[level] == max(fitting)), None) if fitting else None
+
+
+def layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
+    """Order `measured` CPUs by package, node, die, cache, cluster, core, then their own number.
+
+    cpus: one run's rows of the `cpus` table. A CPU that is not in it comes last.
+    """
+    rows = {int(row["cpu"]): row for row in cpus.to_dict("records")}
+
+    def groups(cpu: int) -> tuple[int, ...]:
+        row = rows.get(cpu, {})
+        told = (row.get(level, -1) for level in GROUPS)
+        return tuple(-1 if pd.isna(number) else int(number) for number in told)
+
+    def place(cpu: int) -> tuple[bool, tuple[int, ...], int]:
+        return cpu not in rows, groups(cpu), cpu
+
+    ordered = tuple(sorted(map(int, measured), key=place))
+    return Layout(
+        ordered,
+        tuple(groups(cpu) for cpu in ordered),
+        frozenset(cpu for cpu in ordered if rows.get(cpu, {}).get("kind") == "efficiency"),
+    )

@@ -1,0 +1,99 @@
+"""One error class per stage, each with its exit code; imported by every floor, imports nothing of ours.
+
+A message names the host (if there is one), what was tried, what came back and what to do. Errors are
+raised where the cause is known and caught in two places only: per host in `session`, once in `cli`.
+"""
+
+from typing import ClassVar
+
+
+class FleetError(Exception):
+    """Something the person can act on; `str(error)` is the whole message.
+
+    `stage` is the word shown in tables and JSON; `exit_code` is the program's exit code when this one
+    cause stopped everything.
+    """
+
+    stage: ClassVar[str] = "fleet"
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(FleetError):
+    """An option, a plan or a selection that cannot be carried out."""
+
+    stage = "usage"
+    exit_code = 2
+
+
+class InventoryError(UsageError):
+    """The inventory cannot be read, or says something it must not; the message begins `file:line: field:`."""
+
+    stage = "inventory"
+
+
+class UnreachableError(FleetError):
+    """No SSH session could be opened: name, route, refusal, silence, banner, key exchange."""
+
+    stage = "connect"
+    exit_code = 3
+
+
+class HostKeyError(FleetError):
+    """The host's key is unknown or has changed."""
+
+    stage = "host-key"
+    exit_code = 4
+
+
+class AuthError(FleetError):
+    """The host refused every identity we were allowed to offer."""
+
+    stage = "auth"
+    exit_code = 5
+
+
+class LinkError(FleetError):
+    """A session that had been open broke, or the host stopped answering; what the command did is unknown."""
+
+    stage = "link"
+    exit_code = 6
+
+
+class ProbeError(FleetError):
+    """The host answered, but not in a way we understand: no shell, unknown OS or architecture."""
+
+    stage = "probe"
+    exit_code = 7
+
+
+class BuildError(FleetError):
+    """No agent could be built for this host's target."""
+
+    stage = "build"
+    exit_code = 8
+
+
+class DeployError(FleetError):
+    """The agent could not be put on the host, or what lies there is not what we put there."""
+
+    stage = "deploy"
+    exit_code = 9
+
+
+class AgentError(FleetError):
+    """The agent refused the plan, ended early, or said something the wire does not allow."""
+
+    stage = "measure"
+    exit_code = 10
+
+
+class StoreError(FleetError):
+    """The results root cannot be read or written; what had arrived stays in the journal."""
+
+    stage = "store"
+    exit_code = 11
+
+
+EXIT_SOME_FAILED = 1
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130

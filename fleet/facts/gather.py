@@ -1,0 +1,136 @@
+"""Ask a host what it is: one exec for everything, read by the module of its OS. Raises, never guesses."""
+
+from dataclasses import replace
+
+from fleet.errors import DeployError, ProbeError
+from fleet.facts import linux, probe
+from fleet.model import Facts, Host, Load
+from fleet.remote.connection import Completed, Connection
+
+PROBE_TIMEOUT_S = 30.0
+LOAD_TIMEOUT_S = 20.0
+_SHELL = "exec /bin/sh"  # the login shell may be fish or csh; the script itself travels on stdin
+_REMEDIES = {
+    "symbolic link": "remove the link, or name the directory it points to",
+    "another user": "name a directory of your own",
+    "other users": "`chmod go-rwx` it, or name a directory of your own",
+    "noexec": "name a directory on a file system mounted without noexec",
+    "No space": "make room there, or name a directory elsewhere",
+    "Read-only": "name a directory on a writable file system",
+}
+
+
+def gather(connection: Connection, host: Host) -> Facts:
+    """Find out what `host` is and choose the directory for our files; one exec.
+
+    Makes that directory if it is not there, and leaves nothing else behind. Raises ProbeError for an
+    answer, OS or architecture we do not understand and where the inventory says otherwise, DeployError if
+    no directory can be used, LinkError from the connection.
+    """
+    return read(_ask(connection, host, read_only=False), host)
+
+
+def survey(connection: Connection, host: Host) -> tuple[Facts, DeployError | None]:
+    """The same without making or writing anything; so whether programs may run there is not known.
+
+    A host without a usable directory still has its facts: the error stands beside them.
+    """
+    text = _ask(connection, host, read_only=True)
+    facts = _understood(text, host)
+    try:
+        return _with_workdir(facts, host), None
+    except DeployError as err:
+        return replace(facts, workdir_made=False), err
+
+
+def read(text: str, host: Host) -> Facts:
+    """The facts in a whole answer, also in one kept with a run years ago. Pure; raises as `gather` does."""
+    return _with_workdir(_understood(text, host), host)
+
+
+def _ask(connection: Connection, host: Host, *, read_only: bool) -> str:
+    question = probe.script(workdir=host.workdir, cc=host.toolchain.cc, read_only=read_only)
+    completed = connection.run(_SHELL, stdin=question, timeout_s=PROBE_TIMEOUT_S)
+    text = probe.answer(completed.stdout)
+    if text is None:
+        raise ProbeError(_no_answer(host, completed))
+    return text
+
+
+def _understood(text: str, host: Host) -> Facts:
+    """All facts but the directory, held against what the inventory says."""
+    facts = replace(_by_os(probe.sections(text), host), probe=text)
+    for name, told, found in (("os", host.os, facts.os), ("arch", host.arch, facts.arch)):
+        if told is not None and told != found:
+            raise ProbeError(
+                f"{host.name}: the inventory says `{name}: {told}`, the host says {found}. "
+                f"Correct or remove the line ({host.origin or 'inventory'}), or check the address."
+            )
+    return facts
+
+
+def _with_workdir(facts: Facts, host: Host) -> Facts:
+    lines = probe.sections(facts.probe).get("workdir", [])
+    refused = []
+    for index, line in enumerate(lines):
+        word, _, rest = line.partition(" ")
+        if word == "chosen":
+            entries = tuple(name for name in lines[index + 1 :] if name)
+            return replace(facts, workdir=rest, workdir_entries=entries)
+        if word == "planned":
+            return replace(facts, workdir=rest, workdir_made=False)
+        if word == "refused":
+            refused.append(rest)
+    raise DeployError(_no_workdir(refused, host))
+
+
+def reread_load(connection: Connection) -> Load:
+    """How busy and warm the host is now; one exec. A host that does not say gives an empty Load."""
+    completed = connection.run(_SHELL, stdin=probe.load_script(), timeout_s=LOAD_TIMEOUT_S)
+    return linux.parse_load(probe.sections(probe.answer(completed.stdout) or ""))
+
+
+def _by_os(sections: probe.Sections, host: Host) -> Facts:
+    system = linux.parse_system(sections)
+    name = system.get("uname_s", "")
+    if not name:
+        raise ProbeError(
+            f"{host.name}: the host has no `uname` where its shell looks for programs. "
+            f"Mend the PATH that its sshd or login shell gives to commands."
+        )
+    if name != "Linux":
+        raise ProbeError(
+            f"{host.name}: `uname -s` says {name[:80]!r}, an operating system fleet cannot measure yet; "
+            f"it knows Linux. Remove the host from the inventory, or check its address."
+        )
+    try:
+        return linux.parse(sections)
+    except ValueError as err:
+        raise ProbeError(
+            f"{host.name}: `uname -m` says {str(err)[:80]!r}, an architecture fleet has no agent for. "
+            f"Remove the host from the inventory, or check its address."
+        ) from err
+
+
+def _no_workdir(refused: list[str], host: Host) -> str:
+    if host.workdir is not None:
+        reason = refused[0] if refused else f"{host.workdir}: cannot be used"
+        return f"{host.name}: the inventory's workdir {reason}. To do: {_remedy(reason)}."
+    listed = "".join(f"\n  {reason}" for reason in refused)
+    return (
+        f"{host.name}: found no directory to put the agent in:{listed}\n"
+        f"Name one that we may write to and run programs from, as `workdir:` for this host in the inventory."
+    )
+
+
+def _remedy(reason: str) -> str:
+    return next((remedy for sign, remedy in _REMEDIES.items() if sign in reason), "name another directory")
+
+
+def _no_answer(host: Host, completed: Completed) -> str:
+    heard = (completed.stderr.strip() or completed.stdout.strip())[-200:].decode("utf-8", "replace")
+    said = f"it said {heard!r}" if heard else "it said nothing"
+    return (
+        f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {said}). "
+        f"fleet needs an account that may run commands; try `ssh {host.address} /bin/sh -c uname`."
+    )

@@ -1,0 +1,341 @@
+"""What the probe's sections say about a Linux host, as model.Facts. Pure: text in, facts out.
+
+Neighbours: `probe` splits the answer, `topology` reads CPUs and their groups, `settings` what disturbs a
+measurement, `gather` asks.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from fleet.facts import settings, topology
+from fleet.facts.probe import Sections
+from fleet.model import Compiler, Cpu, Facts, Load
+
+_ARCHES = {
+    "x86_64": "x86_64",
+    "amd64": "x86_64",
+    "i386": "i386",
+    "i486": "i386",
+    "i586": "i386",
+    "i686": "i386",
+    "aarch64": "aarch64",
+    "arm64": "aarch64",
+    "armv7l": "armv7",
+    "armv8l": "armv7",
+    "riscv64": "riscv64",
+    "ppc64le": "ppc64le",
+    "s390x": "s390x",
+    "loongarch64": "loongarch64",
+}
+_USERLAND_32 = {
+    "x86_64": "i386",
+    "aarch64": "armv7",
+}  # a 64-bit kernel under a 32-bit system, as on many boards
+_VENDORS = (
+    ("kvm", "kvm"),
+    ("qemu", "qemu"),
+    ("bochs", "qemu"),
+    ("vmware", "vmware"),
+    ("virtualbox", "virtualbox"),
+    ("innotek", "virtualbox"),
+    ("xen", "xen"),
+    ("microsoft corporation virtual machine", "hyper-v"),
+    ("google compute engine", "kvm"),
+    ("amazon ec2", "amazon"),
+    ("parallels", "parallels"),
+    ("apple virtualization", "apple"),
+    ("dummy-virt", "qemu"),
+)
+_CONTAINERS = ("docker", "kubepods", "libpod", "lxc", "containerd", "garden", "machine.slice")
+_DMI = "sys/class/dmi/id/"
+_CPU = "sys/devices/system/cpu/"
+
+
+def arch(sections: Sections) -> str | None:
+    """The architecture a program must be built for; None if the kernel's name for it is unknown to us."""
+    system = parse_system(sections)
+    kernel = _ARCHES.get(system.get("uname_m", ""))
+    return _USERLAND_32.get(kernel or "", kernel) if system.get("word_bits") == "32" else kernel
+
+
+def parse(sections: Sections) -> Facts:
+    """Facts of a Linux host, without workdir and compilers' choice; what the host does not tell is None.
+
+    Raises ValueError if the architecture is unknown to us.
+    """
+    system, files = parse_system(sections), parse_files(sections.get("files", []))
+    cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
+    cpus = topology.parse_cpus(sections, files)
+    found_arch = arch(sections)
+    if found_arch is None:
+        raise ValueError(system.get("uname_m", ""))
+    hypervisor = parse_hypervisor(files, cpuinfo, system)
+    container = parse_container(files, system)
+    noise = sections.get("noise", [])
+    idle_state, idle_exit_us = settings.parse_idle_state(noise)
+    return Facts(
+        os="linux",
+        arch=found_arch,
+        hostname=system.get("uname_n"),
+        kernel=system.get("uname_r"),
+        kernel_version=system.get("uname_v"),
+        kernel_cmdline=files.get("proc/cmdline"),
+        distribution=_unquoted(files.get("etc/os-release:PRETTY_NAME")),
+        libc=system.get("libc"),
+        machine_id=files.get("etc/machine-id"),
+        boot_id=files.get("proc/sys/kernel/random/boot_id"),
+        uptime_s=_number((files.get("proc/uptime") or "").split(" ")[0]),
+        cpu_model=_cpu_model(cpuinfo, cpus),
+        cpu_vendor=cpuinfo.get("vendor_id") or cpuinfo.get("CPU implementer"),
+        cpu_family=cpuinfo.get("cpu family") or cpuinfo.get("CPU architecture"),
+        cpu_model_number=cpuinfo.get("model") or cpuinfo.get("CPU part"),
+        cpu_stepping=cpuinfo.get("stepping") or _arm_stepping(cpuinfo),
+        microcode=cpuinfo.get("microcode"),
+        cpu_flags=tuple((cpuinfo.get("flags") or cpuinfo.get("Features") or "").split()),
+        board=_board(files, system),
+        firmware=_joined(files, "bios_vendor", "bios_version"),
+        firmware_date=files.get(_DMI + "bios_date"),
+        hypervisor=hypervisor,
+        container=container,
+        memory_bytes=_memory(files),
+        page_bytes=_whole(system.get("page_bytes")),
+        huge_pages=_chosen(files.get("sys/kernel/mm/transparent_hugepage/enabled")),
+        clock_source=files.get("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        governor=_common(cpu.governor for cpu in cpus),
+        frequency_driver=topology.frequency_driver(sections),
+        boost=parse_boost(files),
+        idle_driver=_unless_none(files.get(_CPU + "cpuidle/current_driver")),
+        idle_state=idle_state,
+        idle_exit_us=idle_exit_us,
+        cpu_quota=settings.parse_cpu_quota(noise),
+        rt_runtime_us=_signed(files.get("proc/sys/kernel/sched_rt_runtime_us")),
+        irqbalance=settings.parse_irqbalance(noise, container),
+        core_throttles=settings.parse_throttles(noise, "core"),
+        package_throttles=settings.parse_throttles(noise, "package"),
+        smt=_flag(files.get(_CPU + "smt/active")),
+        isolated_cpus=tuple(cpu.cpu for cpu in cpus if cpu.isolated),
+        nohz_full_cpus=_cpu_list(files.get(_CPU + "nohz_full")),
+        numa_balancing=_flag(files.get("proc/sys/kernel/numa_balancing")),
+        mitigations=_mitigations(files),
+        cpus=cpus,
+        load=parse_load(sections),
+        user=system.get("user"),
+        compilers=parse_compilers(sections.get("compilers", [])),
+        notes=tuple(_notes(cpus, hypervisor, system, found_arch)),
+    )
+
+
+def parse_system(sections: Sections) -> dict[str, str]:
+    """The system section: a `key value` line each, those without a value left out."""
+    pairs = (line.partition(" ") for line in sections.get("system", []))
+    return {key: value.strip() for key, _, value in pairs if value.strip()}
+
+
+def parse_files(lines: Iterable[str]) -> dict[str, str]:
+    """What grep printed: `path:first line`, or `path:Key:value` and `path:KEY=value` as "path:Key"."""
+    files: dict[str, str] = {}
+    for line in lines:
+        path, colon, value = line.partition(":")
+        if not colon:
+            continue
+        if found := re.fullmatch(r"(Cpus_allowed_list|MemTotal|PRETTY_NAME)[:=]\s*(.*)", value):
+            files[f"{path}:{found[1]}"] = found[2]
+        elif path == "proc/self/cgroup":
+            files[path] = f"{files.get(path, '')}{value}\n"
+        else:
+            files.setdefault(path, value.strip())
+    return files
+
+
+def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
+    """The first CPU of /proc/cpuinfo by key. Format: Documentation/filesystems/proc.rst and arch/*/kernel."""
+    pairs = (line.partition(":") for line in lines)
+    return {key.strip(): value.strip() for key, colon, value in pairs if colon and value.strip()}
+
+
+def parse_load(sections: Sections) -> Load:
+    """Load, runnable threads, hottest sensor and stolen ticks at the moment of the probe.
+
+    Formats: Documentation/filesystems/proc.rst (loadavg, stat), Documentation/hwmon/sysfs-interface.rst
+    and driver-api/thermal/sysfs-api.rst (millidegrees). A sensor outside 1..150 degrees is broken, not hot.
+    """
+    cpu_ticks: list[str] = []
+    load_1m, running = None, None
+    degrees = []
+    for line in sections.get("load", []):
+        path, _, value = line.partition(":")
+        match value.split():
+            case ["cpu", *ticks]:
+                cpu_ticks = ticks
+            case ["procs_running", count]:
+                running = _whole(count)
+            case [millidegrees] if path.startswith("sys/class/"):
+                degrees.append((_number(millidegrees) or 0.0) / 1000)
+            case [load, *_] if path == "proc/loadavg":
+                load_1m = _number(load)
+    return Load(
+        load_1m=load_1m,
+        running=running,
+        temperature_c=max((value for value in degrees if 1 <= value <= 150), default=None),
+        steal_ticks=_whole(cpu_ticks[7]) if len(cpu_ticks) > 7 else None,
+    )
+
+
+def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:
+    """The compilers that answered --version, in the order asked, each command once."""
+    found: dict[str, Compiler] = {}
+    for line in lines:
+        command, tab, version = line.partition("\t")
+        if tab and version.strip():
+            found.setdefault(command, Compiler(command, version.strip()))
+    return tuple(found.values())
+
+
+def parse_hypervisor(
+    files: Mapping[str, str], cpuinfo: Mapping[str, str], system: Mapping[str, str]
+) -> str | None:
+    """Name the hypervisor we run under: "unnamed" if only the CPU tells of one, None if nothing does.
+
+    On x86 the CPUID bit `hypervisor` decides, since a cloud's bare metal bears its name too.
+    """
+    named = files.get("sys/hypervisor/type")
+    if named:
+        return named
+    dmi = f"{files.get(_DMI + 'sys_vendor', '')} {files.get(_DMI + 'product_name', '')}"
+    text = f"{dmi} {system.get('device_tree', '')}".lower()
+    guess = next((name for part, name in _VENDORS if part in text), None)
+    flags = cpuinfo.get("flags")
+    if flags is None:
+        return None if guess == "amazon" else guess
+    return (guess or "unnamed") if "hypervisor" in flags.split() else None
+
+
+def parse_container(files: Mapping[str, str], system: Mapping[str, str]) -> str | None:
+    """Name the container we are in, as its runtime marks it; None if nothing says so."""
+    cgroup = files.get("proc/self/cgroup", "")
+    return system.get("container") or next((name for name in _CONTAINERS if f"/{name}" in cgroup), None)
+
+
+def parse_boost(files: Mapping[str, str]) -> bool | None:
+    """Whether the CPU may go above its base frequency; None if no driver says.
+
+    Formats: Documentation/admin-guide/pm/intel_pstate.rst (no_turbo), pm/cpufreq.rst (boost).
+    """
+    no_turbo = _flag(files.get(_CPU + "intel_pstate/no_turbo"))
+    return _flag(files.get(_CPU + "cpufreq/boost")) if no_turbo is None else not no_turbo
+
+
+def _cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | None:
+    """The name the CPU gives itself, else its kinds of core: "4x Cortex-A76 + 4x Cortex-A55"."""
+    if "model name" in cpuinfo:
+        return cpuinfo["model name"]
+    if cores := Counter(cpu.model for cpu in cpus if cpu.model):
+        return " + ".join(f"{count}x {name}" for name, count in cores.most_common())
+    return cpuinfo.get("cpu") or cpuinfo.get("uarch") or cpuinfo.get("Hardware")
+
+
+def _arm_stepping(cpuinfo: Mapping[str, str]) -> str | None:
+    """Arm writes variant and revision as r<variant>p<revision>."""
+    variant, revision = cpuinfo.get("CPU variant"), cpuinfo.get("CPU revision")
+    if variant is None or revision is None:
+        return None
+    try:
+        return f"r{int(variant, 16)}p{int(revision)}"
+    except ValueError:
+        return None
+
+
+def _board(files: Mapping[str, str], system: Mapping[str, str]) -> str | None:
+    return (
+        _joined(files, "board_vendor", "board_name")
+        or system.get("device_tree")
+        or _joined(files, "sys_vendor", "product_name")
+    )
+
+
+def _joined(files: Mapping[str, str], *names: str) -> str | None:
+    return " ".join(files[_DMI + name] for name in names if files.get(_DMI + name)) or None
+
+
+def _mitigations(files: Mapping[str, str]) -> Mapping[str, str]:
+    """Format: Documentation/ABI/testing/sysfs-devices-system-cpu, vulnerabilities."""
+    folder = _CPU + "vulnerabilities/"
+    return MappingProxyType(
+        {path[len(folder) :]: value for path, value in files.items() if path.startswith(folder)}
+    )
+
+
+def _notes(
+    cpus: tuple[Cpu, ...], hypervisor: str | None, system: Mapping[str, str], found_arch: str
+) -> Iterable[str]:
+    """Sentences for the person about what makes these facts less than they seem."""
+    if hypervisor:
+        yield f"A hypervisor ({hypervisor}) is between us and the hardware; the topology is what it shows."
+    if cpus and all(cpu.core is None for cpu in cpus):
+        yield "The host does not tell which CPUs share a core."
+    if offline := [cpu.cpu for cpu in cpus if not cpu.online]:
+        yield f"{len(offline)} of {len(cpus)} CPUs are offline: {short_list(offline)}."
+    if barred := [cpu.cpu for cpu in cpus if cpu.online and not cpu.allowed]:
+        yield f"We may not use {len(barred)} of {len(cpus)} CPUs (affinity or cpuset): {short_list(barred)}."
+    if found_arch != _ARCHES.get(system.get("uname_m", "")):
+        yield f"A 32-bit system under a 64-bit kernel ({system['uname_m']}): the agent is {found_arch}."
+
+
+def short_list(cpus: Iterable[int]) -> str:
+    """Write CPUs as the kernel does: [0, 1, 2, 5] -> "0-2,5"."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and runs[-1][1] == cpu - 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(f"{first}-{last}" if first != last else f"{first}" for first, last in runs)
+
+
+def _common(values: Iterable[str | None]) -> str | None:
+    """The one value all share, or all of them, the most frequent first."""
+    return ", ".join(name for name, _ in Counter(value for value in values if value).most_common()) or None
+
+
+def _memory(files: Mapping[str, str]) -> int | None:
+    found = re.fullmatch(r"([0-9]{1,15}) kB", files.get("proc/meminfo:MemTotal", "").strip())
+    return int(found[1]) * 1024 if found else None
+
+
+def _chosen(text: str | None) -> str | None:
+    """The word in brackets: "always [madvise] never" -> "madvise"."""
+    found = re.search(r"\[(\w+)\]", text or "")
+    return found[1] if found else None
+
+
+def _cpu_list(text: str | None) -> tuple[int, ...]:
+    try:
+        return topology.parse_cpu_list(text or "")
+    except ValueError:
+        return ()
+
+
+def _flag(text: str | None) -> bool | None:
+    return text != "0" if text is not None and text.isascii() and text.isdigit() else None
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None
+
+
+def _signed(text: str | None) -> int | None:
+    return -1 if text == "-1" else _whole(text)  # the kernel's "no limit"
+
+
+def _unless_none(text: str | None) -> str | None:
+    return None if text in {None, "none"} else text
+
+
+def _number(text: str | None) -> float | None:
+    return float(text) if text and re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", text) else None
+
+
+def _unquoted(text: str | None) -> str | None:
+    return text.strip().strip("\"'") or None if text else None

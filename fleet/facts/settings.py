@@ -1,0 +1,61 @@
+"""The probe's noise section: idle states, throttling, CPU quota, irqbalance. Pure; used by `linux`."""
+
+import re
+from collections.abc import Collection, Iterable
+
+_COUNT = re.compile(r"[0-9]{1,18}")
+
+
+def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
+    """Name and exit latency in µs of the deepest idle state that some CPU may enter; (None, None) if untold.
+
+    lines: `idle NUMBER PART VALUE`, each value once for all CPUs; where their kinds of core differ, the
+    longest latency counts. Format: Linux Documentation/admin-guide/pm/cpuidle.rst (name, latency, disable).
+    """
+    states: dict[int, dict[str, set[str]]] = {}
+    for line in lines:
+        match line.split(maxsplit=3):
+            case ["idle", number, part, value] if _COUNT.fullmatch(number):
+                states.setdefault(int(number), {}).setdefault(part, set()).add(value)
+    enabled = [state for _, state in sorted(states.items()) if "0" in state.get("disable", {"0"})]
+    if not enabled:
+        return None, None
+    latencies = [int(value) for value in enabled[-1].get("latency", ()) if _COUNT.fullmatch(value)]
+    return " or ".join(sorted(enabled[-1].get("name", ()))) or None, max(latencies, default=None)
+
+
+def parse_cpu_quota(lines: Iterable[str]) -> float | None:
+    """How many CPUs' time our control group may use, the tightest of it and its parents; None: no limit told.
+
+    lines: `quota MICROSECONDS PERIOD`; the first is "max" or -1 without a limit. Format: Linux
+    Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst (cpu.cfs_quota_us).
+    """
+    found = []
+    for line in lines:
+        match line.split():
+            case ["quota", quota, period] if _COUNT.fullmatch(quota) and _COUNT.fullmatch(period):
+                found += [int(quota) / int(period)] if int(period) else []
+    return min(found, default=None)
+
+
+def parse_throttles(lines: Iterable[str], part: str) -> int | None:
+    """How often CPUs were slowed down because of heat since boot: "core" or "package" as `part`.
+
+    lines: `throttled CPUS PART COUNT`, so many CPUs with that count. The counters of all CPUs are added
+    up, as siblings count an event of their core each. Source: Linux drivers/thermal/intel/therm_throt.c.
+    """
+    found = [
+        int(words[1]) * int(words[3])
+        for words in map(str.split, lines)
+        if len(words) == 4
+        and words[::2] == ["throttled", part]
+        and all(_COUNT.fullmatch(count) for count in words[1::2])
+    ]
+    return min(sum(found), 2**63 - 1) if found else None
+
+
+def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | None:
+    """Whether irqbalance runs; None if we cannot know, as in a container that does not show it."""
+    if "irqbalance 1" in lines:
+        return True
+    return False if "irqbalance 0" in lines and container is None else None

@@ -1,0 +1,181 @@
+"""The probe's topology, cpus and NUMA lines as model.Cpu, one per CPU present. Pure; used by `linux`."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fleet.facts.arm import core_name
+from fleet.facts.probe import Sections
+from fleet.model import Cache, Cpu
+
+MAX_CPUS = 65_536
+
+
+def parse_cpu_list(text: str) -> tuple[int, ...]:
+    """Expand a kernel CPU list: "0-2,5" -> (0, 1, 2, 5); "" and "(null)" -> ().
+
+    Format: Linux Documentation/core-api/printk-formats.rst, "bitmap and its derivatives" (%*pbl).
+    Raises ValueError on anything else.
+    """
+    text = text.strip()
+    if text in {"", "(null)"}:  # nohz_full reads "(null)" on kernels built with it but started without
+        return ()
+    cpus: set[int] = set()
+    for part in text.split(","):
+        found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", part)
+        if not found or int(found[2] or found[1]) >= MAX_CPUS:
+            raise ValueError(f"no CPU list: {text[:80]!r}")
+        cpus.update(range(int(found[1]), int(found[2] or found[1]) + 1))
+    return tuple(sorted(cpus))
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes of a cache size: "48K" -> 49152; None if the kernel does not say.
+
+    Format: Linux Documentation/ABI/testing/sysfs-devices-system-cpu, cache/index3/.../size.
+    """
+    found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text)
+    return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else None
+
+
+@dataclass(slots=True)
+class _Groups:
+    """What the topology section told: group leaders by kind and CPU, caches, capacities, policies."""
+
+    leaders: dict[str, dict[int, int]] = field(default_factory=dict)
+    caches: dict[int, list[Cache]] = field(default_factory=dict)
+    capacity: dict[int, int] = field(default_factory=dict)
+    policy: dict[int, tuple[str | None, str | None, int | None]] = field(default_factory=dict)
+
+    def leader(self, cpu: int, *kinds: str) -> int | None:
+        """The lowest CPU of this CPU's group, by the first of these kinds that the kernel tells at all."""
+        told = next((self.leaders[kind] for kind in kinds if kind in self.leaders), {})
+        return told.get(cpu)
+
+
+def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
+    """Every CPU present, by number, with its groups; CPUs that are off or forbidden are among them.
+
+    Formats: Linux Documentation/admin-guide/cputopology.rst and ABI/testing/sysfs-devices-system-cpu;
+    /proc/cpuinfo and Cpus_allowed_list as in Documentation/filesystems/proc.rst.
+    """
+    groups = _read_groups(sections.get("topology", []))
+    models = parse_cpu_models(sections.get("cpus", []))
+    online = set(_list(files, "sys/devices/system/cpu/online") or models)
+    present = set(_list(files, "sys/devices/system/cpu/present")) | online
+    allowed = set(_list(files, "proc/self/status:Cpus_allowed_list") or present)
+    isolated = _optional_set(files, "sys/devices/system/cpu/isolated")
+    nodes = _nodes(files)
+    kinds = _kinds(files)
+    return tuple(
+        Cpu(
+            cpu=cpu,
+            online=cpu in online,
+            allowed=cpu in allowed and cpu in online,
+            core=groups.leader(cpu, "core_cpus", "thread_siblings"),
+            cluster=groups.leader(cpu, "cluster_cpus"),
+            llc=_last_level(groups.caches.get(cpu, [])),
+            die=groups.leader(cpu, "die_cpus"),
+            package=groups.leader(cpu, "package_cpus", "core_siblings"),
+            node=nodes.get(cpu),
+            kind=kinds.get(cpu),
+            capacity=groups.capacity.get(cpu),
+            model=models.get(cpu),
+            governor=groups.policy.get(cpu, (None, None, None))[0],
+            max_khz=groups.policy.get(cpu, (None, None, None))[2],
+            isolated=None if isolated is None else cpu in isolated,
+            caches=tuple(sorted(groups.caches.get(cpu, []), key=lambda cache: (cache.level, cache.kind))),
+        )
+        for cpu in sorted(present)
+    )
+
+
+def frequency_driver(sections: Sections) -> str | None:
+    """The cpufreq driver, or several joined by a comma where CPUs differ; None without cpufreq."""
+    policies = _read_groups(sections.get("topology", [])).policy.values()
+    return ", ".join(sorted({driver for _, driver, _ in policies if driver})) or None
+
+
+def parse_cpu_models(lines: Iterable[str]) -> dict[int, str | None]:
+    """The CPUs that /proc/cpuinfo lists and, on Arm, the name of each one's core (None elsewhere).
+
+    Format: a `key : value` line each, a CPU beginning at `processor`; Linux arch/arm64/kernel/cpuinfo.c.
+    """
+    models: dict[int, str | None] = {}
+    cpu, implementer = -1, ""
+    for line in lines:
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if key == "processor" and _is_number(value) and int(value) < MAX_CPUS:
+            cpu, implementer = int(value), ""
+            models[cpu] = None
+        elif key == "CPU implementer":
+            implementer = value
+        elif key == "CPU part" and cpu in models:
+            models[cpu] = core_name(implementer, value)
+    return models
+
+
+def _read_groups(lines: Iterable[str]) -> _Groups:
+    groups = _Groups()
+    for line in lines:
+        match line.split():
+            case ["capacity", cpu, value] if _is_number(cpu) and _is_number(value):
+                groups.capacity[int(cpu)] = int(value)
+            case ["cache", level, kind, size, line_bytes, shared] if _is_number(level):
+                cache = Cache(int(level), kind, parse_size(size), parse_size(line_bytes), _cpus(shared))
+                for member in cache.shared_cpus:
+                    groups.caches.setdefault(member, []).append(cache)
+            case ["policy", governor, driver, khz, *cpus]:
+                said = (_said(governor), _said(driver), int(khz) if _is_number(khz) else None)
+                groups.policy.update(dict.fromkeys((int(cpu) for cpu in cpus if _is_number(cpu)), said))
+            case [kind, shared]:
+                members = _cpus(shared)
+                groups.leaders.setdefault(kind, {}).update(dict.fromkeys(members, min(members, default=0)))
+    return groups
+
+
+def _last_level(caches: Iterable[Cache]) -> int | None:
+    """The lowest CPU that shares the outermost cache that holds data."""
+    data = [cache for cache in caches if cache.kind != "Instruction"]
+    return min(max(data, key=lambda cache: cache.level).shared_cpus, default=None) if data else None
+
+
+def _nodes(files: Mapping[str, str]) -> dict[int, int]:
+    nodes = {}
+    for path, value in files.items():
+        if found := re.fullmatch(r"sys/devices/system/node/node([0-9]{1,6})/cpulist", path):
+            nodes.update(dict.fromkeys(_cpus(value), int(found[1])))
+    return nodes
+
+
+def _kinds(files: Mapping[str, str]) -> dict[int, str]:
+    """A hybrid Intel machine lists its two kinds of core as the CPUs of two performance-counter units."""
+    kinds = dict.fromkeys(_list(files, "sys/devices/cpu_core/cpus"), "performance")
+    return kinds | dict.fromkeys(_list(files, "sys/devices/cpu_atom/cpus"), "efficiency")
+
+
+def _list(files: Mapping[str, str], path: str) -> tuple[int, ...]:
+    return _cpus(files.get(path, ""))
+
+
+def _optional_set(files: Mapping[str, str], path: str) -> set[int] | None:
+    """The kernel leaves the file empty, and the probe so leaves it out, when no CPU is isolated."""
+    if path in files:
+        return set(_list(files, path))
+    return set() if "sys/devices/system/cpu/online" in files else None
+
+
+def _cpus(text: str) -> tuple[int, ...]:
+    """A CPU list from a host; one that is none tells us nothing."""
+    try:
+        return parse_cpu_list(text)
+    except ValueError:
+        return ()
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,12}", text) is not None
+
+
+def _said(text: str) -> str | None:
+    return None if text == "-" else text

@@ -1,0 +1,181 @@
+"""YAML text as plain data that remembers its lines.
+
+Every scalar stays the text as it was written and the schema gives it its type, so none of YAML's guesses
+(`no` is false, `1.10` is 1.1, `022` is 18) reaches an inventory.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Path = tuple[str | int, ...]
+
+NODE_LIMIT = 200_000  # aliases of aliases can make a small file enormous
+DEPTH_LIMIT = 20
+_STANDARD = "tag:yaml.org,2002:"
+_MERGE = _STANDARD + "merge"
+_NULL = _STANDARD + "null"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with the file: where, and what to do about it."""
+
+    line: int
+    where: str
+    text: str
+
+
+class BrokenError(Exception):
+    """The text is no YAML we can read; carries the one problem that stopped us."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.text)
+        self.problem = problem
+
+
+@dataclass(slots=True)
+class Document:
+    """The file as dicts, lists, strings and None, the line of each path, and what was wrong on the way."""
+
+    data: Any = None
+    lines: dict[Path, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def line(self, path: Path) -> int:
+        """The line of this path, or of the nearest thing around it that the file does contain."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+    def problem(self, path: Path, text: str) -> None:
+        """Note that what stands at `path` is wrong."""
+        self.problems.append(Problem(self.line(path), dotted(path), text))
+
+
+def dotted(path: Path) -> str:
+    """Write a path as people say it: ("hosts", "a", "jump", 0) -> "hosts.a.jump[0]"."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def read(text: str) -> Document:
+    """Read one YAML document. Raises BrokenError if it is not YAML at all; an empty one has data None."""
+    import yaml  # noqa: PLC0415  costs 30 ms, which `fleet --help` need not pay
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        _refuse_depth(yaml.parse(text, Loader=loader))
+        root = yaml.compose(text, Loader=loader)
+    except yaml.MarkedYAMLError as err:
+        mark = err.problem_mark or err.context_mark
+        line = min(mark.line, text.rstrip().count("\n")) + 1 if mark else 1
+        raise BrokenError(Problem(line, "", _plain_words(err, text))) from err
+    except yaml.reader.ReaderError as err:
+        line = text.count("\n", 0, err.position) + 1
+        raise BrokenError(Problem(line, "", "a control character, which YAML does not allow")) from err
+    except (yaml.YAMLError, RecursionError, ValueError) as err:
+        raise BrokenError(Problem(1, "", f"not YAML we can read: {type(err).__name__}")) from err
+    document = Document()
+    if root is not None:
+        document.data = _Walk(document).value(root, ())
+    return document
+
+
+def _refuse_depth(events: Iterator[Any]) -> None:
+    """Stop before composing what is nested so deeply that libyaml's composer would crash the process."""
+    depth = 0
+    for event in events:
+        name = type(event).__name__
+        depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+        if depth > 2 * DEPTH_LIMIT:
+            raise BrokenError(Problem(event.start_mark.line + 1, "", "nested too deeply"))
+
+
+def _plain_words(err: Any, text: str) -> str:
+    mark = err.problem_mark
+    if mark is not None and "\t" in _line(text, mark.line):
+        return "broken YAML: a tab stands in this line; YAML indents with spaces only"
+    said = ", ".join(part for part in (err.context, err.problem) if part)
+    return f"broken YAML: {said}. Check indentation, colons and quotes here and in the line above"
+
+
+def _line(text: str, number: int) -> str:
+    lines = text.splitlines()
+    return lines[number] if number < len(lines) else ""
+
+
+class _Walk:
+    """Turns nodes into data, noting lines; refuses what no inventory needs."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.nodes = 0
+        self.depth = 0
+
+    def value(self, node: Any, path: Path) -> Any:
+        self.depth += 1
+        try:
+            return self._value(node, path)
+        finally:
+            self.depth -= 1
+
+    def _value(self, node: Any, path: Path) -> Any:
+        self.nodes += 1
+        line = node.start_mark.line + 1
+        if self.nodes > NODE_LIMIT:
+            raise BrokenError(Problem(line, "", "the file unfolds to far too much; are anchors nested?"))
+        if self.depth > DEPTH_LIMIT:
+            raise BrokenError(Problem(line, "", "nested too deeply; does an anchor contain itself?"))
+        self.document.lines.setdefault(path, line)
+        if not (node.tag or "").startswith(_STANDARD) or "python" in node.tag:
+            self.document.problem(path, f"the YAML tag {node.tag} is not understood here; remove it")
+            return None
+        if node.id == "mapping":
+            return self._mapping(node, path)
+        if node.id == "sequence":
+            return self._sequence(node, path)
+        return None if node.tag == _NULL else str(node.value)
+
+    def _sequence(self, node: Any, path: Path) -> list[Any]:
+        return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+
+    def _mapping(self, node: Any, path: Path) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        own: dict[str, int] = {}
+        for key_node, value_node in self._pairs(node):
+            line = key_node.start_mark.line + 1
+            if key_node.id != "scalar":
+                self.document.problem(path, "a key must be plain text")
+                continue
+            key = str(key_node.value)
+            if key in own:
+                self._repeated(line, (*path, key), own[key])
+                continue
+            own[key] = line
+            self.document.lines.setdefault((*path, key), line)
+            result[key] = self.value(value_node, (*path, key))
+        for key, value in self._merged(node, path):
+            result.setdefault(key, value)
+        return result
+
+    def _repeated(self, line: int, path: Path, first: int) -> None:
+        text = f"stands here a second time (first in line {first}); keep one of them"
+        self.document.problems.append(Problem(line, dotted(path), text))
+
+    @staticmethod
+    def _pairs(node: Any) -> Iterator[tuple[Any, Any]]:
+        return ((key, value) for key, value in node.value if key.tag != _MERGE)
+
+    def _merged(self, node: Any, path: Path) -> Iterator[tuple[str, Any]]:
+        """What `<<: *anchor` brings in; of several, the first named wins, as YAML says."""
+        for key, value in node.value:
+            if key.tag != _MERGE:
+                continue
+            for source in value.value if value.id == "sequence" else [value]:
+                if source.id != "mapping":
+                    self.document.problem(path, "`<<:` takes a mapping, or a list of them")
+                    continue
+                yield from (self.value(source, path) or {}).items()

@@ -1,0 +1,181 @@
+"""A first inventory.yaml: the commented one `fleet init` writes, or one made from ~/.ssh/config. Floor 2."""
+
+import glob
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleet.errors import InventoryError
+from fleet.inventory import ALL, NAME
+
+INCLUDE_DEPTH = 16  # as ssh itself
+
+_HEAD = """\
+# The machines `fleet` measures. Every key is explained in docs/inventory.md.
+# `fleet hosts` shows what this file resolves to; `fleet check` tries it.
+#
+# No password or other secret belongs here: use an SSH agent, key files, or answer the prompt.
+"""
+
+_STARTER = (
+    _HEAD
+    + """
+# What holds for every host, unless a group or the host itself says otherwise.
+# defaults:
+#   user: bench
+#   identity_files: [~/.ssh/id_ed25519]
+#   host_key: strict            # or accept-new, for machines never seen before
+
+# Names for several hosts, with what they have in common.
+# groups:
+#   boards:
+#     hosts: [rpi*]
+#     labels: {kind: board}
+
+hosts:
+  # This machine, without SSH.
+  localhost:
+    via: local
+
+  # A host known to ~/.ssh/config, or to DNS, needs nothing but its name:
+  # web1:
+
+  # Everything else, where needed:
+  # rpi4:
+  #   address: 192.0.2.14       # when the name above is ours alone
+  #   port: 2222
+  #   user: pi
+  #   jump: me@bastion.example  # or a list of hops
+  #   cpus: 0-3                 # when not every CPU may be used
+  #   toolchain: {cc: gcc-12}
+  #   labels: {kernel: vanilla} # stored with each run; `fleet run kernel=vanilla` selects by it
+  #   plan: {rounds: 20}
+
+  # Forty machines alike:
+  # board[01-40]: {address: "{name}.lab.example"}
+"""
+)
+
+
+def starter() -> str:
+    """The commented inventory for a newcomer; it measures this machine as it is."""
+    return _STARTER
+
+
+def from_ssh_config(path: Path) -> str:
+    """An inventory with a host per `Host` entry of an ssh_config, patterns left out, Includes followed.
+
+    Each host's address is its alias, so that ssh_config stays the one place for names, ports, users and
+    keys. What could not be taken over is listed in comments. Raises InventoryError if `path` is unreadable.
+    """
+    found = _Found()
+    _read(path, found, 0)
+    lines = [_HEAD, f"# Hosts taken from {_comment(path)}, which still decides address, port, user and keys."]
+    lines += [f"# Not taken over: {_comment(text)}" for text in found.left_out]
+    lines += ["", "hosts:"]
+    lines += [f"  {_quoted(name)}:{_address(name, alias)}" for name, alias in found.hosts.items()]
+    if not found.hosts:
+        lines += ["  # The file names no host, so here is this machine.", "  localhost: {via: local}"]
+    return "\n".join(lines) + "\n"
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write `text` to a file that must not exist yet. Raises InventoryError if it does, or cannot be made."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as err:
+        raise InventoryError(f"{path}: exists already, and is left alone. Move it away first.") from err
+    except OSError as err:
+        raise InventoryError(f"{path}: cannot be written: {err.strerror}. Choose another directory.") from err
+
+
+@dataclass(slots=True)
+class _Found:
+    """Aliases by the name they get here, sentences about the rest, and the files being read."""
+
+    hosts: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    reading: list[Path] = field(default_factory=list)
+
+
+def _read(path: Path, found: _Found, depth: int) -> None:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as err:
+        if depth == 0:
+            raise InventoryError(f"{path}: cannot be read: {err.strerror}") from err
+        found.left_out.append(f"Include {path}: {err.strerror}")
+        return
+    for number, line in enumerate(lines, start=1):
+        _take(line, f"{path}:{number}", found, depth)
+
+
+def _take(line: str, where: str, found: _Found, depth: int) -> None:
+    keyword, words = _words(line)
+    match keyword:
+        case "host":
+            for alias in words:
+                _take_alias(alias, where, found)
+        case "match":
+            found.left_out.append(f"{where}: Match {' '.join(words)} (ssh itself still honours it)")
+        case "include":
+            for included in _included(words):
+                if depth >= INCLUDE_DEPTH:
+                    found.left_out.append(f"{where}: Include {included}, nested too deeply")
+                else:
+                    _read(included, found, depth + 1)
+
+
+def _words(line: str) -> tuple[str, list[str]]:
+    """Split `Keyword a b` or `Keyword=a b` as ssh_config(5) says; ("", []) for comments and blanks."""
+    found = re.match(r"\s*([A-Za-z][A-Za-z0-9]*)(?:\s*=\s*|\s+)(.*)", line)
+    if not found:
+        return "", []
+    try:
+        words = shlex.split(found[2], comments=True)
+    except ValueError:
+        words = found[2].split()
+    return found[1].lower(), words
+
+
+def _take_alias(alias: str, where: str, found: _Found) -> None:
+    if alias.startswith("!") or "*" in alias or "?" in alias:
+        return
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", alias).lstrip("._-")[:100]
+    if not (NAME.fullmatch(name) and name != ALL and _is_address(alias)):
+        found.left_out.append(f"{where}: Host {alias}, which is no name we can use")
+    elif alias in found.hosts.values():
+        return
+    elif name.casefold() in {taken.casefold() for taken in found.hosts}:
+        found.left_out.append(f"{where}: Host {alias}, which differs from another only by case or signs")
+    else:
+        found.hosts[name] = alias
+
+
+def _is_address(alias: str) -> bool:
+    """Whether the inventory would take the alias as an `address`."""
+    odd = re.search(r"^-|[\s@{\[\]]|^[^:]+:[0-9]+$", alias)
+    return alias.isprintable() and not odd
+
+
+def _included(words: list[str]) -> Iterator[Path]:
+    """The files an Include names; relative ones lie in ~/.ssh, as ssh_config(5) says."""
+    for word in words:
+        pattern = os.path.join(Path.home(), ".ssh", os.path.expanduser(word))  # noqa: PTH111, PTH118
+        yield from (Path(name) for name in sorted(glob.glob(pattern)))  # noqa: PTH207  absolute patterns
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _address(name: str, alias: str) -> str:
+    return "" if name == alias else " {address: '" + alias.replace("'", "''") + "'}"
+
+
+def _comment(text: object) -> str:
+    return "".join(sign if sign.isprintable() else "?" for sign in str(text))

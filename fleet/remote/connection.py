@@ -1,0 +1,95 @@
+"""What every way to a host must offer: run a command, stream one, put a file. Floor 2.
+
+The only seam a test replaces. `ssh` and `local` implement it and do not know each other; `connect` chooses.
+Commands are POSIX sh text; whoever builds one quotes it (shlex). Nothing here interprets output.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+RUN_LIMIT_BYTES = 16 << 20  # a host that prints more than this to one command is refused
+LINE_LIMIT_BYTES = 1 << 20  # the longest line a stream hands out
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A command that ran to its end. Bytes as received, never longer than RUN_LIMIT_BYTES each."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Stream(Protocol):
+    """A running command whose stdin we hold open; iterate it for stdout lines without their newline.
+
+    Iterating raises LinkError when the link breaks, when no byte came for `idle_timeout_s`, or when a
+    line is longer than LINE_LIMIT_BYTES. It ends normally only at end of output; an unterminated last
+    line is handed out like any other. After that `exit_code` and `stderr` (its last 64 KiB) are known.
+    """
+
+    exit_code: int | None
+    stderr: bytes
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def stop(self) -> None:
+        """Close the command's stdin, the agent's order to end. Safe to call twice, from any thread."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop, and give back whatever the stream holds. Never raises over an error already under way."""
+        ...
+
+
+class Connection(Protocol):
+    """One open way to one host. Used by one thread at a time, except `close` and `Stream.stop`.
+
+    Every method raises LinkError if the link breaks or the time is up. A command's own failure is
+    not an exception: its exit code is handed back. `notes`: sentences for the person about this way to
+    the host, for instance a line of ssh_config that is not honoured.
+    """
+
+    host_name: str
+    notes: tuple[str, ...]
+
+    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
+        """Run `command` with the host's sh, feed it `stdin`, and wait for it.
+
+        A link that breaks looks to the command like the end of its stdin: let it check what it got.
+        """
+        ...
+
+    def stream(self, command: str, *, idle_timeout_s: float) -> Stream:
+        """Start `command` and hand out its lines as they come; its stdin stays open until `stop`."""
+        ...
+
+    def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
+        """Write `data` to `path` under a temporary name, then rename.
+
+        Needs nothing but sh, cat, wc, chmod and mv on the host (no SFTP). The exit code tells whether it
+        worked; a put whose link breaks half-way leaves `path` as it was.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the connection; a command still running gets end-of-file on stdin. Safe to call twice."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...

@@ -1,0 +1,142 @@
+"""Writes a session's plans and outcomes as text for people and JSON for programs. Floor 4; prints nothing."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from fleet.listing import as_json, host_object, table, where
+from fleet.model import Host, PairChoice, Pairs, Plan, PlanWish
+from fleet.outcomes import Outcome, State
+from fleet.planning import PRECISION, ROUNDS, SPREAD_S, expected, plan_for
+from fleet.progress import printable
+
+_SIZES = (4, 16, 64, 256)  # of machines whose CPUs nobody has counted yet
+
+
+def plans_text(hosts: Sequence[Host], wish: PlanWish) -> str:
+    """What `fleet run` would do on each host, as far as can be said without connecting."""
+    plans = [plan_for(host, wish, 0) for host in hosts]
+    rows = [
+        (
+            host.name,
+            where(host),
+            ",".join(plan.benchmarks),
+            plan.variant or "auto",
+            _cpus(plan),
+            _visits(plan),
+        )
+        for host, plan in zip(hosts, plans, strict=True)
+    ]
+    listed = table(("host", "address", "benchmarks", "variant", "cpus", "sampling"), rows)
+    return "\n\n".join((listed, _times(plans), "Dry run: nothing was connected to, nothing is stored."))
+
+
+def _visits(plan: Plan) -> str:
+    """How pairs are sampled, in a line; only what was asked differs from the defaults."""
+    parts = [f"as {plan.preset} does"] if plan.preset else []
+    adaptive = plan.rounds is None and plan.preset is None
+    if plan.rounds is not None:
+        parts.append(f"{plan.rounds} rounds")
+    elif adaptive:
+        parts.append(f"{ROUNDS} rounds or more")
+    if plan.spread_s or (adaptive and plan.spread_s is None):
+        parts.append(f"over {plan.spread_s or SPREAD_S:g} s")
+    precision = plan.precision if plan.precision is not None else PRECISION if adaptive else 0
+    if precision:
+        parts.append(f"until ±{100 * precision:.3g} %")
+    for name, value in (("samples", plan.samples), ("round trips a sample", plan.iterations)):
+        parts += [f"{value} {name}"] if value is not None else []
+    parts += [_pairs(plan.pairs)] if plan.pairs is not None else []
+    return ", ".join(part for part in parts if part)
+
+
+def _pairs(choice: PairChoice) -> str:
+    match choice.which:
+        case Pairs.HALF:
+            return ""
+        case Pairs.ORDERED:
+            return "both directions"
+        case Pairs.LISTED:
+            return f"{len(choice.listed)} pairs"
+        case Pairs.PER_RELATION:
+            return f"{choice.per_relation} pairs of each relation"
+
+
+def _times(plans: Sequence[Plan]) -> str:
+    """How long measuring takes: by the CPUs a plan names, else for machines of several sizes."""
+    cases = [(plan, (len(plan.cpus),) if plan.cpus is not None else _SIZES) for plan in plans]
+    found = dict.fromkeys((size, str(expected(plan, size))) for plan, sizes in cases for size in sizes)
+    if len({took for _, took in found}) == 1:
+        return f"Measuring takes about {next(iter(found))[1]}."
+    return f"Measuring takes about: {'; '.join(f'{size} CPUs {took}' for size, took in found)}."
+
+
+def _cpus(plan: Plan) -> str:
+    return "all allowed" if plan.cpus is None else ",".join(map(str, plan.cpus))
+
+
+def plans_json(hosts: Sequence[Host], wish: PlanWish) -> str:
+    """The same for programs: a list of {host, plan, seconds}; seconds only where the CPUs are named."""
+    plans = [plan_for(host, wish, 0) for host in hosts]
+    entries = [
+        {"host": host_object(host), "plan": _plan_object(plan), "seconds": _seconds(plan)}
+        for host, plan in zip(hosts, plans, strict=True)
+    ]
+    return as_json(entries)
+
+
+def _seconds(plan: Plan) -> dict[str, float] | None:
+    return asdict(expected(plan, len(plan.cpus))) if plan.cpus is not None else None
+
+
+def _plan_object(plan: Plan) -> dict[str, Any]:
+    """A plan without what only the host can tell."""
+    return {key: value for key, value in asdict(plan).items() if key != "deadline_s"}
+
+
+def outcomes_text(outcomes: Sequence[Outcome]) -> str:
+    """A row per host, then each failure in full, equal ones folded; then what to type next."""
+    rows = [
+        (o.host.name, str(o.state), o.stage, o.run_id or "-", str(o.bursts), f"{o.seconds:.1f} s")
+        for o in outcomes
+    ]
+    parts = [table(("host", "state", "stage", "run", "bursts", "time"), rows), *_failures(outcomes)]
+    stored = sum(o.state in (State.COMPLETE, State.PARTIAL) for o in outcomes)
+    parts.append(f"{stored} of {len(outcomes)} hosts stored." + (" Next: fleet show" if stored else ""))
+    return printable("\n\n".join(parts))
+
+
+def _failures(outcomes: Sequence[Outcome]) -> list[str]:
+    """Each message once; hosts that failed alike (but for their names) share it."""
+    alike: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.message:
+            alike[outcome.stage, outcome.message.replace(outcome.host.name, "…")].append(outcome)
+    texts = []
+    for (stage, _), same in alike.items():
+        names = ", ".join(o.host.name for o in same)
+        head = f"{stage}: " if len(same) == 1 else f"{stage}, {len(same)} hosts ({names}), the first: "
+        texts.append(f"{head}{same[0].message}")
+    return texts
+
+
+def outcomes_json(outcomes: Sequence[Outcome]) -> str:
+    """The same for programs: a list, one object a host."""
+    return as_json(
+        [
+            {
+                "host": o.host.name,
+                "host_id": o.host.host_id,
+                "state": o.state,
+                "stage": o.stage,
+                "run_id": o.run_id,
+                "bursts": o.bursts,
+                "seconds": round(o.seconds, 3),
+                "exit_code": o.exit_code,
+                "message": o.message,
+                "notes": list(o.notes),
+            }
+            for o in outcomes
+        ]
+    )

@@ -1,0 +1,69 @@
+"""Ends what is under way when the person asks: streams first, connections if that is not enough. Floor 4."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fleet.remote.connection import Connection, Stream
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the person asked
+    """The person asked to stop before this host got any further."""
+
+
+class Stopping:
+    """Shared by all hosts of a session; every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._guard = threading.Lock()
+        self._streams: list[Stream] = []
+        self._connections: set[Connection] = set()
+
+    @property
+    def asked(self) -> bool:
+        """Whether the person has asked to stop."""
+        return self._asked.is_set()
+
+    def check(self) -> None:
+        """Raise Stopped if the person has asked to stop."""
+        if self._asked.is_set():
+            raise Stopped
+
+    def pause(self, seconds: float) -> None:
+        """Wait so long; raise Stopped as soon as the person asks to stop."""
+        if self._asked.wait(seconds):
+            raise Stopped
+
+    def watch_stream(self, stream: Stream) -> None:
+        """Have the stream stopped when asked to; at once if that was before."""
+        with self._guard:
+            self._streams.append(stream)
+        if self._asked.is_set():
+            stream.stop()
+
+    @contextmanager
+    def watching(self, connection: Connection) -> Iterator[None]:
+        """Have the connection closed if, when asked to stop, its host does not end in time."""
+        with self._guard:
+            self._connections.add(connection)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._connections.remove(connection)
+
+    def ask(self) -> None:
+        """Let no host begin another stage, and every agent end itself."""
+        self._asked.set()
+        with self._guard:
+            streams = list(self._streams)
+        for stream in streams:
+            stream.stop()
+
+    def cut(self) -> None:
+        """Close whatever connection is left."""
+        with self._guard:
+            connections = list(self._connections)
+        for connection in connections:
+            connection.close()

@@ -1,0 +1,12 @@
+"""The results root: journal what arrives, publish it as tables, say what is there. Floor 2.
+
+`schema` says what the tables are, `rows` fills them, `journal` and `publish` write, `summary` reads. pyarrow
+is imported inside the functions that need it, so that a command which stores nothing does not pay for it.
+"""
+
+from fleet.store.ids import new_run_id, new_session_id
+from fleet.store.journal import Journal
+from fleet.store.root import Store
+from fleet.store.summary import RunSummary
+
+__all__ = ["Journal", "RunSummary", "Store", "new_run_id", "new_session_id"]

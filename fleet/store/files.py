@@ -1,0 +1,59 @@
+"""Files that survive: write, fsync, rename; every operating-system error becomes a StoreError."""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fleet.errors import StoreError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def storing(what: str, path: Path, *, kept: bool = False) -> Iterator[None]:
+    """Turn an OSError (pyarrow raises them too) into a StoreError: what was tried, where, what to do.
+
+    kept: whether a journal holds by now what the agent has said.
+    """
+    try:
+        yield
+    except OSError as err:
+        reason = err.strerror or str(err)
+        comfort = " What had arrived is kept in the journal." if kept else ""
+        raise StoreError(f"{path}: cannot {what}: {reason}. {_advice(err)}{comfort}") from err
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a new file so that it is either absent or whole, also after a power cut."""
+    draft = path.with_name(f".{path.name}.draft")
+    draft.write_bytes(data)
+    sync(draft)
+    draft.replace(path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a directory's names, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: Path, graveyard: Path) -> None:
+    """Remove a directory in one step for whoever looks: first rename it into `graveyard`, then delete it."""
+    grave = graveyard / f"{path.name}-removed-{os.getpid()}"
+    path.rename(grave)
+    shutil.rmtree(grave, ignore_errors=True)
+
+
+def _advice(err: OSError) -> str:
+    if err.errno in _FULL:
+        return "Free some space there, or choose another results root with --results."
+    if isinstance(err, PermissionError) or err.errno in (errno.EACCES, errno.EPERM):
+        return "Give this user permission there, or choose another results root with --results."
+    return "Look at that place, or choose another results root with --results."

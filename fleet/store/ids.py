@@ -1,0 +1,36 @@
+"""Names of runs and sessions: when, and a random end, so that controllers need not ask each other."""
+
+import re
+import secrets
+from datetime import UTC, datetime
+
+from fleet.errors import StoreError
+
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,127}")
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """Make a run id: `rYYYYMMDDThhmmssZ-xxxxxxxx`; ids of later runs sort after earlier ones.
+
+    It begins with a letter because readers turn a path key made of digits into a number.
+    """
+    return _stamp("r", now)
+
+
+def new_session_id(now: datetime | None = None) -> str:
+    """Make a session id: as a run id, but with `s`."""
+    return _stamp("s", now)
+
+
+def checked_key(key: str, what: str) -> str:
+    """Return `key` if it can stand in a path of the dataset, else raise StoreError."""
+    if not _KEY.fullmatch(key):
+        raise StoreError(
+            f"{what} {key!r} cannot be a key in the tables: a letter, then letters, digits, '.', '_' or '-'."
+        )
+    return key
+
+
+def _stamp(letter: str, now: datetime | None) -> str:
+    moment = (now or datetime.now(UTC)).astimezone(UTC)
+    return f"{letter}{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"

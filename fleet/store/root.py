@@ -1,0 +1,91 @@
+"""The store as the rest of the house sees it: one results root (docs/tables.md)."""
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from fleet.errors import StoreError
+from fleet.model import Burst, Run
+from fleet.store import summary
+from fleet.store.files import remove, storing, write_whole
+from fleet.store.ids import checked_key
+from fleet.store.journal import RUN_FILE, Journal
+from fleet.store.publish import clear_leftovers, committed, publish
+from fleet.store.rows import plain, to_json
+from fleet.store.summary import RunSummary
+
+_NOT_IN_A_JOURNAL = {"hello", "ended_utc", "state", "failed", "notes", "load_after"}  # known only at the end
+
+
+class Store:
+    """A results root. Made on the first write; several controllers may write to one at the same time."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def make_ready(self) -> None:
+        """Make sure that journals can be written here. Raises StoreError, before anything is measured."""
+        folder = self.root / "_journal"
+        with storing("keep journals there", folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+
+    def journal(self, run: Run) -> Journal:
+        """Open the journal of a run that is about to begin. Raises StoreError if it has one already."""
+        folder = self._journal_dir(run.run_id)
+        said = {key: value for key, value in plain(run).items() if key not in _NOT_IN_A_JOURNAL}
+        with storing("open the journal", folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                raise StoreError(
+                    f"{folder}: this run has a journal already; a new run needs a new id."
+                ) from None
+            write_whole(folder / RUN_FILE, to_json(said | {"host_id": run.host.host_id}).encode())
+        return Journal(folder)
+
+    def publish(self, run: Run, bursts: Iterable[Burst]) -> Path:
+        """Turn a finished run into tables, then remove its journal; return the directory of its samples.
+
+        Publishing the same run again changes nothing; other bursts under its id raise StoreError. On any
+        failure the journal stays, readers see nothing half, and publishing again completes the work.
+        """
+        run_dir = publish(self.root, run, bursts)
+        folder = self._journal_dir(run.run_id)
+        with storing("remove the journal of the published run", folder, kept=True):
+            clear_leftovers(self.root, run.run_id)
+            if folder.exists():
+                remove(folder, self.root / "_staging")
+        return run_dir
+
+    def is_published(self, run_id: str) -> bool:
+        """Whether every table has the run."""
+        return committed(self.root, run_id)
+
+    def runs(self) -> list[RunSummary]:
+        """Every run, oldest first, the unfinished among them. Reads no samples."""
+        return sorted(self.published() + self.unfinished(), key=lambda run: (run.started_utc, run.run_id))
+
+    def published(self) -> list[RunSummary]:
+        """The runs whose samples can be read, oldest first."""
+        return summary.published(self.root)
+
+    def unfinished(self) -> list[RunSummary]:
+        """The runs that are only a journal, oldest first: under way elsewhere, or cut short."""
+        return summary.unfinished(self.root)
+
+    def find(self, text: str) -> str:
+        """The published run that `text` means: its id, the beginning of it, or a host's name (the latest).
+
+        Raises UsageError naming what there is.
+        """
+        return summary.find(self.published(), text, self.root)
+
+    def last_session(self) -> list[str]:
+        """The published runs of the session that began last. Raises UsageError if there is none."""
+        return summary.last_session(self.published(), self.root)
+
+    def _journal_dir(self, run_id: str) -> Path:
+        return self.root / "_journal" / checked_key(run_id, "run")

@@ -1,0 +1,173 @@
+"""Turns the nouns into rows of the tables and into JSON. Pure; environment values never pass."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+from fleet.errors import StoreError
+from fleet.model import Hello, Host, Load, Run, Topology
+from fleet.store import schema
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What was written into a run's samples; what its file cannot be asked again is not compared.
+
+    precision: half the 95 % interval of the pair known worst, relative.
+    """
+
+    bursts: int
+    samples: int
+    flagged: int
+    sha256: str
+    precision: float | None = field(default=None, compare=False)
+
+
+def plain(value: Any) -> Any:
+    """Reduce a noun to what JSON can hold: objects, lists, strings, numbers.
+
+    A Host's environment becomes the names of its variables: values may be secrets.
+    """
+    if isinstance(value, Host):
+        return {part.name: plain(getattr(value, part.name)) for part in fields(value)} | {
+            "env": sorted(value.env)
+        }
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value
+
+
+def to_json(value: Any) -> str:
+    """One line of JSON for a noun or a mapping of them."""
+    return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def hello_of(run: Run) -> Hello:
+    """The run's hello; without one no tick has a length, so nothing can be published."""
+    if run.hello is None:
+        raise StoreError(
+            f"{run.host.name}: run {run.run_id} has no hello from the agent: nothing to publish."
+        )
+    return run.hello
+
+
+def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
+    """The one row of `runs`."""
+    hello, facts = hello_of(run), run.facts
+    row = {
+        "run_id": run.run_id,
+        "session_id": run.session_id,
+        "host_id": run.host.host_id,
+        "host_name": run.host.name,
+        "state": str(run.state),
+        "started_utc": _moment(run.started_utc),
+        "ended_utc": _moment(run.ended_utc) if run.ended_utc else None,
+        "benchmarks": _benchmarks(run),
+        "cpus_measured": len(hello.cpus),
+        "pairs": hello.pairs,
+        "bursts": contents.bursts,
+        "samples": contents.samples,
+        "failed_bursts": len(run.failed),
+        "flagged_bursts": contents.flagged,
+        "preset": hello.preset,
+        "estimator": str(hello.estimator),
+        "precision": hello.precision,
+        "precision_reached": contents.precision,
+        "converged": run.end.converged if run.end else None,
+        "unconverged": run.end.unconverged if run.end else None,
+        "content_sha256": contents.sha256,
+        "target": str(run.agent.target),
+        "agent_build": run.agent.build,
+        "agent_place": run.agent.place,
+        "agent_compiler": run.agent.compiler or hello.raw.get("compiler"),
+        "agent_cflags": run.agent.cflags or hello.raw.get("cflags"),
+        "fleet_version": run.fleet_version,
+        "clock": hello.clock,
+        "ticks_per_second": hello.ticks_per_second,
+        "clock_cost_ticks": hello.raw.get("clock_cost_ticks"),
+        "clock_quantum_ticks": hello.raw.get("clock_quantum_ticks"),
+        "cpu_flags": list(facts.cpu_flags),
+        "isolated_cpus": list(facts.isolated_cpus),
+        "nohz_full_cpus": list(facts.nohz_full_cpus),
+        "notes": [*facts.notes, *(note for note in run.notes if note not in facts.notes)],
+        "labels_json": to_json({**run.host.labels, **run.labels}),
+        "mitigations_json": to_json(facts.mitigations),
+        "plan_json": to_json(run.plan),
+        "hello_json": to_json(hello.raw),
+        "host_json": to_json(run.host),
+        "failed_json": to_json(run.failed),
+        "probe": facts.probe,
+    }
+    row |= _load(facts.load, "before") | _load(run.load_after, "after")
+    return row | {column.name: getattr(facts, column.name) for column in schema.FACTS}
+
+
+def cpus_rows(run: Run) -> list[dict[str, Any]]:
+    """A row of `cpus` for every CPU the host told of."""
+    measured = set(hello_of(run).cpus)
+    groups = ("core", "cluster", "llc", "die", "package", "node")
+    others = ("cpu", "online", "allowed", "kind", "capacity", "model", "max_khz", "governor", "isolated")
+    return [
+        {name: getattr(cpu, name) for name in groups + others}
+        | {
+            "host_id": run.host.host_id,
+            "run_id": run.run_id,
+            "measured": cpu.cpu in measured,
+            "caches_json": to_json(cpu.caches),
+        }
+        for cpu in run.facts.cpus
+    ]
+
+
+class Relations:
+    """`Topology.relation` for many pairs: one answer per combination of shared groups, not per pair.
+
+    A relation depends only on which groups two CPUs share, and a machine of 576 CPUs has 165,600
+    unordered pairs but a few dozen such combinations.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._cpus = {
+            cpu.cpu: (cpu.core, cpu.cluster, cpu.llc, cpu.die, cpu.node, cpu.package) for cpu in topology.cpus
+        }
+        self._known: dict[object, str] = {}
+
+    def __call__(self, one: int, other: int) -> str:
+        """The relation of two CPUs, by their numbers."""
+        key = self._shared(one, other)
+        if key not in self._known:
+            self._known[key] = str(self._topology.relation(one, other))
+        return self._known[key]
+
+    def _shared(self, one: int, other: int) -> object:
+        a, b = self._cpus.get(one), self._cpus.get(other)
+        if one == other or a is None or b is None:
+            return one == other
+        told = any(group is not None for group in a[1:])
+        return (told, *(x if x == y else None for x, y in zip(a, b, strict=True)))
+
+
+def _benchmarks(run: Run) -> list[str]:
+    """Each as benchmark/variant where the agent's hello lists them, else the benchmarks asked for."""
+    plan = hello_of(run).raw.get("plan")
+    listed = plan.get("benchmarks") if isinstance(plan, Mapping) else None
+    if isinstance(listed, list) and all(isinstance(item, Mapping) for item in listed):
+        return [f"{item.get('benchmark')}/{item.get('variant')}" for item in listed]
+    return list(run.plan.benchmarks)
+
+
+def _load(load: Load, when: str) -> dict[str, Any]:
+    return {f"{part.name}_{when}": getattr(load, part.name) for part in fields(load)}
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,216 @@
+"""What the tables are: names, types, meanings and the version. The one place; no pyarrow at import.
+
+docs/tables.md repeats this for people, and every file carries it; a test compares the three. A column is
+never given another type or meaning: that would be a new major version. Added columns may be null, since
+older files lack them.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+SCHEMA_VERSION = "1.1"
+
+_KEY = "dictionary<string>"  # strings repeated often; beginning with a letter where they are path keys
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `nullable`: null means the host did not tell."""
+
+    name: str
+    type: str
+    nullable: bool
+    meaning: str
+
+
+def _always(name: str, type_: str, meaning: str) -> Column:
+    return Column(name, type_, nullable=False, meaning=meaning)
+
+
+def _maybe(name: str, type_: str, meaning: str) -> Column:
+    return Column(name, type_, nullable=True, meaning=meaning)
+
+
+SAMPLES = (
+    _always("host_id", _KEY, "the host; equals the path key"),
+    _always("run_id", _KEY, "the run; equals the path key"),
+    _always("benchmark", _KEY, "cas, readwrite, clock, ..."),
+    _always("variant", _KEY, "the instructions used; part of a number's name"),
+    _always("relation", _KEY, "smallest group the two CPUs share, as the OS says"),
+    _always("round", "int32", "which visit to this pair, from 0"),
+    _always("ping_cpu", "int32", "CPU of the thread that holds the clock, by the OS's number"),
+    _always("pong_cpu", "int32", "CPU of the thread that answers"),
+    _always("start_offset_ns", "int64", "when the burst began, after the agent's hello"),
+    _maybe("line_page", "int64", "virtual page number of the cache line handed over"),
+    _maybe("line_offset", "int32", "bytes from the start of that page to the line"),
+    _maybe("line_node", "int32", "NUMA node the page lies on"),
+    _maybe("line_physical", "int64", "physical page number of that line, where the OS shows it"),
+    _always("iterations", "int64", "round trips in one sample (clock: readings)"),
+    _always("warmup", "int32", "how many of the first samples are warm-ups"),
+    _always("ticks", "list<int64>", "elapsed clock ticks of each sample, raw, in order, warm-ups first"),
+    _always("ns_per_tick", "float64", "nanoseconds in one tick of this run's clock"),
+    _maybe("ping_voluntary_switches", "int64", "context switches of the ping thread during the burst"),
+    _maybe("ping_involuntary_switches", "int64", "times the ping thread was preempted during the burst"),
+    _maybe("pong_voluntary_switches", "int64", "context switches of the pong thread during the burst"),
+    _maybe("pong_involuntary_switches", "int64", "times the pong thread was preempted during the burst"),
+    _maybe("ping_ran_ppm", "int32", "share of the burst the ping thread really ran, in millionths"),
+    _maybe("pong_ran_ppm", "int32", "share of the burst the pong thread really ran, in millionths"),
+    _always("flags", _KEY, "what may have spoilt the burst, comma-separated; empty: nothing known"),
+)
+
+# Columns of `runs` that are fields of model.Facts under the same name.
+FACTS = (
+    _always("os", "string", "operating system the agent ran on: linux, qnx"),
+    _always("arch", "string", "architecture: x86_64, aarch64, ..."),
+    _maybe("hostname", "string", "as the host calls itself"),
+    _maybe("kernel", "string", "kernel release"),
+    _maybe("kernel_version", "string", "kernel build"),
+    _maybe("kernel_cmdline", "string", "kernel command line"),
+    _maybe("distribution", "string", "operating system distribution"),
+    _maybe("libc", "string", "C library and its version"),
+    _maybe("machine_id", "string", "the OS's stable id of this installation"),
+    _maybe("boot_id", "string", "changes with every boot"),
+    _maybe("uptime_s", "float64", "seconds since boot, before the run"),
+    _maybe("cpu_model", "string", "CPU model name"),
+    _maybe("cpu_vendor", "string", "CPU vendor or implementer"),
+    _maybe("cpu_family", "string", "CPU family or architecture level"),
+    _maybe("cpu_model_number", "string", "CPU model number or part"),
+    _maybe("cpu_stepping", "string", "CPU stepping or revision"),
+    _maybe("microcode", "string", "microcode revision"),
+    _maybe("board", "string", "board or product name"),
+    _maybe("firmware", "string", "firmware vendor and version"),
+    _maybe("firmware_date", "string", "firmware date, as given"),
+    _maybe("hypervisor", "string", "hypervisor, if the host runs in one and says so"),
+    _maybe("container", "string", "container runtime, if the host is one and says so"),
+    _maybe("memory_bytes", "int64", "memory of the machine"),
+    _maybe("page_bytes", "int64", "page size"),
+    _maybe("huge_pages", "string", "transparent huge page setting"),
+    _maybe("clock_source", "string", "the kernel's clock source"),
+    _maybe("governor", "string", "frequency governor, where all CPUs have the same"),
+    _maybe("frequency_driver", "string", "frequency scaling driver"),
+    _maybe("boost", "bool", "frequency boost allowed"),
+    _maybe("idle_driver", "string", "idle state driver"),
+    _maybe("idle_state", "string", "deepest idle state that is enabled"),
+    _maybe("idle_exit_us", "int64", "microseconds a CPU takes to leave it"),
+    _maybe("cpu_quota", "float64", "CPUs' worth of time our control group may use; null also: no limit"),
+    _maybe("rt_runtime_us", "int64", "microseconds of a period for realtime threads; -1: no limit"),
+    _maybe("irqbalance", "bool", "irqbalance runs"),
+    _maybe("core_throttles", "int64", "times heat slowed cores down since boot, counters of all CPUs added"),
+    _maybe("package_throttles", "int64", "the same, of packages"),
+    _maybe("smt", "bool", "SMT active"),
+    _maybe("numa_balancing", "bool", "automatic NUMA balancing on"),
+    _maybe("user", "string", "user the agent ran as"),
+)
+
+RUNS = (
+    _always("run_id", "string", "the run"),
+    _always("session_id", "string", "the `fleet run` it was part of"),
+    _always("host_id", "string", "the host, key in the tables"),
+    _always("host_name", "string", "the host, as the inventory calls it"),
+    _always("state", "string", "complete, or partial: some bursts failed"),
+    _always("started_utc", "timestamp[ms, UTC]", "start, by the controller's clock"),
+    _maybe("ended_utc", "timestamp[ms, UTC]", "end, by the controller's clock"),
+    _always("benchmarks", "list<string>", "benchmark/variant, as measured"),
+    _always("cpus_measured", "int32", "CPUs in the plan"),
+    _always("pairs", "int64", "CPU pairs visited in one round"),
+    _always("bursts", "int64", "rows in samples"),
+    _always("samples", "int64", "ticks in samples, warm-ups included"),
+    _always("failed_bursts", "int64", "visits that gave no number"),
+    _always("flagged_bursts", "int64", "rows in samples with a flag"),
+    _maybe("preset", "string", "the tool whose scheme was followed"),
+    _maybe("estimator", "string", "how that tool makes one number of its samples: median, mean or min"),
+    _maybe("precision", "float64", "half width of the 95 % interval asked for, relative; null: none asked"),
+    _maybe("precision_reached", "float64", "the same, reached by the worst pair; null with too few bursts"),
+    _maybe("converged", "int64", "pairs, per benchmark and variant, that reached it; null: none asked"),
+    _maybe("unconverged", "int64", "pairs that did not in the time there was"),
+    _always(
+        "content_sha256", "string", "of the samples as published; two publications are the same run if equal"
+    ),
+    _always("target", "string", "(os, arch) the agent was built for"),
+    _always("agent_build", "string", "build id of the agent"),
+    _always("agent_place", "string", "where the agent came from"),
+    _maybe("agent_compiler", "string", "compiler the agent was built with"),
+    _maybe("agent_cflags", "string", "flags the agent was built with"),
+    _always("fleet_version", "string", "version of the controller"),
+    _always("clock", "string", "clock the ticks were read from"),
+    _always("ticks_per_second", "int64", "rate of that clock"),
+    _maybe("clock_cost_ticks", "int64", "median cost of one reading"),
+    _maybe("clock_quantum_ticks", "int64", "smallest step the clock was seen to make"),
+    _maybe("load_1m_before", "float64", "runnable threads averaged over a minute"),
+    _maybe("load_1m_after", "float64", "the same, after the run"),
+    _maybe("running_before", "int64", "runnable threads at that moment"),
+    _maybe("running_after", "int64", "the same, after the run"),
+    _maybe("temperature_c_before", "float64", "the hottest sensor"),
+    _maybe("temperature_c_after", "float64", "the same, after the run"),
+    _maybe("steal_ticks_before", "int64", "time stolen by the hypervisor since boot, in clock ticks"),
+    _maybe("steal_ticks_after", "int64", "the same, after the run"),
+    *FACTS,
+    _always("cpu_flags", "list<string>", "CPU features as the kernel lists them"),
+    _always("isolated_cpus", "list<int32>", "CPUs taken out of the scheduler"),
+    _always("nohz_full_cpus", "list<int32>", "CPUs without a periodic tick"),
+    _always("notes", "list<string>", "sentences for the person, in order"),
+    _always("labels_json", "string", "labels of host and run: object of strings"),
+    _always(
+        "mitigations_json", "string", "CPU vulnerabilities and what is done about them: object of strings"
+    ),
+    _always("plan_json", "string", "the plan: object"),
+    _always("hello_json", "string", "the agent's first record, whole"),
+    _always("host_json", "string", "the inventory entry, without values of environment variables"),
+    _always("failed_json", "string", "the visits that gave no number, and why: list of objects"),
+    _always("probe", "string", "what the host answered when asked for its facts, as received"),
+)
+
+CPUS = (
+    _always("host_id", _KEY, "the host"),
+    _always("run_id", _KEY, "the run"),
+    _always("cpu", "int32", "logical CPU, by the OS's number"),
+    _always("online", "bool", "in use by the OS"),
+    _always("allowed", "bool", "the agent may use it"),
+    _always("measured", "bool", "part of the run"),
+    _maybe("core", "int32", "lowest CPU of its core"),
+    _maybe("cluster", "int32", "lowest CPU of its cluster"),
+    _maybe("llc", "int32", "lowest CPU that shares its last-level cache"),
+    _maybe("die", "int32", "lowest CPU of its die"),
+    _maybe("package", "int32", "lowest CPU of its package"),
+    _maybe("node", "int32", "NUMA node, by its own number"),
+    _maybe("kind", "string", "performance or efficiency, on hybrid machines"),
+    _maybe("capacity", "int32", "relative speed, up to 1024"),
+    _maybe("model", "string", "CPU model, where it differs from CPU to CPU"),
+    _maybe("max_khz", "int64", "highest frequency"),
+    _maybe("governor", "string", "frequency governor"),
+    _maybe("isolated", "bool", "taken out of the scheduler"),
+    _always("caches_json", "string", "its caches: list of objects"),
+)
+
+TABLES = {"samples": SAMPLES, "runs": RUNS, "cpus": CPUS}
+
+
+@cache
+def arrow_schema(table: str) -> Any:
+    """The pyarrow schema of a table, with the version in its metadata."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    types = {
+        _KEY: pa.dictionary(pa.int32(), pa.string()),
+        "string": pa.string(),
+        "bool": pa.bool_(),
+        "int32": pa.int32(),
+        "int64": pa.int64(),
+        "float64": pa.float64(),
+        "timestamp[ms, UTC]": pa.timestamp("ms", tz="UTC"),
+        "list<string>": pa.list_(pa.field("element", pa.string(), nullable=False)),
+        "list<int32>": pa.list_(pa.field("element", pa.int32(), nullable=False)),
+        "list<int64>": pa.list_(pa.field("element", pa.int64(), nullable=False)),
+    }
+    columns = TABLES[table]
+    listed = [[c.name, c.type, c.nullable] for c in columns]
+    return pa.schema(
+        [pa.field(c.name, types[c.type], nullable=c.nullable) for c in columns],
+        metadata={
+            "fleet.table": table,
+            "fleet.schema": json.dumps(listed),
+            "fleet.schema_version": SCHEMA_VERSION,
+        },
+    )

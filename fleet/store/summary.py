@@ -1,0 +1,169 @@
+"""Says which runs a root holds, reading no samples: the `runs` table and the journals not yet published."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import UsageError
+from fleet.model import RunState
+from fleet.store import schema
+from fleet.store.files import storing
+from fleet.store.journal import RUN_FILE
+from fleet.store.publish import committed
+
+_NEWEST_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run as `fleet runs` lists it. Counts are None for a run that is only a journal."""
+
+    run_id: str
+    session_id: str
+    host_id: str
+    host_name: str
+    state: RunState
+    started_utc: datetime
+    target: str
+    benchmarks: tuple[str, ...]
+    agent_build: str
+    labels: tuple[tuple[str, str], ...] = ()
+    cpu_model: str | None = None
+    ended_utc: datetime | None = None
+    cpus: int | None = None
+    pairs: int | None = None
+    bursts: int | None = None
+    samples: int | None = None
+    failed: int | None = None
+    flagged: int | None = None
+
+
+def published(root: Path) -> list[RunSummary]:
+    """The published runs, oldest first; empty where nothing was published yet."""
+    folder = root / "_runs"
+    columns = [column.name for column in schema.RUNS if column.name in _COLUMNS]
+    with storing("read the runs", folder):
+        if not folder.is_dir():
+            return []
+        import pyarrow.dataset as ds  # noqa: PLC0415
+
+        table = ds.dataset(folder, schema=schema.arrow_schema("runs"), format="parquet").to_table(
+            columns=columns
+        )
+    return sorted((_published(row) for row in table.to_pylist()), key=_when)
+
+
+def unfinished(root: Path) -> list[RunSummary]:
+    """The runs that are only a journal, oldest first: under way, or cut short."""
+    with storing("read the journals", root):
+        folders = sorted((root / "_journal").glob("*/"))
+    found = (_unfinished(folder) for folder in folders if not committed(root, folder.name))
+    return sorted((summary for summary in found if summary is not None), key=_when)
+
+
+def last_session(listed: list[RunSummary], root: Path) -> list[str]:
+    """The runs of the session that began last, in their order. Raises UsageError for an empty root."""
+    if not listed:
+        raise UsageError(
+            f"{root}: no run is stored here yet; `fleet run` measures, --results names another root."
+        )
+    last = max(listed, key=lambda run: (run.started_utc, run.run_id)).session_id
+    return [run.run_id for run in listed if run.session_id == last]
+
+
+def find(listed: list[RunSummary], text: str, root: Path) -> str:
+    """The run id that `text` means: a run id, the beginning of exactly one, or a host's latest run."""
+    if any(summary.run_id == text for summary in listed):
+        return text
+    of_host = [summary.run_id for summary in listed if text in (summary.host_name, summary.host_id)]
+    if of_host:
+        return of_host[-1]
+    begun = [summary.run_id for summary in listed if summary.run_id.startswith(text)]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise UsageError(f"{text!r} is the beginning of {len(begun)} runs: {_some(begun)}. Type more of it.")
+    if not listed:
+        raise UsageError(
+            f"{root}: nothing is published here yet. `fleet run` measures; --results names the root."
+        )
+    hosts = sorted({summary.host_name for summary in listed})
+    raise UsageError(f"no run and no host {text!r} in {root}. Hosts: {_some(hosts)}. `fleet runs` lists all.")
+
+
+_COLUMNS = {
+    "run_id",
+    "session_id",
+    "host_id",
+    "host_name",
+    "state",
+    "started_utc",
+    "ended_utc",
+    "target",
+    "benchmarks",
+    "agent_build",
+    "labels_json",
+    "cpu_model",
+    "cpus_measured",
+    "pairs",
+    "bursts",
+    "samples",
+    "failed_bursts",
+    "flagged_bursts",
+}
+
+
+def _published(row: dict[str, Any]) -> RunSummary:
+    return RunSummary(
+        run_id=row["run_id"],
+        session_id=row["session_id"],
+        host_id=row["host_id"],
+        host_name=row["host_name"],
+        state=RunState(row["state"]),
+        started_utc=row["started_utc"],
+        ended_utc=row["ended_utc"],
+        target=row["target"],
+        benchmarks=tuple(row["benchmarks"]),
+        agent_build=row["agent_build"],
+        labels=tuple(json.loads(row["labels_json"]).items()),
+        cpu_model=row["cpu_model"],
+        cpus=row["cpus_measured"],
+        pairs=row["pairs"],
+        bursts=row["bursts"],
+        samples=row["samples"],
+        failed=row["failed_bursts"],
+        flagged=row["flagged_bursts"],
+    )
+
+
+def _unfinished(folder: Path) -> RunSummary | None:
+    """A journal's run; None where `run.json` is not there, is not ours, or vanished while we looked."""
+    try:
+        said = json.loads((folder / RUN_FILE).read_bytes())
+        name = said["host"]["name"]
+        return RunSummary(
+            run_id=said["run_id"],
+            session_id=said["session_id"],
+            host_id=said["host_id"],
+            host_name=name,
+            state=RunState.UNFINISHED,
+            started_utc=datetime.fromisoformat(said["started_utc"]),
+            target="{os}-{arch}".format(**said["agent"]["target"]),
+            benchmarks=tuple(said["plan"]["benchmarks"]),
+            agent_build=said["agent"]["build"],
+            labels=tuple(said["labels"].items()),
+            cpu_model=said["facts"]["cpu_model"],
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _when(summary: RunSummary) -> tuple[datetime, str]:
+    return summary.started_utc.astimezone(UTC), summary.run_id
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[-_NEWEST_SHOWN:])
+    return shown if len(names) <= _NEWEST_SHOWN else f"..., {shown}"

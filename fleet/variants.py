@@ -1,0 +1,55 @@
+"""Which variants there are, over all architectures, and how a wish for some of them reads. Floor 1.
+
+What one host has only its agent knows, and it refuses what it lacks; here words are caught that no agent
+knows. docs/variants.md explains each; a test compares this list with the agent's sources.
+"""
+
+from collections.abc import Sequence
+
+VARIANTS = {
+    "cas": (
+        *("cmpxchg", "xchg", "ttas", "lse", "llsc", "wfe", "ldrex"),
+        *("lrsc", "zacas", "lwarx", "cs", "amcas", "c11"),
+    ),
+    "readwrite": ("mov", "ldar", "dmb", "fence", "lwsync", "st", "dbar", "c11"),
+    "clock": (),
+}
+_EVERYWHERE = ("auto", "all")
+
+
+def variant_wish(text: str) -> str:
+    """Check "lse", "auto", "all" or "cas=lse,readwrite=ldar". Raises ValueError in words for people."""
+    for part in text.split(","):
+        benchmark, equals, name = part.strip().rpartition("=")
+        if not equals and "," in text:
+            raise ValueError(
+                f"several variants are written per benchmark, as cas=lse,readwrite=ldar; not {text!r}"
+            )
+        if equals and benchmark not in VARIANTS:
+            raise ValueError(f"unknown benchmark {benchmark!r}; there are {', '.join(VARIANTS)}")
+        known = VARIANTS[benchmark] if equals else _all()
+        if name not in (*_EVERYWHERE, *known):
+            of = f" of {benchmark}" if equals else ""
+            raise ValueError(f"unknown variant {name!r}{of}; there are {_listed(benchmark)}")
+    return text.replace(" ", "")
+
+
+def for_benchmarks(wish: str, benchmarks: Sequence[str]) -> str:
+    """Give a lone variant's name to those of several benchmarks that know it; the others choose themselves.
+
+    ("lse", ["cas", "readwrite"]) -> "cas=lse"; what is not a lone name, or known by none, stays as it is.
+    """
+    if wish in _EVERYWHERE or "=" in wish or len(benchmarks) < 2:
+        return wish
+    knowing = [benchmark for benchmark in benchmarks if wish in VARIANTS.get(benchmark, ())]
+    return ",".join(f"{benchmark}={wish}" for benchmark in knowing) or wish
+
+
+def _all() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for names in VARIANTS.values() for name in names))
+
+
+def _listed(benchmark: str) -> str:
+    some = {benchmark: VARIANTS[benchmark]} if benchmark else VARIANTS
+    named = "; ".join(f"for {name} {', '.join(names)}" for name, names in some.items() if names)
+    return f"auto, all{', and ' if named else ''}{named}"

@@ -1,0 +1,185 @@
+"""Deploying, with the real sh, the real compiler and real files; the host is this machine."""
+
+import os
+import platform
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fleet.agent.build import Builder
+from fleet.agent.deploy import deploy
+from fleet.errors import BuildError, DeployError, ProbeError
+from fleet.model import BuildPlace, Compiler, Facts, Host, ToolchainWish, Via
+from fleet.remote.local import LocalConnection
+from tests import needs
+
+HERE = Host(
+    name="here",
+    address="localhost",
+    via=Via.LOCAL,
+    toolchain=ToolchainWish(cflags=("-O0",)),  # compiles in half the time
+)
+
+
+class Deployer:
+    """Deploys to a workdir of its own; `told` collects what was said out loud."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.workdir = tmp_path / "workdir"
+        self.workdir.mkdir(mode=0o700)
+        self.cache = tmp_path / "cache"
+        self.told: list[str] = []
+
+    def facts(self, *compilers: str, **more: object) -> Facts:
+        return Facts(
+            os="linux",
+            arch=platform.machine(),
+            workdir=str(self.workdir),
+            workdir_entries=tuple(os.listdir(self.workdir)),  # noqa: PTH208 - names are what facts hold
+            compilers=tuple(Compiler(command, f"{command} 1.0") for command in compilers),
+            **more,  # type: ignore[arg-type]
+        )
+
+    def __call__(self, host: Host, facts: Facts):
+        with LocalConnection(host) as connection:
+            return deploy(connection, host, facts, Builder(self.cache), self.told.append)
+
+
+@pytest.fixture
+def deployer(tmp_path: Path) -> Deployer:
+    needs.program("cc", "gcc")
+    return Deployer(tmp_path)
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def build_id_of(path: str) -> str:
+    done = subprocess.run([path, "--build-id"], capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()
+
+
+def test_a_compiler_on_the_host_builds_there_and_the_second_time_nothing(deployer: Deployer) -> None:
+    first = deployer(HERE, deployer.facts("cc"))
+    assert first.place == "built on the host with cc 1.0"
+    assert build_id_of(first.path) == first.build
+    assert os.listdir(deployer.workdir) == [f"fleet-agent-{first.build}"]  # noqa: PTH208
+    assert Path(first.path).stat().st_mode & 0o077 == 0
+
+    again = deployer(HERE, deployer.facts("cc"))
+    assert again.place == "already on the host"
+    assert again == replace(first, place=again.place)
+
+
+def test_without_a_compiler_the_controller_builds_and_says_so(deployer: Deployer) -> None:
+    agent = deployer(HERE, deployer.facts())
+    assert deployer.told == ["here: no C compiler on the host; building on the controller."]
+    assert "on the controller" in agent.place
+    assert build_id_of(agent.path) == agent.build
+
+
+def test_the_controller_builds_once_for_many_hosts(deployer: Deployer) -> None:
+    first = deployer(HERE, deployer.facts())
+    kept = deployer.cache / f"fleet-agent-{first.build}"
+    stamp = kept.stat().st_mtime_ns
+    Path(first.path).unlink()
+    assert deployer(HERE, deployer.facts()) == first
+    assert kept.stat().st_mtime_ns == stamp
+
+
+def test_a_compiler_that_fails_is_quoted_and_the_controller_takes_over(
+    deployer: Deployer, tmp_path: Path
+) -> None:
+    broken = script(tmp_path / "broken-cc", "echo 'fatal error: stdio.h: No such file' >&2; exit 1")
+    agent = deployer(HERE, deployer.facts(broken))
+    (told,) = deployer.told
+    assert "fatal error: stdio.h: No such file" in told
+    assert told.endswith("Building on the controller instead.")
+    assert build_id_of(agent.path) == agent.build
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["echo 'fatal error: stdio.h: No such file' >&2; exit 1", "exit 0"],
+    ids=["fails", "lies"],
+)
+def test_where_only_the_host_may_build_its_failure_is_the_error(
+    deployer: Deployer, tmp_path: Path, words: str
+) -> None:
+    broken = script(tmp_path / "broken-cc", words)
+    host = replace(HERE, build=BuildPlace.HOST)
+    with pytest.raises(BuildError, match=r"here: .*broken-cc on the host could not build the agent"):
+        deployer(host, deployer.facts(broken))
+    assert os.listdir(deployer.workdir) == []  # noqa: PTH208 - nothing is left behind
+
+
+def test_a_wished_compiler_that_is_missing_is_an_error_not_a_fallback(deployer: Deployer) -> None:
+    host = replace(HERE, toolchain=ToolchainWish(cc="no-such-cc"))
+    with pytest.raises(BuildError, match=r"(?s)no-such-cc on the host could not.*not found"):
+        deployer(host, deployer.facts("cc"))
+
+
+def test_no_compiler_anywhere_lists_what_was_tried(
+    deployer: Deployer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("fleet.agent.build.find_spec", lambda name: None)
+    with pytest.raises(
+        BuildError, match=r"(?s)here: no agent for linux-.*cc on the controller: not installed.*Install"
+    ):
+        deployer(HERE, deployer.facts())
+
+
+def test_build_host_without_a_compiler_says_what_was_looked_for(deployer: Deployer) -> None:
+    with pytest.raises(BuildError, match="looked for cc, gcc, clang"):
+        deployer(replace(HERE, build=BuildPlace.HOST), deployer.facts())
+
+
+def test_a_target_without_sources_names_those_there_are(deployer: Deployer) -> None:
+    with pytest.raises(ProbeError, match=r"no agent for linux-vax .*x86_64"):
+        deployer(HERE, replace(deployer.facts("cc"), arch="vax"))
+
+
+def test_a_prebuilt_binary_is_sent_and_asked_for_its_build(deployer: Deployer) -> None:
+    built = deployer(HERE, deployer.facts("cc"))
+    prebuilt = deployer.cache.parent / "prebuilt"
+    Path(built.path).rename(prebuilt)
+    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=ToolchainWish(binary=str(prebuilt)))
+    agent = deployer(host, deployer.facts())
+    assert agent.build == built.build
+    assert agent.path != built.path
+
+
+def test_a_prebuilt_binary_for_another_machine_never_travels(deployer: Deployer, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (243).to_bytes(2, "little") + bytes(60))
+    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=ToolchainWish(binary=str(foreign)))
+    with pytest.raises(BuildError, match="it is for riscv64, the host is"):
+        deployer(host, deployer.facts())
+    assert os.listdir(deployer.workdir) == []  # noqa: PTH208
+
+
+def test_a_prebuilt_path_that_is_not_there_is_named(deployer: Deployer) -> None:
+    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=ToolchainWish(binary="/no/such/agent"))
+    with pytest.raises(BuildError, match="cannot read the prebuilt agent /no/such/agent: No such file"):
+        deployer(host, deployer.facts())
+
+
+def test_a_workdir_that_went_away_is_a_deploy_error(deployer: Deployer) -> None:
+    facts = deployer.facts("cc")
+    deployer.workdir.rmdir()
+    with pytest.raises(DeployError, match="here: cannot write the agent into"):
+        deployer(HERE, facts)
+
+
+def test_a_workdir_with_blanks_and_quotes_is_only_a_name(deployer: Deployer, tmp_path: Path) -> None:
+    odd = tmp_path / "it's a $(touch pwned) `dir`"
+    odd.mkdir()
+    agent = deployer(HERE, replace(deployer.facts("cc"), workdir=str(odd)))
+    assert build_id_of(agent.path) == agent.build
+    assert not list(tmp_path.rglob("pwned"))

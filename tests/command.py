@@ -1,0 +1,135 @@
+"""Runs the `fleet` command as a person would: a process of its own, an inventory file, a results root."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+
+from fleet.model import Host, HostKeyPolicy, Via
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished command."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        """Its stdout, read as JSON."""
+        return json.loads(self.stdout)
+
+
+@dataclass
+class Fleet:
+    """A folder with an inventory and a results root, an empty home, and the command to use them."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    _started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End what a failed test has left running; its agents end with it."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+    @property
+    def results(self) -> Path:
+        """The results root."""
+        return self.folder / "results"
+
+    def inventory(self, text: str) -> None:
+        """Write inventory.yaml as given."""
+        (self.folder / "inventory.yaml").write_text(text)
+
+    def hosts(self, *hosts: Host) -> None:
+        """Write inventory.yaml for hosts."""
+        self.inventory("hosts:\n" + "".join(entry(host) for host in hosts))
+
+    def __call__(self, *arguments: str, timeout_s: float = 100) -> Done:
+        """Run `fleet` with the arguments and wait for it."""
+        process = self.start(*arguments)
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            raise AssertionError(f"fleet {arguments} hung; stderr:\n{err}") from None
+        return Done(process.returncode, out, err)
+
+    def start(self, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """Start `fleet` and hand out the process."""
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "XDG_CACHE_HOME": str(self.folder.parent / "cache"),  # one build of an agent for all tests
+            "PYTHONPATH": str(ROOT),
+            "FLEET_SSH_CONFIG": "none",
+            **self.environment,
+        }
+        process = subprocess.Popen(
+            [*prefix, sys.executable, "-m", "fleet", *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._started.append(process)
+        return process
+
+    def samples(self) -> pd.DataFrame:
+        """Every stored burst, read as any stranger would."""
+        return pd.read_parquet(self.results)
+
+
+def entry(host: Host) -> str:
+    """A host as its inventory entry (JSON is YAML)."""
+    said: dict[str, Any] = {"address": host.address, "via": str(host.via)}
+    if host.via is Via.SSH:
+        said |= {"port": host.port, "user": host.user, "identity_files": list(host.identity_files)}
+        if host.host_key is not HostKeyPolicy.STRICT:
+            said["host_key"] = str(host.host_key)
+    for name in ("workdir", "labels", "env", "jump", "cpus"):
+        value = getattr(host, name)
+        if value:
+            said[name] = dict(value) if name in ("labels", "env") else value
+    if str(host.build) != "auto":
+        said["build"] = str(host.build)
+    if host.toolchain.cc:
+        said["toolchain"] = {"cc": host.toolchain.cc}
+    return f"  {host.name}: {json.dumps(said)}\n"
+
+
+def wait_for(condition: Any, seconds: float = 60) -> None:
+    """Poll until the condition holds; fail loudly when it does not in time."""
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, "waited too long"
+        time.sleep(0.05)
+
+
+def interrupt(process: subprocess.Popen[str]) -> None:
+    """Send what Ctrl-C sends."""
+    process.send_signal(signal.SIGINT)

@@ -1,0 +1,39 @@
+"""Fixtures every folder may use: sshds on loopback, and known_hosts files of the test's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.sshd import MakeHosts, SshHost, host_maker, keygen
+
+
+@pytest.fixture(scope="session")
+def client_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The private key that every sshd of the tests lets in."""
+    return keygen(tmp_path_factory.mktemp("keys") / "id_tests")
+
+
+@pytest.fixture(scope="session")
+def make_hosts(tmp_path_factory: pytest.TempPathFactory, client_key: Path) -> Iterator[MakeHosts]:
+    """`make_hosts(3)` starts three sshds that live until the tests end."""
+    with host_maker(tmp_path_factory.mktemp("hosts"), client_key) as make:
+        yield make
+
+
+@pytest.fixture(scope="session")
+def ssh_host(make_hosts: MakeHosts) -> SshHost:
+    """One ordinary sshd, shared by all tests: do not stop it."""
+    return make_hosts(1)[0]
+
+
+@pytest.fixture
+def known_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty known_hosts file, which ssh_config names for every host; no agent, nothing of ~/.ssh."""
+    path = tmp_path / "known_hosts"
+    path.touch(mode=0o600)
+    config = tmp_path / "ssh_config"
+    config.write_text(f"Host *\n  UserKnownHostsFile {path}\n  GlobalKnownHostsFile none\n")
+    monkeypatch.setenv("FLEET_SSH_CONFIG", str(config))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    return path

@@ -1,0 +1,27 @@
+"""The real probe, run by a real shell."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from fleet.facts import probe
+
+SHELLS = {
+    "dash": ("dash", ["dash"]),
+    "mksh": ("mksh", ["mksh"]),
+    "busybox": ("busybox-static", ["busybox", "ash"]),
+    "bash": ("bash", ["bash", "--posix"]),
+}
+
+
+def ask(
+    shell: list[str], home: Path, *, root: str = "", workdir: str | None = None, cc: str | None = None
+) -> str:
+    """What this shell answers, in an environment with a home and a value nobody may see."""
+    home.mkdir(exist_ok=True)
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "SECRET_VALUE": "hunter2"}
+    question = probe.script(root=root, workdir=workdir, cc=cc)
+    run = subprocess.run(shell, input=question, capture_output=True, env=env, timeout=60, check=False)
+    answer = probe.answer(run.stdout)
+    assert answer is not None, (run.stdout[-500:], run.stderr[-500:])
+    return answer

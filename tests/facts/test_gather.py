@@ -1,0 +1,247 @@
+"""From a host to its facts, and to the directory our files go into."""
+
+import os
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import DeployError, LinkError, ProbeError
+from fleet.facts.gather import gather, read, reread_load
+from fleet.model import Host, ToolchainWish, Via
+from fleet.remote.connection import Completed
+from fleet.remote.local import LocalConnection
+from tests import needs
+from tests.replay import Replay
+
+RECORDED = (Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt").read_bytes()
+HOST = Host("guest", "guest", origin="inventory.yaml:7")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+def local(**wishes) -> Host:
+    return Host("localhost", "localhost", via=Via.LOCAL, **wishes)
+
+
+def facts_here(host: Host):
+    with LocalConnection(host) as connection:
+        return gather(connection, host)
+
+
+def test_a_recorded_guest_is_read_whole_in_one_exec():
+    connection = Replay({"/bin/sh": RECORDED})
+    facts = gather(connection, HOST)
+    assert len(connection.asked) == 1
+    assert str(facts.target) == "linux-x86_64"
+    assert facts.hostname == "guest"
+    assert facts.distribution == "Debian GNU/Linux 12 (bookworm)"
+    assert (facts.libc, facts.kernel, facts.clock_source) == ("glibc 2.36", "6.18.44", "tsc")
+    assert (facts.hypervisor, facts.container) == ("unnamed", "docker")
+    assert facts.cpu_model == "Intel(R) Xeon(R) Processor"
+    assert (facts.cpu_family, facts.cpu_model_number, facts.cpu_stepping) == ("6", "167", "1")
+    assert "nonstop_tsc" in facts.cpu_flags
+    assert facts.mitigations["spectre_v1"].startswith("Mitigation: usercopy")
+    assert (facts.smt, facts.numa_balancing, facts.boost, facts.governor) == (False, False, None, None)
+    assert [(cpu.core, cpu.llc, cpu.package, cpu.node) for cpu in facts.cpus] == [(0, 0, 0, 0), (1, 0, 0, 0)]
+    assert facts.cpus[1].caches[-1].size_bytes == 480 << 20
+    assert facts.workdir == "/home/bench/.cache/fleet"
+    assert [compiler.command for compiler in facts.compilers] == ["cc", "gcc", "clang"]
+    assert any("hypervisor" in note for note in facts.notes)
+
+
+def test_kept_answers_can_be_read_again_years_later():
+    facts = gather(Replay({"/bin/sh": RECORDED}), HOST)
+    assert read(facts.probe, HOST) == facts
+
+
+def test_this_machine_is_read_over_a_real_connection(home):
+    facts = facts_here(local())
+    assert facts.arch == os.uname().machine.replace("i686", "i386").replace("armv7l", "armv7")
+    assert facts.page_bytes == os.sysconf("SC_PAGE_SIZE")
+    allowed = {cpu.cpu for cpu in facts.cpus if cpu.allowed}
+    assert allowed == os.sched_getaffinity(0)
+    assert facts.workdir == str(home / ".cache/fleet")
+    assert Path(facts.workdir).stat().st_mode & 0o077 == 0
+    assert list(Path(facts.workdir).iterdir()) == []
+
+
+def test_the_load_after_a_run_is_one_small_exec():
+    with LocalConnection(local()) as connection:
+        load = reread_load(connection)
+    assert load.load_1m is not None
+    assert load.running >= 1
+
+
+def test_a_host_that_says_nothing_about_its_load_gives_an_empty_one():
+    load = reread_load(Replay({"/bin/sh": b"sh: not found"}))
+    assert (load.load_1m, load.running) == (None, None)
+
+
+def test_names_already_in_the_workdir_are_listed(home):
+    work = home / "work"
+    work.mkdir(mode=0o700)
+    (work / "agent-1").touch()
+    (work / ".lock").touch()
+    assert facts_here(local(workdir="~/work")).workdir_entries == (".lock", "agent-1")
+
+
+def test_a_wished_compiler_is_reported_first(home):
+    facts = facts_here(local(toolchain=ToolchainWish(cc="gcc")))
+    needs.program("gcc", "gcc")
+    assert facts.compilers[0].command == "gcc"
+
+
+def test_an_unknown_operating_system_is_named():
+    answer = RECORDED.replace(b"uname_s Linux", b"uname_s Plan9")
+    with pytest.raises(ProbeError, match="guest: `uname -s` says 'Plan9'"):
+        gather(Replay({"/bin/sh": answer}), HOST)
+
+
+def test_an_unknown_architecture_is_named():
+    answer = RECORDED.replace(b"uname_m x86_64", b"uname_m vax")
+    with pytest.raises(ProbeError, match="`uname -m` says 'vax'"):
+        gather(Replay({"/bin/sh": answer}), HOST)
+
+
+@pytest.mark.parametrize("wish", [{"os": "qnx"}, {"arch": "aarch64"}])
+def test_an_inventory_that_contradicts_the_host_is_refused_with_its_line(wish):
+    with pytest.raises(ProbeError, match=r"the inventory says `(os|arch): .*inventory.yaml:7"):
+        gather(Replay({"/bin/sh": RECORDED}), Host("guest", "guest", origin="inventory.yaml:7", **wish))
+
+
+def test_a_32_bit_system_under_a_64_bit_kernel_gets_a_32_bit_agent():
+    answer = RECORDED.replace(b"uname_m x86_64", b"uname_m aarch64").replace(b"word_bits 64", b"word_bits 32")
+    facts = gather(Replay({"/bin/sh": answer}), HOST)
+    assert facts.arch == "armv7"
+    assert any("32-bit" in note for note in facts.notes)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Completed(1, b"", b"This account is currently not available.\n"), Completed(0, RECORDED[:900], b"")],
+)
+def test_an_account_without_a_shell_and_a_cut_answer_are_probe_errors(answer):
+    with pytest.raises(ProbeError, match="guest: /bin/sh did not answer the probe"):
+        gather(Replay({"/bin/sh": answer}), HOST)
+
+
+def test_a_broken_link_stays_a_link_error():
+    with pytest.raises(LinkError):
+        gather(Replay({"/bin/sh": LinkError("gone")}), HOST)
+
+
+def test_without_a_home_the_next_place_is_taken(monkeypatch):
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    facts = facts_here(local())
+    assert facts.workdir == f"/var/tmp/fleet-{os.getuid()}"
+    with suppress(OSError):  # somebody's agents may lie there
+        Path(facts.workdir).rmdir()
+
+
+def test_a_cache_directory_that_is_a_link_elsewhere_is_passed_over(home):
+    (home / ".cache").mkdir()
+    (home / "elsewhere").mkdir()
+    (home / ".cache" / "fleet").symlink_to(home / "elsewhere")
+    facts = facts_here(local())
+    assert facts.workdir == f"/var/tmp/fleet-{os.getuid()}"
+    with suppress(OSError):  # somebody's agents may lie there
+        Path(facts.workdir).rmdir()
+
+
+def refusal(workdir: Path) -> str:
+    with pytest.raises(DeployError, match="localhost: the inventory's workdir ") as caught:
+        facts_here(local(workdir=str(workdir)))
+    return str(caught.value)
+
+
+def test_a_workdir_that_is_a_link_is_refused(tmp_path, home):
+    (tmp_path / "link").symlink_to(home)
+    assert "is a symbolic link. To do: remove the link" in refusal(tmp_path / "link")
+
+
+def test_a_workdir_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    assert "is not a directory" in refusal(tmp_path / "file")
+
+
+def test_a_workdir_open_to_others_is_refused_and_left_as_it_is(tmp_path):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert "is open to other users (drwxrwxrwx" in refusal(tmp_path / "open")
+    assert (tmp_path / "open").stat().st_mode & 0o777 == 0o777
+
+
+def test_a_workdir_of_another_user_is_refused(tmp_path):
+    needs.root()
+    (tmp_path / "theirs").mkdir()
+    os.chown(tmp_path / "theirs", 12345, 12345)
+    assert "belongs to another user (uid 12345)" in refusal(tmp_path / "theirs")
+
+
+@pytest.fixture
+def mount(tmp_path):
+    """Mounts a tmpfs with these options, and takes it away again."""
+    needs.root()
+    mounted = []
+
+    def tmpfs(options: str) -> Path:
+        place = tmp_path / "mounted"
+        place.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", place], check=False)
+        if done.returncode:
+            needs.missing("this machine does not let root mount a tmpfs")
+        mounted.append(place)
+        return place
+
+    yield tmpfs
+    for place in mounted:
+        subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            "noexec,mode=700",
+            "cannot run programs (mounted noexec?): Permission denied. To do: name a directory on",
+        ),
+        ("ro,mode=700", "cannot be made: Read-only file system. To do: name a directory on a writable"),
+    ],
+)
+def test_a_workdir_on_a_mount_that_forbids_it_is_refused_with_the_reason(mount, options, said):
+    place = mount(options)
+    assert said in refusal(place / "fleet")
+    assert not (place / "fleet").exists()
+
+
+def test_a_workdir_on_a_full_disk_is_refused_with_the_reason(mount):
+    place = mount("size=64k,mode=700")
+    (place / "fleet").mkdir(mode=0o700)
+    with (place / "filler").open("wb", buffering=0) as filler, pytest.raises(OSError, match="No space"):
+        while True:
+            filler.write(bytes(4096))
+    said = refusal(place / "fleet")
+    assert "No space left on device" in said
+    assert "make room there" in said
+
+
+def test_when_no_place_will_do_every_one_is_listed_with_its_reason():
+    lines = RECORDED.replace(
+        b"chosen /home/bench/.cache/fleet",
+        b"refused /home/bench/.cache/fleet: cannot be made: Read-only file system\n"
+        b"refused /tmp/fleet-0: is a symbolic link",
+    )
+    with pytest.raises(DeployError) as caught:
+        gather(Replay({"/bin/sh": lines}), HOST)
+    assert "\n  /home/bench/.cache/fleet: cannot be made: Read-only file system\n  /tmp/fleet-0: is" in str(
+        caught.value
+    )

@@ -1,0 +1,157 @@
+"""Every source of noise, planted one at a time in an otherwise quiet machine."""
+
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fleet.facts.noise import findings, serious
+from fleet.model import Cpu, Facts, Load, Severity
+
+PAGE = Path(__file__).parents[2] / "docs" / "check.md"
+QUIET = Facts(
+    os="linux",
+    arch="x86_64",
+    cpu_flags=("constant_tsc", "nonstop_tsc"),
+    microcode="0x12b",
+    governor="performance",
+    frequency_driver="intel_pstate",
+    boost=False,
+    idle_driver="intel_idle",
+    idle_state="C1E",
+    idle_exit_us=10,
+    rt_runtime_us=-1,
+    irqbalance=False,
+    core_throttles=0,
+    package_throttles=0,
+    clock_source="tsc",
+    isolated_cpus=(1,),
+    nohz_full_cpus=(1,),
+    cpus=(Cpu(0, node=0), Cpu(1, node=1)),
+    load=Load(load_1m=0.1, running=1, temperature_c=40.0, steal_ticks=7),
+)
+SERIOUS, WARNING, INFO = Severity.SERIOUS, Severity.WARNING, Severity.INFO
+PLANTED = [
+    ("governor", WARNING, {"governor": "schedutil"}),
+    ("boost", WARNING, {"boost": True}),
+    ("boost", INFO, {"boost": None}),
+    ("driver", INFO, {"frequency_driver": "acpi-cpufreq"}),
+    ("idle", INFO, {"idle_exit_us": 133, "idle_state": "C6"}),
+    ("throttled", WARNING, {"core_throttles": 3}),
+    ("throttled", WARNING, {"package_throttles": 1, "core_throttles": None}),
+    ("temperature", WARNING, {"load": Load(temperature_c=96.0)}),
+    ("hypervisor", WARNING, {"hypervisor": "kvm"}),
+    ("microcode", INFO, {"microcode": None}),
+    ("container", INFO, {"container": "docker"}),
+    ("quota", SERIOUS, {"cpu_quota": 1.5}),
+    ("quota", INFO, {"cpu_quota": 4.0}),
+    ("clock", WARNING, {"clock_source": "hpet"}),
+    ("clock", WARNING, {"clock_source": "acpi_pm"}),
+    ("clock", WARNING, {"clock_source": "jiffies"}),
+    ("clock", WARNING, {"cpu_flags": ("fpu", "constant_tsc")}),
+    ("clock", WARNING, {"arch": "armv7", "clock_source": "jiffies"}),
+    ("numa_balancing", WARNING, {"numa_balancing": True}),
+    ("irqbalance", INFO, {"irqbalance": True}),
+    ("rt_throttling", INFO, {"rt_runtime_us": 950_000}),
+    ("mitigations", INFO, {"kernel_cmdline": "quiet mitigations=off"}),
+    ("smt", INFO, {"smt": True}),
+    ("offline", WARNING, {"cpus": (Cpu(0), Cpu(3, online=False))}),
+    ("barred", WARNING, {"cpus": (Cpu(0), Cpu(3, allowed=False))}),
+    ("hybrid", INFO, {"cpus": (Cpu(0, kind="performance"), Cpu(1, kind="efficiency"))}),
+    ("isolation", INFO, {"isolated_cpus": ()}),
+    ("tick", INFO, {"nohz_full_cpus": ()}),
+    ("load", SERIOUS, {"load": Load(load_1m=1.5)}),
+    ("busy", WARNING, {"load": Load(running=3)}),
+]
+SENTENCES = {"boost", "temperature", "hypervisor", "container", "quota", "clock", "mitigations"}
+SENTENCES |= {"isolation", "tick"}
+
+
+def test_a_quiet_machine_has_no_findings() -> None:
+    assert findings(QUIET, QUIET.load) == ()
+
+
+@pytest.mark.parametrize(("kind", "severity", "planted"), PLANTED)
+def test_a_planted_source_of_noise_is_the_one_found_and_has_a_remedy(
+    kind: str, severity: Severity, planted: dict[str, object]
+) -> None:
+    (found,) = findings(replace(QUIET, **planted))
+    assert (found.kind, found.severity) == (kind, severity)
+    assert found.remedy
+    for field in found.evidence.split(", "):
+        assert hasattr(QUIET, field) or hasattr(QUIET.load, field)
+
+
+@pytest.mark.parametrize(("kind", "severity", "planted"), PLANTED)
+def test_a_remedy_that_is_a_command_is_valid_shell(
+    kind: str, severity: Severity, planted: dict[str, object]
+) -> None:
+    (found,) = findings(replace(QUIET, **planted))
+    if found.remedy[0].isupper():
+        assert kind in SENTENCES
+        return
+    command = found.remedy.partition(" # ")[0]
+    subprocess.run(["/bin/sh", "-n", "-c", command], check=True)
+    subprocess.run(["/bin/sh", "-n", "-c", found.remedy], check=True)
+
+
+def test_the_page_explains_every_finding() -> None:
+    rows = [row for row in PAGE.read_text().split("## The findings")[1].splitlines() if row[:3] == "| `"]
+    explained = {kind for row in rows for kind in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert explained == {kind for kind, _, _ in PLANTED} | {"steal"}
+
+
+def test_nothing_known_is_no_trouble_but_where_not_knowing_is() -> None:
+    assert {one.kind for one in findings(Facts("linux", "x86_64"))} == {"boost", "microcode"}
+    assert {one.kind for one in findings(Facts("linux", "aarch64"))} == {"boost"}
+
+
+def test_boost_says_how_much_it_can_change() -> None:
+    (found,) = findings(replace(QUIET, boost=True))
+    assert "a factor of 2.6" in found.found
+
+
+@pytest.mark.parametrize("driver", ["intel_pstate", "amd-pstate-epp"])
+def test_powersave_is_explained_where_the_cpu_chooses_the_frequency(driver: str) -> None:
+    found = findings(replace(QUIET, governor="powersave", frequency_driver=driver))
+    assert [one.kind for one in found] == ["governor", "driver"]
+    assert driver in found[1].found
+
+
+@pytest.mark.parametrize("source", ["tsc", "kvm-clock", "xen", "hyperv_clocksource_tsc_page"])
+def test_a_clock_source_is_no_finding_where_the_agent_reads_the_counter_itself(source: str) -> None:
+    assert findings(replace(QUIET, clock_source=source)) == ()
+
+
+def test_without_a_steady_counter_the_clock_the_agent_falls_back_to_is_named() -> None:
+    (found,) = findings(replace(QUIET, clock_source="kvm-clock", cpu_flags=("fpu",)))
+    assert "falls back to the OS's clock (kvm-clock)" in found.found
+
+
+def test_the_microcode_of_a_virtual_machine_is_not_missed() -> None:
+    assert [one.kind for one in findings(replace(QUIET, microcode=None, hypervisor="kvm"))] == ["hypervisor"]
+
+
+def test_irqbalance_disturbs_more_where_no_cpu_is_isolated() -> None:
+    found = findings(replace(QUIET, irqbalance=True, isolated_cpus=()))
+    assert [(one.kind, one.severity) for one in found] == [("irqbalance", WARNING), ("isolation", INFO)]
+
+
+def test_a_moment_is_busy_only_if_it_lasts() -> None:
+    busy = replace(QUIET, load=Load(running=5))
+    assert [one.kind for one in findings(busy, Load(running=5))] == ["busy"]
+    assert findings(busy, Load(running=2)) == ()  # the one that asks, and one other on two CPUs
+
+
+def test_steal_is_found_only_if_it_rises_between_two_readings() -> None:
+    (found,) = findings(QUIET, Load(steal_ticks=12))
+    assert (found.kind, found.severity) == ("steal", SERIOUS)
+    assert "5 clock ticks" in found.found
+
+
+def test_the_most_serious_comes_first_and_is_what_a_run_notes() -> None:
+    busy = replace(QUIET, smt=True, governor="ondemand", load=Load(load_1m=9.0), cpu_quota=0.5)
+    assert [one.kind for one in findings(busy)] == ["quota", "load", "governor", "smt"]
+    assert serious(busy) == tuple(one.found for one in findings(busy)[:2])

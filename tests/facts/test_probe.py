@@ -1,0 +1,130 @@
+"""The probe in every shell it may meet."""
+
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from fleet.facts import linux, probe
+from fleet.facts.topology import parse_cpus
+from tests import needs
+from tests.facts import trees
+from tests.facts.shells import SHELLS, ask
+
+MACHINES = [
+    trees.hybrid_laptop,
+    trees.numa_server,
+    trees.big_little_board,
+    trees.container_with_a_cpuset,
+    trees.hidden_topology,
+]
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.__name__)
+def test_every_shell_gives_the_same_answer_to_the_byte(tmp_path, machine):
+    root = machine().write(tmp_path / "root")
+    answers = {}
+    for name, (package, shell) in SHELLS.items():
+        program = needs.program(shell[0], package)
+        answers[name] = ask([program, *shell[1:]], tmp_path / "home", root=str(root))
+    assert len(set(answers.values())) == 1, answers
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_reads_this_machine(tmp_path, shell):
+    package, command = SHELLS[shell]
+    answer = ask([needs.program(command[0], package), *command[1:]], tmp_path / "home")
+    facts = linux.parse(probe.sections(answer))
+    recounted = int(subprocess.run(["getconf", "_NPROCESSORS_ONLN"], capture_output=True, check=True).stdout)
+    assert sum(cpu.online for cpu in facts.cpus) == recounted
+    assert facts.kernel == Path("/proc/sys/kernel/osrelease").read_text().strip()
+    assert facts.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def test_the_kernels_own_cpu_masks_are_read_whole(tmp_path):
+    """Some shells read byte by byte, to which the kernel answers these files with nothing."""
+    file = Path("/sys/devices/system/cpu/cpu0/topology/core_cpus_list")
+    if not file.exists():
+        needs.missing("no core_cpus_list in this kernel's /sys")
+    answer = ask(["/bin/sh"], tmp_path / "home")
+    lowest = int(re.match("[0-9]+", file.read_text())[0])
+    cpus = parse_cpus(probe.sections(answer), linux.parse_files(probe.sections(answer)["files"]))
+    assert cpus[0].core == lowest
+
+
+def test_the_probe_is_clean_to_shellcheck(tmp_path):
+    script = tmp_path / "probe.sh"
+    script.write_bytes(probe.script(workdir="/some where", cc="gcc"))
+    checked = subprocess.run(
+        [needs.program("shellcheck", "shellcheck"), "-s", "sh", str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.stdout == ""
+
+
+def test_576_cpus_take_little_time_and_little_text(tmp_path):
+    root = trees.huge_server().write(tmp_path / "root")
+    started = time.monotonic()
+    answer = ask(["/bin/sh"], tmp_path / "home", root=str(root))
+    elapsed_s = time.monotonic() - started
+    assert len(answer) < 120_000
+    assert elapsed_s < 20  # a process per CPU and file would need minutes
+    cpus = linux.parse(probe.sections(answer)).cpus
+    assert len(cpus) == 576
+    assert cpus[300].core == 12
+
+
+def test_half_a_script_does_nothing(tmp_path):
+    whole = probe.script(workdir=str(tmp_path / "never"))
+    run = subprocess.run(["/bin/sh"], input=whole[: len(whole) - 40], capture_output=True, check=False)
+    assert run.stdout == b""
+    assert not (tmp_path / "never").exists()
+
+
+def test_an_answer_is_found_among_whatever_a_login_shell_prints():
+    mark = probe.MARK
+    noise = f"motd {mark} begin\r\n{mark} begin\r\n{mark} load\r\nx:1\r\n{mark} end\r\nbye\r\n"
+    assert probe.sections(probe.answer(noise.encode()))["load"] == ["x:1"]
+
+
+def test_a_greeting_without_an_end_of_line_hides_nothing():
+    answer = probe.answer(f"$ {probe.MARK} begin\n{probe.MARK} load\nx:1\n{probe.MARK} end\n".encode())
+    assert probe.sections(answer) == {"begin": [], "load": ["x:1"], "end": []}
+
+
+@pytest.mark.parametrize(
+    "output", [b"", b"Permission denied", f"{probe.MARK} begin\n{probe.MARK} fil".encode()]
+)
+def test_a_missing_or_cut_answer_is_no_answer(output):
+    assert probe.answer(output) is None
+
+
+def test_neither_machine_id_nor_secrets_nor_the_environment_are_kept(tmp_path):
+    root = trees.hybrid_laptop().write(tmp_path / "root")
+    answer = ask(["/bin/sh"], tmp_path / "home", root=str(root))
+    assert "0123456789abcdef0123456789abcdef" not in answer
+    assert "hunter2" not in answer
+    assert "vpn.password=…" in answer
+    assert "mitigations=auto" in answer
+
+
+def test_a_wished_compiler_is_looked_for_first_and_may_be_two_words(tmp_path):
+    fake = tmp_path / "wish"
+    fake.write_text('#!/bin/sh\necho "wish $1 $2"\n')
+    fake.chmod(0o700)
+    answer = ask(["/bin/sh"], tmp_path / "home", cc=f"{fake} -x")
+    compilers = linux.parse_compilers(probe.sections(answer)["compilers"])
+    assert compilers[0].command == f"{fake} -x"
+    assert compilers[0].version == "wish -x --version"
+
+
+def test_a_wished_compiler_that_is_missing_is_not_listed(tmp_path):
+    answer = ask(["/bin/sh"], tmp_path / "home", cc="no-such-cc; echo owned")
+    assert "owned" not in answer
+    assert "no-such-cc" not in [
+        compiler.command for compiler in linux.parse_compilers(probe.sections(answer)["compilers"])
+    ]

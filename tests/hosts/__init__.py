@@ -1,0 +1,1 @@
+"""Real hosts for tests: sshds on loopback, faults on the way to them."""

@@ -1,0 +1,55 @@
+"""The OpenSSH client, to look at a host of the tests without any code of ours in between."""
+
+import subprocess
+from pathlib import Path
+from typing import Protocol
+
+from fleet.model import Host
+from tests import needs
+
+
+class Reachable(Protocol):
+    """What every SSH host of the tests tells about itself."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def client_key(self) -> Path: ...
+    @property
+    def known_hosts_line(self) -> str: ...
+    def entry(self) -> Host: ...
+
+
+def ssh(
+    host: Reachable, command: str, folder: Path, *, stdin: str = "", known_hosts_line: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `command` on `host`, its host key strictly checked against the host's own known_hosts line.
+
+    folder: where the known_hosts file goes. known_hosts_line: another line to check against.
+    """
+    known_hosts = folder / "openssh_known_hosts"
+    known_hosts.write_text(known_hosts_line or host.known_hosts_line)
+    settings = {
+        "BatchMode": "yes",
+        "GlobalKnownHostsFile": "none",
+        "IdentitiesOnly": "yes",
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": known_hosts,
+    }
+    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    user = host.entry().user
+    return subprocess.run(
+        [
+            *(needs.program("ssh", "openssh-client"), "-F", "none", *options),
+            *("-i", str(host.client_key), "-p", str(host.port)),
+            *(("-l", user) if user else ()),
+            *(host.address, command),
+        ],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )

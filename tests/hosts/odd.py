@@ -1,0 +1,164 @@
+"""Hosts with something wrong: no compiler, a bad one, a bad disk, few CPUs, a shell that is not plain sh.
+
+Three kinds of helper, to be combined. Folders of programs stand in for a host's PATH. Options go to
+`make_hosts(options=...)` and decide how a loopback sshd runs every command. Disks are folders to be
+named as `workdir`; they and `cpuset` need root.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+
+COMPILERS = ("cc", "gcc", "clang")
+_COMPILER_LIKE = (
+    *COMPILERS,
+    "*-gcc*",
+    "*-clang*",
+    "gcc-*",
+    "clang-*",
+    "[ct]cc",
+    "c[89]9*",
+    "zig*",
+    "as",
+    "ld*",
+)
+
+FAILING_COMPILER = """\
+case $1 in --version) echo 'failcc 1.0'; exit 0 ;; esac
+echo 'failcc: fatal error: cannot execute cc1' >&2
+exit 1
+"""
+LYING_COMPILER = "case $1 in --version) echo 'liecc 1.0' ;; esac\nexit 0\n"
+
+Options = tuple[str, ...]
+
+
+# Folders of programs
+
+
+def all_but_compilers(folder: Path) -> Path:
+    """Fill `folder` with this machine's programs, without anything that compiles, and return it."""
+    folder.mkdir()
+    for program in [*Path("/bin").iterdir(), *Path("/usr/bin").iterdir()]:
+        link = folder / program.name
+        if not link.is_symlink() and not any(fnmatch(program.name, name) for name in _COMPILER_LIKE):
+            link.symlink_to(program)
+    return folder
+
+
+def busybox_only(folder: Path) -> Path:
+    """Fill `folder` with busybox under all its names, `sh` among them, and return it."""
+    folder.mkdir()
+    busybox = needs.program("busybox", "busybox-static")
+    names = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    for name in names:
+        (folder / name).symlink_to(busybox)
+    return folder
+
+
+def add_compiler(folder: Path, script: str) -> Path:
+    """Put `script` into `folder` under every name a compiler goes by, and return the folder."""
+    for name in COMPILERS:
+        path = folder / name
+        path.unlink(missing_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}")
+        path.chmod(0o755)
+    return folder
+
+
+# Options for an sshd: how it runs a command. One of them per host, since sshd heeds the first.
+
+
+def only_programs_of(folder: Path) -> Options:
+    """Commands find nothing but the programs in `folder`, its own sh first of all."""
+    return _forced(f'PATH={folder}; export PATH; exec {folder}/sh -c "$SSH_ORIGINAL_COMMAND"')
+
+
+def login_shell(shell: str, package: str) -> Options:
+    """Commands are given to `shell`, as sshd does where that is the user's login shell."""
+    return _forced(f'exec {needs.program(shell, package)} -c "$SSH_ORIGINAL_COMMAND"')
+
+
+def noisy_login(delay_s: float = 0.0) -> Options:
+    """The login shell's start-up files take their time and talk on stdout and stderr, unasked."""
+    chatter = "printf 'Welcome!\\n{\"record\":\"burst\"}\\n\\033[31mno newline:'; echo 'tput: no TERM' >&2"
+    return _forced(f'{chatter}; sleep {delay_s}; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"')
+
+
+def only_cpus(cpus: str) -> Options:
+    """Commands begin with an affinity of `cpus` ("0", "0,2"); the kernel would let them widen it again."""
+    return _forced(f'exec {needs.program("taskset", "util-linux")} -c {cpus} sh -c "$SSH_ORIGINAL_COMMAND"')
+
+
+def in_group(group: Path) -> Options:
+    """Commands run in the control group `group`, for instance a `cpuset`."""
+    return _forced(f'echo $$ >{group}/cgroup.procs && exec sh -c "$SSH_ORIGINAL_COMMAND"')
+
+
+def _forced(command: str) -> Options:
+    return (f"ForceCommand {command}",)
+
+
+# Disks, and a fence around CPUs
+
+
+@contextmanager
+def small_disk(folder: Path, size: str = "64k") -> Iterator[Path]:
+    """Make `folder` a disk of its own that holds `size` bytes ("64k", "1m"); it ends with the block."""
+    with _tmpfs(folder, f"size={size}"):
+        yield folder
+
+
+@contextmanager
+def noexec_disk(folder: Path) -> Iterator[Path]:
+    """Make `folder` a disk from which nothing can be executed."""
+    with _tmpfs(folder, "size=16m,noexec"):
+        yield folder
+
+
+@contextmanager
+def read_only_disk(folder: Path) -> Iterator[Path]:
+    """Make `folder` an empty disk that cannot be written, not even by root."""
+    with _tmpfs(folder, "size=64k,ro"):
+        yield folder
+
+
+@contextmanager
+def cpuset(name: str, cpus: str) -> Iterator[Path]:
+    """Make a control group whose members can use `cpus` only, whatever affinity they ask for.
+
+    Skips where the kernel or a container keeps us from making one: no package brings that.
+    """
+    needs.root()
+    parent = Path("/sys/fs/cgroup/cpuset")
+    if not (parent / "cpuset.cpus").is_file():
+        pytest.skip("no cpuset control groups (version 1) that could be written here")
+    group = parent / name
+    group.mkdir()
+    try:
+        (group / "cpuset.mems").write_text((parent / "cpuset.mems").read_text())
+        (group / "cpuset.cpus").write_text(cpus)
+        yield group
+    finally:
+        for pid in (group / "cgroup.procs").read_text().split():
+            (parent / "cgroup.procs").write_text(pid)
+        group.rmdir()
+
+
+@contextmanager
+def _tmpfs(folder: Path, options: str) -> Iterator[None]:
+    needs.root()
+    mount = needs.program("mount", "mount")
+    folder.mkdir(exist_ok=True)
+    subprocess.run([mount, "-t", "tmpfs", "-o", f"{options},mode=700", "tmpfs", folder], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([shutil.which("umount") or "umount", "--lazy", folder], check=True)

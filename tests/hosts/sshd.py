@@ -1,0 +1,173 @@
+"""Real OpenSSH servers on loopback: each with its own address, port, host key and authorized key.
+
+They run as whoever runs the tests and let only that user in; nothing here reads or writes ~/.ssh.
+"""
+
+import contextlib
+import getpass
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fleet.model import Host
+from tests import needs
+
+_addresses = itertools.count(1)
+
+
+def keygen(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
+    """Make a key pair at `path` and `path`.pub; return `path`."""
+    program = needs.program("ssh-keygen", "openssh-client")
+    command = [program, "-q", "-t", kind, "-N", passphrase, "-C", path.name, "-f", str(path)]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return path
+
+
+class SshHost:
+    """One sshd in one folder; started by `start`, gone after `stop`.
+
+    `options` are lines put before the others in sshd_config, where the first one wins.
+    """
+
+    def __init__(
+        self, folder: Path, client_key: Path, options: Sequence[str] = (), host_key_kind: str = "ed25519"
+    ) -> None:
+        self.program = needs.program("sshd", "openssh-server")
+        number = next(_addresses)
+        self.address = f"127.7.{number // 250}.{number % 250 + 1}"
+        self.port = _free_port(self.address)
+        self.folder = folder
+        self.home = folder / "home"
+        self.client_key = client_key
+        self.log = folder / "sshd.log"
+        self.host_key = folder / "host_key"
+        self.options = tuple(options)
+        self._host_key_kind = host_key_kind
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def known_hosts_line(self) -> str:
+        """The line that makes this host known."""
+        key_type, key, *_ = self.host_key.with_suffix(".pub").read_text().split()
+        return f"[{self.address}]:{self.port} {key_type} {key}\n"
+
+    def start(self) -> None:
+        """Write the configuration and start; `wait` tells when it listens."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        if not self.host_key.exists():
+            keygen(self.host_key, self._host_key_kind)
+        (self.folder / "authorized_keys").write_bytes(self.client_key.with_suffix(".pub").read_bytes())
+        (self.folder / "sshd_config").write_text(self._config())
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        command = [self.program, "-D", "-e", "-f", str(self.folder / "sshd_config")]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def wait(self, timeout_s: float = 10.0) -> None:
+        """Wait until it listens. Reads its log, since a bare connect would count against us."""
+        deadline = time.monotonic() + timeout_s
+        while b"Server listening" not in self.log.read_bytes():
+            if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"sshd did not start: {self.log.read_text()}")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """End the sshd and the sessions it serves."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for pid in [*_descendants(process.pid), process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+    def sessions(self) -> list[int]:
+        """Return the ids of the processes that serve or belong to open sessions."""
+        return _descendants(self._process.pid) if self._process else []
+
+    def entry(self, **changes: object) -> Host:
+        """Return the inventory's entry for this host; `changes` are fields of Host."""
+        host = Host(
+            name=f"host-{self.address.rpartition('7.')[2].replace('.', '-')}",
+            address=self.address,
+            port=self.port,
+            identity_files=(str(self.client_key),),
+        )
+        return replace(host, **changes)  # type: ignore[arg-type]
+
+    def _config(self) -> str:
+        lines = [
+            *self.options,
+            f"ListenAddress {self.address}:{self.port}",
+            f"HostKey {self.host_key}",
+            f"AuthorizedKeysFile {self.folder / 'authorized_keys'}",
+            f"PidFile {self.folder / 'sshd.pid'}",
+            # HOME makes the login shell read our empty folder instead of the tester's own dotfiles.
+            f'SetEnv HOME="{self.home}"',
+            "UsePAM no",
+            "StrictModes no",
+            "PermitRootLogin prohibit-password",
+            f"AllowUsers {getpass.getuser()}",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            "PrintLastLog no",
+            "PrintMotd no",
+            "UseDNS no",
+            "MaxStartups 100",
+            "LogLevel VERBOSE",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+MakeHosts = Callable[..., list[SshHost]]
+
+
+@contextlib.contextmanager
+def host_maker(folder: Path, client_key: Path) -> Iterator[MakeHosts]:
+    """Hand out `make(count, options=(), host_key_kind="ed25519")`; stop all of its hosts at the end."""
+    made: list[SshHost] = []
+
+    def make(count: int = 1, options: Sequence[str] = (), host_key_kind: str = "ed25519") -> list[SshHost]:
+        new = []
+        for _ in range(count):
+            place = folder / f"sshd{len(made)}"
+            place.mkdir()
+            host = SshHost(place, client_key, options, host_key_kind)
+            made.append(host)
+            new.append(host)
+            host.start()
+        for host in new:
+            host.wait()
+        return new
+
+    try:
+        yield make
+    finally:
+        for host in made:
+            host.stop()
+
+
+def _free_port(address: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _descendants(pid: int) -> list[int]:
+    """Return the ids of all children of `pid`, the deepest first."""
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        children = [int(word) for task in tasks for word in (task / "children").read_text().split()]
+    except OSError:
+        return []
+    return [each for child in children for each in [*_descendants(child), child]]

@@ -1,0 +1,103 @@
+"""Running the real agent on this machine, and reading its records."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.native.build import build
+
+Record = dict[str, Any]
+QUICK = ("--rounds", "2", "--samples", "3", "--iterations", "200")
+LONG = ("--rounds", "1", "--samples", "1000", "--iterations", "1000000000")  # no single sample ever ends
+
+
+def run(
+    *args: str, prefix: Sequence[str] = (), binary: Path | None = None, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the agent to its end."""
+    return subprocess.run(
+        [*prefix, str(binary or build()), *args],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def decode(stdout: str) -> list[Record]:
+    """Records of a run; each line must be a JSON object, the last one ended."""
+    assert stdout.endswith("\n")
+    return [json.loads(line) for line in stdout.splitlines()]
+
+
+def measure(*args: str, prefix: Sequence[str] = (), binary: Path | None = None) -> list[Record]:
+    """Records of a run that must go well."""
+    done = run(*args, "--format", "jsonl", prefix=prefix, binary=binary)
+    assert done.returncode == 0, done.stderr
+    return decode(done.stdout)
+
+
+def bursts(records: list[Record]) -> list[Record]:
+    return [record for record in records if record["record"] == "burst"]
+
+
+def failures(records: list[Record]) -> list[Record]:
+    return [record for record in records if record["record"] == "failed"]
+
+
+def notes(records: list[Record]) -> list[str]:
+    return [record["text"] for record in records if record["record"] == "note"]
+
+
+@contextmanager
+def started(*args: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A running agent that has said hello; killed at the end if it still lives."""
+    process = subprocess.Popen(
+        [str(build()), *args, "--format", "jsonl"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+    )
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    try:
+        assert json.loads(process.stdout.readline())["record"] == "hello"
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            stream.close()
+
+
+def threads(pid: int) -> dict[int, str]:
+    """Thread id -> the CPUs it may run on, as the kernel lists them."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended while we looked
+            status = (task / "status").read_text()
+            found[int(task.name)] = status.split("Cpus_allowed_list:\t")[1].split("\n")[0]
+    return found
+
+
+def wait_for_worker(pid: int, cpu: int) -> int:
+    """The thread of the agent that has bound itself to `cpu`."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for thread, cpus in threads(pid).items():
+            if thread != pid and cpus == str(cpu):
+                return thread
+        time.sleep(0.01)
+    raise AssertionError(f"no thread bound to CPU {cpu}")

@@ -1,0 +1,68 @@
+"""Building the agent from its sources, with the one `cc` command its README documents."""
+
+import functools
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests import needs
+from tests.native.targets import X86_64, Target
+
+AGENT = Path(__file__).parents[2] / "agent"
+BUILD_ID = "0123456789abcdef"
+WARNINGS = (
+    "-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings "
+    "-Wundef -Wformat=2 -Werror"
+)
+
+_folder = tempfile.TemporaryDirectory(prefix="fleet-agent-")  # one build serves many tests
+
+
+def sources(target: Target) -> list[str]:
+    """The files a target is made of: all of agent/, and three of agent/native/."""
+    os_name, arch = target.name.split("-")
+    native = target.native or (f"native/{arch}.c",)
+    return [
+        *sorted(path.name for path in AGENT.glob("*.c")),
+        f"native/{os_name}.c",
+        *native,
+        "native/generic.c",
+    ]
+
+
+def _gcc(target: Target) -> list[str]:
+    """The command of a target's compiler; zig may stand on the PATH, or in the tests' own Python."""
+    command, package = target.gcc
+    if command == "zig" and not shutil.which("zig"):
+        needs.python_module(package, package)
+        return [sys.executable, "-m", package]
+    return [needs.program(command, package)]
+
+
+@functools.cache
+def build(target: Target = X86_64, flags: str = "-O2", *, clang: bool = False) -> Path:
+    """Compile without a warning and return the binary; skips where the compiler is missing."""
+    if clang:
+        assert target.clang
+        compiler = [needs.program(target.clang[0], "clang lld"), *target.clang[1:]]
+    else:
+        compiler = [*_gcc(target), *target.gcc_flags]
+    binary = Path(_folder.name) / f"agent-{len(list(Path(_folder.name).iterdir()))}"
+    command = [
+        *compiler,
+        "-std=gnu11",
+        *shlex.split(flags),
+        *shlex.split(WARNINGS),
+        "-pthread",
+        f'-DFLEET_BUILD_ID="{BUILD_ID}"',
+        f'-DFLEET_CFLAGS="{flags}"',
+        "-o",
+        str(binary),
+        *sources(target),
+    ]
+    done = subprocess.run(command, cwd=AGENT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
+    return binary

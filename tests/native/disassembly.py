@@ -1,0 +1,107 @@
+"""Reading a function's loop out of objdump's listing, and comparing it with what was intended."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from tests import needs
+from tests.native.targets import Target
+
+_LINE = re.compile(r"^\s*([0-9a-f]+):\s+((?:[0-9a-f]{2,8} )+)\s*\t(.+)$")
+_BRANCH_TARGET = re.compile(r"\b([0-9a-f]+) <[^>]*>")
+
+
+def instructions(target: Target, binary: Path, symbol: str) -> list[tuple[int, str]]:
+    """(address, text) of each instruction of a function; text has single spaces and no comments."""
+    option = "--disassemble-symbols" if target.objdump[0].startswith("llvm") else "--disassemble"
+    listing = subprocess.run(
+        [needs.program(*target.objdump), "-d", f"{option}={symbol}", str(binary)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    found = [line for line in map(_LINE.match, _of_symbol(listing, symbol)) if line]
+    start = int(found[0][1], 16)
+    return [(int(line[1], 16), _absolute(_text(line[2], line[3]), symbol, start)) for line in found]
+
+
+def _of_symbol(listing: str, symbol: str) -> list[str]:
+    """The lines of one function, which objdump ends with an empty line."""
+    return listing.partition(f" <{symbol}>:\n")[2].split("\n\n")[0].splitlines()
+
+
+def _absolute(text: str, symbol: str, start: int) -> str:
+    """Write a branch within the function with the address it goes to; LLVM writes the distance."""
+    return re.sub(
+        rf"-?\w+ <{symbol}(?:\+0x([0-9a-f]+))?>",
+        lambda m: f"{start + int(m[1] or '0', 16):x} <{symbol}>",
+        text,
+    )
+
+
+def _text(raw: str, text: str) -> str:
+    """One instruction with single spaces, without comment; named by its encoding if objdump is too old."""
+    text = " ".join(re.split(r"\s*//|\s*#\s|\s+@ ", text)[0].split())
+    known = text and not text.startswith((".4byte", ".word", "0x", "<unknown>"))
+    return text if known else _newer(int("".join(reversed(raw.split())), 16))
+
+
+def _riscv(number: int) -> str:
+    """The name of a register that holds arguments: a0 is number 10."""
+    return f"a{number - 10}"
+
+
+def _newer(word: int) -> str:
+    """Name an instruction that Debian 12's objdump does not know."""
+    rd, rs1, rs2 = word >> 7 & 31, word >> 15 & 31, word >> 20 & 31
+    if word & 0xFE00707F == 0x2800202F:  # RISC-V Zacas, without aq and rl
+        return f"amocas.w {_riscv(rd)},{_riscv(rs2)},({_riscv(rs1)})"
+    if word & 0xFFFF8000 == 0x38590000:  # LoongArch 1.1; $t0 is register 12
+        rd, rj, rk = word & 31, word >> 5 & 31, word >> 10 & 31
+        return f"amcas.w $t{rd - 12},$t{rk - 12},$t{rj - 12}"
+    return f"unknown {word:#x}"
+
+
+def loop(code: list[tuple[int, str]]) -> list[str]:
+    """The only loop of a function, from the target of its backward branches to the last of them.
+
+    That target is written LOOP, a second one behind it INNER. Fails if there are more.
+    """
+    branches = [
+        (at, int(goal[1], 16)) for at, text in code if (goal := _BRANCH_TARGET.search(text)) is not None
+    ]
+    backward = [(at, goal) for at, goal in branches if code[0][0] <= goal <= at]
+    starts = sorted({goal for _, goal in backward})
+    assert len(starts) in (1, 2), f"backward branches to {len(starts)} places: {code}"
+    names = {f"{start:x}": name for start, name in zip(starts, ("LOOP", "INNER"), strict=False)}
+    last = max(at for at, _ in backward)
+    return [
+        _BRANCH_TARGET.sub(lambda goal: names.get(goal[1], goal[0]), text)
+        for at, text in code
+        if starts[0] <= at <= last
+    ]
+
+
+def matches(found: list[str], intended: tuple[str, ...]) -> bool:
+    """Are these exactly the intended instructions, with one register for each name in <>?"""
+    names: list[str] = []
+    pattern = ""
+    for piece in re.split(r"(<\w+>)", "\n".join(intended)):
+        if not re.fullmatch(r"<\w+>", piece):
+            pattern += re.escape(piece)
+        elif piece[1:-1] in names:
+            pattern += rf"(?P={piece[1:-1]})"
+        else:
+            names.append(piece[1:-1])
+            pattern += rf"(?P<{piece[1:-1]}>[%$]?[a-z][a-z0-9]*)"
+    match = re.fullmatch(pattern, "\n".join(_spelling(text) for text in found))
+    return match is not None and len(set(match.groups())) == len(names)
+
+
+def _spelling(text: str) -> str:
+    """Undo what differs by assembler or register only: spaces, sizes that operands tell, short forms."""
+    text = text.replace(", ", ",").replace(",#0]", "]")
+    text = re.sub(r"^(mov|cmp|xor|dec)l ", r"\1 ", text)
+    text = re.sub(r"^(bne|cmp|ldr|str|eors?|subs)\.[nw] ", r"\1 ", text)  # Thumb: 16 or 32 bits wide
+    text = re.sub(r"^eors ", "eor ", text)
+    return re.sub(r"^(eor|subs) (\w+),#1$", r"\1 \2,\2,#1", text)

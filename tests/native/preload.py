@@ -1,0 +1,26 @@
+"""Libraries of tests/native/trouble, preloaded into the agent: a machine other than this one."""
+
+import functools
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests import needs
+
+TROUBLE = Path(__file__).parent / "trouble"
+
+_folder = tempfile.TemporaryDirectory(prefix="fleet-trouble-")
+
+
+@functools.cache
+def _built(source: str) -> str:
+    library = Path(_folder.name) / f"{Path(source).stem}.so"
+    command = [needs.program("gcc", "gcc"), "-O1", "-shared", "-fPIC", "-o", library, TROUBLE / source]
+    subprocess.run(command, check=True, timeout=60)
+    Path(_folder.name).chmod(0o755)
+    return str(library)
+
+
+def preload(source: str) -> dict[str, str]:
+    """The environment in which a program has this library before all others."""
+    return {"LD_PRELOAD": _built(source)}

@@ -1,0 +1,330 @@
+"""The targets the agent is built for, one row each: how to build, run and disassemble it, and its loops.
+
+To add an architecture: one row. A loop is the exact sequence of instructions from its label to its last
+branch; in operands, names in <> must be registers and mean the same register wherever they stand. A branch
+to the label is written LOOP, one to a second label within the loop INNER.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """One (os, arch), the tools for it (command, Debian package), and its loops by symbol.
+
+    `native`: what stands in the place of native/<arch>.c; () for the file itself.
+    `emulators`: command prefixes with which the binary runs here, by what CPU they pretend to be.
+    `clocks`: what those CPUs may have to time with. `lacks`: the variant such a CPU has not, if any.
+    `auto`: the variants of cas and readwrite that are taken there when nobody asks for one.
+    """
+
+    name: str
+    gcc: tuple[str, str]
+    clang: tuple[str, ...] | None
+    objdump: tuple[str, str]
+    loops: dict[str, tuple[str, ...]]
+    emulators: dict[str, tuple[str, ...]]
+    emulator_package: str = "qemu-user-static"
+    native: tuple[str, ...] = ()
+    auto: tuple[str, str] = ("c11", "c11")
+    lacks: str | None = None
+    clocks: tuple[str, ...] = ()
+    gcc_flags: tuple[str, ...] = ()
+
+
+X86_64 = Target(
+    name="linux-x86_64",
+    gcc=("gcc", "gcc"),
+    clang=("clang",),
+    objdump=("objdump", "binutils"),
+    loops={
+        "x86_64_cas_cmpxchg": (
+            "mov <from>,%eax",
+            "lock cmpxchg <to>,(<line>)",
+            "jne LOOP",
+            "dec <n>",
+            "jne LOOP",
+        ),
+        "x86_64_cas_xchg": (
+            "mov <to>,<seen>",
+            "xchg <seen>,(<line>)",
+            "cmp <from>,<seen>",
+            "jne LOOP",
+            "dec <n>",
+            "jne LOOP",
+        ),
+        "x86_64_cas_ttas": (
+            "mov (<line>),%eax",
+            "cmp <from>,%eax",
+            "jne LOOP",
+            "lock cmpxchg <to>,(<line>)",
+            "jne LOOP",
+            "dec <n>",
+            "jne LOOP",
+        ),
+        "x86_64_readwrite_mov": (
+            "mov (<watched>),<seen>",
+            "cmp <from>,<seen>",
+            "jne LOOP",
+            "mov <to>,(<written>)",
+            "xor $0x1,<from>",
+            "xor $0x1,<to>",
+            "dec <n>",
+            "jne LOOP",
+        ),
+    },
+    emulators={"native": ()},
+)
+
+AARCH64 = Target(
+    name="linux-aarch64",
+    gcc=("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    clang=("clang", "--target=aarch64-linux-gnu", "-fuse-ld=lld"),
+    objdump=("aarch64-linux-gnu-objdump", "binutils-aarch64-linux-gnu"),
+    loops={
+        "aarch64_cas_lse": (
+            "mov <seen>,<from>",
+            "cas <seen>,<to>,[<line>]",
+            "cmp <seen>,<from>",
+            "b.ne LOOP",
+            "sub <n>,<n>,#0x1",
+            "cbnz <n>,LOOP",
+        ),
+        "aarch64_cas_llsc": (
+            "ldxr <seen>,[<line>]",
+            "cmp <seen>,<from>",
+            "b.ne LOOP",
+            "stxr <failed>,<to>,[<line>]",
+            "cbnz <failed>,LOOP",
+            "sub <n>,<n>,#0x1",
+            "cbnz <n>,LOOP",
+        ),
+        "aarch64_cas_wfe": (
+            "sevl",
+            "wfe",
+            "ldxr <seen>,[<line>]",
+            "cmp <seen>,<from>",
+            "b.ne INNER",
+            "stxr <failed>,<to>,[<line>]",
+            "cbnz <failed>,LOOP",
+            "sub <n>,<n>,#0x1",
+            "cbnz <n>,LOOP",
+        ),
+        "aarch64_readwrite_ldar": (
+            "ldar <seen>,[<watched>]",
+            "cmp <seen>,<from>",
+            "b.ne LOOP",
+            "stlr <to>,[<written>]",
+            "eor <from>,<from>,#0x1",
+            "eor <to>,<to>,#0x1",
+            "sub <n>,<n>,#0x1",
+            "cbnz <n>,LOOP",
+        ),
+    },
+    emulators={
+        "max": ("qemu-aarch64-static", "-cpu", "max"),
+        "cortex-a72": ("qemu-aarch64-static", "-cpu", "cortex-a72"),
+    },
+)
+
+I386 = Target(
+    name="linux-i386",
+    gcc=("i686-linux-gnu-gcc", "gcc-i686-linux-gnu"),
+    clang=None,
+    objdump=("i686-linux-gnu-objdump", "binutils-i686-linux-gnu"),
+    loops={
+        "i386_cas_cmpxchg": (
+            "mov <from>,%eax",
+            "lock cmpxchg <to>,(<line>)",
+            "jne LOOP",
+            "dec <n>",
+            "jne LOOP",
+        ),
+        "i386_readwrite_mov": (
+            "cmp <from>,(<watched>)",
+            "jne LOOP",
+            "mov <to>,(<written>)",
+            "xor $0x1,<from>",
+            "xor $0x1,<to>",
+            "dec <n>",
+            "jne LOOP",
+        ),
+    },
+    emulators={"max": ("qemu-i386-static",)},
+    auto=("cmpxchg", "mov"),
+    clocks=("tsc", "monotonic_raw"),
+)
+
+ARMV7 = Target(
+    name="linux-armv7",
+    gcc=("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
+    clang=None,
+    objdump=("arm-linux-gnueabihf-objdump", "binutils-arm-linux-gnueabihf"),
+    loops={
+        "armv7_cas_ldrex": (
+            "ldrex <seen>,[<line>]",
+            "cmp <seen>,<from>",
+            "bne LOOP",
+            "strex <failed>,<to>,[<line>]",
+            "cmp <failed>,#0",
+            "bne LOOP",
+            "subs <n>,<n>,#1",
+            "bne LOOP",
+        ),
+        "armv7_readwrite_dmb": (
+            "ldr <seen>,[<watched>]",
+            "cmp <seen>,<from>",
+            "bne LOOP",
+            "dmb ish",
+            "str <to>,[<written>]",
+            "eor <from>,<from>,#1",
+            "eor <to>,<to>,#1",
+            "subs <n>,<n>,#1",
+            "bne LOOP",
+        ),
+    },
+    emulators={"cortex-a15": ("qemu-arm-static", "-cpu", "cortex-a15")},
+    auto=("ldrex", "dmb"),
+    clocks=("cntvct", "monotonic_raw"),
+)
+
+RISCV64 = Target(
+    name="linux-riscv64",
+    gcc=("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu"),
+    clang=None,
+    objdump=("riscv64-linux-gnu-objdump", "binutils-riscv64-linux-gnu"),
+    loops={
+        "riscv64_cas_lrsc": (
+            "lr.w <seen>,(<line>)",
+            "bne <seen>,<from>,LOOP",
+            "sc.w <failed>,<to>,(<line>)",
+            "bnez <failed>,LOOP",
+            "addw <n>,<n>,-1",
+            "bnez <n>,LOOP",
+        ),
+        "riscv64_cas_zacas": (
+            "mv <seen>,<from>",
+            "amocas.w <seen>,<to>,(<line>)",
+            "bne <seen>,<from>,LOOP",
+            "addw <n>,<n>,-1",
+            "bnez <n>,LOOP",
+        ),
+        "riscv64_readwrite_fence": (
+            "lw <seen>,0(<watched>)",
+            "bne <seen>,<from>,LOOP",
+            "fence r,w",
+            "sw <to>,0(<written>)",
+            "xor <from>,<from>,1",
+            "xor <to>,<to>,1",
+            "addw <n>,<n>,-1",
+            "bnez <n>,LOOP",
+        ),
+    },
+    emulators={"rv64": ("qemu-riscv64-static",)},
+    auto=("lrsc", "fence"),
+    lacks="zacas",
+    clocks=("rdtime",),
+)
+
+PPC64LE = Target(
+    name="linux-ppc64le",
+    gcc=("powerpc64le-linux-gnu-gcc", "gcc-powerpc64le-linux-gnu"),
+    clang=None,
+    objdump=("powerpc64le-linux-gnu-objdump", "binutils-powerpc64le-linux-gnu"),
+    loops={
+        "ppc64le_cas_lwarx": (
+            "lwarx <seen>,0,<line>",
+            "cmpw <seen>,<from>",
+            "bne LOOP",
+            "stwcx. <to>,0,<line>",
+            "bne LOOP",
+            "addi <n>,<n>,-1",
+            "cmpwi <n>,0",
+            "bne LOOP",
+        ),
+        "ppc64le_readwrite_lwsync": (
+            "lwz <seen>,0(<watched>)",
+            "cmpw <seen>,<from>",
+            "bne LOOP",
+            "lwsync",
+            "stw <to>,0(<written>)",
+            "xori <from>,<from>,1",
+            "xori <to>,<to>,1",
+            "addi <n>,<n>,-1",
+            "cmpwi <n>,0",
+            "bne LOOP",
+        ),
+    },
+    emulators={"power9": ("qemu-ppc64le-static", "-cpu", "power9")},
+    auto=("lwarx", "lwsync"),
+    clocks=("timebase",),
+)
+
+S390X = Target(
+    name="linux-s390x",
+    gcc=("s390x-linux-gnu-gcc", "gcc-s390x-linux-gnu"),
+    clang=None,
+    objdump=("s390x-linux-gnu-objdump", "binutils-s390x-linux-gnu"),
+    loops={
+        "s390x_cas_cs": (
+            "lr <expected>,<from>",
+            "cs <expected>,<to>,0(<line>)",
+            "jne LOOP",
+            "brct <n>,LOOP",
+        ),
+        "s390x_readwrite_st": (
+            "c <from>,0(<watched>)",
+            "jne LOOP",
+            "st <to>,0(<written>)",
+            "xilf <from>,1",
+            "xilf <to>,1",
+            "brct <n>,LOOP",
+        ),
+    },
+    emulators={"max": ("qemu-s390x-static",)},
+    auto=("cs", "st"),
+    clocks=("stckf",),
+)
+
+LOONGARCH64 = Target(
+    name="linux-loongarch64",
+    gcc=("zig", "ziglang"),  # Debian 12 has no compiler for it
+    gcc_flags=("cc", "-target", "loongarch64-linux-musl", "-mcpu=generic_la64-lsx"),
+    clang=None,
+    objdump=("llvm-objdump-16", "llvm-16"),
+    loops={
+        "loongarch64_cas_llsc": (
+            "ll.w <seen>,<line>,0",
+            "bne <seen>,<from>,LOOP",
+            "move <stored>,<to>",
+            "sc.w <stored>,<line>,0",
+            "beqz <stored>,LOOP",
+            "addi.w <n>,<n>,-1",
+            "bnez <n>,LOOP",
+        ),
+        "loongarch64_cas_amcas": (
+            "move $t0,<from>",
+            "amcas.w $t0,$t1,$t2",
+            "bne $t0,<from>,LOOP",
+            "addi.w <n>,<n>,-1",
+            "bnez <n>,LOOP",
+        ),
+        "loongarch64_readwrite_dbar": (
+            "ld.w <seen>,<watched>,0",
+            "bne <seen>,<from>,LOOP",
+            "dbar 18",
+            "st.w <to>,<written>,0",
+            "xori <from>,<from>,1",
+            "xori <to>,<to>,1",
+            "addi.w <n>,<n>,-1",
+            "bnez <n>,LOOP",
+        ),
+    },
+    emulators={"la464": ("qemu-loongarch64-static",)},
+    auto=("llsc", "dbar"),
+    lacks="amcas",
+    clocks=("rdtime",),
+)
+
+TARGETS = (X86_64, AARCH64)
+CROSS = (I386, ARMV7, RISCV64, PPC64LE, S390X, LOONGARCH64)

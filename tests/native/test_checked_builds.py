@@ -1,0 +1,146 @@
+"""The agent under the compiler's and other checkers: no report, and it still measures."""
+
+import subprocess
+
+import pytest
+
+from tests import needs
+from tests.native.agent import QUICK, bursts, decode, failures, run
+from tests.native.build import AGENT, BUILD_ID, build, sources
+from tests.native.targets import AARCH64, X86_64
+
+QUIET = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+
+
+def check(binary, *args, code=0, env=None):
+    done = run(*args, "-f", "jsonl", binary=binary, env=env or QUIET)
+    assert (done.returncode, done.stderr if code == 0 else "") == (code, ""), done.stderr
+    assert "Sanitizer" not in done.stderr
+    assert "runtime error" not in done.stderr
+    return decode(done.stdout)
+
+
+def test_address_and_undefined_behaviour_sanitizers_find_nothing():
+    needs.cpus(2)
+    binary = build(X86_64, "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all")
+    records = check(binary, "-b", "all", "--variant", "all", *QUICK)
+    assert bursts(records)
+    assert not failures(records)
+    for args in (
+        ["--owner", "pong", "--sep", "64", "--line", "fixed"],
+        ["--precision", "0.0001%", "--time-budget", "0.3", "--variant", "cas=all"],
+        ["--preset", "c2clat", "--estimator", "mean", "-s", "20"],
+    ):
+        assert bursts(check(binary, "-b", "cas,readwrite", *QUICK, *args))
+    for args in (["-f", "csv"], ["-f", "matrix"], ["--list"], ["--help"], ["--version"]):
+        done = run("-b", "all", *QUICK, *args, binary=binary, env=QUIET)
+        assert done.returncode == 0
+        assert all(line.startswith("fleet-agent: Expected: ") for line in done.stderr.splitlines())
+    for args in (
+        ["--samples", "x"],
+        ["-c", "999"],
+        ["--variant", "none"],
+        ["-c", "0-1,"],
+        ["-p", "0-1,1-0"],
+        ["--node", "77"],
+    ):
+        done = run(*args, binary=binary, env=QUIET)
+        assert done.returncode in (2, 4, 5)
+        assert "Sanitizer" not in done.stderr
+
+
+@pytest.mark.slow
+def test_thread_sanitizer_finds_no_race_where_it_can_see():
+    needs.cpus(2)
+    binary = build(X86_64, "-O1 -g -fsanitize=thread")
+    env = {"TSAN_OPTIONS": "halt_on_error=1"}
+    records = check(binary, "-b", "cas,readwrite", "--variant", "c11", *QUICK, env=env)
+    assert bursts(records)
+    assert not failures(records)
+
+
+@pytest.mark.slow
+def test_a_static_build_measures():
+    needs.cpus(2)
+    assert bursts(check(build(X86_64, "-O2 -static"), *QUICK))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [X86_64, AARCH64], ids=lambda target: target.name)
+def test_make_builds_the_same_agent(target, tmp_path):
+    binary = tmp_path / "fleet-agent"
+    command = [
+        needs.program("make", "make"), "-C", str(AGENT), f"TARGET={target.name}", "STRICT=1",
+        f"CC={needs.program(*target.gcc)}", f"OUT={binary}", f"BUILD_ID={BUILD_ID}", "LDFLAGS=-static",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=100)
+    emulator = next(iter(target.emulators.values()))
+    if emulator:
+        needs.program(emulator[0], target.emulator_package)
+    assert run("--build-id", binary=binary, prefix=emulator).stdout == f"{BUILD_ID}\n"
+
+
+def test_make_refuses_a_target_it_has_no_file_for():
+    done = subprocess.run(
+        [needs.program("make", "make"), "-C", str(AGENT), "TARGET=linux-vax"],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "linux-vax" in done.stderr
+
+
+@pytest.mark.slow
+def test_cppcheck_finds_nothing():
+    cppcheck = [
+        needs.program("cppcheck", "cppcheck"), "--enable=warning,performance,portability",
+        "--inline-suppr", "--error-exitcode=1", "--quiet", "--std=c11", *sources(X86_64),
+    ]  # fmt: skip
+    done = subprocess.run(cppcheck, cwd=AGENT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "analyser", [("gcc", "-fanalyzer", "-Werror", "-c"), ("clang", "--analyze", "-Werror")]
+)
+def test_the_compilers_own_analysers_find_nothing(analyser, tmp_path):
+    program, *flags = analyser
+    for source in sources(X86_64):
+        command = [needs.program(program, program), *flags, "-std=gnu11", "-O1", "-pthread", "-I", AGENT]
+        done = subprocess.run(
+            [*command, AGENT / source], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, ""), source
+
+
+@pytest.mark.slow
+def test_valgrind_finds_nothing():
+    needs.cpus(2)
+    memcheck = (
+        needs.program("valgrind", "valgrind"), "--quiet", "--fair-sched=yes", "--error-exitcode=9",
+        "--leak-check=full", "--errors-for-leak-kinds=definite",
+    )  # fmt: skip
+    plan = ("-b", "cas,clock", "-r", "1", "-s", "2", "-w", "0", "-i", "5", "--stuck-timeout", "30")
+    for form in ("jsonl", "matrix"):
+        done = run(*plan, "-f", form, binary=build(X86_64, "-O1 -g"), prefix=memcheck)
+        assert done.returncode == 0, done.stderr
+        assert "ERROR SUMMARY" not in done.stderr
+
+
+def test_the_sources_are_formatted():
+    clang_format = needs.program("clang-format", "clang-format")
+    files = [str(path) for pattern in ("*.[ch]", "native/*.[ch]") for path in sorted(AGENT.glob(pattern))]
+    done = subprocess.run(
+        [clang_format, "--dry-run", "--Werror", *files], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_only_the_files_of_native_know_the_machine():
+    for path in AGENT.glob("*.[ch]"):
+        text = path.read_text()
+        for word in ("__linux__", "__QNX__", "__x86_64__", "__aarch64__", "sys/syscall.h", "asm volatile"):
+            assert word not in text, f"{path.name}: {word}"

@@ -1,0 +1,129 @@
+"""The agent as a command: options, help, formats, refusals."""
+
+import csv
+import io
+import re
+
+import pytest
+
+from tests import needs
+from tests.native.agent import QUICK, bursts, decode, run
+from tests.native.build import BUILD_ID
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["--bogus"], 2, "unknown argument '--bogus'"),
+        (["stray"], 2, "unknown argument 'stray'"),
+        (["--samples"], 2, "--samples wants a value"),
+        (["--samples", "0"], 2, "from 1 to 40000, not '0'"),
+        (["--samples", "-1"], 2, "not '-1'"),
+        (["--samples", "99999999999999999999"], 2, "whole number"),
+        (["--samples", "40000", "--warmup", "1"], 2, "together"),
+        (["-i", "1.5"], 2, "not '1.5'"),
+        (["--until-eof=yes"], 2, "takes no value"),
+        (["-b", "cas,cash"], 2, "not 'cash'"),
+        (["-b", ""], 2, "not ''"),
+        (["-c", "0-"], 2, "a list like 0-3,8"),
+        (["-c", "3-1"], 2, "a list like 0-3,8"),
+        (["-c", "0,,1"], 2, "a list like 0-3,8"),
+        (["-c", "0-99999999999"], 2, "a list like 0-3,8"),
+        (["-c", "0-1048575"], 4, "cannot be used"),
+        (["--pairs", "some"], 2, "cannot have 'some'"),
+        (["--format", "xml"], 2, "cannot be 'xml'"),
+        (["--deadline", "0"], 2, "seconds above 0"),
+        (["--deadline", "nan"], 2, "seconds above 0"),
+        (["-b", "cas", "--variant", "swp"], 5, "there is: "),
+        (["-b", "all", "--variant", "c11"], 5, "clock has no variant 'c11'"),
+        (["--variant", "cas=swp"], 5, "cas has no variant 'swp'"),
+        (["--variant", "cas=c11,clock=c11"], 2, "'clock', which is not measured"),
+        (["--variant", "cas=c11,mov"], 2, "a list like"),
+        (["--precision", "0"], 2, "a share like 1%"),
+        (["--precision", "200%"], 2, "a share like 1%"),
+        (["--rounds", "3", "--time-budget", "9"], 2, "--precision"),
+        (["--preset", "c2c"], 2, "not 'c2c'"),
+        (["--sep", "6"], 2, "multiple of 4"),
+        (["--owner", "me"], 2, "ping|pong"),
+        (["--spread", "-1"], 2, "seconds from 0"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_line_before_anything_is_printed(args, code, words):
+    done = run(*args)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert re.fullmatch(r"fleet-agent: [^\n]+\n", done.stderr)
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize("spelling", [["-s3"], ["-s", "3"], ["--samples", "3"], ["--samples=3"]])
+def test_every_spelling_of_an_option_means_the_same(spelling):
+    records = decode(run("-b", "clock", "-r1", "-fjsonl", *spelling).stdout)
+    assert records[0]["plan"]["samples"] == 3
+
+
+def test_a_variant_can_be_chosen_for_one_benchmark():
+    needs.cpus(2)
+    records = decode(run("-b", "all", "--variant", "cas=all,readwrite=c11", "-f", "jsonl", *QUICK).stdout)
+    chosen = [(choice["benchmark"], choice["variant"]) for choice in records[0]["plan"]["benchmarks"]]
+    assert ("cas", "c11") in chosen
+    assert len([name for name, _ in chosen if name == "cas"]) > 1
+    assert [variant for name, variant in chosen if name == "readwrite"] == ["c11"]
+    assert [variant for name, variant in chosen if name == "clock"] == [records[0]["clock"]]
+
+
+def test_help_names_every_option_and_exit_status():
+    text = run("--help").stdout
+    for word in ("--benchmark", "--variant", "--until-eof", "--deadline", "--governor", "EXAMPLES"):
+        assert word in text
+    statuses = text.partition("EXIT STATUS\n")[2].partition("\n\n")[0]
+    assert re.findall(r"^ +(\d)", statuses, re.MULTILINE) == list("0123456")
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_build_id_and_version_prove_which_binary_this_is():
+    assert run("--build-id").stdout == f"{BUILD_ID}\n"
+    assert BUILD_ID in run("--version").stdout
+
+
+def test_list_tells_cpus_variants_and_clock():
+    text = run("--list").stdout
+    assert re.search(r"^cas +\S+.*c11$", text, re.MULTILINE)
+    assert re.search(r"^clock rate \d+ ticks", text, re.MULTILINE)
+
+
+def test_csv_holds_every_sample_exactly():
+    needs.cpus(2)
+    rows = list(csv.DictReader(io.StringIO(run("-b", "cas,clock", "-f", "csv", *QUICK).stdout)))
+    cas = [row for row in rows if row["benchmark"] == "cas"]
+    assert len(cas) % (2 * 4) == 0
+    assert {row["sample"] for row in cas} == {"0", "1", "2", "3"}
+    assert all((row["sample"] == "0") == (row["warmup"] == "1") for row in rows)
+    assert all(int(row["ticks"]) > 0 and int(row["ticks_per_second"]) > 0 for row in rows)
+
+
+def test_the_matrix_shows_a_number_for_every_pair_below_the_diagonal():
+    needs.cpus(2)
+    text = run("-b", "cas", "-r", "1", *QUICK[2:]).stdout
+    assert text.startswith("cas, variant ")
+    numbers = re.findall(r"^ +\d+((?: +\d+\.\d)*) *$", text, re.MULTILINE)
+    assert [len(row.split()) for row in numbers][1:] == list(range(1, len(numbers)))
+    assert re.search(r"^ +min +\d+\.\d +CPU \d+ and \d+$", text, re.MULTILINE)
+
+
+def test_a_refused_realtime_priority_is_a_note_and_no_failure():
+    drop = (needs.program("setpriv", "util-linux"), "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice")
+    needs.root()
+    done = run(
+        "-b", "clock", "--priority", "5", "-f", "jsonl", *QUICK, prefix=(*drop, "prlimit", "--rtprio=0")
+    )
+    records = decode(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert records[0]["priority"] is None
+    assert "priority 5 was refused" in records[1]["text"]
+    assert bursts(records)
+
+
+def test_a_granted_realtime_priority_is_recorded():
+    needs.root()
+    records = decode(run("-b", "clock", "--priority", "5", "-f", "jsonl", *QUICK).stdout)
+    assert records[0]["priority"] == 5

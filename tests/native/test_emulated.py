@@ -1,0 +1,54 @@
+"""The agent for other architectures, under user-mode emulation: function, never times."""
+
+import pytest
+
+from tests import needs
+from tests.native.agent import QUICK, bursts, failures, measure, run
+from tests.native.build import build
+from tests.native.targets import AARCH64
+
+pytestmark = pytest.mark.slow
+
+HAS_LSE = {"max": True, "cortex-a72": False}
+
+
+def emulator(cpu: str) -> tuple[str, ...]:
+    program, *rest = AARCH64.emulators[cpu]
+    return (needs.program(program, AARCH64.emulator_package), *rest)
+
+
+@pytest.fixture(scope="module")
+def binary():
+    needs.cpus(2)
+    return build(AARCH64, "-O2 -static")
+
+
+@pytest.mark.parametrize("cpu", HAS_LSE)
+def test_what_the_cpu_has_is_found_at_run_time(binary, cpu):
+    records = measure("-b", "all", *QUICK, prefix=emulator(cpu), binary=binary)
+    assert records[0]["arch"] == "aarch64"
+    assert records[0]["clock"] == "cntvct"
+    assert records[0]["features"] == (["lse"] if HAS_LSE[cpu] else [])
+    variants = {burst["benchmark"]: burst["variant"] for burst in bursts(records)}
+    assert variants == {
+        "cas": "lse" if HAS_LSE[cpu] else "llsc",
+        "readwrite": "ldar",
+        "clock": "cntvct",
+    }
+    assert not failures(records)
+
+
+def test_every_variant_counts_right(binary):
+    records = measure("--variant", "all", *QUICK, prefix=emulator("max"), binary=binary)
+    assert {(burst["benchmark"], burst["variant"]) for burst in bursts(records)} == {
+        ("cas", "lse"), ("cas", "llsc"), ("cas", "wfe"), ("cas", "c11"),
+        ("readwrite", "ldar"), ("readwrite", "c11"),
+    }  # fmt: skip
+    assert all(min(burst["ticks"]) > 0 for burst in bursts(records))
+    assert not failures(records)
+
+
+def test_instructions_the_cpu_lacks_are_refused_and_not_tried(binary):
+    done = run("-b", "cas", "--variant", "lse", prefix=emulator("cortex-a72"), binary=binary)
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "lse (not on this CPU), llsc, wfe, c11" in done.stderr

@@ -1,0 +1,105 @@
+"""The agent ends by itself: soon, also in the middle of a burst whose loops have no way out."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests import needs
+from tests.native.agent import LONG, QUICK, bursts, decode, run, started, wait_for_worker
+from tests.native.build import build
+
+SOON_S = 2.0  # half a second is meant; a busy test machine may need more
+
+
+def end_of(process):
+    """Wait for the end; the records after hello."""
+    began = time.monotonic()
+    stdout = process.stdout.read()
+    process.wait(timeout=SOON_S)
+    assert time.monotonic() - began < SOON_S
+    return decode(stdout)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE])
+def test_a_signal_ends_it_in_the_middle_of_a_burst(number):
+    needs.cpus(2)
+    with started(*LONG) as process:
+        wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
+        process.send_signal(number)
+        records = end_of(process)
+        assert process.returncode == 6
+        assert not bursts(records)
+        assert (records[-1]["bursts"], records[-1]["reason"]) == (0, f"signal {int(number)}")
+
+
+def test_end_of_stdin_ends_it_only_if_asked_for():
+    needs.cpus(2)
+    with started(*LONG, "--until-eof") as process:
+        process.stdin.write("noise is thrown away\n")
+        process.stdin.flush()
+        time.sleep(0.2)
+        assert process.poll() is None
+        process.stdin.close()
+        assert end_of(process)[-1]["reason"] == "stdin closed"
+        assert process.returncode == 6
+    assert run("-b", "clock", "--format", "jsonl", *QUICK).returncode == 0  # stdin is /dev/null
+
+
+def test_the_deadline_ends_it():
+    needs.cpus(2)
+    with started(*LONG, "--deadline", "0.3") as process:
+        assert end_of(process)[-1]["reason"] == "deadline"
+        assert process.returncode == 6
+
+
+def test_a_reader_that_goes_away_ends_it():
+    needs.cpus(2)
+    with started(*LONG) as process:
+        process.stdout.close()
+        process.wait(timeout=SOON_S)
+        assert process.returncode == 6
+
+
+def test_a_reader_that_stops_reading_does_not_keep_it_beyond_its_deadline():
+    needs.cpus(2)
+    endless = ("-b", "clock", "--rounds", "1000000", "--samples", "5", "--iterations", "100")
+    with started(*endless, "--deadline", "1") as process:
+        process.wait(timeout=1 + SOON_S)
+        assert process.returncode == 6
+
+
+def test_a_full_disk_ends_it_with_the_reason():
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [str(build()), "-b", "clock", "-f", "jsonl"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    assert done.returncode == 6
+    assert done.stderr == "fleet-agent: cannot write to stdout: No space left on device\n"
+
+
+def test_a_stdout_closed_from_the_start_is_an_error_and_not_somebody_elses_pipe():
+    done = subprocess.run(
+        ["sh", "-c", f"{build()} -b clock -f jsonl >&- <&-"],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode == 6
+    assert "cannot write to stdout" in done.stderr
+
+
+@pytest.mark.slow
+def test_it_shows_that_it_lives_while_a_burst_takes_long():
+    needs.cpus(2)
+    with started(*LONG) as process:
+        assert {"record": "alive"} in (json.loads(process.stdout.readline()) for _ in range(2))

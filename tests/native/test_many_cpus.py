@@ -1,0 +1,117 @@
+"""A machine with more CPUs than this one, numbered with gaps and beyond 1,024: bookkeeping, not times."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+from tests.native.agent import bursts, decode, failures, run, started
+from tests.native.preload import preload
+
+CPUS = (0, 2, 3, 5, 1029)
+SHORT = ("--samples", "1", "--warmup", "0", "--iterations", "1")  # two of them share a real CPU: slow turns
+
+
+def pretended(cpus):
+    if not {0, 1} <= os.sched_getaffinity(0):
+        needs.missing("needs CPUs 0 and 1")
+    return preload("many.c") | {"MANY_CPUS": ",".join(map(str, cpus))}
+
+
+@pytest.fixture(scope="module")
+def machine():
+    return pretended(CPUS)
+
+
+def records(machine, *args):
+    done = run(*args, *SHORT, "--format", "jsonl", env=machine)
+    assert done.returncode == 0, done.stderr
+    found = decode(done.stdout)
+    assert not failures(found)
+    return found
+
+
+def test_every_pair_is_visited_by_the_systems_numbers_in_an_order_that_changes(machine):
+    found = records(machine, "-b", "cas", "--rounds", "3", "--seed", "5")
+    assert found[0]["cpus"] == list(CPUS)
+    assert found[0]["pairs"] == 10
+    assert found[0]["bursts"] == 30
+    orders = [[(b["ping"], b["pong"]) for b in bursts(found) if b["round"] == r] for r in range(3)]
+    half = [(a, b) for a in CPUS for b in CPUS if a < b]
+    assert sorted(orders[0]) == sorted(orders[2]) == half
+    assert sorted(orders[1]) == sorted((b, a) for a, b in half)
+    assert orders[0] != orders[2]
+    assert orders[0] != half
+
+
+def test_rounds_are_outermost_and_mix_the_benchmarks(machine):
+    found = bursts(records(machine, "-b", "cas,clock", "--rounds", "2", "--seed", "5"))
+    assert [burst["round"] for burst in found] == sorted(burst["round"] for burst in found)
+    first = [burst["benchmark"] for burst in found if burst["round"] == 0]
+    assert first.count("cas") == 10
+    assert first.count("clock") == 5
+    assert first != sorted(first)
+
+
+def test_a_cpu_list_with_ranges_chooses_and_a_gap_is_refused(machine):
+    found = records(machine, "-b", "cas", "-c", "0,2-3,1029", "--rounds", "1")
+    assert found[0]["cpus"] == [0, 2, 3, 1029]
+    refused = run("-c", "0-3", env=machine)
+    assert refused.returncode == 4
+    assert refused.stderr == "fleet-agent: CPU 1 cannot be used: this process may use 0,2-3,5,1029\n"
+
+
+@pytest.mark.parametrize("pairs", ["half", "ordered"])
+def test_the_matrix_has_a_cell_for_every_pair_that_was_measured(machine, pairs):
+    text = run("-b", "cas", "--pairs", pairs, "--rounds", "1", *SHORT, env=machine).stdout
+    rows = {
+        int(line.split()[0]): len(re.findall(r"\d+\.\d", line))
+        for line in text.splitlines()
+        if re.match(r" +\d+( |$)", line) and line.split()[1:2] != ["2"]
+    }
+    below = {cpu: i for i, cpu in enumerate(CPUS)}
+    assert rows == (below if pairs == "half" else dict.fromkeys(CPUS, len(CPUS) - 1))
+    assert re.search(r"^ +\d+ +\d+ +\d+ +\d+ +1029$", text, re.MULTILINE)
+
+
+def test_only_the_pairs_listed_are_visited(machine):
+    found = records(machine, "-b", "cas,clock", "--pairs", "1029-2,0:3", "--rounds", "2")
+    assert (found[0]["plan"]["pairs"], found[0]["pairs"], found[0]["cpus"]) == ("listed", 2, [0, 2, 3, 1029])
+    cas = [burst for burst in bursts(found) if burst["benchmark"] == "cas"]
+    assert sorted((b["ping"], b["pong"]) for b in cas if b["round"] == 0) == [(0, 3), (2, 1029)]
+    assert sorted((b["ping"], b["pong"]) for b in cas if b["round"] == 1) == [(3, 0), (1029, 2)]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "code", "words"),
+    [
+        ("0-1", 4, "CPU 1 cannot be used: this process may use 0,2-3,5,1029"),
+        ("0-2,2-0", 2, "0-2 twice"),
+        ("2-2", 2, "CPU 2 with itself"),
+        ("0-2,", 2, "cannot have ''"),
+        ("0-2-3", 2, "cannot have '0-2-3'"),
+        ("0-99999999999999999999", 4, "cannot be used"),
+    ],
+)
+def test_a_list_of_pairs_that_makes_no_sense_is_refused(machine, pairs, code, words):
+    done = run("--pairs", pairs, *SHORT, env=machine)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr
+
+
+def test_an_order_that_is_asked_to_be_sequential_is(machine):
+    found = records(machine, "-b", "cas", "--order", "sequential", "--rounds", "2")
+    half = [(a, b) for a in CPUS for b in CPUS if a < b]
+    assert [(b["ping"], b["pong"]) for b in bursts(found) if b["round"] == 0] == half
+    assert [(b["pong"], b["ping"]) for b in bursts(found) if b["round"] == 1] == half
+
+
+def test_a_thousand_cpus_and_a_million_pairs_fit_into_little_memory():
+    cpus = range(0, 2048, 2)
+    with started("-b", "cas,readwrite", *SHORT, env=pretended(cpus)) as process:
+        process.stdout.readline()
+        status = Path(f"/proc/{process.pid}/status").read_text()
+    peak_kib = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])
+    assert peak_kib < 100 * 1024

@@ -1,0 +1,123 @@
+"""Where the lines lie: chosen, looked up, recorded; never believed."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+from tests.native.agent import QUICK, bursts, decode, failures, measure, run
+from tests.native.preload import preload
+
+NODES = sorted(int(path.name[4:]) for path in Path("/sys/devices/system/node").glob("node[0-9]*"))
+
+
+@pytest.fixture(autouse=True)
+def two_cpus():
+    needs.cpus(2)
+
+
+def need_nodes():
+    if not NODES:
+        needs.missing("a kernel without NUMA nodes")
+
+
+def test_lines_asked_for_on_a_node_lie_there_and_it_is_recorded():
+    need_nodes()
+    records = measure("--node", str(NODES[0]), *QUICK)
+    assert records[0]["plan"]["node"] == NODES[0]
+    assert {burst["line_node"] for burst in bursts(records)} == {NODES[0]}
+    assert not failures(records)
+
+
+def test_a_node_that_is_not_there_is_refused():
+    need_nodes()
+    done = run("--node", str(NODES[-1] + 1), *QUICK)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == f"fleet-agent: NUMA node {NODES[-1] + 1} cannot be used: No such device\n"
+
+
+def test_lines_that_did_not_land_on_their_node_yield_a_reason_and_no_number():
+    need_nodes()
+    env = preload("elsewhere.c") | {"ELSEWHERE": "5"}
+    records = decode(run("--node", str(NODES[0]), *QUICK, "-f", "jsonl", env=env).stdout)
+    assert not bursts(records)
+    assert {record["reason"] for record in failures(records)} == {
+        f"a line lies on node 5 instead of {NODES[0]}"
+    }
+    unasked = decode(run("-b", "cas", *QUICK, "-f", "jsonl", env=env).stdout)
+    assert {burst["line_node"] for burst in bursts(unasked)} == {5}
+
+
+def test_the_two_lines_of_readwrite_lie_as_far_apart_as_asked():
+    for distance in (64, 5000):
+        records = measure("-b", "readwrite", "--sep", str(distance), *QUICK)
+        assert records[0]["plan"]["separation_bytes"] == distance
+        page_bytes = records[0]["page_bytes"]
+        for burst in bursts(records):
+            first = burst["line_page"] * page_bytes + burst["line_offset"]
+            second = burst["line2_page"] * page_bytes + burst["line2_offset"]
+            assert second - first == distance
+
+
+def test_otherwise_they_lie_in_different_pages_at_different_offsets():
+    for burst in bursts(measure("-b", "readwrite", *QUICK)):
+        assert burst["line_page"] != burst["line2_page"]
+        assert burst["line_offset"] != burst["line2_offset"]
+
+
+def test_fixed_lines_are_the_same_for_the_whole_run():
+    records = measure("-b", "cas,readwrite", "--line", "fixed", "--rounds", "4", *QUICK[2:])
+    assert records[0]["plan"]["line"] == "fixed"
+    assert len({(burst["line_page"], burst["line_offset"]) for burst in bursts(records)}) == 1
+    assert not failures(records)
+
+
+@pytest.mark.slow
+def test_fixed_lines_a_thread_may_still_write_to_are_used_no_more():
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    env = preload("affinity.c") | {"TROUBLE": "sleep", "TROUBLE_CPU": str(second), "TROUBLE_S": "1"}
+    plan = ("-b", "cas", "-c", f"{first},{second}", "--line", "fixed", "-r", "2", "-i", "100")
+    records = decode(run(*plan, "--stuck-timeout", "0.2", "-f", "jsonl", env=env).stdout)
+    assert len(failures(records)) == 2
+    assert records[-1]["reason"] == "done"
+
+
+@pytest.mark.parametrize("owner", ["ping", "pong"])
+def test_either_thread_can_touch_the_lines_first(owner):
+    records = measure("--owner", owner, *QUICK)
+    assert records[0]["plan"]["owner"] == owner
+    assert bursts(records)
+    assert not failures(records)
+
+
+def test_lines_can_lie_in_a_huge_page_or_it_is_refused():
+    done = run("--huge-page", *QUICK, "-f", "jsonl")
+    if done.returncode:
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "no huge page is to be had here" in done.stderr
+        needs.missing("no huge pages here")
+    records = decode(done.stdout)
+    assert records[0]["plan"]["huge_page"] is True
+    assert bursts(records)
+    assert not failures(records)
+
+
+def test_the_physical_page_is_recorded_where_we_may_know_it():
+    needs.root()
+    told = bursts(measure("-b", "cas", *QUICK))
+    assert all(burst["line_physical"] > 0 for burst in told)
+    drop = (
+        needs.program("setpriv", "util-linux"),
+        "--bounding-set",
+        "-sys_admin",
+        "--inh-caps",
+        "-sys_admin",
+    )
+    untold = bursts(measure("-b", "cas", *QUICK, prefix=drop))
+    assert {burst["line_physical"] for burst in untold} == {None}
+
+
+def test_the_share_of_a_burst_each_thread_ran_is_recorded():
+    for burst in bursts(measure("-b", "all", *QUICK)):
+        assert all(0 < share <= 1_000_000 for share in burst["ran_ppm"])

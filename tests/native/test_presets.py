@@ -1,0 +1,86 @@
+"""As other programs measure: their samples, and their estimators, exactly."""
+
+import dataclasses
+import re
+import statistics
+
+import pytest
+
+from tests import needs
+from tests.native.agent import decode, run
+from tests.native.build import build
+from tests.native.preload import TROUBLE
+from tests.native.targets import X86_64
+
+SCHEMES = {
+    "core_latency": ("ordered", 500, 4000, 0, "median"),
+    "core-to-core-latency": ("half", 300, 1000, 1, "mean"),
+    "c2clat": ("half", 1000, 100, 0, "min"),
+}
+
+
+@pytest.fixture(scope="module")
+def scripted():
+    """An agent whose clock says, in every burst, 1,000 x (1 + i * i % 11) ns for the i-th sample."""
+    needs.cpus(2)
+    flags = "-O2 -I. -DSCRIPTED -DSTATED=1000000000"
+    return build(
+        dataclasses.replace(X86_64, name="linux-counter", native=(str(TROUBLE / "counter.c"),)), flags
+    )
+
+
+def samples(count, warmup):
+    return [1000 * (1 + i * i % 11) for i in range(1 + warmup, 1 + warmup + count)]
+
+
+def cells(text):
+    """The numbers of a matrix of CPUs 0 and 1."""
+    return [float(word) for word in re.findall(r"^ +[01] .*?(\d+\.\d)", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("preset", SCHEMES)
+def test_a_preset_is_the_scheme_of_the_program_it_is_named_for(preset):
+    needs.cpus(2)
+    plan = decode(run("--preset", preset, "-b", "cas", "-f", "jsonl", "--deadline", "0.1").stdout)[0]["plan"]
+    assert plan["preset"] == preset
+    found = (plan["pairs"], plan["samples"], plan["iterations"], plan["warmup"], plan["estimator"])
+    assert found == SCHEMES[preset]
+    assert (plan["rounds"], plan["order"], plan["line"]) == (1, "sequential", "fixed")
+    assert plan["precision_ppm"] is None
+
+
+def test_options_after_a_preset_win_over_it():
+    needs.cpus(2)
+    changed = ("--samples", "20", "--preset", "c2clat", "--samples", "30", "--rounds", "2", "--line", "fresh")
+    plan = decode(run(*changed, "-b", "cas", "-f", "jsonl").stdout)[0]["plan"]
+    assert (plan["samples"], plan["rounds"], plan["line"]) == (30, 2, "fresh")
+    assert (plan["iterations"], plan["estimator"]) == (100, "min")
+
+
+@pytest.mark.parametrize("preset", SCHEMES)
+def test_the_matrix_shows_what_the_presets_estimator_makes_of_the_samples(scripted, preset):
+    _, count, _, warmup, estimator = SCHEMES[preset]
+    reduce = {"median": statistics.median, "mean": statistics.fmean, "min": min}[estimator]
+    done = run("--preset", preset, "-b", "cas", "-i", "100", binary=scripted)
+    expected = round(reduce(samples(count, warmup)) / 100 / 2, 1)
+    assert done.returncode == 0, done.stderr
+    assert cells(done.stdout)
+    assert all(abs(cell - expected) <= 0.051 for cell in cells(done.stdout))
+    assert f"sampled as {preset} does" in done.stdout
+    assert ("whole ns, rounded down" in done.stdout) == (preset == "core_latency")
+
+
+@pytest.mark.parametrize("estimator", ["median", "mean", "min"])
+def test_an_estimator_is_used_within_bursts_and_over_them(scripted, estimator):
+    reduce = {"median": statistics.median, "mean": statistics.fmean, "min": min}[estimator]
+    plan = ("-b", "cas", "-r", "3", "-s", "7", "-w", "2", "-i", "10")
+    done = run(*plan, "--estimator", estimator, binary=scripted)
+    expected = round(reduce(samples(7, 2)) / 10 / 2, 1)
+    assert all(abs(cell - expected) <= 0.051 for cell in cells(done.stdout))
+
+
+def test_the_matrix_is_followed_by_least_median_mean_and_most(scripted):
+    done = run("--preset", "core_latency", "-b", "cas", "-s", "9", "-i", "10", binary=scripted)
+    lines = re.findall(r"^ *(min|median|mean|max) +(\d+\.\d)", done.stdout, re.MULTILINE)
+    assert [name for name, _ in lines] == ["min", "median", "mean", "max"]
+    assert len({ns for _, ns in lines}) == 1  # every pair reads the same here

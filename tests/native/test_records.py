@@ -1,0 +1,172 @@
+"""What the agent says about a real run on this machine: the wire, whole and exact."""
+
+import os
+from itertools import pairwise
+
+import pytest
+
+from tests import needs
+from tests.native.agent import QUICK, bursts, failures, measure, notes, run
+from tests.native.build import BUILD_ID
+
+
+@pytest.fixture(scope="module")
+def all_of_it():
+    needs.cpus(2)
+    return measure("-b", "all", "--variant", "all", "--seed", "7", "--warmup", "2", *QUICK)
+
+
+def test_the_first_record_tells_what_measures_what(all_of_it):
+    hello = all_of_it[0]
+    assert hello["record"] == "hello"
+    assert hello["protocol"] == 1
+    assert hello["build"] == BUILD_ID
+    assert hello["os"] == "linux"
+    assert hello["arch"] == os.uname().machine
+    assert hello["cpus"] == sorted(os.sched_getaffinity(0))
+    assert hello["page_bytes"] == os.sysconf("SC_PAGESIZE")
+    assert hello["seed"] == 7
+    assert hello["plan"]["samples"] == 3
+    assert hello["plan"]["warmup"] == 2
+    assert hello["plan"]["iterations"] == 200
+    assert hello["ticks_per_second"] > 1_000_000
+    assert hello["clock_quantum_ticks"] > 0
+
+
+def test_the_last_record_counts_what_arrived_and_what_was_promised(all_of_it):
+    taken, failed = bursts(all_of_it), failures(all_of_it)
+    assert all_of_it[-1] == {
+        "record": "end", "bursts": len(taken), "failed": len(failed),
+        "converged": None, "unconverged": None, "reason": "done",
+    }  # fmt: skip
+    assert all_of_it[0]["bursts"] == len(taken) + len(failed)
+    assert not failed
+
+
+def test_every_pair_is_visited_once_a_round_for_each_benchmark_and_variant(all_of_it):
+    cpus, choices = all_of_it[0]["cpus"], all_of_it[0]["plan"]["benchmarks"]
+    pairs = [(a, b) for a in cpus for b in cpus if a < b]
+    assert all_of_it[0]["pairs"] == len(pairs)
+    expected = [
+        (choice["benchmark"], choice["variant"], round_, *pair)
+        for choice in choices
+        for round_ in (0, 1)
+        for pair in ([(cpu, cpu) for cpu in cpus] if choice["benchmark"] == "clock" else pairs)
+    ]
+    found = [
+        (b["benchmark"], b["variant"], b["round"], *sorted((b["ping"], b["pong"]))) for b in bursts(all_of_it)
+    ]
+    assert sorted(found) == sorted(expected)
+
+
+def test_the_timing_side_alternates_from_round_to_round(all_of_it):
+    for burst in bursts(all_of_it):
+        if burst["benchmark"] != "clock":
+            assert (burst["ping"] < burst["pong"]) == (burst["round"] % 2 == 0)
+
+
+def test_a_burst_holds_its_warm_ups_and_samples_and_none_is_impossible(all_of_it):
+    rate = all_of_it[0]["ticks_per_second"]
+    for burst in bursts(all_of_it):
+        assert burst["iterations"] == 200
+        assert burst["warmup"] == 2
+        assert len(burst["ticks"]) == 2 + 3
+        for ticks in burst["ticks"]:
+            assert 0 < ticks / burst["iterations"] / 2 / rate < 1
+
+
+def test_both_threads_were_where_they_were_asked_to_be(all_of_it):
+    for burst in bursts(all_of_it):
+        assert burst["ping_cpus"] == [burst["ping"]] * 2
+        assert burst["pong_cpus"] == [burst["pong"]] * 2
+        assert all(count >= 0 for count in burst["switches"])
+
+
+def test_two_bursts_in_a_row_never_share_a_page(all_of_it):
+    pages = [burst["line_page"] for burst in bursts(all_of_it) if burst["benchmark"] != "clock"]
+    assert all(page for page in pages)
+    assert all(one != other for one, other in pairwise(pages))
+
+
+def test_lines_lie_where_the_spacing_allows_and_not_always_at_one_place(all_of_it):
+    offsets = {burst["line_offset"] for burst in bursts(all_of_it) if burst["benchmark"] != "clock"}
+    assert len(offsets) > 1
+    for offset in offsets:
+        assert offset % all_of_it[0]["line_bytes"] == 0
+        assert 0 <= offset < all_of_it[0]["page_bytes"]
+
+
+def test_the_clock_benchmark_has_no_line(all_of_it):
+    for burst in bursts(all_of_it):
+        if burst["benchmark"] == "clock":
+            assert (burst["line_page"], burst["line_offset"], burst["line_node"]) == (None, None, None)
+
+
+def visits(records):
+    return [
+        (b["benchmark"], b["round"], b["ping"], b["pong"], b["line_offset"])
+        for b in records
+        if b["record"] == "burst"
+    ]
+
+
+def test_the_same_seed_gives_the_same_order_and_places_and_another_does_not():
+    needs.cpus(2)
+    plan = ("-b", "all", "--rounds", "6", "--samples", "1", "--seed")
+    once, again = measure(*plan, "11"), measure(*plan, "11", "--iterations", "100")
+    other = measure(*plan, "12")
+    assert visits(once) == visits(again)
+    assert visits(once) != visits(other)
+
+
+def test_ordered_pairs_are_measured_both_ways_in_every_round():
+    needs.cpus(2)
+    records = measure("-b", "cas", "--pairs", "ordered", *QUICK)
+    cpus = records[0]["cpus"]
+    both_ways = sorted((a, b) for a in cpus for b in cpus if a != b)
+    assert records[0]["pairs"] == len(both_ways)
+    for round_ in (0, 1):
+        assert both_ways == sorted((b["ping"], b["pong"]) for b in bursts(records) if b["round"] == round_)
+
+
+def test_iterations_left_to_the_agent_are_kept_for_all_rounds_of_a_pair():
+    needs.cpus(2)
+    records = measure("--rounds", "4", "--samples", "2")
+    assert records[0]["plan"]["iterations"] is None
+    chosen = {}
+    for burst in bursts(records):
+        pair = (burst["benchmark"], *sorted((burst["ping"], burst["pong"])))
+        chosen.setdefault(pair, set()).add(burst["iterations"])
+    assert all(len(values) == 1 and min(values) >= 100 for values in chosen.values())
+
+
+def test_only_the_cpus_asked_for_are_measured():
+    needs.cpus(2)
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    records = measure("-b", "cas", "-c", f"{second},{first}", *QUICK)
+    assert records[0]["cpus"] == [first, second]
+
+
+def test_the_affinity_the_agent_was_started_with_is_a_fence():
+    needs.cpus(2)
+    cpu = max(os.sched_getaffinity(0))
+    fenced = (needs.program("taskset", "util-linux"), "-c", str(cpu))
+    records = measure("-b", "clock", *QUICK, prefix=fenced)
+    assert records[0]["cpus"] == [cpu]
+    assert {(burst["ping"], burst["pong"]) for burst in bursts(records)} == {(cpu, cpu)}
+    refused = run("-b", "clock", "-c", str(min(os.sched_getaffinity(0))), prefix=fenced)
+    assert refused.returncode == 4
+    assert f"may use {cpu}" in refused.stderr
+
+
+def test_one_cpu_is_refused_with_a_clear_sentence():
+    cpu = min(os.sched_getaffinity(0))
+    done = run("-b", "cas", prefix=(needs.program("taskset", "util-linux"), "-c", str(cpu)))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"fleet-agent: cas needs two CPUs, and the only one it may use is CPU {cpu}\n"
+
+
+def test_a_sample_too_short_for_the_clock_is_said_once():
+    needs.cpus(2)
+    records = measure("-b", "cas,clock", "--iterations", "1", "--rounds", "3")
+    assert len([text for text in notes(records) if "shorter than" in text]) == 1

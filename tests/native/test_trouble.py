@@ -1,0 +1,177 @@
+"""What goes wrong while a pair is measured never yields a number, and never costs other pairs theirs."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+from tests.hosts.odd import cpuset
+from tests.native.agent import QUICK, bursts, decode, failures, run, started, threads, wait_for_worker
+
+TROUBLE = Path(__file__).parent / "trouble"
+
+
+def compile_trouble(name: str, output: Path, *flags: str) -> Path:
+    command = [needs.program("gcc", "gcc"), "-O1", *flags, "-o", str(output), str(TROUBLE / name)]
+    subprocess.run(command, check=True, timeout=60)
+    return output
+
+
+@pytest.fixture(scope="module")
+def preload(tmp_path_factory):
+    return compile_trouble(
+        "affinity.c", tmp_path_factory.mktemp("trouble") / "affinity.so", "-shared", "-fPIC"
+    )
+
+
+@pytest.fixture(scope="module")
+def halt(tmp_path_factory):
+    return compile_trouble("halt.c", tmp_path_factory.mktemp("trouble") / "halt")
+
+
+def next_record(process, kind):
+    while (record := decode(process.stdout.readline())[0])["record"] != kind:
+        assert record["record"] != "end", record
+    return record
+
+
+def run_in_trouble(preload, trouble, cpu, *args, seconds=0):
+    env = {
+        "LD_PRELOAD": str(preload),
+        "TROUBLE": trouble,
+        "TROUBLE_CPU": str(cpu),
+        "TROUBLE_S": str(seconds),
+    }
+    done = run(*args, "--format", "jsonl", env=env)
+    assert done.returncode == 0, done.stderr
+    return decode(done.stdout)
+
+
+@pytest.mark.parametrize(("trouble", "reason"), [("refuse", "Invalid argument"), ("lie", "found elsewhere")])
+def test_a_thread_that_cannot_be_bound_yields_a_reason_and_no_number(preload, trouble, reason):
+    needs.cpus(2)
+    cpu = max(os.sched_getaffinity(0))
+    records = run_in_trouble(preload, trouble, cpu, "-b", "all", *QUICK)
+    failed = failures(records)
+    assert failed
+    for record in failed:
+        side = "ping" if record["ping"] == cpu else "pong"
+        assert record["reason"] == f"pin {side} to {cpu}: {reason}"
+    assert all(cpu not in (burst["ping"], burst["pong"]) for burst in bursts(records))
+    assert bursts(records)  # `clock` on the CPUs that work
+    assert records[-1]["reason"] == "done"
+    assert records[-1]["failed"] == len(failed)
+
+
+def test_a_kernel_with_far_more_than_1024_cpus_is_understood(preload):
+    needs.cpus(2)
+    records = run_in_trouble(preload, "wide", -1, "-b", "all", *QUICK)
+    assert records[0]["cpus"] == sorted(os.sched_getaffinity(0))
+    assert bursts(records)
+    assert not failures(records)
+
+
+def test_a_partner_that_never_arrives_costs_its_burst_and_not_the_run(preload):
+    needs.cpus(2)
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    records = run_in_trouble(
+        preload, "sleep", second, "-b", "cas,clock", "-c", f"{first},{second}", "-r", "1",
+        "--stuck-timeout", "0.3", seconds=3,
+    )  # fmt: skip
+    assert {record["reason"] for record in failures(records)} == {"no progress for 0.3 s"}
+    assert [(burst["ping"], burst["pong"]) for burst in bursts(records)] == [(first, first)]
+    assert records[-1]["reason"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "variant"),
+    [
+        ("cas", "auto"),
+        pytest.param("readwrite", "auto", marks=pytest.mark.slow),
+        pytest.param("cas", "c11", marks=pytest.mark.slow),
+        pytest.param("readwrite", "c11", marks=pytest.mark.slow),
+    ],
+)
+def test_a_partner_that_stops_in_the_loop_is_given_up_and_both_are_released(halt, benchmark, variant):
+    needs.cpus(2)
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    long_bursts = ("--samples", "1", "--rounds", "1000", "--iterations", "300000", "--stuck-timeout", "0.3")
+    choice = ("-b", benchmark, "--variant", variant, "-c", f"{first},{second}")
+    with started(*choice, *long_bursts, "--deadline", "30") as process:
+        next_record(process, "note")  # from here on bursts are long
+        partner = wait_for_worker(process.pid, second)
+        with subprocess.Popen([str(halt), str(partner), "1.5"], stdout=subprocess.PIPE, text=True) as halted:
+            if halted.stdout.readline() != "halted\n":
+                needs.missing("may not ptrace here")
+            assert next_record(process, "failed")["reason"] == "no progress for 0.3 s"
+        until = time.monotonic() + 10
+        while partner in threads(process.pid):
+            assert time.monotonic() < until, "the thread given up was never released"
+            time.sleep(0.02)
+        assert next_record(process, "burst")  # and the run goes on
+        assert len(threads(process.pid)) <= 3
+
+
+def test_a_long_sample_with_no_sign_of_life_but_its_line_is_not_given_up():
+    needs.cpus(2)
+    done = run(
+        "-b", "cas", "-r", "1", "-s", "1", "-w", "0", "-i", "20000", "--stuck-timeout", "0.02", "-f", "jsonl"
+    )
+    assert done.returncode == 0
+    assert not failures(decode(done.stdout))
+
+
+def test_a_process_that_was_halted_as_a_whole_goes_on_where_it_was():
+    needs.cpus(2)
+    quick_to_doubt = ("-b", "cas", "-i", "200000", "-s", "10", "-r", "1", "--stuck-timeout", "1")
+    with started(*quick_to_doubt) as process:
+        wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGCONT)
+        records = decode(process.stdout.read())
+        assert not failures(records)
+        assert records[-1]["reason"] == "done"
+
+
+def test_a_cpu_that_is_taken_away_ends_its_burst_and_not_the_run():
+    needs.cpus(2)
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    endless = ("-b", "cas", "-c", f"{first},{second}", "-s", "1", "-r", "2", "-i", "300000000")
+    with (
+        cpuset("fleet-test-taken", f"{first},{second}") as group,
+        started(*endless, "--stuck-timeout", "1") as process,
+    ):
+        (group / "cgroup.procs").write_text(str(process.pid))
+        wait_for_worker(process.pid, second)
+        (group / "cpuset.cpus").write_text(str(first))
+        records = decode(process.stdout.read())
+    taken, refused = (record["reason"] for record in failures(records))
+    assert re.fullmatch(f"p[io]ng is no longer bound to CPU {second}", taken)
+    assert re.fullmatch(f"pin p[io]ng to {second}: Invalid argument", refused)
+    assert records[-1]["reason"] == "done"
+
+
+@pytest.mark.slow
+def test_a_thread_of_higher_priority_on_a_cpu_costs_its_bursts_and_not_the_run():
+    needs.cpus(2)
+    needs.root()
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    bounded = (needs.program("prlimit", "util-linux"), "--rttime=3000000")  # the kernel ends it after 3 s
+    hog = (*bounded, "chrt", "-f", "50", "taskset", "-c", str(second), "sh", "-c", "while :; do :; done")
+    plan = ("-b", "cas", "-c", f"{first},{second}", "-r", "100000", "-i", "2000", "--stuck-timeout", "0.3")
+    with started(*plan, "--deadline", "20") as process:
+        next_record(process, "burst")
+        with subprocess.Popen(hog) as hogging:
+            failed = next_record(process, "failed")
+            hogging.kill()
+        assert failed["reason"] in (
+            "no progress for 0.3 s",
+            "a thread given up earlier ran meanwhile",
+        )
+        assert next_record(process, "burst")  # and the run goes on

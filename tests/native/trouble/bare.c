@@ -1,0 +1,16 @@
+/* An architecture of which nothing is known: no asm, no counter. All that is left is C and the OS.
+ */
+#include "native/native.h"
+
+#include <errno.h>
+
+const char arch_name[] = "bare";
+
+const struct variant arch_cas[] = {{.name = NULL}};
+const struct variant arch_readwrite[] = {{.name = NULL}};
+
+int arch_clock(struct clock *clock)
+{
+	clock->note = "this architecture has no counter";
+	return -ENOTSUP;
+}

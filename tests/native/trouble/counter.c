@@ -1,0 +1,36 @@
+/*
+ * An architecture whose counter is said to tick STATED times a second. Without SCRIPTED it is the
+ * OS's clock in nanoseconds, so what is stated may be wrong. With it, each thread sees its own: the
+ * i-th stretch between two readings lasts 1,000 x (1 + i * i % 11) ticks, and one tick from 1,200 on: the
+ * quantum.
+ */
+#include "native/native.h"
+
+#include <time.h>
+
+const char arch_name[] = "counter";
+
+const struct variant arch_cas[] = {{.name = NULL}};
+const struct variant arch_readwrite[] = {{.name = NULL}};
+
+static uint64_t ticks(void)
+{
+#ifdef SCRIPTED
+	static __thread uint64_t now, i;
+
+	now += i < 1200 ? 1000 * (1 + i * i % 11) : 1;
+	i++;
+	return now;
+#else
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#endif
+}
+
+int arch_clock(struct clock *clock)
+{
+	*clock = (struct clock){.name = "counter", .ticks_per_second = STATED, .ticks = ticks};
+	return 0;
+}

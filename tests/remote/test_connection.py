@@ -1,0 +1,164 @@
+"""The contract of a connection, the same for both ways to a host."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import LinkError
+from fleet.model import Host, Via
+from fleet.remote.connect import connect
+from fleet.remote.connection import LINE_LIMIT_BYTES, RUN_LIMIT_BYTES, Connection
+from tests.hosts.sshd import SshHost
+
+BINARY = bytes(range(256)) * 20_000  # 5 MB, every byte value
+ENV = {"PLAIN": "a", "ODD": "two  words, 'quotes', \"more\", $HOME `x` \\n\nand a second line"}
+
+
+@pytest.fixture(params=["local", "ssh"])
+def connection(request: pytest.FixtureRequest, known_hosts: Path) -> Iterator[Connection]:
+    if request.param == "local":
+        host = Host("here", "localhost", via=Via.LOCAL, env=ENV)
+    else:
+        ssh_host: SshHost = request.getfixturevalue("ssh_host")
+        known_hosts.write_text(ssh_host.known_hosts_line)
+        host = ssh_host.entry(env=ENV)
+    with connect(host) as opened:
+        yield opened
+
+
+def test_a_command_gives_back_both_outputs_and_its_exit_code(connection):
+    done = connection.run("echo out; echo err >&2; exit 3")
+    assert (done.exit_code, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
+
+
+def test_a_command_that_a_signal_killed_has_the_exit_code_sh_gives_it(connection):
+    assert connection.run("sh -c 'kill -9 $$'").exit_code == 128 + 9
+
+
+def test_five_megabytes_of_any_bytes_come_back_as_they_went(connection):
+    assert connection.run("cat", stdin=BINARY).stdout == BINARY
+
+
+def test_five_megabytes_on_stderr_beside_stdout_do_not_block(connection):
+    done = connection.run("tee /dev/stderr", stdin=BINARY)
+    assert (done.stdout, done.stderr) == (BINARY, BINARY)
+
+
+def test_a_command_that_does_not_read_its_stdin_is_no_error(connection):
+    assert connection.run("echo done", stdin=BINARY).stdout == b"done\n"
+
+
+def test_stdin_ends_where_it_was_given(connection):
+    assert connection.run("cat; echo end", stdin=b"no newline").stdout == b"no newlineend\n"
+    assert connection.run("cat; echo end").stdout == b"end\n"
+
+
+@pytest.mark.parametrize("name", sorted(ENV))
+def test_the_environment_of_the_inventory_reaches_the_command_unchanged(connection, name):
+    assert connection.run(f'printf %s "${name}"').stdout.decode() == ENV[name]
+
+
+def test_the_environment_of_the_inventory_is_in_no_process_list(connection):
+    listed = connection.run("cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'").stdout
+    assert b"two  words" not in listed
+    assert b"/bin/sh" in listed
+
+
+def test_a_command_may_be_many_lines_of_sh_with_any_quotes(connection):
+    script = "cat <<'MARK'\nit's a \"test\" \\ ! $x\nMARK\nfor i in 1 2\ndo echo $i\ndone"
+    assert connection.run(script).stdout == b'it\'s a "test" \\ ! $x\n1\n2\n'
+
+
+def test_a_command_that_takes_too_long_is_given_up_and_the_connection_goes_on(connection):
+    begin = time.monotonic()
+    with pytest.raises(LinkError, match=f"{connection.host_name}: .*did not end within 0.3 s"):
+        connection.run("sleep 5 >/dev/null 2>&1; echo late", timeout_s=0.3)
+    assert time.monotonic() - begin < 4
+    assert connection.run("echo alive").stdout == b"alive\n"
+
+
+def test_a_flood_of_output_is_cut_off(connection):
+    with pytest.raises(LinkError, match=f"more than {RUN_LIMIT_BYTES >> 20} MiB"):
+        connection.run("cat /dev/zero")
+    assert connection.run("echo alive").stdout == b"alive\n"
+
+
+def test_a_file_is_put_whole_with_its_mode_and_nothing_is_left_beside_it(connection, tmp_path):
+    path = tmp_path / "a folder" / "it's"
+    path.parent.mkdir()
+    path.write_bytes(b"old")
+    assert connection.put(BINARY, str(path), mode=0o750).exit_code == 0
+    assert path.read_bytes() == BINARY
+    assert path.stat().st_mode & 0o777 == 0o750
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_that_cannot_be_put_is_told_by_the_exit_code(connection, tmp_path):
+    done = connection.put(b"x", str(tmp_path / "missing" / "file"))
+    assert done.exit_code != 0
+    assert b"missing" in done.stderr
+
+
+def test_a_stream_hands_out_lines_while_the_command_runs_and_stop_ends_it(connection):
+    with connection.stream("echo one; echo err >&2; cat; printf last", idle_timeout_s=10) as stream:
+        lines = iter(stream)
+        assert next(lines) == b"one"
+        assert stream.exit_code is None
+        stream.stop()
+        stream.stop()
+        assert list(lines) == [b"last"]
+        assert (stream.exit_code, stream.stderr) == (0, b"err\n")
+
+
+def test_a_stream_left_early_ends_a_command_that_waits_for_its_stdin(connection, tmp_path):
+    with connection.stream(f"echo one; cat; touch {tmp_path}/ended", idle_timeout_s=10) as stream:
+        assert next(iter(stream)) == b"one"
+    assert (tmp_path / "ended").exists()
+
+
+def test_a_stream_keeps_the_end_of_a_long_stderr_and_is_not_blocked_by_it(connection):
+    with connection.stream(
+        "yes noise | head -c 3000000 >&2; echo the end >&2; echo out", idle_timeout_s=10
+    ) as stream:
+        assert list(stream) == [b"out"]
+    assert stream.stderr.endswith(b"the end\n")
+    assert len(stream.stderr) == 64 << 10
+
+
+def test_a_silent_stream_is_given_up_after_its_idle_timeout(connection):
+    with connection.stream("echo one; sleep 5", idle_timeout_s=0.3) as stream:
+        lines = iter(stream)
+        assert next(lines) == b"one"
+        with pytest.raises(LinkError, match=f"{connection.host_name}: .*printed nothing for 0.3 s"):
+            next(lines)
+
+
+def test_lines_of_any_length_up_to_the_limit_arrive_and_a_longer_one_is_refused(connection):
+    command = f"head -c {LINE_LIMIT_BYTES} /dev/zero; echo; echo short; cat /dev/zero"
+    with connection.stream(command, idle_timeout_s=10) as stream:
+        lines = iter(stream)
+        assert next(lines) == bytes(LINE_LIMIT_BYTES)
+        assert next(lines) == b"short"
+        with pytest.raises(LinkError, match="longer than 1 MiB"):
+            next(lines)
+
+
+def test_closing_the_connection_from_another_thread_ends_a_stream(connection):
+    with connection.stream("echo one; cat", idle_timeout_s=60) as stream:
+        lines = iter(stream)
+        assert next(lines) == b"one"
+        closing = threading.Timer(0.2, connection.close)
+        closing.start()
+        with pytest.raises(LinkError, match="closed on our side"):
+            list(lines)
+        closing.join()
+    connection.close()
+
+
+def test_a_closed_connection_says_so(connection):
+    connection.close()
+    with pytest.raises(LinkError, match="closed on our side"):
+        connection.run("true")

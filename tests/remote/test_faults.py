@@ -1,0 +1,225 @@
+"""What the person reads when the way to a host is broken, and that it is read in bounded time."""
+
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from fleet.errors import LinkError, UnreachableError
+from fleet.remote.connect import connect
+from tests.hosts.proxy import FaultProxy, Faults
+
+BOUND_S = 10.0  # far above every timeout used here: what hangs for ever does not pass
+
+
+@pytest.fixture(autouse=True)
+def bounded():
+    """No test here may take longer than BOUND_S."""
+    begin = time.monotonic()
+    yield
+    assert time.monotonic() - begin < BOUND_S
+
+
+@pytest.fixture
+def through(ssh_host, known_hosts):
+    """Return a function: a proxy with the given faults, and the inventory's entry that goes through it."""
+    proxies = []
+    key = ssh_host.known_hosts_line.split(" ", 1)[1]
+
+    def make(**faults):
+        proxy = FaultProxy((ssh_host.address, ssh_host.port), Faults(**faults))
+        proxies.append(proxy)
+        known_hosts.write_text(f"[{proxy.address}]:{proxy.port} {key}")
+        return proxy, ssh_host.entry(name="board", address=proxy.address, port=proxy.port)
+
+    yield make
+    for proxy in proxies:
+        proxy.close()
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + BOUND_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_closed_port_is_refused(known_hosts, ssh_host):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(UnreachableError, match=rf"board: no TCP connection .*{port}.*refused"):
+            connect(ssh_host.entry(name="board", address="127.0.0.1", port=port))
+
+
+def test_a_name_nobody_knows_is_told_apart(known_hosts, ssh_host):
+    name = "a" * 64  # longer than DNS allows, so that nobody is asked
+    with pytest.raises(UnreachableError, match=rf"board: the name '{name}' cannot be resolved: .+\. Correct"):
+        connect(ssh_host.entry(name="board", address=name))
+
+
+def test_an_address_that_is_none_is_told_apart(known_hosts, ssh_host):
+    with pytest.raises(UnreachableError, match=r"board: .*'?no such name"):
+        connect(ssh_host.entry(name="board", address="no such name"))
+
+
+def test_the_next_address_of_a_name_is_tried_when_the_first_refuses(through, known_hosts, monkeypatch):
+    proxy, host = through()
+    really_resolve = socket.getaddrinfo
+
+    def resolve(name, *arguments, **options):
+        if name != "two-addresses":
+            return really_resolve(name, *arguments, **options)
+        return [
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", proxy.port, 0, 0)),  # nobody listens there
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (proxy.address, proxy.port)),
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    known_hosts.write_text(known_hosts.read_text().replace("[127.0.0.1]", "[two-addresses]"))
+    with connect(replace(host, address="two-addresses")) as connection:
+        assert connection.run("echo here").stdout == b"here\n"
+
+
+def test_twenty_hosts_are_dialled_at_once(make_hosts, known_hosts):
+    hosts = make_hosts(20)
+    known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
+
+    def seen(host):
+        with connect(host.entry()) as connection:
+            return connection.run("echo $SSH_CONNECTION").stdout.decode().split()[2:]
+
+    with ThreadPoolExecutor(20) as pool:
+        assert list(pool.map(seen, hosts)) == [[host.address, str(host.port)] for host in hosts]
+
+
+def test_a_full_backlog_is_a_tcp_timeout(known_hosts, ssh_host):
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        address = deaf.getsockname()
+        host = ssh_host.entry(name="board", address=address[0], port=address[1])
+        silence = pytest.raises(UnreachableError, match=r"board: no TCP connection .*no answer within 0.5 s")
+        with socket.create_connection(address), silence:
+            connect(host, timeout_s=0.5)
+
+
+def test_a_host_that_accepts_and_says_nothing(through):
+    _, host = through(silent=True)
+    with pytest.raises(UnreachableError, match=r"board: .*said nothing.* 0.5 s"):
+        connect(host, timeout_s=0.5)
+
+
+def test_a_host_that_hangs_up_before_its_banner(through):
+    _, host = through(hang_up=True)
+    with pytest.raises(UnreachableError, match=r"board: .*(hung up|no SSH banner)"):
+        connect(host, timeout_s=2)
+
+
+def test_a_port_of_another_service(through):
+    _, host = through(junk=b"HTTP/1.1 400 Bad Request\r\n" * 200)
+    with pytest.raises(UnreachableError, match=r"board: .*does not speak SSH: .*HTTP"):
+        connect(host, timeout_s=2)
+
+
+def test_lines_before_the_banner_do_no_harm(through):
+    _, host = through(prefix=b"welcome\r\nto the lab\r\n")
+    with connect(host) as connection:
+        assert connection.run("echo here").stdout == b"here\n"
+
+
+def test_single_bytes_and_a_slow_line_do_no_harm(through):
+    _, host = through(chunk_bytes=7)
+    with connect(host) as connection:
+        assert connection.run("cat", stdin=b"x" * 20_000).stdout == b"x" * 20_000
+
+
+@pytest.mark.parametrize("count", [60, 1000, 1600])
+@pytest.mark.parametrize("reset", [False, True], ids=["end-of-file", "reset"])
+def test_a_handshake_cut_anywhere_is_told_in_words(through, count, reset):
+    _, host = through(cut_down_after=count, reset=reset)
+    with pytest.raises(UnreachableError, match=r"board: .*(key exchange|authentication)\. Try again"):
+        connect(host, timeout_s=2)
+
+
+@pytest.mark.parametrize("count", [60, 1000, 1400])
+def test_a_handshake_frozen_anywhere_ends_in_time(through, count):
+    _, host = through(freeze_down_after=count, chunk_bytes=20)
+    with pytest.raises(UnreachableError, match=r"board: .*(key exchange|authentication)\. Try again"):
+        connect(host, timeout_s=1)
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["end-of-file", "reset"])
+def test_a_link_cut_during_a_command_is_told_in_words(through, reset):
+    proxy, host = through()
+    with connect(host) as connection:
+        cut = threading.Timer(0.3, proxy.cut, (reset,))
+        cut.start()
+        with pytest.raises(
+            LinkError, match=r"board: the SSH session broke: (the connection was cut|.*reset)"
+        ):
+            connection.run("sleep 5")
+        cut.join()
+        with pytest.raises(LinkError, match="board: "):
+            connection.run("true")
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["end-of-file", "reset"])
+def test_a_link_cut_in_the_middle_of_a_stream_is_never_a_normal_end(through, reset):
+    _, host = through(cut_down_after=200_000, reset=reset)
+    with connect(host) as connection, connection.stream("yes", idle_timeout_s=5) as stream:
+        count = 0
+        with pytest.raises(LinkError, match="board: the SSH session broke"):
+            for line in stream:
+                assert line == b"y"
+                count += 1
+        assert count > 0
+        assert stream.exit_code is None
+
+
+def test_a_link_frozen_in_the_middle_of_a_stream_is_noticed_by_the_idle_timeout(through):
+    proxy, host = through()
+    with connect(host) as connection, connection.stream("echo one; cat", idle_timeout_s=0.5) as stream:
+        lines = iter(stream)
+        assert next(lines) == b"one"
+        proxy.freeze()
+        with pytest.raises(LinkError, match=r"board: .*nothing for 0.5 s"):
+            next(lines)
+
+
+def test_a_link_frozen_before_a_command_is_noticed_by_its_timeout(through):
+    proxy, host = through()
+    with connect(host) as connection:
+        proxy.freeze()
+        with pytest.raises(LinkError, match=r"board: a command did not end within 0.5 s\. Log in by hand"):
+            connection.run("true", timeout_s=0.5)
+
+
+def test_a_file_put_into_a_frozen_link_is_noticed_by_its_timeout(through):
+    _, host = through(freeze_up_after=100_000)
+    with connect(host) as connection, pytest.raises(LinkError, match=r"board: .*within 1 s"):
+        connection.put(bytes(30_000_000), "/nowhere/file", timeout_s=1)
+
+
+def test_a_file_whose_put_is_cut_leaves_the_old_one(through, tmp_path):
+    path = tmp_path / "folder" / "file"
+    path.parent.mkdir()
+    path.write_bytes(b"old")
+    _, host = through(cut_up_after=100_000)
+    with connect(host) as connection, pytest.raises(LinkError, match="board: the SSH session broke"):
+        connection.put(bytes(1_000_000), str(path))
+    wait_until(lambda: list(path.parent.iterdir()) == [path])
+    assert path.read_bytes() == b"old"
+
+
+def test_a_thawed_link_goes_on_where_it_was(through):
+    proxy, host = through()
+    with connect(host) as connection:
+        proxy.freeze()
+        thaw = threading.Timer(0.5, proxy.thaw)
+        thaw.start()
+        assert connection.run("echo here").stdout == b"here\n"
+        thaw.join()

@@ -1,0 +1,40 @@
+"""Whatever the login shell is, the command reaches sh as it was written."""
+
+import subprocess
+
+import pytest
+
+from fleet.remote.shell import remote_command
+from tests import needs
+
+COMMAND = "cat <<'MARK'\nit's a \"test\" \\ \\n ! $x `y`\nMARK\ncat"
+ENV = {"ODD": 'it\'s \\ ! "$HOME"\n%', "PLAIN": "1"}
+SHELLS = {
+    "sh": "dash",
+    "bash": "bash",
+    "dash": "dash",
+    "mksh": "mksh",
+    "busybox": "busybox-static",
+    "tcsh": "tcsh",
+    "fish": "fish",
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_login_shell_passes_the_command_on_unchanged(shell, tmp_path):
+    needs.program(shell, SHELLS[shell])
+    text, head = remote_command(f'printf %s "$ODD$PLAIN"; {COMMAND}; exit 7', ENV)
+    program = [shell, "sh"] if shell == "busybox" else [shell]
+    done = subprocess.run(
+        [*program, "-c", text], input=head + b"the rest", capture_output=True, cwd=tmp_path, check=False
+    )
+    assert done.stdout.decode() == ENV["ODD"] + "1" + 'it\'s a "test" \\ \\n ! $x `y`\nthe rest'
+    assert (done.returncode, done.stderr) == (7, b"")
+
+
+def test_a_command_cut_on_its_way_does_not_run(tmp_path):
+    text, head = remote_command("touch ran; touch ran-too", {})
+    for length in range(len(head)):
+        done = subprocess.run(["sh", "-c", text], input=head[:length], cwd=tmp_path, check=False)
+        assert done.returncode == 126
+    assert list(tmp_path.iterdir()) == []

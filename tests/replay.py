@@ -1,0 +1,51 @@
+"""The single test double: a connection that answers from a recording and remembers what it was asked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from fleet.remote.connection import Completed, Stream
+
+Answer = Completed | bytes | Exception
+
+
+@dataclass
+class Replay:
+    """Answers `run` with what was recorded: for a command containing a key, that key's answer.
+
+    bytes stand for exit code 0 and this stdout; an exception is raised. `asked`: every (command, stdin).
+    """
+
+    answers: dict[str, Answer]
+    host_name: str = "recorded"
+    notes: tuple[str, ...] = ()
+    asked: list[tuple[str, bytes]] = field(default_factory=list)
+    open_stream: Callable[[str], Stream] | None = None
+
+    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
+        self.asked.append((command, stdin))
+        for part, answer in self.answers.items():
+            if part in command:
+                if isinstance(answer, Exception):
+                    raise answer
+                return Completed(0, answer, b"") if isinstance(answer, bytes) else answer
+        raise AssertionError(f"nothing was recorded for {command!r}")
+
+    def stream(self, command: str, *, idle_timeout_s: float) -> Stream:
+        assert self.open_stream, f"no stream was recorded for {command!r}"
+        return self.open_stream(command)
+
+    def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
+        return self.run(f"put {path} {mode:o}", stdin=data)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

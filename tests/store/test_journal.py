@@ -1,0 +1,131 @@
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.errors import StoreError
+from fleet.store import Store
+from tests import builders, needs
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results")
+
+
+def test_lines_come_back_byte_for_byte(store: Store) -> None:
+    lines = [b'{"record":"hello"}', b"", b"\xff\x00 not text", b"x" * 100_000]
+    with store.journal(builders.a_run()) as journal:
+        for line in lines:
+            journal.append(line)
+        assert journal.path.read_bytes() == b"".join(line + b"\n" for line in lines)
+    assert list(journal.lines()) == lines
+
+
+def test_a_line_torn_by_a_power_cut_is_left_out(store: Store) -> None:
+    with store.journal(builders.a_run()) as journal:
+        journal.append(b"whole")
+    with journal.path.open("ab") as stream:
+        stream.write(b"torn")
+    assert list(journal.lines()) == [b"whole"]
+
+
+def test_a_journal_says_what_was_to_be_measured_and_keeps_secrets_out(store: Store) -> None:
+    with store.journal(builders.a_run()) as journal:
+        text = (journal.folder / "run.json").read_text()
+    said = json.loads(text)
+    assert said["host"]["env"] == ["TOKEN"]
+    assert "hunter2" not in text
+    assert said["plan"]["rounds"] == 3
+    assert "hello" not in said
+
+
+def test_a_second_journal_for_one_run_is_refused(store: Store) -> None:
+    with store.journal(builders.a_run()), pytest.raises(StoreError, match="has a journal already"):
+        store.journal(builders.a_run())
+
+
+def test_a_closed_journal_takes_nothing(store: Store) -> None:
+    journal = store.journal(builders.a_run())
+    journal.close()
+    journal.close()
+    with pytest.raises(StoreError, match="closed"):
+        journal.append(b"late")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with room for 256 KiB."""
+    needs.root()
+    mount = needs.program("mount", "mount")
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], capture_output=True, check=False
+    )
+    if done.returncode:
+        needs.missing(f"may not mount: {done.stderr.decode()}")
+    yield place
+    subprocess.run([needs.program("umount", "mount"), "-l", place], check=True)
+
+
+def test_a_full_disk_is_an_error_and_keeps_every_whole_line(small_disk: Path) -> None:
+    line, kept = b"y" * 10_000, 0
+    with Store(small_disk).journal(builders.a_run()) as journal:
+        with pytest.raises(StoreError, match=r"No space left on device.*kept in the journal"):
+            while True:
+                journal.append(line)
+                kept += 1
+        assert journal.path.read_bytes() == (line + b"\n") * kept
+    assert kept > 1
+    assert len(list(journal.lines())) == kept
+
+
+def test_a_disk_that_fills_while_publishing_keeps_the_journal(small_disk: Path) -> None:
+    store, run = Store(small_disk), builders.a_run(builders.hybrid_laptop(), rounds=6)
+    with store.journal(run) as journal:
+        journal.append(b"arrived")
+    with pytest.raises(StoreError, match="No space left on device"):
+        store.publish(run, builders.bursts_of(run, samples=100))
+    assert list(journal.lines()) == [b"arrived"]
+    assert pd.read_parquet(small_disk).empty
+    assert [left.state for left in store.runs()] == ["unfinished"]
+
+
+def test_a_journal_at_its_size_limit_is_an_error_and_keeps_whole_lines(tmp_path: Path) -> None:
+    """As on a full disk, but without root: the kernel takes part of a line, then refuses."""
+    program = f"""
+import resource, signal
+from pathlib import Path
+from fleet.errors import StoreError
+from fleet.store import Store
+from tests import builders
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with Store(Path({str(tmp_path)!r})).journal(builders.a_run()) as journal:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (25, 25))
+    try:
+        for _ in range(9):
+            journal.append(b"123456789")
+    except StoreError as err:
+        print(err)
+    print(list(journal.lines()))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "File too large" in done.stdout
+    assert str([b"123456789"] * 2) in done.stdout
+
+
+@pytest.mark.parametrize("spoilt", ["file", "journal"])
+def test_a_root_that_cannot_be_written_is_an_error_naming_it(tmp_path: Path, spoilt: str) -> None:
+    root = tmp_path / "results"
+    if spoilt == "file":
+        root.write_text("not a directory")
+    else:
+        root.mkdir()
+        (root / "_journal").write_text("in the way")
+    with pytest.raises(StoreError, match=r"results.*--results"):
+        Store(root).journal(builders.a_run())

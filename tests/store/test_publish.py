@@ -1,0 +1,306 @@
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.errors import StoreError, UsageError
+from fleet.interval import half_width
+from fleet.model import End, Failed, Host, Relation, Run, RunState, Topology
+from fleet.store import Store, new_run_id, new_session_id, samples
+from fleet.store.publish import LEFTOVER_AFTER_S
+from fleet.store.rows import Relations
+from tests import builders
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results")
+
+
+def stored(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
+    """Every burst in the root, by run and key, as plain pandas reads it; each must be there once."""
+    frame = pd.read_parquet(store.root)
+    keys = ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
+    assert not frame.duplicated(keys).any()
+    rows = frame[[*keys, "ticks"]].itertuples(index=False)
+    return {tuple(row[:-1]): tuple(int(tick) for tick in row[-1]) for row in rows}
+
+
+def given(run: Run, seed: int = 7) -> dict[tuple[object, ...], tuple[int, ...]]:
+    return {(run.run_id, *burst.key): burst.ticks for burst in builders.bursts_of(run, seed=seed)}
+
+
+def test_every_tick_in_parquet_is_the_one_given(store: Store) -> None:
+    run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite", "clock"))
+    store.publish(run, builders.bursts_of(run))
+    assert stored(store) == given(run)
+
+
+def test_the_extremes_of_int64_survive(store: Store) -> None:
+    run, ticks = builders.a_run(), (0, 1, 2**63 - 1, 0)
+    store.publish(run, [builders.a_burst(ticks=ticks, start_offset_ns=2**62)])
+    row = pd.read_parquet(store.root).iloc[0]
+    assert tuple(int(tick) for tick in row["ticks"]) == ticks
+    assert row["start_offset_ns"] == 2**62
+
+
+def test_what_can_spoil_a_burst_is_stored_with_it(store: Store) -> None:
+    run = builders.a_run()
+    burst = builders.a_burst(
+        switches=(1, 2, 3, 4),
+        flags=("preempted", "coarse_clock"),
+        line_page=2**50,
+        line_offset=64,
+        line_node=1,
+    )
+    store.publish(run, [burst, builders.a_burst(round=1)])
+    first, second = pd.read_parquet(store.root).sort_values("round").to_dict("records")
+    assert [
+        first[f"{side}_{kind}_switches"] for side in ("ping", "pong") for kind in ("voluntary", "involuntary")
+    ] == [1, 2, 3, 4]
+    assert (first["flags"], second["flags"]) == ("coarse_clock,preempted", "")
+    assert (first["line_page"], first["line_offset"], first["line_node"]) == (2**50, 64, 1)
+    assert pd.isna(second["line_page"])
+
+
+def test_a_long_run_is_written_in_stretches_and_nothing_is_lost(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "CHUNK_SAMPLES", 100)
+    run = builders.a_run(builders.small_desktop(), rounds=20)
+    store.publish(run, builders.bursts_of(run))
+    assert stored(store) == given(run)
+
+
+def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
+    run = replace(builders.a_run(), state=RunState.PARTIAL, failed=(Failed("cas", "x", 0, 0, 1, "stuck"),))
+    with store.journal(run) as journal:
+        assert [summary.state for summary in store.runs()] == [RunState.UNFINISHED]
+    store.publish(run, builders.bursts_of(run))
+
+    (summary,) = store.runs()
+    assert (summary.run_id, summary.state, summary.failed) == (run.run_id, RunState.PARTIAL, 1)
+    assert (summary.bursts, summary.pairs, summary.samples) == (3, 1, 15)
+    assert dict(summary.labels) == {"rack": "b2", "kernel": "6.12"}
+    assert not journal.folder.exists()
+    assert list((store.root / "_staging").iterdir()) == []
+
+
+def test_publishing_twice_changes_nothing(store: Store) -> None:
+    run = builders.a_run()
+    folder = store.publish(run, builders.bursts_of(run))
+    before = {path: path.stat().st_ino for path in store.root.rglob("*.parquet")}
+    assert store.publish(run, builders.bursts_of(run)) == folder
+    assert {path: path.stat().st_ino for path in store.root.rglob("*.parquet")} == before
+
+
+def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> None:
+    run = builders.a_run()
+    store.publish(run, builders.bursts_of(run))
+    with store.journal(run) as journal:
+        journal.append(b"kept")
+    with pytest.raises(StoreError, match="other samples"):
+        store.publish(run, builders.bursts_of(run, seed=8))
+    assert stored(store) == given(run)
+    assert list(journal.lines()) == [b"kept"]
+
+
+@pytest.mark.parametrize("missing", ["_runs", "_cpus"])
+def test_a_publication_cut_short_is_completed_by_the_next(store: Store, missing: str) -> None:
+    run = builders.a_run()
+    store.publish(run, builders.bursts_of(run))
+    shutil.rmtree(store.root / missing)
+    store.publish(run, builders.bursts_of(run))
+    assert stored(store) == given(run)
+    assert [summary.run_id for summary in store.runs()] == [run.run_id]
+    assert len(pd.read_parquet(store.root / "_cpus")) == 2
+
+
+def test_bursts_that_end_in_an_error_publish_nothing(store: Store) -> None:
+    def broken() -> object:
+        yield builders.a_burst()
+        raise StoreError("the journal cannot be read")
+
+    store.journal(builders.a_run()).close()
+    with pytest.raises(StoreError, match="cannot be read"):
+        store.publish(builders.a_run(), broken())  # type: ignore[arg-type]
+    assert pd.read_parquet(store.root).empty
+    assert len(store.unfinished()) == 1
+
+
+def test_a_run_without_hello_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match="no hello"):
+        store.publish(replace(builders.a_run(), hello=None), [builders.a_burst()])
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "a b", "é"])
+def test_a_name_that_cannot_be_a_path_key_is_refused(store: Store, name: str) -> None:
+    with pytest.raises(StoreError, match="cannot be a key"):
+        store.publish(builders.a_run(host=Host(name, "192.0.2.1")), [builders.a_burst()])
+
+
+def test_a_host_named_by_digits_stays_a_string(store: Store) -> None:
+    run = builders.a_run(host=Host("001", "192.0.2.1"))
+    store.publish(run, builders.bursts_of(run))
+    assert set(pd.read_parquet(store.root)["host_id"]) == {"h-001"}
+
+
+def test_runs_of_different_hosts_read_as_one_table(store: Store) -> None:
+    runs = [builders.a_run(run_id=new_run_id(), host=Host(name, "192.0.2.1")) for name in ("a", "b", "c")]
+    for run in runs:
+        store.publish(run, builders.bursts_of(run))
+    (store.root / "_README.md").write_text("not data")
+    assert stored(store) == {key: ticks for run in runs for key, ticks in given(run).items()}
+    assert len(pd.read_parquet(store.root, filters=[("host_id", "==", "b")])) == 3
+
+
+def test_an_empty_root_reads_as_an_empty_frame(store: Store) -> None:
+    assert store.runs() == []
+    store.root.mkdir()
+    assert pd.read_parquet(store.root).empty
+    assert store.runs() == []
+
+
+def test_a_run_is_found_by_id_by_its_beginning_and_by_host(store: Store) -> None:
+    early = builders.a_run(run_id="r20260101T000000Z-aaaa0000", host=Host("001", "192.0.2.1"))
+    late = replace(early, run_id="r20260102T000000Z-aaaa0000", started_utc="2026-02-02T00:00:00Z")
+    for run in (late, early):
+        store.publish(run, builders.bursts_of(run))
+    assert store.find(early.run_id) == early.run_id
+    assert store.find("r20260101") == early.run_id
+    assert store.find("001") == store.find("h-001") == late.run_id
+    with pytest.raises(UsageError, match="beginning of 2 runs"):
+        store.find("r2026")
+    with pytest.raises(UsageError, match="Hosts: 001"):
+        store.find("nobody")
+
+
+def test_the_last_session_is_all_its_runs(store: Store) -> None:
+    with pytest.raises(UsageError, match="no run is stored"):
+        store.last_session()
+    sessions = ("s20260101T000000Z-ffff0000", "s20260102T000000Z-00000000", "s20260102T000000Z-00000000")
+    runs = [
+        replace(builders.a_run(run_id=f"r20260102T00000{number}Z-00000000"), session_id=session_id)
+        for number, session_id in enumerate(sessions)
+    ]
+    for run in runs:
+        store.publish(run, builders.bursts_of(run))
+    assert store.last_session() == [run.run_id for run in runs[1:]]
+
+
+def test_finding_in_an_empty_root_says_what_to_do(store: Store) -> None:
+    with pytest.raises(UsageError, match="nothing is published"):
+        store.find("rpi5")
+
+
+def test_ids_begin_with_a_letter_and_differ() -> None:
+    ids = {new_run_id() for _ in range(1000)}
+    assert len(ids) == 1000
+    assert all(name.startswith("r2") for name in ids)
+    assert new_session_id().startswith("s2")
+
+
+def test_relations_are_those_of_the_topology() -> None:
+    for cpus in (builders.small_desktop(), builders.hybrid_laptop(), builders.two_sockets()[::3]):
+        topology, quick = Topology(cpus), Relations(Topology(cpus))
+        numbers = [cpu.cpu for cpu in cpus] + [999]
+        for one in numbers:
+            for other in numbers:
+                assert quick(one, other) == topology.relation(one, other)
+    assert quick(0, 999) == Relation.UNKNOWN
+
+
+def kill_while_publishing(root: Path, run: Run, delay_s: float) -> None:
+    """Journal and publish `run` in a child process, and SIGKILL it after `delay_s`."""
+    child = os.fork()
+    if child == 0:
+        try:
+            store = Store(root)
+            with store.journal(run) as journal:
+                journal.append(b"arrived")
+            store.publish(run, builders.bursts_of(run))
+        finally:
+            os._exit(0)
+    time.sleep(delay_s)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+
+
+def survive_kills(store: Store, times: int) -> None:
+    """Each time the root reads, and the run is published whole or can be, from its journal."""
+    store.publish(
+        first := builders.a_run(run_id=new_run_id()), builders.bursts_of(first)
+    )  # loads pyarrow here
+    expected = given(first)
+    began = time.perf_counter()
+    usual = builders.a_run(builders.small_desktop(), run_id=new_run_id())
+    store.publish(usual, builders.bursts_of(usual))
+    expected |= given(usual)
+    whole_s = time.perf_counter() - began
+    for number in range(times):
+        run = builders.a_run(builders.small_desktop(), run_id=new_run_id())
+        kill_while_publishing(store.root, run, delay_s=1.5 * whole_s * number / times)
+        found = stored(store)
+        in_samples = any(key[0] == run.run_id for key in found)
+        in_journal = any(left.run_id == run.run_id for left in store.unfinished())
+        assert found == expected | (given(run) if in_samples else {})
+        assert in_samples or in_journal or not (store.root / "_journal" / run.run_id / "run.json").exists()
+        store.publish(run, builders.bursts_of(run))
+        expected |= given(run)
+        assert stored(store) == expected
+    assert len(store.runs()) == times + 2
+
+
+def test_a_controller_killed_at_any_moment_leaves_every_burst_exactly_once(store: Store) -> None:
+    survive_kills(store, 15)
+
+
+@pytest.mark.slow
+def test_a_controller_killed_a_hundred_times_leaves_every_burst_exactly_once(store: Store) -> None:
+    survive_kills(store, 100)
+
+
+def test_what_killed_publications_left_is_removed_when_it_is_mine_or_old(store: Store) -> None:
+    run, staging = builders.a_run(), store.root / "_staging"
+    names = {
+        "mine": f"{run.run_id}-0badcafe",
+        "my-table": f"{run.run_id}-cpus-0badcafe",
+        "young": "r20260101T000000Z-aaaa0000-0badcafe",
+        "old": "r20250101T000000Z-aaaa0000-0badcafe",
+        "old-table": "r20250101T000000Z-aaaa0000-runs-0badcafe",
+    }
+    for kind, name in names.items():
+        place = staging / name
+        place.mkdir(parents=True)
+        (place / "samples.parquet").write_bytes(b"half")
+        if kind.endswith("table"):
+            shutil.rmtree(place)
+            place.write_bytes(b"half")
+        if kind.startswith("old"):
+            os.utime(place, times=(0, time.time() - 2 * LEFTOVER_AFTER_S))
+    store.publish(run, builders.bursts_of(run))
+    assert [path.name for path in staging.iterdir()] == [names["young"]]
+
+
+def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(tmp_path: Path) -> None:
+    hello = replace(builders.a_run().hello, precision=0.01, preset="c2clat")  # type: ignore[type-var]
+    run = replace(builders.a_run(), hello=hello, end=End(3, 0, "done", 4, 2))
+    bursts = [
+        builders.a_burst(round=0, switches=None, ran_ppm=None, line_physical=None),
+        builders.a_burst(round=1, switches=(1, 2, 3, 4), ran_ppm=(999_000, 800_000), line_physical=77),
+        builders.a_burst(round=2, ticks=(900, 600, 601, 602, 603)),
+    ]
+    Store(tmp_path).publish(run, bursts)
+    first, second, _ = pd.read_parquet(tmp_path).sort_values("round").to_dict("records")
+    for name in ("ping_voluntary_switches", "pong_involuntary_switches", "ping_ran_ppm", "line_physical"):
+        assert pd.isna(first[name])
+    assert (second["ping_involuntary_switches"], second["pong_involuntary_switches"]) == (2, 4)
+    assert (second["ping_ran_ppm"], second["pong_ran_ppm"], second["line_physical"]) == (999_000, 800_000, 77)
+    (row,) = pd.read_parquet(tmp_path / "_runs").to_dict("records")
+    assert (row["preset"], row["estimator"], row["precision"]) == ("c2clat", "median", 0.01)
+    assert (row["converged"], row["unconverged"]) == (4, 2)
+    assert row["precision_reached"] == pytest.approx(half_width([501.5, 501.5, 601.5]))

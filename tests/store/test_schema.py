@@ -1,0 +1,58 @@
+import json
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from fleet.store import Store, schema
+from tests import builders
+
+PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
+
+
+def documented(table: str) -> list[tuple[str, str, bool]]:
+    """The rows of the page's table under the heading of `table`."""
+    section = re.split(rf"^## {table}: ", PAGE.read_text(), flags=re.MULTILINE)[1].split("\n## ")[0]
+    found = re.findall(r"^\| `(\w+)` \| `([^`]+)` \| (yes|no) \|", section, flags=re.MULTILINE)
+    return [(name, type_, null == "yes") for name, type_, null in found]
+
+
+@pytest.mark.parametrize("table", schema.TABLES)
+def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path) -> None:
+    run = builders.a_run()
+    folder = Store(tmp_path).publish(run, builders.bursts_of(run))
+    path = (
+        folder / "samples.parquet" if table == "samples" else tmp_path / f"_{table}" / f"{run.run_id}.parquet"
+    )
+    coded = [(column.name, column.type, column.nullable) for column in schema.TABLES[table]]
+    written = pq.read_schema(path)
+
+    assert documented(table) == coded
+    assert [tuple(entry) for entry in json.loads(written.metadata[b"fleet.schema"])] == coded
+    assert written.metadata[b"fleet.schema_version"].decode() == schema.SCHEMA_VERSION
+    assert f"Schema version {schema.SCHEMA_VERSION}." in PAGE.read_text()
+    assert written.remove_metadata().equals(schema.arrow_schema(table).remove_metadata())
+
+
+def test_ticks_are_stored_as_differences_and_compressed(tmp_path: Path) -> None:
+    run = builders.a_run()
+    file = pq.ParquetFile(Store(tmp_path).publish(run, builders.bursts_of(run)) / "samples.parquet")
+    ticks = next(
+        column
+        for number in range(file.metadata.num_columns)
+        if (column := file.metadata.row_group(0).column(number)).path_in_schema.startswith("ticks")
+    )
+
+    assert "DELTA_BINARY_PACKED" in ticks.encodings
+    assert ticks.compression == "ZSTD"
+
+
+def test_a_samples_file_alone_explains_itself(tmp_path: Path) -> None:
+    run = builders.a_run()
+    file = pq.ParquetFile(Store(tmp_path).publish(run, builders.bursts_of(run)) / "samples.parquet")
+    said = json.loads(file.metadata.metadata[b"fleet.run"])
+
+    assert said["cpu_model"] == "Model T"
+    assert said["ticks_per_second"] == builders.TICKS_PER_SECOND
+    assert said["kernel"] is None

@@ -1,0 +1,20 @@
+"""CI installs what the tests ask for: a tool nobody installs there would fail every later change."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ASKED = re.compile(r'needs\.(?:program|file)\(\s*"[^"]+",\s*"([^"]+)"')
+EVERYWHERE = {"apt", "bash", "coreutils"}  # essential: no Debian is without them
+
+
+def installed_in_ci() -> set[str]:
+    (block,) = re.findall(r"^packages=\(\n(.*?)^\)", (ROOT / ".ci/run").read_text(), re.MULTILINE | re.DOTALL)
+    return {word for line in block.splitlines() for word in line.partition("#")[0].split()}
+
+
+def test_ci_installs_every_package_a_test_names() -> None:
+    tests = (ROOT / "tests").rglob("*.py")
+    asked = {(path.name, name) for path in tests for name in ASKED.findall(path.read_text())}
+    assert {name for _, name in asked} >= {"openssh-server", "e2fsprogs"}
+    assert {pair for pair in asked if pair[1] not in installed_in_ci() | EVERYWHERE} == set()

@@ -1,0 +1,53 @@
+"""Docs that cannot lie: every command has help with an example, every link leads somewhere."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from fleet import errors
+from fleet.cli import app
+
+ROOT = Path(__file__).parent.parent
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "agent" / "README.md"]
+
+
+def commands() -> dict[str, click.Command]:
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group)
+    return dict(group.commands)
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_every_command_shows_an_example_of_itself(name: str) -> None:
+    text = commands()[name].help or ""
+    assert f"Example: fleet {name}" in text
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_every_option_says_what_it_is_for(name: str) -> None:
+    for parameter in commands()[name].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"fleet {name} {parameter.opts[0]}"
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_the_front_page_knows_every_command(name: str) -> None:
+    assert f"fleet {name}" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_front_page_lists_every_exit_code() -> None:
+    stages = vars(errors).values()
+    codes = {c.exit_code for c in stages if isinstance(c, type) and issubclass(c, errors.FleetError)}
+    text = (ROOT / "README.md").read_text().partition("Exit codes:")[2].partition("\n\n")[0]
+    named = {int(number) for number in re.findall(r"\d+", text)}
+    assert codes | {errors.EXIT_SOME_FAILED, errors.EXIT_BUG, errors.EXIT_INTERRUPTED, 0} == named

@@ -1,0 +1,102 @@
+"""What leaves the house: a wheel and an sdist that measure without the checkout they were built from."""
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[1]
+AGENT = {path.relative_to(ROOT / "agent").as_posix() for path in (ROOT / "agent").rglob("*.[ch]")}
+
+
+def call(*command: str | Path, cwd: Path = ROOT) -> str:
+    done = subprocess.run(
+        command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def build(kind: str, source: Path, folder: Path) -> Path:
+    """Build a "wheel" or an "sdist" of `source` with the locked backend, nothing downloaded."""
+    call(sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder, cwd=source)
+    (built,) = folder.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked sdist."""
+    archive = build("sdist", ROOT, tmp_path_factory.mktemp("sdist"))
+    call("tar", "-xf", archive, "-C", archive.parent)
+    return archive.with_name(archive.name.removesuffix(".tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bin folder of a new environment with our wheel in it.
+
+    Third-party packages come from the environment of the tests; its editable install of ours does not
+    come with them, since a .pth file found through a .pth file is not read.
+    """
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder, with_pip=True)
+    (theirs,) = folder.glob("lib/python*/site-packages")
+    (ours,) = (path for path in sys.path if path.endswith("site-packages"))
+    (theirs / "tests-environment.pth").write_text(f"{ours}\n")
+    call(folder / "bin/python", "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel)
+    return folder / "bin"
+
+
+def members(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_a_wheel_carries_the_agents_sources_and_nothing_but_the_package(wheel: Path) -> None:
+    names = members(wheel)
+    assert {f"fleet/agent/source/{name}" for name in AGENT} <= names
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"fleet", "corefleet"}
+
+
+def test_a_wheel_built_from_the_sdist_is_the_one_built_from_the_checkout(
+    wheel: Path, sdist: Path, tmp_path: Path
+) -> None:
+    assert members(build("wheel", sdist, tmp_path)) == members(wheel)
+
+
+def test_an_sdist_holds_no_results_no_environment_and_no_binary(sdist: Path) -> None:
+    top = {path.name for path in sdist.iterdir()}
+    assert not top & {".venv", ".git", "results", "build", "dist"}
+    assert {
+        path.relative_to(sdist / "agent").as_posix() for path in (sdist / "agent").rglob("*.[ch]")
+    } == AGENT
+
+
+def test_an_installed_wheel_finds_its_own_sources_from_any_directory(installed: Path, tmp_path: Path) -> None:
+    code = "from fleet.agent import source; print(source.__file__); print(*source.sources(), sep='\\n')"
+    place, *names = call(installed / "python", "-c", code, cwd=tmp_path).splitlines()
+    assert Path(place).is_relative_to(installed.parent)
+    assert set(names) == AGENT
+
+
+def test_the_installed_command_starts_from_any_directory(installed: Path, tmp_path: Path) -> None:
+    assert "run" in call(installed / "fleet", "--help", cwd=tmp_path)
+
+
+def test_an_editable_install_carries_no_copy_of_the_agent(tmp_path: Path) -> None:
+    """A copy would be measured long after the checkout has changed."""
+    code = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"
+    call(sys.executable, "-c", code, tmp_path)
+    (editable,) = tmp_path.iterdir()
+    assert not {name for name in members(editable) if name.endswith((".c", ".h", ".py"))}

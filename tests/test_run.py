@@ -1,0 +1,340 @@
+"""`fleet run` on this machine, whole: the real agent, the real store, the command as a person types it."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests import needs
+from tests.command import Fleet, interrupt, wait_for
+
+LOCAL = "hosts:\n  here: {via: local, address: localhost, labels: {rack: b2}}\n"
+SHORT = ("--rounds", "2", "--samples", "3", "-q")
+LONG = ("--rounds", "100000", "--samples", "3")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    needs.program("cc", "gcc")
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory(LOCAL)
+        yield fleet
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    """One run of everything on this machine, for the tests that only read."""
+    needs.program("cc", "gcc")
+    needs.cpus(2)
+    fleet = Fleet(tmp_path_factory.mktemp("measured"))
+    fleet.inventory(LOCAL)
+    done = fleet("run", "-b", "all", *SHORT, "--label", "kernel=test")
+    assert done.exit_code == 0, done.stderr
+    return fleet
+
+
+def journals(fleet: Fleet) -> list[Path]:
+    return sorted((fleet.results / "_journal").glob("*/stream.jsonl"))
+
+
+def two_cpus() -> str:
+    """Two CPUs this process may use, as --cpus takes them."""
+    return ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+
+
+def agent_pid(fleet: Fleet) -> int:
+    """The process id that the agent of the only journal gave in its hello."""
+    (hello,) = (line for line in journals(fleet)[0].read_text().splitlines() if '"hello"' in line)
+    return int(json.loads(hello)["pid"])
+
+
+def test_a_run_stores_every_pair_of_every_benchmark(measured: Fleet) -> None:
+    samples = measured.samples()
+    cpus = len(os.sched_getaffinity(0))
+    pairs = cpus * (cpus - 1) // 2
+    counts = samples.groupby("benchmark", observed=True).size().to_dict()
+    assert counts == {"cas": 2 * pairs, "readwrite": 2 * pairs, "clock": 2 * cpus}
+    assert set(samples["ticks"].map(len)) == {4}
+    assert set(samples["warmup"]) == {1}
+    assert set(samples["host_id"].astype(str)) == {"here"}
+
+
+def test_the_stored_ticks_are_those_the_agent_printed(fleet: Fleet, tmp_path: Path) -> None:
+    """A wrapper keeps a copy of what the real agent prints; every number must be found again."""
+    copy = tmp_path / "copy.jsonl"
+    compiler = tmp_path / "cc-and-tee"
+    compiler.write_text(
+        "#!/bin/sh\n"
+        'case "$1" in --version) exec cc --version;; esac\n'
+        'cc "$@" || exit 1\n'
+        "mv agent agent-real\n"
+        f'mv agent-real "{tmp_path}/agent-real"\n'
+        f'printf \'#!/bin/sh\\n"{tmp_path}/agent-real" "$@" | tee -a "{copy}"\\n\' > agent\n'
+        "chmod 700 agent\n"
+    )
+    compiler.chmod(0o755)
+    fleet.inventory(f"hosts:\n  here: {{via: local, address: localhost, toolchain: {{cc: {compiler}}}}}\n")
+    done = fleet("run", *SHORT)
+    assert done.exit_code == 0, done.stderr + done.stdout
+
+    def keyed(benchmark: object, round_: object, ping: object, pong: object) -> tuple[object, ...]:
+        return (str(benchmark), int(round_), int(ping), int(pong))  # type: ignore[call-overload]
+
+    printed = {
+        keyed(r["benchmark"], r["round"], r["ping"], r["pong"]): (r["ticks"], r["iterations"])
+        for r in map(json.loads, copy.read_text().splitlines())
+        if r["record"] == "burst"
+    }
+    stored = {
+        keyed(row.benchmark, row.round, row.ping_cpu, row.pong_cpu): (list(row.ticks), row.iterations)
+        for row in fleet.samples().itertuples()
+    }
+    assert len(printed) > 0
+    assert stored == printed
+
+
+def test_runs_lists_it_and_show_draws_it(measured: Fleet) -> None:
+    (listed,) = measured("runs", "--json").json
+    assert listed["state"] == "complete"
+    assert "here" in measured("runs").stdout
+    shown = measured("show", "here")
+    assert shown.exit_code == 0, shown.stderr
+    assert "cas" in shown.stdout
+    assert "readwrite" in shown.stdout
+    assert measured("show", listed["run_id"][:14]).exit_code == 0
+
+
+def test_a_plan_and_labels_are_stored_with_the_run(measured: Fleet) -> None:
+    (path,) = (measured.results / "_runs").glob("*.parquet")
+    run = pd.read_parquet(path).iloc[0]
+    assert json.loads(run["labels_json"]) == {"rack": "b2", "kernel": "test"}
+    assert json.loads(run["plan_json"])["rounds"] == 2
+
+
+def test_a_run_stores_what_was_asked_and_what_was_reached(fleet: Fleet) -> None:
+    """Pairs that never converge get rounds until the budget is spent; the run is complete all the same."""
+    needs.cpus(2)
+    asked = (
+        "--precision",
+        "0.01%",
+        "--time-budget",
+        "2",
+        "--spread",
+        "0.2",
+        "--rounds",
+        "2",
+        "--samples",
+        "2",
+    )
+    done = fleet("run", "-b", "cas", "-c", two_cpus(), *asked, "-q")
+    assert done.exit_code == 0, done.stderr + done.stdout
+    (run,) = pd.read_parquet(fleet.results / "_runs").to_dict("records")
+    plan = json.loads(run["plan_json"])
+    assert (plan["precision"], plan["time_budget_s"], plan["spread_s"], plan["rounds"]) == (0.0001, 2, 0.2, 2)
+    assert (plan["variant"], plan["warmup"], plan["pairs"], plan["order"]) == (None, None, None, None)
+    assert (run["precision"], run["unconverged"], run["converged"]) == (0.0001, 1, 0)
+    assert run["precision_reached"] > 0.0001
+    assert run["bursts"] > 2
+    assert "not_converged: 1 of 1 pairs did not reach" in fleet("show").stdout
+
+
+def test_another_tools_scheme_and_estimator_are_followed_and_named(fleet: Fleet) -> None:
+    needs.cpus(2)
+    done = fleet("run", "-b", "cas", "-c", two_cpus(), "--preset", "c2clat", "--samples", "20", "-q")
+    assert done.exit_code == 0, done.stderr + done.stdout
+    (burst,) = fleet.samples().to_dict("records")
+    assert (burst["iterations"], len(burst["ticks"]), burst["warmup"]) == (100, 20, 0)
+    (shown,) = fleet("show", "--json").json
+    (pair,) = shown["pairs"]
+    assert (shown["run"]["preset"], shown["number"]) == ("c2clat", "min_ns")
+    assert pair["min_ns"] == pytest.approx(min(burst["ticks"]) * burst["ns_per_tick"] / 200)
+    assert f"{pair['min_ns']:.1f}" in fleet("show").stdout
+
+
+def test_a_variant_only_one_of_the_benchmarks_has_leaves_the_other_its_own(fleet: Fleet) -> None:
+    needs.cpus(2)
+    done = fleet("run", "-c", two_cpus(), "--variant", "mov", "-b", "cas,readwrite", *SHORT)
+    if os.uname().machine != "x86_64":
+        assert "mov" in done.stdout + done.stderr
+        return
+    assert done.exit_code == 0, done.stderr + done.stdout
+    samples = fleet.samples()
+    used = set(zip(samples["benchmark"].astype(str), samples["variant"].astype(str), strict=True))
+    assert used == {("cas", "cmpxchg"), ("readwrite", "mov")}
+
+
+def test_pairs_of_each_relation_are_chosen_and_recorded(fleet: Fleet) -> None:
+    needs.cpus(2)
+    done = fleet("run", "-b", "cas", "--pairs", "per-relation:1", *SHORT)
+    assert done.exit_code == 0, done.stderr + done.stdout
+    (run,) = pd.read_parquet(fleet.results / "_runs").to_dict("records")
+    choice = json.loads(run["plan_json"])["pairs"]
+    assert (choice["which"], choice["per_relation"]) == ("per-relation", 1)
+    measured = {tuple(sorted(pair)) for pair in fleet.samples()[["ping_cpu", "pong_cpu"]].to_numpy().tolist()}
+    assert measured == {tuple(pair) for pair in choice["listed"]}
+
+
+def test_the_second_run_finds_the_agent_already_there(measured: Fleet) -> None:
+    done = measured("run", "-b", "clock", "--rounds", "1", "--json", "-q")
+    assert done.exit_code == 0
+    assert [entry["state"] for entry in done.json] == ["complete"]
+    runs = measured("runs", "--json").json
+    assert len(runs) == 2
+
+
+def test_one_host_that_fails_does_not_cost_the_other_its_run(fleet: Fleet) -> None:
+    fleet.inventory(LOCAL + "  dead: {address: 127.0.0.1, port: 1}\n")
+    done = fleet("run", "-b", "clock", *SHORT, "--json")
+    assert done.exit_code == 1
+    states = {entry["host"]: (entry["state"], entry["stage"]) for entry in done.json}
+    assert states == {"here": ("complete", "done"), "dead": ("failed", "connect")}
+
+
+def test_a_dry_run_touches_nothing(fleet: Fleet) -> None:
+    done = fleet("run", "--dry-run", "-b", "cas", "--rounds", "7")
+    assert done.exit_code == 0
+    assert "7 rounds" in done.stdout
+    assert not fleet.results.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "-b", "csa"], "unknown benchmark 'csa'"),
+        (["run", "-c", "3-1"], "runs backwards"),
+        (["run", "--variant", "lsee"], "unknown variant 'lsee'; there are auto, all, and for cas cmpxchg"),
+        (["run", "--pairs", "some"], "must be half, ordered, per-relation:K, or a list such as 0-1,0-4"),
+        (["run", "--pairs", "0-9999", "-q"], "9999"),
+        (["run", "--precision", "7"], "must be a share such as 1%"),
+        (["run", "--preset", "c2cla"], "did you mean 'c2clat'?"),
+        (["run", "--node", "4095", "-q"], "node"),
+        (["run", "-l", "kernel"], "write key=value"),
+        (["run", "nobody"], "nobody"),
+        (["run", "here", "!here"], "!here"),
+        (["run", "--variant", "lse", "-b", "cas", "-q"], "lse"),
+        (["run", "-c", "0,9999", "-q"], "9999"),
+        (["show"], "no run"),
+        (["show", "r2001"], "nothing is published here yet"),
+        (["hosts", "-f", "nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_words(fleet: Fleet, arguments: list[str], words: str) -> None:
+    done = fleet(*arguments)
+    said = done.stderr + done.stdout
+    assert done.exit_code not in (0, 1, 70), said
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_ctrl_c_stops_the_agent_and_keeps_what_arrived(fleet: Fleet) -> None:
+    process = fleet.start("run", *LONG)
+    wait_for(lambda: any(path.stat().st_size > 3_000 for path in journals(fleet)))
+    agent = agent_pid(fleet)
+    interrupt(process)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert "interrupted" in out
+    assert "kept in the journal" in out
+    wait_for(lambda: not Path(f"/proc/{agent}").exists())
+    (listed,) = fleet("runs", "--json").json
+    assert listed["state"] == "unfinished"
+
+
+def test_sigkill_of_the_controller_leaves_no_agent_and_a_journal(fleet: Fleet) -> None:
+    process = fleet.start("run", *LONG)
+    wait_for(lambda: any(path.stat().st_size > 3_000 for path in journals(fleet)))
+    agent = agent_pid(fleet)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=20)
+    wait_for(lambda: not Path(f"/proc/{agent}").exists())
+    assert journals(fleet)
+
+
+def test_an_agent_killed_in_mid_run_is_named_and_its_bursts_kept(fleet: Fleet) -> None:
+    process = fleet.start("run", *LONG)
+    wait_for(lambda: any(path.stat().st_size > 3_000 for path in journals(fleet)))
+    agent = agent_pid(fleet)
+    os.kill(agent, signal.SIGKILL)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 10, err
+    assert "killed by signal 9" in out
+    assert "kept in the journal" in out
+    assert journals(fleet)
+
+
+def test_one_cpu_is_too_few_for_a_pair_but_enough_for_the_clock(fleet: Fleet) -> None:
+    taskset = needs.program("taskset", "util-linux")
+    one = (taskset, "-c", str(min(os.sched_getaffinity(0))))
+
+    def run(*arguments: str) -> tuple[int, str]:
+        process = fleet.start("run", *arguments, *SHORT, prefix=one)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out + err
+
+    code, said = run("-b", "cas")
+    assert code == 10
+    assert "two" in said
+    code, said = run("-b", "clock")
+    assert code == 0, said
+    assert set(fleet.samples()["ping_cpu"]) == {min(os.sched_getaffinity(0))}
+
+
+def test_only_the_cpus_we_may_use_are_measured(fleet: Fleet) -> None:
+    needs.cpus(2)
+    first = min(os.sched_getaffinity(0))
+    done = fleet("run", "-b", "clock", "-c", str(first), *SHORT)
+    assert done.exit_code == 0
+    assert set(fleet.samples()["ping_cpu"]) == {first}
+
+
+def test_progress_that_nobody_reads_costs_no_run(fleet: Fleet) -> None:
+    process = fleet.start("run", "-b", "clock", "--rounds", "2", "--json")
+    assert process.stderr is not None
+    process.stderr.close()
+    assert process.stdout is not None
+    (ended,) = json.loads(process.stdout.read())
+    assert (process.wait(), ended["state"]) == (0, "complete")
+
+
+def test_a_program_without_stderr_keeps_its_progress_off_stdout(fleet: Fleet) -> None:
+    closed = fleet.start(
+        "run", "-b", "clock", "--rounds", "2", "--json", prefix=("/bin/sh", "-c", 'exec "$@" 2>&-', "sh")
+    )
+    assert [ended["state"] for ended in json.loads(closed.communicate()[0])] == ["complete"]
+
+
+def test_a_results_root_that_may_not_be_written_is_told_with_the_remedy(fleet: Fleet) -> None:
+    fleet.results.mkdir(mode=0o555)
+    as_any_user = (needs.program("setpriv", "util-linux"), "--bounding-set=-dac_override", "--")
+    process = fleet.start(
+        "run", "-b", "clock", "--rounds", "1", "-q", prefix=as_any_user if os.geteuid() == 0 else ()
+    )
+    _, err = process.communicate()
+    assert process.returncode == 11
+    assert "Permission denied. Give this user permission there, or choose another results root" in err
+    assert "kept" not in err, "nothing had arrived"
+
+
+def test_two_sessions_into_one_root_at_the_same_time_do_not_disturb_one_another(fleet: Fleet) -> None:
+    sessions = [
+        fleet.start("run", "-b", "clock", "--rounds", "200", "--samples", "3", "-q") for _ in range(2)
+    ]
+    for session in sessions:
+        session.communicate()
+    assert [session.returncode for session in sessions] == [0, 0]
+    samples = fleet.samples()
+    assert samples["run_id"].nunique() == 2
+    assert len(samples) == 2 * 200 * len(os.sched_getaffinity(0))
+    assert list((fleet.results / "_staging").iterdir()) == list((fleet.results / "_journal").iterdir()) == []
+
+
+def test_a_results_root_that_cannot_be_written_is_said_before_anything_is_measured(fleet: Fleet) -> None:
+    fleet.results.write_text("not a folder")
+    done = fleet("run", "-b", "clock", *SHORT)
+    assert done.exit_code == 11
+    assert "cannot keep journals there: Not a directory" in done.stderr
+    assert "connect" not in done.stderr
