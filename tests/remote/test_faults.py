@@ -198,10 +198,10 @@ def test_a_link_frozen_before_a_command_is_noticed_by_its_timeout(through):
             connection.run("true", timeout_s=0.5)
 
 
-def test_a_file_put_into_a_frozen_link_is_noticed_by_its_timeout(through):
+def test_a_file_put_into_a_frozen_link_is_noticed_by_its_timeout(through, tmp_path):
     _, host = through(freeze_up_after=100_000)
     with connect(host) as connection, pytest.raises(LinkError, match=r"board: .*within 1 s"):
-        connection.put(bytes(30_000_000), "/nowhere/file", timeout_s=1)
+        connection.put(bytes(30_000_000), str(tmp_path / "file"), timeout_s=1)
 
 
 def test_a_file_whose_put_is_cut_leaves_the_old_one(through, tmp_path):
