@@ -1,0 +1,86 @@
+"""What all commands share: the typer app, the options many of them take, signals, the terminal."""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from fleet import __version__
+from fleet.errors import EXIT_INTERRUPTED
+
+app = typer.Typer(
+    name="fleet",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Select = Annotated[
+    list[str] | None,
+    typer.Argument(help="Hosts: names, groups, globs, label=value; !… excludes. Default: all."),
+]
+InventoryPath = Annotated[
+    Path, typer.Option("--inventory", "-f", envvar="FLEET_INVENTORY", help="The inventory file.")
+]
+ResultsPath = Annotated[
+    Path, typer.Option("--results", "-r", envvar="FLEET_RESULTS", help="The results root.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+INVENTORY = Path("inventory.yaml")
+RESULTS = Path("results")
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"fleet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and exit."),
+    ] = False,
+) -> None:
+    """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""
+
+
+def terminal() -> dict[str, Any]:
+    """How wide stdout is and whether it shows colours; no width where nobody looks."""
+    if not sys.stdout.isatty():
+        return {"width": None, "colour": False}
+    return {"width": shutil.get_terminal_size().columns, "colour": "NO_COLOR" not in os.environ}
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[None]:
+    """Make SIGTERM end a session as Ctrl-C does, and a second signal end the program at once.
+
+    Nothing is lost by the second: the journals hold what arrived, the agents end with their connections.
+    """
+    count = 0
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal count
+        count += 1
+        if count > 1:
+            os._exit(EXIT_INTERRUPTED)
+        typer.echo("stopping the agents; once more to leave at once", err=True)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
