@@ -50,6 +50,8 @@ setup: .venv/complete
 lock:
 	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header -o constraints.txt
+	$(UV) pip compile pyproject.toml --all-extras --group slow --universal --python-version 3.11 \
+		-c constraints.txt --generate-hashes --no-emit-index-url --no-header -o constraints-slow.txt
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist agent/build agent/fleet-agent
