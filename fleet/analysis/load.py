@@ -4,7 +4,6 @@ Every frame has every column of its table, also where the files are of different
 there are no rows.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow.dataset as ds
 
 from fleet.errors import StoreError
 from fleet.store import schema
+from fleet.store.places import place_of
 
 CLOCK = "clock"  # the benchmark whose sample is clock readings of one CPU, not round trips of two
 
@@ -27,18 +27,18 @@ def load_samples(
     Each filter left None takes all. No rows where nothing matches.
     """
     wanted = {"host_id": host_id, "run_id": run_id, "benchmark": benchmark}
-    files = sorted(Path(root).glob(f"host_id={host_id or '*'}/run_id={run_id or '*'}/*.parquet"))
-    return _read(files, "samples", {key: value for key, value in wanted.items() if value is not None})
+    pattern = f"host_id={host_id or '*'}/run_id={run_id or '*'}/*.parquet"
+    return _read(root, pattern, "samples", {key: value for key, value in wanted.items() if value is not None})
 
 
 def load_runs(root: str | Path, *, run_id: str | None = None) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
-    return _read(sorted((Path(root) / "_runs").glob(f"{run_id or '*'}.parquet")), "runs", {})
+    return _read(root, f"_runs/{run_id or '*'}.parquet", "runs", {})
 
 
 def load_cpus(root: str | Path, *, run_id: str | None = None) -> pd.DataFrame:
     """Read the `cpus` table: one row per run and CPU."""
-    return _read(sorted((Path(root) / "_cpus").glob(f"{run_id or '*'}.parquet")), "cpus", {})
+    return _read(root, f"_cpus/{run_id or '*'}.parquet", "cpus", {})
 
 
 def samples_long(samples: pd.DataFrame) -> pd.DataFrame:
@@ -78,18 +78,19 @@ def ns_per_sample_tick(samples: pd.DataFrame) -> npt.NDArray[np.float64]:
     return factor
 
 
-def _read(files: Sequence[Path], table: str, wanted: dict[str, str]) -> pd.DataFrame:
-    shape = schema.arrow_schema(table)
+def _read(root: str | Path, pattern: str, table: str, wanted: dict[str, str]) -> pd.DataFrame:
+    place, shape = place_of(root), schema.arrow_schema(table)
     condition = None
     for name, value in wanted.items():
         clause = ds.field(name) == value
         condition = clause if condition is None else condition & clause
     try:
+        paths = [place.path(name) for name in place.files(pattern)]
         found = shape.empty_table()
-        if files:
-            dataset = ds.dataset([str(file) for file in files], schema=shape, format="parquet")
+        if paths:
+            dataset = ds.dataset(paths, schema=shape, format="parquet", filesystem=place.filesystem)
             found = dataset.to_table(filter=condition)
         frame: pd.DataFrame = found.to_pandas()
     except (OSError, pa.ArrowInvalid) as err:
-        raise StoreError(f"{files[0].parent}: cannot read the {table} table: {err}") from err
+        raise StoreError(f"{place}: cannot read the {table} table: {err}") from err
     return frame

@@ -19,17 +19,19 @@ from fleet.analysis.topology import Layout, layout
 from fleet.errors import StoreError
 
 
-def shows_text(root: Path, run_ids: Sequence[str], *, width: int | None = None, colour: bool = False) -> str:
+def shows_text(
+    root: str | Path, run_ids: Sequence[str], *, width: int | None = None, colour: bool = False
+) -> str:
     """Several runs, one below the other."""
     return "\n\n\n".join(show_text(root, run_id, width=width, colour=colour) for run_id in run_ids)
 
 
-def shows_json(root: Path, run_ids: Sequence[str]) -> str:
+def shows_json(root: str | Path, run_ids: Sequence[str]) -> str:
     """Several runs as a list."""
     return json.dumps([_object(root, run_id) for run_id in run_ids], default=json_value, indent=2)
 
 
-def show_text(root: Path, run_id: str, *, width: int | None = None, colour: bool = False) -> str:
+def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour: bool = False) -> str:
     """One run for people: what it was, a table by relation, the matrix, what to distrust.
 
     width: columns of the terminal; None where the text is not for one, so lines may be long.
@@ -45,7 +47,7 @@ def show_text(root: Path, run_id: str, *, width: int | None = None, colour: bool
     return "\n\n".join(part for part in parts if part)
 
 
-def show_json(root: Path, run_id: str) -> str:
+def show_json(root: str | Path, run_id: str) -> str:
     """One run for programs: `run`, `relations` and `pairs` (one-way ns), `cpus` in topology order.
 
     number: the column of `pairs` that is the run's number.
@@ -53,7 +55,7 @@ def show_json(root: Path, run_id: str) -> str:
     return json.dumps(_object(root, run_id), default=json_value, indent=2)
 
 
-def _object(root: Path, run_id: str) -> dict[str, Any]:
+def _object(root: str | Path, run_id: str) -> dict[str, Any]:
     found = _load(root, run_id)
     number = sections.number_of(found.run)
     return {
@@ -75,7 +77,7 @@ class _Found:
     order: Layout
 
 
-def _load(root: Path, run_id: str) -> _Found:
+def _load(root: str | Path, run_id: str) -> _Found:
     run = _run(root, run_id)
     samples = load_samples(root, run_id=run_id)
     pairs = _as_planned(with_pair_flags(pair_medians(samples), run["precision"]), run["benchmarks"])
@@ -91,7 +93,7 @@ def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:
     return pairs.iloc[place.argsort(kind="stable")].reset_index(drop=True)
 
 
-def _run(root: Path, run_id: str) -> dict[str, Any]:
+def _run(root: str | Path, run_id: str) -> dict[str, Any]:
     """The run's row in `runs`; what is null is None, JSON columns are decoded under their short names."""
     rows = records(load_runs(root, run_id=run_id))
     if not rows:

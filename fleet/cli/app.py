@@ -32,11 +32,12 @@ InventoryPath = Annotated[
     Path, typer.Option("--inventory", "-f", envvar="FLEET_INVENTORY", help="The inventory file.")
 ]
 ResultsPath = Annotated[
-    Path, typer.Option("--results", "-r", envvar="FLEET_RESULTS", help="The results root.")
+    str,
+    typer.Option("--results", "-r", envvar="FLEET_RESULTS", help="The results root: a folder, or s3://…."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 INVENTORY = Path("inventory.yaml")
-RESULTS = Path("results")
+RESULTS = "results"
 
 
 def _say_version(asked: bool) -> None:

@@ -13,17 +13,18 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
-def storing(what: str, path: Path, *, kept: bool = False) -> Iterator[None]:
+def storing(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
     """Turn an OSError (pyarrow raises them too) into a StoreError: what was tried, where, what to do.
 
-    kept: whether a journal holds by now what the agent has said.
+    place: a path or a root; its text names it.
+        kept: whether a journal holds by now what the agent has said.
     """
     try:
         yield
     except OSError as err:
         reason = err.strerror or str(err)
         comfort = " What had arrived is kept in the journal." if kept else ""
-        raise StoreError(f"{path}: cannot {what}: {reason}. {_advice(err)}{comfort}") from err
+        raise StoreError(f"{place}: cannot {what}: {reason}. {_advice(err)}{comfort}") from err
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -1,6 +1,6 @@
 """Turns one finished run into tables, so that a reader of the root sees all of it or nothing.
 
-Everything is written under `_staging`, brought to the disk, read back, then renamed into place in this
+Everything is written under `_staging`, brought to the disk, read back, then put into place in this
 order: samples, cpus, runs. The row in `runs` is the commit record. A publication that was cut short is
 completed by publishing again; what is in place already is compared, never overwritten.
 """
@@ -18,49 +18,50 @@ from fleet.model import Burst, Run
 from fleet.store import schema
 from fleet.store.files import storing, sync
 from fleet.store.ids import checked_key
+from fleet.store.places import Place
 from fleet.store.rows import Contents, cpus_rows, runs_row
-from fleet.store.samples import read_contents, write_samples
+from fleet.store.samples import read_contents, read_digest, write_samples
 
 SAMPLES_FILE = "samples.parquet"
 LEFTOVER_AFTER_S = 24 * 3600  # no publication takes so long, and no two machines' clocks differ so much
 
 
-def publish(root: Path, run: Run, bursts: Iterable[Burst]) -> Path:
-    """Publish `run` under `root`; return the directory of its samples.
+def publish(place: Place, run: Run, bursts: Iterable[Burst]) -> str:
+    """Publish `run` in `place`; return the name of its samples file there.
 
     Doing it again with the same bursts changes nothing; with others it raises StoreError.
     """
-    run_dir = samples_dir(root, run)
-    staging = root / "_staging" / f"{run.run_id}-{secrets.token_hex(4)}"
-    with storing("publish the run", root, kept=True):
+    name = samples_name(run.host.host_id, run.run_id)
+    staging = place.desk / "_staging" / f"{run.run_id}-{secrets.token_hex(4)}"
+    with storing("publish the run", place, kept=True):
         staging.mkdir(parents=True)
         try:
             contents = _stage(staging / SAMPLES_FILE, run, bursts)
-            _put_samples(staging, run_dir, contents)
-            _put_table(root, run, "cpus", cpus_rows(run))
-            _put_table(root, run, "runs", [runs_row(run, contents)])
+            place.put(staging / SAMPLES_FILE, name)
+            _compare(place, name, contents)
+            _put_table(place, staging, run, "cpus", cpus_rows(run))
+            _put_table(place, staging, run, "runs", [runs_row(run, contents)])
         finally:
             shutil.rmtree(staging, ignore_errors=True)
-    return run_dir
+    return name
 
 
-def samples_dir(root: Path, run: Run) -> Path:
-    """Where the samples of `run` stand once published."""
-    host_id = checked_key(run.host.host_id, "host")
-    return root / f"host_id={host_id}" / f"run_id={checked_key(run.run_id, 'run')}"
+def samples_name(host_id: str, run_id: str) -> str:
+    """Where the samples of a run stand once published, below the root."""
+    return f"host_id={checked_key(host_id, 'host')}/run_id={checked_key(run_id, 'run')}/{SAMPLES_FILE}"
 
 
-def committed(root: Path, run_id: str) -> bool:
-    """Whether the run's last file, its row in `runs`, is in place."""
-    return (root / "_runs" / f"{run_id}.parquet").exists()
+def committed(place: Place, run_id: str) -> bool:
+    """Whether the run's last file, its row in `runs`, is in place. Raises OSError."""
+    return place.exists(f"_runs/{run_id}.parquet")
 
 
-def clear_leftovers(root: Path, run_id: str) -> None:
+def clear_leftovers(desk: Path, run_id: str) -> None:
     """Remove from `_staging` what killed controllers left: of this run, half-removed journals, what is old.
 
     Another run's young files may belong to a controller at work, here or on another machine.
     """
-    staging = root / "_staging"
+    staging = desk / "_staging"
     old = time.time() - LEFTOVER_AFTER_S
     for leftover in staging.iterdir():
         mine = leftover.name.startswith(f"{run_id}-") or "-removed-" in leftover.name
@@ -87,31 +88,21 @@ def _stage(path: Path, run: Run, bursts: Iterable[Burst]) -> Contents:
     return written
 
 
-def _put_samples(staging: Path, run_dir: Path, contents: Contents) -> None:
-    if not run_dir.exists():
-        run_dir.parent.mkdir(exist_ok=True)
-        staging.rename(run_dir)
-        sync(run_dir.parent)
-        sync(run_dir.parent.parent)
-    elif read_contents(run_dir / SAMPLES_FILE) != contents:
+def _compare(place: Place, name: str, contents: Contents) -> None:
+    """Refuse to go on unless `name` holds what was meant, whoever put it there."""
+    if read_digest(place.filesystem, place.path(name)) != contents.sha256:
         raise StoreError(
-            f"{run_dir}: a run with this id and other samples is published already; nothing was changed. "
+            f"{place}: {name} is published already, with other samples; nothing was changed. "
             f"The journal is kept: look at both before removing one."
         )
 
 
-def _put_table(root: Path, run: Run, table: str, rows: list[dict[str, Any]]) -> None:
+def _put_table(place: Place, staging: Path, run: Run, table: str, rows: list[dict[str, Any]]) -> None:
     """Write a run's file of a side table, unless it is there."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    path = root / f"_{table}" / f"{run.run_id}.parquet"
-    if path.exists():
-        return
-    path.parent.mkdir(exist_ok=True)
-    shape = schema.arrow_schema(table)
-    draft = root / "_staging" / f"{run.run_id}-{table}-{secrets.token_hex(4)}"
-    pq.write_table(pa.Table.from_pylist(rows, schema=shape), draft, compression="zstd")
+    draft = staging / f"{table}.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema.arrow_schema(table)), draft, compression="zstd")
     sync(draft)
-    draft.rename(path)
-    sync(path.parent)
+    place.put(draft, f"_{table}/{run.run_id}.parquet")

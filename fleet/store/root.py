@@ -10,6 +10,7 @@ from fleet.store import summary
 from fleet.store.files import remove, storing, write_whole
 from fleet.store.ids import checked_key
 from fleet.store.journal import RUN_FILE, Journal
+from fleet.store.places import place_of
 from fleet.store.publish import clear_leftovers, committed, publish
 from fleet.store.rows import plain, to_json
 from fleet.store.summary import RunSummary
@@ -18,18 +19,24 @@ _NOT_IN_A_JOURNAL = {"hello", "ended_utc", "state", "failed", "notes", "load_aft
 
 
 class Store:
-    """A results root. Made on the first write; several controllers may write to one at the same time."""
+    """A results root. Made on the first write; several controllers may write to one at the same time.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    place: where published files stand. desk: where this machine's journals and drafts do.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.place = place_of(root)
+        self.desk = self.place.desk
 
     def make_ready(self) -> None:
-        """Make sure that journals can be written here. Raises StoreError, before anything is measured."""
-        folder = self.root / "_journal"
+        """Make sure, before anything is measured, that journals can be written and the place answers."""
+        folder = self.desk / "_journal"
         with storing("keep journals there", folder):
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
                 pass
+        with storing("store results there", self.place):
+            self.place.reach()
 
     def journal(self, run: Run) -> Journal:
         """Open the journal of a run that is about to begin. Raises StoreError if it has one already."""
@@ -46,23 +53,24 @@ class Store:
             write_whole(folder / RUN_FILE, to_json(said | {"host_id": run.host.host_id}).encode())
         return Journal(folder)
 
-    def publish(self, run: Run, bursts: Iterable[Burst]) -> Path:
-        """Turn a finished run into tables, then remove its journal; return the directory of its samples.
+    def publish(self, run: Run, bursts: Iterable[Burst]) -> str:
+        """Turn a finished run into tables, then remove its journal; return the name of its samples file.
 
         Publishing the same run again changes nothing; other bursts under its id raise StoreError. On any
         failure the journal stays, readers see nothing half, and publishing again completes the work.
         """
-        run_dir = publish(self.root, run, bursts)
+        name = publish(self.place, run, bursts)
         folder = self._journal_dir(run.run_id)
         with storing("remove the journal of the published run", folder, kept=True):
-            clear_leftovers(self.root, run.run_id)
+            clear_leftovers(self.desk, run.run_id)
             if folder.exists():
-                remove(folder, self.root / "_staging")
-        return run_dir
+                remove(folder, self.desk / "_staging")
+        return name
 
     def is_published(self, run_id: str) -> bool:
         """Whether every table has the run."""
-        return committed(self.root, run_id)
+        with storing("look for the run", self.place):
+            return committed(self.place, run_id)
 
     def runs(self) -> list[RunSummary]:
         """Every run, oldest first, the unfinished among them. Reads no samples."""
@@ -70,22 +78,22 @@ class Store:
 
     def published(self) -> list[RunSummary]:
         """The runs whose samples can be read, oldest first."""
-        return summary.published(self.root)
+        return summary.published(self.place)
 
     def unfinished(self) -> list[RunSummary]:
         """The runs that are only a journal, oldest first: under way elsewhere, or cut short."""
-        return summary.unfinished(self.root)
+        return summary.unfinished(self.place)
 
     def find(self, text: str) -> str:
         """The published run that `text` means: its id, the beginning of it, or a host's name (the latest).
 
         Raises UsageError naming what there is.
         """
-        return summary.find(self.published(), text, self.root)
+        return summary.find(self.published(), text, self.place)
 
     def last_session(self) -> list[str]:
         """The published runs of the session that began last. Raises UsageError if there is none."""
-        return summary.last_session(self.published(), self.root)
+        return summary.last_session(self.published(), self.place)
 
     def _journal_dir(self, run_id: str) -> Path:
-        return self.root / "_journal" / checked_key(run_id, "run")
+        return self.desk / "_journal" / checked_key(run_id, "run")

@@ -91,6 +91,15 @@ def read_contents(path: Path) -> Contents:
     return Contents(bursts, samples, flagged, metadata[b"fleet.content_sha256"].decode())
 
 
+def read_digest(filesystem: Any, path: str) -> str:
+    """The digest a samples file was written with; reads its footer only. Raises OSError."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    metadata = pq.read_metadata(path, filesystem=filesystem).metadata or {}
+    digest: bytes = metadata[b"fleet.content_sha256"]
+    return digest.decode()
+
+
 def _kind(burst: Burst) -> tuple[str, str, int, int]:
     """What a burst is a repetition of; both directions of a pair are one."""
     low, high = sorted((burst.ping_cpu, burst.pong_cpu))

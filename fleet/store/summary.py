@@ -11,6 +11,7 @@ from fleet.model import RunState
 from fleet.store import schema
 from fleet.store.files import storing
 from fleet.store.journal import RUN_FILE
+from fleet.store.places import Place
 from fleet.store.publish import committed
 
 _NEWEST_SHOWN = 5
@@ -40,40 +41,42 @@ class RunSummary:
     flagged: int | None = None
 
 
-def published(root: Path) -> list[RunSummary]:
+def published(place: Place) -> list[RunSummary]:
     """The published runs, oldest first; empty where nothing was published yet."""
-    folder = root / "_runs"
     columns = [column.name for column in schema.RUNS if column.name in _COLUMNS]
-    with storing("read the runs", folder):
-        if not folder.is_dir():
+    with storing("read the runs", place):
+        if not (names := place.files("_runs/*.parquet")):
             return []
         import pyarrow.dataset as ds  # noqa: PLC0415
 
-        table = ds.dataset(folder, schema=schema.arrow_schema("runs"), format="parquet").to_table(
+        paths = [place.path(name) for name in names]
+        shape = schema.arrow_schema("runs")
+        table = ds.dataset(paths, schema=shape, format="parquet", filesystem=place.filesystem).to_table(
             columns=columns
         )
     return sorted((_published(row) for row in table.to_pylist()), key=_when)
 
 
-def unfinished(root: Path) -> list[RunSummary]:
-    """The runs that are only a journal, oldest first: under way, or cut short."""
-    with storing("read the journals", root):
-        folders = sorted((root / "_journal").glob("*/"))
-    found = (_unfinished(folder) for folder in folders if not committed(root, folder.name))
+def unfinished(place: Place) -> list[RunSummary]:
+    """The runs that are only a journal on this machine, oldest first: under way, or cut short."""
+    with storing("read the journals", place):
+        folders = sorted((place.desk / "_journal").glob("*/"))
+        left = [folder for folder in folders if not committed(place, folder.name)]
+    found = (_unfinished(folder) for folder in left)
     return sorted((summary for summary in found if summary is not None), key=_when)
 
 
-def last_session(listed: list[RunSummary], root: Path) -> list[str]:
+def last_session(listed: list[RunSummary], place: Place) -> list[str]:
     """The runs of the session that began last, in their order. Raises UsageError for an empty root."""
     if not listed:
         raise UsageError(
-            f"{root}: no run is stored here yet; `fleet run` measures, --results names another root."
+            f"{place}: no run is stored here yet; `fleet run` measures, --results names another root."
         )
     last = max(listed, key=lambda run: (run.started_utc, run.run_id)).session_id
     return [run.run_id for run in listed if run.session_id == last]
 
 
-def find(listed: list[RunSummary], text: str, root: Path) -> str:
+def find(listed: list[RunSummary], text: str, place: Place) -> str:
     """The run id that `text` means: a run id, the beginning of exactly one, or a host's latest run."""
     if any(summary.run_id == text for summary in listed):
         return text
@@ -87,10 +90,12 @@ def find(listed: list[RunSummary], text: str, root: Path) -> str:
         raise UsageError(f"{text!r} is the beginning of {len(begun)} runs: {_some(begun)}. Type more of it.")
     if not listed:
         raise UsageError(
-            f"{root}: nothing is published here yet. `fleet run` measures; --results names the root."
+            f"{place}: nothing is published here yet. `fleet run` measures; --results names the root."
         )
     hosts = sorted({summary.host_name for summary in listed})
-    raise UsageError(f"no run and no host {text!r} in {root}. Hosts: {_some(hosts)}. `fleet runs` lists all.")
+    raise UsageError(
+        f"no run and no host {text!r} in {place}. Hosts: {_some(hosts)}. `fleet runs` lists all."
+    )
 
 
 _COLUMNS = {

@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Store:
 
 def stored(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
     """Every burst in the root, by run and key, as plain pandas reads it; each must be there once."""
-    frame = pd.read_parquet(store.root)
+    frame = pd.read_parquet(store.desk)
     keys = ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
     assert not frame.duplicated(keys).any()
     rows = frame[[*keys, "ticks"]].itertuples(index=False)
@@ -43,7 +43,7 @@ def test_every_tick_in_parquet_is_the_one_given(store: Store) -> None:
 def test_the_extremes_of_int64_survive(store: Store) -> None:
     run, ticks = builders.a_run(), (0, 1, 2**63 - 1, 0)
     store.publish(run, [builders.a_burst(ticks=ticks, start_offset_ns=2**62)])
-    row = pd.read_parquet(store.root).iloc[0]
+    row = pd.read_parquet(store.desk).iloc[0]
     assert tuple(int(tick) for tick in row["ticks"]) == ticks
     assert row["start_offset_ns"] == 2**62
 
@@ -58,7 +58,7 @@ def test_what_can_spoil_a_burst_is_stored_with_it(store: Store) -> None:
         line_node=1,
     )
     store.publish(run, [burst, builders.a_burst(round=1)])
-    first, second = pd.read_parquet(store.root).sort_values("round").to_dict("records")
+    first, second = pd.read_parquet(store.desk).sort_values("round").to_dict("records")
     assert [
         first[f"{side}_{kind}_switches"] for side in ("ping", "pong") for kind in ("voluntary", "involuntary")
     ] == [1, 2, 3, 4]
@@ -87,15 +87,15 @@ def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
     assert (summary.bursts, summary.pairs, summary.samples) == (3, 1, 15)
     assert dict(summary.labels) == {"rack": "b2", "kernel": "6.12"}
     assert not journal.folder.exists()
-    assert list((store.root / "_staging").iterdir()) == []
+    assert list((store.desk / "_staging").iterdir()) == []
 
 
 def test_publishing_twice_changes_nothing(store: Store) -> None:
     run = builders.a_run()
     folder = store.publish(run, builders.bursts_of(run))
-    before = {path: path.stat().st_ino for path in store.root.rglob("*.parquet")}
+    before = {path: path.stat().st_ino for path in store.desk.rglob("*.parquet")}
     assert store.publish(run, builders.bursts_of(run)) == folder
-    assert {path: path.stat().st_ino for path in store.root.rglob("*.parquet")} == before
+    assert {path: path.stat().st_ino for path in store.desk.rglob("*.parquet")} == before
 
 
 def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> None:
@@ -113,11 +113,11 @@ def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> Non
 def test_a_publication_cut_short_is_completed_by_the_next(store: Store, missing: str) -> None:
     run = builders.a_run()
     store.publish(run, builders.bursts_of(run))
-    shutil.rmtree(store.root / missing)
+    shutil.rmtree(store.desk / missing)
     store.publish(run, builders.bursts_of(run))
     assert stored(store) == given(run)
     assert [summary.run_id for summary in store.runs()] == [run.run_id]
-    assert len(pd.read_parquet(store.root / "_cpus")) == 2
+    assert len(pd.read_parquet(store.desk / "_cpus")) == 2
 
 
 def test_bursts_that_end_in_an_error_publish_nothing(store: Store) -> None:
@@ -128,7 +128,7 @@ def test_bursts_that_end_in_an_error_publish_nothing(store: Store) -> None:
     store.journal(builders.a_run()).close()
     with pytest.raises(StoreError, match="cannot be read"):
         store.publish(builders.a_run(), broken())  # type: ignore[arg-type]
-    assert pd.read_parquet(store.root).empty
+    assert pd.read_parquet(store.desk).empty
     assert len(store.unfinished()) == 1
 
 
@@ -146,22 +146,22 @@ def test_a_name_that_cannot_be_a_path_key_is_refused(store: Store, name: str) ->
 def test_a_host_named_by_digits_stays_a_string(store: Store) -> None:
     run = builders.a_run(host=Host("001", "192.0.2.1"))
     store.publish(run, builders.bursts_of(run))
-    assert set(pd.read_parquet(store.root)["host_id"]) == {"h-001"}
+    assert set(pd.read_parquet(store.desk)["host_id"]) == {"h-001"}
 
 
 def test_runs_of_different_hosts_read_as_one_table(store: Store) -> None:
     runs = [builders.a_run(run_id=new_run_id(), host=Host(name, "192.0.2.1")) for name in ("a", "b", "c")]
     for run in runs:
         store.publish(run, builders.bursts_of(run))
-    (store.root / "_README.md").write_text("not data")
+    (store.desk / "_README.md").write_text("not data")
     assert stored(store) == {key: ticks for run in runs for key, ticks in given(run).items()}
-    assert len(pd.read_parquet(store.root, filters=[("host_id", "==", "b")])) == 3
+    assert len(pd.read_parquet(store.desk, filters=[("host_id", "==", "b")])) == 3
 
 
 def test_an_empty_root_reads_as_an_empty_frame(store: Store) -> None:
     assert store.runs() == []
-    store.root.mkdir()
-    assert pd.read_parquet(store.root).empty
+    store.desk.mkdir()
+    assert pd.read_parquet(store.desk).empty
     assert store.runs() == []
 
 
@@ -243,12 +243,12 @@ def survive_kills(store: Store, times: int) -> None:
     whole_s = time.perf_counter() - began
     for number in range(times):
         run = builders.a_run(builders.small_desktop(), run_id=new_run_id())
-        kill_while_publishing(store.root, run, delay_s=1.5 * whole_s * number / times)
+        kill_while_publishing(store.desk, run, delay_s=1.5 * whole_s * number / times)
         found = stored(store)
         in_samples = any(key[0] == run.run_id for key in found)
         in_journal = any(left.run_id == run.run_id for left in store.unfinished())
         assert found == expected | (given(run) if in_samples else {})
-        assert in_samples or in_journal or not (store.root / "_journal" / run.run_id / "run.json").exists()
+        assert in_samples or in_journal or not (store.desk / "_journal" / run.run_id / "run.json").exists()
         store.publish(run, builders.bursts_of(run))
         expected |= given(run)
         assert stored(store) == expected
@@ -265,7 +265,7 @@ def test_a_controller_killed_a_hundred_times_leaves_every_burst_exactly_once(sto
 
 
 def test_what_killed_publications_left_is_removed_when_it_is_mine_or_old(store: Store) -> None:
-    run, staging = builders.a_run(), store.root / "_staging"
+    run, staging = builders.a_run(), store.desk / "_staging"
     names = {
         "mine": f"{run.run_id}-0badcafe",
         "my-table": f"{run.run_id}-cpus-0badcafe",

@@ -21,10 +21,8 @@ def documented(table: str) -> list[tuple[str, str, bool]]:
 @pytest.mark.parametrize("table", schema.TABLES)
 def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path) -> None:
     run = builders.a_run()
-    folder = Store(tmp_path).publish(run, builders.bursts_of(run))
-    path = (
-        folder / "samples.parquet" if table == "samples" else tmp_path / f"_{table}" / f"{run.run_id}.parquet"
-    )
+    samples = Store(tmp_path).publish(run, builders.bursts_of(run))
+    path = tmp_path / (samples if table == "samples" else f"_{table}/{run.run_id}.parquet")
     coded = [(column.name, column.type, column.nullable) for column in schema.TABLES[table]]
     written = pq.read_schema(path)
 
@@ -37,7 +35,7 @@ def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path
 
 def test_ticks_are_stored_as_differences_and_compressed(tmp_path: Path) -> None:
     run = builders.a_run()
-    file = pq.ParquetFile(Store(tmp_path).publish(run, builders.bursts_of(run)) / "samples.parquet")
+    file = pq.ParquetFile(tmp_path / Store(tmp_path).publish(run, builders.bursts_of(run)))
     ticks = next(
         column
         for number in range(file.metadata.num_columns)
@@ -50,7 +48,7 @@ def test_ticks_are_stored_as_differences_and_compressed(tmp_path: Path) -> None:
 
 def test_a_samples_file_alone_explains_itself(tmp_path: Path) -> None:
     run = builders.a_run()
-    file = pq.ParquetFile(Store(tmp_path).publish(run, builders.bursts_of(run)) / "samples.parquet")
+    file = pq.ParquetFile(tmp_path / Store(tmp_path).publish(run, builders.bursts_of(run)))
     said = json.loads(file.metadata.metadata[b"fleet.run"])
 
     assert said["cpu_model"] == "Model T"

@@ -1,0 +1,249 @@
+"""Where a results root is: a folder of this machine, or a prefix in an object store (docs/scale.md).
+
+Names are relative to the root and separated by "/". Both kinds can say what is there, read, and take a
+finished file so that it is there whole or not at all; neither changes or removes one that is there.
+Journals and drafts stay on this machine, on the root's desk.
+"""
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from fleet.errors import UsageError
+from fleet.store.files import sync
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_OPTIONS = ("endpoint_override", "region", "scheme")
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
+_CONNECT_TIMEOUT_S = 10.0
+_REQUEST_TIMEOUT_S = 60.0
+
+
+class Place(Protocol):
+    """A results root. `str(place)` names it for people; it never holds a credential."""
+
+    @property
+    def desk(self) -> Path:
+        """The folder on this machine for `_journal` and `_staging`; of a local root, the root itself."""
+        ...
+
+    @property
+    def filesystem(self) -> Any:
+        """The pyarrow filesystem that opens `path(name)`."""
+        ...
+
+    def path(self, name: str) -> str:
+        """Where `name` stands in `filesystem`."""
+        ...
+
+    def reach(self) -> None:
+        """Raise OSError if what must be there already does not answer or is missing."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of this name. Raises OSError where that cannot be known."""
+        ...
+
+    def files(self, pattern: str) -> list[str]:
+        """Names of the files that match, sorted; `*` and `?` match inside one part of a name.
+
+        Empty where the root, or the folder, does not exist. Raises OSError where it cannot be read.
+        """
+        ...
+
+    def put(self, draft: Path, name: str) -> bool:
+        """Make the finished file `draft` appear as `name`, whole; False if there is a file already.
+
+        The draft is used up. Raises OSError; whether the file is there must then be asked again.
+        """
+        ...
+
+
+def place_of(root: str | Path) -> Place:
+    """The place `root` names: a path, or s3://bucket/prefix?endpoint_override=…&region=…&scheme=….
+
+    Nothing is opened or made. Raises UsageError for an address that cannot be one.
+    """
+    found = _SCHEME.match(text := str(root))
+    if not found:
+        return Folder(Path(root))
+    if found[1].lower() != "s3":
+        raise UsageError(
+            f"--results {found[1]}://…: only folders and s3:// addresses can hold results. "
+            f"Many other stores answer as S3 too: name theirs with s3://bucket/prefix?endpoint_override=…"
+        )
+    return _bucket(text)
+
+
+class Folder:
+    """A root on this machine, or on a file system that looks like it."""
+
+    def __init__(self, root: Path) -> None:
+        self.desk = root
+
+    def __str__(self) -> str:
+        return str(self.desk)
+
+    @cached_property
+    def filesystem(self) -> Any:
+        """The files of this machine, as pyarrow opens them."""
+        from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
+
+        return LocalFileSystem()
+
+    def path(self, name: str) -> str:
+        """The file's path."""
+        return str(self.desk / name)
+
+    def reach(self) -> None:
+        """Nothing: folders are made when they are needed."""
+
+    def exists(self, name: str) -> bool:
+        """Whether the file is there."""
+        return (self.desk / name).exists()
+
+    def files(self, pattern: str) -> list[str]:
+        """The files that match, sorted."""
+        return sorted(str(path.relative_to(self.desk)) for path in self.desk.glob(pattern))
+
+    def put(self, draft: Path, name: str) -> bool:
+        """Link the draft into place, so that a file which is there stays; then wait for the disk."""
+        target = self.desk / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(draft, target)
+        except FileExistsError:
+            return False
+        except OSError as err:
+            if err.errno not in _NO_LINKS:
+                raise
+            if target.exists():  # file systems without hard links: a rename would replace it
+                return False
+            draft.rename(target)
+        draft.unlink(missing_ok=True)
+        for folder in (target.parent, *target.parent.parents):
+            sync(folder)
+            if folder == self.desk:
+                break
+        return True
+
+
+class Bucket:
+    """A root in an object store that speaks S3. Credentials come from the environment only."""
+
+    def __init__(self, base: str, options: Mapping[str, str]) -> None:
+        self.base = base
+        self._options = options
+
+    def __str__(self) -> str:
+        return f"s3://{self.base}"
+
+    @cached_property
+    def desk(self) -> Path:
+        """A folder of this root's own under $XDG_STATE_HOME/fleet."""
+        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        endpoint = self._options.get("endpoint_override") or os.environ.get("AWS_ENDPOINT_URL_S3")
+        endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL") or ""
+        which = hashlib.sha256(f"{endpoint.rstrip('/')} {self.base}".encode()).hexdigest()[:8]
+        slug = re.sub(r"[^A-Za-z0-9.]+", "-", self.base)[:60]
+        return Path(state).expanduser() / "fleet" / f"s3-{slug}-{which}"
+
+    @cached_property
+    def filesystem(self) -> Any:
+        """An S3 client of pyarrow, with patience for a store far away.
+
+        The SDK below it sends checksums in a form that only AWS takes for sure; over TLS, or signed, the
+        content is protected without them. Whoever sets the variable is obeyed.
+        """
+        from pyarrow.fs import S3FileSystem  # noqa: PLC0415
+
+        os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
+        return S3FileSystem(
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            request_timeout=_REQUEST_TIMEOUT_S,
+            allow_delayed_open=True,  # small files are one PUT, large ones a multipart upload
+            **self._options,
+        )
+
+    def path(self, name: str) -> str:
+        """Bucket and key."""
+        return f"{self.base}/{name}"
+
+    def reach(self) -> None:
+        """Ask for the bucket, which is never made by us."""
+        from pyarrow.fs import FileType  # noqa: PLC0415
+
+        bucket = self.base.split("/", 1)[0]
+        if self.filesystem.get_file_info(bucket).type == FileType.NotFound:
+            raise FileNotFoundError(f"there is no bucket {bucket!r}")
+
+    def exists(self, name: str) -> bool:
+        """Whether the object is there."""
+        return bool(self.filesystem.get_file_info(self.path(name)).is_file)
+
+    def files(self, pattern: str) -> list[str]:
+        """The objects that match, sorted; one request per thousand objects below the pattern's fixed part."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415
+
+        parts = pattern.split("/")
+        fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts) - 1)
+        folder = "/".join([self.base, *parts[:fixed]])
+        deep = fixed < len(parts) - 1
+        selector = FileSelector(folder, allow_not_found=True, recursive=deep)
+        below = len(self.base) + 1
+        names = (info.path[below:] for info in self.filesystem.get_file_info(selector) if info.is_file)
+        return sorted(name for name in names if _matches(name, parts))
+
+    def put(self, draft: Path, name: str) -> bool:
+        """Upload the draft; the store shows an object only once it has all of it.
+
+        One call hands over the whole file, so that no signal can end the upload early and yet close it.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+
+        if self.exists(name):
+            return False
+        with pa.memory_map(str(draft)) as source:
+            data = source.read_buffer()
+            stream = self.filesystem.open_output_stream(self.path(name))
+            stream.write(data)
+            stream.close()
+        draft.unlink()
+        return True
+
+
+def _bucket(text: str) -> Bucket:
+    try:
+        said = urlsplit(text)
+        options = dict(parse_qsl(said.query, keep_blank_values=True, strict_parsing=bool(said.query)))
+    except ValueError:
+        raise UsageError(f"--results s3://…: not an address: {_SHAPE}.") from None
+    if "@" in said.netloc or "@" in options.get("endpoint_override", ""):
+        raise UsageError(
+            "--results s3://…@…: no credentials in the address: it stands in process lists and histories. "
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE."
+        )
+    if unknown := sorted(set(options) - set(_OPTIONS)):
+        raise UsageError(
+            f"--results {said.scheme}://{said.netloc}{said.path}?…: unknown: {', '.join(unknown)}. "
+            f"There are {', '.join(_OPTIONS)}."
+        )
+    prefix = [part for part in unquote(said.path).split("/") if part]
+    if not said.netloc or said.fragment or ".." in prefix:
+        raise UsageError(f"--results {said.scheme}://{said.netloc}{said.path}: not an address: {_SHAPE}.")
+    return Bucket("/".join([said.netloc, *prefix]), options)
+
+
+_SHAPE = "s3://bucket/prefix, and after a ? endpoint_override=…, region=…, scheme=https"
+
+
+def _matches(name: str, parts: list[str]) -> bool:
+    found = name.split("/")
+    return len(found) == len(parts) and all(map(fnmatchcase, found, parts))
