@@ -10,10 +10,11 @@ from collections.abc import Mapping
 # Read by the host's login shell, whichever that is (sh, csh, fish, ...): so no newline, no backslash before
 # a quote, nothing that any of them treats specially inside single quotes. The command itself follows on
 # stdin, where no login shell touches it and no process list shows it. `read` takes no byte beyond its line,
-# so what comes after the mark is the command's own stdin. The subshell turns a signal into 128+n.
+# so what comes after the mark is the command's own stdin. The subshell turns a signal into 128+n. Only the
+# shell's own means: a QNX host may have no printf.
 LOADER = (
     "exec /bin/sh -c '"
-    'fleet_n=$(printf "\\n_");fleet_n=${fleet_n%_};fleet_s=;'
+    'fleet_n=$(echo;echo _);fleet_n=${fleet_n%_};fleet_s=;'
     "while IFS= read -r fleet_l;do "
     'if [ "$fleet_l" = "$0" ];then (eval "$fleet_s");exit $?;fi;'
     'fleet_s="$fleet_s$fleet_l$fleet_n";'
