@@ -6,14 +6,13 @@ from dataclasses import asdict, dataclass
 
 from fleet.agent.deploy import foretell
 from fleet.errors import AgentError
+from fleet.escaping import as_json, printable
 from fleet.facts.gather import reread_load, survey
 from fleet.facts.linux import short_list
 from fleet.facts.noise import findings
-from fleet.listing import as_json
 from fleet.model import Facts, Finding, Host, Plan, PlanWish
 from fleet.outcomes import Outcome, Story, Watcher
 from fleet.planning import Duration, bursts, expected, pairs, plan_on
-from fleet.progress import printable
 from fleet.session import Connect, on_each, usable
 from fleet.stopping import Stopping
 

@@ -1,10 +1,10 @@
 """Writes hosts, plans and outcomes as text for people and as JSON for programs. Floor 4; prints nothing."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from fleet.escaping import as_json
 from fleet.model import Host, PlanWish
 
 
@@ -66,8 +66,3 @@ def host_object(host: Host) -> dict[str, Any]:
 
 def _said(wish: PlanWish) -> dict[str, Any]:
     return {key: value for key, value in asdict(wish).items() if value is not None}
-
-
-def as_json(value: Any) -> str:
-    """How every list for programs is written."""
-    return json.dumps(value, indent=2, ensure_ascii=False)

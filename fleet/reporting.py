@@ -3,14 +3,19 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
+from statistics import median
 from typing import Any
 
-from fleet.listing import as_json, host_object, table, where
+from fleet.escaping import as_json, printable
+from fleet.folding import counted, folded, told_once, without_name
+from fleet.listing import host_object, table, where
 from fleet.model import Host, PairChoice, Pairs, Plan, PlanWish
 from fleet.outcomes import Outcome, State
 from fleet.planning import PRECISION, ROUNDS, SPREAD_S, expected, plan_for
-from fleet.progress import printable
 
+MANY = 20  # hosts; above it people want groups, not rows
+MESSAGES_SHOWN = 20
+MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has it whole
 _SIZES = (4, 16, 64, 256)  # of machines whose CPUs nobody has counted yet
 
 
@@ -95,30 +100,85 @@ def _plan_object(plan: Plan) -> dict[str, Any]:
     return {key: value for key, value in asdict(plan).items() if key != "deadline_s"}
 
 
-def outcomes_text(outcomes: Sequence[Outcome]) -> str:
-    """A row per host, then each failure in full, equal ones folded; then what to type next."""
+def outcomes_text(outcomes: Sequence[Outcome], logs: str = "") -> str:
+    """How a session ended, then each failure, equal ones told once; then what to type next.
+
+    A row per host, or where there are many a row per way to end. logs: where everything said is kept.
+    """
+    many = len(outcomes) > MANY
+    parts = [_by_ending(outcomes) if many else _by_host(outcomes)]
+    parts += _failures(outcomes)
+    if many:
+        parts += _common_notes(outcomes)
+    stored = sum(o.state in (State.COMPLETE, State.PARTIAL) for o in outcomes)
+    parts.append(f"{stored} of {len(outcomes)} hosts stored." + (" Next: fleet show" if stored else ""))
+    if logs and any(outcome.message for outcome in outcomes):
+        parts[-1] += f"\nAll that was said stands in {logs}."
+    return printable("\n\n".join(parts))
+
+
+def _by_host(outcomes: Sequence[Outcome]) -> str:
     rows = [
         (o.host.name, str(o.state), o.stage, o.run_id or "-", str(o.bursts), f"{o.seconds:.1f} s")
         for o in outcomes
     ]
-    parts = [table(("host", "state", "stage", "run", "bursts", "time"), rows), *_failures(outcomes)]
-    stored = sum(o.state in (State.COMPLETE, State.PARTIAL) for o in outcomes)
-    parts.append(f"{stored} of {len(outcomes)} hosts stored." + (" Next: fleet show" if stored else ""))
-    return printable("\n\n".join(parts))
+    return table(("host", "state", "stage", "run", "bursts", "time"), rows)
+
+
+def _by_ending(outcomes: Sequence[Outcome]) -> str:
+    """A row per state and stage, those with most hosts first."""
+    alike: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        alike[str(outcome.state), outcome.stage].append(outcome)
+    rows = [
+        (
+            f"{len(same):,}",
+            *ending,
+            f"{sum(o.bursts for o in same):,}",
+            f"{median(o.seconds for o in same):.1f} s, {max(o.seconds for o in same):.1f} s",
+            folded((o.host.name for o in same), 60),
+        )
+        for ending, same in sorted(alike.items(), key=lambda item: -len(item[1]))
+    ]
+    return table(("hosts", "state", "stage", "bursts", "time: median, longest", "which"), rows)
 
 
 def _failures(outcomes: Sequence[Outcome]) -> list[str]:
-    """Each message once; hosts that failed alike (but for their names) share it."""
-    alike: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        if outcome.message:
-            alike[outcome.stage, outcome.message.replace(outcome.host.name, "…")].append(outcome)
+    """Each message once, the most frequent first; hosts that failed alike (but for their names) share it."""
+    stages = {outcome.host.name: outcome.stage for outcome in outcomes}
+    told = told_once((o.host, f"{o.stage}: {o.message}") for o in outcomes if o.message)
     texts = []
-    for (stage, _), same in alike.items():
-        names = ", ".join(o.host.name for o in same)
-        head = f"{stage}: " if len(same) == 1 else f"{stage}, {len(same)} hosts ({names}), the first: "
-        texts.append(f"{head}{same[0].message}")
+    for text, names in told[:MESSAGES_SHOWN]:
+        stage, message = stages[names[0]], shortened(text.partition(": ")[2])
+        if len(names) == 1:
+            texts.append(f"{stage}: {message}")
+        else:
+            texts.append(f"{counted(len(names), 'host')}, {stage}: {folded(names)}\n  the first: {message}")
+    if rest := told[MESSAGES_SHOWN:]:
+        hosts = sum(len(one.names) for one in rest)
+        texts.append(f"{counted(len(rest), 'other failure')} on {counted(hosts, 'host')}: see --json.")
     return texts
+
+
+def _common_notes(outcomes: Sequence[Outcome]) -> list[str]:
+    """What many hosts noted, the most frequent first; at few hosts each note was seen as it came."""
+    told = told_once((o.host, without_name(o.host, note)) for o in outcomes for note in o.notes)
+    lines = [
+        f"{counted(len(one.names), 'host')}: {shortened(one.text)}  [{folded(one.names, 60)}]"
+        for one in told[:MESSAGES_SHOWN]
+    ]
+    hidden = len(told) - MESSAGES_SHOWN
+    lines += [f"and {counted(hidden, 'other note')}: see --json."] if hidden > 0 else []
+    return ["Notes\n" + "\n".join(f"  {line}" for line in lines)] if lines else []
+
+
+def shortened(text: str) -> str:
+    """A message without the middle of what a host had to say at length."""
+    hidden = len(text) - MESSAGE_LIMIT
+    if hidden <= 0:
+        return text
+    half = MESSAGE_LIMIT // 2
+    return f"{text[:half]} … ({hidden:,} characters) … {text[-half:]}"
 
 
 def outcomes_json(outcomes: Sequence[Outcome]) -> str:

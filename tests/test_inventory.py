@@ -383,7 +383,13 @@ def test_500_hosts_load_and_select_quickly_enough_to_wait_for(load):
 
 @pytest.mark.parametrize(
     ("name", "names"),
-    [("a", ["a"]), ("b[08-10]x", ["b08x", "b09x", "b10x"]), ("[1-2]-[1-2]", ["1-1", "1-2", "2-1", "2-2"])],
+    [
+        ("a", ["a"]),
+        ("b[08-10]x", ["b08x", "b09x", "b10x"]),
+        ("[1-2]-[1-2]", ["1-1", "1-2", "2-1", "2-2"]),
+        ("b[1-2,07,9]", ["b1", "b2", "b07", "b9"]),
+        ("b[12]", ["b[12]"]),
+    ],
 )
 def test_ranges_unfold_and_keep_their_width(name, names):
     assert expand_range(name) == names

@@ -1,17 +1,32 @@
 """What a session says at its end and on the way: exit codes, folded failures, lines, the live table."""
 
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import sys
+import termios
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
-from fleet import reporting
+from fleet import folding, reporting
 from fleet.errors import BuildError, LinkError
+from fleet.escaping import printable
+from fleet.inventory import expand_range
+from fleet.live import LiveTable
 from fleet.model import Host, PlanWish
 from fleet.outcomes import Outcome, State, Story, exit_code
 from fleet.planning import expected, plan_for
-from fleet.progress import Lines, LiveTable, Quiet, printable
+from fleet.progress import Lines, Quiet, progress
 from tests.builders import a_run
+from tests.command import ROOT
 
 
 def host(name: str = "board") -> Host:
@@ -42,7 +57,7 @@ def test_equal_failures_are_told_once_with_all_their_names() -> None:
     other = outcome(State.FAILED, 8, "odd", "odd: no compiler.")
     text = reporting.outcomes_text([*dead, other])
     assert text.count("no route to host.") == 1
-    assert "connect, 17 hosts (h0, h1, " in text
+    assert "17 hosts, connect: h[0-16]\n  the first: h0: no route to host." in text
     assert "odd: no compiler." in text
 
 
@@ -102,8 +117,7 @@ def test_five_hundred_hosts_fit_a_small_terminal_with_those_at_work_on_top() -> 
     assert len(lines) <= 20
     assert any(line.startswith("h450  deploy") for line in lines)
     assert any(line.startswith("h400  failed (connect)") for line in lines)
-    assert lines[-1].startswith("…")
-    assert "400 complete" in lines[-1]
+    assert lines[0].startswith("401 of 500 hosts done: 400 complete, 1 failed; 98 waiting, 1 deploy; about ")
 
 
 def test_the_command_line_goes_over_the_hosts_wishes_and_these_over_the_defaults() -> None:
@@ -117,3 +131,145 @@ def test_a_deadline_nobody_asked_for_leaves_room_for_the_whole_plan() -> None:
     plan = plan_for(host(), PlanWish(), cpus=576)
     assert plan.deadline_s > 2 * expected(plan, 576).most_s
     assert plan_for(host(), PlanWish(deadline_s=9), cpus=576).deadline_s == 9
+
+
+@pytest.mark.parametrize(
+    ("names", "folded_names"),
+    [
+        (["web01", "web02", "web03"], ["web[01-03]"]),
+        (["web1", "web3", "db", "web2", "web9", "web10"], ["web[1-3,9-10]", "db"]),
+        (["r1n1", "r1n2", "r2n1", "r2n2"], ["r[1-2]n[1-2]"]),
+        (["a7", "a007"], ["a[7,007]"]),
+        (["one", "one"], ["one"]),
+        ([], []),
+    ],
+)
+def test_numbered_names_fold_into_ranges(names: list[str], folded_names: list[str]) -> None:
+    assert folding.fold(names) == folded_names
+
+
+@given(st.lists(st.from_regex(r"[a-c][0-9]{1,3}(-[0-9]{1,2})?", fullmatch=True), max_size=30))
+def test_folded_names_unfold_to_what_they_were(names: list[str]) -> None:
+    unfolded = [name for part in folding.fold(names) for name in expand_range(part)]
+    assert sorted(unfolded) == sorted(set(names))
+
+
+def test_a_folded_list_of_many_names_stays_short() -> None:
+    text = folding.folded([f"h{i}" for i in range(0, 9999, 2)], limit=60)
+    assert len(text) < 70
+    assert text.endswith(",…]")
+    assert len(folding.folded([f"{'x' * 99}{i}y{i * i}" for i in range(40)], limit=60)) < 70
+
+
+def test_messages_that_differ_by_a_hosts_own_words_are_told_once_the_most_frequent_first() -> None:
+    web = [Host(f"w{i}", f"192.0.2.{i}", port=2200 + i) for i in range(1, 4)]
+    said = [(host("odd"), "odd: no compiler")]
+    said += [(h, f"{h.name}: no route to {h.address} port {h.port}; {h.port} bursts are kept") for h in web]
+    most, other = folding.told_once(said)
+    assert most.names == ("w1", "w2", "w3")
+    assert most.text.startswith("w1: no route to 192.0.2.1 port 2201")
+    assert other.names == ("odd",)
+
+
+def test_a_short_name_is_not_taken_out_of_the_words_around_it() -> None:
+    said = [(host("a"), "a: an agent a-b failed"), (host("b"), "b: an agent b-b failed")]
+    assert len(folding.told_once(said)) == 2
+
+
+def many(count: int = 500) -> list[Outcome]:
+    hosts = [host(f"h{i:03}") for i in range(count)]
+    return [
+        Outcome(h, State.FAILED, stage="connect", message=f"{h.name}: no route.", exit_code=3)
+        if int(h.name[1:]) % 10 == 3
+        else Outcome(h, State.COMPLETE, bursts=10, notes=(f"{h.name}: governor powersave",))
+        for h in hosts
+    ]
+
+
+def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
+    outcomes = many()
+    text = reporting.outcomes_text(outcomes, logs="LOGS")
+    assert len(text.splitlines()) < 20
+    assert "450    complete  done     4,500   " in text
+    assert "50 hosts, connect: h[003,013,023," in text
+    assert "  450 hosts: governor powersave  [h[000-002," in text
+    assert text.endswith("450 of 500 hosts stored. Next: fleet show\nAll that was said stands in LOGS.")
+    assert [entry["host"] for entry in json.loads(reporting.outcomes_json(outcomes))] == [
+        outcome.host.name for outcome in outcomes
+    ]
+
+
+def test_five_hundred_different_failures_are_still_a_page() -> None:
+    failed = [
+        Outcome(host(f"h{i:03}"), State.FAILED, stage="build", message=f"h{i:03}: {'x' * i * 100}")
+        for i in range(500)
+    ]
+    text = reporting.outcomes_text(failed)
+    assert len(text) < 50_000
+    assert "480 other failures on 480 hosts: see --json." in text
+
+
+def test_the_log_of_five_hundred_hosts_is_a_screen_long(capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes = many()
+    with progress([one.host for one in outcomes]) as watcher:
+        for one in outcomes:
+            for stage in ("connect", "facts", "deploy", "measure", "store"):
+                watcher.stage(one.host, stage)
+            watcher.note(one.host, "governor powersave")
+            watcher.finished(one)
+    said = capsys.readouterr().err.splitlines()
+    assert "h003: failed in stage connect" in said
+    assert len(said) <= 70
+    assert said[-1] == "500 of 500 hosts done: 450 complete, 50 failed"
+
+
+@pytest.mark.parametrize("height", [3, 8, 24, 200])
+@pytest.mark.parametrize("count", [1, 5, 40, 500])
+def test_the_live_table_is_never_taller_or_wider_than_the_terminal(height: int, count: int) -> None:
+    console = Console(width=40, height=height, force_terminal=False)
+    outcomes = many(count)
+    table = LiveTable([one.host for one in outcomes], console)
+    for one in outcomes[::2]:
+        table.stage(one.host, "measure")
+        table.finished(one)
+    for one in outcomes[1::3]:
+        table.stage(one.host, "a stage with a name that is much too long for the line it stands in")
+    lines = drawn(table, console)
+    assert len(lines) < max(height, 4)
+    assert max(map(len, lines)) <= 40
+
+
+def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() -> None:
+    """What goes up again is what went down: each new drawing climbs less than the terminal is tall."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, [sys.executable, "-c", _PLAY], {"TERM": "xterm", "PYTHONPATH": str(ROOT)})
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 60, 0, 0))
+    os.write(terminal, b"\n")
+    printed = b""
+    with contextlib.suppress(OSError):  # EIO at the end of a pty
+        while piece := os.read(terminal, 1 << 16):
+            printed += piece
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, printed
+    climbs = [
+        len(re.findall(rb"\x1b\[1A", run)) for run in re.findall(rb"(?:\x1b\[2K|\x1b\[1A|\r)+", printed)
+    ]
+    assert 3 <= max(climbs) < 10
+    assert b"hosts done" in printed
+
+
+_PLAY = """
+from fleet.progress import progress
+from tests.test_outcomes import many
+input()
+outcomes = many()
+with progress([one.host for one in outcomes]) as table:
+    for number, one in enumerate(outcomes):
+        table.stage(one.host, "measure")
+        table.note(one.host, "a note")
+        if number > 40:
+            table.finished(outcomes[number - 40])
+            if number % 50 == 0:
+                print(number)  # above the table, which is drawn again
+"""

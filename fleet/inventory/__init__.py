@@ -26,7 +26,7 @@ NAME_ADVICE = (
     "a name is letters, digits, dot, dash and _, letter or digit first, at most 100; "
     "put the machine's real name in `address:`"
 )
-_RANGE = re.compile(r"\[([0-9]+)-([0-9]+)\]")
+_RANGE = re.compile(r"\[(?=[0-9]+[-,])([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)\]")
 _BY_KEY = ("env", "labels", "toolchain", "plan")  # merged key by key; anything else is replaced whole
 
 
@@ -41,7 +41,7 @@ class Inventory:
     def select(self, patterns: Sequence[str] = ()) -> tuple[Host, ...]:
         """The hosts that match any pattern and no `!pattern`, in the inventory's order; no pattern means all.
 
-        A pattern is a host's or group's name, a glob, `board[01-04]`, `label=value` or `all`.
+        A pattern is a host's or group's name, a glob, `board[01-04,07]`, `label=value` or `all`.
         Raises UsageError for a pattern that matches nothing and for an empty result.
         """
         wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
@@ -109,28 +109,31 @@ def load(path: Path) -> Inventory:
 
 
 def expand_range(name: str) -> list[str]:
-    """Unfold numeric ranges: "b[08-10]" -> ["b08", "b09", "b10"]; the width of the first number is kept.
+    """Unfold numeric ranges: "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]; a first number's width is kept.
 
     A name without a range is itself. Raises ValueError for a backward range or more than HOST_LIMIT names.
     """
     found = _RANGE.search(name)
     if not found:
         return [name]
-    if len(found[1]) > 9 or len(found[2]) > 9:
-        raise ValueError(f"the numbers in {name} are too long")
-    first, last, width = int(found[1]), int(found[2]), len(found[1])
-    if first > last:
-        raise ValueError(f"the range {found[0]} runs backwards")
-    if last - first >= HOST_LIMIT:
-        raise ValueError(f"{found[0]} is more than {HOST_LIMIT} names")
     rest = expand_range(name[found.end() :])
-    if (last - first + 1) * len(rest) > HOST_LIMIT:
+    numbers = [number for part in found[1].split(",") for number in _numbers(part)]
+    if len(numbers) * len(rest) > HOST_LIMIT:
         raise ValueError(f"{name} is more than {HOST_LIMIT} names")
-    return [
-        f"{name[: found.start()]}{number:0{width}d}{tail}"
-        for number in range(first, last + 1)
-        for tail in rest
-    ]
+    return [f"{name[: found.start()]}{number}{tail}" for number in numbers for tail in rest]
+
+
+def _numbers(part: str) -> list[str]:
+    """Unfold "08-10", or "12"."""
+    low, _, high = part.partition("-")
+    high = high or low
+    if len(low) > 9 or len(high) > 9:
+        raise ValueError(f"the numbers in [{part}] are too long")
+    if int(low) > int(high):
+        raise ValueError(f"the range [{part}] runs backwards")
+    if int(high) - int(low) >= HOST_LIMIT:
+        raise ValueError(f"[{part}] is more than {HOST_LIMIT} names")
+    return [f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
 
 
 def _text(path: Path) -> str:

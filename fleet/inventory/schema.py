@@ -283,7 +283,7 @@ _ENTRY = {
             r"(/|~/)(?!.*(^|/)\.\.(/|$)).*[^/].*", "must be an absolute path, or begin with ~/, without `..`"
         ),
     ),
-    "priority": _whole(1, 99),
+    "priority": _whole(1, 98),
     "cpus": cs.no_info_plain_validator_function(_cpus),
     "env": _of(
         cs.dict_schema(cs.str_schema(), _TEXT),

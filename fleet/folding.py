@@ -1,0 +1,88 @@
+"""Says of many hosts at once what they share: names as ranges, equal messages once. Pure; floor 4."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fleet.model import Host
+
+NAMES_LIMIT = 1_000  # characters
+_RUN_ID = r"r\d{8}T\d{6}Z-[0-9a-f]+"
+_OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
+
+
+class Told(NamedTuple):
+    """A message, as its first host had it, and the names of all hosts that have it."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+def fold(names: Iterable[str]) -> list[str]:
+    """Fold numbered names into ranges, ["web01", "web02", "db"] -> ["web[01-02]", "db"], in the order met.
+
+    `fleet` takes each of them as a selection. Several numbers in a name fold as well: "r[1-2]n[01-40]".
+    """
+    items = [tuple(re.split(r"([0-9]+)", name)) for name in dict.fromkeys(names)]
+    for position in range(max(map(len, items), default=0) - 2, 0, -2):
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for item in items:
+            numbered = position < len(item)
+            key = (*item[:position], "", *item[position + 1 :]) if numbered else item
+            alike.setdefault(key, []).extend(item[position : position + 1])
+        items = [
+            (*key[:position], _ranges(numbers), *key[position + 1 :]) if numbers else key
+            for key, numbers in alike.items()
+        ]
+    return ["".join(item) for item in items]
+
+
+def folded(names: Iterable[str], limit: int = NAMES_LIMIT) -> str:
+    """The same as one text of about `limit` characters; a "…" stands for what is left out."""
+    text = ", ".join(fold(names))
+    if len(text) <= limit:
+        return text
+    cut = text.rfind(",", 0, limit)
+    text = text[: cut if cut > 0 else limit]
+    return f"{text},…]" if text.rfind("[") > text.rfind("]") else f"{text}, …"
+
+
+def told_once(said: Iterable[tuple[Host, str]]) -> list[Told]:
+    """Each message once, the most frequent first.
+
+    Hosts share one whose messages differ only by a host's own name, address, port, run and number of bursts.
+    """
+    alike: dict[str, tuple[str, list[str]]] = {}
+    for host, text in said:
+        alike.setdefault(_common(host, text), (text, []))[1].append(host.name)
+    told = [Told(text, tuple(dict.fromkeys(names))) for text, names in alike.values()]
+    return sorted(told, key=lambda one: -len(one.names))
+
+
+def counted(count: int, what: str) -> str:
+    """Write "1 host", "2 hosts", "1,200 hosts"."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def without_name(host: Host, text: str) -> str:
+    """A sentence about a host without the host's name before it."""
+    return text.removeprefix(f"{host.name}: ")
+
+
+def _common(host: Host, text: str) -> str:
+    own = {host.name, host.address, str(host.port or 22)}
+    words = "|".join(re.escape(word) for word in sorted(own, key=len, reverse=True))
+    return _OF_ONE_RUN.sub("…", re.sub(rf"(?<![\w.-])(?:{words})(?![\w-])", "…", text))
+
+
+def _ranges(numbers: Sequence[str]) -> str:
+    """Write numbers as one range expression; the zeros before them are kept. One number stays itself."""
+    runs: list[list[str]] = []
+    for number in sorted(set(numbers), key=lambda digits: (int(digits), len(digits))):
+        last = runs[-1] if runs else None
+        if last and number == f"{int(last[-1]) + 1:0{len(last[0])}d}":
+            last.append(number)
+        else:
+            runs.append([number])
+    texts = [run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    return texts[0] if len(runs) == 1 and len(runs[0]) == 1 else f"[{','.join(texts)}]"
