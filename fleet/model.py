@@ -377,8 +377,8 @@ class Facts:
 
     @property
     def target(self) -> Target:
-        """What an agent for this host must be built for."""
-        return Target(self.os, self.arch)
+        """What an agent for this host must be built for; a stand-in gets the agent of what it imitates."""
+        return Target(self.os.removesuffix("-standin"), self.arch)
 
 
 class Severity(StrEnum):

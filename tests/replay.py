@@ -39,6 +39,9 @@ class Replay:
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         return self.run(f"put {path} {mode:o}", stdin=data)
 
+    def make_do(self, path: str) -> None:
+        self.asked.append(("make do", path.encode()))
+
     def close(self) -> None:
         """Nothing is held."""
 

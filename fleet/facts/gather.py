@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fleet.errors import DeployError, ProbeError
-from fleet.facts import linux, probe
+from fleet.facts import linux, probe, qnx
 from fleet.model import Facts, Host, Load
 from fleet.remote.connection import Completed, Connection
 
@@ -25,9 +25,13 @@ def gather(connection: Connection, host: Host) -> Facts:
 
     Makes that directory if it is not there, and leaves nothing else behind. Raises ProbeError for an
     answer, OS or architecture we do not understand and where the inventory says otherwise, DeployError if
-    no directory can be used, LinkError from the connection.
+    no directory can be used, LinkError from the connection. The connection to a QNX host is told what it
+    has to make do with there.
     """
-    return read(_ask(connection, host, read_only=False), host)
+    facts = read(_ask(connection, host, read_only=False), host)
+    if facts.target.os == qnx.OS:
+        connection.make_do(qnx.search_path(probe.sections(facts.probe)))
+    return facts
 
 
 def survey(connection: Connection, host: Host) -> tuple[Facts, DeployError | None]:
@@ -60,7 +64,7 @@ def _ask(connection: Connection, host: Host, *, read_only: bool) -> str:
 def _understood(text: str, host: Host) -> Facts:
     """All facts but the directory, held against what the inventory says."""
     facts = replace(_by_os(probe.sections(text), host), probe=text)
-    for name, told, found in (("os", host.os, facts.os), ("arch", host.arch, facts.arch)):
+    for name, told, found in (("os", host.os, facts.target.os), ("arch", host.arch, facts.arch)):
         if told is not None and told != found:
             raise ProbeError(
                 f"{host.name}: the inventory says `{name}: {told}`, the host says {found}. "
@@ -91,6 +95,8 @@ def reread_load(connection: Connection) -> Load:
 
 
 def _by_os(sections: probe.Sections, host: Host) -> Facts:
+    if "qnx" in sections:
+        return _of_qnx(sections, host)
     system = linux.parse_system(sections)
     name = system.get("uname_s", "")
     if not name:
@@ -101,7 +107,7 @@ def _by_os(sections: probe.Sections, host: Host) -> Facts:
     if name != "Linux":
         raise ProbeError(
             f"{host.name}: `uname -s` says {name[:80]!r}, an operating system fleet cannot measure yet; "
-            f"it knows Linux. Remove the host from the inventory, or check its address."
+            f"it knows Linux and QNX. Remove the host from the inventory, or check its address."
         )
     try:
         return linux.parse(sections)
@@ -109,6 +115,16 @@ def _by_os(sections: probe.Sections, host: Host) -> Facts:
         raise ProbeError(
             f"{host.name}: `uname -m` says {str(err)[:80]!r}, an architecture fleet has no agent for. "
             f"Remove the host from the inventory, or check its address."
+        ) from err
+
+
+def _of_qnx(sections: probe.Sections, host: Host) -> Facts:
+    try:
+        return qnx.parse(sections, host.arch)
+    except ValueError as err:
+        raise ProbeError(
+            f"{host.name}: {err}. fleet knows QNX on x86_64 and aarch64; see what else the host says with "
+            f"`fleet check {host.name}`, and check its address."
         ) from err
 
 

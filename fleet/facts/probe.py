@@ -1,4 +1,4 @@
-"""The probe's question and the frame of its answer; pure. `gather` sends it, `linux` reads the sections.
+"""The probe's question and the frame of its answer; pure. `gather` sends it, `linux` and `qnx` read it.
 
 The answer is lines between marker lines, so that whatever a login shell prints around it is skipped.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 MARK = "@fleet-probe-7c1e9b3a@"
 Sections = dict[str, list[str]]
 
-_SCRIPT = Path(__file__).with_name("probe.sh")
+_SCRIPTS = [Path(__file__).with_name(name) for name in ("probe.sh", "probe_qnx.sh")]
 _SECRET_WORD = re.compile(r"([^\s=]*(?:pass|secret|token|credential|key)[^\s=]*=)\S+", re.IGNORECASE)
 
 
@@ -31,13 +31,16 @@ def script(
         "READ_ONLY": "1" if read_only else "",
     }
     head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
-    return f"{head}{_SCRIPT.read_text(encoding='utf-8')}\nmain </dev/null 2>/dev/null\n".encode()
+    return f"{head}{_text()}\nmain </dev/null 2>/dev/null\n".encode()
 
 
 def load_script() -> bytes:
     """The little probe that only asks how busy and warm the host is."""
-    text = _SCRIPT.read_text(encoding="utf-8")
-    return f"MARK={shlex.quote(MARK)} ROOT=\n{text}\nload_only </dev/null 2>/dev/null\n".encode()
+    return f"MARK={shlex.quote(MARK)} ROOT=\n{_text()}\nload_only </dev/null 2>/dev/null\n".encode()
+
+
+def _text() -> str:
+    return "\n".join(script.read_text(encoding="utf-8") for script in _SCRIPTS)
 
 
 def answer(output: bytes) -> str | None:

@@ -1,6 +1,7 @@
 # What a host is, in one exec: read by /bin/sh from stdin, answers in framed sections on stdout.
 # POSIX sh and the tools of any small Linux (busybox included); the variables above were set by probe.py.
-# It runs as one function, called in the last line, so that half a script does nothing.
+# It runs as one function, called in the last line, so that half a script does nothing. A QNX host is asked by
+# probe_qnx.sh instead.
 
 section() {
 	echo "$MARK $1"
@@ -211,6 +212,10 @@ workdir() {
 
 main() {
 	umask 077
+	if is_qnx; then
+		qnx
+		return
+	fi
 	export LC_ALL=C PATH="${PATH:-/usr/bin:/bin}" # not longer than what a build gets to see
 	own=${HOME:+$HOME/.cache}
 	case ${XDG_CACHE_HOME:-} in /*) own=$XDG_CACHE_HOME ;; esac

@@ -81,6 +81,14 @@ class Connection(Protocol):
         """
         ...
 
+    def make_do(self, path: str) -> None:
+        """Expect no tools but what lies along `path` from now on: on a QNX host next to none are certain.
+
+        Commands get it as their PATH. `put` then does with cat and chmod, or with SFTP where there is any
+        (see `frugal`), and overwrites nothing.
+        """
+        ...
+
     def close(self) -> None:
         """End the connection; a command still running gets end-of-file on stdin. Safe to call twice."""
         ...

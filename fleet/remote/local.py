@@ -17,6 +17,7 @@ from typing import IO, Self
 
 from fleet.errors import LinkError
 from fleet.model import Host
+from fleet.remote import frugal
 from fleet.remote.connection import Completed
 from fleet.remote.output import Lines, Tail, Whole
 from fleet.remote.shell import put_command
@@ -34,6 +35,7 @@ class LocalConnection:
     def __init__(self, host: Host) -> None:
         self.host_name = host.name
         self._env = dict(host.env)
+        self._frugal = False
         self._lock = threading.Lock()
         self._closed = False
         self._running: list[_Process] = []
@@ -63,7 +65,18 @@ class LocalConnection:
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         """See Connection.put."""
+        if self._frugal:
+            return frugal.put(self, data, path, mode, timeout_s)
         return self.run(put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
+
+    def make_do(self, path: str) -> None:
+        """See Connection.make_do."""
+        self._env["PATH"] = path
+        self._frugal = True
+
+    def sftp(self, timeout_s: float) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
+        """There is none to ourselves."""
+        return contextlib.nullcontext()
 
     def close(self) -> None:
         """See Connection.close."""

@@ -1,7 +1,8 @@
 """A host over SSH: the Connection protocol on the channels of a session that `ssh_dial` opened.
 
-No invoke runner and no SFTP: one channel per command, stdout and stderr drained together, a time limit
-on every wait, and every way a link can break told as a LinkError with words.
+No invoke runner, and SFTP only for hosts with hardly anything else: one channel per command, stdout and
+stderr drained together, a time limit on every wait, and every way a link can break told as a LinkError
+with words.
 """
 
 import contextlib
@@ -17,8 +18,10 @@ from paramiko.ssh_exception import SSHException
 
 from fleet.errors import LinkError
 from fleet.model import Host
+from fleet.remote import frugal
 from fleet.remote.connection import Completed
 from fleet.remote.output import Lines, Tail, Whole
+from fleet.remote.sftp import SftpChannel, open_sftp
 from fleet.remote.shell import put_command, remote_command
 from fleet.remote.sockets import DEAD_PEER_S
 from fleet.remote.ssh_dial import Dialled, dial
@@ -37,7 +40,8 @@ class SshConnection:
     def __init__(self, host: Host, dialled: Dialled) -> None:
         self.host_name = host.name
         self.notes = dialled.notes
-        self._env = host.env
+        self._env = dict(host.env)
+        self._frugal = False
         self._dialled = dialled
         self._closed = False
 
@@ -65,7 +69,29 @@ class SshConnection:
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         """See Connection.put."""
+        if self._frugal:
+            return frugal.put(self, data, path, mode, timeout_s)
         return self.run(put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
+
+    def make_do(self, path: str) -> None:
+        """See Connection.make_do."""
+        self._env["PATH"] = path
+        self._frugal = True
+
+    @contextlib.contextmanager
+    def sftp(self, timeout_s: float) -> Iterator[SftpChannel | None]:
+        """Open a file transfer for as long as the block lasts; None if the host has none."""
+
+        def limit() -> contextlib.AbstractContextManager[object]:
+            return self._limit(timeout_s, f"a file transfer was not done within {timeout_s:g} s.")
+
+        with limit():
+            opened = open_sftp(self._dialled.transport, limit)
+        try:
+            yield opened
+        finally:
+            if opened is not None:
+                opened.close()
 
     def close(self) -> None:
         """See Connection.close."""

@@ -1,0 +1,187 @@
+# The probe's questions to a QNX host; appended to probe.sh, which chooses. An image may have next to no tools
+# and is asked with the shell's own means: no printf, no `command -v`, no backslash in an echo, nothing piped.
+# $ROOT stands before every path of the system's; the test's own tree, empty on a host.
+
+# Where QNX images keep their programs; a command over SSH is not told, and may be given none of these.
+qnx_places=$ROOT/proc/boot:$ROOT/system/bin:$ROOT/bin:$ROOT/usr/bin:$ROOT/sbin:$ROOT/usr/sbin
+
+# As QNX calls itself; where nothing says a name, by what only QNX has.
+is_qnx() {
+	kernel=$(uname -s)
+	case $kernel in
+	QNX) return 0 ;;
+	?*) return 1 ;;
+	esac
+	[ -d "$ROOT/proc/boot" ] && return 0
+	kept=${PATH:-}
+	PATH=$qnx_places
+	kernel=$(uname -s)
+	cpu=$(pidin info)
+	PATH=$kept
+	case "$kernel $cpu" in
+	QNX\ * | *CPU:*Release:*) return 0 ;;
+	esac
+	return 1
+}
+
+find_tool() { # the path of program $1 into $v, or nothing
+	rest=$PATH:
+	while [ -n "$rest" ]; do
+		v=${rest%%:*}/$1
+		rest=${rest#*:}
+		[ -f "$v" ] && [ -x "$v" ] && return 0
+	done
+	v=
+	return 1
+}
+
+# The PATH we got or /etc/profile sets, and behind it every other place. The profile may print, fail or exit.
+search_path() {
+	given=${PATH:-}
+	profile=
+	if [ -r "$ROOT/etc/profile" ]; then
+		# shellcheck disable=SC1091 # the host's own
+		profile=$({ . "$ROOT/etc/profile"; } >/dev/null 2>&1 </dev/null; echo "$PATH")
+	fi
+	PATH=${profile:-${given:-/usr/bin:/bin}}
+	rest=$qnx_places:
+	while [ -n "$rest" ]; do
+		v=${rest%%:*}
+		rest=${rest#*:}
+		case :$PATH: in
+		*:"$v":*) ;;
+		*) PATH=$PATH:$v ;;
+		esac
+	done
+	export PATH
+}
+
+who() {
+	user=${USER:-${LOGNAME:-}}
+	[ -n "$user" ] || user=$(id -un)
+	case $user in
+	'' | *[!A-Za-z0-9._-]*) user=us ;;
+	esac
+}
+
+qnx_system() {
+	section qnx
+	echo "uname $(uname -a)"
+	[ -e "$ROOT/etc/qnx-standin" ] && echo 'standin yes'
+	echo "user $user"
+	echo "home ${HOME:-}"
+	echo "path_given $given"
+	echo "path_profile $profile"
+	echo "path $PATH"
+	for tool in uname pidin cat chmod cksum mv rm mkdir ls on slay sftp-server; do
+		find_tool $tool
+		echo "tool $tool ${v:--}"
+	done
+	for tool in "$ROOT/usr/libexec/sftp-server" "$ROOT/usr/lib/ssh/sftp-server"; do
+		[ -x "$tool" ] && echo "tool sftp-server $tool"
+	done
+	section pidin
+	pidin info
+}
+
+qnx_compilers() {
+	section compilers
+	set -f
+	for cc in "$CC" clang gcc cc qcc; do
+		# shellcheck disable=SC2086 # a wish may be two words
+		set -- $cc
+		version=
+		[ $# -eq 0 ] || version=$("$@" --version)
+		version=${version%%"$newline"*}
+		[ -n "$version" ] && echo "$cc	$version"
+	done
+	set +f
+}
+
+# Settles on a directory in or at $1, made $mode, as $dir, or leaves in $why the reason there is none.
+qnx_usable() {
+	made=
+	dir=$1
+	if [ -z "$PLACES" ]; then
+		[ -d "$1" ] || { why='is not there' && return 1; }
+		dir=${1%/}/fleet-$user
+	fi
+	if [ -L "$dir" ]; then
+		why='is a symbolic link'
+		[ -n "$PLACES" ] && return 1
+		dir=$1
+	elif [ -d "$dir" ]; then
+		[ -n "$PLACES" ] || [ -O "$dir" ] || dir=$1
+	elif [ -n "$READ_ONLY" ]; then
+		above=${dir%/*}
+		[ -w "${above:-/}" ] && return 0
+		why="cannot be made: ${above:-/} is not there or cannot be written"
+		return 1
+	elif mkdir "$dir"; then
+		made=1
+	elif [ -n "$PLACES" ]; then
+		why='is not there and cannot be made'
+		return 1
+	else
+		dir=$1 # flat: no directories there
+	fi
+	[ -w "$dir" ] || { why='cannot be written' && return 1; }
+	[ -n "$READ_ONLY" ] || qnx_runnable && return 0
+	[ -n "$made" ] && rmdir "$dir"
+	return 1
+}
+
+# Whether programs run in $dir. Without rm the same one small file stays behind each time.
+qnx_runnable() {
+	file=$dir/fleet-probe
+	find_tool rm && file=$file-$$
+	# shellcheck disable=SC2320 # the exit code of the redirection
+	if ! { echo '#!/bin/sh' && echo 'echo runs'; } >"$file"; then
+		rm -f "$file"
+		why='cannot be written (full?)'
+		return 1
+	fi
+	find_tool chmod || { rm -f "$file" && return 0; } # SFTP will have to set the mode
+	chmod 700 "$file"
+	ran=$("$file")
+	rm -f "$file"
+	[ "$ran" = runs ] || { why='cannot run programs (mounted noexec?)' && return 1; }
+}
+
+qnx_workdirs() {
+	home=${HOME:-}
+	if [ -n "$PLACES" ]; then
+		case $PLACES in
+		\~/*) PLACES=${home:+$home/${PLACES#??}} ;;
+		esac
+		set -- "$PLACES"
+	else
+		set -- "$home" "$ROOT/data/home/$user" "$ROOT/data/tmp" "$ROOT/var/tmp" "$ROOT/tmp" "$ROOT/dev/shmem"
+	fi
+	section workdir
+	for place in "$@"; do
+		[ -n "$place" ] || { echo 'refused ~: HOME is not set' && continue; }
+		qnx_usable "$place" || { echo "refused $place: $why" && continue; }
+		if [ ! -d "$dir" ]; then
+			echo "planned $dir"
+		else
+			echo "chosen $dir"
+			for entry in "$dir"/fleet-*; do
+				[ -e "$entry" ] && echo "${entry##*/}"
+			done
+		fi
+		[ -n "$READ_ONLY" ] || return
+	done
+}
+
+qnx() {
+	newline='
+'
+	search_path
+	who
+	section begin
+	qnx_system
+	qnx_compilers
+	qnx_workdirs
+	section end
+}

@@ -1,0 +1,209 @@
+"""What the probe's sections say about a QNX host, as model.Facts. Pure: text in, facts out.
+
+Two voices are heard, `uname -a` and `pidin info`; either may be missing, since whoever builds an image picks
+its programs one by one. Neighbours: `probe` splits the answer, `gather` asks.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fleet.facts import arm
+from fleet.facts.linux import parse_compilers
+from fleet.facts.probe import Sections
+from fleet.model import Cpu, Facts
+
+OS = "qnx"
+STANDIN = "qnx-standin"
+"""The `os` of an imitation that the tests make out of Linux: its numbers are not those of QNX."""
+
+_ARCHES = {"x86_64": "x86_64", "aarch64": "aarch64", "aarch64le": "aarch64"}
+_UNITS = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_PROCESSOR = re.compile(r"\s*Processor(\d+):\s+(\d+)\s+(.*?)\s+(\d+)MHz\b\s*(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Uname:
+    """One line of `uname -a`."""
+
+    hostname: str
+    release: str
+    build: str
+    board: str
+    arch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """One CPU as `pidin info` has it. number: from 0. midr: on Arm, the register of that name."""
+
+    number: int
+    midr: int
+    name: str
+    mhz: int
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PidinInfo:
+    """The answer of `pidin info`, as far as we use it. What a line does not say is None or empty."""
+
+    cpu: str | None
+    release: str | None
+    memory_bytes: int | None
+    processors: tuple[Processor, ...]
+
+
+def parse_uname(line: str) -> Uname | None:
+    """Read "QNX NODE RELEASE BUILD… BOARD ARCH"; None for an empty line.
+
+    The last word is the architecture; what `uname -m` prints, the last but one, is the board. Raises
+    ValueError for any other line.
+    """
+    words = line.split()
+    if not words:
+        return None
+    if len(words) < 6 or words[0] != "QNX":
+        raise ValueError(line)
+    return Uname(words[1], words[2], " ".join(words[3:-2]), words[-2], words[-1])
+
+
+def parse_pidin(lines: Sequence[str]) -> PidinInfo:
+    """Read `pidin info`: "CPU:… Release:… FreeMem:…/…" and, per CPU, "Processor1: MIDR name …MHz flags".
+
+    MIDR is in decimal, the name may hold blanks, the clock rate may be 0. Other lines are passed over.
+    """
+    text = "\n".join(lines)
+    found = [match for line in lines if (match := _PROCESSOR.match(line))]
+    return PidinInfo(
+        cpu=_value(text, r"\bCPU:(\S+)"),
+        release=_value(text, r"\bRelease:(\S+)"),
+        memory_bytes=_bytes(re.search(r"\bFreeMem:\S*?/(\d+)([KMG]B|)", text, re.IGNORECASE)),
+        processors=tuple(
+            Processor(int(number) - 1, int(midr), name, int(mhz), tuple(flags.split()))
+            for number, midr, name, mhz, flags in (match.groups() for match in found)
+        ),
+    )
+
+
+def parse(sections: Sections, told_arch: str | None = None) -> Facts:
+    """Facts of a QNX host, without the directory for our files; what the host does not tell is None.
+
+    told_arch: taken where the host names none. Raises ValueError, its text quoting the raw line, where the
+    architecture is unknown to us or untold, or where the two voices contradict one another.
+    """
+    said = values(sections)
+    try:
+        uname = parse_uname(said.get("uname", ""))
+    except ValueError as err:
+        raise ValueError(f"`uname -a` says {str(err)[:200]!r}, which is not as QNX says it") from err
+    pidin = parse_pidin(sections.get("pidin", []))
+    arch = _arch(uname, pidin, said.get("uname", ""), _first(sections), told_arch)
+    release = _agreed(
+        "release", uname.release if uname else None, pidin.release, said.get("uname", ""), _first(sections)
+    )
+    cpus = tuple(_cpu(processor, arch) for processor in pidin.processors)
+    first = pidin.processors[0] if pidin.processors else None
+    facts = Facts(
+        os=STANDIN if "standin" in said else OS,
+        arch=arch,
+        hostname=uname.hostname if uname else None,
+        kernel=release,
+        kernel_version=uname.build if uname else None,
+        board=uname.board if uname else None,
+        cpu_model=_common([cpu.model for cpu in cpus]),
+        cpu_flags=first.flags if first else (),
+        memory_bytes=pidin.memory_bytes,
+        cpus=cpus,
+        user=said.get("user") or None,
+        compilers=parse_compilers(sections.get("compilers", [])),
+        notes=_notes(said, cpus),
+    )
+    return _with_midr(facts, first.midr) if first and arch == "aarch64" else facts
+
+
+def values(sections: Sections) -> dict[str, str]:
+    """The section `qnx` as name to value; `tool` lines are in `tools`."""
+    lines = (line.partition(" ") for line in sections.get("qnx", []))
+    return {name: value for name, _, value in lines if name != "tool"}
+
+
+def tools(sections: Sections) -> dict[str, str]:
+    """The programs looked for, and where they were found; empty where they were not."""
+    words = (line.split(" ", 2) for line in sections.get("qnx", []) if line.startswith("tool "))
+    return {name: "" if path == "-" else path for _, name, path in words}
+
+
+def search_path(sections: Sections) -> str:
+    """Where every later command must look for programs."""
+    return values(sections).get("path", "")
+
+
+def _arch(uname: Uname | None, pidin: PidinInfo, uname_line: str, pidin_line: str, told: str | None) -> str:
+    by_uname = _known(uname.arch, uname_line) if uname else None
+    by_pidin = _known(pidin.cpu, pidin_line) if pidin.cpu else None
+    arch = _agreed("architecture", by_uname, by_pidin, uname_line, pidin_line) or told
+    if arch is None:
+        raise ValueError("neither `uname -a` nor `pidin info` names an architecture: name it as `arch:`")
+    return arch
+
+
+def _known(word: str, line: str) -> str:
+    arch = _ARCHES.get(word.lower())
+    if arch is None:
+        raise ValueError(f"{line[:200]!r} names {word[:40]!r}, an architecture fleet has no QNX agent for")
+    return arch
+
+
+def _agreed(
+    what: str, by_uname: str | None, by_pidin: str | None, uname_line: str, pidin_line: str
+) -> str | None:
+    if by_uname is not None and by_pidin is not None and by_uname != by_pidin:
+        raise ValueError(
+            f"its {what} is {by_uname} by `uname -a` ({uname_line[:200]!r}), "
+            f"but {by_pidin} by `pidin info` ({pidin_line[:200]!r})"
+        )
+    return by_uname or by_pidin
+
+
+def _cpu(processor: Processor, arch: str) -> Cpu:
+    name = processor.name or None
+    if name is None and arch == "aarch64":
+        name = arm.core_name(f"{processor.midr >> 24:#x}", f"{processor.midr >> 4 & 0xFFF:#x}")
+    return Cpu(cpu=processor.number, model=name, max_khz=processor.mhz * 1000 or None)
+
+
+def _with_midr(facts: Facts, midr: int) -> Facts:
+    """Add the fields of MIDR_EL1, written as Linux writes them."""
+    return replace(
+        facts,
+        cpu_vendor=f"0x{midr >> 24:02x}",
+        cpu_model_number=f"0x{midr >> 4 & 0xFFF:03x}",
+        cpu_stepping=f"r{midr >> 20 & 0xF}p{midr & 0xF}",
+    )
+
+
+def _notes(said: dict[str, str], cpus: Sequence[Cpu]) -> tuple[str, ...]:
+    notes = []
+    if "standin" in said:
+        notes.append("the host is a stand-in made of Linux, not QNX; its numbers say nothing about QNX")
+    if not cpus:
+        notes.append("no `pidin info` on the host: how many CPUs it has is not known before the agent runs")
+    return tuple(notes)
+
+
+def _first(sections: Sections) -> str:
+    return next(iter(sections.get("pidin", [])), "")
+
+
+def _common(names: Sequence[str | None]) -> str | None:
+    return " + ".join(dict.fromkeys(name for name in names if name)) or None
+
+
+def _value(text: str, pattern: str) -> str | None:
+    found = re.search(pattern, text)
+    return found[1] if found else None
+
+
+def _bytes(found: re.Match[str] | None) -> int | None:
+    return int(found[1]) * _UNITS[found[2].upper()] if found else None

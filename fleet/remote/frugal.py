@@ -1,0 +1,180 @@
+"""Puts a file on a host that promises no tools at all; the connections use it once told to make do.
+
+By SFTP where that opens, else through `cat`. Beside its place first, verified by whatever is there, then
+renamed; where nothing can be renamed it is copied. What already has the name is compared, never overwritten.
+"""
+
+import secrets
+import shlex
+import zlib
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from fleet.remote.connection import Completed
+
+_NOT_THERE = 95
+_COPIED = 96
+_REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
+
+class RefusedError(Exception):
+    """The host will not do what SFTP asked of it. Never leaves this room."""
+
+
+class Sftp(Protocol):
+    """What is needed of a file transfer; every method may raise RefusedError."""
+
+    def write(self, path: str, data: bytes, mode: int) -> None:
+        """Make the file, which must not be there."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """Return the whole file."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename; fails where `new` is there."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        ...
+
+
+class Frugal(Protocol):
+    """What is needed of a connection."""
+
+    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
+        """See Connection.run."""
+        ...
+
+    def sftp(self, timeout_s: float) -> AbstractContextManager[Sftp | None]:
+        """Open a file transfer, or None where the host has none."""
+        ...
+
+
+def put(connection: Frugal, data: bytes, path: str, mode: int, timeout_s: float) -> Completed:
+    """Put `data` at `path`. Exit code 0 only if it is there, whole; else stderr has the reason.
+
+    A link cut half-way leaves at most `path`.SOMETHING behind. LinkError passes through.
+    """
+    with connection.sftp(timeout_s) as sftp:
+        return _Put(connection, sftp, data, path, mode, timeout_s).put()
+
+
+def cksum(data: bytes) -> str:
+    """What POSIX `cksum` prints first for `data`: CRC-32 with the highest bit first, the length appended."""
+    length = len(data).to_bytes((len(data).bit_length() + 7) // 8, "little")
+    mirrored = zlib.crc32((data + length).translate(_REVERSED), 0xFFFFFFFF)
+    return str(int(f"{mirrored:032b}"[::-1], 2))
+
+
+class _Put:
+    """One file on its way."""
+
+    def __init__(
+        self, connection: Frugal, sftp: Sftp | None, data: bytes, path: str, mode: int, timeout_s: float
+    ) -> None:
+        self._connection = connection
+        self._sftp = sftp
+        self._data = data
+        self._path = path
+        self._new = f"{path}.{secrets.token_hex(8)}"
+        self._mode = mode
+        self._timeout_s = timeout_s
+
+    def put(self) -> Completed:
+        if self._is_there():
+            return Completed(0, b"", b"")
+        sent = self._send()
+        if sent.exit_code != 0:
+            return sent
+        if not self._arrived(sent, self._new):
+            return self._failed(self._new, "it did not arrive whole (its bytes were read back and compared)")
+        placed = self._run(_place(self._new, self._path, self._mode))
+        if placed.exit_code == _COPIED and not self._arrived(placed, self._path):
+            return self._failed(self._path, "its copy is not whole")
+        if placed.exit_code in (0, _COPIED):
+            return Completed(0, b"", b"")
+        return self._rename_by_sftp(placed)
+
+    def _is_there(self) -> bool:
+        """Whether the whole file has its place already. Anything else there is taken away."""
+        path = shlex.quote(self._path)
+        old = self._run(f"[ -e {path} ] || [ -L {path} ] || exit {_NOT_THERE}; [ ! -L {path} ] && cat {path}")
+        if old.exit_code == _NOT_THERE:
+            return False
+        if old.exit_code == 0 and old.stdout == self._data:
+            return self._run(f"[ -x {path} ] || chmod {self._mode:o} {path}").exit_code == 0
+        self._remove(self._path)
+        return False
+
+    def _send(self) -> Completed:
+        if self._sftp is not None:
+            try:
+                self._sftp.write(self._new, self._data, self._mode)
+            except RefusedError:
+                self._remove(self._new)
+            else:
+                return self._run(f"cksum {shlex.quote(self._new)}; exit 0")
+        return self._run(_receive(self._new, self._mode, len(self._data)), stdin=self._data)
+
+    def _arrived(self, said: Completed, path: str) -> bool:
+        """Whether what the host says of the file, or the file itself, is what was sent."""
+        if said.stdout.split()[:2] == [cksum(self._data).encode(), str(len(self._data)).encode()]:
+            return True
+        back = self._run(f"cat {shlex.quote(path)}")
+        if back.exit_code == 0:
+            return back.stdout == self._data
+        try:
+            return self._sftp is not None and self._sftp.read(path) == self._data
+        except RefusedError:
+            return False
+
+    def _rename_by_sftp(self, failed: Completed) -> Completed:
+        try:
+            if self._sftp is not None:
+                self._sftp.rename(self._new, self._path)
+                return Completed(0, b"", b"")
+        except RefusedError as err:
+            failed = Completed(1, b"", failed.stderr + f"SFTP cannot rename it: {err}".encode())
+        self._remove(self._new)
+        return failed
+
+    def _failed(self, path: str, why: str) -> Completed:
+        self._remove(path)
+        return Completed(1, b"", why.encode())
+
+    def _remove(self, path: str) -> None:
+        if self._run(f"rm -f {shlex.quote(path)}").exit_code != 0 and self._sftp is not None:
+            try:
+                self._sftp.remove(path)
+            except RefusedError:
+                return
+
+    def _run(self, command: str, stdin: bytes = b"") -> Completed:
+        return self._connection.run(command, stdin=stdin, timeout_s=self._timeout_s)
+
+
+def _receive(path: str, mode: int, size: int) -> str:
+    """Write stdin to `path`, and say its checksum and size if the host can.
+
+    To the host a link cut half-way looks like the end of stdin; where it can count, it keeps no half file.
+    """
+    new = shlex.quote(path)
+    return (
+        f"umask 077; set -C; cat > {new} && chmod {mode:o} {new} || {{ rm -f {new}; exit 1; }}; "
+        f"set -- $(cksum {new} 2>/dev/null); "
+        f'[ "${{2:-{size}}}" = {size} ] && echo "$1 $2" && exit 0; '
+        f'rm -f {new}; echo "$2 of {size} bytes arrived" >&2; exit 1'
+    )
+
+
+def _place(new: str, path: str, mode: int) -> str:
+    """Rename, else copy, and say the copy's checksum if the host can."""
+    old, to = shlex.quote(new), shlex.quote(path)
+    return (
+        f"mv {old} {to} 2>/dev/null && exit 0; umask 077; set -C; "
+        f"cat {old} > {to} && chmod {mode:o} {to} || exit 1; "
+        f"rm -f {old}; cksum {to} 2>/dev/null; exit {_COPIED}"
+    )
