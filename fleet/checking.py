@@ -1,23 +1,20 @@
 """`fleet check`: what disturbs each host and what a run would do there; changes nothing. Floor 4."""
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from fleet.agent.deploy import foretell
 from fleet.errors import AgentError
-from fleet.escaping import as_json, printable
 from fleet.facts.gather import reread_load, survey
 from fleet.facts.linux import short_list
 from fleet.facts.noise import findings
 from fleet.model import Facts, Finding, Host, Plan, PlanWish
 from fleet.outcomes import Outcome, Story, Watcher
 from fleet.planning import Duration, bursts, expected, pairs, plan_on
-from fleet.session import Connect, on_each, usable
+from fleet.session import Connect, on_each
 from fleet.stopping import Stopping
 
 STEAL_GAP_S = 1.0  # between two readings of the time a hypervisor has taken
-_FOLD_ABOVE = 3  # hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,100 +109,3 @@ def _measured(host: Host, facts: Facts, plan: Plan) -> set[int]:
 
 def _has_pairs(plan: Plan) -> bool:
     return set(plan.benchmarks) != {"clock"}
-
-
-def checks_text(checked: Sequence[Checked]) -> str:
-    """A block per host; findings that many hosts share are folded at the end."""
-    fold = len(checked) > _FOLD_ABOVE
-    parts = [_block(one, findings_too=not fold) for one in checked]
-    return printable("\n\n".join([*parts, *(_folded(checked) if fold else [])]))
-
-
-def _block(one: Checked, *, findings_too: bool) -> str:
-    outcome, check = one.outcome, one.check
-    name = outcome.host.name
-    lines = [] if check is None else [f"{name}: {_machine(check.facts)}"]
-    if check is not None and check.forecast is not None:
-        lines += _foretold(check.facts, check.forecast)
-    else:
-        lines += [f"{name}: {outcome.state} in stage {outcome.stage}", f"  {outcome.message}"]
-    if check is not None and findings_too:
-        lines += [_finding(finding) for finding in check.findings]
-    return "\n".join(lines)
-
-
-def _machine(facts: Facts) -> str:
-    return (
-        f"{facts.cpu_model or 'unknown CPU'}, {usable(facts)} of {len(facts.cpus)} CPUs usable, "
-        f"kernel {facts.kernel or 'unknown'}, {facts.target}"
-    )
-
-
-def _foretold(facts: Facts, forecast: Forecast) -> list[str]:
-    place = f"its directory is {facts.workdir}" if facts.workdir_made else f"would create {facts.workdir}"
-    cpus = _counted(forecast.cpus, "CPU")
-    counts = [_counted(forecast.pairs, "pair")] if forecast.pairs else []
-    counts.append(f"{_counted(forecast.bursts, 'burst')} or more")
-    return [
-        f"  The agent {forecast.agent}; {place}.",
-        f"  fleet run would measure {', '.join(forecast.plan.benchmarks)} on {cpus}: "
-        f"{', '.join(counts)}, about {forecast.duration}.",
-    ]
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _finding(finding: Finding, hosts: str = "  ") -> str:
-    remedy = f"\n      {finding.remedy}" if finding.remedy else ""
-    return f"{hosts}{finding.severity}: {finding.found}{remedy}"
-
-
-def _folded(checked: Sequence[Checked]) -> list[str]:
-    alike: dict[Finding, list[str]] = defaultdict(list)
-    for one in checked:
-        for finding in one.check.findings if one.check else ():
-            alike[finding].append(one.outcome.host.name)
-    return [
-        _finding(finding, f"{_counted(len(names), 'host')} ({', '.join(names)}): ")
-        for finding, names in alike.items()
-    ]
-
-
-def checks_json(checked: Sequence[Checked]) -> str:
-    """The same for programs: a list, one object a host; `check` is null where it could not be made."""
-    return as_json([_object(one) for one in checked])
-
-
-def _object(one: Checked) -> dict[str, object]:
-    outcome, check = one.outcome, one.check
-    return {
-        "host": outcome.host.name,
-        "state": outcome.state,
-        "stage": outcome.stage,
-        "exit_code": outcome.exit_code,
-        "message": outcome.message,
-        "check": check
-        and {
-            "target": str(check.facts.target),
-            "cpu_model": check.facts.cpu_model,
-            "kernel": check.facts.kernel,
-            "cpus": usable(check.facts),
-            "workdir": check.facts.workdir or None,
-            "workdir_made": check.facts.workdir_made,
-            "run": check.forecast and _run_object(check.forecast),
-            "findings": [asdict(finding) for finding in check.findings],
-        },
-    }
-
-
-def _run_object(forecast: Forecast) -> dict[str, object]:
-    return {
-        "agent": forecast.agent,
-        "plan": asdict(forecast.plan),
-        "cpus": forecast.cpus,
-        "pairs": forecast.pairs,
-        "bursts": forecast.bursts,
-        "seconds": asdict(forecast.duration),
-    }

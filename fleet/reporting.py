@@ -107,7 +107,7 @@ def outcomes_text(outcomes: Sequence[Outcome], logs: str = "") -> str:
     """
     many = len(outcomes) > MANY
     parts = [_by_ending(outcomes) if many else _by_host(outcomes)]
-    parts += _failures(outcomes)
+    parts += failures(outcomes)
     if many:
         parts += _common_notes(outcomes)
     stored = sum(o.state in (State.COMPLETE, State.PARTIAL) for o in outcomes)
@@ -143,7 +143,7 @@ def _by_ending(outcomes: Sequence[Outcome]) -> str:
     return table(("hosts", "state", "stage", "bursts", "time: median, longest", "which"), rows)
 
 
-def _failures(outcomes: Sequence[Outcome]) -> list[str]:
+def failures(outcomes: Sequence[Outcome]) -> list[str]:
     """Each message once, the most frequent first; hosts that failed alike (but for their names) share it."""
     stages = {outcome.host.name: outcome.stage for outcome in outcomes}
     told = told_once((o.host, f"{o.stage}: {o.message}") for o in outcomes if o.message)

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from fleet.analysis.show import shows_text
+from fleet.check_text import checks_json, checks_text
+from fleet.checking import Check, Checked, Forecast
 from fleet.errors import AgentError, BuildError, DeployError
+from fleet.model import Facts, Finding, Host, Plan, Severity
+from fleet.outcomes import Outcome, State
+from fleet.planning import Duration
 from fleet.stopping import Stopped, Stopping
 from fleet.store import Store
 from tests import needs
@@ -111,7 +116,7 @@ def test_a_check_changes_nothing_not_even_the_cache_of_agents(asked: Asked) -> N
 def test_a_check_says_what_a_run_would_do(asked: Asked) -> None:
     new = asked.hosts["new"]
     assert (new["state"], new["exit_code"]) == ("complete", 0)
-    assert set(new) == {"host", "state", "stage", "exit_code", "message", "check"}
+    assert set(new) == {"host", "state", "stage", "exit_code", "message", "notes", "check"}
     assert set(new["check"]) == CHECK
     assert set(new["check"]["run"]) == RUN
     assert new["check"]["run"]["agent"].startswith("would be built on the host with ")
@@ -153,7 +158,10 @@ def test_a_dead_host_costs_the_others_nothing(asked: Asked) -> None:
 def test_many_hosts_share_a_finding_told_once(asked: Asked) -> None:
     names = ["new", "sent", "paired", *UNMEASURABLE]
     assert asked.text.count(BUSY) == 1
-    assert f"{len(names)} hosts ({', '.join(names)}): serious: {BUSY}" in asked.text
+    _, heading, findings = asked.text.partition("\n\nFindings\n")
+    assert heading
+    assert findings.startswith(f"  serious: {BUSY}")
+    assert f"\n      {len(names)} hosts: {', '.join(names)}\n" in findings
 
 
 def test_what_a_run_is_asked_can_be_asked_of_a_check(asked: Asked) -> None:
@@ -189,6 +197,37 @@ def test_a_host_over_ssh_is_checked_and_nothing_in_its_home_changes(
     assert home["workdir"] == str(ssh_host.home / ".cache" / "fleet")
     assert (named["workdir"], named["workdir_made"]) == (str(workdir), True)
     assert listing(ssh_host.home, workdir) == before
+
+
+def a_check(number: int) -> Checked:
+    """One of many boards: some dead, all busy to a different degree, the even ones with a governor."""
+    board = Host(f"b{number:03}", "192.0.2.1")
+    if number % 40 == 7:
+        message = f"{board.name}: no route to host."
+        return Checked(Outcome(board, State.FAILED, stage="connect", message=message, exit_code=3), None)
+    governor = Finding("governor", Severity.WARNING, "Governor powersave.", "set it", "governor")
+    load = Finding("load", Severity.SERIOUS, f"The load is {number}.", "end it", "load")
+    facts = Facts("linux", "aarch64", cpu_model="Cortex-A76", kernel="6.12", workdir="/w")
+    forecast = Forecast("is already on the host", Plan(), 4, 6, 120, Duration(5, 5))
+    findings = (governor, load) if number % 2 == 0 else (load,)
+    return Checked(Outcome(board, State.COMPLETE), Check(facts, findings, forecast))
+
+
+def test_two_hundred_hosts_are_checked_on_a_page_the_worst_first() -> None:
+    checked = [a_check(number) for number in range(200)]
+    text = checks_text(checked)
+    assert len(text.splitlines()) < 25
+    assert text.startswith("195 hosts: b[000-006,008-046,")
+    assert "5 hosts, connect: b[007,047,087,127,167]\n  the first: b007: no route to host." in text
+    serious, warning = (
+        text.index("  serious: The load is 0. (so b000; the others alike)"),
+        text.index("  warn"),
+    )
+    assert serious < warning
+    assert "\n      100 hosts: b[000,002," in text
+    assert text.endswith("195 of 200 hosts can be measured.")
+    told = json.loads(checks_json(checked))
+    assert [len(host["check"]["findings"]) for host in told if host["check"]].count(2) == 100
 
 
 def test_ctrl_c_ends_a_check_in_its_pause(fleet: Fleet) -> None:

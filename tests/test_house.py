@@ -14,6 +14,7 @@ FLOORS = {
     "fleet.__main__": 6,
     "fleet.session": 4,
     "fleet.checking": 4,
+    "fleet.check_text": 4,
     "fleet.outcomes": 4,
     "fleet.stopping": 4,
     "fleet.progress": 4,
@@ -39,7 +40,7 @@ FLOORS = {
     "fleet": 0,
 }
 ROOMS = {"cli", "facts", "agent", "analysis", "remote", "inventory", "store"}
-PURE = ["agent/wire.py", "agent/records.py", "agent/toolchain.py", "facts/linux.py", "facts/noise.py"]
+PURE = ["agent/wire.py", "agent/records.py", "agent/toolchain.py", "facts/linux.py", "facts/noise.py", "facts/qnx.py"]
 TOUCHES_THE_WORLD = {
     "os",
     "subprocess",

@@ -34,7 +34,7 @@ def check(
 
     Example: fleet check localhost -b cas --pairs per-relation:3
     """
-    from fleet import checking, outcomes, wishes
+    from fleet import check_text, checking, outcomes, wishes
     from fleet.inventory import load
     from fleet.model import PlanWish
     from fleet.progress import progress
@@ -48,5 +48,5 @@ def check(
     )
     with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
         checked = checking.check(chosen, partial(connect, timeout_s=connect_timeout), watcher, parallel, wish)
-    typer.echo(checking.checks_json(checked) if json else checking.checks_text(checked))
+    typer.echo(check_text.checks_json(checked) if json else check_text.checks_text(checked))
     raise typer.Exit(outcomes.exit_code([one.outcome for one in checked]))
