@@ -1,6 +1,7 @@
 /* main.c: options in, exit code out; the only place that speaks to the person about a refusal. */
 #include "build.h"
 #include "emit.h"
+#include "machine.h"
 #include "options.h"
 #include "plan.h"
 #include "run.h"
@@ -35,6 +36,18 @@ static void print_list(const int *cpus, size_t count, const struct clock_facts *
 	       (double)clock->cost_ticks / rate * 1e9, (double)clock->quantum_ticks / rate * 1e9);
 	if (clock->clock.note)
 		printf("clock note %s\n", clock->clock.note);
+}
+
+static int describe_machine(int *cpus, size_t count)
+{
+	struct refusal refusal;
+	int err = machine_print(cpus, count);
+
+	free(cpus);
+	if (!err)
+		return emit_broken() ? EXIT_OTHER : EXIT_DONE;
+	refuse(&refusal, EXIT_OTHER, "cannot describe the machine: %s", strerror(-err));
+	return say(&refusal);
 }
 
 /*
@@ -157,6 +170,8 @@ int main(int argc, char **argv)
 
 	if (!err && !cpu_count)
 		err = -ENODEV;
+	if (!err && options.machine)
+		return describe_machine(cpus, cpu_count);
 	if (!err)
 		err = clock_choose(cpus[0], &clock);
 	if (err) {

@@ -85,6 +85,8 @@ const struct option option_table[] = {
 	{NULL, 0, "until-eof", FLAG, AT(until_eof), .help = "End when stdin ends."},
 	{NULL, 'l', "list", FLAG, AT(list),
 	 .help = "List CPUs, variants and clock of this machine, and exit."},
+	{NULL, 0, "machine", FLAG, AT(machine),
+	 .help = "Print what the OS tells only programs of its CPUs, for the controller, and exit."},
 	{NULL, 0, "build-id", FLAG, AT(build_id), .help = "Print the build id, and exit."},
 	{NULL, 'V', "version", FLAG, AT(version), .help = "Print version and build, and exit."},
 	{NULL, 'h', "help", FLAG, AT(help), .help = "Print this, and exit."},

@@ -43,7 +43,7 @@ struct options {
 	int64_t stuck_ns;    /* a burst without progress for this long is given up */
 	bool huge_page;
 	bool until_eof;
-	bool help, version, build_id, list;
+	bool help, version, build_id, list, machine;
 };
 
 /*

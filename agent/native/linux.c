@@ -388,3 +388,11 @@ uint32_t os_features(void)
 {
 	return linux_features();
 }
+
+/* /sys tells all of it. */
+int os_cpu_describe(int cpu, struct cpu_facts *facts)
+{
+	(void)cpu;
+	(void)facts;
+	return -ENOTSUP;
+}

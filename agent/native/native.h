@@ -138,6 +138,33 @@ int os_setting_write(enum setting setting, int cpu, const char *value);
 /* Context switches of the calling thread so far; -ENOTSUP where the OS does not count them. */
 int os_switches(int64_t *voluntary, int64_t *involuntary);
 
+/*
+ * What an OS tells programs of one CPU, and a CPU of itself. Groups: CPUs with the same number are
+ * in one. hardware_id: as the CPU numbers itself, the APIC id or MPIDR.
+ */
+enum { CPU_CACHES = 8, CPU_NAME_ROOM = 80, NOT_TOLD = -1 };
+
+struct cpu_cache {
+	int level;
+	const char *kind; /* "Data", "Instruction" or "Unified" */
+	int64_t bytes, line_bytes;
+	int64_t group; /* the CPUs that share it */
+};
+
+struct cpu_facts {
+	char name[CPU_NAME_ROOM]; /* empty if not told */
+	int64_t mhz, hardware_id; /* NOT_TOLD, as all below, where that is so */
+	int64_t core, cluster, die, package;
+	struct cpu_cache caches[CPU_CACHES];
+	size_t cache_count;
+};
+
+/*
+ * Adds to *facts what is told of the CPU the calling thread is bound to. -ENOTSUP where files or
+ * tools tell it, which the controller reads without us.
+ */
+int os_cpu_describe(int cpu, struct cpu_facts *facts);
+
 /* The FEATURE_ bits of this CPU: the single crossing between the two questions, OS and
  * architecture. */
 uint32_t os_features(void);

@@ -1,0 +1,350 @@
+/* QNX 7.1 and 8.0, with nothing but its C library. See native.h; the evidence: docs/qnx.md. */
+#include "native.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/neutrino.h>
+#include <sys/syspage.h>
+#include <unistd.h>
+
+#include "qnx_cpu.h"
+
+/* Our own stand-in for the SDP defines this: what it measured must never pass for QNX. */
+#ifdef FLEET_QNX_STANDIN
+const char os_name[] = "qnx-standin";
+#else
+const char os_name[] = "qnx";
+#endif
+
+/* ---- CPUs ------------------------------------------------------------------------------------ */
+
+/*
+ * One word of 32 CPUs after the other: a runmask, then the mask that new threads inherit, of `size`
+ * words each (ThreadCtl(), _NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT).
+ */
+enum { WORD_BITS = 32, WORDS_MOST = 32, WORDS_OF_8 = 2 };
+
+struct masks {
+	int size;
+	unsigned words[2 * WORDS_MOST];
+};
+
+static int cpu_count(void)
+{
+	return (int)_syspage_ptr->num_cpu;
+}
+
+/*
+ * Sets both masks to one CPU, or with -1 reads them. Up to 7.x `size` must be exactly what the
+ * machine's CPUs need; 8.0 also takes, and may insist on, what its ceiling of 64 CPUs needs.
+ */
+static int exchange_masks(int cpu, struct masks *masks)
+{
+	const int sizes[] = {RMSK_SIZE(cpu_count()), WORDS_OF_8};
+	int err = -EINVAL;
+
+	for (int i = 0; i < 2 && err == -EINVAL; i++) {
+		if (sizes[i] > WORDS_MOST || cpu >= sizes[i] * WORD_BITS)
+			return -EINVAL;
+		*masks = (struct masks){.size = sizes[i]};
+		if (cpu >= 0) {
+			RMSK_SET(cpu, masks->words);
+			RMSK_SET(cpu, masks->words + sizes[i]);
+		}
+		err = ThreadCtl(_NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT, masks) == -1 ? -errno : 0;
+	}
+	return err;
+}
+
+/* `on -C` confines a process by the masks its threads begin with. Untold: every CPU. */
+static bool may_use(const struct masks *masks, int err, int cpu)
+{
+	bool told = false;
+
+	for (int i = 0; !err && i < masks->size; i++)
+		told |= masks->words[i] != 0;
+	return !told || (cpu < masks->size * WORD_BITS && RMSK_ISSET(cpu, masks->words));
+}
+
+int os_cpu_list(int **cpus, size_t *count)
+{
+	struct masks masks;
+	int err = exchange_masks(-1, &masks);
+
+	*count = 0;
+	*cpus = calloc((size_t)cpu_count(), sizeof **cpus);
+	if (!*cpus)
+		return -ENOMEM;
+	for (int cpu = 0; cpu < cpu_count(); cpu++)
+		if (may_use(&masks, err, cpu))
+			(*cpus)[(*count)++] = cpu;
+	return 0;
+}
+
+/* The mask itself travels as the pointer: enough for 32 CPUs, and legal in all versions. */
+static int set_runmask(int cpu)
+{
+	void *mask = (void *)(uintptr_t)(1u << cpu);
+
+	return ThreadCtl(_NTO_TCTL_RUNMASK, mask) == -1 ? -errno : 0;
+}
+
+/* -EXDEV if the OS tells us of another CPU that the thread may run on. */
+static int check_runmask(int cpu)
+{
+	struct masks masks;
+	int err = exchange_masks(-1, &masks);
+
+	for (int other = 0; !err && other < cpu_count(); other++)
+		if (may_use(&masks, err, other) != (other == cpu))
+			return -EXDEV;
+	return 0;
+}
+
+int os_pin_self(int cpu)
+{
+	struct masks masks;
+
+	if (cpu < 0 || cpu >= cpu_count())
+		return -EINVAL;
+	int err = cpu_count() <= WORD_BITS ? set_runmask(cpu) : exchange_masks(cpu, &masks);
+
+	if (!err)
+		err = check_runmask(cpu);
+	return err ? err : SchedGetCpuNum() == cpu ? 0 : -EXDEV;
+}
+
+int os_current_cpu(void)
+{
+	return SchedGetCpuNum();
+}
+
+int64_t os_thread_self(void)
+{
+	return (int64_t)pthread_self();
+}
+
+/* Another thread's mask takes ThreadCtlExt() and an ability we do not ask for. */
+int os_thread_bound(int64_t thread, int cpu)
+{
+	(void)thread;
+	(void)cpu;
+	return 0;
+}
+
+/* The clocks of 7.x move by the tick of 1 ms, longer than many a burst: better none than wrong. */
+int os_thread_ran_ns(int64_t *ns)
+{
+	(void)ns;
+	return -ENOTSUP;
+}
+
+int os_switches(int64_t *voluntary, int64_t *involuntary)
+{
+	(void)voluntary;
+	(void)involuntary;
+	return -ENOTSUP;
+}
+
+/*
+ * Where procnto's limit saturates (-P with an s) a request succeeds with less than was asked for.
+ * Then we go back: a run must not be between two priorities unsaid.
+ */
+int os_realtime_self(int priority)
+{
+	struct sched_param before, wanted, reached;
+	int policy, reached_policy;
+
+	memset(&wanted, 0, sizeof wanted); /* it is larger than what POSIX names */
+	wanted.sched_priority = priority;
+	int err = -pthread_getschedparam(pthread_self(), &policy, &before);
+
+	if (!err)
+		err = -pthread_setschedparam(pthread_self(), SCHED_FIFO, &wanted);
+	if (!err)
+		err = -pthread_getschedparam(pthread_self(), &reached_policy, &reached);
+	if (err)
+		return err;
+	if (reached.sched_priority == priority && reached_policy == SCHED_FIFO)
+		return 0;
+	pthread_setschedparam(pthread_self(), policy, &before);
+	return -EPERM;
+}
+
+/* ---- the clock ------------------------------------------------------------------------------- */
+
+int os_counter_rate(uint64_t *ticks_per_second)
+{
+	*ticks_per_second = SYSPAGE_ENTRY(qtime)->cycles_per_sec;
+	return *ticks_per_second ? 0 : -ENOTSUP;
+}
+
+void os_clock(struct clock *clock)
+{
+	*clock = (struct clock){.name = "clockcycles",
+				.ticks_per_second = SYSPAGE_ENTRY(qtime)->cycles_per_sec,
+				.ticks = qnx_ticks};
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+size_t os_page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int os_pages_map(size_t pages, void **start)
+{
+	size_t size = pages * os_page_bytes();
+
+	*start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+	return *start == MAP_FAILED ? -errno : 0;
+}
+
+void os_pages_unmap(void *start, size_t bytes)
+{
+	munmap(start, bytes);
+}
+
+int os_huge_page_map(void **start, size_t *bytes)
+{
+	(void)start;
+	(void)bytes;
+	return -ENOTSUP;
+}
+
+int os_huge_page_check(const void *start)
+{
+	(void)start;
+	return -ENOTSUP;
+}
+
+int os_node_check(int node)
+{
+	(void)node;
+	return -ENOTSUP;
+}
+
+int os_pages_bind(void *start, size_t bytes, int node)
+{
+	(void)start;
+	(void)bytes;
+	(void)node;
+	return -ENOTSUP;
+}
+
+int os_page_node(void *page)
+{
+	(void)page;
+	return -ENOTSUP;
+}
+
+int os_page_physical(const void *page, uint64_t *number)
+{
+	(void)page;
+	(void)number;
+	return -ENOTSUP;
+}
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+int os_setting_read(enum setting setting, int cpu, char value[SETTING_ROOM])
+{
+	(void)setting;
+	(void)cpu;
+	value[0] = '\0';
+	return -ENOTSUP;
+}
+
+int os_setting_write(enum setting setting, int cpu, const char *value)
+{
+	(void)setting;
+	(void)cpu;
+	(void)value;
+	return -ENOTSUP;
+}
+
+/* ---- the system page ------------------------------------------------------------------------- */
+
+/* An element may be larger than the structure our headers know: never index the array. */
+static const struct cpuinfo_entry *cpu_entry(int cpu)
+{
+	size_t step = SYSPAGE_ELEMENT_SIZE(cpuinfo);
+
+	if ((size_t)cpu >= SYSPAGE_ENTRY_SIZE(cpuinfo) / step)
+		return NULL;
+	return SYSPAGE_ARRAY_ADJ_OFFSET(cpuinfo, SYSPAGE_ENTRY(cpuinfo), (size_t)cpu * step);
+}
+
+static const struct cacheattr_entry *cache_entry(unsigned index)
+{
+	size_t step = SYSPAGE_ELEMENT_SIZE(cacheattr);
+
+	if (index == CACHE_LIST_END || index >= SYSPAGE_ENTRY_SIZE(cacheattr) / step)
+		return NULL;
+	return SYSPAGE_ARRAY_ADJ_OFFSET(cacheattr, SYSPAGE_ENTRY(cacheattr), index * step);
+}
+
+uint32_t os_features(void)
+{
+	uint32_t features = UINT32_MAX;
+
+	for (int cpu = 0; cpu < cpu_count(); cpu++) {
+		const struct cpuinfo_entry *entry = cpu_entry(cpu);
+
+		features &= entry ? qnx_features(entry->flags) : 0;
+	}
+	return features;
+}
+
+/* From a CPU's first cache the chain leads outward; that of instructions ends where data's goes on.
+ */
+static void add_caches(unsigned index, bool data, struct cpu_facts *facts)
+{
+	const struct cacheattr_entry *entry = cache_entry(index);
+
+	for (int level = 1; entry && facts->cache_count < CPU_CACHES; level++) {
+		bool split =
+			!(entry->flags & CACHE_FLAG_INSTR) != !(entry->flags & CACHE_FLAG_DATA);
+
+		if (!split && !data)
+			return;
+		facts->caches[facts->cache_count++] = (struct cpu_cache){
+			.level = level,
+			.kind = !split ? "Unified"
+				: data ? "Data"
+				       : "Instruction",
+			.bytes = (int64_t)entry->line_size * entry->num_lines,
+			.line_bytes = entry->line_size,
+			.group = NOT_TOLD,
+		};
+		entry = cache_entry(entry->next);
+	}
+}
+
+int os_cpu_describe(int cpu, struct cpu_facts *facts)
+{
+	const struct cpuinfo_entry *entry = cpu_entry(cpu);
+
+	if (!entry)
+		return -ENOTSUP;
+	const char *name = SYSPAGE_ENTRY(strings)->data + entry->name;
+	size_t length = strnlen(name, sizeof facts->name - 1);
+
+	memcpy(facts->name, name, length);
+	facts->name[length] = '\0';
+	facts->mhz = entry->speed ? (int64_t)entry->speed : NOT_TOLD;
+	facts->hardware_id = (int64_t)entry->smp_hwcoreid;
+	qnx_ask_cpu(facts);
+	if (facts->cache_count)
+		return 0;
+	add_caches(entry->data_cache, true, facts);
+	if (entry->ins_cache != entry->data_cache)
+		add_caches(entry->ins_cache, false, facts);
+	return 0;
+}

@@ -1,0 +1,63 @@
+/*
+ * A STAND-IN, not QNX: our own declarations of the parts of the system page that the product's
+ * documentation describes (Building Embedded Systems, "System Page") and the agent reads. Field
+ * widths, order and the real elements' size are guesses; the agent must work with any.
+ */
+#ifndef STANDIN_SYS_SYSPAGE_H
+#define STANDIN_SYS_SYSPAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	CACHE_FLAG_INSTR = 0x01,
+	CACHE_FLAG_DATA = 0x02,
+	CACHE_FLAG_UNIFIED = 0x03,
+	CACHE_FLAG_SHARED = 0x04,
+	CACHE_LIST_END = 0xff,
+};
+
+#define AARCH64_CPU_FLAG_LSE 0x1000u
+
+struct cpuinfo_entry {
+	uint32_t cpu;   /* MIDR on Arm */
+	uint32_t speed; /* MHz; may be 0 */
+	uint32_t flags;
+	uint64_t smp_hwcoreid; /* MPIDR on Arm, APIC id on x86 */
+	uint32_t name;         /* offset in strings */
+	uint8_t ins_cache, data_cache;
+};
+
+struct cacheattr_entry {
+	uint32_t next, line_size, num_lines, flags;
+};
+
+struct qtime_entry {
+	uint64_t cycles_per_sec;
+};
+
+struct strings_entry {
+	char data[1];
+};
+
+struct standin_section {
+	uint32_t offset, size, element_size;
+};
+
+struct syspage_entry {
+	uint16_t num_cpu;
+	struct standin_section cpuinfo, cacheattr, qtime, strings;
+};
+
+extern struct syspage_entry *_syspage_ptr;
+
+#define SYSPAGE_ENTRY(name)                                                                        \
+	((struct name##_entry *)(void *)((char *)_syspage_ptr + _syspage_ptr->name.offset))
+#define SYSPAGE_ENTRY_SIZE(name)   (_syspage_ptr->name.size)
+#define SYSPAGE_ELEMENT_SIZE(name) (_syspage_ptr->name.element_size)
+#define SYSPAGE_ARRAY_ADJ_OFFSET(name, element, bytes)                                             \
+	((struct name##_entry *)(void *)((char *)(element) + (bytes)))
+#define SYSPAGE_ARRAY_IDX(name, index)                                                             \
+	SYSPAGE_ARRAY_ADJ_OFFSET(name, SYSPAGE_ENTRY(name), (index)*SYSPAGE_ELEMENT_SIZE(name))
+
+#endif

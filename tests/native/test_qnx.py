@@ -1,0 +1,323 @@
+"""The agent's QNX half, built with a stand-in of our own and run on Linux. It proves our code, not QNX."""
+
+import itertools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fleet.agent.toolchain import read_elf
+from tests import needs
+from tests.hosts.qnx import sdp
+from tests.native import qnx
+from tests.native.agent import QUICK, Record, bursts, decode, failures, notes, run
+from tests.native.build import AGENT
+from tests.native.preload import TROUBLE
+
+slow = pytest.mark.slow
+each = pytest.mark.parametrize(("arch", "release"), list(itertools.product(qnx.VARIANTS, (7, 8))))
+LINUX_ONLY = (
+    *("cpu_set_t", "sched_getcpu", "setaffinity_np", "gettid", "usleep", "endian.h", "MAP_HUGETLB"),
+    *("CLOCK_MONOTONIC_RAW", "RUSAGE_THREAD", "MAP_ANONYMOUS", "_GNU_SOURCE", "_SC_LEVEL1_DCACHE_LINESIZE"),
+    *("sys/auxv.h", "sys/syscall.h", "<linux/", "/proc/", "/sys/"),
+)
+
+
+def records(arch: str, *args: str, release: int = 8, native: str = "", **env: str) -> list[Record]:
+    """What the stand-in's agent says of a run that must go well."""
+    binary = qnx.agent(arch, release, native)
+    done = run(*args, "-f", "jsonl", prefix=qnx.loader(arch), binary=binary, env=env)
+    assert done.returncode == 0, done.stderr
+    return decode(done.stdout)
+
+
+def machine(arch: str, **env: str) -> list[Record]:
+    done = run("--machine", prefix=qnx.loader(arch), binary=qnx.agent(arch), env=env)
+    assert done.returncode == 0, done.stderr
+    return decode(done.stdout)
+
+
+def test_no_file_for_qnx_nor_one_shared_with_it_uses_what_only_linux_has() -> None:
+    shared = [*AGENT.glob("*.[ch]"), *(AGENT / "native").glob("*.[ch]")]
+    shared = [path for path in shared if path.name not in {"linux.c", "linux_cpu.h"}]
+    assert {"qnx.c", "qnx_cpu.h", "generic.c", "main.c"} <= {path.name for path in shared}
+    for path, name in itertools.product(shared, LINUX_ONLY):
+        assert name not in path.read_text(), f"{path.name}: {name}"
+
+
+@slow
+@each
+def test_it_hands_over_and_counts_right_on_both_versions_and_architectures(arch: str, release: int) -> None:
+    needs.cpus(2)
+    found = records(arch, "-b", "all", "--variant", "all", *QUICK, release=release)
+    assert {burst["benchmark"] for burst in bursts(found)} == {"cas", "readwrite", "clock"}
+    assert all(burst["iterations"] == 200 and min(burst["ticks"]) > 0 for burst in bursts(found))
+    assert not failures(found)
+    assert found[-1]["reason"] == "done"
+
+
+@slow
+@each
+def test_what_the_stand_in_measures_never_passes_for_qnx(arch: str, release: int) -> None:
+    done = run("--version", prefix=qnx.loader(arch), binary=qnx.agent(arch, release))
+    assert f"qnx-standin-{arch}" in done.stdout
+    elf = read_elf(qnx.agent(arch, release).read_bytes())
+    assert (elf.machine, elf.interpreter) == (arch, "/usr/lib/ldqnx-64.so.2")
+    with pytest.raises(FileNotFoundError):
+        subprocess.run([qnx.agent("x86_64", release)], check=False, timeout=10)
+
+
+@slow
+@pytest.mark.parametrize("release", [7, 8])
+@pytest.mark.parametrize("cpus", [33, 40, 64])
+def test_more_cpus_than_one_mask_holds_are_all_reached_by_their_numbers(cpus: int, release: int) -> None:
+    needs.cpus(2)
+    last = cpus - 1
+    found = records(
+        "x86_64", "-b", "cas", "-c", f"0,31,{last}", "--rounds", "1", "-s", "1", "-i", "1",
+        release=release, QNX_STANDIN_CPUS=str(cpus),
+    )  # fmt: skip
+    assert {burst["ping"] for burst in bursts(found)} | {burst["pong"] for burst in bursts(found)} == {
+        0,
+        31,
+        last,
+    }
+    assert not failures(found)
+
+
+@slow
+def test_seventy_cpus_are_reached_where_the_exact_size_is_the_rule() -> None:
+    needs.cpus(2)
+    found = records(
+        "x86_64", "-b", "cas", "-c", "1,68", "--rounds", "1", "-s", "1", "-i", "1",
+        release=7, QNX_STANDIN_CPUS="70",
+    )  # fmt: skip
+    assert [(burst["ping"], burst["pong"]) for burst in bursts(found)] == [(1, 68)]
+
+
+@slow
+def test_a_cpu_that_is_not_there_is_refused() -> None:
+    done = run(
+        "-c", "0,2", prefix=qnx.loader("x86_64"), binary=qnx.agent("x86_64"), env={"QNX_STANDIN_CPUS": "2"}
+    )
+    assert done.returncode == 4
+    assert "CPU 2 cannot be used: this process may use 0-1" in done.stderr
+
+
+@slow
+@pytest.mark.parametrize("cpus", ["2", "40"])
+def test_a_thread_that_did_not_arrive_where_it_was_sent_gives_no_number(cpus: str) -> None:
+    needs.cpus(2)
+    found = records(
+        "x86_64", "-b", "cas", "-c", "0-1", *QUICK, QNX_STANDIN_CPUS=cpus, QNX_STANDIN_STUCK="1"
+    )  # fmt: skip
+    assert bursts(found) == []
+    assert {failure["reason"] for failure in failures(found)} == {
+        "pin ping to 1: found elsewhere",
+        "pin pong to 1: found elsewhere",
+    }
+
+
+@slow
+def test_a_process_that_on_has_confined_uses_only_its_cpus() -> None:
+    needs.cpus(2)
+    done = run(
+        "--list", prefix=qnx.loader("x86_64"), binary=qnx.agent("x86_64"),
+        env={"QNX_STANDIN_CPUS": "8", "QNX_STANDIN_MASK": "0x6a"},
+    )  # fmt: skip
+    assert done.stdout.splitlines()[0].split() == ["cpus", "1,3,5-6"]
+
+
+@slow
+def test_a_counter_of_54_mhz_makes_samples_of_many_round_trips() -> None:
+    needs.cpus(2)
+    found = records(
+        "x86_64", "-b", "cas", "--rounds", "1", "-s", "3",
+        native=str(TROUBLE / "bare.c"), QNX_STANDIN_HZ="54000000",
+    )  # fmt: skip
+    hello = found[0]
+    assert (hello["clock"], hello["ticks_per_second"]) == ("clockcycles", 54_000_000)
+    for burst in bursts(found):
+        assert burst["iterations"] >= 100
+        assert min(burst["ticks"]) >= 1000 * hello["clock_quantum_ticks"] / 2
+    assert bursts(found)
+
+
+@slow
+def test_what_qnx_does_not_tell_is_null_and_what_it_cannot_do_is_refused() -> None:
+    needs.cpus(2)
+    found = records("x86_64", "-b", "cas", *QUICK)
+    for burst in bursts(found):
+        assert (burst["switches"], burst["ran_ppm"]) == (None, None)
+        assert (burst["line_node"], burst["line_physical"]) == (None, None)
+    for refused in (["--huge-page"], ["--node", "0"], ["--governor", "performance"]):
+        done = run(*refused, prefix=qnx.loader("x86_64"), binary=qnx.agent("x86_64"))
+        assert done.returncode != 0
+        assert done.stderr.startswith("fleet-agent: ")
+
+
+@slow
+def test_a_priority_is_reached_or_said_to_be_refused_never_cut_in_silence() -> None:
+    needs.cpus(2)
+    asked = ("-b", "cas", *QUICK, "--priority", "12")
+    assert records("x86_64", *asked)[0]["priority"] == 12
+    saturated = records("x86_64", *asked, QNX_STANDIN_PRIORITY="11")
+    assert saturated[0]["priority"] is None
+    assert any("Realtime priority 12 was refused" in text for text in notes(saturated))
+
+
+@slow
+def test_the_end_of_stdin_ends_it() -> None:
+    needs.cpus(2)
+    endless = ("-f", "jsonl", "--until-eof", "-s", "1000", "-i", "1000000000")
+    agent = subprocess.Popen(
+        [*qnx.loader("x86_64"), qnx.agent("x86_64"), *endless],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert agent.stdout
+        assert agent.stdin
+        assert '"hello"' in agent.stdout.readline()
+        agent.stdin.close()
+        assert '"reason":"stdin closed"' in agent.stdout.read().splitlines()[-1]
+        assert agent.wait(timeout=10) == 6
+    finally:
+        agent.kill()
+        agent.wait()
+
+
+# ---- the machine ------------------------------------------------------------------------------------------
+
+
+@slow
+def test_the_elements_of_the_system_page_lie_further_apart_than_our_headers_know() -> None:
+    first, *cpus = machine("aarch64", QNX_STANDIN_CPUS="6")
+    assert (first["record"], first["os"], first["arch"], first["cpus"]) == (
+        "machine",
+        "qnx-standin",
+        "aarch64",
+        6,
+    )
+    assert [cpu["cpu"] for cpu in cpus] == list(range(6))
+    assert [cpu["mhz"] for cpu in cpus] == list(range(1000, 1006))
+    assert {cpu["name"] for cpu in cpus} == {"Stand-in CPU"}
+    assert [cpu["hardware_id"] & 0xFFFF for cpu in cpus] == [0, 1, 2, 3, 0x100, 0x101]
+    caches = [(c["level"], c["kind"], c["bytes"], c["line_bytes"]) for c in cpus[5]["caches"]]
+    assert caches == [(1, "Data", 32768, 64), (2, "Unified", 1 << 20, 64), (1, "Instruction", 49152, 64)]
+
+
+@slow
+def test_on_x86_the_cpu_itself_tells_its_caches_and_who_shares_them() -> None:
+    needs.cpus(2)
+    _, *cpus = machine("x86_64")
+    assert len({cpu["hardware_id"] for cpu in cpus}) == os.cpu_count()
+    for cpu in cpus:
+        here = Path(f"/sys/devices/system/cpu/cpu{cpu['cpu']}/cache")
+        told = {(int(read(index, "level")), read(index, "type")) for index in here.glob("index*")}
+        assert told <= {(cache["level"], cache["kind"]) for cache in cpu["caches"]}
+
+
+def read(folder: Path, name: str) -> str:
+    return (folder / name).read_text().strip()
+
+
+@slow
+def test_linux_leaves_the_machine_to_its_files() -> None:
+    done = run("--machine")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("fleet-agent: cannot describe the machine: ")
+
+
+# ---- the stand-in itself ----------------------------------------------------------------------------------
+
+
+@slow
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#include <sched.h>\nvoid none(cpu_set_t *mask) { CPU_ZERO(mask); }",
+        "#include <sched.h>\nint cpu(void) { return sched_getcpu(); }",
+        "#include <unistd.h>\nint nap(void) { return usleep(1); }",
+        "#include <sys/mman.h>\nint huge = MAP_HUGETLB;",
+        "#include <sys/auxv.h>",
+        "#include <linux/futex.h>",
+        "#include <endian.h>",
+        "#ifdef __linux__\n#error linux\n#endif",
+    ],
+)
+def test_the_stand_in_takes_only_what_qnx_has_too(tmp_path: Path, line: str) -> None:
+    (tmp_path / "only.c").write_text(f"{line}\nint nothing;\n")
+    done = qnx.qcc(8, "-std=gnu11", "-D_QNX_SOURCE", "-c", "only.c", cwd=tmp_path)
+    assert (done.returncode == 0) == ("__linux__" in line), done.stderr
+
+
+@slow
+def test_its_qcc_lists_its_targets_and_refuses_what_the_real_one_refuses(tmp_path: Path) -> None:
+    (tmp_path / "empty.c").write_text("int main(void) { return 0; }\n")
+    assert "8.3.0,gcc_ntoaarch64le" in qnx.qcc(7, "-V").stdout
+    assert "12.2.0,gcc_ntox86_64\t(default)" in qnx.qcc(8, "-V").stdout
+    for refused in ("-Vgcc_ntoarmv7le", "-V8.3.0,gcc_ntox86_64", "-lpthread", "-lrt"):
+        assert qnx.qcc(8, refused, "empty.c", cwd=tmp_path).returncode != 0
+    unlicensed = qnx.qcc(8, "empty.c", cwd=tmp_path, QNX_STANDIN_NO_LICENSE="1")
+    assert unlicensed.returncode != 0
+    assert "license" in unlicensed.stderr
+
+
+@slow
+@pytest.mark.parametrize("arch", list(qnx.VARIANTS))
+def test_a_second_compiler_told_that_it_is_for_qnx_takes_every_file(arch: str) -> None:
+    clang = needs.program("clang", "clang")
+    system = "/usr/include" if arch == "x86_64" else "/usr/aarch64-linux-gnu/include"
+    if arch == "aarch64":
+        needs.file(f"{system}/stdio.h", "libc6-dev-arm64-cross")
+    headers = [str(qnx.platform(8) / "target/qnx/usr/include"), system, "/usr/include/x86_64-linux-gnu"]
+    done = subprocess.run(
+        [
+            clang,
+            f"--target={arch}-unknown-nto-qnx",
+            *("-fsyntax-only", "-std=gnu11", "-Wall", "-Wextra", "-Werror"),
+            *("-D_QNX_SOURCE", "-D__QNXNTO__", "-D_POSIX_C_SOURCE=200809L"),
+            *(f"-isystem{path}" for path in headers),
+            *qnx.units(arch),
+        ],
+        cwd=AGENT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_shellcheck_finds_nothing_in_the_stand_ins_qcc() -> None:
+    shellcheck = needs.program("shellcheck", "shellcheck")
+    assert shutil.which(shellcheck)
+    done = subprocess.run([shellcheck, sdp.HERE / "qcc"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@slow
+def test_make_builds_the_same_agent(tmp_path: Path) -> None:
+    home, binary = qnx.platform(8), tmp_path / "fleet-agent"
+    make = [
+        needs.program("make", "make"),
+        "-C",
+        AGENT,
+        "TARGET=qnx-x86_64",
+        f"CC={home / sdp.QCC}",
+        "STRICT=1",
+    ]
+    done = subprocess.run(
+        [*make, f"OUT={binary}", "BUILD_ID=made"],
+        env={**os.environ, **sdp.environment(home)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert run("--build-id", prefix=qnx.loader("x86_64"), binary=binary).stdout == "made\n"
