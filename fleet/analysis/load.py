@@ -1,44 +1,93 @@
-"""Reads the tables into frames. Ticks become nanoseconds here and nowhere else.
+"""Reads the tables into frames, no more of them than is asked for. Ticks become nanoseconds here only.
 
-Every frame has every column of its table, also where the files are of different ages, and also when
-there are no rows.
+Every frame has every column of its table (or those asked for), also where the files are of different ages,
+and also when there are no rows. What runs are reduced to stands in `fleet.analysis.pairs`.
 """
 
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
-import pyarrow.dataset as ds
 
-from fleet.errors import StoreError
-from fleet.store import schema
-from fleet.store.places import place_of
+from fleet.store import Store
+from fleet.store.files import storing
+from fleet.store.places import Place, place_of
+from fleet.store.publish import SAMPLES_FILE, samples_name
+from fleet.store.reading import read_files
+from fleet.store.summary import RunSummary
 
 CLOCK = "clock"  # the benchmark whose sample is clock readings of one CPU, not round trips of two
 
+Chosen = str | Collection[str] | None  # one value, several, or all
+
 
 def load_samples(
-    root: str | Path, *, run_id: str | None = None, host_id: str | None = None, benchmark: str | None = None
+    root: str | Path,
+    *,
+    run_id: Chosen = None,
+    host_id: Chosen = None,
+    benchmark: Chosen = None,
+    relation: Chosen = None,
+    labels: Mapping[str, str] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Read raw samples as stored: one row per burst, `ticks` an array; columns as in docs/tables.md.
 
-    Each filter left None takes all. No rows where nothing matches.
+    Each filter is one value or several, and None takes all; labels: those a run must have. Files, and
+    stretches within them, that hold nothing of what is wanted are not read. No rows where nothing matches.
     """
-    wanted = {"host_id": host_id, "run_id": run_id, "benchmark": benchmark}
-    pattern = f"host_id={host_id or '*'}/run_id={run_id or '*'}/*.parquet"
-    return _read(root, pattern, "samples", {key: value for key, value in wanted.items() if value is not None})
+    place, hosts = place_of(root), several(host_id)
+    if run_id is None and not labels:
+        patterns = [f"host_id={host}/run_id=*/{SAMPLES_FILE}" for host in sorted(hosts or {"*"})]
+        names = [name for pattern in patterns for name in _files(place, pattern)]
+    else:
+        runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
+        names = [samples_name(run.host_id, run.run_id) for run in runs]
+    wanted = {"benchmark": several(benchmark), "relation": several(relation)}
+    where = {column: values for column, values in wanted.items() if values is not None}
+    frame: pd.DataFrame = read_files(place, names, "samples", columns=columns, where=where).to_pandas()
+    return frame
 
 
-def load_runs(root: str | Path, *, run_id: str | None = None) -> pd.DataFrame:
+def load_runs(
+    root: str | Path,
+    *,
+    run_id: Chosen = None,
+    host_id: Chosen = None,
+    labels: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
-    return _read(root, f"_runs/{run_id or '*'}.parquet", "runs", {})
+    return _side_table(root, "runs", _run_ids(root, run_id, labels), several(host_id))
 
 
-def load_cpus(root: str | Path, *, run_id: str | None = None) -> pd.DataFrame:
+def load_cpus(root: str | Path, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
     """Read the `cpus` table: one row per run and CPU."""
-    return _read(root, f"_cpus/{run_id or '*'}.parquet", "cpus", {})
+    return _side_table(root, "cpus", _run_ids(root, run_id, None), several(host_id))
+
+
+def published(
+    root: str | Path,
+    *,
+    run_id: Chosen = None,
+    host_id: Chosen = None,
+    labels: Mapping[str, str] | None = None,
+) -> list[RunSummary]:
+    """The published runs that match, oldest first. Opens no file that an earlier listing has seen."""
+    ids, hosts = several(run_id), several(host_id)
+    return [
+        run
+        for run in Store(root).published()
+        if (ids is None or run.run_id in ids)
+        and (hosts is None or run.host_id in hosts)
+        and not (labels or {}).items() - dict(run.labels).items()
+    ]
+
+
+def several(chosen: Chosen) -> frozenset[str] | None:
+    """A filter as a set; None for all."""
+    return None if chosen is None else frozenset([chosen] if isinstance(chosen, str) else chosen)
 
 
 def samples_long(samples: pd.DataFrame) -> pd.DataFrame:
@@ -78,19 +127,24 @@ def ns_per_sample_tick(samples: pd.DataFrame) -> npt.NDArray[np.float64]:
     return factor
 
 
-def _read(root: str | Path, pattern: str, table: str, wanted: dict[str, str]) -> pd.DataFrame:
-    place, shape = place_of(root), schema.arrow_schema(table)
-    condition = None
-    for name, value in wanted.items():
-        clause = ds.field(name) == value
-        condition = clause if condition is None else condition & clause
-    try:
-        paths = [place.path(name) for name in place.files(pattern)]
-        found = shape.empty_table()
-        if paths:
-            dataset = ds.dataset(paths, schema=shape, format="parquet", filesystem=place.filesystem)
-            found = dataset.to_table(filter=condition)
-        frame: pd.DataFrame = found.to_pandas()
-    except (OSError, pa.ArrowInvalid) as err:
-        raise StoreError(f"{place}: cannot read the {table} table: {err}") from err
+def _run_ids(root: str | Path, run_id: Chosen, labels: Mapping[str, str] | None) -> Collection[str]:
+    """The run ids to look for in the names of files; `*` for all."""
+    if labels:
+        return [run.run_id for run in published(root, run_id=run_id, labels=labels)]
+    ids = several(run_id)
+    return ["*"] if ids is None else sorted(ids)
+
+
+def _side_table(
+    root: str | Path, table: str, run_ids: Collection[str], hosts: Collection[str] | None
+) -> pd.DataFrame:
+    place = place_of(root)
+    names = [name for run in run_ids for name in _files(place, f"_{table}/{run}.parquet")]
+    where = {} if hosts is None else {"host_id": hosts}
+    frame: pd.DataFrame = read_files(place, names, table, where=where).to_pandas()
     return frame
+
+
+def _files(place: Place, pattern: str) -> list[str]:
+    with storing("look for files", place):
+        return place.files(pattern)

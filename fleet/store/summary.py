@@ -1,18 +1,20 @@
-"""Says which runs a root holds, reading no samples: the `runs` table and the journals not yet published."""
+"""Says which runs a root holds: the `runs` table, or the index of it, and the journals not yet published."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import UsageError
+from fleet.errors import StoreError, UsageError
 from fleet.model import RunState
-from fleet.store import schema
 from fleet.store.files import storing
+from fleet.store.index import remember, remembered
 from fleet.store.journal import RUN_FILE
 from fleet.store.places import Place
 from fleet.store.publish import committed
+from fleet.store.reading import TableFile, each
 
 _NEWEST_SHOWN = 5
 
@@ -39,22 +41,18 @@ class RunSummary:
     samples: int | None = None
     failed: int | None = None
     flagged: int | None = None
+    content_sha256: str | None = None
 
 
 def published(place: Place) -> list[RunSummary]:
     """The published runs, oldest first; empty where nothing was published yet."""
-    columns = [column.name for column in schema.RUNS if column.name in _COLUMNS]
     with storing("read the runs", place):
-        if not (names := place.files("_runs/*.parquet")):
-            return []
-        import pyarrow.dataset as ds  # noqa: PLC0415
-
-        paths = [place.path(name) for name in names]
-        shape = schema.arrow_schema("runs")
-        table = ds.dataset(paths, schema=shape, format="parquet", filesystem=place.filesystem).to_table(
-            columns=columns
-        )
-    return sorted((_published(row) for row in table.to_pylist()), key=_when)
+        names = place.files("_runs/*.parquet")
+    rows = remembered(place, names, _COLUMNS)
+    if new := [name for name in names if name not in rows]:
+        rows |= dict(zip(new, _read(place, new), strict=True))
+        remember(place, rows, _COLUMNS)
+    return sorted((_published(row) for row in rows.values()), key=_when)
 
 
 def unfinished(place: Place) -> list[RunSummary]:
@@ -98,7 +96,7 @@ def find(listed: list[RunSummary], text: str, place: Place) -> str:
     )
 
 
-_COLUMNS = {
+_COLUMNS = (
     "run_id",
     "session_id",
     "host_id",
@@ -117,18 +115,33 @@ _COLUMNS = {
     "samples",
     "failed_bursts",
     "flagged_bursts",
-}
+    "content_sha256",
+)
 
 
-def _published(row: dict[str, Any]) -> RunSummary:
+def _read(place: Place, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The row of each file, moments as ISO text: what an index can hold."""
+
+    def row(name: str) -> dict[str, Any]:
+        rows = TableFile(place, name, "runs").read(_COLUMNS).to_pylist()
+        if len(rows) != 1:
+            raise StoreError(f"{place}: {name} holds {len(rows)} rows; a run has one.")
+        return {
+            key: value.isoformat() if isinstance(value, datetime) else value for key, value in rows[0].items()
+        }
+
+    return each(row, names)
+
+
+def _published(row: Mapping[str, Any]) -> RunSummary:
     return RunSummary(
         run_id=row["run_id"],
         session_id=row["session_id"],
         host_id=row["host_id"],
         host_name=row["host_name"],
         state=RunState(row["state"]),
-        started_utc=row["started_utc"],
-        ended_utc=row["ended_utc"],
+        started_utc=datetime.fromisoformat(row["started_utc"]),
+        ended_utc=datetime.fromisoformat(row["ended_utc"]) if row["ended_utc"] else None,
         target=row["target"],
         benchmarks=tuple(row["benchmarks"]),
         agent_build=row["agent_build"],
@@ -140,6 +153,7 @@ def _published(row: dict[str, Any]) -> RunSummary:
         samples=row["samples"],
         failed=row["failed_bursts"],
         flagged=row["flagged_bursts"],
+        content_sha256=row["content_sha256"],
     )
 
 

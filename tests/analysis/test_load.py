@@ -43,6 +43,38 @@ def test_filters_choose_host_run_and_benchmark(root: Path) -> None:
     assert load_samples(root, host_id="nobody").empty
 
 
+def test_filters_take_several_values_relations_and_labels(root: Path) -> None:
+    assert len(load_samples(root, host_id=["a", "b"], benchmark={"cas", "clock"})) == 4
+    assert set(load_samples(root, relation="self")["benchmark"]) == {"clock"}
+    assert load_samples(root, labels={"rack": "b3"}).empty
+    run = builders.a_run(run_id=new_run_id(), host=Host("c", "192.0.2.1", labels={"rack": "c"}))
+    Store(root).publish(run, [builders.a_burst()])
+    assert set(load_samples(root, labels={"rack": "c"})["host_id"]) == {"c"}
+    assert set(load_runs(root, labels={"rack": "c"})["host_id"]) == {"c"}
+    assert set(load_cpus(root, host_id="c")["run_id"]) == {run.run_id}
+
+
+def test_only_the_columns_asked_for_are_read(root: Path) -> None:
+    frame = load_samples(root, benchmark="cas", columns=["ping_cpu", "flags"])
+    assert list(frame.columns) == ["ping_cpu", "flags"]
+    assert len(frame) == 2
+
+
+def test_plain_pandas_reads_the_same_in_one_line(root: Path) -> None:
+    ours = load_samples(root, benchmark="cas").sort_values("run_id")
+    plain = pd.read_parquet(root, filters=[("benchmark", "==", "cas")]).sort_values("run_id")
+    assert [list(ticks) for ticks in ours["ticks"]] == [list(ticks) for ticks in plain["ticks"]]
+    assert list(ours["run_id"].astype(str)) == list(plain["run_id"].astype(str))
+
+
+def test_a_published_run_whose_samples_are_gone_is_an_error(root: Path) -> None:
+    run = load_runs(root, host_id="a")["run_id"][0]
+    (root / "host_id=a").rename(root / "_elsewhere")
+    (root / "host_id=a").write_text("no folder")
+    with pytest.raises(StoreError, match=rf"cannot read the samples table: host_id=a/run_id={run}"):
+        load_samples(root, run_id=run)
+
+
 def test_a_column_that_older_files_lack_does_not_vanish(root: Path) -> None:
     (old,) = root.glob("host_id=a/*/samples.parquet")
     table = pq.read_table(old, partitioning=None).drop_columns(["line_node"])

@@ -1,0 +1,64 @@
+"""Remembers what the files of `runs` said, so that a listing opens only those it has not seen.
+
+`_index/runs.json` on the desk holds, for each file, its size and time and a row of plain values. It may be
+deleted, torn or old at any time: what does not fit is read again.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fleet.store.places import Folder, Place
+
+_FILE = "runs.json"
+Rows = dict[str, dict[str, Any]]  # by name of the file
+
+
+def remembered(place: Place, names: Sequence[str], columns: Sequence[str]) -> Rows:
+    """The rows of those files that are as they were when the index was written."""
+    try:
+        said = json.loads((_folder(place) / _FILE).read_bytes())
+        if said["columns"] != list(columns):
+            return {}
+        kept = said["rows"]
+        return {
+            name: dict(zip(columns, kept[name][1], strict=True))
+            for name in names
+            if name in kept and kept[name][0] == _stamp(place, name)
+        }
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return {}
+
+
+def remember(place: Place, rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Write the index anew; where that is not possible, listings only stay slower."""
+    said = {
+        "columns": list(columns),
+        "rows": {
+            name: [_stamp(place, name), [row[column] for column in columns]] for name, row in rows.items()
+        },
+    }
+    draft = _folder(place) / f".{_FILE}.{secrets.token_hex(4)}"
+    try:
+        draft.parent.mkdir(exist_ok=True)
+        draft.write_text(json.dumps(said, separators=(",", ":")))
+        draft.replace(draft.with_name(_FILE))
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _folder(place: Place) -> Path:
+    return place.desk / "_index"
+
+
+def _stamp(place: Place, name: str) -> list[int]:
+    """What changes when a file does; objects are never written twice."""
+    if not isinstance(place, Folder):
+        return []
+    about = os.stat(place.path(name))  # noqa: PTH116  # a thousand of them: a third of the time
+    return [about.st_size, about.st_mtime_ns]
