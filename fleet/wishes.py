@@ -1,8 +1,9 @@
 """Reads what the command line asks of a plan, with plain words for what it must not ask. Floor 4."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -67,18 +68,23 @@ def read(option: str, text: str, reader: Callable[[str], T]) -> T:
         raise UsageError(f"--{option} {shown}: {err}") from err
 
 
+def choice(option: str, text: str, known: Iterable[str]) -> str:
+    """Read one of `known`. Raises UsageError that names them."""
+    return read(option, text, partial(_among, known=tuple(known)))
+
+
 def _option(name: str) -> str:
     return name.removesuffix("_s").replace("_", "-")
 
 
 def _one_of(kind: type[StrEnum]) -> Callable[[str], StrEnum]:
-    def one(text: str) -> StrEnum:
-        known = [str(member) for member in kind]
-        if text not in known:
-            raise ValueError(f"there are {', '.join(known)}{nearest(text, known)}")
-        return kind(text)
+    return lambda text: kind(_among(text, tuple(map(str, kind))))
 
-    return one
+
+def _among(text: str, known: Sequence[str]) -> str:
+    if text not in known:
+        raise ValueError(f"there are {', '.join(known)}{nearest(text, known)}")
+    return text
 
 
 def _governor(text: str) -> str:

@@ -9,7 +9,13 @@ import sys
 
 import typer
 
-from fleet.cli import check, inventory, run, show  # noqa: F401  # each registers its commands
+from fleet.cli import (  # noqa: F401  # each registers its commands
+    check,
+    exchange,
+    inventory,
+    run,
+    show,
+)
 from fleet.cli.app import app
 from fleet.errors import EXIT_INTERRUPTED, FleetError
 

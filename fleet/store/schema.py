@@ -184,7 +184,28 @@ CPUS = (
     _always("caches_json", "string", "its caches: list of objects"),
 )
 
-TABLES = {"samples": SAMPLES, "runs": RUNS, "cpus": CPUS}
+# One number a pair, from elsewhere: imported, never mixed with samples.
+SUMMARIES = (
+    _always("summary", _KEY, "the name it was imported under"),
+    _always("benchmark", _KEY, "cas, readwrite, ..."),
+    _maybe("variant", _KEY, "the instructions used, by our names, where known"),
+    _always("relation", _KEY, "smallest group the two CPUs share; unknown where nobody said"),
+    _always("ping_cpu", "int32", "CPU of the row, the side that was timed"),
+    _always("pong_cpu", "int32", "CPU of the column"),
+    _always("latency_ns", "float64", "one way, as printed by the tool"),
+    _always("tool", _KEY, "what measured it: core_latency, ..."),
+    _maybe("estimator", _KEY, "how the tool made one number of its samples: median, mean or min"),
+    _maybe("samples", "int64", "samples a pair, as the tool counts them"),
+    _maybe("iterations", "int64", "round trips a sample, as the tool counts them"),
+    _maybe("cpu_model", _KEY, "CPU model"),
+    _maybe("os", _KEY, "operating system: linux, qnx"),
+    _maybe("conditions", _KEY, "what else was said about the machine, such as boost off"),
+    _always("source", _KEY, "where it comes from: a file, a page"),
+    _maybe("imported_utc", "timestamp[ms, UTC]", "when it was imported; null for what fleet ships"),
+    _always("labels_json", "string", "labels given at import: object of strings"),
+)
+
+TABLES = {"samples": SAMPLES, "runs": RUNS, "cpus": CPUS, "summaries": SUMMARIES}
 
 
 @cache

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fleet.store import Store, schema
+from fleet.store.summaries import write_summary
 from tests import builders
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
@@ -22,6 +23,7 @@ def documented(table: str) -> list[tuple[str, str, bool]]:
 def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path) -> None:
     run = builders.a_run()
     samples = Store(tmp_path).publish(run, builders.bursts_of(run))
+    write_summary(tmp_path, run.run_id, [])
     path = tmp_path / (samples if table == "samples" else f"_{table}/{run.run_id}.parquet")
     coded = [(column.name, column.type, column.nullable) for column in schema.TABLES[table]]
     written = pq.read_schema(path)

@@ -1,0 +1,67 @@
+"""One matrix of another tool, and the small change of reading and writing such text."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from types import MappingProxyType
+
+Cells = Mapping[tuple[int, int], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """One-way latencies in ns by (row CPU, column CPU), as printed; the row is the side that is timed.
+
+    A cell the tool left empty is absent. benchmark: None where the text does not say. samples, iterations:
+    of each pair, as the tool counts them. cpu_model: where the tool prints it.
+    """
+
+    cpus: tuple[int, ...]
+    cells: Cells = field(default_factory=lambda: MappingProxyType({}))
+    benchmark: str | None = None
+    samples: int | None = None
+    iterations: int | None = None
+    cpu_model: str | None = None
+
+    def both_ways(self) -> Cells:
+        """The cells, each that is missing filled from the other side of the diagonal."""
+        return {(column, row): value for (row, column), value in self.cells.items()} | dict(self.cells)
+
+
+def latency(word: str, line: int) -> float | None:
+    """Read one cell; None where it says nothing. Raises ValueError for what cannot be a latency."""
+    text = word.strip()
+    if not text or text.lower() == "nan":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"line {line}: {text[:40]!r} is not a number.") from None
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"line {line}: {text[:40]!r} cannot be a latency.")
+    return value
+
+
+def digits(value: float) -> str:
+    """The shortest decimal number that reads back as exactly `value`, without an exponent."""
+    text = repr(float(value))
+    return format(Decimal(text), "f") if "e" in text else text.removesuffix(".0")
+
+
+def square(rows: Sequence[Sequence[float | None]], cpus: Sequence[int]) -> dict[tuple[int, int], float]:
+    """The cells of full rows, in the order of `cpus`; the diagonal is left out."""
+    return {
+        (row, column): value
+        for row, values in zip(cpus, rows, strict=True)
+        for column, value in zip(cpus, values, strict=True)
+        if value is not None and row != column
+    }
+
+
+def whole_numbers(words: Sequence[str]) -> tuple[int, ...] | None:
+    """CPU numbers of a heading, ascending; None if these are not such."""
+    if not words or not all(word.isascii() and word.isdigit() for word in words):
+        return None
+    numbers = tuple(map(int, words))
+    return numbers if list(numbers) == sorted(set(numbers)) else None

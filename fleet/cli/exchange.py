@@ -1,0 +1,133 @@
+"""The commands between fleet and other tools: import, export, summaries."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleet.cli.app import RESULTS, Json, ResultsPath, app, terminal
+
+
+@app.command("import")
+def import_(
+    files: Annotated[list[Path], typer.Argument(help="What the tools printed; - reads stdin.")],
+    name: Annotated[str, typer.Option("--name", help="What to call the summary.")],
+    results: ResultsPath = RESULTS,
+    tool: Annotated[
+        str | None, typer.Option(help="core_latency, c2clat or core-to-core-latency; default: found out.")
+    ] = None,
+    benchmark: Annotated[
+        str | None, typer.Option("--benchmark", "-b", help="cas or readwrite, where the file does not say.")
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="The instructions it used, by our names, as cmpxchg or llsc.")
+    ] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="median, mean or min; default: what the tool usually prints.")
+    ] = None,
+    cpus: Annotated[
+        str | None,
+        typer.Option("--cpus", "-c", help="The CPUs of rows and columns, as 0-3,8; default: 0, 1, …"),
+    ] = None,
+    cpu_model: Annotated[str | None, typer.Option(help="The CPU model.")] = None,
+    os: Annotated[str | None, typer.Option("--os", help="linux or qnx.")] = None,
+    conditions: Annotated[
+        str | None, typer.Option(help="What else to know of the machine, as 'boost off'.")
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="Where it comes from; default: the file.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", "-l", help="key=value stored with it; repeatable.")
+    ] = None,
+) -> None:
+    """Store matrices of other tools as a summary: one number a pair, marked, never mixed with samples.
+
+    Example: fleet import friend.csv --name friend-9950x -b cas --cpu-model 'Ryzen 9 9950X'
+    """
+    from fleet import wishes
+    from fleet.analysis import importing
+
+    told = importing.Told(
+        tool=tool,
+        benchmark=benchmark,
+        variant=variant,
+        estimator=estimator,
+        cpus=wishes.cpus(cpus) if cpus is not None else None,
+        cpu_model=cpu_model,
+        os=os,
+        conditions=conditions,
+        source=source,
+        labels=wishes.labels(label or []),
+    )
+    typer.echo(importing.import_files(results, files, name, told))
+
+
+@app.command()
+def export(
+    what: Annotated[
+        str | None,
+        typer.Argument(help="A run id, its beginning, a host, or summary:NAME; default: the last run."),
+    ] = None,
+    results: ResultsPath = RESULTS,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", "-F", help="core-to-core-latency, core_latency, c2clat, or csv: every sample."
+        ),
+    ] = "core-to-core-latency",
+    benchmark: Annotated[
+        str | None, typer.Option("--benchmark", "-b", help="cas, readwrite, or with its variant: cas/llsc.")
+    ] = None,
+    value: Annotated[
+        str, typer.Option(help="The number of a pair: median, mean, min, p10, p99 or max.")
+    ] = "median",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; default: stdout.")
+    ] = None,
+) -> None:
+    """Write a run as another tool prints it, or every sample as CSV; no digit is lost.
+
+    Example: fleet export rpi5 -b cas --value mean -o rpi5.csv
+    """
+    from fleet.analysis.export import FORMATS, VALUES, write_new
+    from fleet.analysis.export import export as pieces
+    from fleet.analysis.summaries import PREFIX
+    from fleet.store import Store
+    from fleet.wishes import choice
+
+    choice("format", format_, FORMATS)
+    choice("value", value, VALUES)
+    store = Store(results)
+    if what is None:
+        chosen = store.last_session()[-1]
+    else:
+        chosen = what if what.startswith(PREFIX) else store.find(what)
+    text = pieces(results, chosen, format_, benchmark, value)
+    if output is None:
+        sys.stdout.writelines(text)
+    else:
+        write_new(output, text)
+
+
+@app.command()
+def summaries(
+    name: Annotated[
+        str | None, typer.Argument(help="One of them, to see its matrix; default: list all.")
+    ] = None,
+    results: ResultsPath = RESULTS,
+    json: Json = False,
+) -> None:
+    """List what others measured, imported or shipped with fleet, or show one of them.
+
+    Example: fleet summaries rpi4-qnx800
+    """
+    from fleet.analysis import summary_views as views
+    from fleet.analysis.heatmap import Page
+    from fleet.analysis.summaries import all_summaries, find_summary
+
+    if name is not None:
+        rows = find_summary(results, name)
+        typer.echo(views.list_json(rows) if json else views.summary_text(rows, Page(**terminal())))
+        return
+    rows = all_summaries(results)
+    typer.echo(views.list_json(rows) if json else views.list_text(rows))

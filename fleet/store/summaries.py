@@ -1,0 +1,38 @@
+"""Imported summaries: `_summaries/<name>.parquet`, one number a pair, written once, never mixed with runs."""
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import UsageError
+from fleet.store import schema
+from fleet.store.files import storing
+from fleet.store.ids import checked_key
+from fleet.store.places import place_of
+
+FILES = "_summaries/*.parquet"
+
+
+def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> str:
+    """Store the rows (columns as in docs/tables.md) under `name`, a key; return the file's name in the root.
+
+    Raises UsageError if the name is taken, StoreError if the root cannot be written.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    place, file = place_of(root), f"_summaries/{checked_key(name, 'summary')}.parquet"
+    draft = place.desk / "_staging" / f"{name}-summary-{secrets.token_hex(4)}"
+    with storing("store the summary", place):
+        place.reach()
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        table = pa.Table.from_pylist(list(rows), schema=schema.arrow_schema("summaries"))
+        try:
+            pq.write_table(table, draft, compression="zstd")
+            new = place.put(draft, file)
+        finally:
+            draft.unlink(missing_ok=True)
+    if not new:
+        raise UsageError(f"{place}: a summary {name!r} is stored already; choose another --name.")
+    return file
