@@ -73,12 +73,9 @@ qnx_system() {
 	echo "path_given $given"
 	echo "path_profile $profile"
 	echo "path $PATH"
-	for tool in uname pidin cat chmod cksum mv rm mkdir ls on slay sftp-server; do
+	for tool in uname pidin cat chmod cksum mv rm mkdir ls on slay; do
 		find_tool $tool
 		echo "tool $tool ${v:--}"
-	done
-	for tool in "$ROOT/usr/libexec/sftp-server" "$ROOT/usr/lib/ssh/sftp-server"; do
-		[ -x "$tool" ] && echo "tool sftp-server $tool"
 	done
 	section pidin
 	pidin info

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from fleet.remote.connection import Completed
 
+_NO_PROGRAM = 127
 _NOT_THERE = 95
 _COPIED = 96
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
@@ -117,7 +118,10 @@ class _Put:
                 self._remove(self._new)
             else:
                 return self._run(f"cksum {shlex.quote(self._new)}; exit 0")
-        return self._run(_receive(self._new, self._mode, len(self._data)), stdin=self._data)
+        sent = self._run(_receive(self._new, self._mode, len(self._data)), stdin=self._data)
+        if sent.exit_code != _NO_PROGRAM:
+            return sent
+        return Completed(1, b"", sent.stderr + b"There is no SFTP, and cat and chmod would have to be there.")
 
     def _arrived(self, said: Completed, path: str) -> bool:
         """Whether what the host says of the file, or the file itself, is what was sent."""
@@ -163,7 +167,7 @@ def _receive(path: str, mode: int, size: int) -> str:
     """
     new = shlex.quote(path)
     return (
-        f"umask 077; set -C; cat > {new} && chmod {mode:o} {new} || {{ rm -f {new}; exit 1; }}; "
+        f"umask 077; set -C; cat > {new} && chmod {mode:o} {new} || {{ code=$?; rm -f {new}; exit $code; }}; "
         f"set -- $(cksum {new} 2>/dev/null); "
         f'[ "${{2:-{size}}}" = {size} ] && echo "$1 $2" && exit 0; '
         f'rm -f {new}; echo "$2 of {size} bytes arrived" >&2; exit 1'

@@ -12,6 +12,12 @@ SHELLS = {
     "busybox": ("busybox-static", ["busybox", "ash"]),
     "bash": ("bash", ["bash", "--posix"]),
 }
+QNX_SHELLS = {
+    **SHELLS,
+    "ksh93": ("ksh93u+m", ["ksh93"]),
+    "posh": ("posh", ["posh"]),
+    "yash": ("yash", ["yash"]),
+}
 
 
 def ask(

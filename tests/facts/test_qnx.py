@@ -1,0 +1,278 @@
+"""What QNX hosts say, read as facts. Values from real machines have beside them who published them."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import DeployError, ProbeError
+from fleet.facts import probe, qnx
+from fleet.facts.gather import gather, read
+from fleet.model import Host
+from tests import needs
+from tests.facts.shells import QNX_SHELLS
+from tests.replay import Replay
+
+RPI4 = "QNX rpi4-800 8.0.0 2025/07/30-19:17:34EDT RaspberryPi4B aarch64le"  # github.com/jcurl/code.research
+QEMU = "QNX qnxqemu 8.0.0 2026/02/27-11:02:56EST x86pc x86_64"  # github.com/Tyrostir/qnx-zero-to-hero
+QEMU_PIDIN = (  # the same image, but for the time
+    "CPU:X86_64 Release:8.0.0  FreeMem:3659MB/4095MB BootTime:Feb 27 16:05:18 UTC 2026",
+    "Processes: 31, Threads: 207",
+)
+RPI4_CPU = "Processor1: 1091555459 Cortex-A72 1500MHz FPU"  # github.com/jcurl/code.research
+RPI4_PIDIN = (  # put together: the line of one CPU four times, under the first line of another machine
+    "CPU:AARCH64 Release:8.0.0  FreeMem:3659MB/4095MB BootTime:Feb 27 16:05:18 UTC 2026",
+    *(RPI4_CPU.replace("1:", f"{number}:", 1) for number in (1, 2, 3, 4)),
+)
+HOST = Host("board", "board", origin="inventory.yaml:7")
+
+
+def answer(uname: str = QEMU, pidin: tuple[str, ...] = QEMU_PIDIN, *more: str) -> str:
+    lines = [
+        *("begin", "qnx", f"= uname {uname}", "= user qnxuser", "= path /proc/boot:/bin", *more, "pidin"),
+        *(f"= {line}" for line in pidin),
+        *("workdir", "= refused /: cannot be written", "= chosen /dev/shmem", "= fleet-agent-1", "end"),
+    ]
+    return "\n".join(line[2:] if line.startswith("= ") else f"{probe.MARK} {line}" for line in lines)
+
+
+def facts_of(*said, host: Host = HOST):
+    return read(answer(*said), host)
+
+
+@pytest.mark.parametrize(
+    ("line", "arch", "board", "build"),
+    [
+        (RPI4, "aarch64le", "RaspberryPi4B", "2025/07/30-19:17:34EDT"),
+        (QEMU, "x86_64", "x86pc", "2026/02/27-11:02:56EST"),
+        ("QNX a 7.1.0 2023/01/01 12:00 UTC x86pc x86_64", "x86_64", "x86pc", "2023/01/01 12:00 UTC"),
+    ],
+)
+def test_the_last_word_of_uname_is_the_architecture_and_the_one_before_the_board(line, arch, board, build):
+    uname = qnx.parse_uname(line)
+    assert (uname.arch, uname.board, uname.build) == (arch, board, build)
+
+
+@pytest.mark.parametrize("line", ["QNX", "QNX a 8.0.0 x86_64", "Linux a 6.1.0 #1 SMP x86_64 GNU/Linux"])
+def test_a_line_that_is_not_as_uname_says_it_is_refused_and_quoted(line):
+    with pytest.raises(ProbeError, match=f"board: `uname -a` says '{line}'"):
+        facts_of(line)
+
+
+def test_an_arm_board_is_read_whole():
+    facts = facts_of(RPI4, RPI4_PIDIN)
+    assert (facts.os, facts.arch, str(facts.target)) == ("qnx", "aarch64", "qnx-aarch64")
+    assert (facts.hostname, facts.kernel, facts.board) == ("rpi4-800", "8.0.0", "RaspberryPi4B")
+    assert [(cpu.cpu, cpu.model, cpu.max_khz) for cpu in facts.cpus] == [
+        (number, "Cortex-A72", 1_500_000) for number in range(4)
+    ]
+    assert (facts.cpu_vendor, facts.cpu_model_number, facts.cpu_stepping) == ("0x41", "0xd08", "r0p3")
+    assert facts.memory_bytes == 4095 << 20
+    assert (facts.workdir, facts.workdir_entries) == ("/dev/shmem", ("fleet-agent-1",))
+    assert facts.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "mhz", "flags"),
+    [
+        (RPI4_CPU, "Cortex-A72", 1500, ("FPU",)),
+        (
+            "Processor12: 591593 Intel(R) Xeon(R) CPU E5 0MHz FPU SSE",
+            "Intel(R) Xeon(R) CPU E5",
+            0,
+            ("FPU", "SSE"),
+        ),
+        ("Processor1: 1091555459  1500MHz", "", 1500, ()),
+    ],
+    ids=["one word", "several words, no rate", "no name"],
+)
+def test_a_processor_line_may_have_a_name_of_many_words_or_none_and_no_rate(line, name, mhz, flags):
+    (processor,) = qnx.parse_pidin([line]).processors
+    assert (processor.name, processor.mhz, processor.flags) == (name, mhz, flags)
+
+
+def test_a_cpu_without_a_name_is_named_by_its_midr():
+    (cpu,) = facts_of(RPI4, ("CPU:AARCH64 Release:8.0.0", "Processor1: 1091555459  0MHz")).cpus
+    assert (cpu.model, cpu.max_khz) == ("Cortex-A72", None)
+
+
+@pytest.mark.parametrize(
+    ("uname", "pidin"), [(QEMU, ()), ("", QEMU_PIDIN)], ids=["without pidin", "without uname"]
+)
+def test_one_voice_is_enough(uname, pidin):
+    facts = facts_of(uname, pidin)
+    assert (facts.arch, facts.kernel) == ("x86_64", "8.0.0")
+
+
+def test_without_pidin_a_note_says_that_the_cpus_are_not_known():
+    facts = facts_of(QEMU, ())
+    assert facts.cpus == ()
+    assert any("pidin" in note for note in facts.notes)
+
+
+def test_without_any_voice_the_inventory_names_the_architecture():
+    with pytest.raises(ProbeError, match=r"board: neither .* names an architecture: name it as `arch:`"):
+        facts_of("", ())
+    assert facts_of("", (), host=Host("board", "board", arch="aarch64")).arch == "aarch64"
+
+
+@pytest.mark.parametrize(
+    ("uname", "pidin", "words"),
+    [
+        (RPI4, QEMU_PIDIN, "its architecture is aarch64 by `uname -a` ('QNX rpi4"),
+        (QEMU.replace("8.0.0", "7.1.0"), QEMU_PIDIN, "its release is 7.1.0 by `uname -a`"),
+        (QEMU.replace("x86_64", "armle-v7"), (), "'armle-v7', an architecture fleet has no QNX agent for"),
+        ("", ("CPU:ARM Release:6.6.0",), "'ARM', an architecture"),
+    ],
+    ids=["two architectures", "two releases", "unknown to uname", "unknown to pidin"],
+)
+def test_contradictions_and_strangers_are_refused_with_the_raw_line(uname, pidin, words):
+    with pytest.raises(ProbeError) as caught:
+        facts_of(uname, pidin)
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("board: ")
+
+
+@pytest.mark.parametrize("wish", [{"os": "linux"}, {"arch": "aarch64"}])
+def test_an_inventory_that_contradicts_the_host_is_refused(wish):
+    with pytest.raises(ProbeError, match=r"the inventory says `(os|arch): "):
+        facts_of(host=Host("board", "board", **wish))
+
+
+def test_a_stand_in_is_never_taken_for_qnx():
+    said = answer(QEMU, QEMU_PIDIN, "= standin yes")
+    facts = read(said, Host("board", "board", os="qnx"))
+    assert facts.os == "qnx-standin"
+    assert str(facts.target) == "qnx-x86_64"
+    assert any("not QNX" in note for note in facts.notes)
+
+
+def test_the_places_programs_were_found_in_are_used_from_then_on():
+    connection = Replay({"/bin/sh": answer().encode()})
+    gather(connection, HOST)
+    assert connection.asked[1:] == [("make do", b"/proc/boot:/bin")]
+
+
+def test_a_host_where_nothing_can_be_written_lists_every_place_with_its_reason():
+    said = answer().replace("chosen /dev/shmem\nfleet-agent-1", "refused /dev/shmem: cannot be written")
+    with pytest.raises(DeployError, match=r"(?s)\n  /: cannot be written\n  /dev/shmem: cannot be written"):
+        read(said, HOST)
+
+
+# The question itself, in every shell that may be /bin/sh
+
+
+@pytest.fixture
+def tree() -> Iterator[Path]:
+    """Return a QNX host's files as far as the question looks at them; anybody may look."""
+    with tempfile.TemporaryDirectory(prefix="fleet-qnx-", dir="/tmp") as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        for place in ("proc/boot", "etc", "dev/shmem", "home", "nothing"):
+            (root / place).mkdir(parents=True)
+        for place in ("home", "dev/shmem"):
+            (root / place).chmod(0o777)
+        for name, said in (
+            ("uname", f"case $1 in -a) echo '{QEMU}';; *) echo QNX;; esac"),
+            ("pidin", pidin()),
+        ):
+            (root / "proc/boot" / name).write_text(f"#!/bin/sh\n{said}\n")
+            (root / "proc/boot" / name).chmod(0o755)
+        for name in ("chmod", "rm", "mkdir", "rmdir"):
+            (root / "proc/boot" / name).symlink_to(shutil.which(name) or name)
+        (root / "etc/profile").write_text("echo Welcome\nMORE=x\nPATH=$PATH:/opt/bin\nexport PATH\n")
+        yield root
+
+
+def pidin() -> str:
+    return "\n".join(f"echo '{line}'" for line in RPI4_PIDIN).replace("AARCH64", "X86_64")
+
+
+def ask(shell: str, root: Path, user: int | None = None, **wishes: object) -> str:
+    """The answer of one shell, started with a PATH that leads nowhere."""
+    package, command = QNX_SHELLS[shell]
+    question = probe.script(root=str(root), **wishes)  # type: ignore[arg-type]
+    if shell == "busybox":  # asks itself before any PATH
+        question = b'uname() { "$ROOT/proc/boot/uname" "$@"; }\n' + question
+    done = subprocess.run(
+        [needs.program(command[0], package), *command[1:]],
+        input=question,
+        capture_output=True,
+        env={"PATH": str(root / "nothing"), "HOME": str(root / "home"), "USER": "qnxuser"},
+        user=user,
+        cwd="/",
+        timeout=60,
+        check=False,
+    )
+    said = probe.answer(done.stdout)
+    assert said is not None, (done.stdout, done.stderr)
+    return said
+
+
+@pytest.mark.parametrize("ordinary", [False, True], ids=["as we are", "as an ordinary user"])
+def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
+    if ordinary:
+        needs.root()
+    answers = {}
+    for shell in QNX_SHELLS:
+        answers[shell] = ask(shell, tree, user=65534 if ordinary else None)
+        (tree / "home/fleet-qnxuser").rmdir()
+    assert len(set(answers.values())) == 1, answers
+    facts = read(answers["mksh"], HOST)
+    assert (facts.arch, facts.kernel, len(facts.cpus)) == ("x86_64", "8.0.0", 4)
+    assert facts.workdir == f"{tree}/home/fleet-qnxuser"
+    path = qnx.search_path(probe.sections(facts.probe))
+    assert path.startswith(f"{tree}/nothing:/opt/bin:{tree}/proc/boot:{tree}/system/bin:")
+
+
+@pytest.mark.parametrize(
+    "profile", ["exit 3", "set -e; false", "unset PATH", "cat >&0", "exec 2>&1; no-such"]
+)
+def test_a_profile_may_do_what_it_likes(tree, profile):
+    (tree / "etc/profile").write_text(f"{profile}\n")
+    facts = read(ask("mksh", tree), HOST)
+    assert f"{tree}/proc/boot:" in qnx.search_path(probe.sections(facts.probe))
+
+
+def test_looking_only_makes_nothing(tree):
+    before = sorted(tree.rglob("*"))
+    said = ask("mksh", tree, read_only=True)
+    assert f"\nplanned {tree}/home/fleet-qnxuser\nrefused {tree}/data/home/qnxuser: is not there\n" in said
+    assert sorted(tree.rglob("*")) == before
+
+
+def test_a_host_is_qnx_also_where_no_program_says_its_name(tree):
+    (tree / "proc/boot/uname").unlink()
+    assert read(ask("mksh", tree), HOST).os == "qnx"
+
+
+def test_a_host_without_proc_boot_is_known_by_its_pidin(tree):
+    (tree / "proc/boot").rename(tree / "bin")
+    (tree / "bin/uname").unlink()
+    assert read(ask("mksh", tree), HOST).os == "qnx"
+
+
+def test_the_inventorys_directory_is_the_only_one_tried(tree):
+    facts = read(ask("mksh", tree, workdir=f"{tree}/dev/shmem"), HOST)
+    assert facts.workdir == f"{tree}/dev/shmem"
+    with pytest.raises(DeployError, match="is not there and cannot be made"):
+        read(ask("mksh", tree, workdir=f"{tree}/no/such"), Host("b", "b", workdir="/no/such"))
+
+
+def test_what_we_left_behind_is_listed_and_nothing_of_others(tree):
+    for name in ("fleet-agent-1", "fleet-agent-1.0123", "theirs"):
+        (tree / "dev/shmem" / name).touch()
+    facts = read(ask("mksh", tree, workdir=f"{tree}/dev/shmem"), HOST)
+    assert facts.workdir_entries == ("fleet-agent-1", "fleet-agent-1.0123")
+
+
+def test_a_directory_that_is_somebody_elses_is_left_alone(tree):
+    needs.root()
+    theirs = tree / "home/fleet-qnxuser"
+    theirs.mkdir()
+    os.chown(theirs, 12345, 12345)
+    assert read(ask("mksh", tree), HOST).workdir == f"{tree}/home"
