@@ -95,5 +95,6 @@ class StoreError(FleetError):
 
 
 EXIT_SOME_FAILED = 1
+EXIT_CHANGED = 20  # fleet compare --fail-on-change
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130

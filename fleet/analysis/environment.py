@@ -1,0 +1,109 @@
+"""Lists what differs between two sides beside what was to be compared: kernel, governor, plan, agent, ..."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+
+# Columns of `runs` that explain a number; ids, moments and loads are not among them.
+FACTS = (
+    "target",
+    "cpu_model",
+    "cpu_family",
+    "cpu_model_number",
+    "cpu_stepping",
+    "microcode",
+    "board",
+    "firmware",
+    "cpus_measured",
+    "smt",
+    "hypervisor",
+    "container",
+    "distribution",
+    "kernel",
+    "kernel_version",
+    "kernel_cmdline",
+    "libc",
+    "governor",
+    "frequency_driver",
+    "boost",
+    "idle_driver",
+    "idle_state",
+    "idle_exit_us",
+    "isolated_cpus",
+    "nohz_full_cpus",
+    "irqbalance",
+    "numa_balancing",
+    "huge_pages",
+    "page_bytes",
+    "cpu_quota",
+    "rt_runtime_us",
+    "clock",
+    "clock_source",
+    "ticks_per_second",
+    "user",
+    "agent_build",
+    "agent_compiler",
+    "agent_cflags",
+    "preset",
+    "estimator",
+)
+_OBJECTS = {"labels_json": "label", "mitigations_json": "mitigation", "plan_json": "plan"}
+_NO_DIFFERENCE = {"plan.seed", "plan.deadline_s"}
+_CLOCK_RATE = 3  # significant figures; two calibrations of one clock differ beyond
+_UNKNOWN = "unknown"
+
+
+def environment(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
+    """What is not the same on both sides: a row each, `what`, `a`, `b` (values as text, most frequent first).
+
+    a, b: rows of the `runs` table. A value found on both sides in the same runs' places is no difference;
+    one that changes within a side is listed if the other side does not have the same values.
+    """
+    told_a, told_b = ([_told(row) for row in side.to_dict("records")] for side in (a, b))
+    names = list(dict.fromkeys(name for run in (*told_a, *told_b) for name in run))
+    rows = []
+    for name in names:
+        values = [Counter(run.get(name, _UNKNOWN) for run in side) for side in (told_a, told_b)]
+        if set(values[0]) != set(values[1]) and name not in _NO_DIFFERENCE:
+            rows.append({"what": name, "a": _listed(values[0]), "b": _listed(values[1])})
+    if not set(a["boot_id"].dropna()) & set(b["boot_id"].dropna()) and _one_host(a, b):
+        rows.append({"what": "boot", "a": _boots(a), "b": _boots(b)})
+    return pd.DataFrame(rows, columns=["what", "a", "b"])
+
+
+def _told(run: Mapping[Any, Any]) -> dict[str, str]:
+    """What a run tells of itself, by name; what it does not tell is unknown."""
+    told = {name: _text(name, run[name]) for name in FACTS}
+    for column, kind in _OBJECTS.items():
+        for key, value in json.loads(run[column]).items():
+            told[f"{kind}.{key}"] = _text(key, value)
+    return told
+
+
+def _text(name: str, value: Any) -> str:
+    if not pd.api.types.is_scalar(value):
+        return ",".join(map(str, value)) or "none"
+    if value is None or pd.isna(value):
+        return _UNKNOWN
+    if name == "ticks_per_second":
+        return f"{float(f'{value:.{_CLOCK_RATE}g}'):.0f}"
+    return str(value)
+
+
+def _listed(values: Counter[str]) -> str:
+    if len(values) == 1:
+        return next(iter(values))
+    return ", ".join(f"{value} ({count} runs)" for value, count in values.most_common())
+
+
+def _one_host(a: pd.DataFrame, b: pd.DataFrame) -> bool:
+    known: Callable[[pd.DataFrame], bool] = lambda side: bool(side["boot_id"].notna().all())  # noqa: E731
+    return set(a["host_id"]) == set(b["host_id"]) and known(a) and known(b)
+
+
+def _boots(side: pd.DataFrame) -> str:
+    count = side["boot_id"].nunique()
+    return "1 boot" if count == 1 else f"{count} boots"

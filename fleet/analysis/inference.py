@@ -1,0 +1,114 @@
+"""The tests behind a comparison, on plain arrays: means of logarithms, so that a change is a ratio.
+
+One value is one run (docs/comparing.md says why); nothing here knows frames, hosts or pairs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special, stats  # type: ignore[import-untyped]  # scipy ships no types
+
+LEVEL = 0.05
+POWER = 0.8
+LEAST_RUNS = 3
+# No number is known better than the step of the clock allows; a sample is at least 1,000 of its steps.
+_ROUNDING = (0.001**2) / 12
+_SOLVER_STEPS = 50
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What B is to A: `ratio` of their levels with its 95 % interval `low` to `high`, and Welch's p.
+
+    smallest: the relative change that 8 of 10 such comparisons would have found (p < 0.05), given the
+    scatter and the number of runs seen. All but `ratio` are NaN with fewer than three values a side.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    p: float
+    smallest: float
+
+
+def change(a: Floats, b: Floats) -> Change:
+    """Compare two sides by Welch's t on logarithms; a, b: a positive value per run."""
+    logs_a, logs_b = np.log(a), np.log(b)
+    moved = float(logs_b.mean() - logs_a.mean())
+    if min(len(a), len(b)) < LEAST_RUNS:
+        return Change(float(np.exp(moved)), *[float("nan")] * 4)
+    errors = [max(float(logs.var(ddof=1)), _ROUNDING) / len(logs) for logs in (logs_a, logs_b)]
+    error = sum(errors) ** 0.5
+    freedom = error**4 / sum(e**2 / (len(v) - 1) for e, v in zip(errors, (a, b), strict=True))
+    half = stats.t.ppf(1 - LEVEL / 2, freedom) * error
+    smallest = (stats.t.ppf(1 - LEVEL / 2, freedom) + stats.t.ppf(POWER, freedom)) * error
+    return Change(
+        ratio=float(np.exp(moved)),
+        low=float(np.exp(moved - half)),
+        high=float(np.exp(moved + half)),
+        p=float(2 * stats.t.sf(abs(moved) / error, freedom)),
+        smallest=float(np.expm1(smallest)),
+    )
+
+
+def moderated_p(a: Floats, b: Floats) -> Floats:
+    """Two-sided p of each row's change from a to b, with few runs and many rows.
+
+    a, b: logarithms, a row per pair of one relation, a column per run. What moves all rows of a run together
+    has as many degrees of freedom as there are runs; what moves a row alone has a variance of its own, that
+    few runs tell little of, so it is shrunk towards that of all rows by an empirical-Bayes prior (G. K.
+    Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004)). The two are added (Satterthwaite).
+    """
+    own = a.shape[1] + b.shape[1] - 2
+    together = [side.mean(axis=0, keepdims=True) for side in (a, b)]
+    common = float(_pooled(together[0], together[1], own)[0])
+    alone = np.maximum(_pooled(a - together[0], b - together[1], own), _ROUNDING)
+    freedom, level = prior(alone, own)
+    share = 1.0 if np.isinf(freedom) else freedom / (freedom + own)
+    alone = share * level + (1 - share) * alone
+    joined = (common + alone) ** 2 / (common**2 / own + alone**2 / min(freedom + own, own * len(alone)))
+    t = (b.mean(axis=1) - a.mean(axis=1)) / np.sqrt((common + alone) * (1 / a.shape[1] + 1 / b.shape[1]))
+    found: Floats = 2 * stats.t.sf(np.abs(t), joined)
+    return found
+
+
+def _pooled(a: Floats, b: Floats, freedom: int) -> Floats:
+    """The variance of each row around its side's mean, of both sides together."""
+    squares = sum(((side - side.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for side in (a, b))
+    return np.asarray(squares / freedom)
+
+
+def prior(variances: Floats, own: int) -> tuple[float, float]:
+    """Degrees of freedom and level of the scaled inverse chi-square that fits the variances' spread.
+
+    own: degrees of freedom of each variance. Zero freedom: no prior (fewer than three variances);
+    infinite: they differ no more than chance makes them.
+    """
+    if len(variances) < 3:
+        return 0.0, 1.0
+    e = np.log(variances) - special.digamma(own / 2) + np.log(own / 2)
+    excess = float(e.var(ddof=1) - special.polygamma(1, own / 2))
+    if excess <= 0:
+        return float("inf"), float(np.exp(e.mean()))
+    half = _inverse_trigamma(excess)
+    return 2 * half, float(np.exp(e.mean() + special.digamma(half) - np.log(half)))
+
+
+def false_discovery(p: Floats) -> Floats:
+    """Benjamini and Hochberg's q of each p: findings with q < 0.05 are to one in twenty by chance."""
+    return np.asarray(stats.false_discovery_control(p)) if len(p) else np.asarray(p)
+
+
+def _inverse_trigamma(value: float) -> float:
+    """Newton's method on 1/trigamma, which is nearly straight (Smyth 2004, appendix)."""
+    x = 0.5 + 1 / value
+    for _ in range(_SOLVER_STEPS):
+        trigamma = float(special.polygamma(1, x))
+        step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, x))
+        x += step
+        if -step < 1e-8 * x:
+            break
+    return x

@@ -1,0 +1,58 @@
+"""The command that sets runs side by side: compare."""
+
+from typing import Annotated
+
+import typer
+
+from fleet.cli.app import RESULTS, Json, ResultsPath, app
+from fleet.errors import EXIT_CHANGED, UsageError
+
+
+@app.command()
+def compare(
+    sides: Annotated[
+        list[str],
+        typer.Argument(help="A host, a label=value, host@label=value, a run, or runs joined by commas."),
+    ],
+    results: ResultsPath = RESULTS,
+    threshold: Annotated[
+        str | None,
+        typer.Option(help="The change that matters, as 2%; default: 3%, under a hypervisor 5%."),
+    ] = None,
+    fail_on_change: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-change", help="Exit with 20 if a relation changed, 2 if no verdict is possible."
+        ),
+    ] = False,
+    json: Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print the relations as CSV instead of text.")] = False,
+) -> None:
+    """Compare sides with the first, A: what changed, what is equivalent, what these runs cannot tell.
+
+    Example: fleet compare kernel=6.12 kernel=6.13
+    """
+    from fleet.analysis import compare as analysis
+    from fleet.analysis import compare_text as views
+
+    found = analysis.compare(results, sides, threshold=_share(threshold))
+    view = views.compare_json if json else views.compare_csv if csv else views.compare_text
+    typer.echo(view(found))
+    if fail_on_change:
+        if not all(one.judged for one in found):
+            raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
+        if any(one.changed for one in found):
+            raise typer.Exit(EXIT_CHANGED)
+
+
+def _share(text: str | None) -> float | None:
+    """2% or 0.02 as a share; None stays None. Raises UsageError for anything but 0 < share < 1."""
+    if text is None:
+        return None
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise UsageError(f"--threshold {text}: not a share of more than 0 and less than 100%; try 3%.")
+    return share
