@@ -42,6 +42,7 @@ _UNSURE = (
     "ping_ran_ppm",
     "pong_ran_ppm",
 )
+_SPLIT = ("ticks.list.element", "start_offset_ns", "round", "line_page", "line_offset")  # encoded byte by byte
 
 
 def write_samples(path: Path, run: Run, bursts: Iterable[Burst]) -> Contents:
@@ -54,7 +55,7 @@ def write_samples(path: Path, run: Run, bursts: Iterable[Burst]) -> Contents:
         compression="zstd",
         compression_level=3,
         use_dictionary=[column.name for column in schema.SAMPLES if column.type == "dictionary<string>"],
-        column_encoding={"ticks.list.element": "DELTA_BINARY_PACKED"},
+        column_encoding=dict.fromkeys(_SPLIT, "BYTE_STREAM_SPLIT"),
     ) as writer:
         digest = hashlib.sha256()
         total = Contents(0, 0, 0, "")
