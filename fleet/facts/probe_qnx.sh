@@ -138,7 +138,10 @@ qnx_runnable() {
 		why='cannot be written (full?)'
 		return 1
 	fi
-	find_tool chmod || { rm -f "$file" && return 0; } # SFTP will have to set the mode
+	if ! find_tool chmod; then # SFTP will have to set the mode
+		rm -f "$file"
+		return 0
+	fi
 	chmod 700 "$file"
 	ran=$("$file")
 	rm -f "$file"
@@ -153,7 +156,8 @@ qnx_workdirs() {
 		esac
 		set -- "$PLACES"
 	else
-		set -- "$home" "$ROOT/data/home/$user" "$ROOT/data/tmp" "$ROOT/var/tmp" "$ROOT/tmp" "$ROOT/dev/shmem"
+		set -- "$ROOT/data/home/$user" "$ROOT/data/tmp" "$ROOT/var/tmp" "$ROOT/tmp" "$ROOT/dev/shmem"
+		[ "$home" = "$1" ] || set -- "$home" "$@"
 	fi
 	section workdir
 	for place in "$@"; do

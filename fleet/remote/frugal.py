@@ -15,6 +15,7 @@ from fleet.remote.connection import Completed
 _NO_PROGRAM = 127
 _NOT_THERE = 95
 _COPIED = 96
+_HAS_CAT = f"cat </dev/null || exit {_NO_PROGRAM}"  # asked first: a redirection makes the file even so
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
@@ -167,7 +168,8 @@ def _receive(path: str, mode: int, size: int) -> str:
     """
     new = shlex.quote(path)
     return (
-        f"umask 077; set -C; cat > {new} && chmod {mode:o} {new} || {{ code=$?; rm -f {new}; exit $code; }}; "
+        f"{_HAS_CAT}; umask 077; set -C; "
+        f"cat > {new} && chmod {mode:o} {new} || {{ code=$?; rm -f {new}; exit $code; }}; "
         f"set -- $(cksum {new} 2>/dev/null); "
         f'[ "${{2:-{size}}}" = {size} ] && echo "$1 $2" && exit 0; '
         f'rm -f {new}; echo "$2 of {size} bytes arrived" >&2; exit 1'
@@ -178,7 +180,7 @@ def _place(new: str, path: str, mode: int) -> str:
     """Rename, else copy, and say the copy's checksum if the host can."""
     old, to = shlex.quote(new), shlex.quote(path)
     return (
-        f"mv {old} {to} 2>/dev/null && exit 0; umask 077; set -C; "
-        f"cat {old} > {to} && chmod {mode:o} {to} || exit 1; "
+        f"mv {old} {to} 2>/dev/null && exit 0; {_HAS_CAT}; umask 077; set -C; "
+        f"cat {old} > {to} && chmod {mode:o} {to} || {{ rm -f {to}; exit 1; }}; "
         f"rm -f {old}; cksum {to} 2>/dev/null; exit {_COPIED}"
     )

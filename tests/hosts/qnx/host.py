@@ -1,0 +1,68 @@
+"""A STAND-IN for a QNX host: a real sshd on loopback that runs every command inside an image. Not QNX."""
+
+import contextlib
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleet.remote import frugal
+from fleet.remote.connection import Completed
+from fleet.remote.shell import remote_command
+from tests.hosts.odd import Options
+from tests.hosts.qnx import image
+from tests.hosts.qnx.image import Image, Recipe
+from tests.hosts.sshd import MakeHosts, SshHost
+
+
+def options(made: Image) -> Options:
+    """What to give an sshd so that it serves `made`. Its SFTP, too, is a program of the image."""
+    sftp = ("Subsystem sftp /usr/libexec/sftp-server",) if made.recipe.sftp else ()
+    return (*sftp, f'ForceCommand exec {made.enter} "$SSH_ORIGINAL_COMMAND"')
+
+
+MakeQnx = Callable[..., tuple[SshHost, Image]]
+
+
+def maker(folder: Path, make_hosts: MakeHosts) -> MakeQnx:
+    """Return `make(recipe, user=None)`, which starts a stand-in host and hands out its sshd and its image."""
+    count = 0
+
+    def make(recipe: Recipe, user: int | None = None) -> tuple[SshHost, Image]:
+        nonlocal count
+        count += 1
+        made = image.make(folder / f"{count}-{recipe.name}", recipe, user)
+        (server,) = make_hosts(1, options=options(made))
+        return server, made
+
+    return make
+
+
+@dataclass
+class Inside:
+    """A connection to an image without SSH on the way, for tests of many images; no SFTP, no streams."""
+
+    image: Image
+    env: dict[str, str] = field(default_factory=dict)
+    host_name: str = "board"
+    notes: tuple[str, ...] = ()
+
+    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
+        """As over SSH: the loader, then the command on its stdin."""
+        text, head = remote_command(command, self.env)
+        done = subprocess.run(
+            [self.image.enter, text], input=head + stdin, capture_output=True, timeout=timeout_s, check=False
+        )
+        return Completed(done.returncode, done.stdout, done.stderr)
+
+    def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
+        """As over SSH to a host of few means."""
+        return frugal.put(self, data, path, mode, timeout_s)
+
+    def sftp(self, timeout_s: float) -> contextlib.AbstractContextManager[None]:
+        """There is none."""
+        return contextlib.nullcontext()
+
+    def make_do(self, path: str) -> None:
+        """See Connection.make_do."""
+        self.env["PATH"] = path

@@ -1,0 +1,194 @@
+"""A QNX host as it looks over SSH, on a STAND-IN: Linux dressed as QNX. Proves our code, not QNX."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import ProbeError
+from fleet.facts.gather import gather, survey
+from fleet.model import Facts, Host
+from fleet.remote.connect import connect
+from fleet.remote.connection import Connection
+from tests import needs
+from tests.hosts.qnx import image
+from tests.hosts.qnx.host import Inside, MakeQnx, maker
+from tests.hosts.qnx.image import FULL, MINIMAL, NO_SFTP, RECIPES, Image, Recipe
+from tests.hosts.sshd import MakeHosts
+
+pytestmark = pytest.mark.slow
+NOBODY = 65534
+HOST = Host("board", "board")
+PROGRAM = b"#!/bin/sh\necho runs\nexit 7\n" + bytes(range(256)) * 2000
+DIRECTORY = {"full": "/data/home/qnxuser/fleet-qnxuser", "no-sftp": "/tmp", "minimal": "/tmp"}
+
+
+@pytest.fixture
+def make_qnx(tmp_path: Path, make_hosts: MakeHosts) -> MakeQnx:
+    return maker(tmp_path / "qnx", make_hosts)
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Recipe], Image]:
+    """Return a maker of images, each made once."""
+    made: dict[Recipe, Image] = {}
+
+    def make(recipe: Recipe) -> Image:
+        if recipe not in made:
+            made[recipe] = image.make(tmp_path_factory.mktemp("image") / recipe.name, recipe)
+        return made[recipe]
+
+    return make
+
+
+def empty(made: Image) -> None:
+    """Take away what other tests left in an image."""
+    for left in made.shmem.iterdir():
+        left.unlink()
+
+
+def deployed(connection: Connection, facts: Facts, data: bytes = PROGRAM) -> str:
+    """Put a program where the agent would go, see it run, and return its path."""
+    path = f"{facts.workdir}/fleet-agent-{hashlib.sha256(data).hexdigest()[:16]}"
+    put = connection.put(data, path, mode=0o700)
+    assert put.exit_code == 0, put
+    ran = connection.run(path)
+    assert (ran.exit_code, ran.stdout) == (7, b"runs\n"), ran
+    return path
+
+
+@pytest.mark.parametrize("user", [None, NOBODY], ids=["as we are", "as an ordinary user"])
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, known_hosts, recipe, user):
+    if user is not None:
+        needs.root()
+    server, made = make_qnx(recipe, user)
+    known_hosts.write_text(server.known_hosts_line)
+    host = server.entry()
+    with connect(host) as connection:
+        looked, unusable = survey(connection, host)
+        assert made.files() == set(), "looking only must write nothing"
+        facts = gather(connection, host)
+        path = deployed(connection, facts)
+        again = gather(connection, host)
+    assert unusable is None
+    assert (facts.os, facts.arch, facts.kernel, len(facts.cpus)) == ("qnx-standin", "x86_64", "8.0.0", 2)
+    assert facts.workdir == DIRECTORY[recipe.name]
+    assert looked.workdir.startswith(facts.workdir)
+    assert again.workdir_entries == (path.rpartition("/")[2],)
+    assert len(made.files()) == 1
+
+
+def test_sftp_is_used_where_it_opens_and_does_without_cat_and_chmod(make_qnx, known_hosts):
+    bare = FULL.without("cat").without("chmod").without("cksum").without("mv").without("rm")
+    server, made = make_qnx(bare)
+    known_hosts.write_text(server.known_hosts_line)
+    host = server.entry()
+    with connect(host) as connection:
+        deployed(connection, gather(connection, host))
+    assert not [name for name in made.files() if "." in name], made.files()
+
+
+def test_an_image_that_names_an_sftp_server_it_has_not_is_reached_through_cat(make_qnx, known_hosts):
+    server, made = make_qnx(FULL)
+    (made.root / "usr/libexec/sftp-server").unlink()
+    known_hosts.write_text(server.known_hosts_line)
+    host = server.entry()
+    with connect(host) as connection:
+        deployed(connection, gather(connection, host))
+
+
+@contextmanager
+def missing(place: Path) -> Iterator[None]:
+    """Take a program away for as long as the block lasts."""
+    hidden = place.parent.parent / "hidden"
+    place.rename(hidden)
+    try:
+        yield
+    finally:
+        hidden.rename(place)
+
+
+NEEDED = {
+    "cat": "There is no SFTP, and cat and chmod would have to be there.",
+    "chmod": "There is no SFTP, and cat and chmod would have to be there.",
+}
+
+
+@pytest.mark.parametrize("recipe", [NO_SFTP, MINIMAL], ids=lambda recipe: recipe.name)
+def test_each_tool_that_is_missing_does_not_matter_or_is_named(images, recipe):
+    made = images(recipe)
+    programs = [*(made.root / "system/bin").iterdir(), *(made.root / "proc/boot").iterdir()]
+    for number, place in enumerate(sorted(programs)):
+        if place.name in ("ksh", "toybox") or (recipe is MINIMAL and place.name == "pidin"):
+            continue  # without these there is nothing left; a test of its own tells of pidin
+        connection, data = Inside(made), PROGRAM + str(number).encode()
+        with missing(place):
+            facts = gather(connection, HOST)
+            if place.name in NEEDED:
+                put = connection.put(data, f"{facts.workdir}/fleet-agent-x", mode=0o700)
+                assert (put.exit_code, NEEDED[place.name] in put.stderr.decode()) == (1, True), (place, put)
+            else:
+                deployed(connection, facts, data)
+
+
+def test_without_a_rename_the_file_is_copied_and_nothing_stays_beside_it(images):
+    made = images(NO_SFTP)
+    empty(made)
+    connection = Inside(made)
+    path = deployed(connection, gather(connection, HOST))
+    assert made.files() == {f"shmem/{path.rpartition('/')[2]}"}
+
+
+def test_a_program_that_is_there_whole_is_not_written_again(images):
+    made = images(NO_SFTP)
+    empty(made)
+    connection = Inside(made)
+    path = deployed(connection, gather(connection, HOST))
+    (there,) = made.shmem.iterdir()
+    before = there.stat()
+    assert deployed(connection, gather(connection, HOST)) == path
+    assert (there.stat().st_ino, there.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+@pytest.mark.parametrize("there", ["half", "link", "other"])
+def test_something_else_under_the_name_is_replaced_and_never_written_into(images, there):
+    made = images(NO_SFTP)
+    empty(made)
+    connection = Inside(made)
+    path = deployed(connection, gather(connection, HOST))
+    place = made.shmem / path.rpartition("/")[2]
+    elsewhere = made.shmem / "elsewhere"
+    place.unlink()
+    match there:
+        case "half":
+            place.write_bytes(PROGRAM[:1000])
+        case "link":
+            elsewhere.write_bytes(PROGRAM)
+            place.symlink_to("elsewhere")
+        case "other":
+            place.write_bytes(bytes(len(PROGRAM)))
+    deployed(connection, gather(connection, HOST))
+    assert place.read_bytes() == PROGRAM
+    assert not place.is_symlink()
+
+
+def test_what_a_cut_link_left_is_listed_and_can_be_removed(images):
+    made = images(MINIMAL)
+    empty(made)
+    connection = Inside(made)
+    (made.shmem / "fleet-agent-1.0123456789abcdef").write_bytes(b"half")
+    facts = gather(connection, HOST)
+    assert facts.workdir_entries == ("fleet-agent-1.0123456789abcdef",)
+    gone = connection.run(f"rm -f {facts.workdir}/{facts.workdir_entries[0]}")
+    assert gone.exit_code == 0
+    assert gather(connection, HOST).workdir_entries == ()
+
+
+def test_neither_uname_nor_pidin_is_an_error_unless_the_inventory_knows(images):
+    made = images(MINIMAL.without("pidin"))
+    with pytest.raises(ProbeError, match="name it as `arch:`"):
+        gather(Inside(made), HOST)
+    assert gather(Inside(made), Host("board", "board", arch="x86_64")).arch == "x86_64"
