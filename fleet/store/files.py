@@ -10,6 +10,7 @@ from pathlib import Path
 from fleet.errors import StoreError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH")  # as pyarrow words them
 
 
 @contextmanager
@@ -57,4 +58,6 @@ def _advice(err: OSError) -> str:
         return "Free some space there, or choose another results root with --results."
     if isinstance(err, PermissionError) or err.errno in (errno.EACCES, errno.EPERM):
         return "Give this user permission there, or choose another results root with --results."
+    if any(word in str(err) for word in _REFUSALS):
+        return "Look at the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) and what they may do in that bucket."
     return "Look at that place, or choose another results root with --results."

@@ -140,7 +140,9 @@ class Bucket:
 
     def __init__(self, base: str, options: Mapping[str, str]) -> None:
         self.base = base
-        self._options = options
+        self._options = dict(options)
+        if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"):
+            self._options.setdefault("endpoint_override", endpoint)  # pyarrow's client does not look there
 
     def __str__(self) -> str:
         return f"s3://{self.base}"
@@ -149,9 +151,8 @@ class Bucket:
     def desk(self) -> Path:
         """A folder of this root's own under $XDG_STATE_HOME/fleet."""
         state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-        endpoint = self._options.get("endpoint_override") or os.environ.get("AWS_ENDPOINT_URL_S3")
-        endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL") or ""
-        which = hashlib.sha256(f"{endpoint.rstrip('/')} {self.base}".encode()).hexdigest()[:8]
+        endpoint = self._options.get("endpoint_override", "").rstrip("/")
+        which = hashlib.sha256(f"{endpoint} {self.base}".encode()).hexdigest()[:8]
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", self.base)[:60]
         return Path(state).expanduser() / "fleet" / f"s3-{slug}-{which}"
 

@@ -1,0 +1,224 @@
+"""Results in an object store: a real S3 server on loopback, killed, restarted, and written to at once."""
+
+import itertools
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.errors import StoreError
+from fleet.model import Burst, Run, RunState
+from fleet.store import Store, new_run_id
+from fleet.store.places import place_of
+from tests import builders
+from tests.command import Fleet, wait_for
+from tests.hosts.proxy import FaultProxy, Faults
+from tests.hosts.s3 import BUCKET, KEY, SECRET, ObjectStore
+
+pytestmark = pytest.mark.slow
+ROOT = f"s3://{BUCKET}/team/lab"
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """The server, and a process whose environment names it and keeps journals in `tmp_path`."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    with ObjectStore(tmp_path / "buckets") as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+@pytest.fixture
+def store(server: ObjectStore) -> Store:
+    return Store(ROOT)
+
+
+def stored(store: Store) -> pd.DataFrame:
+    """Every burst, as a stranger's pandas reads it; each must be there once."""
+    frame = pd.read_parquet(store.place.path("").rstrip("/"), filesystem=store.place.filesystem)
+    assert not frame.duplicated(["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]).any()
+    return frame
+
+
+def journaled(store: Store, run: Run) -> list[Burst]:
+    bursts = list(builders.bursts_of(run))
+    with store.journal(run) as journal:
+        journal.append(b"arrived")
+    return bursts
+
+
+def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server: ObjectStore) -> None:
+    store.make_ready()
+    run = builders.a_run()
+    bursts = journaled(store, run)
+    assert [left.state for left in store.runs()] == [RunState.UNFINISHED]
+    assert server.objects() == []
+    name = store.publish(run, bursts)
+    assert server.objects() == [
+        f"team/lab/_cpus/{run.run_id}.parquet",
+        f"team/lab/_runs/{run.run_id}.parquet",
+        f"team/lab/{name}",
+    ]
+    assert [summary.bursts for summary in store.runs()] == [3]
+    assert {tuple(ticks) for ticks in stored(store)["ticks"]} == {burst.ticks for burst in bursts}
+    assert list((store.desk / "_journal").iterdir()) == []
+
+
+def test_publishing_twice_changes_nothing_and_other_samples_are_refused(
+    store: Store, server: ObjectStore
+) -> None:
+    run = builders.a_run()
+    store.publish(run, builders.bursts_of(run))
+    before = stored(store)
+    store.publish(run, builders.bursts_of(run))
+    journaled(store, run)
+    with pytest.raises(StoreError, match="other samples"):
+        store.publish(run, builders.bursts_of(run, seed=8))
+    pd.testing.assert_frame_equal(stored(store), before)
+    assert (store.desk / "_journal" / run.run_id / "stream.jsonl").read_bytes() == b"arrived\n"
+
+
+def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_completes(
+    store: Store, server: ObjectStore
+) -> None:
+    run = builders.a_run()
+    bursts = journaled(store, run)
+    put, names = store.place.put, []
+
+    def put_and_die(draft: Path, name: str) -> bool:
+        put(draft, name)
+        names.append(name)
+        server.stop()
+        return True
+
+    store.place.put = put_and_die  # type: ignore[method-assign]
+    with pytest.raises(StoreError, match=r"cannot publish the run.*kept in the journal") as caught:
+        store.publish(run, bursts)
+    store.place.put = put  # type: ignore[method-assign]
+    assert SECRET not in str(caught.value)
+    assert KEY not in str(caught.value)
+    server.start()
+    assert server.objects() == [f"team/lab/{names[0]}"]
+    assert [left.state for left in store.runs()] == [RunState.UNFINISHED]
+    store.publish(run, bursts)
+    assert len(stored(store)) == 3
+    assert [summary.state for summary in store.runs()] == [RunState.COMPLETE]
+
+
+def test_an_upload_cut_in_the_middle_shows_nothing(
+    server: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft, name = tmp_path / "draft", "host_id=a/run_id=r1/samples.parquet"
+    content = os.urandom(24 << 20)
+    draft.write_bytes(content)
+    direct = place_of(ROOT)
+    assert direct.files("*") == []
+    with FaultProxy(("127.0.0.1", server.port), Faults(freeze_up_after=2 << 20)) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+        place, errors = place_of(ROOT), []
+
+        def upload() -> None:
+            try:
+                place.put(draft, name)
+            except OSError as err:
+                errors.append(err)
+
+        uploading = threading.Thread(target=upload, daemon=True)
+        uploading.start()
+        wait_for(proxy._frozen.is_set)
+        assert not direct.exists(name)
+        server.stop()
+        proxy.faults = Faults(hang_up=True)
+        proxy.cut()
+        uploading.join(60)
+    assert errors
+    server.start()
+    assert not direct.exists(name)
+    assert draft.read_bytes() == content
+    assert direct.put(draft, name)
+    with direct.filesystem.open_input_file(direct.path(name)) as whole:
+        assert whole.read() == content
+
+
+PUBLISHER = """
+import sys
+from dataclasses import replace
+from fleet.model import Host
+from fleet.store import Store
+from tests import builders
+for run_id in sys.argv[2:]:
+    run = builders.a_run(run_id=run_id, host=Host("host-" + run_id[-2:], "192.0.2.1"))
+    Store(sys.argv[1]).publish(run, builders.bursts_of(run))
+"""
+
+
+def test_controllers_publish_into_one_root_at_once_and_readers_see_whole_runs(store: Store) -> None:
+    """Three controllers with runs of their own, all three also with the same two runs."""
+    shared = [new_run_id() for _ in range(2)]
+    own = [[new_run_id() for _ in range(4)] for _ in range(3)]
+    controllers = [
+        subprocess.Popen(
+            [sys.executable, "-c", PUBLISHER, ROOT, *shared, *runs],
+            env={**os.environ, "XDG_STATE_HOME": str(store.desk / f"controller-{number}")},
+            stderr=subprocess.PIPE,
+        )
+        for number, runs in enumerate(own)
+    ]
+    while any(controller.poll() is None for controller in controllers):
+        listed = {summary.run_id for summary in store.published()}
+        if listed:
+            per_run = stored(store).groupby("run_id", observed=True).size()
+            assert listed <= set(per_run.index)
+            assert set(per_run) == {3}
+    for controller in controllers:
+        said = controller.communicate()[1].decode()
+        assert not said, said
+        assert controller.returncode == 0
+    assert {summary.run_id for summary in store.published()} == {*shared, *itertools.chain(*own)}
+    assert len(stored(store)) == 3 * 14
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "said"),
+    [("bucket", "no bucket 'nowhere'"), ("secret", "AWS_PROFILE"), ("server", "NETWORK_CONNECTION")],
+)
+def test_a_store_that_cannot_be_used_is_said_before_anything_is_measured(
+    spoilt: str, said: str, server: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = "s3://nowhere/lab" if spoilt == "bucket" else ROOT
+    if spoilt == "secret":
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    if spoilt == "server":
+        server.stop()
+    with pytest.raises(StoreError, match=rf"s3://.*cannot store results there.*{said}") as caught:
+        Store(root).make_ready()
+    assert SECRET not in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+def test_the_commands_work_on_an_object_store(server: ObjectStore, tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    with Fleet(folder, environment=server.environment) as fleet:
+        fleet.inventory("hosts: {here: {via: local}}\n")
+        done = fleet("run", "-b", "clock", "--rounds", "2", "--spread", "0", "-q", "-r", ROOT)
+        assert done.exit_code == 0, done.stderr
+        listed = fleet("runs", "-r", ROOT, "--json").json
+        assert [run["host_name"] for run in listed] == ["here"]
+        shown = fleet("show", "here", "-r", ROOT)
+        assert shown.exit_code == 0, shown.stderr
+        assert "clock" in shown.stdout
+        plain = fleet("show", "here", "-r", f"s3://{KEY}:{SECRET}@{BUCKET}/team/lab")
+        assert plain.exit_code == 2
+        for text in (done, shown, plain):
+            assert SECRET not in text.stdout + text.stderr
+    assert not (folder / "results").exists()
+    assert not (folder / "s3:").exists()

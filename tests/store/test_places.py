@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import UsageError
+from fleet.store.places import Bucket, Folder, place_of
+
+
+@pytest.mark.parametrize("text", ["results", "./s3", "/var/lib/fleet", "a:b", "C"])
+def test_a_path_is_a_folder_and_its_own_desk(text: str) -> None:
+    place = place_of(text)
+    assert isinstance(place, Folder)
+    assert (str(place), place.desk) == (str(Path(text)), Path(text))
+
+
+def test_an_address_is_a_bucket_with_a_desk_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    texts = [
+        "s3://lab",
+        "s3://lab/a",
+        "s3://lab/a/?region=eu-central-1",
+        "s3://lab/a?endpoint_override=http://store.example:9000",
+    ]
+    places = [place_of(text) for text in texts]
+    assert all(isinstance(place, Bucket) for place in places)
+    assert [str(place) for place in places] == ["s3://lab", "s3://lab/a", "s3://lab/a", "s3://lab/a"]
+    desks = [place.desk for place in places]
+    assert desks[1] == desks[2]  # the same objects
+    assert len(set(desks)) == 3
+    assert all(desk.parent == tmp_path / "fleet" for desk in desks)
+    assert places[1].path("_runs/r1.parquet") == "lab/a/_runs/r1.parquet"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gs://lab/a", "only folders and s3://"),
+        ("https://lab.example/a", "only folders and s3://"),
+        ("s3://", "not an address"),
+        ("s3:/lab/a", "not an address"),
+        ("s3://lab/../other", "not an address"),
+        ("s3://lab/a#b", "not an address"),
+        ("s3://lab/a?region", "not an address"),
+        ("s3://lab/a?acess_key=hunter2", "unknown: acess_key"),
+        ("s3://key:hunter2@lab/a", "no credentials in the address"),
+        ("gs://key:hunter2@lab/a", "only folders and s3://"),
+        ("s3://lab/a?endpoint_override=http://key:hunter2@store.example", "no credentials in the address"),
+    ],
+)
+def test_an_address_that_cannot_be_one_is_refused_without_its_secrets(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        place_of(text)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_what_is_in_a_folder_stays_as_it_is(tmp_path: Path) -> None:
+    place, draft = Folder(tmp_path / "root"), tmp_path / "draft"
+    for content, taken in (("first", True), ("second", False)):
+        draft.write_text(content)
+        assert place.put(draft, "_runs/r1.parquet") is taken
+    assert (tmp_path / "root/_runs/r1.parquet").read_text() == "first"
+
+
+def test_a_file_system_without_hard_links_takes_files_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")  # as vfat answers
+
+    monkeypatch.setattr("os.link", refused)
+    test_what_is_in_a_folder_stays_as_it_is(tmp_path)
+
+
+def test_names_are_found_by_pattern(tmp_path: Path) -> None:
+    place = Folder(tmp_path)
+    assert place.files("_runs/*.parquet") == []
+    for name in ("_runs/r2.parquet", "_runs/r1.parquet", "_runs/note.txt", "host_id=a/run_id=b/x.parquet"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert place.files("_runs/*.parquet") == ["_runs/r1.parquet", "_runs/r2.parquet"]
+    assert place.files("host_id=*/run_id=b/*.parquet") == ["host_id=a/run_id=b/x.parquet"]
