@@ -14,16 +14,26 @@ def init(
     from_ssh_config: Annotated[
         bool, typer.Option("--from-ssh-config", help="List the hosts of ~/.ssh/config in it.")
     ] = False,
+    from_ansible: Annotated[
+        Path | None,
+        typer.Option("--from-ansible", help="List the hosts of this Ansible inventory, a file or directory."),
+    ] = None,
 ) -> None:
     """Write a commented inventory.yaml; an existing one is never touched.
 
     Example: fleet init --from-ssh-config
     """
-    from fleet.inventory import starter
+    from fleet.errors import UsageError
+    from fleet.inventory import ansible, starter
 
-    text = (
-        starter.from_ssh_config(Path("~/.ssh/config").expanduser()) if from_ssh_config else starter.starter()
-    )
+    if from_ssh_config and from_ansible is not None:
+        raise UsageError("--from-ssh-config and --from-ansible exclude one another; take one, add the rest.")
+    if from_ansible is not None:
+        text = ansible.from_ansible(from_ansible)
+    elif from_ssh_config:
+        text = starter.from_ssh_config(Path("~/.ssh/config").expanduser())
+    else:
+        text = starter.starter()
     starter.write_new(inventory, text)
     typer.echo(f"Wrote {inventory}. Next: fleet hosts, then fleet run.")
 

@@ -5,7 +5,7 @@ In this room: `document` reads the text, `schema` knows what may stand in it, `s
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
@@ -180,13 +180,15 @@ class _Resolver:
             self.document.problem(("hosts",), "names no host; add one below `hosts:`, such as `web1:`")
         self._check_names()
         members = self._members()
-        hosts = tuple(
-            self._host(name, [group for group in members if name in members[group]]) for name in self.entries
-        )
+        hosts = {
+            name: self._host(name, [group for group in members if name in members[group]])
+            for name in self.entries
+        }
         kept = {
             group: tuple(name for name in self.entries if name in names) for group, names in members.items()
         }
-        return Inventory(hosts, MappingProxyType(kept), self.path)
+        built = tuple(self._with_build_host(host, hosts) for host in hosts.values())
+        return Inventory(built, MappingProxyType(kept), self.path)
 
     def _expand(self, hosts: Mapping[str, Any]) -> None:
         for written, entry in hosts.items():
@@ -300,6 +302,22 @@ class _Resolver:
             **_typed(said, self.path.parent, default_address="localhost" if local else name, name=name),
         )
 
+    def _with_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
+        """The host with the one that builds for it; a build host that inherits its own name has none."""
+        named = host.toolchain.build_host
+        if named is None or named == host.name:
+            if host.build is BuildPlace.BUILD_HOST:
+                path = ("hosts", self.entries[host.name][0], "build")
+                self.document.problem(
+                    path, f"{host.name}: build-host needs `toolchain: {{build_host: NAME}}` as well"
+                )
+            return host
+        if named not in hosts:
+            path = ("hosts", self.entries[host.name][0], "toolchain")
+            self.document.problem(path, f"no host is called {named!r}{nearest(named, hosts)}")
+            return host
+        return replace(host, build_host=hosts[named])
+
 
 def _lay_over(said: dict[str, Any], layer: Mapping[str, Any]) -> None:
     for key, value in layer.items():
@@ -310,13 +328,16 @@ def _lay_over(said: dict[str, Any], layer: Mapping[str, Any]) -> None:
 
 
 def _typed(said: Mapping[str, Any], directory: Path, *, default_address: str, name: str) -> dict[str, Any]:
-    """The merged keys as Host's arguments; paths on the controller are relative to the inventory."""
+    """The merged keys as Host's arguments; paths on the controller are relative to the inventory.
+
+    A home in `sdp` is that of the machine where it lies, which may be a build host.
+    """
     fields = dict(said)
     fields["address"] = str(said.get("address", default_address)).replace("{name}", name)
     fields["identity_files"] = tuple(_near(directory, file) for file in said.get("identity_files", ()))
     toolchain = dict(said.get("toolchain", {}))
     for key in ("binary", "sdp"):
-        if key in toolchain:
+        if key in toolchain and not (key == "sdp" and toolchain[key].startswith("~/")):
             toolchain[key] = _near(directory, toolchain[key])
     fields["toolchain"] = ToolchainWish(**toolchain)
     fields["plan"] = PlanWish(**said.get("plan", {}))

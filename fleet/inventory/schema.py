@@ -231,6 +231,7 @@ _TOOLCHAIN = {
     "cflags": _list_of(_TEXT, _flags),
     "binary": _PATH,
     "sdp": _PATH,
+    "build_host": _of(_TEXT, _shaped(r"[^\s\-]\S*", "must be the name of a host in this file")),
 }
 _PLAN = {
     "benchmarks": _list_of(_WORD, _commas),

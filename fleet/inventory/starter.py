@@ -13,7 +13,7 @@ from fleet.inventory import ALL, NAME
 
 INCLUDE_DEPTH = 16  # as ssh itself
 
-_HEAD = """\
+HEAD = """\
 # The machines `fleet` measures. Every key is explained in docs/inventory.md.
 # `fleet hosts` shows what this file resolves to; `fleet check` tries it.
 #
@@ -21,7 +21,7 @@ _HEAD = """\
 """
 
 _STARTER = (
-    _HEAD
+    HEAD
     + """
 # What holds for every host, unless a group or the host itself says otherwise.
 # defaults:
@@ -73,8 +73,8 @@ def from_ssh_config(path: Path) -> str:
     """
     found = _Found()
     _read(path, found, 0)
-    lines = [_HEAD, f"# Hosts taken from {_comment(path)}, which still decides address, port, user and keys."]
-    lines += [f"# Not taken over: {_comment(text)}" for text in found.left_out]
+    lines = [HEAD, f"# Hosts taken from {comment(path)}, which still decides address, port, user and keys."]
+    lines += [f"# Not taken over: {comment(text)}" for text in found.left_out]
     lines += ["", "hosts:"]
     lines += [f"  {_quoted(name)}:{_address(name, alias)}" for name, alias in found.hosts.items()]
     if not found.hosts:
@@ -177,5 +177,6 @@ def _address(name: str, alias: str) -> str:
     return "" if name == alias else " {address: '" + alias.replace("'", "''") + "'}"
 
 
-def _comment(text: object) -> str:
+def comment(text: object) -> str:
+    """Text of others as part of a comment: whatever could end its line is gone."""
     return "".join(sign if sign.isprintable() else "?" for sign in str(text))
