@@ -12,7 +12,9 @@ from fleet.errors import EXIT_CHANGED, UsageError
 def compare(
     sides: Annotated[
         list[str],
-        typer.Argument(help="A host, a label=value, host@label=value, a run, or runs joined by commas."),
+        typer.Argument(
+            help="A host, label=value, host@label=value, a run, runs joined by commas, or summary:NAME."
+        ),
     ],
     results: ResultsPath = RESULTS,
     threshold: Annotated[
@@ -32,8 +34,17 @@ def compare(
 
     Example: fleet compare kernel=6.12 kernel=6.13
     """
+    from fleet.analysis import beside as description
     from fleet.analysis import compare as analysis
     from fleet.analysis import compare_text as views
+
+    if description.is_beside(sides):
+        if fail_on_change:
+            raise UsageError("--fail-on-change: a summary allows no verdict.")
+        rows = description.beside(results, sides)
+        tell = description.beside_json if json else description.beside_csv if csv else description.beside_text
+        typer.echo(tell(rows))
+        return
 
     found = analysis.compare(results, sides, threshold=_share(threshold))
     view = views.compare_json if json else views.compare_csv if csv else views.compare_text

@@ -6,6 +6,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from fleet.analysis.beside import beside, beside_text
 from fleet.analysis.export import export
 from fleet.analysis.heatmap import Page
 from fleet.analysis.importing import Told, import_files
@@ -158,3 +159,25 @@ def test_every_sample_goes_out_as_csv(tmp_path: Path) -> None:
 def test_a_choice_that_is_open_is_asked_for(tmp_path: Path, asked: str | None) -> None:
     with pytest.raises(UsageError, match="--benchmark must name one of cas/llsc, readwrite/c11"):
         list(export(tmp_path, "summary:rpi4-qnx800", "c2clat", asked, "median"))
+
+
+def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:
+    run = builders.a_run()
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    rows = beside(tmp_path, [run.run_id, "summary:i9-13980hx-boost", "summary:i9-13980hx-noboost"])
+    mine = rows[(rows["side"] == run.run_id) & (rows["relation"] == "all pairs")].set_index("benchmark")
+    theirs = rows[(rows["side"] == "summary:i9-13980hx-boost") & (rows["relation"] == "all pairs")]
+    theirs = theirs.set_index("benchmark")
+    assert mine["runs"].unique() == [1]
+    assert theirs["runs"].unique() == [0]
+    assert theirs["ratio"]["cas"] == pytest.approx(theirs["median_ns"]["cas"] / mine["median_ns"]["cas"])
+    text = beside_text(rows)
+    assert "allows no verdict" in text
+    assert "equivalent" not in text
+    assert "%" not in text
+
+
+def test_other_instructions_are_not_given_a_ratio(tmp_path: Path) -> None:
+    rows = beside(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])
+    other = rows[(rows["side"] == "summary:i3-2120t") & (rows["benchmark"] == "cas")]
+    assert other["ratio"].isna().all()
