@@ -1,7 +1,7 @@
 /*
- * A STAND-IN, not QNX: loaded into every program of the fake QNX host (/etc/ld.so.preload there). It answers
- * uname() as QNX would, and lets /dev/shmem be as flat as QNX's: no directories, no links; with the file
- * /etc/standin-no-rename no renaming either.
+ * A STAND-IN, not QNX: loaded into every program of the fake QNX host (/etc/ld.so.preload there).
+ * It answers uname() as QNX would, and lets /dev/shmem be as flat as QNX's: no directories, no
+ * links; with the file /etc/standin-no-rename no renaming either.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -44,7 +44,8 @@ int mkdir(const char *path, mode_t mode)
 
 int mkdirat(int at, const char *path, mode_t mode)
 {
-	return is_flat(path) ? refuse(ENOTSUP) : NEXT("mkdirat", int, const char *, mode_t)(at, path, mode);
+	return is_flat(path) ? refuse(ENOTSUP)
+			     : NEXT("mkdirat", int, const char *, mode_t)(at, path, mode);
 }
 
 int link(const char *old, const char *new)
@@ -54,7 +55,8 @@ int link(const char *old, const char *new)
 
 int symlink(const char *old, const char *new)
 {
-	return is_flat(new) ? refuse(ENOTSUP) : NEXT("symlink", const char *, const char *)(old, new);
+	return is_flat(new) ? refuse(ENOTSUP)
+			    : NEXT("symlink", const char *, const char *)(old, new);
 }
 
 int rename(const char *old, const char *new)
@@ -62,6 +64,22 @@ int rename(const char *old, const char *new)
 	if (is_flat(new) && access("/etc/standin-no-rename", F_OK) == 0)
 		return refuse(ENOTSUP);
 	return NEXT("rename", const char *, const char *)(old, new);
+}
+
+/* Without /proc and /sys the C library counts what the calling thread is bound to: remember the
+ * beginning. */
+static long cpus;
+
+__attribute__((constructor)) static void count_cpus(void)
+{
+	cpus = ((long (*)(int))dlsym(RTLD_NEXT, "sysconf"))(_SC_NPROCESSORS_ONLN);
+}
+
+long sysconf(int name)
+{
+	if (name == _SC_NPROCESSORS_ONLN && cpus > 0)
+		return cpus;
+	return ((long (*)(int))dlsym(RTLD_NEXT, "sysconf"))(name);
 }
 
 int uname(struct utsname *name)
