@@ -156,8 +156,10 @@ static void hello(const struct run *run)
 	add_count("seed", plan->seed);
 	add_plan(run);
 	add_count("pairs", plan->pair_count);
-	add_count("bursts", (uint64_t)plan->rounds * plan->visit_count);
-	add_count("bursts_max", (uint64_t)plan->rounds_max * plan->visit_count);
+	add_count("done", plan->done);
+	add_count("bursts", (uint64_t)plan->rounds * plan->visit_count - plan->done_least);
+	add_count("bursts_max", (uint64_t)plan->rounds_max * plan->visit_count - plan->done);
+	add_count("monotonic_ns", (uint64_t)run->start_ns);
 	finish();
 }
 

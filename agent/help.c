@@ -63,7 +63,8 @@ static const char exit_status[] =
 	"       3   fewer CPUs than the benchmark needs\n"
 	"       4   a CPU or NUMA node asked for cannot be used\n"
 	"       5   this CPU or build has no such variant\n"
-	"       6   ended early\n";
+	"       6   ended early\n"
+	"       7   another agent measures here, and --lock forbids it\n";
 
 static const char examples[] =
 	"       fleet-agent                          the matrix of this machine, to 1 %\n"

@@ -1,6 +1,7 @@
 /* main.c: options in, exit code out; the only place that speaks to the person about a refusal. */
 #include "build.h"
 #include "emit.h"
+#include "lock.h"
 #include "machine.h"
 #include "options.h"
 #include "plan.h"
@@ -104,7 +105,8 @@ static int measure(const struct options *options, struct plan *plan,
 				      .cpus = plan->cpus,
 				      .cpu_count = plan->cpu_count};
 
-	if (prepare(options, &refusal) || tune_begin(&tuning, &notes, &refusal))
+	if (prepare(options, &refusal) || lock_take(options->lock, &notes, &refusal) ||
+	    tune_begin(&tuning, &notes, &refusal))
 		return say(&refusal);
 	note_rate(clock, &notes);
 	struct run run = {.plan = plan,

@@ -82,6 +82,14 @@ const struct option option_table[] = {
 	 .value = "FORMAT",
 	 .help = "matrix: a number for each pair; csv: every sample; jsonl: every burst, the "
 	         "wire (default: matrix)."},
+	{NULL, 0, "done", TEXT, AT(done), .value = "FILE",
+	 .help = "Measure only what FILE does not name as measured already by an earlier agent with "
+	         "the same plan and seed."},
+	{NULL, 0, "lock", TEXT, AT(lock), .value = "\"RUN WHO\"",
+	 .help = "Refuse to begin while another agent that was given --lock measures on this "
+	         "machine, and tell the next one that WHO does. An older agent of the same RUN is "
+	         "ended instead. The lock is the kernel's and ends with the agent; it is on the "
+	         "file $FLEET_AGENT_LOCK (default: fleet-agent.lock in /tmp)."},
 	{NULL, 0, "until-eof", FLAG, AT(until_eof), .help = "End when stdin ends."},
 	{NULL, 'l', "list", FLAG, AT(list),
 	 .help = "List CPUs, variants and clock of this machine, and exit."},

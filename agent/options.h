@@ -29,6 +29,8 @@ struct options {
 	const char *owner;      /* "ping" or "pong" */
 	const char *governor;   /* null: left as it is */
 	const char *boost;      /* "on", "off"; null: left as it is */
+	const char *done;       /* file of what is measured already; null: nothing */
+	const char *lock;       /* for which run and whom the machine is locked; null: not */
 	uint64_t samples, warmup;
 	uint64_t rounds;     /* the least */
 	uint64_t iterations; /* 0: chosen per pair */

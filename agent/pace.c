@@ -10,20 +10,38 @@ enum {
 	BUDGET_USUAL_TIMES = 2, /* what the least rounds took */
 };
 
+static void note_failure(struct visit *visit)
+{
+	visit->failed_in_row += visit->failed_in_row < UINT8_MAX;
+}
+
+static void note_median(const struct plan *plan, struct visit *visit, double ticks)
+{
+	visit->failed_in_row = 0;
+	if (plan->precision_ppm)
+		tally_add(&visit->medians, ticks / visit->iterations);
+}
+
 void pace_note(const struct plan *plan, struct visit *visit, const uint64_t *ticks)
 {
 	static double values[SAMPLES_MAX];
 
 	if (!ticks) {
-		visit->failed_in_row += visit->failed_in_row < UINT8_MAX;
+		note_failure(visit);
 		return;
 	}
-	visit->failed_in_row = 0;
-	if (!plan->precision_ppm)
-		return;
 	for (uint32_t i = 0; i < plan->samples; i++)
 		values[i] = (double)ticks[plan->warmup + i];
-	tally_add(&visit->medians, median(values, plan->samples) / visit->iterations);
+	note_median(plan, visit, plan->precision_ppm ? median(values, plan->samples) : 0);
+}
+
+void pace_recall(const struct plan *plan, struct visit *visit, const uint64_t *twice_median)
+{
+	if (twice_median)
+		note_median(plan, visit, (double)*twice_median / 2);
+	else
+		note_failure(visit);
+	visit->done++;
 }
 
 bool pace_is_precise(const struct plan *plan, const struct visit *visit)
@@ -31,10 +49,29 @@ bool pace_is_precise(const struct plan *plan, const struct visit *visit)
 	return tally_is_precise(&visit->medians, plan->precision_ppm);
 }
 
-bool pace_visits(const struct plan *plan, const struct visit *visit, uint32_t round)
+/* Does this round want it, as far as is known now? */
+static bool wants(const struct plan *plan, const struct visit *visit, uint32_t round)
 {
 	return round < plan->rounds ||
 	       (visit->failed_in_row < FAILED_MOST && !pace_is_precise(plan, visit));
+}
+
+bool pace_visits(const struct plan *plan, const struct visit *visit, uint32_t round)
+{
+	return round >= visit->done && wants(plan, visit, round);
+}
+
+uint32_t pace_first(const struct plan *plan)
+{
+	uint32_t first = plan->rounds_max;
+
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		const struct visit *visit = &plan->visits[i];
+
+		if (visit->done < first && wants(plan, visit, visit->done))
+			first = visit->done;
+	}
+	return first;
 }
 
 static bool any_visit(const struct plan *plan, uint32_t round)
@@ -77,9 +114,9 @@ static bool wait_until(int64_t moment_ns, void (*idle)(void))
 bool pace_begin(struct pace *pace, const struct run *run, uint32_t round, void (*idle)(void))
 {
 	const struct plan *plan = run->plan;
-	int64_t begin_ns = round ? pace->round_ns + gap_ns(plan) : now_ns();
+	int64_t begin_ns = pace->round_ns ? pace->round_ns + gap_ns(plan) : now_ns();
 
-	if (round == plan->rounds)
+	if (round >= plan->rounds && !pace->until_ns)
 		pace->until_ns = budget_end_ns(run);
 	if (round >= plan->rounds_max || !any_visit(plan, round) ||
 	    (round >= plan->rounds && begin_ns >= pace->until_ns))

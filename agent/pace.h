@@ -7,15 +7,25 @@
 /* Remembers a burst's median, or that there was none. */
 void pace_note(const struct plan *plan, struct visit *visit, const uint64_t *ticks);
 
+/* Remembers what an earlier agent found: twice its median in ticks, or null where there was none.
+ */
+void pace_recall(const struct plan *plan, struct visit *visit, const uint64_t *twice_median);
+
 /* Is the visit known as precisely as wanted? */
 bool pace_is_precise(const struct plan *plan, const struct visit *visit);
 
-/* Does this round visit it? All of them do at least plan->rounds times. */
+/*
+ * Does this round visit it, unless an earlier agent has? All pairs are visited at least
+ * plan->rounds times.
+ */
 bool pace_visits(const struct plan *plan, const struct visit *visit, uint32_t round);
+
+/* The first round that visits anything; plan->rounds_max if none does. */
+uint32_t pace_first(const struct plan *plan);
 
 struct pace {
 	int64_t round_ns; /* when the present round began; 0: none has */
-	int64_t until_ns; /* no burst beyond the least rounds begins later */
+	int64_t until_ns; /* no burst beyond the least rounds begins later; 0: not yet known */
 };
 
 /*

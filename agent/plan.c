@@ -67,7 +67,9 @@ int plan_make(struct plan *plan, const struct options *options, int *cpus, size_
 		return -1;
 	if (check_node(options->node, refusal))
 		return -1;
-	return plan_make_visits(plan, options->pairs, refusal);
+	if (plan_make_visits(plan, options->pairs, refusal))
+		return -1;
+	return options->done ? plan_take_done(plan, options->done, refusal) : 0;
 }
 
 struct random plan_shuffle(struct plan *plan, uint32_t round)

@@ -23,6 +23,7 @@ struct visit {
 	int a, b;
 	uint32_t iterations;   /* 0: still to be chosen */
 	uint8_t failed_in_row; /* bursts without a number since the last with one; does not wrap */
+	uint32_t done;         /* so many rounds an earlier agent has made, from the first on */
 	struct tally medians;  /* of its bursts, in ticks a round trip; kept for a precision only */
 };
 
@@ -37,8 +38,10 @@ struct plan {
 	size_t visit_count;
 	uint32_t *order; /* of the visits in the present round */
 	enum pairs pairs;
-	size_t pair_count; /* visited in one round of a two-CPU benchmark */
-	bool sequential;   /* rounds are not shuffled */
+	size_t pair_count;   /* visited in one round of a two-CPU benchmark */
+	uint64_t done;       /* visits that an earlier agent has made, in all rounds */
+	uint64_t done_least; /* of them in the least rounds */
+	bool sequential;     /* rounds are not shuffled */
 	uint32_t samples, warmup;
 	uint32_t rounds;        /* the least */
 	uint32_t rounds_max;    /* as many may follow for precision; equal to rounds without one */

@@ -18,6 +18,9 @@ int plan_choose_benchmarks(struct plan *plan, const struct options *options,
 /* Adds a benchmark's variants by name, saying which this CPU lacks. */
 void plan_add_variants(struct text *text, const struct benchmark *benchmark);
 
+/* Takes over from a file what an earlier agent has measured of this plan. */
+int plan_take_done(struct plan *plan, const char *path, struct refusal *refusal);
+
 /* Fills in plan->visits; a list of pairs also leaves only its CPUs in plan->cpus. */
 int plan_make_visits(struct plan *plan, const char *pairs, struct refusal *refusal);
 

@@ -10,6 +10,7 @@ enum exit_code {
 	EXIT_CPU = 4,          /* a CPU asked for cannot be used */
 	EXIT_VARIANT = 5,      /* this CPU or build lacks the variant */
 	EXIT_UNFINISHED = 6,   /* ended before the plan was done */
+	EXIT_LOCKED = 7,       /* another agent measures on this machine */
 };
 
 struct refusal {

@@ -164,8 +164,9 @@ static void measure(const struct run *run, struct burst_result *result, struct t
 	struct random trials = random_start(plan->seed, TRIAL_STREAM);
 	struct pace pace = {0};
 
-	note_forecast(run, &trials, result);
-	for (uint32_t round = 0; pace_begin(&pace, run, round, idle); round++) {
+	if (!plan->done)
+		note_forecast(run, &trials, result);
+	for (uint32_t round = pace_first(plan); pace_begin(&pace, run, round, idle); round++) {
 		struct random lines = plan_shuffle(plan, round);
 
 		for (size_t i = 0; i < plan->visit_count; i++) {

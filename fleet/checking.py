@@ -11,7 +11,8 @@ from fleet.facts.noise import findings
 from fleet.model import Facts, Finding, Host, Plan, PlanWish
 from fleet.outcomes import Outcome, Story, Watcher
 from fleet.planning import Duration, bursts, expected, pairs, plan_on
-from fleet.session import Connect, on_each
+from fleet.session import on_each
+from fleet.sharing import Connect
 from fleet.stopping import Stopping
 
 STEAL_GAP_S = 1.0  # between two readings of the time a hypervisor has taken

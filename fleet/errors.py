@@ -32,10 +32,17 @@ class InventoryError(UsageError):
 
 
 class UnreachableError(FleetError):
-    """No SSH session could be opened: name, route, refusal, silence, banner, key exchange."""
+    """No SSH session could be opened: name, route, refusal, silence, banner, key exchange.
+
+    passing: the host hung up before it had asked who we are, as a busy sshd does; worth another try.
+    """
 
     stage = "connect"
     exit_code = 3
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 class HostKeyError(FleetError):
@@ -85,6 +92,13 @@ class AgentError(FleetError):
 
     stage = "measure"
     exit_code = 10
+
+
+class LockedError(FleetError):
+    """The machine, or the run, is in the hands of another fleet at this moment."""
+
+    stage = "lock"
+    exit_code = 12
 
 
 class StoreError(FleetError):

@@ -99,14 +99,19 @@ class Story:
             self.notes.append(text)
             self._watcher.note(self.host, text)
 
+    def know(self, bursts: int) -> None:
+        """Take note of so many bursts in the journal already."""
+        self._bursts = bursts
+
     def hear(self, record: Record, reader: Reader) -> None:
         """Follow the agent's conversation."""
         if isinstance(record, Note):
             self.tell(record.text)
-        self._bursts = reader.bursts
+        self._bursts = reader.done.bursts + reader.bursts
         if reader.hello is not None:
-            done = reader.bursts + len(reader.failed)
-            self._watcher.progress(self.host, done, max(done, reader.hello.bursts))
+            before = reader.done.visits
+            done = before + reader.bursts + len(reader.failed)
+            self._watcher.progress(self.host, done, max(done, before + reader.hello.bursts))
 
     def ended(self, run: Run) -> Outcome:
         """The outcome of a run that was stored."""
@@ -141,7 +146,8 @@ class Story:
     def _kept(self) -> str:
         if self._run_id is None or self._bursts == 0:
             return ""
-        return f" {self._bursts} bursts are kept in the journal of {self._run_id}."
+        kept = f" {self._bursts} bursts are kept in the journal of {self._run_id};"
+        return f"{kept} `fleet resume` measures the rest."
 
     def _outcome(self, state: State, message: str = "", code: int = 0, stage: str | None = None) -> Outcome:
         return Outcome(

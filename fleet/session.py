@@ -1,61 +1,46 @@
 """THE MAIN PATH: hosts in, runs out; one outcome per host, whatever happens to the others. Floor 4."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 
 from fleet import __version__
-from fleet.agent import wire
-from fleet.agent.build import Builder
-from fleet.agent.deploy import deploy
-from fleet.agent.measure import measure
+from fleet.carrying import carry_out, now, stored
 from fleet.errors import FleetError
 from fleet.facts import noise
-from fleet.facts.gather import gather, reread_load
-from fleet.model import Agent, Facts, Host, Load, PlanWish, Run, RunState
-from fleet.outcomes import Outcome, Story, Watcher
+from fleet.model import Agent, Facts, Host, Run
+from fleet.outcomes import Outcome, State, Story, Watcher
 from fleet.planning import expected, plan_on
-from fleet.remote.connection import Connection
+from fleet.reaching import Way
+from fleet.sharing import Connect, Session
 from fleet.stopping import Stopped, Stopping
-from fleet.store import Store, new_run_id
+from fleet.store import Intent, new_run_id
+
+__all__ = ["Connect", "Session", "on_each", "run", "run_host", "usable"]
 
 DEFAULT_PARALLEL = 32
 STOP_PATIENCE_S = 10.0  # after Ctrl-C: how long agents have to end before their connections are closed
-
-Connect = Callable[[Host], AbstractContextManager[Connection]]
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """One `fleet run`: what all its hosts share. `connect` is the one thing a test replaces.
-
-    wish: what the command line asks of the plan; it wins over each host's own wishes.
-    """
-
-    session_id: str
-    store: Store
-    watcher: Watcher
-    connect: Connect
-    wish: PlanWish = field(default_factory=PlanWish)
-    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    builder: Builder = field(default_factory=Builder)
-    stopping: Stopping = field(default_factory=Stopping)
 
 
 def run(hosts: Sequence[Host], session: Session, parallel: int = DEFAULT_PARALLEL) -> list[Outcome]:
     """Measure `hosts`, at most `parallel` at once; one outcome per host, in the order given.
 
     Ctrl-C (KeyboardInterrupt in this thread) stops the agents; what arrived stays in the journals and
-    every host still gets its outcome.
+    every host still gets its outcome. What was to be done is noted first, for `fleet resume`.
     """
+    names = tuple(host.name for host in hosts)
+    intent = Intent(session.session_id, names, session.wish, session.labels)
 
     def measured(host: Host, story: Story) -> Outcome:
         return story.ended(run_host(host, session, story))
 
-    return on_each(hosts, measured, session.watcher, session.stopping, parallel)
+    with session.store.under_way(intent):
+        outcomes = on_each(hosts, measured, session.watcher, session.stopping, parallel)
+        if all(outcome.state in (State.COMPLETE, State.PARTIAL) for outcome in outcomes):
+            session.store.ended(session.session_id)
+    return outcomes
 
 
 def on_each(
@@ -98,47 +83,16 @@ def _outcome(
 
 def run_host(host: Host, session: Session, story: Story) -> Run:
     """Take one host from its inventory entry to a stored run."""
-
-    def enter(stage: str, run: Run | None = None) -> None:
-        session.stopping.check()
-        story.enter(stage, run)
-
-    enter("connect")
-    with session.connect(host) as connection, session.stopping.watching(connection):
-        story.tell(*connection.notes)
-        enter("facts")
-        facts = gather(connection, host)
+    session.stopping.check()
+    story.enter("connect")
+    with Way(host, session, story) as way:
+        facts, agent = way.ready()
         story.tell(*facts.notes, *noise.serious(facts))
-        enter("deploy")
-        agent = deploy(connection, host, facts, session.builder, story.tell)
         run = _new_run(host, facts, agent, session)
-        enter("measure", run)
         story.expect(expected(run.plan, usable(facts)))
-        with session.store.journal(run) as journal:
-            said = measure(connection, run, journal, session.stopping.watch_stream, story.hear)
-        load_after = _load_after(connection, story)
-    story.enter("store")  # also when asked to stop: what is complete is stored
-    run = replace(
-        run,
-        hello=said.hello,
-        end=said.end,
-        ended_utc=_now(),
-        state=RunState.PARTIAL if said.failed else RunState.COMPLETE,
-        failed=tuple(said.failed),
-        notes=tuple(story.notes),
-        load_after=load_after,
-    )
-    session.store.publish(run, wire.bursts(journal.lines(), said.hello))
-    return run
-
-
-def _load_after(connection: Connection, story: Story) -> Load:
-    """How the host was when the agent had ended; a link lost now must not cost the run."""
-    try:
-        return reread_load(connection)
-    except FleetError as err:
-        story.tell(f"load after the run is unknown: {err}")
-        return Load()
+        with session.store.journal(replace(run, notes=tuple(story.notes))) as journal:
+            ended = carry_out(way, run, journal, session, story)
+            return stored(ended, journal, session, story)
 
 
 def _new_run(host: Host, facts: Facts, agent: Agent, session: Session) -> Run:
@@ -149,7 +103,7 @@ def _new_run(host: Host, facts: Facts, agent: Agent, session: Session) -> Run:
         plan=plan_on(host, session.wish, facts),
         facts=facts,
         agent=agent,
-        started_utc=_now(),
+        started_utc=now(),
         labels=MappingProxyType({**host.labels, **session.labels}),
         fleet_version=__version__,
     )
@@ -158,7 +112,3 @@ def _new_run(host: Host, facts: Facts, agent: Agent, session: Session) -> Run:
 def usable(facts: Facts) -> int:
     """How many CPUs the host lets us measure on."""
     return sum(cpu.allowed and cpu.online for cpu in facts.cpus)
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

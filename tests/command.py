@@ -84,6 +84,7 @@ class Fleet:
             "XDG_CACHE_HOME": str(self.folder.parent / "cache"),  # one build of an agent for all tests
             "PYTHONPATH": str(ROOT),
             "FLEET_SSH_CONFIG": "none",
+            "FLEET_AGENT_LOCK": str(self.folder / "agent.lock"),  # each test has a machine of its own
             **self.environment,
         }
         process = subprocess.Popen(

@@ -75,7 +75,8 @@ def test_a_failure_says_what_is_kept() -> None:
     story.enter("measure", run)
     story._bursts = 7
     ended = story.failed(LinkError("board: cut."))
-    assert ended.message == f"board: cut. 7 bursts are kept in the journal of {run.run_id}."
+    kept = f"7 bursts are kept in the journal of {run.run_id}; `fleet resume` measures the rest."
+    assert ended.message == f"board: cut. {kept}"
     assert (ended.stage, ended.exit_code, ended.run_id) == ("link", 6, run.run_id)
 
 

@@ -321,7 +321,8 @@ def test_a_results_root_that_may_not_be_written_is_told_with_the_remedy(fleet: F
 
 def test_two_sessions_into_one_root_at_the_same_time_do_not_disturb_one_another(fleet: Fleet) -> None:
     sessions = [
-        fleet.start("run", "-b", "clock", "--rounds", "200", "--samples", "3", "-q") for _ in range(2)
+        fleet.start("run", "-b", "clock", "--rounds", "200", "--samples", "3", "-q", "--lock", "wait")
+        for _ in range(2)
     ]
     for session in sessions:
         session.communicate()

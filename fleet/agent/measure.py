@@ -3,20 +3,22 @@
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+from fleet.agent.done import Done
 from fleet.agent.records import Record, WireError
 from fleet.agent.wire import Reader
 from fleet.cpulist import pairs_text
-from fleet.errors import AgentError
-from fleet.model import Agent, End, Failed, Hello, Host, PairChoice, Pairs, Plan, Run
+from fleet.errors import AgentError, DeployError, LockedError
+from fleet.model import Agent, Hello, Host, PairChoice, Pairs, Plan, Run
 from fleet.remote.connection import Connection, Stream
 from fleet.variants import for_benchmarks
 
 IDLE_TIMEOUT_S = 30.0  # the agent speaks at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen
+PUT_TIMEOUT_S = 300.0  # what is done already may be many megabytes
 _NO_SUCH_COMMAND = (126, 127)
+_LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 
 class LineSink(Protocol):
@@ -27,26 +29,24 @@ class LineSink(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What is left of a finished conversation beside its bursts, which are in the journal."""
-
-    hello: Hello
-    end: End
-    failed: tuple[Failed, ...]
-
-
-def agent_command(agent: Agent, plan: Plan) -> str:
+def agent_command(agent: Agent, plan: Plan, *, lock: str | None = None, done: str | None = None) -> str:
     """Write the sh command that runs `plan`: one process for all benchmarks and rounds.
 
-    The shell stays as the agent's parent, so that an agent killed by a signal is told from a lost link.
-    The empty line first ends whatever a login shell may have printed without a newline.
+    lock: for which run and whom the machine is locked. done: a file on the host that says what is measured
+    already; it is removed afterwards. The shell stays as the agent's parent, so that an agent killed by a
+    signal is told from a lost link. The empty line first ends whatever a login shell may have printed
+    without a newline.
     """
     words = [agent.path, "--format=jsonl", "--until-eof", f"--deadline={plan.deadline_s}"]
     words += [f"--{option}={value}" for option, value in _asked(plan).items() if value is not None]
     if plan.huge_page:
         words.append("--huge-page")
-    return f"echo; {shlex.join(words)}; exit $?"
+    if lock is not None:
+        words.append(f"--lock={lock}")
+    if done is None:
+        return f"echo; {shlex.join(words)}; exit $?"
+    words.append(f"--done={done}")
+    return f"echo; {shlex.join(words)}; code=$?; rm -f {shlex.quote(done)}; exit $code"
 
 
 def _asked(plan: Plan) -> dict[str, str | int | None]:
@@ -95,16 +95,20 @@ def measure(
     journal: LineSink,
     started: Callable[[Stream], None],
     heard: Callable[[Record, Reader], None],
-) -> Said:
-    """Carry out `run.plan` and return what the agent said; raise AgentError if it did not finish well.
+    done: Done,
+    lock: str | None = None,
+) -> Reader:
+    """Carry out what `done` lacks of `run.plan` and return what was heard; AgentError if it ended badly.
 
     Every line is in the journal before it is read. started: receives the stream, so that another thread
-    may stop it. heard: called after each record. LinkError and StoreError pass through.
+    may stop it. heard: called after each record. LockedError: another agent measures there. LinkError and
+    StoreError pass through.
     """
     host, agent, plan = run.host, run.agent, run.plan
-    reader = Reader()
+    reader = Reader(done)
     give_up = time.monotonic() + plan.deadline_s + GRACE_S
-    with connection.stream(agent_command(agent, plan), idle_timeout_s=IDLE_TIMEOUT_S) as stream:
+    command = agent_command(agent, plan, lock=lock, done=_put_done(connection, run, done))
+    with connection.stream(command, idle_timeout_s=IDLE_TIMEOUT_S) as stream:
         started(stream)
         for line in stream:
             journal.append(line)
@@ -113,10 +117,24 @@ def measure(
                 raise AgentError(
                     f"{host.name}: the agent went on past its deadline of {plan.deadline_s} s; stopped."
                 )
+    if reader.hello is None and stream.exit_code == _LOCKED:
+        raise LockedError(f"{host.name}: {_words(stream).removeprefix('fleet-agent: ')}")
     why = reader.verdict()
-    if why is not None or reader.hello is None or reader.end is None:
-        raise AgentError(_ended_badly(host, agent, stream, reader, why or ""))
-    return Said(reader.hello, reader.end, tuple(reader.failed))
+    if why is not None:
+        raise AgentError(_ended_badly(host, agent, stream, reader, why))
+    return reader
+
+
+def _put_done(connection: Connection, run: Run, done: Done) -> str | None:
+    """Tell the host what is done already, in a file beside the agent; return its path, None for nothing."""
+    if not done:
+        return None
+    path = f"{run.agent.path.rpartition('/')[0]}/done-{run.run_id}"
+    put = connection.put("".join(done.lines()).encode(), path, timeout_s=PUT_TIMEOUT_S)
+    if put.exit_code != 0:
+        said = put.stderr.decode("utf-8", "replace").strip()
+        raise DeployError(f"{run.host.name}: cannot write {path} (exit code {put.exit_code}): {said}")
+    return path
 
 
 def _take(
@@ -131,16 +149,25 @@ def _take(
         ) from err
     if record is None:
         return
-    if not said_hello and reader.hello is not None and reader.hello.build != agent.build:
-        raise AgentError(
-            f"{host.name}: {agent.path} is build {reader.hello.build}, but {agent.build} was put there. "
-            f"Somebody replaced it; look at it, then remove it: rm {shlex.quote(agent.path)}"
-        )
+    if not said_hello and reader.hello is not None:
+        _check_build(host, agent, reader.hello)
     heard(record, reader)
 
 
+def _check_build(host: Host, agent: Agent, hello: Hello) -> None:
+    if hello.build != agent.build:
+        raise AgentError(
+            f"{host.name}: {agent.path} is build {hello.build}, but {agent.build} was put there. "
+            f"Somebody replaced it; look at it, then remove it: rm {shlex.quote(agent.path)}"
+        )
+
+
+def _words(stream: Stream) -> str:
+    return stream.stderr.decode("utf-8", "replace").strip()
+
+
 def _ended_badly(host: Host, agent: Agent, stream: Stream, reader: Reader, why: str) -> str:
-    said = stream.stderr.decode("utf-8", "replace").strip()
+    said = _words(stream)
     if reader.hello is None and said.startswith("fleet-agent: "):
         return f"{host.name}: {said}"
     if reader.hello is None and stream.exit_code in _NO_SUCH_COMMAND:

@@ -106,7 +106,7 @@ def _check(hello: Hello, fields: Mapping[str, Any]) -> None:
         raise WireError(f"hello: {len(hello.cpus)} CPUs; at most {CPU_LIMIT} and each once are allowed")
     if any(cpu > MAX_CPU for cpu in hello.cpus):
         raise WireError(f"hello: CPU {max(hello.cpus)}; numbers end at {MAX_CPU}")
-    for key in ("clock_cost_ticks", "clock_quantum_ticks"):
+    for key in ("clock_cost_ticks", "clock_quantum_ticks", "done", "monotonic_ns"):
         _count_or_none(fields, key)
     for key in ("compiler", "cflags"):
         _text_or_none(fields, key)

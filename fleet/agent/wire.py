@@ -1,11 +1,13 @@
 """Follows what the agent says: lines in, records out (docs/wire.md). Pure: no input or output of its own.
 
-`Reader` reads a conversation and refuses whatever the wire does not allow; `records` decodes each line.
+`Reader` reads a conversation and refuses whatever the wire does not allow; `records` decodes each line,
+`parts` puts the conversations of a run together that took several.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from fleet.agent.done import Done
 from fleet.agent.records import Alive, Record, WireError, decode, planned, short
 from fleet.model import Burst, End, Failed, Hello, Note
 
@@ -23,10 +25,11 @@ class Reader:
     """Follows one conversation; give it every line with `feed`, then ask `verdict`.
 
     Memory is bounded, whatever comes: a bit per possible visit of one round, and so many notes and failed
-    bursts at most; samples are never kept.
+    bursts at most; samples are never kept. done: what the agent was told that earlier ones have measured.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, done: Done | None = None) -> None:
+        self.done = done or Done()
         self.hello: Hello | None = None
         self.end: End | None = None
         self.bursts = 0
@@ -90,6 +93,10 @@ class Reader:
             if line.strip():
                 self.notes.append(f"before hello the host printed: {short(line)}")
             return None
+        if (record.raw.get("done") or 0) != self.done.visits:
+            raise WireError(
+                f"the agent takes {record.raw.get('done') or 0} visits for done, not {self.done.visits}"
+            )
         self.hello = record
         self._allowed = frozenset(planned(record.raw))
         self._places = {cpu: place for place, cpu in enumerate(record.cpus)}
@@ -106,7 +113,7 @@ class Reader:
             raise WireError(f"round {record.round} after round {self._round}")
         if record.round > self._round:
             self._round, self._visited = record.round, {}
-        if not self._first_visit(record):
+        if self.done.has(record) or not self._first_visit(record):
             key = (record.benchmark, record.variant, record.ping_cpu, record.pong_cpu)
             raise WireError(f"visit {key} of round {record.round} came twice")
         if isinstance(record, Burst):
@@ -149,14 +156,18 @@ def _hello_in(line: bytes) -> Hello | None:
     return record if isinstance(record, Hello) else None
 
 
-def bursts(lines: Iterable[bytes], hello: Hello) -> Iterator[Burst]:
-    """Decode the bursts of a conversation already found good, with their flags; order as sent."""
+def skip_to_hello(conversation: Iterator[bytes]) -> Hello | None:
+    """Take lines up to and with the hello record; None if there is none."""
+    for line in conversation:
+        if (hello := _hello_in(line)) is not None:
+            return hello
+    return None
+
+
+def bursts_after(conversation: Iterable[bytes], hello: Hello) -> Iterator[Burst]:
+    """Decode the bursts of a conversation already found good, after its hello; order as sent, flagged."""
     quantum = hello.raw.get("clock_quantum_ticks")
     quantum_ticks = quantum if isinstance(quantum, int) else 1
-    conversation = iter(lines)
-    for line in conversation:
-        if _hello_in(line) is not None:
-            break
     for line in conversation:
         record = decode(line)
         if isinstance(record, Burst):

@@ -14,6 +14,7 @@ from fleet.cli import (  # noqa: F401  # each registers its commands
     compare,
     exchange,
     inventory,
+    resume,
     run,
     show,
 )

@@ -5,7 +5,19 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import INVENTORY, RESULTS, InventoryPath, Json, ResultsPath, Select, app, stop_on_signals
+from fleet.cli.app import (
+    INVENTORY,
+    RESULTS,
+    InventoryPath,
+    Json,
+    Lock,
+    Reconnect,
+    ResultsPath,
+    Select,
+    app,
+    stop_on_signals,
+)
+from fleet.locking import LockPolicy
 
 
 @app.command()
@@ -94,6 +106,8 @@ def run(
     connect_timeout: Annotated[
         float, typer.Option(min=0.1, max=3600, help="Seconds a host has to answer before it is given up.")
     ] = 15.0,
+    lock: Lock = LockPolicy.REFUSE,
+    reconnect: Reconnect = 60.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Say what would be done; connect to nothing.")
     ] = False,
@@ -152,6 +166,8 @@ def run(
             watcher=watcher,
             wish=wish,
             labels=labels,
+            lock=lock,
+            reconnect_s=reconnect,
             connect=partial(connect, timeout_s=connect_timeout),
         )
         ended = session.run(chosen, shared, parallel)

@@ -146,11 +146,21 @@ def _told(host_name: str, endpoint: Endpoint, link: fabric.Connection, timeout_s
         ) from error
     except (SSHException, SilentError, EOFError, OSError) as error:
         message = _failure(host_name, endpoint, link, timeout_s, error)
+        passing = _hung_up_early(link, error)
         link.client.close()
-        raise UnreachableError(message) from error
+        raise UnreachableError(message, passing=passing) from error
     except BaseException:
         link.client.close()
         raise
+
+
+def _hung_up_early(link: fabric.Connection, error: Exception) -> bool:
+    """Tell whether the host hung up before keys were exchanged, as an sshd with MaxStartups does."""
+    transport = link.client.get_transport()
+    if transport is None or transport.initial_kex_done or transport.is_active():
+        return False
+    timed_out = isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError)
+    return not timed_out and not isinstance(error, IncompatiblePeer) and "Indecipherable" not in str(error)
 
 
 def _failure(

@@ -6,7 +6,8 @@ is imported inside the functions that need it, so that a command which stores no
 
 from fleet.store.ids import new_run_id, new_session_id
 from fleet.store.journal import Journal
+from fleet.store.journals import Intent
 from fleet.store.root import Store
 from fleet.store.summary import RunSummary
 
-__all__ = ["Journal", "RunSummary", "Store", "new_run_id", "new_session_id"]
+__all__ = ["Intent", "Journal", "RunSummary", "Store", "new_run_id", "new_session_id"]

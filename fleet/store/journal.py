@@ -1,10 +1,15 @@
 """The journal of one run: every line of the agent, byte for byte, before anything else happens to it.
 
-`run.json` says what was to be measured; `stream.jsonl` is what came back. A killed controller loses
-nothing that `append` returned for, because the bytes are with the kernel. A power cut can cost what
-arrived in the last `SYNC_INTERVAL_S` seconds, and may leave the last line torn.
+`run.json` says what was to be measured; `stream.jsonl` is what came back, `stream-2.jsonl` what a second
+agent said that went on where the first was cut, and so on. A killed controller loses nothing that
+`append` returned for, because the bytes are with the kernel. A power cut can cost what arrived in the last
+`SYNC_INTERVAL_S` seconds, and may leave the last line torn.
+
+Whoever has a journal open holds the kernel's lock on its `lock`, so that no second controller of this
+machine touches a run that is under way.
 """
 
+import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -12,22 +17,57 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fleet.errors import StoreError
+from fleet.errors import LockedError, StoreError
 from fleet.store.files import storing
 
 RUN_FILE = "run.json"
-STREAM_FILE = "stream.jsonl"
+LOCK_FILE = "lock"
 SYNC_INTERVAL_S = 1.0
 
 
 class Journal:
-    """An append-only file of lines. One writer; used by one thread at a time."""
+    """Append-only files of lines, the parts. One writer; used by one thread at a time.
+
+    Opening one that another controller has open raises LockedError. A first part is begun only where there
+    is none.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.path = folder / STREAM_FILE
+        self._descriptor: int | None = None
+        self._lock: int | None = _locked(folder)
+        self._count = max(1, len(self._paths()))
+        self._open()
+
+    @property
+    def path(self) -> Path:
+        """The file of the part that is being written."""
+        return self._path(self._count)
+
+    def begin_part(self) -> None:
+        """Close the present part and begin the next, unless nothing stands in it yet."""
+        if self._length:
+            self._close_part()
+            self._count += 1
+            self._open()
+
+    def parts(self) -> list[Iterator[bytes]]:
+        """Every part's whole lines, without their newlines; torn last lines are left out."""
+        return [_whole_lines(path) for path in self._paths()]
+
+    def _path(self, number: int) -> Path:
+        return self.folder / ("stream.jsonl" if number == 1 else f"stream-{number}.jsonl")
+
+    def _paths(self) -> list[Path]:
+        """Those there are, in order."""
+        paths: list[Path] = []
+        while (path := self._path(len(paths) + 1)).exists():
+            paths.append(path)
+        return paths
+
+    def _open(self) -> None:
         with storing("open the journal", self.path):
-            self._descriptor: int | None = os.open(
+            self._descriptor = os.open(
                 self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
             )
             self._length = os.fstat(self._descriptor).st_size
@@ -51,14 +91,20 @@ class Journal:
             raise
 
     def lines(self) -> Iterator[bytes]:
-        """Read back every whole line, without its newline; a torn last line is left out."""
-        with storing("read the journal", self.path), self.path.open("rb") as stream:
-            for line in stream:
-                if line.endswith(b"\n"):
-                    yield line[:-1]
+        """Read back every whole line of all parts, without its newline."""
+        for part in self.parts():
+            yield from part
 
     def close(self) -> None:
-        """Bring everything to the disk and close. Safe to call twice."""
+        """Bring everything to the disk, close, and let go of the lock. Safe to call twice."""
+        try:
+            self._close_part()
+        finally:
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                os.close(lock)
+
+    def _close_part(self) -> None:
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
@@ -98,6 +144,31 @@ class Journal:
                 os.ftruncate(self._descriptor, self._length)
             except OSError:
                 return
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    with storing("read the journal", path), path.open("rb") as stream:
+        for line in stream:
+            if line.endswith(b"\n"):
+                yield line[:-1]
+
+
+def _locked(folder: Path) -> int:
+    """Open and lock the journal's lock file; the kernel lets go of it with the process."""
+    with storing("open the journal", folder):
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            who = os.pread(descriptor, 20, 0).decode("ascii", "replace")
+            os.close(descriptor)
+            raise LockedError(
+                f"{folder.name}: under way: the fleet of process {who} on this machine is at it. Wait for it."
+            ) from None
+        except OSError:
+            return descriptor  # a file system without locks
+        os.pwrite(descriptor, f"{os.getpid():<19}\n".encode(), 0)
+    return descriptor
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

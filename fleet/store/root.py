@@ -2,20 +2,22 @@
 
 import tempfile
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
-from fleet.store import summary
+from fleet.store import journals, summary
 from fleet.store.files import remove, storing, write_whole
 from fleet.store.ids import checked_key
 from fleet.store.journal import RUN_FILE, Journal
+from fleet.store.journals import Intent
 from fleet.store.places import place_of
 from fleet.store.publish import clear_leftovers, committed, publish
 from fleet.store.rows import plain, to_json
 from fleet.store.summary import RunSummary
 
-_NOT_IN_A_JOURNAL = {"hello", "ended_utc", "state", "failed", "notes", "load_after"}  # known only at the end
+_NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after"}  # known only at the end
 
 
 class Store:
@@ -50,8 +52,32 @@ class Store:
                 raise StoreError(
                     f"{folder}: this run has a journal already; a new run needs a new id."
                 ) from None
+            journal = Journal(folder)
             write_whole(folder / RUN_FILE, to_json(said | {"host_id": run.host.host_id}).encode())
-        return Journal(folder)
+        return journal
+
+    def begun(self) -> list[Run]:
+        """Every run that has a journal on this machine, as it began, oldest first; published ones too."""
+        return journals.begun(self.desk)
+
+    def reopen(self, run_id: str) -> Journal:
+        """Take over the journal of a run. Raises LockedError while another controller here has it open."""
+        return Journal(self._journal_dir(run_id))
+
+    def under_way(self, intent: Intent) -> AbstractContextManager[None]:
+        """Note what a session sets out to do, before it does anything, and that we are at it.
+
+        Raises LockedError while another controller here is at the same session.
+        """
+        return journals.under_way(self.desk, intent)
+
+    def ended(self, session_id: str) -> None:
+        """Forget what a session set out to do: every host of it is stored, or given up."""
+        journals.remove_intent(self.desk, session_id)
+
+    def intents(self) -> list[Intent]:
+        """What sessions set out to do that did not end well and nobody here is at, oldest first."""
+        return journals.intents(self.desk)
 
     def publish(self, run: Run, bursts: Iterable[Burst]) -> str:
         """Turn a finished run into tables, then remove its journal; return the name of its samples file.

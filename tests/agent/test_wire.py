@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.agent import records, wire
+from fleet.agent import parts, records, wire
 from fleet.agent.records import WireError
 from fleet.agent.wire import Reader
 from fleet.model import Burst, End, Failed, Hello
@@ -171,10 +171,9 @@ def test_a_failed_burst_counts_as_a_visit_and_has_no_numbers() -> None:
 
 
 def test_what_may_have_spoilt_a_burst_becomes_a_flag() -> None:
-    hello = records.decode(line(HELLO, clock_quantum_ticks=10_000))
-    assert isinstance(hello, Hello)
-    told = [b'{"record":"burst"}', line(HELLO), line(BURST), line(BURST, switches=[0, 0, 0, 2]), line(END)]
-    calm, pushed = wire.bursts(told, hello)
+    hello = line(HELLO, clock_quantum_ticks=10_000)
+    told = [b'{"record":"burst"}', hello, line(BURST), line(BURST, switches=[0, 0, 0, 2]), line(END)]
+    calm, pushed = parts.bursts([told])
     assert calm.flags == ("coarse_clock",)
     assert pushed.flags == ("preempted", "coarse_clock")
 

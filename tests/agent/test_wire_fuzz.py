@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.agent import records, wire
+from fleet.agent import parts, records, wire
 from fleet.agent.records import WireError
 from fleet.agent.wire import Reader
 from fleet.store.rows import to_json
@@ -146,7 +146,7 @@ def test_every_conversation_the_wire_allows_is_a_finished_run(lines: list[bytes]
     reader, said = told(lines)
     assert said is None
     assert reader.hello is not None
-    assert len(list(wire.bursts(lines, reader.hello))) == reader.bursts
+    assert len(list(parts.bursts([lines]))) == reader.bursts
     assert reader.end is not None
     assert (reader.end.converged, reader.end.unconverged) == (5, 1)
 
@@ -160,7 +160,7 @@ def test_every_accident_ends_in_a_verdict_or_the_documented_error(lines: list[by
         assert len(said) < 500
         return
     assert reader.hello is not None  # what is called finished can be stored, number for number
-    for one in wire.bursts(lines, reader.hello):
+    for one in parts.bursts([lines]):
         assert all(0 <= tick <= records.INT64_MAX for tick in one.ticks)
     for value in (reader.hello.raw, reader.failed, reader.notes):
         to_json(value).encode()

@@ -1,0 +1,78 @@
+"""Finishing what a session has left: resume."""
+
+from functools import partial as bound
+from typing import Annotated
+
+import typer
+
+from fleet.cli.app import (
+    INVENTORY,
+    RESULTS,
+    InventoryPath,
+    Json,
+    Lock,
+    Reconnect,
+    ResultsPath,
+    app,
+    stop_on_signals,
+)
+from fleet.locking import LockPolicy
+
+
+@app.command()
+def resume(
+    session: Annotated[
+        str | None, typer.Argument(help="A session id, or its beginning. Default: the last one unfinished.")
+    ] = None,
+    inventory: InventoryPath = INVENTORY,
+    results: ResultsPath = RESULTS,
+    publish_partial: Annotated[
+        bool,
+        typer.Option("--publish-partial", help="Connect to nothing; store what arrived, as partial runs."),
+    ] = False,
+    parallel: Annotated[int, typer.Option("--parallel", "-p", min=1, max=1000, help="Hosts at once.")] = 32,
+    connect_timeout: Annotated[
+        float, typer.Option(min=0.1, max=3600, help="Seconds a host has to answer before it is given up.")
+    ] = 15.0,
+    lock: Lock = LockPolicy.REFUSE,
+    reconnect: Reconnect = 60.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Say what would be done; connect to nothing.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    json: Json = False,
+) -> None:
+    """Finish what a lost link, a killed fleet or Ctrl-C has left, measuring nothing twice.
+
+    Example: fleet resume
+    """
+    from fleet import outcomes, reporting, resuming
+    from fleet.escaping import as_json
+    from fleet.inventory import load
+    from fleet.progress import progress
+    from fleet.remote.connect import connect
+    from fleet.sharing import Session
+    from fleet.store import Store
+
+    store = Store(results)
+    left = resuming.find(store, session)
+    if dry_run:
+        typer.echo(as_json(resuming.left_object(left)) if json else resuming.left_text(left))
+        return
+    known = {} if publish_partial else {host.name: host for host in load(inventory).select([])}
+    hosts = resuming.hosts_of(left, known, partial=publish_partial)
+    store.make_ready()
+    with progress(hosts, quiet=quiet) as watcher, stop_on_signals():
+        shared = Session(
+            session_id=left.session_id,
+            store=store,
+            watcher=watcher,
+            connect=bound(connect, timeout_s=connect_timeout),
+            lock=lock,
+            reconnect_s=reconnect,
+            wish=left.intent.wish,
+            labels=left.intent.labels,
+        )
+        ended = resuming.resume(left, hosts, shared, parallel, partial=publish_partial)
+    typer.echo(reporting.outcomes_json(ended) if json else reporting.outcomes_text(ended))
+    raise typer.Exit(outcomes.exit_code(ended) if ended else 0)

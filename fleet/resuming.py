@@ -1,0 +1,145 @@
+"""`fleet resume`: finishes what a lost link, a dead controller or Ctrl-C has left of a session. Floor 4.
+
+What is left shows in the results root alone: journals not yet published, and hosts of which the session's
+intent says that they were to be measured and which have no run at all.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fleet.carrying import carry_out, check_same_machine, ended, heard, stored
+from fleet.errors import UsageError
+from fleet.model import Host, Run
+from fleet.outcomes import Outcome, State, Story
+from fleet.reaching import Way
+from fleet.session import on_each, run_host
+from fleet.sharing import Session
+from fleet.store import Intent, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of one session. hosts: those that have not even a journal, by name."""
+
+    intent: Intent
+    runs: tuple[Run, ...]
+    hosts: tuple[str, ...]
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.intent.session_id
+
+    @property
+    def names(self) -> list[str]:
+        """Every host there is something to do for, by its inventory name."""
+        return list(dict.fromkeys([*(run.host.name for run in self.runs), *self.hosts]))
+
+
+def find(store: Store, session: str | None) -> Left:
+    """What is left of the session that began last, or of the one `session` names or begins.
+
+    Sessions that another controller of this machine is at are left to it. Raises UsageError where nothing
+    is left, or the name fits none or several.
+    """
+    left = _all_left(store)
+    if not left:
+        raise UsageError(f"{store.place}: nothing is left to finish there.")
+    if session is None:
+        return left[max(left)]
+    fitting = [name for name in left if name.startswith(session)]
+    if len(fitting) != 1:
+        raise UsageError(
+            f"{session!r} is {'no' if not fitting else 'more than one'} session with something left to "
+            f"finish. There are: {', '.join(sorted(left))}."
+        )
+    return left[fitting[0]]
+
+
+def _all_left(store: Store) -> Mapping[str, Left]:
+    intents = {intent.session_id: intent for intent in store.intents()}
+    begun = store.begun()
+    found = {}
+    for name in {*intents, *(run.session_id for run in begun)}:
+        intent = intents.get(name, Intent(name, ()))  # none: its hosts were all stored but for a last step
+        runs = tuple(run for run in begun if run.session_id == name)
+        has_run = {run.host.name for run in runs}
+        if set(intent.hosts) - has_run:
+            has_run |= {run.host_name for run in store.published() if run.session_id == name}
+        hosts = tuple(host for host in intent.hosts if host not in has_run)
+        if runs or hosts:
+            found[name] = Left(intent, runs, hosts)
+        else:
+            store.ended(name)  # killed before its very last step
+    return found
+
+
+def resume(
+    left: Left, hosts: Sequence[Host], session: Session, parallel: int, *, partial: bool = False
+) -> list[Outcome]:
+    """Finish what is left on these hosts of the inventory; one outcome per host, as `session.run` gives.
+
+    partial: connect to nothing; publish what the journals hold, as partial runs, and give the rest up.
+    """
+    runs = {run.host.name: run for run in left.runs}
+
+    def finished(host: Host, story: Story) -> Outcome:
+        run = runs.get(host.name)
+        if run is None:
+            return story.ended(run_host(host, session, story))
+        return story.ended(resume_host(host, run, session, story, partial=partial))
+
+    names = set(runs) if partial else set(left.names)
+    chosen = [host for host in hosts if host.name in names]
+    with session.store.under_way(left.intent):
+        outcomes = on_each(chosen, finished, session.watcher, session.stopping, parallel) if chosen else []
+        done = {o.host.name for o in outcomes if o.state in (State.COMPLETE, State.PARTIAL)}
+        if names <= done:
+            session.store.ended(left.session_id)
+    return outcomes
+
+
+def hosts_of(left: Left, inventory: Mapping[str, Host], *, partial: bool = False) -> list[Host]:
+    """The hosts as the inventory now says; for publishing only, as it said then. Raises UsageError."""
+    if partial:
+        return [run.host for run in left.runs]
+    if unknown := [name for name in left.names if name not in inventory]:
+        raise UsageError(
+            f"the inventory has no {', '.join(unknown)} any more, which session {left.session_id} has left "
+            "unfinished: enter it again, or store what there is with --publish-partial."
+        )
+    return [inventory[name] for name in left.names]
+
+
+def resume_host(host: Host, run: Run, session: Session, story: Story, *, partial: bool = False) -> Run:
+    """Finish one run from its journal: measure what it lacks, if anything, and store it."""
+    session.stopping.check()
+    story.enter("journal", run)
+    with session.store.reopen(run.run_id) as journal:
+        said = heard(run, journal)
+        story.know(said.done.bursts)
+        if said.lacking is None or partial:
+            if said.hello is None:
+                raise UsageError(f"{host.name}: nothing had arrived of {run.run_id}; nothing can be stored.")
+            return stored(ended(run, said, story), journal, session, story)
+        story.enter("connect")
+        with Way(host, session, story) as way:
+            facts, agent = way.ready()
+            check_same_machine(run, facts, agent)
+            again = replace(run, agent=replace(run.agent, path=agent.path))
+            return stored(carry_out(way, again, journal, session, story), journal, session, story)
+
+
+def left_text(left: Left) -> str:
+    """What `fleet resume` would do, a line per host."""
+    lines = [f"Session {left.session_id}:"]
+    lines += [f"  {run.host.name}: go on with {run.run_id}, begun {run.started_utc}" for run in left.runs]
+    lines += [f"  {name}: begin, nothing was measured" for name in left.hosts]
+    return "\n".join([*lines, "Dry run: nothing was connected to, nothing is stored."])
+
+
+def left_object(left: Left) -> list[dict[str, str | None]]:
+    """The same for programs: {host, run, session} of each."""
+    runs = [(run.host.name, run.run_id) for run in left.runs]
+    both: list[tuple[str, str | None]] = [*runs, *((name, None) for name in left.hosts)]
+    return [{"host": name, "run": run, "session": left.session_id} for name, run in both]
