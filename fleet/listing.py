@@ -59,6 +59,7 @@ def host_object(host: Host) -> dict[str, Any]:
         env=sorted(host.env),
         labels=dict(host.labels),
         toolchain=asdict(host.toolchain),
+        build_host=host.build_host.name if host.build_host else None,
         plan=_said(host.plan),
     )
     return shown

@@ -25,11 +25,12 @@ class HostKeyPolicy(StrEnum):
 
 
 class BuildPlace(StrEnum):
-    """Where the agent's binary comes from; AUTO tries host, then controller."""
+    """Where the agent's binary comes from; AUTO tries host, then controller, for QNX then the others too."""
 
     AUTO = "auto"
     HOST = "host"
     CONTROLLER = "controller"
+    BUILD_HOST = "build-host"
     PREBUILT = "prebuilt"
 
 
@@ -119,13 +120,15 @@ class ToolchainWish:
     """What the inventory asks of the toolchain; None and () leave the choice to us.
 
     cc: compiler command, for instance "gcc-12". cflags: added to ours. binary: path, on the controller,
-    of a prebuilt agent. sdp: path of a QNX software development platform on the controller.
+    of a prebuilt agent. sdp: path of a QNX software development platform on the controller, and of a build
+    host on itself. build_host: name of a host of the inventory that has one.
     """
 
     cc: str | None = None
     cflags: tuple[str, ...] = ()
     binary: str | None = None
     sdp: str | None = None
+    build_host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,8 @@ class Host:
 
     `name` is the inventory's; `host_id` (see below) is the key in the tables. `os`, `arch`: None means
     "find out". `port`, `user`: None means "as ssh_config says, else 22 / the current user".
-    `jump`: hops in order, each `[user@]host[:port]`. `origin`: "file:line" of the entry.
+    `jump`: hops in order, each `[user@]host[:port]`. `build_host`: the one `toolchain` names, with how to
+    reach it. `origin`: "file:line" of the entry.
     """
 
     name: str
@@ -188,6 +192,7 @@ class Host:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     plan: PlanWish = PlanWish()
     groups: tuple[str, ...] = ()
+    build_host: "Host | None" = None
     origin: str = ""
 
     @property

@@ -8,13 +8,18 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from fleet.agent import toolchain as tc
 from fleet.errors import BuildError
-from fleet.model import Target
+from fleet.model import Host, Target
+from fleet.remote.connect import connect
+from fleet.remote.connection import Connection
+
+Connect = Callable[[Host], AbstractContextManager[Connection]]
 
 BUILD_TIMEOUT_S = 600  # the first build for a target with zig compiles its C library as well: a minute or two
 
@@ -32,12 +37,15 @@ class Builder:
     """Builds agents for targets; safe to use from many threads, one build at a time and target.
 
     cache: directory for finished binaries, private to the user; they are found again by build id.
+    connect: the way to a build host.
     """
 
-    def __init__(self, cache: Path | None = None) -> None:
+    def __init__(self, cache: Path | None = None, connect: Connect = connect) -> None:
+        self.connect = connect
         self._cache = cache if cache is not None else _default_cache()
         self._guard = threading.Lock()
-        self._locks: dict[Target, threading.Lock] = {}
+        self._locks: dict[Target | str, threading.Lock] = {}
+        self._failed: dict[str, BuildError] = {}
 
     def build(
         self,
@@ -51,12 +59,34 @@ class Builder:
 
         wish, extra: the compiler and flags the inventory asks for. say: told of a build that takes long.
         """
-        with self._guard:
-            lock = self._locks.setdefault(target, threading.Lock())
-        with lock:
+        with self._lock_of(target):
             return self._first_that_works(
                 tc.on_controller(target, controller(), wish, extra), target, sources, say
             )
+
+    def once(
+        self, toolchain: tc.Toolchain, sources: Mapping[str, bytes], make: Callable[[str], bytes]
+    ) -> Built:
+        """The agent a toolchain makes of `sources`: from the cache, or by `make(build id)`, once for all.
+
+        What `make` raises, a BuildError, is raised for each of them without trying again.
+        """
+        build = tc.build_id(sources, toolchain)
+        kept = self._cache / tc.file_name(build)
+        with self._lock_of(build):
+            if build in self._failed:
+                raise self._failed[build]
+            if not kept.is_file():
+                try:
+                    self._keep(kept, make(build), toolchain)
+                except BuildError as err:
+                    self._failed[build] = err
+                    raise
+            return Built(kept.read_bytes(), build, toolchain)
+
+    def _lock_of(self, what: Target | str) -> threading.Lock:
+        with self._guard:
+            return self._locks.setdefault(what, threading.Lock())
 
     def _first_that_works(
         self,
@@ -77,18 +107,21 @@ class Builder:
                 say(f"compiling the agent for {target} with zig; the first time takes about a minute")
             try:
                 if not kept.is_file():
-                    self._make(kept, replace(toolchain, command=command), sources, build)
+                    binary = compile_here(replace(toolchain, command=command), sources, build)
+                    self._keep(kept, binary, toolchain)
                 return Built(kept.read_bytes(), build, toolchain)
             except BuildError as err:
                 tried.append(str(err))
         raise _none_works(target, tried)
 
-    def _make(self, kept: Path, toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str) -> None:
-        """Compile in a folder of its own, then rename: the cache never holds half a binary."""
+    def _keep(self, kept: Path, binary: bytes, toolchain: tc.Toolchain) -> None:
+        """Write beside the place, then rename: the cache never holds half a binary."""
         try:
             self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="build-", dir=self._cache) as scratch:
-                _compile(Path(scratch), toolchain, sources, build).replace(kept)
+                whole = Path(scratch) / kept.name
+                whole.write_bytes(binary)
+                whole.replace(kept)
         except OSError as err:
             raise BuildError(f"{toolchain.name}: cannot write {self._cache}: {err.strerror or err}") from err
 
@@ -117,30 +150,44 @@ def controller() -> Target:
     return Target(platform.system().lower(), {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch))
 
 
-def _compile(folder: Path, toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str) -> Path:
+def compile_here(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str) -> bytes:
+    """Compile on the controller in a folder of its own. Raises BuildError with what the compiler said."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="fleet-build-") as scratch:
+            return _compile(Path(scratch), toolchain, sources, build)
+    except OSError as err:
+        raise BuildError(f"{toolchain.name}: {err.strerror or err}") from err
+    except subprocess.TimeoutExpired as err:
+        raise BuildError(f"{toolchain.name}: {err}") from err
+
+
+def _compile(folder: Path, toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str) -> bytes:
     for name, text in sources.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text)
     units = [name for name in sources if name.endswith(".c")]
-    environment = {**os.environ, "LC_ALL": "C"}
-    try:
-        done = subprocess.run(
-            toolchain.arguments(units, build, "fleet-agent"),
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=BUILD_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as err:
-        raise BuildError(f"{toolchain.name}: {err}") from err
+    done = run_tool(toolchain, toolchain.arguments(units, build, "fleet-agent"), folder)
     binary = folder / "fleet-agent"
     if done.returncode != 0 or not binary.is_file():
         said = done.stderr.decode("utf-8", "replace").strip()
         raise BuildError(f"{toolchain.name}: exit code {done.returncode}: {last_lines(said)}")
-    return binary
+    return binary.read_bytes()
+
+
+def run_tool(
+    toolchain: tc.Toolchain, arguments: Sequence[str], folder: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in the toolchain's environment. OSError and TimeoutExpired pass through."""
+    return subprocess.run(
+        arguments,
+        cwd=folder,
+        env={**os.environ, "LC_ALL": "C", **toolchain.environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=BUILD_TIMEOUT_S,
+        check=False,
+    )
 
 
 def last_lines(text: str, count: int = 12) -> str:

@@ -8,11 +8,17 @@ import re
 import shlex
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from fleet.model import Target
 
 FLAGS = ("-std=gnu11", "-O2", "-pthread")
+QNX_FLAGS = ("-std=gnu11", "-O2", "-D_QNX_SOURCE")  # threads are in its C library; no -pthread there
+QNX_VARIANTS: Mapping[str, str] = {"aarch64": "gcc_ntoaarch64le", "x86_64": "gcc_ntox86_64"}
+"""What qcc calls its targets, by architecture."""
+
+QNX_INTERPRETER = "ldqnx-64.so.2"
 ZIG = ("python", "-m", "ziglang")
 """Stands for the ziglang package in the controller's own Python; `build` knows that interpreter's path."""
 
@@ -59,12 +65,18 @@ _PT_INTERP = 3
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler command and flags for one target; `name` is for people ("gcc on the controller")."""
+    """A compiler command and flags for one target; `name` is for people ("gcc on the controller").
+
+    release: the target's major version, where an agent for another would not do; "" where any does.
+    environment: variables the command needs beside ours.
+    """
 
     name: str
     command: tuple[str, ...]
     cflags: tuple[str, ...]
     target: Target
+    release: str = ""
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def arguments(self, sources: Iterable[str], build: str, output: str) -> tuple[str, ...]:
         """The whole command line that makes `output` from `sources`, build id compiled in."""
@@ -81,7 +93,8 @@ class Toolchain:
 
 def on_host(command: str, target: Target, extra: Sequence[str] = ()) -> Toolchain:
     """A compiler on the host itself: whatever it links by default runs there."""
-    return Toolchain(f"{command} on the host", (command,), (*FLAGS, *extra), target)
+    flags = QNX_FLAGS if target.os == "qnx" else FLAGS
+    return Toolchain(f"{command} on the host", (command,), (*flags, *extra), target)
 
 
 def on_controller(
@@ -129,9 +142,10 @@ def targets(files: Mapping[str, bytes]) -> list[str]:
 
 
 def build_id(sources: Mapping[str, bytes], toolchain: Toolchain) -> str:
-    """Name a build by its content: sources, target, compiler command, flags. 16 hex digits."""
+    """Name a build by its content: sources, target, release, compiler command, flags. 16 hex digits."""
     digest = hashlib.sha256()
-    for part in (str(toolchain.target), *toolchain.command, *toolchain.cflags):
+    target = f"{toolchain.target}{toolchain.release}"
+    for part in (target, *toolchain.command, *toolchain.cflags):
         digest.update(part.encode() + b"\0")
     for name in sorted(sources):
         digest.update(f"{name}\0{len(sources[name])}\0".encode() + sources[name])
@@ -172,19 +186,31 @@ def read_elf(binary: bytes) -> Elf:
 
 
 def misfit(elf: Elf, target: Target, libc: str | None) -> str | None:
-    """Say why a binary cannot run on a Linux host of this target and libc ("glibc 2.36"), or None."""
+    """Say why a binary cannot run on a host of this target and libc ("glibc 2.36"), or None."""
     if elf.machine != target.arch:
         return f"it is for {elf.machine}, the host is {target.arch}"
-    if elf.interpreter is None:
-        return None
-    if "ldqnx" in elf.interpreter:
-        return f"it is for QNX (interpreter {elf.interpreter})"
-    musl = "musl" in elf.interpreter
+    if target.os == "qnx":
+        return _misfit_on_qnx(elf.interpreter)
+    return _misfit_on_linux(elf.interpreter, elf.glibc, libc) if elf.interpreter else None
+
+
+def _misfit_on_linux(interpreter: str, glibc: tuple[int, int] | None, libc: str | None) -> str | None:
+    if "ldqnx" in interpreter:
+        return f"it is for QNX (interpreter {interpreter})"
+    musl = "musl" in interpreter
     if libc is not None and musl != ("musl" in libc):
-        return f"it needs {'musl' if musl else 'glibc'} ({elf.interpreter}), the host has {libc}"
+        return f"it needs {'musl' if musl else 'glibc'} ({interpreter}), the host has {libc}"
     found = re.search(r"glibc (\d+)\.(\d+)", libc or "")
-    if elf.glibc and found and elf.glibc > (int(found[1]), int(found[2])):
-        return f"it needs glibc {elf.glibc[0]}.{elf.glibc[1]}, the host has {libc}"
+    if glibc and found and glibc > (int(found[1]), int(found[2])):
+        return f"it needs glibc {glibc[0]}.{glibc[1]}, the host has {libc}"
+    return None
+
+
+def _misfit_on_qnx(interpreter: str | None) -> str | None:
+    if interpreter is None:
+        return f"it is linked statically; an agent for QNX needs its loader {QNX_INTERPRETER}"
+    if interpreter.rpartition("/")[2] != QNX_INTERPRETER:
+        return f"it is not for QNX: its interpreter is {interpreter}, not {QNX_INTERPRETER}"
     return None
 
 
