@@ -14,6 +14,7 @@ FLOORS = {
     "fleet.__main__": 6,
     "fleet.session": 4,
     "fleet.checking": 4,
+    "fleet.cleaning": 4,
     "fleet.check_text": 4,
     "fleet.resuming": 4,
     "fleet.carrying": 4,

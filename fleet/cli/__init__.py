@@ -11,6 +11,7 @@ import typer
 
 from fleet.cli import (  # noqa: F401  # each registers its commands
     check,
+    clean,
     compare,
     exchange,
     inventory,

@@ -1,0 +1,131 @@
+# Removes what fleet made on a host and nothing else: read by /bin/sh from stdin, answers in marked lines.
+# The shell's own means, rm and rmdir: neither find nor ls need be there. MARK, PLACES and DRY were set before.
+
+hex='[0-9a-f][0-9a-f][0-9a-f][0-9a-f]'
+hex=$hex$hex$hex$hex
+
+say() {
+	echo "$MARK $1"
+}
+
+# Whether the file named $1 is one we make; a directory only where $2 is not `flat`, so never in a shared one.
+ours() {
+	# shellcheck disable=SC2254 # a pattern on purpose
+	case $1 in
+	fleet-agent-$hex | fleet-agent-$hex.$hex | fleet-probe) return 0 ;;
+	.probe-* | fleet-probe-*) pid=${1##*-} ;;
+	build-$hex-*) pid=${1##*-} && [ "$2" != flat ] || return 1 ;;
+	*) return 1 ;;
+	esac
+	case $pid in
+	'' | *[!0-9]*) return 1 ;;
+	esac
+}
+
+# Who runs the file $1, or builds in the directory $1.
+user_of() {
+	case $1 in
+	*/build-*)
+		pid=${1##*-}
+		kill -0 "$pid"
+		return
+		;;
+	esac
+	# shellcheck disable=SC3013 # -ef is in every shell we know and in POSIX since 2024
+	for link in /proc/[0-9]*/exe /proc/[0-9]*/exefile; do
+		case $link in
+		*/exe) [ "$link" -ef "$1" ] || continue ;;
+		*) path= && read -r path <"$link" || [ "$path" = "$1" ] || continue ;;
+		esac
+		pid=${link#/proc/}
+		pid=${pid%%/*}
+		return 0
+	done
+	return 1
+}
+
+in_use() {
+	[ -L "$1" ] || ! user_of "$1" || say "running $pid $1"
+}
+
+remove() {
+	[ -L "$1" ] && say "left a link, not ours: $1" && return
+	[ -O "$1" ] || { say "left another user's: $1" && return; }
+	[ -n "$DRY" ] && say "found $1" && return
+	if [ -d "$1" ]; then rm -rf "$1"; else rm -f "$1"; fi
+	if [ -e "$1" ]; then say "left it cannot be removed: $1"; else say "removed $1"; fi
+}
+
+# Does $1 with each file of ours in the directory $2; $3: flat, sure (the directory is ours) or maybe.
+each() {
+	count=0
+	for file in "$2"/fleet-agent-* "$2"/fleet-probe* "$2"/.probe-* "$2"/build-*; do
+		[ -e "$file" ] || [ -L "$file" ] || continue
+		ours "${file##*/}" "$3" || continue
+		count=$((count + 1))
+		"$1" "$file"
+	done
+	[ "$1" = remove ] || return
+	case $3,$count in maybe,0 | flat,*) return ;; esac
+	case ${2##*/} in
+	fleet | .fleet | fleet-*) ;; # nobody else's /tmp, even if it is empty now
+	*) return ;;
+	esac
+	if [ -n "$DRY" ]; then
+		say "found $2/ if it is empty then"
+	elif rmdir "$2"; then
+		say "removed $2/"
+	else
+		say "left not empty: $2/"
+	fi
+}
+
+place() {
+	{ [ -e "$2" ] || [ -L "$2" ]; } || return
+	if [ -L "$2" ]; then
+		[ "$1" = in_use ] || say "left a link, not followed: $2"
+	elif [ -d "$2" ] && [ "$3" = flat ]; then
+		each "$@"
+	elif [ -d "$2" ] && [ -O "$2" ]; then
+		each "$@"
+	fi
+}
+
+everywhere() {
+	if [ -n "$PLACES" ]; then
+		case $PLACES in
+		\~/*) PLACES=$HOME/${PLACES#??} ;;
+		esac
+		place "$1" "$PLACES" sure
+		return
+	fi
+	own=${HOME:+$HOME/.cache}
+	case ${XDG_CACHE_HOME:-} in /*) own=$XDG_CACHE_HOME ;; esac
+	[ -z "$own" ] || place "$1" "$own/fleet" sure
+	[ -z "$HOME" ] || base "$1" "$HOME"
+	for base in /data/home/* /data/tmp /var/tmp /tmp /dev/shm /dev/shmem; do
+		[ "$base" = "$HOME" ] || [ -L "$base" ] || base "$1" "$base"
+	done
+}
+
+base() {
+	[ -d "$2" ] || return
+	place "$1" "$2" flat
+	for folder in "$2"/fleet-*; do
+		case ${folder##*/fleet-} in
+		*[!0-9]*) place "$1" "$folder" maybe ;;
+		*) place "$1" "$folder" sure ;;
+		esac
+	done
+}
+
+main() {
+	busy=$(everywhere in_use)
+	say begin
+	if [ -n "$busy" ]; then
+		echo "$busy"
+	else
+		everywhere remove
+	fi
+	say end
+}

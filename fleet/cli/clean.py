@@ -1,0 +1,40 @@
+"""The command that removes our files from hosts: clean."""
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from fleet.cli.app import INVENTORY, InventoryPath, Json, Select, app, stop_on_signals
+
+
+@app.command()
+def clean(
+    select: Select = None,
+    inventory: InventoryPath = INVENTORY,
+    parallel: Annotated[int, typer.Option("--parallel", "-p", min=1, max=1000, help="Hosts at once.")] = 32,
+    connect_timeout: Annotated[
+        float, typer.Option(min=0.1, max=3600, help="Seconds a host has to answer before it is given up.")
+    ] = 15.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="List what would be removed; remove nothing.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    json: Json = False,
+) -> None:
+    """Remove agents, leftovers of builds and our then empty directory from the chosen hosts.
+
+    Example: fleet clean 'rpi*' --dry-run
+    """
+    from fleet import cleaning, outcomes
+    from fleet.inventory import load
+    from fleet.progress import progress
+    from fleet.remote.connect import connect
+
+    chosen = load(inventory).select(select or [])
+    with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
+        cleaned = cleaning.clean(
+            chosen, partial(connect, timeout_s=connect_timeout), watcher, parallel, dry_run=dry_run
+        )
+    typer.echo(cleaning.cleaned_json(cleaned) if json else cleaning.cleaned_text(cleaned, dry_run=dry_run))
+    raise typer.Exit(outcomes.exit_code([one.outcome for one in cleaned]))
