@@ -37,13 +37,16 @@ def _block(one: Checked, *, findings_too: bool) -> str:
         lines += [f"{name}: {outcome.state} in stage {outcome.stage}", f"  {outcome.message}"]
     if check is not None and findings_too:
         lines += [_finding(finding) for finding in check.findings]
+    if one.told:
+        lines += ["  What the host said (if fleet misunderstands it, this is what to pass on):"]
+        lines += [f"    {line}" for line in one.told]
     return "\n".join(lines)
 
 
 def _machine(facts: Facts) -> str:
     return (
         f"{facts.cpu_model or 'unknown CPU'}, {usable(facts)} of {len(facts.cpus)} CPUs usable, "
-        f"kernel {facts.kernel or 'unknown'}, {facts.target}"
+        f"kernel {facts.kernel or 'unknown'}, {facts.os}-{facts.arch}"
     )
 
 
@@ -119,6 +122,7 @@ def _object(one: Checked) -> dict[str, object]:
         "exit_code": outcome.exit_code,
         "message": outcome.message,
         "notes": list(outcome.notes),
+        "told": list(one.told),
         "check": check
         and {
             "target": str(check.facts.target),

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 
 from fleet.agent.deploy import foretell
 from fleet.errors import AgentError
-from fleet.facts.gather import reread_load, survey
+from fleet.facts.gather import as_told, look, reread_load, survey
 from fleet.facts.linux import short_list
 from fleet.facts.noise import findings
 from fleet.model import Facts, Finding, Host, Plan, PlanWish
 from fleet.outcomes import Outcome, Story, Watcher
 from fleet.planning import Duration, bursts, expected, pairs, plan_on
+from fleet.remote.connection import Connection
 from fleet.session import on_each
 from fleet.sharing import Connect
 from fleet.stopping import Stopping
 
+SFTP_TIMEOUT_S = 20.0
 STEAL_GAP_S = 1.0  # between two readings of the time a hypervisor has taken
 
 
@@ -45,10 +47,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A host's outcome, and its check if there is one."""
+    """A host's outcome, and its check if there is one.
+
+    told: what a QNX host said of itself, word for word, also where we do not understand it.
+    """
 
     outcome: Outcome
     check: Check | None
+    told: tuple[str, ...] = ()
 
 
 def check(
@@ -61,13 +67,16 @@ def check(
     """
     stopping = Stopping()
     found: dict[str, Check] = {}
+    told: dict[str, tuple[str, ...]] = {}
 
     def work(host: Host, story: Story) -> Outcome:
         stopping.check()
         story.enter("connect")
         with connect(host) as connection, stopping.watching(connection):
             story.enter("facts")
-            facts, unusable = survey(connection, host)
+            answer = look(connection, host)
+            told[host.name] = _told(connection, answer)
+            facts, unusable = survey(answer, host)
             story.enter("noise")
             stopping.pause(STEAL_GAP_S)
             noise = findings(facts, reread_load(connection))
@@ -78,7 +87,19 @@ def check(
         return story.done()
 
     ended = on_each(hosts, work, watcher, stopping, parallel)
-    return [Checked(outcome, found.get(outcome.host.name)) for outcome in ended]
+    names = [outcome.host.name for outcome in ended]
+    return [
+        Checked(outcome, found.get(name), told.get(name, ()))
+        for outcome, name in zip(ended, names, strict=True)
+    ]
+
+
+def _told(connection: Connection, answer: str) -> tuple[str, ...]:
+    lines = as_told(answer)
+    if not lines:
+        return ()
+    with connection.sftp(SFTP_TIMEOUT_S) as sftp:
+        return (*lines, f"SFTP          {'yes' if sftp is not None else 'no'}")
 
 
 def _forecast(host: Host, facts: Facts, wish: PlanWish) -> Forecast:

@@ -1,6 +1,7 @@
 """The single test double: a connection that answers from a recording and remembers what it was asked."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -41,6 +42,10 @@ class Replay:
 
     def make_do(self, path: str) -> None:
         self.asked.append(("make do", path.encode()))
+
+    def sftp(self, timeout_s: float) -> nullcontext[None]:
+        """There is none."""
+        return nullcontext()
 
     def close(self) -> None:
         """Nothing is held."""

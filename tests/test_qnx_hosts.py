@@ -1,6 +1,7 @@
 """A QNX host as it looks over SSH, on a STAND-IN: Linux dressed as QNX. Proves our code, not QNX."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ProbeError
-from fleet.facts.gather import gather, survey
+from fleet.facts.gather import gather, look, survey
 from fleet.model import Facts, Host
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
 from tests import needs
+from tests.command import Fleet
 from tests.hosts.qnx import image
 from tests.hosts.qnx.host import Inside, MakeQnx, maker
 from tests.hosts.qnx.image import FULL, MINIMAL, NO_SFTP, RECIPES, Image, Recipe
@@ -28,6 +30,12 @@ DIRECTORY = {"full": "/data/home/qnxuser/fleet-qnxuser", "no-sftp": "/tmp", "min
 @pytest.fixture
 def make_qnx(tmp_path: Path, make_hosts: MakeHosts) -> MakeQnx:
     return maker(tmp_path / "qnx", make_hosts)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
+    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
+        yield fleet
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +76,7 @@ def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, known_
     known_hosts.write_text(server.known_hosts_line)
     host = server.entry()
     with connect(host) as connection:
-        looked, unusable = survey(connection, host)
+        looked, unusable = survey(look(connection, host), host)
         assert made.files() == set(), "looking only must write nothing"
         facts = gather(connection, host)
         path = deployed(connection, facts)
@@ -192,3 +200,16 @@ def test_neither_uname_nor_pidin_is_an_error_unless_the_inventory_knows(images):
     with pytest.raises(ProbeError, match="name it as `arch:`"):
         gather(Inside(made), HOST)
     assert gather(Inside(made), Host("board", "board", arch="x86_64")).arch == "x86_64"
+
+
+@pytest.mark.parametrize("recipe", [FULL, MINIMAL], ids=lambda recipe: recipe.name)
+def test_a_check_shows_what_the_host_said_and_changes_nothing(make_qnx, known_hosts, recipe, fleet):
+    server, made = make_qnx(recipe)
+    known_hosts.write_text(server.known_hosts_line)
+    fleet.hosts(server.entry(name="board"))
+    done = fleet("check")
+    assert made.files() == set()
+    assert f"SFTP          {'yes' if recipe.sftp else 'no'}" in done.stdout, done.stdout + done.stderr
+    for words in ("pidin info    CPU:X86_64 Release:8.0.0", "HOME, user", "refused /var/tmp: is not there"):
+        assert words in done.stdout
+    assert "the host is a stand-in made of linux, not qnx" in done.stdout.lower()

@@ -34,12 +34,16 @@ def gather(connection: Connection, host: Host) -> Facts:
     return facts
 
 
-def survey(connection: Connection, host: Host) -> tuple[Facts, DeployError | None]:
-    """The same without making or writing anything; so whether programs may run there is not known.
+def look(connection: Connection, host: Host) -> str:
+    """Ask the same without having anything made or written; the whole answer, to be read by `survey`."""
+    return _ask(connection, host, read_only=True)
+
+
+def survey(text: str, host: Host) -> tuple[Facts, DeployError | None]:
+    """The facts in an answer to `look`; whether programs may run on the host is not known from that.
 
     A host without a usable directory still has its facts: the error stands beside them.
     """
-    text = _ask(connection, host, read_only=True)
     facts = _understood(text, host)
     try:
         return _with_workdir(facts, host), None
@@ -86,6 +90,12 @@ def _with_workdir(facts: Facts, host: Host) -> Facts:
         if word == "refused":
             refused.append(rest)
     raise DeployError(_no_workdir(refused, host))
+
+
+def as_told(text: str) -> tuple[str, ...]:
+    """What a QNX host said of itself, in lines for people; empty for other hosts. Raises nothing."""
+    sections = probe.sections(text)
+    return qnx.as_told(sections) if "qnx" in sections else ()
 
 
 def reread_load(connection: Connection) -> Load:

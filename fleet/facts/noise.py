@@ -23,6 +23,8 @@ _ORDER = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 
 def findings(facts: Facts, later: Load | None = None) -> tuple[Finding, ...]:
     """All findings, the most serious first. later: load read some time after the facts."""
+    if facts.target.os == "qnx":
+        return tuple(_on_qnx(facts))
     found = [
         *_frequency(facts),
         *_heat_and_sleep(facts),
@@ -39,6 +41,24 @@ def findings(facts: Facts, later: Load | None = None) -> tuple[Finding, ...]:
 def serious(facts: Facts) -> tuple[str, ...]:
     """The serious findings as sentences, for a run's notes."""
     return tuple(one.found for one in findings(facts) if one.severity is Severity.SERIOUS)
+
+
+def _on_qnx(facts: Facts) -> Iterator[Finding]:
+    if facts.os != "qnx":
+        yield Finding(
+            "stand-in",
+            Severity.SERIOUS,
+            "The host is a stand-in made of Linux, not QNX: its numbers say nothing about QNX.",
+            "",
+            "os",
+        )
+    yield Finding(
+        "untold",
+        Severity.INFO,
+        "QNX tells neither clock rates nor load, temperature or a hypervisor: what disturbs is not known.",
+        "Look with `pidin` and hogs for busy threads, and keep what the board is set to as labels.",
+        "os",
+    )
 
 
 def _frequency(facts: Facts) -> Iterator[Finding]:

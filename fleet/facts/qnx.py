@@ -18,6 +18,7 @@ STANDIN = "qnx-standin"
 """The `os` of an imitation that the tests make out of Linux: its numbers are not those of QNX."""
 
 _ARCHES = {"x86_64": "x86_64", "aarch64": "aarch64", "aarch64le": "aarch64"}
+_NO_CPUS = "no `pidin info` on the host: how many CPUs it has is not known before the agent runs"
 _UNITS = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _PROCESSOR = re.compile(r"\s*Processor(\d+):\s+(\d+)\s+(.*?)\s+(\d+)MHz\b\s*(.*)")
 
@@ -117,7 +118,7 @@ def parse(sections: Sections, told_arch: str | None = None) -> Facts:
         cpus=cpus,
         user=said.get("user") or None,
         compilers=parse_compilers(sections.get("compilers", [])),
-        notes=_notes(said, cpus),
+        notes=() if cpus else (_NO_CPUS,),
     )
     return _with_midr(facts, first.midr) if first and arch == "aarch64" else facts
 
@@ -137,6 +138,29 @@ def tools(sections: Sections) -> dict[str, str]:
 def search_path(sections: Sections) -> str:
     """Where every later command must look for programs."""
     return values(sections).get("path", "")
+
+
+def as_told(sections: Sections) -> tuple[str, ...]:
+    """All a host said, word for word, for whoever has to find out why we misunderstand it."""
+    said, found = values(sections), tools(sections)
+    return (
+        f"uname -a      {said.get('uname') or 'not there'}",
+        *_column("pidin info", sections.get("pidin", [])),
+        f"PATH          {said.get('path_given', '')}",
+        f"  by profile  {said.get('path_profile') or '(no /etc/profile)'}",
+        f"  as used     {said.get('path', '')}",
+        f"HOME, user    {said.get('home') or '(none)'}, {said.get('user', '')}",
+        f"programs      {', '.join(path for path in found.values() if path) or 'none'}",
+        f"not there     {', '.join(name for name, path in found.items() if not path) or 'none'}",
+        *_column("compilers", [line.replace("\t", ": ") for line in sections.get("compilers", [])]),
+        *_column("directories", sections.get("workdir", [])),
+    )
+
+
+def _column(title: str, lines: Sequence[str]) -> list[str]:
+    """Lines under one another, the title before the first."""
+    titles = [title, *[""] * len(lines)]
+    return [f"{head:<13} {line}" for head, line in zip(titles, lines or ["none"], strict=False)]
 
 
 def _arch(uname: Uname | None, pidin: PidinInfo, uname_line: str, pidin_line: str, told: str | None) -> str:
@@ -181,15 +205,6 @@ def _with_midr(facts: Facts, midr: int) -> Facts:
         cpu_model_number=f"0x{midr >> 4 & 0xFFF:03x}",
         cpu_stepping=f"r{midr >> 20 & 0xF}p{midr & 0xF}",
     )
-
-
-def _notes(said: dict[str, str], cpus: Sequence[Cpu]) -> tuple[str, ...]:
-    notes = []
-    if "standin" in said:
-        notes.append("the host is a stand-in made of Linux, not QNX; its numbers say nothing about QNX")
-    if not cpus:
-        notes.append("no `pidin info` on the host: how many CPUs it has is not known before the agent runs")
-    return tuple(notes)
 
 
 def _first(sections: Sections) -> str:

@@ -5,6 +5,7 @@ Commands are POSIX sh text; whoever builds one quotes it (shlex). Nothing here i
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
@@ -87,6 +88,10 @@ class Connection(Protocol):
         Commands get it as their PATH. `put` then does with cat and chmod, or with SFTP where there is any
         (see `frugal`), and overwrites nothing.
         """
+        ...
+
+    def sftp(self, timeout_s: float) -> AbstractContextManager[object | None]:
+        """Open a file transfer for as long as the block lasts; None if the host has none."""
         ...
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 # shell's own means: a QNX host may have no printf.
 LOADER = (
     "exec /bin/sh -c '"
-    'fleet_n=$(echo;echo _);fleet_n=${fleet_n%_};fleet_s=;'
+    "fleet_n=$(echo;echo _);fleet_n=${fleet_n%_};fleet_s=;"
     "while IFS= read -r fleet_l;do "
     'if [ "$fleet_l" = "$0" ];then (eval "$fleet_s");exit $?;fi;'
     'fleet_s="$fleet_s$fleet_l$fleet_n";'

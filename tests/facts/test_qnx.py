@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import DeployError, ProbeError
-from fleet.facts import probe, qnx
-from fleet.facts.gather import gather, read
+from fleet.facts import noise, probe, qnx
+from fleet.facts.gather import as_told, gather, read, survey
 from fleet.model import Host
 from tests import needs
 from tests.facts.shells import QNX_SHELLS
@@ -148,7 +148,7 @@ def test_a_stand_in_is_never_taken_for_qnx():
     facts = read(said, Host("board", "board", os="qnx"))
     assert facts.os == "qnx-standin"
     assert str(facts.target) == "qnx-x86_64"
-    assert any("not QNX" in note for note in facts.notes)
+    assert any("not QNX" in finding for finding in noise.serious(facts))
 
 
 def test_the_places_programs_were_found_in_are_used_from_then_on():
@@ -276,3 +276,20 @@ def test_a_directory_that_is_somebody_elses_is_left_alone(tree):
     theirs.mkdir()
     os.chown(theirs, 12345, 12345)
     assert read(ask("mksh", tree), HOST).workdir == f"{tree}/home"
+
+
+def test_all_a_host_said_can_be_read_back_also_where_it_makes_no_sense():
+    said = answer(QEMU.replace("x86_64", "vax"), QEMU_PIDIN, "= tool cat /proc/boot/cat", "= tool mv -")
+    with pytest.raises(ProbeError):
+        survey(said, HOST)
+    told = "\n".join(as_told(said))
+    for words in (
+        "uname -a      QNX qnxqemu 8.0.0 2026/02/27-11:02:56EST x86pc vax\n",
+        "pidin info    CPU:X86_64 Release:8.0.0",
+        "\n              Processes: 31, Threads: 207\n",
+        "as used     /proc/boot:/bin\n",
+        "programs      /proc/boot/cat\nnot there     mv\n",
+        "directories   refused /: cannot be written\n              chosen /dev/shmem\n",
+    ):
+        assert words in told
+    assert as_told((Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt").read_text()) == ()
