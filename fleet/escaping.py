@@ -6,8 +6,10 @@ Every place that shows such text goes through here: terminals, pages, JSON.
 import html
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
+SECRET_LENGTH = 4
 _MAYBE_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
 
 
@@ -24,6 +26,17 @@ def one_line(text: str) -> str:
 def for_html(text: str) -> str:
     """Safe as text of a page and inside a quoted attribute."""
     return html.escape(printable(text), quote=True)
+
+
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """The text without these values, wherever a host or a tool has repeated one.
+
+    Values of fewer than SECRET_LENGTH characters stay: they hide nothing and would tear words apart.
+    """
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= SECRET_LENGTH:
+            text = text.replace(secret, "…")
+    return text
 
 
 def as_json(value: Any) -> str:

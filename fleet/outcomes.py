@@ -8,6 +8,7 @@ from typing import Protocol
 from fleet.agent.records import Record
 from fleet.agent.wire import Reader
 from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, FleetError
+from fleet.escaping import hidden
 from fleet.model import Host, Note, Run, RunState
 from fleet.planning import Duration
 
@@ -96,8 +97,9 @@ class Story:
     def tell(self, *texts: str) -> None:
         """Note sentences for the person and for the run's record."""
         for text in texts:
-            self.notes.append(text)
-            self._watcher.note(self.host, text)
+            said = hidden(text, self.host.env.values())
+            self.notes.append(said)
+            self._watcher.note(self.host, said)
 
     def know(self, bursts: int) -> None:
         """Take note of so many bursts in the journal already."""
@@ -155,7 +157,7 @@ class Story:
             state=state,
             run_id=self._run_id,
             stage="done" if state is State.COMPLETE else stage or self._stage,
-            message=message,
+            message=hidden(message, self.host.env.values()),
             exit_code=code,
             bursts=self._bursts,
             notes=tuple(self.notes),

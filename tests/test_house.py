@@ -29,6 +29,7 @@ FLOORS = {
     "fleet.planning": 4,
     "fleet.wishes": 4,
     "fleet.listing": 4,
+    "fleet.logs": 4,
     "fleet.folding": 4,
     "fleet.facts": 3,
     "fleet.agent": 3,

@@ -46,7 +46,7 @@ def resume(
 
     Example: fleet resume
     """
-    from fleet import outcomes, reporting, resuming
+    from fleet import logs, outcomes, reporting, resuming
     from fleet.escaping import as_json
     from fleet.inventory import load
     from fleet.progress import progress
@@ -63,10 +63,11 @@ def resume(
     hosts = resuming.hosts_of(left, known, partial=publish_partial)
     store.make_ready()
     with progress(hosts, quiet=quiet) as watcher, stop_on_signals():
+        logged = logs.Logged(store.desk / "_logs" / left.session_id, watcher)
         shared = Session(
             session_id=left.session_id,
             store=store,
-            watcher=watcher,
+            watcher=logged,
             connect=bound(connect, timeout_s=connect_timeout),
             lock=lock,
             reconnect_s=reconnect,
@@ -74,5 +75,7 @@ def resume(
             labels=left.intent.labels,
         )
         ended = resuming.resume(left, hosts, shared, parallel, partial=publish_partial)
-    typer.echo(reporting.outcomes_json(ended) if json else reporting.outcomes_text(ended))
+    typer.echo(
+        reporting.outcomes_json(ended) if json else reporting.outcomes_text(ended, str(logged.folder))
+    )
     raise typer.Exit(outcomes.exit_code(ended) if ended else 0)

@@ -118,7 +118,7 @@ def run(
 
     Example: fleet run servers -b cas,readwrite --rounds 20 -l kernel=6.12
     """
-    from fleet import outcomes, reporting, session, wishes
+    from fleet import logs, outcomes, reporting, session, wishes
     from fleet.inventory import load
     from fleet.model import PlanWish
     from fleet.progress import progress
@@ -160,10 +160,12 @@ def run(
     store = Store(results)
     store.make_ready()
     with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
+        session_id = new_session_id()
+        logged = logs.Logged(store.desk / "_logs" / session_id, watcher)
         shared = session.Session(
-            session_id=new_session_id(),
+            session_id=session_id,
             store=store,
-            watcher=watcher,
+            watcher=logged,
             wish=wish,
             labels=labels,
             lock=lock,
@@ -171,5 +173,7 @@ def run(
             connect=partial(connect, timeout_s=connect_timeout),
         )
         ended = session.run(chosen, shared, parallel)
-    typer.echo(reporting.outcomes_json(ended) if json else reporting.outcomes_text(ended))
+    typer.echo(
+        reporting.outcomes_json(ended) if json else reporting.outcomes_text(ended, str(logged.folder))
+    )
     raise typer.Exit(outcomes.exit_code(ended))
