@@ -15,6 +15,7 @@ from fleet.cli import (  # noqa: F401  # each registers its commands
     compare,
     exchange,
     inventory,
+    report,
     resume,
     run,
     show,

@@ -1,0 +1,256 @@
+"""The pictures, each a function that draws on matplotlib Axes and returns them: for reports and notebooks.
+
+`axes` None makes a new figure with pyplot, which a notebook shows by itself. Text that came from a host is
+never read as mathematics or markup. docs/report.md says how to read each picture.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from fleet.analysis.load import flat_ticks, ns_per_sample_tick
+from fleet.analysis.text import safe
+from fleet.analysis.topology import Layout
+
+MOST_ANNOTATED = 40  # CPUs; beyond it numbers in cells cannot be read
+LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic
+_STEPS = 256  # points of a distribution: more cannot be told apart
+_HIGHEST = 1.25  # a trace shows so many times its 98th percentile; what is higher stands on the edge
+_LEAST_WIDTH = 0.05  # of the median; dots within it must not look far apart
+_MANY_POINTS = 300  # from so many samples on a trace's dots are drawn as pixels
+
+# Each has a contrast of 3:1 or more to white and to the report's dark page, and a dash of its own.
+RELATION_COLOURS = {
+    "self": "#737373",
+    "smt": "#c2500c",
+    "cluster": "#a9761a",
+    "llc": "#1a8a45",
+    "die": "#0e8090",
+    "node": "#3570eb",
+    "package": "#8b5cf6",
+    "machine": "#db2f7c",
+    "unknown": "#737373",
+}
+_DASHES = {
+    "smt": "-",
+    "cluster": "--",
+    "llc": "-",
+    "die": "--",
+    "node": "-.",
+    "package": "-",
+    "machine": "--",
+}
+
+Floats = npt.NDArray[np.float64]
+
+
+def heatmap(
+    table: pd.DataFrame, order: Layout, axes: Axes | None = None, *, limits: tuple[float, float] | None = None
+) -> Axes:
+    """Draw a matrix of one-way ns: dark is fast, white lines part the groups of CPUs, numbers where they fit.
+
+    table: as `matrix` returns it, CPUs as in `order`. limits: the ends of the colours, by default those of
+    `colour_limits`; the same for several maps makes them comparable.
+    """
+    low, high = limits or colour_limits([table])
+    return _cells(axes, table, order, {"cmap": "viridis", "vmin": low, "vmax": high}, "one way, ns", "{:.1f}")
+
+
+def difference_map(change: pd.DataFrame, order: Layout, axes: Axes | None = None) -> Axes:
+    """Draw relative changes of the cells (0.1: 10 % slower), white at none, orange slower, purple faster.
+
+    The colours reach equally far to both sides.
+    """
+    limit = 100 * change_limit(change)
+    scheme = {"cmap": "PuOr_r", "vmin": -limit, "vmax": limit}
+    return _cells(axes, 100 * change, order, scheme, "%", "{:+.0f}")
+
+
+def run_dots(runs: pd.DataFrame, rounds: pd.DataFrame | None = None, axes: Axes | None = None) -> Axes:
+    """Draw every run as a dot on its host's line, with a bar at the median of several.
+
+    runs: columns `host` and `ns`, a row per run. rounds: the same, a row per round, drawn small beneath.
+    """
+    axes = _axes(axes)
+    hosts = list(dict.fromkeys(runs["host"]))
+    for place, host in enumerate(hosts):
+        if rounds is not None:
+            below = rounds.loc[rounds["host"] == host, "ns"].to_numpy()
+            axes.plot(below, np.full(len(below), place), "|", color="#858585", markersize=7, alpha=0.7)
+        values = runs.loc[runs["host"] == host, "ns"].to_numpy()
+        if len(values) > 1:
+            bar = [place - 0.35, place + 0.35]
+            axes.plot([np.median(values)] * 2, bar, color="#c2500c", linewidth=2)
+        axes.plot(values, np.full(len(values), place), "o", color="#3570eb", markersize=6, alpha=0.85)
+    axes.set_yticks(range(len(hosts)), [safe(host) for host in hosts], parse_math=False)
+    axes.set_ylim(len(hosts) - 0.5, -0.5)
+    low, high = axes.get_xlim()
+    middle, least = (low + high) / 2, _LEAST_WIDTH * float(runs["ns"].median())
+    if high - low < least:
+        axes.set_xlim(middle - least / 2, middle + least / 2)
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    axes.set_xlabel("one way, ns")
+    axes.grid(visible=True, axis="x")
+    return axes
+
+
+def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None) -> Axes:
+    """Draw which share of the values is at most x: a step is a level, a long tail to the right outliers.
+
+    values: by name; names of relations get their colours. Each needs one value at least.
+    """
+    axes = _axes(axes)
+    lowest, highest = np.inf, 0.0
+    for name, these in values.items():
+        share = np.linspace(0, 1, _STEPS)
+        x = np.quantile(np.asarray(these, dtype=np.float64), share)
+        lowest, highest = min(lowest, x[0]), max(highest, float(x[-2]))
+        relation = name.split()[0]
+        axes.plot(
+            x,
+            share,
+            label=safe(name),
+            color=RELATION_COLOURS.get(relation),
+            linestyle=_DASHES.get(relation, ":"),
+            linewidth=1.6,
+        )
+    if lowest > 0 and highest > LOG_BEYOND * lowest:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+    if np.isfinite(lowest) and highest > lowest:
+        axes.set_xlim(lowest * 0.95, highest * 1.05)
+    axes.set_ylim(0, 1)
+    axes.set_xlabel("one way, ns")
+    axes.set_ylabel("share of samples")
+    axes.grid(visible=True)
+    above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 3, "borderaxespad": 0.2}
+    for text in axes.legend(frameon=False, **above).get_texts():
+        text.set_parse_math(False)
+    return axes
+
+
+def trace(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
+    """Draw every sample of one pair over time, with a dash at the median of each burst.
+
+    bursts: the rows of `load_samples` of one run, benchmark and pair. Warm-ups are hollow, bursts with a
+    flag orange. A sample far above the others stands as a triangle at the upper edge.
+    """
+    axes = _axes(axes)
+    latency, burst, is_warmup = latencies(bursts)
+    seconds = bursts["start_offset_ns"].to_numpy(dtype=np.float64) / 1e9
+    kept = ~is_warmup
+    flagged = (bursts["flags"].astype(str) != "").to_numpy()
+    top = (
+        float(np.quantile(latency[kept], 0.98)) * _HIGHEST if kept.any() else float(latency.max(initial=1.0))
+    )
+    inside, pixels = latency <= top, len(latency) > _MANY_POINTS
+
+    def dots(which: npt.NDArray[np.bool_], marker: str, **look: Any) -> None:
+        axes.plot(seconds[burst[which]], np.minimum(latency[which], top), marker, rasterized=pixels, **look)
+
+    dots(inside & ~kept, "o", color="#858585", markersize=3.5, fillstyle="none")
+    dots(inside & kept & ~flagged[burst], "o", color="#3570eb", markersize=3, alpha=0.6, mew=0)
+    dots(inside & kept & flagged[burst], "o", color="#c2500c", markersize=3.5, alpha=0.8, mew=0)
+    dots(~inside & ~kept, "^", color="#858585", markersize=5, fillstyle="none", clip_on=False)
+    dots(~inside & kept, "^", color="#c2500c", markersize=5, clip_on=False)
+    middles = pd.Series(latency[kept]).groupby(burst[kept]).median()
+    axes.plot(seconds[middles.index], middles.to_numpy(), "_", color="#737373", markersize=9, mew=1.5)
+    axes.set_ylim(0.95 * float(latency.min(initial=top)), top)
+    axes.set_xlabel("seconds after the run began")
+    axes.set_ylabel("one way, ns")
+    axes.grid(visible=True, axis="y")
+    return axes
+
+
+def latencies(samples: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Every sample's one-way ns in stored order, the position of its burst, and whether it is a warm-up."""
+    counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
+    burst = np.repeat(np.arange(len(samples)), counts)
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    latency: Floats = flat_ticks(samples) * ns_per_sample_tick(samples)[burst]
+    return latency, burst, place < samples["warmup"].to_numpy()[burst]
+
+
+def colour_limits(tables: Sequence[pd.DataFrame]) -> tuple[float, float]:
+    """The ends of the colours for one or more maps: the smallest value and the 98th percentile.
+
+    One slow pair must not take all the colours. (0, 1) where nothing was measured.
+    """
+    values = np.concatenate([table.to_numpy(dtype=np.float64).ravel() for table in tables] or [np.empty(0)])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return 0.0, 1.0
+    low, high = np.percentile(values, [0, 98])
+    return float(low), float(max(high, low * 1.01, low + 1e-9))
+
+
+def change_limit(change: pd.DataFrame) -> float:
+    """How far the colours of a map of changes reach to either side: the 98th percentile, 1 % at least."""
+    sizes = np.abs(change.to_numpy(dtype=np.float64))
+    sizes = sizes[np.isfinite(sizes)]
+    return max(float(np.percentile(sizes, 98)), 0.01) if len(sizes) else 0.01
+
+
+def ink_on(red: float, green: float, blue: float) -> str:
+    """Black or white, whichever stands out more on the colour (0 to 1 each)."""
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "black" if luminance > 0.179 else "white"
+
+
+def _axes(axes: Axes | None) -> Axes:
+    if axes is not None:
+        return axes
+    from matplotlib import pyplot as plt  # noqa: PLC0415  (a report is drawn without it)
+
+    return plt.subplots(layout="constrained")[1]
+
+
+def _cells(
+    axes: Axes | None, table: pd.DataFrame, order: Layout, scheme: dict[str, Any], unit: str, number: str
+) -> Axes:
+    """Cells with separators, CPU numbers, a scale and, on small machines, numbers."""
+    axes, count = _axes(axes), len(order.cpus)
+    values = table.to_numpy(dtype=np.float64)
+    image = axes.imshow(values, interpolation="none", aspect="equal", **scheme)
+    level = order.ruling()
+    for place in range(1, count):
+        if level is not None and order.border(place, level):
+            axes.axhline(place - 0.5, color="white", linewidth=1.5)
+            axes.axvline(place - 0.5, color="white", linewidth=1.5)
+    every = max(1, -(-count // MOST_ANNOTATED))
+    places = range(0, count, every)
+    names = [str(order.cpus[place]) for place in places]
+    axes.set_xticks(places, names, rotation=90 if count > 16 else 0)
+    axes.set_yticks(places, names)
+    axes.tick_params(length=0)
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel("pong CPU")
+    axes.set_ylabel("ping CPU")
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if count <= MOST_ANNOTATED:
+        for (row, column), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                red, green, blue, _ = image.to_rgba(value)
+                axes.text(
+                    column,
+                    row,
+                    number.format(value),
+                    ha="center",
+                    va="center",
+                    color=ink_on(red, green, blue),
+                    fontsize=max(3.0, min(9.0, 150 / count)),
+                )
+    figure = axes.get_figure()
+    assert figure is not None  # noqa: S101  (Axes are always on one)
+    figure.colorbar(image, ax=axes, label=unit, shrink=0.8)
+    return axes

@@ -1,0 +1,156 @@
+"""Draws a report's pictures and turns them into inline SVG: text stays text, lines take the page's colours.
+
+What matplotlib writes is read back and made fit for a page: ids are unique per picture, no namespaces, no
+fonts of its own, a title for those who do not see it.
+"""
+
+import base64
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from fleet.analysis.text import safe
+
+_INK, _RULE = "#010203", "#040506"  # stand for the page's own colours
+_STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "fleet",
+    "svg.image_inline": True,
+    "text.parse_math": False,
+    "font.size": 11,
+    "axes.edgecolor": _RULE,
+    "axes.labelcolor": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "grid.color": _RULE,
+    "grid.linewidth": 0.6,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "figure.dpi": 72,
+    "savefig.dpi": 200,
+}
+_NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # else matplotlib tells its own
+_NO_SOFTWARE: Any = {"Software": None}
+_LONG = re.compile(r"-?\d+\.\d{3,}")
+
+
+def draw(
+    name: str,
+    title: str,
+    size: tuple[int, int],
+    onto: Callable[[Axes], object],
+    margins: tuple[int, int, int, int] | None = None,
+) -> Markup:
+    """Draw on Axes and return them as an SVG element of `size` (CSS pixels).
+
+    name: begins its ids, so unique on the page. title: what it says, for those who do not see it. margins:
+    left, bottom, right, top, in CSS pixels; None fits them to the labels, which takes half as long again.
+    """
+    width, height = size
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(width / 72, height / 72), layout=None if margins else "constrained")
+        FigureCanvasSVG(figure)
+        if margins:
+            left, bottom, right, top = margins
+            figure.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - top / height)
+        onto(figure.add_subplot())
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", metadata=_NOTHING)
+    return _fitted(ET.fromstring(buffer.getvalue()), re.sub(r"[^\w-]", "-", name), title, size)  # noqa: S314  (written right above)
+
+
+def thumbnail(table: pd.DataFrame, limits: tuple[float, float], colours: str = "viridis") -> str:
+    """A matrix as a data URI of a PNG with one pixel a cell; what was not measured is transparent."""
+    low, high = limits
+    shares = np.clip((table.to_numpy(dtype=np.float64) - low) / (high - low), 0, 1)
+    pixels = mpl.colormaps[colours](np.nan_to_num(shares), bytes=True)
+    pixels[np.isnan(shares), 3] = 0
+    buffer = io.BytesIO()
+    mpl.image.imsave(buffer, pixels, format="png", metadata=_NO_SOFTWARE)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def short(name: str, most: int = 20) -> str:
+    """A name that fits beside a picture: its middle is left out where it is long."""
+    clean = safe(name)
+    half = (most - 1) // 2
+    return clean if len(clean) <= most else f"{clean[: most - 1 - half]}…{clean[-half:]}"
+
+
+def _fitted(svg: ET.Element, name: str, title: str, size: tuple[int, int]) -> Markup:
+    for parent in svg.iter():
+        for child in list(parent):
+            if child.tag.rpartition("}")[2] in {"metadata", "style"}:
+                parent.remove(child)
+    used = {target for element in svg.iter() for target in _targets(element)}
+    for element in svg.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        element.text = (element.text or "").strip() if element.tag != "text" else element.text
+        element.tail = None
+        told = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+        element.attrib.clear()
+        element.attrib.update({key: _value(key, value, name) for key, value in told.items()})
+        if told.get("id") not in used:
+            element.attrib.pop("id", None)
+        if element.tag == "g":
+            _share_style(element)
+    height = float(svg.attrib["viewBox"].split()[3])
+    svg.attrib.clear()
+    svg.attrib.update(
+        {
+            "viewBox": f"0 0 {size[0]} {height:g}",
+            "width": str(size[0]),
+            "height": f"{height:g}",
+            "role": "img",
+            "aria-label": safe(title),
+        }
+    )
+    return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704  (ElementTree has escaped every text)
+
+
+def _targets(element: ET.Element) -> set[str]:
+    """The ids an element points at."""
+    pointers = (re.findall(r"(?:url\(|^)#([\w-]+)", value) for value in element.attrib.values())
+    return {found for of_one in pointers for found in of_one}
+
+
+def _value(key: str, value: str, name: str) -> str:
+    if key == "id":
+        return f"{name}-{value}"
+    if value.startswith("data:"):
+        return value
+    if key == "href":
+        return re.sub("^#", f"#{name}-", value)
+    value = _LONG.sub(lambda number: f"{float(number[0]):.2f}", value.replace("url(#", f"url(#{name}-"))
+    return _in_page_colours(value) if key == "style" else value
+
+
+def _in_page_colours(style: str) -> str:
+    style = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", style)
+    return style.replace(_INK, "currentColor").replace(_RULE, "var(--rule)")
+
+
+def _share_style(group: ET.Element) -> None:
+    """Say once, on the group, what all its marks say: half of a scatter is style."""
+    styles = {child.get("style") for child in group}
+    if len(group) > 1 and len(styles) == 1 and all(child.tag.endswith("use") for child in group):
+        style = styles.pop()
+        if style and "style" not in group.attrib:
+            group.set("style", _in_page_colours(style))
+            for child in group:
+                del child.attrib["style"]

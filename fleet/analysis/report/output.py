@@ -1,0 +1,50 @@
+"""Writes a report where it was asked for: whole or not at all, and never over somebody else's file."""
+
+import os
+import secrets
+from pathlib import Path
+
+from fleet.analysis.report.page import GENERATOR
+from fleet.errors import UsageError
+
+_MARK = f'<meta name="generator" content="{GENERATOR} '.encode()
+_HEAD = 2048  # bytes; the mark stands at the top of every report
+
+
+def check(path: Path, *, force: bool = False) -> None:
+    """Raise UsageError if a report cannot or must not be written to `path`; before any work is done.
+
+    An older report may be replaced, anything else only if `force`.
+    """
+    if path.is_dir():
+        raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no directory {path.parent}; make it first, or name another file.")
+    if path.exists() and not force and not _is_ours(path):
+        raise UsageError(
+            f"{path}: is there already and no report of fleet, so it was left alone. "
+            f"Name another file, or replace it with --force."
+        )
+
+
+def write(path: Path, page: str) -> None:
+    """Put the page into place in one step; a link is followed. Raises UsageError where that fails."""
+    target = Path(os.path.realpath(path))
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.draft")
+    try:
+        draft.write_text(page, encoding="utf-8")
+        draft.replace(target)
+    except OSError as err:
+        raise UsageError(
+            f"{path}: cannot write the report: {err.strerror or err}. Name a file elsewhere with --output."
+        ) from err
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return _MARK in file.read(_HEAD)
+    except OSError:
+        return False

@@ -1,0 +1,47 @@
+"""The command that writes a page to keep and to send: report."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleet.cli.app import RESULTS, ResultsPath, app
+
+
+@app.command()
+def report(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Run ids, beginnings of them, or hosts (the latest run); default: the last session."
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - for stdout.")] = Path(
+        "fleet-report.html"
+    ),
+    title: Annotated[str | None, typer.Option("--title", help="The heading of the page.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the file even if it is no report of fleet.")
+    ] = False,
+    results: ResultsPath = RESULTS,
+) -> None:
+    """Write one self-contained HTML page: warnings, tables, maps, distributions, differences.
+
+    Example: fleet report rpi5 server1 -o today.html
+    """
+    from fleet.analysis.report import output as files
+    from fleet.analysis.report.page import render
+    from fleet.store import Store
+
+    to_stdout = str(output) == "-"
+    if not to_stdout:
+        files.check(output, force=force)
+    store = Store(results)
+    chosen = [store.find(text) for text in what] if what else store.last_session()
+    page = render(results, chosen, title)
+    if to_stdout:
+        sys.stdout.write(page)
+    else:
+        files.write(output, page)
+        typer.echo(f"{output}: {len(set(chosen))} runs, {len(page.encode()) / 1e6:.1f} MB")

@@ -1,0 +1,144 @@
+import re
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fleet.analysis import plots
+from fleet.analysis.load import load_cpus, load_samples
+from fleet.analysis.matrices import matrix, pair_medians
+from fleet.analysis.report import figures
+from fleet.analysis.topology import Layout, layout
+from tests import simulated
+
+STYLE = Path(plots.__file__).parent / "report" / "templates" / "style.css"
+
+
+@pytest.fixture
+def axes() -> Axes:
+    return Figure().add_subplot()
+
+
+def a_map(root: Path, machine: simulated.Machine) -> tuple[pd.DataFrame, Layout]:
+    run = simulated.publish(root, machine, rounds=1, samples=2)
+    pairs = pair_medians(load_samples(root, run_id=run.run_id))
+    order = layout(load_cpus(root, run_id=run.run_id), [cpu.cpu for cpu in machine.cpus])
+    return matrix(pairs, order.cpus), order
+
+
+def test_a_small_map_has_its_numbers_and_lines_between_cores(tmp_path: Path, axes: Axes) -> None:
+    table, order = a_map(tmp_path, simulated.desktop())
+    plots.heatmap(table, order, axes)
+    written = sorted(text.get_text() for text in axes.texts)
+    assert written == sorted(f"{value:.1f}" for value in table.to_numpy().ravel() if np.isfinite(value))
+    assert {float(line.get_ydata()[0]) for line in axes.lines if len(set(line.get_ydata())) == 1} == {
+        1.5,
+        3.5,
+        5.5,
+    }
+
+
+def test_a_big_map_has_no_numbers_in_its_cells(tmp_path: Path, axes: Axes) -> None:
+    cpus = simulated.server().cpus[:48]
+    table, order = a_map(tmp_path, simulated.server(cpus=cpus))
+    plots.heatmap(table, order, axes)
+    assert not axes.texts
+    assert len(axes.lines) > 4
+
+
+def test_one_slow_pair_does_not_take_all_the_colours() -> None:
+    values = np.full((20, 20), 50.0)
+    values[3, 4], values[5, 6] = 4000.0, 30.0
+    low, high = plots.colour_limits([pd.DataFrame(values)])
+    assert low == 30
+    assert high < 60
+    assert plots.colour_limits([]) == (0.0, 1.0)
+
+
+def test_changes_reach_equally_far_to_both_sides(axes: Axes) -> None:
+    change = pd.DataFrame([[np.nan, 0.3], [-0.1, np.nan]])
+    plots.difference_map(change, Layout((0, 1), ((0,) * 6,) * 2), axes)
+    low, high = axes.images[0].get_clim()
+    assert -low == high == pytest.approx(30, rel=0.05)
+
+
+def test_every_run_is_a_dot_and_several_have_a_bar_at_their_median(axes: Axes) -> None:
+    runs = pd.DataFrame({"host": ["a", "b", "a", "a"], "ns": [10.0, 30.0, 11.0, 15.0]})
+    plots.run_dots(runs, axes=axes)
+    dots = {
+        (float(x), float(y)) for line in axes.lines if line.get_marker() == "o" for x, y in line.get_xydata()
+    }
+    assert dots == {(10, 0), (11, 0), (15, 0), (30, 1)}
+    bars = [line for line in axes.lines if line.get_marker() == "None"]
+    assert [float(line.get_xdata()[0]) for line in bars] == [11]
+
+
+def test_runs_that_hardly_differ_do_not_look_far_apart(axes: Axes) -> None:
+    plots.run_dots(pd.DataFrame({"host": ["a", "a"], "ns": [100.0, 100.1]}), axes=axes)
+    low, high = axes.get_xlim()
+    assert high - low >= 4
+
+
+def test_a_distribution_rises_from_none_to_all(axes: Axes) -> None:
+    plots.ecdf({"smt": [5.0, 6.0, 7.0], "machine": np.linspace(100, 200, 1000)}, axes)
+    for line in axes.lines:
+        assert list(line.get_ydata()) == sorted(line.get_ydata())
+    assert axes.lines[1].get_ydata()[np.searchsorted(axes.lines[1].get_xdata(), 150)] == pytest.approx(
+        0.5, abs=0.01
+    )
+    assert axes.get_xscale() == "log"
+
+
+def test_a_trace_keeps_every_sample_also_those_beyond_its_edge(tmp_path: Path, axes: Axes) -> None:
+    simulated.publish(tmp_path, simulated.desktop(), rounds=20, samples=6)
+    samples = load_samples(tmp_path)
+    low = samples[["ping_cpu", "pong_cpu"]].min(axis=1)
+    high = samples[["ping_cpu", "pong_cpu"]].max(axis=1)
+    plots.trace(samples[(low == 0) & (high == 1)].reset_index(drop=True), axes)
+    drawn = sum(len(line.get_xdata()) for line in axes.lines if line.get_marker() in ("o", "^"))
+    assert drawn == 20 * 6
+
+
+def test_a_name_with_dollars_is_a_name(tmp_path: Path) -> None:
+    runs = pd.DataFrame({"host": ["$x^2$ <b>&"], "ns": [10.0]})
+    svg = figures.draw("dots", 'a "title" <b>', (340, 80), lambda axes: plots.run_dots(runs, axes=axes))
+    assert "$x^2$ &lt;b&gt;&amp;" in svg
+    assert "<b>" not in svg
+
+
+def test_what_is_drawn_stands_out_on_the_light_and_the_dark_page() -> None:
+    light, dark = (luminance(colour) for colour in re.findall(r"--page: (#\w{6});", STYLE.read_text())[:2])
+    for name, colour in plots.RELATION_COLOURS.items():
+        assert (light + 0.05) / (luminance(colour) + 0.05) >= 3, name
+        assert (luminance(colour) + 0.05) / (dark + 0.05) >= 3, name
+
+
+def test_text_stands_out_on_both_pages() -> None:
+    colours = re.findall(r"--(page|ink|muted|link|warn|head|odd|odd-ink): (#\w{6});", STYLE.read_text())
+    for theme in (dict(colours[:8]), dict(colours[8:16])):
+        backs = ("page", "warn", "head")
+        pairs = [(ink, back) for ink in ("ink", "muted", "link") for back in backs] + [("odd-ink", "odd")]
+        for ink, back in pairs:
+            one, other = sorted((luminance(theme[ink]), luminance(theme[back])))
+            assert (other + 0.05) / (one + 0.05) >= 4.5, (ink, back, theme)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_ink_is_readable_on_every_shade() -> None:
+    for scheme in ("viridis", "PuOr_r"):
+        for red, green, blue, _ in mpl.colormaps[scheme](np.linspace(0, 1, 64)):
+            back = luminance(mpl.colors.to_hex((red, green, blue)))
+            ink = 0.0 if plots.ink_on(red, green, blue) == "black" else 1.0
+            assert (max(back, ink) + 0.05) / (min(back, ink) + 0.05) >= 4.5

@@ -1,0 +1,222 @@
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from fleet.analysis.report import output
+from fleet.analysis.report.page import render
+from fleet.errors import StoreError, UsageError
+from fleet.model import Failed, Host
+from fleet.store import Store
+from tests import builders, simulated
+from tests.analysis.markup import Markup
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }} $x$ \x1b[2J\u202e"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two runs of a desktop with two levels and a drift, and one of a like machine that is slower."""
+    root = tmp_path_factory.mktemp("results")
+    desk = simulated.desktop("desk", two_levels=frozenset({(0, 1)}), drifting=frozenset({(1, 3)}))
+    slower = {relation: 1.2 * ns for relation, ns in builders.NS.items()}
+    simulated.publish(root, desk, 0, benchmarks=("cas", "clock"))
+    simulated.publish(root, desk, 1)
+    simulated.publish(root, simulated.desktop("desk-vm", ns=slower, facts={"hypervisor": "kvm"}), 2)
+    return render(root, Store(root).last_session())
+
+
+@pytest.fixture(scope="module")
+def read(page: str) -> Markup:
+    return Markup(page)
+
+
+def test_the_page_is_well_formed(read: Markup) -> None:
+    assert read.errors == []
+    ids = read.values("id")
+    assert len(ids) == len(set(ids))
+
+
+def test_every_link_and_reference_leads_somewhere(page: str, read: Markup) -> None:
+    targets = [href.removeprefix("#") for href in read.values("href")]
+    targets += re.findall(r"url\(#([^)]+)\)", page)
+    targets += [name for tag in ("aria-labelledby", "for") for name in read.values(tag)]
+    assert targets
+    assert set(targets) <= set(read.values("id"))
+
+
+def test_nothing_is_fetched_and_nothing_runs(page: str, read: Markup) -> None:
+    assert all(href.startswith("#") for href in read.values("href"))
+    assert all(source.startswith("data:image/png;base64,") for source in read.values("src"))
+    assert not {tag for tag, _ in read.elements} & {
+        "script",
+        "link",
+        "iframe",
+        "object",
+        "embed",
+        "base",
+        "form",
+    }
+    assert not [name for _, told in read.elements for name in told if name.startswith("on")]
+    assert "://" not in page
+    assert "@import" not in page
+
+
+def test_the_browser_is_told_to_fetch_nothing_either(read: Markup) -> None:
+    (policy,) = (m["content"] for m in read.all("meta") if m.get("http-equiv") == "Content-Security-Policy")
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def test_the_message_comes_first(page: str) -> None:
+    order = [
+        page.index(mark) for mark in ('id="distrust"', 'id="medians"', "<nav", 'id="runs"', 'id="run-1"')
+    ]
+    assert order == sorted(order)
+
+
+def test_a_screen_reader_finds_its_way(read: Markup) -> None:
+    tags = [tag for tag, _ in read.elements]
+    for landmark in ("header", "main", "nav", "footer"):
+        assert tags.count(landmark) == 1
+    assert read.all("html")[0]["lang"] == "en"
+    levels = [int(tag[1]) for tag in tags if re.fullmatch(r"h\d", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert tags.count("caption") == tags.count("table") > 5
+    assert all(cell.get("scope") in ("col", "row") for cell in read.all("th"))
+    assert all(image["alt"] for image in read.all("img"))
+    assert all(picture["role"] == "img" and picture["aria-label"] for picture in read.all("svg"))
+    assert all(box["aria-label"] and box["tabindex"] == "0" for box in read.all("div") if box.get("role"))
+    assert next(told for tag, told in read.elements if tag == "a")["href"] == "#main"
+
+
+def test_it_is_made_for_light_dark_print_and_narrow_screens(page: str, read: Markup) -> None:
+    for condition in ("(prefers-color-scheme: dark)", "print", "(max-width: 30rem)"):
+        assert f"@media {condition}" in page
+    assert any(meta.get("name") == "viewport" for meta in read.all("meta"))
+    assert "currentColor" in page
+
+
+def test_it_says_what_to_distrust_and_where(read: Markup) -> None:
+    assert re.search(r"multimodal: pairs have two levels, not one.*desk r2026\S+ \(\d of 36\)", read.text)
+    assert re.search(r"drift: pairs changed while they were measured", read.text)
+    assert "one run only" in read.text
+
+
+def test_it_has_every_picture(page: str, read: Markup) -> None:
+    titles = " ".join(read.values("aria-label"))
+    for start in ("Run medians of cas/cmpxchg, smt", "Distribution of all samples", "Samples of pair 0-1"):
+        assert start in titles
+    assert "B, desk-vm, against A, desk" in read.text
+    assert re.search(r"cas/cmpxchg package\D*4\d\.\d5\d\.\d\+\d\d\.\d%", read.text)
+    assert 'class="d16"' in page or 'class="d15"' in page  # most pairs moved as their relation did
+    assert re.search(r'<td class="wrap odd">kvm</td>', page)
+
+
+def test_each_map_is_coloured_by_its_own_scale_and_by_the_common_one(page: str, read: Markup) -> None:
+    assert re.search(r'<td class="a31 b2\d">4\d\.\d</td>', page)  # slow on desk, not so slow beside desk-vm
+    assert any(box.get("id") == "common" for box in read.all("input"))
+    assert "body:has(#common:checked) .b31" in page
+
+
+def test_what_hosts_and_people_said_is_only_text(tmp_path: Path) -> None:
+    cpus = builders.small_desktop()[:2]
+    host = Host("evil", "192.0.2.7", labels={HOSTILE: HOSTILE})
+    run = builders.a_run(cpus, host=host)
+    facts = replace(run.facts, cpu_model=HOSTILE, kernel=HOSTILE, mitigations={HOSTILE: HOSTILE})
+    failed = (Failed("cas", "cmpxchg", 1, 0, 1, HOSTILE),)
+    Store(tmp_path).publish(
+        replace(run, facts=facts, notes=(HOSTILE,), failed=failed), builders.bursts_of(run)
+    )
+    page = render(tmp_path, [run.run_id], title=HOSTILE)
+    read = Markup(page)
+    assert read.errors == []
+    assert not read.all("script")
+    assert not [image for image in read.all("img") if image.get("src") == "x"]
+    assert read.text.count("<script>alert(1)</script>") >= 5
+    assert "{{ 7*7 }}" in read.text
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+
+
+def test_one_run_has_no_differences_and_no_common_scale(tmp_path: Path) -> None:
+    run = simulated.publish(tmp_path, simulated.desktop(), rounds=2)
+    read = Markup(render(tmp_path, [run.run_id, run.run_id], title="Just one"))
+    assert read.errors == []
+    assert {"differences", "scale", "common"}.isdisjoint(read.values("id"))
+    assert "Just one" in read.text
+    assert "1 run of cas/cmpxchg" in read.text
+
+
+def test_runs_of_one_host_are_set_against_its_first(tmp_path: Path) -> None:
+    runs = [simulated.publish(tmp_path, simulated.desktop(), number, rounds=2).run_id for number in (0, 1)]
+    text = Markup(render(tmp_path, runs)).text
+    assert f"B, {runs[1]}, against A, {runs[0]}" in text
+
+
+@pytest.mark.parametrize("benchmarks", [("cas",), ("clock",)])
+def test_one_cpu_and_clock_only_are_reported(tmp_path: Path, benchmarks: tuple[str, ...]) -> None:
+    run = simulated.publish(tmp_path, simulated.one_cpu(), rounds=3, benchmarks=benchmarks)
+    read = Markup(render(tmp_path, [run.run_id]))
+    assert read.errors == []
+    assert ("one clock reading" in read.text) == (benchmarks == ("clock",))
+
+
+def test_a_run_in_which_everything_failed_is_reported(tmp_path: Path) -> None:
+    run = replace(builders.a_run(), failed=(Failed("cas", "cmpxchg", 0, 0, 1, "stuck"),))
+    Store(tmp_path).publish(run, [])
+    read = Markup(render(tmp_path, [run.run_id]))
+    assert read.errors == []
+    assert "no numbers at all" in read.text
+    assert "stuck" in read.text
+
+
+def test_a_big_machine_is_shown_by_groups_and_as_a_picture(tmp_path: Path) -> None:
+    run = simulated.publish(tmp_path, simulated.server(cpus=builders.two_sockets()[:48]), rounds=1, samples=2)
+    page = render(tmp_path, [run.run_id])
+    read = Markup(page)
+    assert read.errors == []
+    assert "medians between groups of CPUs" in read.text
+    assert any(
+        label.startswith("Map of cas/cmpxchg on server, 48 CPUs") for label in read.values("aria-label")
+    )
+    assert len(page) < 400_000
+
+
+def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="not published"):
+        render(tmp_path, ["r1"])
+    with pytest.raises(UsageError, match="no run"):
+        render(tmp_path, [])
+
+
+def test_only_a_report_is_replaced_unasked(tmp_path: Path, page: str) -> None:
+    path = tmp_path / "report.html"
+    output.check(path)
+    output.write(path, page)
+    output.check(path)
+    output.write(path, page + " ")
+    assert path.read_text() == page + " "
+    path.write_text("<html>my thesis</html>")
+    with pytest.raises(UsageError, match="no report of fleet, so it was left alone"):
+        output.check(path)
+    output.check(path, force=True)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_where_no_report_can_be_written_is_said_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a directory"):
+        output.check(tmp_path)
+    with pytest.raises(UsageError, match="there is no directory"):
+        output.check(tmp_path / "nowhere" / "report.html")
+
+
+def test_a_link_is_followed_and_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "link.html").symlink_to(tmp_path / "real.html")
+    output.write(tmp_path / "link.html", "page")
+    assert (tmp_path / "real.html").read_text() == "page"
+    with pytest.raises(UsageError, match="cannot write the report"):
+        output.write(tmp_path / "nowhere" / "report.html", "page")
