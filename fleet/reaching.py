@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from fleet.agent.deploy import deploy
+from fleet.agent.machine import describe
 from fleet.errors import LinkError, UnreachableError
 from fleet.facts.gather import gather
 from fleet.model import Agent, Facts, Host
@@ -75,7 +76,7 @@ class Way:
         facts = gather(self.connection, self.host)
         self._enter("deploy")
         agent = deploy(self.connection, self.host, facts, self._session.builder, self._story.tell)
-        return facts, agent
+        return describe(self.connection, agent, facts), agent
 
     def again(self, lost: LinkError, give_up: float) -> tuple[Facts, Agent]:
         """Dial again until the host is ready or `give_up` (time.monotonic) has come: LinkError."""
