@@ -3,9 +3,12 @@
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from fleet.analysis.flags import SIBLING_NEARER
 from fleet.analysis.text import percent, records, safe, within
+from fleet.analysis.topology_check import MEANS, check_topology
 
 WIDE = 0.05  # without a precision asked for, a pair known no better than this is pointed out
 CHANCE = 0.01  # of pairs without any drift, so many seem to have one
@@ -18,13 +21,20 @@ _OF_BURSTS = {
 }
 
 
-def distrust(run: dict[str, Any], pairs: pd.DataFrame, samples: pd.DataFrame) -> str:
+def distrust(
+    run: dict[str, Any], pairs: pd.DataFrame, samples: pd.DataFrame, history: pd.DataFrame | None = None
+) -> str:
     """Each reason in a line with the worst few pairs; empty if nothing is known.
 
-    pairs: with their flags. samples: as loaded, for the flags of bursts.
+    pairs: with their flags. samples: as loaded, for the flags of bursts. history: as
+    `check_topology` takes it.
     """
     lines = [*_bursts(samples), *_levels(pairs), *_drift(pairs), *_intervals(run, pairs)]
-    lines += [*_siblings(pairs), *_outliers(pairs)]
+    lines += [
+        *_strangely_near(pairs),
+        *_topology(check_topology(pairs, samples, history)),
+        *_outliers(pairs),
+    ]
     reasons = Counter(failed["reason"] for failed in run["failed"])
     lines += [f"{count} visits gave no number: {reason}" for reason, count in reasons.most_common()]
     lines += [note for note in run["notes"] if not note.startswith(_NO_REASON)]
@@ -78,12 +88,25 @@ def _intervals(run: dict[str, Any], pairs: pd.DataFrame) -> list[str]:
     return [f"not_converged: {len(wide)} of {len(pairs)} pairs did not reach {within(asked)}; worst: {worst}"]
 
 
-def _siblings(pairs: pd.DataFrame) -> list[str]:
-    found = pairs[_flagged(pairs, "smt_pair")]
+def _topology(findings: pd.DataFrame) -> list[str]:
+    """A line per check of the topology that found something, the gravest findings first."""
+    lines = []
+    for check, part in findings.groupby("check", sort=False):
+        usual = SIBLING_NEARER if check == "siblings" else 1.0
+        far = np.abs(np.log(part["value"].to_numpy(dtype=float) / usual))
+        worst = part.iloc[np.argsort(-far, kind="stable")].head(_LISTED)
+        named = ", ".join(f"{row['benchmark']} {row['says']}" for row in records(worst))
+        more = f" and {len(part) - _LISTED} more" if len(part) > _LISTED else ""
+        lines.append(f"{check}: {MEANS[str(check)]}: {named}{more}")
+    return lines
+
+
+def _strangely_near(pairs: pd.DataFrame) -> list[str]:
+    found = pairs[_flagged(pairs, "smt_pair") & (pairs["relation"] != "smt")]
     named = ", ".join(
         f"{_name(row)} {row['median_ns']:.1f} ns ({row['relation']})" for row in records(found.head(_LISTED))
     )
-    return [f"smt_pair: {len(found)} of {len(pairs)} pairs are not as near as the OS says: {named}"] * (
+    return [f"smt_pair: {len(found)} of {len(pairs)} pairs are far nearer than their relation: {named}"] * (
         len(found) > 0
     )
 

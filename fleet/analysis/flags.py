@@ -7,7 +7,7 @@ import pandas as pd
 MANY_OUTLIERS = 0.05
 FAR_NEARER = 0.5  # of its relation's median
 SMALLEST_CLASS = 4  # pairs; fewer do not tell what a relation costs
-_NEARER_BY = 0.95  # another CPU is nearer than the sibling only beyond this factor
+SIBLING_NEARER = 1.3  # than any other CPU, at least: what is called a sibling should be one
 _KIND = ["run_id", "benchmark", "variant"]
 PAIR_FLAGS = ("multimodal", "drift", "not_converged", "smt_pair", "outliers")
 
@@ -48,18 +48,25 @@ def _smt_pair(pairs: pd.DataFrame) -> Marks:
 
 
 def _strange_siblings(rows: pd.DataFrame) -> Marks:
-    """Rows of relation `smt` where one of the two CPUs has a nearer partner of another relation."""
-    others = rows[rows["relation"] != "smt"]
-    ends = pd.concat([others.set_index("ping_cpu")["median_ns"], others.set_index("pong_cpu")["median_ns"]])
+    strange: Marks = (not_nearest(rows) < SIBLING_NEARER).to_numpy()
+    return strange
+
+
+def not_nearest(rows: pd.DataFrame) -> "pd.Series[float]":
+    """Of each OS sibling pair: how many times further than it the nearest other CPU of the two is.
+
+    rows: pairs of one run, benchmark and variant. NaN for rows that are no siblings, and for siblings
+    without any other partner. Below 1.3 the two are not each other's nearest, as siblings should be.
+    """
+    others = rows[~rows["relation"].isin(["smt", "self"])]
+    ends = pd.concat([others.set_index(end)["median_ns"] for end in ("ping_cpu", "pong_cpu")])
     nearest = ends.groupby(level=0).min()
     closest = np.fmin(
         rows["ping_cpu"].map(nearest).to_numpy(dtype=float),
         rows["pong_cpu"].map(nearest).to_numpy(dtype=float),
     )
-    strange: Marks = (rows["relation"] == "smt").to_numpy() & (
-        closest < _NEARER_BY * rows["median_ns"].to_numpy()
-    )
-    return strange
+    found: pd.Series[float] = (closest / rows["median_ns"]).where(rows["relation"] == "smt")
+    return found
 
 
 def _strangely_near(rows: pd.DataFrame) -> Marks:

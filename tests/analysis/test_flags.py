@@ -112,7 +112,9 @@ def test_siblings_that_are_not_nearest_are_named(tmp_path: Path) -> None:
     table = with_pair_flags(pair_medians(load_samples(tmp_path)))
     named = table[table["flags"].str.contains("smt_pair")]
     assert set(zip(named["ping_cpu"], named["pong_cpu"], strict=True)) == {(0, 1), (4, 5), (0, 4), (1, 5)}
-    assert "smt_pair: 4 of 28 pairs are not as near as the OS says" in show_text(tmp_path, run.run_id)
+    text = show_text(tmp_path, run.run_id)
+    assert "smt_pair: 2 of 28 pairs are far nearer than their relation: cas 0-1" in text
+    assert "siblings: siblings to the OS, but not each other's nearest by 1.3 times: cas 0-4" in text
 
 
 def test_a_true_topology_raises_no_smt_pair(tmp_path: Path) -> None:

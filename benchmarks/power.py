@@ -1,0 +1,65 @@
+"""Simulate a change of known size, and count how often a comparison finds it.
+
+Usage: python benchmarks/power.py [--simulations 200] [--seed 1]
+
+The machines are those of benchmarks/aa.py. `class`: all pairs became slower by the change;
+share of simulations whose verdict is `changed`. `pairs`: one pair in ten did; share of these that are
+named. `false`: of the pairs named, those that did not change.
+"""
+
+import argparse
+from collections.abc import Sequence
+
+import numpy as np
+
+from benchmarks import aa
+from fleet.analysis.changes import compare_pairs, compare_relations
+
+ONE_IN = 10
+
+
+def class_power(machine: aa.Machine, runs: int, change: float, simulations: int, seed: int) -> float:
+    """Share of simulations in which a change of the whole relation gets the verdict `changed`."""
+    chance, found = np.random.default_rng(seed), 0
+    for _ in range(simulations):
+        both = aa.samples(machine, 2 * runs, chance)
+        rows = [aa.pair_rows(both[:runs], "a"), aa.pair_rows(both[runs:] * (1 + change), "b")]
+        found += compare_relations(rows[0], rows[1], aa.THRESHOLD)["verdict"][0] == "changed"
+    return found / simulations
+
+
+def pair_power(
+    machine: aa.Machine, runs: int, change: float, simulations: int, seed: int
+) -> tuple[float, float]:
+    """Share of changed pairs that are named, and the share of those named that did not change."""
+    chance, named, wrong = np.random.default_rng(seed), 0, 0
+    moved = np.arange(aa.PAIRS) % ONE_IN == 0
+    for _ in range(simulations):
+        both = aa.samples(machine, 2 * runs, chance)
+        both[runs:, moved] *= 1 + change
+        rows = [aa.pair_rows(both[:runs], "a"), aa.pair_rows(both[runs:], "b")]
+        pairs = compare_pairs(rows[0], rows[1], aa.THRESHOLD).sort_values("pong_cpu")
+        said = pairs["changed"].to_numpy()
+        named += int(said[moved].sum())
+        wrong += int(said[~moved].sum())
+    return named / (simulations * moved.sum()), wrong / max(named + wrong, 1)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a row per machine, change and number of runs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--simulations", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args(arguments)
+    print(f"{'machine':<8} change  runs  class  pairs  false")
+    for machine in aa.MACHINES:
+        for change in (0.05, 0.10):
+            for runs in (3, 5, 10):
+                by_class = class_power(machine, runs, change, asked.simulations, asked.seed)
+                by_pair, false = pair_power(machine, runs, change, asked.simulations, asked.seed)
+                rates = f"{by_class:>6.0%} {by_pair:>6.0%} {false:>6.1%}"
+                print(f"{machine.name:<8} {change:>6.0%} {runs:>5} {rates}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Holds the OS's topology against the latencies: the OS gives the labels, the matrix checks them.
+
+Each check gives findings: `check`, `benchmark`, `variant`, `subject` (a pair or relations), `value` (the
+factor) and `says`, in words. MEANS explains the checks.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.flags import SIBLING_NEARER, not_nearest
+from fleet.analysis.load import CLOCK
+from fleet.analysis.matrices import PAIR, pair_medians
+from fleet.analysis.text import records
+from fleet.model import Relation
+
+DISORDER = 1.1  # a nearer relation is that much slower
+OFF_HISTORY = 2.0
+LEAST_HISTORY = 3  # runs
+ASYMMETRY = 0.10
+LEAST_BURSTS = 3  # each way
+MEANS = {
+    "siblings": "siblings to the OS, but not each other's nearest by 1.3 times",
+    "order": "the nearer relation is the slower: a hybrid part built so, or an invented topology",
+    "history": "off this host's own history by more than twice: other placement of a VM, or failed pinning",
+    "asymmetry": "one direction takes over 10% longer than the other: the line's home, or noise",
+}
+COLUMNS = ("check", "benchmark", "variant", "subject", "value", "says")
+_KIND = ["benchmark", "variant"]
+_NEARNESS = {str(relation): place for place, relation in enumerate(Relation)}
+
+
+def check_topology(
+    pairs: pd.DataFrame, samples: pd.DataFrame | None = None, history: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Every finding about one run; no rows where the latencies say what the OS says.
+
+    pairs: as `pair_medians` returns them. samples: the run's, as loaded, for the check of both
+    directions, which is left out where they are without their ticks.
+    history: relations of earlier runs of the host, `run_id` beside the columns of `relations`.
+    """
+    found = [*_siblings(pairs), *_disorder(pairs)]
+    if samples is not None and "ticks" in samples:
+        found += _asymmetry(samples)
+    if history is not None:
+        found += _off_history(pairs, history)
+    return pd.DataFrame(found, columns=list(COLUMNS))
+
+
+def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    for kind, part in pairs.groupby(_KIND, sort=False):
+        factors = not_nearest(part)
+        for row in records(part.assign(factor=factors)[factors < SIBLING_NEARER]):
+            yield (
+                "siblings",
+                *kind,
+                f"{row['ping_cpu']}-{row['pong_cpu']}",
+                row["factor"],
+                f"{row['ping_cpu']}-{row['pong_cpu']} ({row['median_ns']:.1f} ns, another CPU at "
+                f"{row['factor'] * row['median_ns']:.1f})",
+            )
+
+
+def _disorder(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    """Relations whose median is above that of a wider one."""
+    told = pairs[~pairs["relation"].isin(["self", "unknown"])]
+    for kind, part in told.groupby(_KIND, sort=False):
+        medians = part.groupby("relation")["median_ns"].median()
+        ordered = sorted(medians.items(), key=lambda item: _NEARNESS.get(str(item[0]), len(_NEARNESS)))
+        for (near, its_ns), (wide, other_ns) in pairwise(ordered):
+            if its_ns > DISORDER * other_ns:
+                yield (
+                    "order",
+                    *kind,
+                    f"{near}>{wide}",
+                    its_ns / other_ns,
+                    f"{near} {its_ns:.1f} ns, {wide} {other_ns:.1f}",
+                )
+
+
+def _off_history(pairs: pd.DataFrame, history: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    now = pairs.groupby([*_KIND, "relation"], sort=False)["median_ns"].median().to_dict()
+    for key, before in history.groupby([*_KIND, "relation"], sort=False):
+        if before["run_id"].nunique() < LEAST_HISTORY or key not in now:
+            continue
+        factor = float(now[key] / before["median_ns"].median())
+        if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:
+            yield (
+                "history",
+                *key[:2],
+                key[2],
+                factor,
+                f"{key[2]} {now[key]:.1f} ns, in {before['run_id'].nunique()} earlier runs "
+                f"{before['median_ns'].median():.1f}",
+            )
+
+
+def _asymmetry(samples: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    """Pairs whose two directions differ by more than 10 %, and by more than their intervals."""
+    both = pair_medians(samples[samples["benchmark"] != CLOCK], ordered=True)
+    back = both.rename(columns={"ping_cpu": "pong_cpu", "pong_cpu": "ping_cpu"})
+    joined = both.merge(back, on=PAIR, suffixes=("", "_back"))
+    joined = joined[(joined["ping_cpu"] < joined["pong_cpu"])]
+    known = (joined[["bursts", "bursts_back"]] >= LEAST_BURSTS).all(axis=1)
+    apart = (joined["low_ns"] > joined["high_ns_back"]) | (joined["high_ns"] < joined["low_ns_back"])
+    ratio = joined["median_ns"] / joined["median_ns_back"]
+    far = np.abs(np.log(ratio)) > np.log1p(ASYMMETRY)
+    for row in records(joined.assign(ratio=ratio)[known & apart & far]):
+        yield (
+            "asymmetry",
+            row["benchmark"],
+            row["variant"],
+            f"{row['ping_cpu']}-{row['pong_cpu']}",
+            row["ratio"],
+            "{ping_cpu}-{pong_cpu} {median_ns:.1f} ns, back {median_ns_back:.1f}".format(**row),
+        )
