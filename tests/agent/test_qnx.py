@@ -112,12 +112,11 @@ def test_it_is_built_once_for_each_version_and_target_however_many_hosts(
     monkeypatch.setenv("PATH", os.environ["PATH"])
     board = replace(BOARD, toolchain=wish())
     agents = {}
-    for kernel in ("8.0.0", "7.1.0", "8.0.3"):
-        for arch in ("x86_64", "aarch64"):
-            agents[kernel, arch] = deployer(board, deployer.facts(kernel=kernel, arch=arch))
-    assert sorted(counted.read_text().split()) == ["7", "7", "8", "8"]
-    assert len({agent.build for agent in agents.values()}) == 4
-    assert agents["8.0.0", "aarch64"] == agents["8.0.3", "aarch64"]
+    for kernel, arch in (("8.0.0", "x86_64"), ("7.1.0", "x86_64"), ("8.0.3", "x86_64"), ("8.0.0", "aarch64")):
+        agents[kernel, arch] = deployer(board, deployer.facts(kernel=kernel, arch=arch))
+    assert sorted(counted.read_text().split()) == ["7", "8", "8"]
+    assert len({agent.build for agent in agents.values()}) == 3
+    assert agents["8.0.0", "x86_64"] == agents["8.0.3", "x86_64"]
 
 
 def test_the_sdp_is_looked_for_by_the_environment_then_at_home_and_must_be_of_the_hosts_version(

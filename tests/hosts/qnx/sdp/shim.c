@@ -46,6 +46,7 @@ static struct {
 
 struct syspage_entry *_syspage_ptr = &system_page.page;
 
+static int real_cpus; /* counted once: without /proc the C library counts what a thread may use */
 static __thread unsigned runmask[WORDS_MOST], inherit[WORDS_MOST];
 static __thread bool begun;
 
@@ -102,7 +103,8 @@ static uint64_t raw_rate(void)
 
 __attribute__((constructor)) static void fill_system_page(void)
 {
-	long cpus = setting("QNX_STANDIN_CPUS", sysconf(_SC_NPROCESSORS_ONLN));
+	real_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	long cpus = setting("QNX_STANDIN_CPUS", real_cpus);
 
 	strcpy(system_page.strings, "?Stand-in CPU");
 	for (long cpu = 0; cpu < cpus; cpu++)
@@ -176,8 +178,8 @@ static void follow_mask(void)
 	int cpu = only_cpu();
 
 	CPU_ZERO(&real);
-	for (int other = 0; other < sysconf(_SC_NPROCESSORS_ONLN); other++)
-		if (cpu < 0 || other == cpu % sysconf(_SC_NPROCESSORS_ONLN))
+	for (int other = 0; other < real_cpus; other++)
+		if (cpu < 0 || other == cpu % real_cpus)
 			CPU_SET(other, &real);
 	sched_setaffinity(0, sizeof real, &real);
 }
