@@ -17,6 +17,8 @@ FLOORS = {
     "fleet.cleaning": 4,
     "fleet.check_text": 4,
     "fleet.resuming": 4,
+    "fleet.sharding": 4,
+    "fleet.dasking": 4,
     "fleet.carrying": 4,
     "fleet.reaching": 4,
     "fleet.sharing": 4,
@@ -48,9 +50,9 @@ FLOORS = {
 }
 ROOMS = {"cli", "facts", "agent", "analysis", "remote", "inventory", "store"}
 PURE = [
+    "agent/wire.py",
     "agent/parts.py",
     "agent/done.py",
-    "agent/wire.py",
     "agent/records.py",
     "agent/toolchain.py",
     "facts/linux.py",

@@ -108,6 +108,13 @@ def run(
     ] = 15.0,
     lock: Lock = LockPolicy.REFUSE,
     reconnect: Reconnect = 60.0,
+    shard: Annotated[
+        str | None, typer.Option(help="Only part i of n of the hosts, as 2/4; n controllers do all of them.")
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(help="Let the workers of a Dask scheduler measure: tcp://host:8786, or local:N."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Say what would be done; connect to nothing.")
     ] = False,
@@ -118,7 +125,7 @@ def run(
 
     Example: fleet run servers -b cas,readwrite --rounds 20 -l kernel=6.12
     """
-    from fleet import logs, outcomes, reporting, session, wishes
+    from fleet import logs, outcomes, reporting, session, sharding, wishes
     from fleet.inventory import load
     from fleet.model import PlanWish
     from fleet.progress import progress
@@ -126,6 +133,10 @@ def run(
     from fleet.store import Store, new_session_id
 
     chosen = load(inventory).select(select or [])
+    if shard is not None:
+        part, total = sharding.parse(shard), len(chosen)
+        chosen = sharding.take(chosen, part)
+        typer.echo(f"shard {part}: {len(chosen)} of {total} hosts", err=True)
     wish = PlanWish(
         benchmarks=wishes.benchmarks(benchmark) if benchmark is not None else None,
         samples=samples,
@@ -157,6 +168,9 @@ def run(
     if dry_run:
         typer.echo(reporting.plans_json(chosen, wish) if json else reporting.plans_text(chosen, wish))
         return
+    if not chosen:
+        typer.echo(reporting.outcomes_json([]) if json else "Nothing to measure in this shard.")
+        return
     store = Store(results)
     store.make_ready()
     with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
@@ -172,8 +186,11 @@ def run(
             reconnect_s=reconnect,
             connect=partial(connect, timeout_s=connect_timeout),
         )
-        ended = session.run(chosen, shared, parallel)
-    typer.echo(
-        reporting.outcomes_json(ended) if json else reporting.outcomes_text(ended, str(logged.folder))
-    )
+        if dask is None:
+            ended = session.run(chosen, shared, parallel)
+        else:
+            from fleet import dasking
+
+            ended = dasking.run(dask, chosen, shared, parallel, connect_timeout)
+    typer.echo(reporting.outcomes_json(ended) if json else reporting.outcomes_text(ended, str(logged.folder)))
     raise typer.Exit(outcomes.exit_code(ended))

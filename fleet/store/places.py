@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from fleet.errors import UsageError
 from fleet.store.files import sync
@@ -32,6 +32,11 @@ class Place(Protocol):
     @property
     def desk(self) -> Path:
         """The folder on this machine for `_journal` and `_staging`; of a local root, the root itself."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """What names this place to `place_of` in any other process."""
         ...
 
     @property
@@ -91,6 +96,11 @@ class Folder:
     def __str__(self) -> str:
         return str(self.desk)
 
+    @property
+    def address(self) -> str:
+        """The whole path."""
+        return str(self.desk.resolve())
+
     @cached_property
     def filesystem(self) -> Any:
         """The files of this machine, as pyarrow opens them."""
@@ -146,6 +156,11 @@ class Bucket:
 
     def __str__(self) -> str:
         return f"s3://{self.base}"
+
+    @property
+    def address(self) -> str:
+        """The address with its options, the endpoint among them."""
+        return f"{self}?{urlencode(self._options)}" if self._options else str(self)
 
     @cached_property
     def desk(self) -> Path:

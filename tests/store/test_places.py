@@ -32,6 +32,8 @@ def test_an_address_is_a_bucket_with_a_desk_of_its_own(
     assert desks[1] == desks[2]  # the same objects
     assert len(set(desks)) == 3
     assert all(desk.parent == tmp_path / "fleet" for desk in desks)
+    for place in places:
+        assert place_of(place.address).desk == place.desk
     assert places[1].path("_runs/r1.parquet") == "lab/a/_runs/r1.parquet"
 
 

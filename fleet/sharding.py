@@ -1,0 +1,75 @@
+"""Splits the hosts of a session among controllers that do not talk to one another. Floor 4; pure.
+
+A host's shard follows from its own entry and the number of shards alone. So controllers with the same
+inventory agree without asking, a new host moves no other, and one more shard takes about an equal part
+from each (rendezvous hashing).
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fleet.errors import UsageError
+from fleet.model import Host
+
+MOST_SHARDS = 1000
+_HERE = {"localhost", "127.0.0.1", "::1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One part of `count`, numbered from 1."""
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+
+def parse(text: str) -> Shard:
+    """Read "2/4". Raises UsageError."""
+    found = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
+    shard = Shard(int(found[1]), int(found[2])) if found else Shard(0, 0)
+    if not 1 <= shard.number <= shard.count <= MOST_SHARDS:
+        raise UsageError(
+            f"--shard {text}: not a shard. Write i/n: part i of n, as 2/4; "
+            f"i from 1 to n, n at most {MOST_SHARDS}."
+        )
+    return shard
+
+
+def take(hosts: Sequence[Host], shard: Shard) -> tuple[Host, ...]:
+    """The hosts of one shard, in their order; may be none. Entries of one machine stay together."""
+    return tuple(host for host in hosts if _shard_of(machine(host), shard.count) == shard.number)
+
+
+def deal(hosts: Sequence[Host], count: int) -> list[list[Host]]:
+    """At most `count` groups of nearly equal size, none empty; entries of one machine stay together.
+
+    For one controller that hands out work: it need not agree with anybody.
+    """
+    machines: dict[str, list[Host]] = {}
+    for host in hosts:
+        machines.setdefault(machine(host), []).append(host)
+    groups: list[list[Host]] = [[] for _ in range(min(count, len(machines)))]
+    for entries in machines.values():
+        min(groups, key=len).extend(entries)
+    return groups
+
+
+def machine(host: Host) -> str:
+    """The machine, as far as its entry shows it: the address, whatever the port and user, and its way."""
+    address = host.address.lower()
+    if host.via == "local" or (address in _HERE and not host.jump):
+        return "this machine"
+    return " ".join([*host.jump, address])
+
+
+def _shard_of(key: str, count: int) -> int:
+    return max(range(1, count + 1), key=lambda number: _weight(key, number))
+
+
+def _weight(key: str, number: int) -> bytes:
+    return hashlib.sha256(f"{number} {key}".encode()).digest()

@@ -1,0 +1,105 @@
+"""One session on the workers of a real Dask cluster, one of which is killed in the middle."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests import needs
+from tests.command import Fleet, wait_for
+from tests.hosts.sshd import MakeHosts
+
+pytestmark = pytest.mark.slow
+PLAN = ("-b", "clock", "--rounds", "40", "--samples", "3", "--spread", "3")
+KEY = ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, make_hosts: MakeHosts) -> Fleet:
+    """Four hosts, which are one machine: nothing but --lock off lets them be measured at once."""
+    needs.python_module("distributed", "corefleet[dask]")
+    fleet = Fleet(tmp_path)
+    hosts = make_hosts(4)
+    known = tmp_path / "known_hosts"
+    known.write_text("".join(host.known_hosts_line for host in hosts))
+    config = tmp_path / "ssh_config"
+    config.write_text(f"Host *\n  UserKnownHostsFile {known}\n")
+    fleet.environment["FLEET_SSH_CONFIG"] = str(config)
+    fleet.hosts(*(host.entry() for host in hosts))
+    return fleet
+
+
+def open_journals(root: Path) -> dict[int, str]:
+    """The run each process is journaling at this moment, by process."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended, or it is not ours
+            for link in (process / "fd").iterdir():
+                target = link.readlink()
+                if target.is_relative_to(root / "_journal") and target.suffix == ".jsonl":
+                    found[int(process.name)] = target.parent.name
+    return found
+
+
+def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(fleet: Fleet) -> None:
+    root = fleet.results.resolve()
+    seen: dict[int, list[str]] = {}
+
+    def a_worker_is_at_its_second_host() -> bool:
+        assert session.poll() is None, session.communicate()
+        for process, run_id in open_journals(root).items():
+            runs = seen.setdefault(process, [])
+            if run_id not in runs:
+                runs.append(run_id)
+        return any(len(runs) > 1 for runs in seen.values())
+
+    with fleet:
+        session = fleet.start("run", "--dask", "local:2", "--parallel", "1", "--lock", "off", *PLAN)
+        wait_for(a_worker_is_at_its_second_host)
+        victim, (stored, cut) = next((pid, runs) for pid, runs in seen.items() if len(runs) > 1)
+        os.kill(victim, signal.SIGKILL)
+        out, err = session.communicate(timeout=60)
+    assert session.returncode == 0, out + err
+
+    runs = pd.read_parquet(fleet.results / "_runs")
+    samples = fleet.samples()
+    assert len(runs) == 4
+    assert runs["host_name"].is_unique
+    assert runs["session_id"].nunique() == 1
+    assert {stored, cut} <= set(runs["run_id"])
+    assert not samples.duplicated(KEY).any()
+    assert set(samples.groupby("host_id", observed=True).size()) == {samples["ping_cpu"].nunique() * 40}
+    assert list((fleet.results / "_journal").iterdir()) == []
+
+
+def test_a_scheduler_elsewhere_is_used_by_its_address(tmp_path: Path) -> None:
+    distributed = needs.python_module("distributed", "corefleet[dask]")
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        Fleet(tmp_path) as fleet,
+    ):
+        fleet.inventory("hosts: {here: {via: local}}\n")
+        done = fleet("run", "--dask", cluster.scheduler_address, "-b", "clock", "--rounds", "2", "--json")
+        assert done.exit_code == 0, done.stderr
+        assert [entry["state"] for entry in done.json] == ["complete"]
+        assert not fleet.samples().empty
+
+
+@pytest.mark.parametrize(
+    ("where", "said", "exit_code"),
+    [
+        ("nonsense", "neither a scheduler", 2),
+        ("local:0", "neither a scheduler", 2),
+        ("tcp://127.0.0.1:9", "no scheduler answers", 3),
+    ],
+)
+def test_a_cluster_that_is_none_is_refused(where: str, said: str, exit_code: int, tmp_path: Path) -> None:
+    needs.python_module("distributed", "corefleet[dask]")
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts: {here: {via: local}}\n")
+        done = fleet("run", "--dask", where)
+    assert (done.exit_code, said in done.stderr) == (exit_code, True), done.stderr
+    assert "Traceback" not in done.stderr
