@@ -3,85 +3,98 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.bursts import Bursts, Floats, Ints, equal_rows, of_frame
 from fleet.analysis.levels import levels
-from fleet.analysis.load import flat_ticks, ns_per_sample_tick
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
-PAIR = ["run_id", "benchmark", "variant", "ping_cpu", "pong_cpu"]
+KIND = ["run_id", "benchmark", "variant"]
+PAIR = [*KIND, "ping_cpu", "pong_cpu"]
+_JUDGED = ("median_ns", "low_ns", "high_ns", "spread", "other_ns", "other_share", "drift")
+_OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "p99_ns", "max_ns")
 
 
 def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFrame:
     """Reduce raw samples to one row per run, benchmark, variant and pair; one way, in ns (float64).
 
     samples: as `load_samples` returns it; warm-ups are left out, bursts of nothing else too. Unless
-    `ordered`, both directions of a pair are one row, the lower CPU as ping.
+    `ordered`, both directions of a pair are one row, the lower CPU as ping. `fleet.analysis.pairs` does the
+    same for runs too big for a frame, and remembers it.
 
-    Columns beside the pair and `relation`: `median_ns` (of the bursts' medians: the headline), `low_ns`,
-    `high_ns` (95 % t interval over burst medians; NaN for a single burst), `spread` (half of it, relative),
-    `other_ns`, `other_share` (of a pair with two modes the smaller one; the columns before are then of the
-    larger), `drift` (relative change over the run, NaN where none is proved), `min_ns`, `p10_ns`, `mean_ns`,
-    `p99_ns`, `max_ns` (of all samples), `outliers` (share of samples above twice their burst's median),
-    `bursts`, `samples`, `flagged_bursts` and `flags` (those of its bursts, comma-separated).
+    Columns beside the pair and `relation`: `bursts`; `median_ns` (of the bursts' medians: the headline),
+    `low_ns`, `high_ns` (95 % t interval over burst medians; NaN for a single burst), `spread` (half of it,
+    relative), `other_ns`, `other_share` (of a pair with two modes the smaller one; the columns before are
+    then of the larger), `drift` (relative change over the run, NaN where none is proved),
+    `flagged_bursts` and `flags` (those of its bursts, comma-separated), `samples`, `min_ns`, `p10_ns`,
+    `mean_ns`, `p99_ns`, `max_ns` (of all samples), `outliers` (share of samples above twice their burst's
+    median).
     """
-    keyed, latencies, burst = _bursts(samples, ordered=ordered)
-    by_pair = keyed.groupby(PAIR, sort=True)
-    table = by_pair.agg(relation=("relation", "first"), bursts=("burst_ns", "size"))
-    table = table.assign(**_judged(keyed, table["bursts"].to_numpy()))
-    flagged = keyed[keyed["flags"] != ""].groupby(PAIR)["flags"]
-    table["flagged_bursts"] = flagged.size().reindex(table.index).fillna(0).astype(int) if len(flagged) else 0
-    table["flags"] = flagged.agg(union).reindex(table.index).fillna("") if len(flagged) else ""
-    numbers = np.full(len(samples), -1, dtype=np.int64)
-    numbers[keyed.index.to_numpy()] = by_pair.ngroup().to_numpy()
-    every = pd.Series(latencies).groupby(numbers[burst])
-    middles = np.zeros(len(samples))
-    middles[keyed.index.to_numpy()] = keyed["burst_ns"].to_numpy()
-    far = pd.Series(latencies > OUTLIER * middles[burst]).groupby(numbers[burst]).mean()
-    table["samples"] = every.size().to_numpy()
-    for name, values in (
-        ("min_ns", every.min()),
-        ("p10_ns", every.quantile(0.10)),
-        ("mean_ns", every.mean()),
-        ("p99_ns", every.quantile(0.99)),
-        ("max_ns", every.max()),
-        ("outliers", far),
-    ):
-        table[name] = values.to_numpy()
-    return table.reset_index()
+    return reduced(of_frame(samples), ordered=ordered)
 
 
-def _bursts(
-    samples: pd.DataFrame, *, ordered: bool
-) -> tuple[pd.DataFrame, npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """A row per burst with its median, each pair's in order of time; then all latencies and their bursts.
+def reduced(bursts: Bursts, *, ordered: bool = False) -> pd.DataFrame:
+    """The same of bursts as arrays."""
+    key = _pair_numbers(bursts.about, ordered=ordered)
+    order = np.lexsort((bursts.about["start_offset_ns"].to_numpy(), key))
+    bursts, key = bursts.in_order(order), key[order]
+    begins = np.flatnonzero(np.diff(key, prepend=-1))
+    counts = np.diff(np.append(begins, len(key)))
+    pair = np.repeat(np.arange(len(begins)), counts)
+    middles, far = _middles(bursts)
+    first = bursts.about.iloc[begins]
+    ping, pong = first["ping_cpu"].to_numpy(), first["pong_cpu"].to_numpy()
+    table = pd.DataFrame(
+        {
+            **{name: first[name].astype(str).to_numpy() for name in KIND},
+            "ping_cpu": ping if ordered else np.minimum(ping, pong),
+            "pong_cpu": pong if ordered else np.maximum(ping, pong),
+            "relation": first["relation"].astype(str).to_numpy(),
+            "bursts": counts,
+            **_judged(middles, bursts.about["start_offset_ns"].to_numpy(dtype=np.float64), counts),
+            **_flags(bursts.about["flags"], pair, len(begins)),
+            **_of_samples(bursts, np.bincount(pair, bursts.counts, len(begins)).astype(np.int64)),
+        }
+    )
+    table["outliers"] = np.bincount(pair, far, len(begins)) / table["samples"]
+    return table.sort_values(PAIR, kind="stable").reset_index(drop=True)
 
-    The index is the burst's position in `samples`.
-    """
-    keyed = samples[[*PAIR, "relation", "flags", "start_offset_ns"]].reset_index(drop=True)
-    for column in ("run_id", "benchmark", "variant", "relation", "flags"):
-        keyed[column] = keyed[column].astype(str)
+
+def _pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
+    """For each burst a number that those of its run, benchmark, variant and pair share."""
+    ping, pong = (about[name].to_numpy(dtype=np.int64) for name in ("ping_cpu", "pong_cpu"))
     if not ordered:
-        low = keyed[["ping_cpu", "pong_cpu"]].min(axis=1)
-        keyed["pong_cpu"] = keyed[["ping_cpu", "pong_cpu"]].max(axis=1)
-        keyed["ping_cpu"] = low
-    latencies, burst = _measured(samples)
-    keyed["burst_ns"] = pd.Series(latencies).groupby(burst).median().reindex(range(len(keyed))).to_numpy()
-    keyed = keyed[keyed["burst_ns"].notna().to_numpy()]
-    return keyed.sort_values([*PAIR, "start_offset_ns"], kind="stable"), latencies, burst
+        ping, pong = np.minimum(ping, pong), np.maximum(ping, pong)
+    key = np.zeros(len(about), dtype=np.int64)
+    for name in KIND:
+        codes, values = pd.factorize(about[name])
+        key = key * max(len(values), 1) + codes
+    size = (
+        int(pong.max(initial=0)) + 1
+        if not ordered
+        else int(max(ping.max(initial=0), pong.max(initial=0))) + 1
+    )
+    numbers: Ints = (key * size + ping) * size + pong
+    return numbers
 
 
-def _judged(keyed: pd.DataFrame, counts: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.float64]]:
+def _middles(bursts: Bursts) -> tuple[Floats, Ints]:
+    """Of each burst its median, and how many of its samples are above OUTLIER times that."""
+    middles = np.empty(len(bursts.counts))
+    far = np.empty(len(bursts.counts), dtype=np.int64)
+    for which, rows in equal_rows(bursts.latencies, bursts.counts):
+        middles[which] = _quantile(np.sort(rows, axis=1), 0.5)  # numpy sorts faster than it finds medians
+        far[which] = (rows > OUTLIER * middles[which, None]).sum(axis=1)
+    return middles, far
+
+
+def _judged(middles: Floats, times: Floats, counts: Ints) -> dict[str, Floats]:
     """The columns that come from a pair's burst medians; pairs of as many bursts are judged together."""
-    names = ("median_ns", "low_ns", "high_ns", "spread", "other_ns", "other_share", "drift")
-    columns = {name: np.full(len(counts), np.nan) for name in names}
-    values, times = keyed["burst_ns"].to_numpy(), keyed["start_offset_ns"].to_numpy(dtype=np.float64)
-    first = np.cumsum(counts) - counts
-    for count in np.unique(counts):
-        pairs = np.flatnonzero(counts == count)
-        at = first[pairs][:, None] + np.arange(count)
-        found = levels(values[at], times[at])
+    columns = {name: np.full(len(counts), np.nan) for name in _JUDGED}
+    for (pairs, rows), (_, moments) in zip(
+        equal_rows(middles, counts), equal_rows(times, counts), strict=True
+    ):
+        found = levels(rows, moments)
         judged = (
             found.median,
             found.mean - found.half,
@@ -91,9 +104,49 @@ def _judged(keyed: pd.DataFrame, counts: npt.NDArray[np.int64]) -> dict[str, npt
             found.other_share,
             found.drift,
         )
-        for name, column in zip(names, judged, strict=True):
+        for name, column in zip(_JUDGED, judged, strict=True):
             columns[name][pairs] = column
     return columns
+
+
+def _of_samples(bursts: Bursts, sizes: Ints) -> dict[str, Floats | Ints]:
+    """The columns that come from all samples of a pair; sizes: how many each pair has."""
+    columns = {name: np.full(len(sizes), np.nan) for name in _OF_SAMPLES}
+    for pairs, rows in equal_rows(bursts.latencies, sizes):
+        ordered = np.sort(rows, axis=1)
+        found = (
+            ordered[:, 0],
+            _quantile(ordered, 0.10),
+            ordered.mean(axis=1),
+            _quantile(ordered, 0.99),
+            ordered[:, -1],
+        )
+        for name, column in zip(_OF_SAMPLES, found, strict=True):
+            columns[name][pairs] = column
+    return {"samples": sizes, **columns}
+
+
+def _quantile(ordered: Floats, share: float) -> Floats:
+    """Of rows in ascending order, between the two values around the place, by its distance to each."""
+    place = share * (ordered.shape[1] - 1)
+    low = int(place)
+    high = min(low + 1, ordered.shape[1] - 1)
+    found: Floats = ordered[:, low] + (place - low) * (ordered[:, high] - ordered[:, low])
+    return found
+
+
+def _flags(flags: "pd.Series[str]", pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
+    """How many bursts of each pair have a flag, and all their flags once."""
+    codes, texts = pd.factorize(flags)
+    marked = np.array([text != "" for text in texts], dtype=bool)[codes] if len(codes) else codes.astype(bool)
+    found: list[set[str]] = [set() for _ in range(pairs)]
+    told = np.unique(pair[marked] * max(len(texts), 1) + codes[marked])
+    for number in told:
+        found[number // len(texts)].update(str(texts[number % len(texts)]).split(","))
+    return {
+        "flagged_bursts": np.bincount(pair[marked], minlength=pairs),
+        "flags": [",".join(sorted(each)) for each in found],
+    }
 
 
 def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
@@ -104,9 +157,27 @@ def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
     `spread`: the median pair's; `widest`: the worst pair's. `flagged_share`: of the bursts, those with a
     flag. `flagged_pairs`: pairs with a flag of their own or of a burst.
     """
+    table = by_relation(pairs, [*KIND[1:], "relation"], number)
+    kind = table["benchmark"] + "/" + table["variant"]
+    order = kind.map({name: place for place, name in enumerate(kind.unique())})
+    return (
+        table.assign(order=order)
+        .sort_values(["order", "median_ns"], kind="stable")
+        .drop(columns="order")
+        .reset_index(drop=True)
+    )
+
+
+def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
+    """The same for each combination of `keys` there is, in the order of `pairs`."""
+    told = pairs.assign(
+        **{key: pairs[key].astype(str) for key in keys},
+        number=pairs[number].astype(float),
+        flagged=pairs["flags"] != "",
+        widest=pairs["spread"],
+    )
     table = (
-        pairs.assign(number=pairs[number], flagged=pairs["flags"] != "", widest=pairs["spread"])
-        .groupby(["benchmark", "variant", "relation"], sort=False)
+        told.groupby(list(keys), sort=False)
         .agg(
             pairs=("number", "size"),
             median_ns=("number", "median"),
@@ -122,14 +193,7 @@ def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
         .reset_index()
     )
     table["flagged_share"] /= table["bursts"]
-    kind = table["benchmark"] + "/" + table["variant"]
-    order = kind.map({name: place for place, name in enumerate(kind.unique())})
-    return (
-        table.assign(order=order)
-        .sort_values(["order", "median_ns"], kind="stable")
-        .drop(columns="order")
-        .reset_index(drop=True)
-    )
+    return table
 
 
 def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -> pd.DataFrame:
@@ -140,19 +204,3 @@ def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -
     table = pairs.pivot_table(index="ping_cpu", columns="pong_cpu", values=value, aggfunc="median")
     table = table.reindex(index=list(cpus), columns=list(cpus)).astype(float)
     return table.where(table.notna(), table.T)
-
-
-def _measured(
-    samples: pd.DataFrame,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Latencies of all samples but the warm-ups, and for each the position of its burst."""
-    counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
-    burst = np.repeat(np.arange(len(samples)), counts)
-    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    kept = place >= samples["warmup"].to_numpy()[burst]
-    return (flat_ticks(samples) * ns_per_sample_tick(samples)[burst])[kept], burst[kept]
-
-
-def union(flags: "pd.Series[str]") -> str:
-    """Every flag in comma-separated lists of them, once, in one such list."""
-    return ",".join(sorted({flag for joined in flags.unique() for flag in joined.split(",") if flag}))

@@ -10,10 +10,10 @@ import pandas as pd
 
 from fleet.analysis import sections
 from fleet.analysis.distrust import distrust
-from fleet.analysis.flags import with_pair_flags
 from fleet.analysis.heatmap import Page
 from fleet.analysis.load import CLOCK, load_cpus, load_runs, load_samples
-from fleet.analysis.matrices import pair_medians, relations
+from fleet.analysis.matrices import relations
+from fleet.analysis.pairs import SLICE_SAMPLES, load_pairs, widened
 from fleet.analysis.text import json_value, records
 from fleet.analysis.topology import Layout, layout
 from fleet.errors import StoreError
@@ -55,6 +55,12 @@ def show_json(root: str | Path, run_id: str) -> str:
     return json.dumps(_object(root, run_id), default=json_value, indent=2)
 
 
+def shows_csv(root: str | Path, run_ids: Sequence[str]) -> str:
+    """The pairs of several runs as CSV for programs: the table `pairs`, a header line, no number rounded."""
+    whole: str = widened(load_pairs(root, run_id=run_ids)).to_csv(index=False, lineterminator="\n")
+    return whole.removesuffix("\n")
+
+
 def _object(root: str | Path, run_id: str) -> dict[str, Any]:
     found = _load(root, run_id)
     number = sections.number_of(found.run)
@@ -63,13 +69,16 @@ def _object(root: str | Path, run_id: str) -> dict[str, Any]:
         "cpus": list(found.order.cpus),
         "number": number,
         "relations": records(relations(found.pairs, number)),
-        "pairs": records(found.pairs.drop(columns=["run_id"])),
+        "pairs": records(found.pairs.drop(columns=["host_id", "run_id", "stats_version"])),
     }
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A run as the sections need it; pairs with all their flags, benchmarks in the order of the plan."""
+    """A run as the sections need it; pairs with all their flags, benchmarks in the order of the plan.
+
+    samples: of a run too big to be held whole only its bursts' flags.
+    """
 
     run: dict[str, Any]
     samples: pd.DataFrame
@@ -79,9 +88,10 @@ class _Found:
 
 def _load(root: str | Path, run_id: str) -> _Found:
     run = _run(root, run_id)
-    samples = load_samples(root, run_id=run_id)
-    pairs = _as_planned(with_pair_flags(pair_medians(samples), run["precision"]), run["benchmarks"])
+    pairs = _as_planned(widened(load_pairs(root, run_id=run_id)), run["benchmarks"])
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
+    small = run["samples"] <= SLICE_SAMPLES
+    samples = load_samples(root, run_id=run_id, columns=None if small else ["flags"])
     return _Found(run, samples, pairs, layout(load_cpus(root, run_id=run_id), measured))
 
 

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from fleet.escaping import one_line
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -25,8 +27,8 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int])
 
 
 def safe(text: str) -> str:
-    """Text from a host, without what could move a terminal's cursor or change its colours."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    """What a host or a person wrote, in one line that cannot move a terminal's cursor or change colours."""
+    return one_line(text)
 
 
 def within(share: float | None) -> str:
@@ -69,7 +71,7 @@ def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
 
     def told(value: Any) -> Any:
         if not pd.api.types.is_scalar(value):
-            return value.tolist()
+            return value.tolist() if hasattr(value, "tolist") else value
         return None if pd.isna(value) else value
 
     return [{str(key): told(value) for key, value in row.items()} for row in frame.to_dict("records")]

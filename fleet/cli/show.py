@@ -8,16 +8,43 @@ from fleet.cli.app import RESULTS, Json, ResultsPath, app, terminal
 
 
 @app.command()
-def runs(results: ResultsPath = RESULTS, json: Json = False) -> None:
-    """List what is stored: run, host, when, benchmarks, pairs, state.
+def runs(
+    hosts: Annotated[
+        list[str] | None, typer.Argument(help="Hosts, by their names; default: all.", show_default=False)
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", "-l", help="Only runs with this label, KEY=VALUE; repeatable."),
+    ] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option("--relation", help="The latency between CPUs of this relation, run by run: smt, llc, …"),
+    ] = None,
+    benchmark: Annotated[
+        str | None, typer.Option("--benchmark", "-b", help="With --relation: only this benchmark.")
+    ] = None,
+    results: ResultsPath = RESULTS,
+    json: Json = False,
+) -> None:
+    """List what is stored: run, host, when, benchmarks, pairs, state; or how a relation's latency went.
 
-    Example: fleet runs --json
+    Example: fleet runs rpi5 --relation smt
     """
     from fleet.analysis import runs as views
     from fleet.store import Store
 
-    listed = Store(results).runs()
-    typer.echo(views.runs_json(listed) if json else views.runs_text(listed))
+    listed = views.chosen(Store(results).runs(), hosts or (), label or ())
+    if relation is None:
+        if benchmark is not None:
+            raise typer.BadParameter("--benchmark is for --relation, which is not given.")
+        typer.echo(views.runs_json(listed) if json else views.runs_text(listed))
+        return
+    from fleet.analysis import past
+
+    found = past.of_relation(
+        results, listed, relation, benchmark, note=lambda text: typer.echo(text, err=True)
+    )
+    typer.echo(past.past_json(found) if json else past.past_text(found))
 
 
 @app.command()
@@ -28,6 +55,7 @@ def show(
     ] = None,
     results: ResultsPath = RESULTS,
     json: Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print every pair as a line of CSV instead.")] = False,
 ) -> None:
     """Show a run's latencies: by relation, and as a matrix in topology order.
 
@@ -36,9 +64,13 @@ def show(
     from fleet.analysis import show as views
     from fleet.store import Store
 
+    if json and csv:
+        raise typer.BadParameter("--json or --csv, not both.")
     store = Store(results)
     chosen = [store.find(what)] if what is not None else store.last_session()
     if json:
         typer.echo(views.shows_json(results, chosen))
+    elif csv:
+        typer.echo(views.shows_csv(results, chosen))
     else:
         typer.echo(views.shows_text(results, chosen, **terminal()))

@@ -13,6 +13,8 @@ from fleet.store.places import Place
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
+_STRETCH = 4096  # rows
+
 Where = Mapping[str, Collection[Any]]  # for a column, the values of the rows wanted
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -31,7 +33,7 @@ def read_files(
     columns: those wanted, in the order of the schema; None for all.
     """
     if len(names) == 1:
-        return TableFile(place, names[0], table).read(columns, where)
+        return TableFile(place, names[0], table, threads=True).read(columns, where)
     parts = each(lambda name: TableFile(place, name, table).read(columns, where), names)
     return joined(parts, table, columns)
 
@@ -43,6 +45,11 @@ def joined(parts: Sequence[Any], table: str, columns: Sequence[str] | None = Non
     return pa.concat_tables(parts or [_shape(table, columns).empty_table()]).unify_dictionaries()
 
 
+def chosen(table: Any, name: str, columns: Sequence[str] | None, where: Where) -> Any:
+    """Of rows in memory what `read_files` would give: those wanted, in the schema of the table `name`."""
+    return _shaped(_only(table, where), _shape(name, columns))
+
+
 def each(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
     """Do the work for every item, a few at once; the results stand in the order of the items."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -50,11 +57,15 @@ def each(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Resu
 
 
 class TableFile:
-    """One Parquet file of a table, with its footer read. Whatever fails is a StoreError that names it."""
+    """One Parquet file of a table, with its footer read. Whatever fails is a StoreError that names it.
 
-    def __init__(self, place: Place, name: str, table: str) -> None:
+    threads: decode columns side by side; worth it for one big file, a loss for many small ones.
+    """
+
+    def __init__(self, place: Place, name: str, table: str, *, threads: bool = False) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415
 
+        self._threads = threads
         self._what = f"{place}: cannot read the {table} table: {name}"
         self._table = table
         self._file = self._try(lambda: pq.ParquetFile(place.path(name), filesystem=place.filesystem))
@@ -81,21 +92,27 @@ class TableFile:
         return self._groups(groups, columns, where)
 
     def stretches(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
-        """The same, a row group at a time."""
-        where = where or {}
-        for group in range(self._file.num_row_groups):
-            if self._may_hold(group, where):
-                yield self._groups([group], columns, where)
+        """The same, some rows at a time, so that no more than these have to be held."""
+        where, shape = where or {}, _shape(self._table, columns)
+        groups = [group for group in range(self._file.num_row_groups) if self._may_hold(group, where)]
+        batches = self._try(
+            lambda: self._file.iter_batches(
+                _STRETCH, groups, columns=self._needed(shape, where), use_threads=self._threads
+            )
+        )
+        while (rows := self._try(lambda: _table_of(next(batches, None)))) is not None:
+            yield _shaped(_only(rows, where), shape)
+
+    def _needed(self, shape: Any, where: Where) -> list[str]:
+        return sorted({*shape.names, *where} & set(self._file.schema_arrow.names))
 
     def _groups(self, groups: list[int], columns: Sequence[str] | None, where: Where) -> Any:
         shape = _shape(self._table, columns)
         if not groups:
             return shape.empty_table()
-        needed = sorted({*shape.names, *where} & set(self._file.schema_arrow.names))
+        needed, read = self._needed(shape, where), self._file.read_row_groups
         return self._try(
-            lambda: _shaped(
-                _only(self._file.read_row_groups(groups, columns=needed, use_threads=False), where), shape
-            )
+            lambda: _shaped(_only(read(groups, columns=needed, use_threads=self._threads), where), shape)
         )
 
     def _may_hold(self, group: int, where: Where) -> bool:
@@ -124,6 +141,12 @@ class TableFile:
             raise StoreError(f"{self._what}: {err}") from err
 
 
+def _table_of(batch: Any | None) -> Any | None:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return None if batch is None else pa.Table.from_batches([batch])
+
+
 def _shape(table: str, columns: Sequence[str] | None) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
@@ -147,9 +170,11 @@ def _only(table: Any, where: Where) -> Any:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
+    kept: Any = None
     for column, values in where.items():
         found = table.column(column)
         if pa.types.is_dictionary(found.type):
             found = found.cast(pa.string())
-        table = table.filter(pc.is_in(found, pa.array(sorted(values), found.type)))
-    return table
+        mask = pc.is_in(found, pa.array(sorted(values), found.type))
+        kept = mask if kept is None else pc.and_(kept, mask)
+    return table if kept is None or pc.all(kept).as_py() else table.filter(kept)

@@ -42,7 +42,14 @@ _UNSURE = (
     "ping_ran_ppm",
     "pong_ran_ppm",
 )
-_SPLIT = ("ticks.list.element", "start_offset_ns", "round", "line_page", "line_offset")  # encoded byte by byte
+# Encoded byte by byte, which an outlier spoils for itself only.
+_SPLIT = (
+    "ticks.list.element",
+    "start_offset_ns",
+    "round",
+    "line_page",
+    "line_offset",
+)
 
 
 def write_samples(path: Path, run: Run, bursts: Iterable[Burst]) -> Contents:

@@ -184,6 +184,35 @@ CPUS = (
     _always("caches_json", "string", "its caches: list of objects"),
 )
 
+# What a run's samples say of each pair; derived, so it may be deleted at any time.
+PAIRS = (
+    _always("host_id", _KEY, "the host; equals the path key"),
+    _always("run_id", _KEY, "the run; equals the path key"),
+    _always("benchmark", _KEY, "cas, readwrite, clock, ..."),
+    _always("variant", _KEY, "the instructions used; part of a number's name"),
+    _always("relation", _KEY, "smallest group the two CPUs share, as the OS says"),
+    _always("ping_cpu", "int32", "the lower CPU; both directions are one row"),
+    _always("pong_cpu", "int32", "the higher CPU; clock: the same"),
+    _always("bursts", "int32", "with at least one sample that is no warm-up"),
+    _always("median_ns", "float32", "one way: median of the bursts' medians, of the mode most bursts are in"),
+    _maybe("low_ns", "float32", "lower end of the 95 % interval of the bursts' mean; null of a single burst"),
+    _maybe("high_ns", "float32", "its upper end"),
+    _maybe("spread", "float32", "half the interval, as a share of the mean"),
+    _maybe("other_ns", "float32", "median of the second mode, where there are two"),
+    _maybe("other_share", "float32", "share of bursts in it"),
+    _maybe("drift", "float32", "change over the run as a share, where one is proved"),
+    _always("flagged_bursts", "int32", "bursts with a flag"),
+    _always("flags", _KEY, "of the bursts and of the pair, comma-separated"),
+    _always("samples", "int64", "without warm-ups"),
+    _always("min_ns", "float32", "fastest sample"),
+    _always("p10_ns", "float32", "a tenth of the samples are faster"),
+    _always("mean_ns", "float32", "of all samples"),
+    _always("p99_ns", "float32", "a hundredth of the samples are slower"),
+    _always("max_ns", "float32", "slowest sample"),
+    _always("outliers", "float32", "share of samples above twice their burst's median"),
+    _always("stats_version", "int32", "which version of our statistics made the row"),
+)
+
 # One number a pair, from elsewhere: imported, never mixed with samples.
 SUMMARIES = (
     _always("summary", _KEY, "the name it was imported under"),
@@ -205,7 +234,7 @@ SUMMARIES = (
     _always("labels_json", "string", "labels given at import: object of strings"),
 )
 
-TABLES = {"samples": SAMPLES, "runs": RUNS, "cpus": CPUS, "summaries": SUMMARIES}
+TABLES = {"samples": SAMPLES, "runs": RUNS, "cpus": CPUS, "pairs": PAIRS, "summaries": SUMMARIES}
 
 
 @cache
@@ -219,6 +248,7 @@ def arrow_schema(table: str) -> Any:
         "bool": pa.bool_(),
         "int32": pa.int32(),
         "int64": pa.int64(),
+        "float32": pa.float32(),
         "float64": pa.float64(),
         "timestamp[ms, UTC]": pa.timestamp("ms", tz="UTC"),
         "list<string>": pa.list_(pa.field("element", pa.string(), nullable=False)),

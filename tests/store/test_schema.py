@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from fleet.analysis.pairs import load_pairs
 from fleet.store import Store, schema
 from fleet.store.summaries import write_summary
 from tests import builders
@@ -24,7 +25,9 @@ def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path
     run = builders.a_run()
     samples = Store(tmp_path).publish(run, builders.bursts_of(run))
     write_summary(tmp_path, run.run_id, [])
-    path = tmp_path / (samples if table == "samples" else f"_{table}/{run.run_id}.parquet")
+    load_pairs(tmp_path)
+    names = {"samples": samples, "pairs": f"_pairs/{samples.replace('samples.', 'pairs.')}"}
+    path = tmp_path / names.get(table, f"_{table}/{run.run_id}.parquet")
     coded = [(column.name, column.type, column.nullable) for column in schema.TABLES[table]]
     written = pq.read_schema(path)
 
