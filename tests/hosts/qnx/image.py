@@ -5,6 +5,7 @@ pidin and on, a root that cannot be written, and a /dev/shmem without directorie
 no compiler, no sha256sum, tar or nproc.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -133,6 +134,15 @@ class Image:
     def shmem(self) -> Path:
         """What lies in its /dev/shmem."""
         return self.writable / "shmem"
+
+    def running(self) -> list[int]:
+        """The processes that are inside."""
+        found = []
+        for link in Path("/proc").glob("[0-9]*/root"):
+            with contextlib.suppress(OSError):
+                if link.readlink() == self.root:
+                    found.append(int(link.parent.name))
+        return found
 
     def files(self) -> set[str]:
         """The paths of everything that was written there."""

@@ -1,0 +1,171 @@
+"""`fleet run` on QNX hosts over real SSH, on STAND-INS: Linux dressed as QNX. Proves our code, not QNX."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.model import Host
+from tests import needs
+from tests.command import Done, Fleet, entry, wait_for
+from tests.hosts.proxy import FaultProxy, Faults
+from tests.hosts.qnx import sdp
+from tests.hosts.qnx.host import MakeQnx, maker
+from tests.hosts.qnx.image import FULL, MINIMAL, NO_SFTP, RECIPES, Image, Recipe
+from tests.hosts.sshd import MakeHosts, SshHost
+
+pytestmark = pytest.mark.slow
+QUICK = ("--rounds", "3", "--samples", "3", "-q", "--json")
+LONG = ("--rounds", "30", "--samples", "3", "-q", "--json")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
+    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def make_qnx(tmp_path: Path, make_hosts: MakeHosts) -> MakeQnx:
+    return maker(tmp_path / "qnx", make_hosts)
+
+
+@pytest.fixture(scope="session")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a stand-in SDP, the same for all tests."""
+    needs.program("gcc", "gcc")
+    return sdp.install(tmp_path_factory.mktemp("platform") / "sdp")
+
+
+@pytest.fixture
+def noting_platform(tmp_path: Path) -> Path:
+    """Return a stand-in SDP whose compiler notes each call in `calls` beside it."""
+    needs.program("gcc", "gcc")
+    folder = sdp.install(tmp_path / "sdp")
+    qcc = folder / sdp.QCC
+    qcc.rename(qcc.with_name("qcc.real"))
+    qcc.write_text(f'#!/bin/sh\necho "$*" >>{folder}/calls\nexec "$0.real" "$@"\n')
+    qcc.chmod(0o755)
+    return folder
+
+
+def know(known_hosts: Path, *servers: SshHost) -> None:
+    with known_hosts.open("a") as file:
+        file.writelines(server.known_hosts_line for server in servers)
+
+
+def qnx(host: Host, platform: Path) -> str:
+    """The inventory's entry for a QNX host built for with this SDP."""
+    name, _, said = entry(host).partition(": ")
+    return f"{name}: {json.dumps(json.loads(said) | {'toolchain': {'sdp': str(platform)}})}\n"
+
+
+def states(done: Done) -> dict[str, str]:
+    assert done.stdout, done.stderr
+    return {each["host"]: f"{each['state']} {each['message']}".strip() for each in done.json}
+
+
+def test_three_qnx_and_three_linux_hosts_are_measured_in_one_session(
+    fleet, make_qnx, make_hosts, known_hosts, noting_platform
+):
+    platform = noting_platform
+    stand_ins = [(recipe.name, *make_qnx(recipe)) for recipe in RECIPES]
+    linux = make_hosts(3)
+    know(known_hosts, *(server for _, server, _ in stand_ins), *linux)
+    lines = [qnx(server.entry(name=name), platform) for name, server, _ in stand_ins]
+    lines += [entry(server.entry(name=f"linux{at}")) for at, server in enumerate(linux)]
+    fleet.inventory("hosts:\n" + "".join(lines))
+    done = fleet("run", *QUICK)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    assert set(states(done).values()) == {"complete"}
+    runs = pd.read_parquet(fleet.results / "_runs").set_index("host_id")
+    assert set(runs.loc[[name for name, *_ in stand_ins], "os"]) == {"qnx-standin"}
+    assert set(runs.loc[[f"linux{at}" for at in range(3)], "os"]) == {"linux"}
+    compiled = [call for call in (platform / "calls").read_text().splitlines() if " -o " in call]
+    assert len(compiled) == 1, compiled
+    for name, _, image in stand_ins:
+        assert len([path for path in image.files() if "fleet-agent-" in path]) == 1, (name, image.files())
+    for name in (*(name for name, *_ in stand_ins), "linux0"):
+        shown = fleet("show", name)
+        assert shown.exit_code == 0, shown.stderr
+        assert "cas" in shown.stdout
+    assert "not QNX" in fleet("show", "full").stdout
+
+
+@pytest.fixture
+def unplugged(make_qnx, known_hosts, platform, fleet):
+    """`unplugged(recipe, **faults)`: a stand-in host, `board` in the inventory, and the plug to be pulled."""
+    with ExitStack() as held:
+
+        def make(recipe: Recipe, **faults: object) -> tuple[Image, FaultProxy]:
+            server, image = make_qnx(recipe)
+            proxy = held.enter_context(FaultProxy((server.address, server.port), Faults(**faults)))
+            key = " ".join(server.known_hosts_line.split()[1:])
+            with known_hosts.open("a") as file:
+                file.write(f"[{proxy.address}]:{proxy.port} {key}\n")
+            host = server.entry(name="board", address=proxy.address, port=proxy.port)
+            fleet.inventory("hosts:\n" + qnx(host, platform))
+            return image, proxy
+
+        yield make
+
+
+def bursts(fleet: Fleet) -> list[tuple[str, int, int, int]]:
+    """Every stored burst by its key."""
+    samples = fleet.samples()
+    return list(zip(*(samples[name] for name in ("benchmark", "round", "ping_cpu", "pong_cpu")), strict=True))
+
+
+@pytest.mark.parametrize("recipe", [FULL, NO_SFTP], ids=lambda recipe: recipe.name)
+def test_a_link_cut_in_the_upload_leaves_nothing_that_passes_for_the_agent(fleet, unplugged, recipe):
+    image, proxy = unplugged(recipe, cut_up_after=60_000)
+    done = fleet("run", *QUICK)
+    assert "Traceback" not in done.stderr
+    assert done.exit_code != 0
+    wait_for(lambda: not image.running())
+    halves = {path for path in image.files() if "fleet-agent-" in path}
+    assert all("." in path for path in halves), halves
+
+    proxy.faults = Faults()
+    done = fleet("run", *QUICK)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    whole = {path for path in image.files() if "fleet-agent-" in path and "." not in path}
+    assert len(whole) == 1
+    wait_for(lambda: not image.running())
+
+
+def test_a_link_cut_in_the_run_costs_no_burst_and_leaves_no_agent(fleet, unplugged):
+    image, proxy = unplugged(MINIMAL)
+    process = fleet.start("run", *LONG)
+    wait_for(lambda: any(b'"burst"' in path.read_bytes() for path in journals(fleet)))
+    proxy.cut(reset=True)
+    said, errors = process.communicate(timeout=100)
+    assert process.returncode == 0, said + errors
+    found = bursts(fleet)
+    assert len(found) == len(set(found)) == 2 * 30
+    assert proxy.accepted > 1
+    wait_for(lambda: not image.running())
+
+
+def test_results_lost_on_their_way_are_measured_again(fleet, unplugged):
+    """The agent has ended before anything of it arrived; then the link is cut."""
+    image, proxy = unplugged(NO_SFTP)
+    process = fleet.start("run", *LONG)
+    wait_for(lambda: any(b'"hello"' in path.read_bytes() for path in journals(fleet)))
+    proxy.freeze()
+    wait_for(lambda: not image.running())
+    proxy.cut()
+    proxy.thaw()
+    said, errors = process.communicate(timeout=100)
+    assert process.returncode == 0, said + errors
+    found = bursts(fleet)
+    assert len(found) == len(set(found)) == 2 * 30
+    wait_for(lambda: not image.running())
+
+
+def journals(fleet: Fleet) -> list[Path]:
+    return list((fleet.results / "_journal").glob("*/stream.jsonl"))
