@@ -49,7 +49,7 @@ static struct visit *find_visit(const struct plan *plan, const char *benchmark, 
 }
 
 /* Takes a pair's outcomes, in the order of rounds: twice a median in ticks, or - for none. */
-static bool take_outcomes(struct plan *plan, struct visit *visit, char **rest)
+static bool take_outcomes(struct plan *plan, struct visit *visit, bool measured, char **rest)
 {
 	const char *word;
 	uint64_t twice;
@@ -59,7 +59,7 @@ static bool take_outcomes(struct plan *plan, struct visit *visit, char **rest)
 
 		if (visit->done == plan->rounds_max)
 			return false;
-		if (!failed && (!visit->iterations || !read_count(word, UINT64_MAX, &twice)))
+		if (!failed && (!measured || !read_count(word, UINT64_MAX, &twice)))
 			return false;
 		pace_recall(plan, visit, failed ? NULL : &twice);
 		plan->done++;
@@ -86,7 +86,7 @@ static bool take_line(struct plan *plan, char *line)
 		return false;
 	if (iterations)
 		visit->iterations = (uint32_t)iterations;
-	return take_outcomes(plan, visit, &rest);
+	return take_outcomes(plan, visit, iterations > 0, &rest);
 }
 
 static int refuse_line(const char *path, size_t number, struct refusal *refusal)

@@ -112,7 +112,7 @@ class SshHost:
             f"AuthorizedKeysFile {self.folder / 'authorized_keys'}",
             f"PidFile {self.folder / 'sshd.pid'}",
             # HOME makes the login shell read our empty folder instead of the tester's own dotfiles.
-            f'SetEnv HOME="{self.home}" FLEET_AGENT_LOCK="{self.home}/agent.lock"',
+            f'SetEnv HOME="{self.home}" FLEET_AGENT_LOCK="{self.folder}/agent.lock"',
             "UsePAM no",
             "StrictModes no",
             "PermitRootLogin prohibit-password",

@@ -1,0 +1,106 @@
+"""An agent that goes on where another was cut: only the missing visits, in the same order, decided alike."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.agent import records
+from fleet.agent.done import Done
+from fleet.model import Burst, Failed
+from tests import needs
+from tests.native.agent import Record, bursts, decode, measure, run
+
+PLAN = ("-b", "clock", "--rounds", "4", "--samples", "3", "--iterations", "100", "--seed", "7")
+
+
+def key(record: Record) -> tuple[Any, ...]:
+    return tuple(record[name] for name in ("benchmark", "variant", "round", "ping", "pong"))
+
+
+def done_file(path: Path, said: list[Record], *, ordered: bool = False) -> Path:
+    """What the controller would hand over after these records."""
+    done = Done(ordered)
+    for record in said:
+        visit = records.decode(json.dumps(record).encode())
+        assert isinstance(visit, Burst | Failed)
+        done.add(visit)
+    path.write_text("".join(done.lines()))
+    return path
+
+
+@pytest.mark.parametrize("pairs", ["half", "ordered"])
+def test_resumed_at_any_visit_the_rest_comes_in_the_same_order(tmp_path: Path, pairs: str) -> None:
+    needs.cpus(2)
+    plan = (*PLAN, "-b", "cas,clock", "--pairs", pairs)
+    whole = bursts(measure(*plan))
+    for cut in random.Random(3).sample(range(1, len(whole)), 3):
+        file = done_file(tmp_path / "done", whole[:cut], ordered=pairs == "ordered")
+        hello, *rest = measure(*plan, "--done", str(file))
+        assert [key(record) for record in bursts(rest)] == [key(record) for record in whole[cut:]]
+        assert (hello["done"], hello["bursts"], hello["bursts_max"]) == (cut, *[len(whole) - cut] * 2)
+        assert rest[-1]["bursts"] == len(whole) - cut
+
+
+def test_nothing_is_left_to_do_when_all_is_done(tmp_path: Path) -> None:
+    file = done_file(tmp_path / "done", bursts(measure(*PLAN)))
+    _, *rest = measure(*PLAN, "--done", str(file))
+    assert not bursts(rest)
+    assert (rest[-1]["bursts"], rest[-1]["reason"]) == (0, "done")
+
+
+def test_a_pair_keeps_its_number_of_round_trips(tmp_path: Path) -> None:
+    plan = ("-b", "clock", "--rounds", "2", "--samples", "2", "--seed", "7")
+    first = [dict(record, iterations=12_345) for record in bursts(measure(*plan)) if record["round"] == 0]
+    rest = bursts(measure(*plan, "--done", str(done_file(tmp_path / "done", first))))
+    assert {record["iterations"] for record in rest} == {12_345}
+
+
+def test_rounds_are_added_by_the_medians_that_were_handed_over(tmp_path: Path) -> None:
+    """CPU a is known well by what is done, CPU b is not: only b gets more rounds."""
+    needs.cpus(2)
+    hello, *_ = measure(*PLAN)
+    (variant,) = {entry["variant"] for entry in hello["plan"]["benchmarks"]}
+    a, b = hello["cpus"][:2]
+    file = tmp_path / "done"
+    file.write_text(
+        f"clock {variant} {a} {a} 100 5000 5000 5000 5000\n"
+        f"clock {variant} {b} {b} 100 5000 90000 - 700000\nend\n"
+    )
+    plan = ("-c", f"{a},{b}", "--precision", "1%", "--time-budget", "0.2")
+    hello, *rest = measure(*PLAN, *plan, "--done", str(file))
+    assert hello["bursts"] == 0
+    assert {record["ping"] for record in bursts(rest)} == {b}
+    assert [record["round"] for record in bursts(rest)][:2] == [4, 5]
+    assert rest[-1]["converged"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "has no end"),
+        ("clock VARIANT CPU CPU 100 1\n", "has no end"),
+        ("clock nonsense 0 0 100 1\nend\n", "line 1 of"),
+        ("clock VARIANT CPU CPU 100\nend\n", "line 1 of"),
+        ("clock VARIANT CPU CPU 0 17\nend\n", "line 1 of"),
+        ("clock VARIANT CPU CPU 100 1 1 1 1 1\nend\n", "line 1 of"),
+        ("clock VARIANT CPU CPU 100 1\nclock VARIANT CPU CPU 100 1\nend\n", "line 2 of"),
+        ("clock VARIANT 99999 99999 100 1\nend\n", "line 1 of"),
+        ("clock VARIANT CPU CPU 100 -1\nend\n", "line 1 of"),
+    ],
+)
+def test_what_is_not_of_this_plan_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    (hello, *_) = decode(run(*PLAN, "--rounds", "1", "--format", "jsonl").stdout)
+    variant, cpu = hello["plan"]["benchmarks"][0]["variant"], str(hello["cpus"][0])
+    file = tmp_path / "done"
+    file.write_text(text.replace("VARIANT", variant).replace("CPU", cpu))
+    refused = run(*PLAN, "--done", str(file))
+    assert refused.returncode == 2
+    assert words in refused.stderr
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    refused = run(*PLAN, "--done", str(tmp_path / "none"))
+    assert (refused.returncode, "No such file" in refused.stderr) == (2, True)

@@ -1,0 +1,84 @@
+"""A run written to its journal comes back as it was, whatever is in it; and no damage is taken for a run."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.model import Facts, Host, Plan, PlanWish, Run
+from fleet.store import Intent
+from fleet.store.decoding import decode
+from fleet.store.rows import plain, to_json
+from tests import builders
+
+SETTINGS = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+TEXT = st.text(max_size=6)
+st.register_type_strategy(Mapping, lambda _: st.dictionaries(TEXT, TEXT, max_size=2))
+st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
+st.register_type_strategy(str, TEXT)
+JSON = st.none() | st.integers() | TEXT | st.lists(st.integers(), max_size=2)
+HOSTS = st.builds(Host, name=st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True))
+
+
+def without_secrets(run: Run) -> Run:
+    return replace(run, host=replace(run.host, env={}))
+
+
+@SETTINGS
+@given(st.data())
+def test_every_run_comes_back_from_its_json(data: st.DataObject) -> None:
+    run = data.draw(st.builds(Run, host=HOSTS, facts=st.builds(Facts), hello=st.none()))
+    assert decode(Run, json.loads(to_json(run))) == without_secrets(run)
+
+
+@SETTINGS
+@given(st.builds(Intent, wish=st.builds(PlanWish)))
+def test_every_intent_of_a_session_comes_back(intent: Intent) -> None:
+    assert decode(Intent, json.loads(to_json(intent))) == intent
+
+
+def test_a_run_with_its_hello_comes_back() -> None:
+    run = builders.a_run()
+    assert decode(Run, json.loads(to_json(run))) == without_secrets(run)
+
+
+def test_what_an_older_fleet_did_not_write_takes_its_default_and_what_a_newer_one_wrote_is_left_out() -> None:
+    said = plain(builders.a_run().plan)
+    del said["order"]
+    assert decode(Plan, {**said, "colour": "blue"}) == builders.a_run().plan
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("plan", "rounds"), "three", "Run.plan.rounds: int expected, str found"),
+        (("plan", "rounds"), True, "int expected, bool found"),
+        (("plan", "pairs"), {"which": "some"}, "'some' is no Pairs"),
+        (("facts", "cpus"), [{"cpu": 0}, 1], r"Run.facts.cpus\[1\]: dict expected"),
+        (("plan", "pairs"), {"which": "listed", "listed": [[1, 2, 3]]}, "2 values expected, 3 found"),
+        (("run_id",), None, "Run.run_id: str expected"),
+    ],
+)
+def test_what_does_not_fit_is_named(path: tuple[str, ...], value: object, words: str) -> None:
+    said = plain(builders.a_run())
+    inner = said
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    with pytest.raises(ValueError, match=words):
+        decode(Run, said)
+
+
+@SETTINGS
+@given(st.data())
+def test_any_damage_to_one_field_ends_in_a_run_or_the_documented_error(data: st.DataObject) -> None:
+    said: dict[str, Any] = plain(builders.a_run())
+    said[data.draw(st.sampled_from(sorted(said)))] = data.draw(JSON)
+    try:
+        assert isinstance(decode(Run, said), Run)
+    except ValueError as err:
+        assert str(err).startswith("Run")
