@@ -1,0 +1,298 @@
+"""What a session costs the controller, beside OpenSSH and other tools at the same job, in one run.
+
+    .venv/bin/python benchmarks/scale.py [--hosts 1,10,50,200] [--rounds 3] [--parallel 32] [--peers VENV]
+
+The hosts are sshds on loopback. The job: start the agent that is already there and bring back the
+`clock` benchmark of one CPU; fleet besides asks for facts, keeps a journal, publishes Parquet. Peers come
+from a virtual environment made for them: pip install ansible-core asyncssh parallel-ssh pyinfra.
+Controller CPU is that of the tool's processes (user and system, children included), not of the sshds.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.command import entry  # noqa: E402
+from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
+
+JOB = ["--benchmark=clock", "--cpus=0", "--rounds=1", "--samples=10", "--iterations=1000"]
+
+ASYNCSSH = """
+import asyncio, sys, pathlib, asyncssh
+key, known, command, parallel, out, *hosts = sys.argv[1:]
+async def one(gate, host):
+    address, port = host.rsplit(":", 1)
+    async with gate, asyncssh.connect(address, int(port), known_hosts=known, client_keys=[key],
+                                      agent_path=None, config=None, kex_algs=["curve25519-sha256"],
+                                      encryption_algs=["aes128-gcm@openssh.com"]) as session:
+        done = await session.run(command, check=True, stdin=asyncssh.DEVNULL)
+        pathlib.Path(out, address).write_text(done.stdout)
+async def main():
+    gate = asyncio.Semaphore(int(parallel))
+    await asyncio.gather(*(one(gate, host) for host in hosts))
+asyncio.run(main())
+"""
+PARALLEL_SSH = """
+import sys, pathlib
+from pssh.clients import ParallelSSHClient
+from pssh.config import HostConfig
+key, known, command, parallel, out, *hosts = sys.argv[1:]
+names = [host.rsplit(":", 1) for host in hosts]
+client = ParallelSSHClient([name for name, _ in names], pkey=key, pool_size=int(parallel),
+                           host_config=[HostConfig(port=int(port)) for _, port in names])
+for got in client.run_command(command):
+    pathlib.Path(out, got.host).write_text("\\n".join(got.stdout))
+    assert got.exit_code == 0
+"""
+
+
+@dataclass(frozen=True)
+class Field:
+    """The hosts of one round and what every tool needs to reach them."""
+
+    hosts: list[SshHost]
+    key: Path
+    known_hosts: Path
+    config: Path
+    agent: str
+    folder: Path
+    parallel: int
+    peers: Path | None
+
+    @property
+    def command(self) -> str:
+        """What every tool runs on every host."""
+        return " ".join([self.agent, *JOB, "--format=jsonl"])
+
+    @property
+    def names(self) -> list[str]:
+        """Every host as address:port."""
+        return [f"{host.address}:{host.port}" for host in self.hosts]
+
+
+def fleet(field: Field) -> list[str]:
+    inventory = field.folder / "inventory.yaml"
+    text = "defaults: {build: controller}\nhosts:\n" + "".join(
+        entry(host.entry(name=f"host-{number:03}")) for number, host in enumerate(field.hosts)
+    )
+    inventory.write_text(text)
+    job = ["--lock", "off", "-b", "clock", "-c", "0", "--rounds", "1", "-s", "10", "-i", "1000"]
+    return [
+        *(sys.executable, "-m", "fleet", "run", "-f", str(inventory), "-r", str(field.folder / "results")),
+        *(*job, "--parallel", str(field.parallel), "--quiet"),
+    ]
+
+
+def openssh(field: Field) -> list[str]:
+    out = field.folder / "openssh"
+    out.mkdir(exist_ok=True)
+    one = f'ssh -F {field.config} -p "${{0##*:}}" "${{0%:*}}" "{field.command}" </dev/null >{out}/"${{0%:*}}"'
+    hosts = field.folder / "hosts"
+    hosts.write_text("\n".join(field.names) + "\n")
+    return ["xargs", "-a", str(hosts), "-P", str(field.parallel), "-n", "1", "sh", "-c", one]
+
+
+def scripted(text: str) -> Callable[[Field], list[str]]:
+    def command(field: Field) -> list[str]:
+        script = field.folder / "peer.py"
+        script.write_text(text)
+        out = field.folder / "peer"
+        out.mkdir(exist_ok=True)
+        python = str(field.peers / "bin" / "python") if field.peers else sys.executable
+        return [
+            python,
+            str(script),
+            str(field.key),
+            str(field.known_hosts),
+            field.command,
+            str(field.parallel),
+            str(out),
+            *field.names,
+        ]
+
+    return command
+
+
+def pyinfra(field: Field) -> list[str]:
+    assert field.peers
+    hosts = [
+        (
+            host.address,
+            {
+                "ssh_port": host.port,
+                "ssh_key": str(field.key),
+                "ssh_known_hosts_file": str(field.known_hosts),
+                "ssh_user": "root",
+            },
+        )
+        for host in field.hosts
+    ]
+    inventory = field.folder / "pyinfra_hosts.py"
+    inventory.write_text(f"hosts = {hosts!r}\n")
+    return [
+        str(field.peers / "bin" / "pyinfra"),
+        "--parallel",
+        str(field.parallel),
+        "-y",
+        str(inventory),
+        "exec",
+        "--",
+        field.command,
+    ]
+
+
+def ansible(field: Field) -> list[str]:
+    assert field.peers
+    inventory = field.folder / "ansible_hosts"
+    lines = [
+        f"{host.address} ansible_port={host.port} ansible_ssh_private_key_file={field.key}"
+        for host in field.hosts
+    ]
+    lines += ["[all:vars]", f"ansible_ssh_common_args='-F {field.config} -o ControlMaster=no'"]
+    inventory.write_text("\n".join(lines) + "\n")
+    return [
+        str(field.peers / "bin" / "ansible"),
+        "all",
+        "-i",
+        str(inventory),
+        "-f",
+        str(field.parallel),
+        "-m",
+        "raw",
+        "-a",
+        field.command,
+    ]
+
+
+OURS: dict[str, Callable[[Field], list[str]]] = {"fleet": fleet, "openssh+xargs": openssh}
+PEERS: dict[str, Callable[[Field], list[str]]] = {
+    "asyncssh": scripted(ASYNCSSH),
+    "parallel-ssh": scripted(PARALLEL_SSH),
+    "pyinfra": pyinfra,
+    "ansible raw": ansible,
+}
+
+
+def write_config(path: Path, key: Path, known_hosts: Path) -> Path:
+    """What both ssh and fleet read: the quickest key exchange and cipher, strict host keys."""
+    said = {
+        "BatchMode": "yes",
+        "Ciphers": "aes128-gcm@openssh.com",
+        "IdentitiesOnly": "yes",
+        "IdentityFile": key,
+        "KexAlgorithms": "curve25519-sha256",
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": known_hosts,
+        "GlobalKnownHostsFile": "none",
+    }
+    path.write_text("Host *\n" + "".join(f"  {name} {value}\n" for name, value in said.items()))
+    return path
+
+
+def timed(command: list[str], folder: Path) -> tuple[float, float]:
+    """Run a tool once; return wall seconds and CPU seconds of its processes."""
+    environment = {
+        **os.environ,
+        "FLEET_SSH_CONFIG": str(folder / "ssh_config"),
+        "PYTHONPATH": str(ROOT),
+    }
+    environment |= {
+        "HOME": str(folder),
+        "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+        "ANSIBLE_HOST_KEY_CHECKING": "1",
+    }
+    environment["XDG_CACHE_HOME"] = str(folder.parent / "cache")
+    for name in ("SSH_AUTH_SOCK",):
+        environment.pop(name, None)
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        raise SystemExit(
+            f"{command[:4]}…: exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        )
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def put_agents(field: Field) -> str:
+    """Bring the agent onto every host with fleet itself; return where it lies below every HOME."""
+    timed(fleet(field), field.folder)
+    (agent,) = field.hosts[0].home.rglob("fleet-agent-*")
+    return f"~/{agent.relative_to(field.hosts[0].home)}"
+
+
+def row(count: int, tool: str, taken: list[tuple[float, float]]) -> dict[str, object]:
+    """Print one line of the table; return it with every figure."""
+    walls, cpus = (sorted(column) for column in zip(*taken, strict=True))
+    wall, cpu = statistics.median(walls), statistics.median(cpus)
+    print(
+        f"{count:4} hosts  {tool:14} wall {wall:7.2f} s ({walls[0]:.2f}-{walls[-1]:.2f})   "
+        f"CPU {cpu:6.2f} s ({cpus[0]:.2f}-{cpus[-1]:.2f})",
+        flush=True,
+    )
+    return {"hosts": count, "tool": tool, "walls_s": walls, "cpus_s": cpus}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--hosts", default="1,10,50")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--parallel", type=int, default=32)
+    parser.add_argument("--peers", type=Path)
+    parser.add_argument("--only", default="", help="names of tools, comma-separated")
+    asked = parser.parse_args()
+    tools = OURS | (PEERS if asked.peers else {})
+    if asked.only:
+        tools = {name: tools[name] for name in asked.only.split(",")}
+    counts = [int(word) for word in asked.hosts.split(",")]
+    folder = Path(tempfile.mkdtemp(prefix="fleet-scale-"))
+    key = keygen(folder / "key")
+    found = []
+    try:
+        with host_maker(folder, key) as make:
+            hosts = make(max(counts), options=["MaxStartups 300:30:400"])
+            home = folder / "home"
+            home.mkdir()
+            known = home / "known_hosts"
+            known.write_text("".join(host.known_hosts_line for host in hosts))
+            config = write_config(home / "ssh_config", key, known)
+            field = Field(hosts, key, known, config, "", home, asked.parallel, asked.peers)
+            field = replace(field, agent=put_agents(field))
+            for count in counts:
+                some = replace(field, hosts=hosts[:count])
+                taken: dict[str, list[tuple[float, float]]] = {name: [] for name in tools}
+                for _ in range(asked.rounds):
+                    for name, tool in tools.items():
+                        taken[name].append(timed(tool(some), home))
+                for name, pairs in taken.items():
+                    found.append(row(count, name, pairs))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
