@@ -120,6 +120,8 @@ base() {
 }
 
 main() {
+	PATH=${PATH:-/usr/bin:/bin}:/proc/boot:/system/bin:/bin:/usr/bin # QNX does not tell where its rm is
+	export PATH
 	busy=$(everywhere in_use)
 	say begin
 	if [ -n "$busy" ]; then

@@ -213,3 +213,19 @@ def test_a_check_shows_what_the_host_said_and_changes_nothing(make_qnx, known_ho
     for words in ("pidin info    CPU:X86_64 Release:8.0.0", "HOME, user", "refused /var/tmp: is not there"):
         assert words in done.stdout
     assert "the host is a stand-in made of linux, not qnx" in done.stdout.lower()
+
+
+@pytest.mark.parametrize("recipe", [FULL, MINIMAL], ids=lambda recipe: recipe.name)
+def test_what_lies_there_is_cleaned_away(make_qnx, known_hosts, recipe, fleet):
+    server, made = make_qnx(recipe)
+    known_hosts.write_text(server.known_hosts_line)
+    host = server.entry(name="board")
+    with connect(host) as connection:
+        facts = gather(connection, host)
+        path = deployed(connection, facts)
+        connection.put(b"half", f"{path}.0123456789abcdef")
+    (made.shmem / "theirs").touch()
+    fleet.hosts(host)
+    done = fleet("clean")
+    assert done.exit_code == 0, done.stdout + done.stderr
+    assert made.files() == {"shmem/theirs"}
