@@ -12,6 +12,9 @@ from fleet.escaping import hidden
 from fleet.model import Host, Note, Run, RunState
 from fleet.planning import Duration
 
+MOST_NOTES = 500  # of a host; it may say anything, as often as it likes
+NOTE_LIMIT = 2_000  # characters
+
 
 class State(StrEnum):
     """How a host's part of a session ended."""
@@ -97,7 +100,11 @@ class Story:
     def tell(self, *texts: str) -> None:
         """Note sentences for the person and for the run's record."""
         for text in texts:
-            said = hidden(text, self.host.env.values())
+            if len(self.notes) > MOST_NOTES:
+                return
+            said = hidden(text[: 2 * NOTE_LIMIT], self.host.env.values())
+            said = said if len(said) <= NOTE_LIMIT else f"{said[:NOTE_LIMIT]} … (cut)"
+            said = said if len(self.notes) < MOST_NOTES else "further notes are not kept"
             self.notes.append(said)
             self._watcher.note(self.host, said)
 

@@ -22,6 +22,7 @@ from fleet.cli import (  # noqa: F401  # each registers its commands
 )
 from fleet.cli.app import app
 from fleet.errors import EXIT_INTERRUPTED, FleetError
+from fleet.escaping import printable
 
 
 def main() -> None:
@@ -32,7 +33,7 @@ def main() -> None:
     try:
         app()
     except FleetError as err:
-        typer.echo(f"fleet: {err}", err=True)
+        typer.echo(f"fleet: {printable(str(err))}", err=True)
         sys.exit(err.exit_code)
     except OSError as err:
         typer.echo(f"fleet: cannot print the result: {err.strerror or err}", err=True)
