@@ -75,7 +75,7 @@ def _bursts(samples: pd.DataFrame, ticks: Ints, counts: Ints) -> Bursts:
         latencies = (rows * factor[:, None]).ravel()
     else:
         place = np.arange(len(ticks)) - np.repeat(np.cumsum(counts) - counts, counts)
-        latencies = ticks[place >= np.repeat(warmup, counts)] * np.repeat(factor, left)
+        latencies = ticks[place >= np.repeat(warmup, counts)].astype(np.float64) * np.repeat(factor, left)
     about = samples[[name for name in COLUMNS if name != "ticks"]].reset_index(drop=True)
     measured = left > 0
     if not measured.all():

@@ -1,0 +1,159 @@
+"""What it costs to store and to read one big run, and a thousand small ones, on this machine.
+
+.venv/bin/python benchmarks/reading.py [--samples 100] [--rounds 10] [--runs 1000] [--keep FOLDER]
+
+The big run is simulated: two packages of 32 cores of two siblings, `cas` and `readwrite`, every unordered
+pair, 2.5 GHz ticks with scatter of bursts, neighbouring samples that resemble each other, outliers and a
+warm-up. It is written through the store as a measured one is. Each step runs in a process of its own; printed
+are its seconds, those of CPU (which other work on the machine does not lengthen much) and its peak memory.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+
+from fleet.model import Burst, Host, Run, Topology  # noqa: E402
+from fleet.store import Store, new_run_id  # noqa: E402
+from tests import builders  # noqa: E402
+
+BIG = "r20260601T000000Z-000000b1"
+FLEET = "import sys; sys.argv = ['fleet', {arguments}]; from fleet.cli import app; app(standalone_mode=False)"
+SHOW, RUNS = (
+    FLEET.replace("{arguments}", text)
+    for text in ("'show', '{big}', '-r', '{root}'", "'runs', '-r', '{many}'")
+)
+MATRIX = (
+    "from fleet.analysis.pairs import load_pairs; from fleet.analysis.matrices import matrix; "
+    "matrix(load_pairs('{root}', run_id='{big}', benchmark='cas'), range(128))"
+)
+HISTORY = "from fleet.analysis.pairs import history; history('{many}', relation='smt')"
+OF_BIG = {
+    "import pandas, pyarrow": "import pandas, pyarrow.parquet",
+    "plain pandas, every sample": "import pandas; pandas.read_parquet('{root}')",
+    "matrix of medians, first time": MATRIX,
+    "matrix of medians, after": MATRIX,
+    "fleet show": SHOW,
+}
+OF_MANY = {
+    "fleet runs, first time": RUNS,
+    "fleet runs, after": RUNS,
+    "history of a relation, first time": HISTORY,
+    "history of a relation, after": HISTORY,
+    "fleet runs --relation smt": RUNS.replace("'runs'", "'runs', '--relation', 'smt'"),
+}
+
+
+def big_run(samples: int, rounds: int) -> tuple[Run, Iterator[Burst]]:
+    run = builders.a_run(builders.two_sockets(), run_id=BIG, benchmarks=("cas", "readwrite"), rounds=rounds)
+    return run, simulated(run, samples)
+
+
+def simulated(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
+    """Bursts in order of time, a round of a benchmark at once."""
+    chance = np.random.default_rng(seed)
+    topology, numbers = Topology(run.facts.cpus), [cpu.cpu for cpu in run.facts.cpus]
+    pairs = [(a, b) for a in numbers for b in numbers if a < b]
+    level = np.array([builders.NS[topology.relation(a, b)] for a, b in pairs])
+    level = level * 2 * builders.ITERATIONS * builders.TICKS_PER_SECOND / 1e9
+    level *= np.exp(chance.normal(0, 0.03, len(pairs)))
+    at_ns = 0
+    for visit in range(run.plan.rounds):
+        for number, benchmark in enumerate(run.plan.benchmarks):
+            ticks = level * (1 + number) * np.exp(chance.normal(0, 0.01, len(pairs)))
+            noise = chance.normal(0, 0.01, (len(pairs), samples + 1))
+            for place in range(1, samples + 1):
+                noise[:, place] = 0.5 * noise[:, place - 1] + 0.866 * noise[:, place]
+            values = ticks[:, None] * np.exp(noise)
+            values[chance.random(values.shape) < 0.004] *= 3
+            values[:, 0] *= 1.3
+            whole = np.rint(values).astype(np.int64).tolist()
+            for pair in chance.permutation(len(pairs)):
+                at_ns += int(2e6 + chance.exponential(1e5))
+                low, high = pairs[pair]
+                ping, pong = (low, high) if visit % 2 == 0 else (high, low)
+                yield Burst(
+                    benchmark,
+                    builders.variant_of(benchmark),
+                    visit,
+                    ping,
+                    pong,
+                    builders.ITERATIONS,
+                    1,
+                    tuple(whole[pair]),
+                    at_ns,
+                    (ping, ping),
+                    (pong, pong),
+                    (0, int(chance.random() < 0.02), 0, 0),
+                    line_page=int(140_000_000 + at_ns % 4096),
+                    line_offset=0,
+                    line_node=ping % 64 // 32,
+                    ran_ppm=(
+                        int(chance.integers(999_000, 1_000_000)),
+                        int(chance.integers(999_000, 1_000_000)),
+                    ),
+                )
+
+
+def many_runs(root: Path, count: int) -> None:
+    """Runs of eight CPUs on ten hosts, an hour apart."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    for number in range(count):
+        moment = start + timedelta(hours=number)
+        host = Host(f"host{number % 10}", "192.0.2.7", labels={"rack": "b2"})
+        run = builders.a_run(builders.small_desktop(), run_id=new_run_id(moment), host=host)
+        run = replace(run, started_utc=moment.isoformat(), ended_utc=None)
+        Store(root).publish(run, builders.bursts_of(run, seed=number))
+
+
+def step(name: str, code: str) -> None:
+    """Run `code` in a process of its own and print seconds and peak memory."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    measured = f"{code}\nimport sys; print(open('/proc/self/status').read(), file=sys.stderr)"
+    command = [sys.executable, "-c", measured]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    took = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    mib = int(done.stderr.rpartition("VmHWM:")[2].split()[0]) / 1024
+    print(f"{name:34} {took:7.2f} s {cpu:7.2f} s of CPU {mib:7.0f} MiB", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=100, help="of a burst")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--keep", type=Path, help="make the data here, and use it if it is there")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = asked.keep or Path(scratch)
+        big, many = folder / f"big-{asked.samples}x{asked.rounds}", folder / f"many-{asked.runs}"
+        if not big.exists():
+            Store(big).publish(*big_run(asked.samples, asked.rounds))
+        (file,) = big.glob("host_id=*/run_id=*/samples.parquet")
+        stored = Store(big).published()[0].samples or 0
+        print(f"{stored:,} samples, {file.stat().st_size / stored:.2f} bytes each")
+        for name, code in OF_BIG.items():
+            step(name, code.format(root=big, big=BIG))
+        if not many.exists():
+            many_runs(many, asked.runs)
+        print(f"{asked.runs:,} runs")
+        for name, code in OF_MANY.items():
+            step(name, code.format(many=many))
+
+
+if __name__ == "__main__":
+    main()
