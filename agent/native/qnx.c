@@ -61,27 +61,33 @@ static int exchange_masks(int cpu, struct masks *masks)
 	return err;
 }
 
-/* `on -C` confines a process by the masks its threads begin with. Untold: every CPU. */
-static bool may_use(const struct masks *masks, int err, int cpu)
+/* Where the thread may run: `on -C` confines a process so. -ENOTSUP if that is not told. */
+static int read_masks(struct masks *masks)
 {
-	bool told = false;
+	int err = exchange_masks(-1, masks);
 
 	for (int i = 0; !err && i < masks->size; i++)
-		told |= masks->words[i] != 0;
-	return !told || (cpu < masks->size * WORD_BITS && RMSK_ISSET(cpu, masks->words));
+		if (masks->words[i])
+			return 0;
+	return err ? err : -ENOTSUP;
+}
+
+static bool allows(const struct masks *masks, int cpu)
+{
+	return cpu < masks->size * WORD_BITS && RMSK_ISSET(cpu, masks->words);
 }
 
 int os_cpu_list(int **cpus, size_t *count)
 {
 	struct masks masks;
-	int err = exchange_masks(-1, &masks);
+	bool told = !read_masks(&masks);
 
 	*count = 0;
 	*cpus = calloc((size_t)cpu_count(), sizeof **cpus);
 	if (!*cpus)
 		return -ENOMEM;
 	for (int cpu = 0; cpu < cpu_count(); cpu++)
-		if (may_use(&masks, err, cpu))
+		if (!told || allows(&masks, cpu))
 			(*cpus)[(*count)++] = cpu;
 	return 0;
 }
@@ -98,10 +104,10 @@ static int set_runmask(int cpu)
 static int check_runmask(int cpu)
 {
 	struct masks masks;
-	int err = exchange_masks(-1, &masks);
+	bool told = !read_masks(&masks);
 
-	for (int other = 0; !err && other < cpu_count(); other++)
-		if (may_use(&masks, err, other) != (other == cpu))
+	for (int other = 0; told && other < cpu_count(); other++)
+		if (allows(&masks, other) != (other == cpu))
 			return -EXDEV;
 	return 0;
 }

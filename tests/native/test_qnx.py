@@ -121,6 +121,17 @@ def test_a_thread_that_did_not_arrive_where_it_was_sent_gives_no_number(cpus: st
 
 
 @slow
+@pytest.mark.parametrize("cpus", ["2", "40"])
+def test_where_masks_are_not_told_every_cpu_is_used_and_the_thread_must_say_where_it_is(cpus: str) -> None:
+    needs.cpus(2)
+    untold = {"QNX_STANDIN_CPUS": cpus, "QNX_STANDIN_UNTOLD": "1"}
+    found = records("x86_64", "-b", "cas", "-c", "0-1", *QUICK, **untold)
+    assert len(bursts(found)) == 2
+    lost = records("x86_64", "-b", "cas", "-c", "0-1", *QUICK, **untold, QNX_STANDIN_STUCK="1")
+    assert len(failures(lost)) == 2
+
+
+@slow
 def test_a_process_that_on_has_confined_uses_only_its_cpus() -> None:
     needs.cpus(2)
     done = run(
