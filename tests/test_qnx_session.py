@@ -84,6 +84,7 @@ def test_three_qnx_and_three_linux_hosts_are_measured_in_one_session(
     assert set(states(done).values()) == {"complete"}
     runs = pd.read_parquet(fleet.results / "_runs").set_index("host_id")
     assert set(runs.loc[[name for name, *_ in stand_ins], "os"]) == {"qnx-standin"}
+    assert set(runs.loc[[name for name, *_ in stand_ins], "target"]) == {"qnx-standin-x86_64"}
     assert set(runs.loc[[f"linux{at}" for at in range(3)], "os"]) == {"linux"}
     compiled = [call for call in (platform / "calls").read_text().splitlines() if " -o " in call]
     assert len(compiled) == 1, compiled

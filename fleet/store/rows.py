@@ -84,7 +84,7 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         "converged": run.end.converged if run.end else None,
         "unconverged": run.end.unconverged if run.end else None,
         "content_sha256": contents.sha256,
-        "target": str(run.agent.target),
+        "target": f"{run.facts.os}-{run.facts.arch}",
         "agent_build": run.agent.build,
         "agent_place": run.agent.place,
         "agent_compiler": run.agent.compiler or hello.raw.get("compiler"),

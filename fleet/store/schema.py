@@ -62,7 +62,7 @@ SAMPLES = (
 
 # Columns of `runs` that are fields of model.Facts under the same name.
 FACTS = (
-    _always("os", "string", "operating system the agent ran on: linux, qnx"),
+    _always("os", "string", "operating system the agent ran on: linux, qnx; qnx-standin: in tests"),
     _always("arch", "string", "architecture: x86_64, aarch64, ..."),
     _maybe("hostname", "string", "as the host calls itself"),
     _maybe("kernel", "string", "kernel release"),
@@ -128,7 +128,7 @@ RUNS = (
     _always(
         "content_sha256", "string", "of the samples as published; two publications are the same run if equal"
     ),
-    _always("target", "string", "(os, arch) the agent was built for"),
+    _always("target", "string", "(os, arch) of the host"),
     _always("agent_build", "string", "build id of the agent"),
     _always("agent_place", "string", "where the agent came from"),
     _maybe("agent_compiler", "string", "compiler the agent was built with"),

@@ -169,7 +169,7 @@ def _unfinished(folder: Path) -> RunSummary | None:
             host_name=name,
             state=RunState.UNFINISHED,
             started_utc=datetime.fromisoformat(said["started_utc"]),
-            target="{os}-{arch}".format(**said["agent"]["target"]),
+            target="{os}-{arch}".format(**said["facts"]),
             benchmarks=tuple(said["plan"]["benchmarks"]),
             agent_build=said["agent"]["build"],
             labels=tuple(said["labels"].items()),
