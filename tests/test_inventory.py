@@ -480,3 +480,32 @@ def test_loading_an_inventory_never_imports_pydantics_model_layer():
     code = "import sys, pathlib, fleet.inventory as i; i.load(pathlib.Path('inventory.yaml')); print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert "pydantic.main" not in run.stdout.split()
+
+
+def test_a_build_host_is_named_and_comes_with_how_to_reach_it(load):
+    found = load(
+        """\
+defaults: {toolchain: {build_host: forge}}
+hosts:
+  board: {os: qnx, build: build-host}
+  forge: {address: forge.example.net, user: me, toolchain: {sdp: ~/qnx800}}
+"""
+    )
+    board, forge = found.hosts
+    assert board.build_host is not None
+    assert (board.build_host.address, board.build_host.user) == ("forge.example.net", "me")
+    assert board.build_host.toolchain.sdp == "~/qnx800"  # a home there, not here
+    assert forge.build_host is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hosts: {a: {toolchain: {build_host: forgo}}, forge: }", r"no host is called 'forgo'.*forge"),
+        ("hosts: {a: {build: build-host}}", r"build-host needs `toolchain: {build_host: NAME}` as well"),
+        ("hosts: {a: {toolchain: {build_host: -x}}}", r"must be the name of a host in this file"),
+    ],
+)
+def test_a_build_host_that_is_not_there_is_named(load, text, words):
+    with pytest.raises(InventoryError, match=words):
+        load(text)
