@@ -10,6 +10,7 @@ import pytest
 
 from tests import needs
 from tests.command import Fleet, wait_for
+from tests.hosts.s3 import BUCKET, ObjectStore
 from tests.hosts.sshd import MakeHosts
 
 pytestmark = pytest.mark.slow
@@ -75,17 +76,23 @@ def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(f
     assert list((fleet.results / "_journal").iterdir()) == []
 
 
-def test_a_scheduler_elsewhere_is_used_by_its_address(tmp_path: Path) -> None:
+def test_workers_of_a_scheduler_publish_into_an_object_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     distributed = needs.python_module("distributed", "corefleet[dask]")
-    with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
-        Fleet(tmp_path) as fleet,
-    ):
-        fleet.inventory("hosts: {here: {via: local}}\n")
-        done = fleet("run", "--dask", cluster.scheduler_address, "-b", "clock", "--rounds", "2", "--json")
+    root = f"s3://{BUCKET}/team"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state of the workers"))
+    with ObjectStore(tmp_path / "buckets") as server, Fleet(tmp_path, server.environment) as fleet:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+            fleet.inventory("hosts: {here: {via: local}}\n")
+            arguments = ("-r", root, "-b", "clock", "--rounds", "2", "--json")
+            done = fleet("run", "--dask", cluster.scheduler_address, *arguments)
         assert done.exit_code == 0, done.stderr
         assert [entry["state"] for entry in done.json] == ["complete"]
-        assert not fleet.samples().empty
+        listed = fleet("runs", "-r", root, "--json").json
+        assert [run["run_id"] for run in listed] == [entry["run_id"] for entry in done.json]
 
 
 @pytest.mark.parametrize(

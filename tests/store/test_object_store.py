@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fleet.analysis.load import load_cpus, load_runs, load_samples
 from fleet.errors import StoreError
 from fleet.model import Burst, Run, RunState
 from fleet.store import Store, new_run_id
@@ -69,6 +70,7 @@ def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server:
     ]
     assert [summary.bursts for summary in store.runs()] == [3]
     assert {tuple(ticks) for ticks in stored(store)["ticks"]} == {burst.ticks for burst in bursts}
+    assert (len(load_samples(ROOT)), len(load_runs(ROOT)), len(load_cpus(ROOT))) == (3, 1, 2)
     assert list((store.desk / "_journal").iterdir()) == []
 
 
