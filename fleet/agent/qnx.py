@@ -181,14 +181,13 @@ def _on_host(connection: Connection, job: _Job) -> Agent:
 def proof_script(commands: Sequence[str], workdir: str) -> bytes:
     """Write the sh script that prints `works COMMAND` for the first compiler whose program runs, or fails."""
     lines = [
-        "umask 077",
-        f"cd {shlex.quote(workdir)} || exit 1",
-        "proof=fleet-proof-$$",
-        'leave() { rm -f "$proof" "$proof.c"; exit "$1"; }',
-        *(f"echo {shlex.quote(line)} >>$proof.c || leave 1" for line in _PROOF.splitlines()),
+        "umask 077",  # mkdir makes a folder of our own or fails: nothing of somebody else's is followed
+        f"cd {shlex.quote(workdir)} && mkdir fleet-proof-$$ && cd fleet-proof-$$ || exit 1",
+        'leave() { cd .. && rm -rf fleet-proof-$$; exit "$1"; }',
+        *(f"echo {shlex.quote(line)} >>proof.c || leave 1" for line in _PROOF.splitlines()),
     ]
     lines += [
-        f"{command} -o $proof $proof.c </dev/null >&2 && [ -f $proof ] && ./$proof </dev/null >&2"
+        f"{command} -o proof proof.c </dev/null >&2 && [ -f proof ] && ./proof </dev/null >&2"
         f" && echo {shlex.quote(f'works {command}')} && leave 0"
         for command in commands
     ]
