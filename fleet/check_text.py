@@ -52,6 +52,12 @@ def _machine(facts: Facts) -> str:
 
 def _foretold(facts: Facts, forecast: Forecast) -> list[str]:
     place = f"its directory is {facts.workdir}" if facts.workdir_made else f"would create {facts.workdir}"
+    if not forecast.cpus:
+        return [
+            f"  The agent {forecast.agent}; {place}.",
+            f"  fleet run would measure {', '.join(forecast.plan.benchmarks)}; "
+            "only the agent will know on how many CPUs, and so for how long.",
+        ]
     cpus = counted(forecast.cpus, "CPU")
     counts = [counted(forecast.pairs, "pair")] if forecast.pairs else []
     counts.append(f"{counted(forecast.bursts, 'burst')} or more")

@@ -24,8 +24,8 @@ STEAL_GAP_S = 1.0  # between two readings of the time a hypervisor has taken
 class Forecast:
     """What `fleet run` would do on a host that can be measured.
 
-    agent: what would be done to have one there. cpus: so many are measured. pairs: in a round, of each
-    benchmark of pairs. bursts: of the least rounds.
+    agent: what would be done to have one there. cpus: so many are measured, 0: only the agent will know.
+    pairs: in a round, of each benchmark of pairs. bursts: of the least rounds.
     """
 
     agent: str
@@ -112,7 +112,12 @@ def _forecast(host: Host, facts: Facts, wish: PlanWish) -> Forecast:
 
 
 def _measured(host: Host, facts: Facts, plan: Plan) -> set[int]:
-    """The CPUs of a plan. Raises AgentError for a CPU that the agent would refuse, or too few for a pair."""
+    """The CPUs of a plan, none where the host tells of none.
+
+    Raises AgentError for a CPU that the agent would refuse, or too few for a pair.
+    """
+    if not facts.cpus:
+        return set()
     allowed = {cpu.cpu for cpu in facts.cpus if cpu.allowed and cpu.online}
     chosen = set(plan.cpus) if plan.cpus else allowed
     paired = {cpu for pair in (plan.pairs.listed if plan.pairs else ()) for cpu in pair}

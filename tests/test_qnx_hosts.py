@@ -1,6 +1,7 @@
 """A QNX host as it looks over SSH, on a STAND-IN: Linux dressed as QNX. Proves our code, not QNX."""
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +15,8 @@ from fleet.model import Facts, Host
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
 from tests import needs
-from tests.command import Fleet
-from tests.hosts.qnx import image
+from tests.command import Fleet, entry
+from tests.hosts.qnx import image, sdp
 from tests.hosts.qnx.host import Inside, MakeQnx, maker
 from tests.hosts.qnx.image import FULL, MINIMAL, NO_SFTP, RECIPES, Image, Recipe
 from tests.hosts.sshd import MakeHosts
@@ -229,3 +230,23 @@ def test_what_lies_there_is_cleaned_away(make_qnx, known_hosts, recipe, fleet):
     done = fleet("clean")
     assert done.exit_code == 0, done.stdout + done.stderr
     assert made.files() == {"shmem/theirs"}
+
+
+def test_a_check_without_pidin_leaves_the_cpus_to_the_agent(make_qnx, known_hosts, fleet, tmp_path):
+    server, _ = make_qnx(FULL.without("pidin"))
+    known_hosts.write_text(server.known_hosts_line)
+    host = server.entry(name="board")
+    platform = json.dumps({"toolchain": {"sdp": str(sdp.install(tmp_path / "sdp"))}})
+    fleet.inventory(f"defaults: {platform}\nhosts:\n{entry(host)}")
+    done = fleet("check")
+    assert done.exit_code == 0, done.stdout + done.stderr
+    assert "pidin info    none" in done.stdout
+    assert "only the agent will know on how many CPUs" in done.stdout
+
+
+def test_the_number_of_cpus_of_a_stand_in_can_be_chosen(make_qnx, known_hosts):
+    server, _ = make_qnx(MINIMAL)
+    known_hosts.write_text(server.known_hosts_line)
+    host = server.entry(env={"QNX_STANDIN_CPUS": "40"})
+    with connect(host) as connection:
+        assert len(gather(connection, host).cpus) == 40
