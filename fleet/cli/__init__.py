@@ -18,6 +18,7 @@ from fleet.cli import (  # noqa: F401  # each registers its commands
     report,
     resume,
     run,
+    selftest,
     show,
 )
 from fleet.cli.app import app

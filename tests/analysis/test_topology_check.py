@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from benchmarks import siblings
 from fleet.analysis.load import load_samples
 from fleet.analysis.matrices import pair_medians, relations
 from fleet.analysis.show import show_text
@@ -92,3 +93,13 @@ def test_few_bursts_each_way_tell_nothing_of_asymmetry(tmp_path: Path) -> None:
     bursts = [builders.a_burst(), builders.a_burst(ping_cpu=1, pong_cpu=0, ticks=(2000, 1000, 1001, 1002))]
     Store(tmp_path).publish(builders.a_run(), bursts)
     assert found(load_samples(tmp_path)) == []
+
+
+def test_all_siblings_of_the_published_i9_and_i7_are_found_in_their_latencies() -> None:
+    table = siblings.shipped()
+    smt = table[table["summary"].str.startswith(("i9-13980hx", "i7-13850hx"))]
+    assert len(smt) == 10
+    assert (smt["smt"] == 8).all()
+    for factor in siblings.FACTORS:
+        assert (smt[f"found_{factor}"] == 8).all()
+    assert (smt["wrong_1.6"] == 0).all()

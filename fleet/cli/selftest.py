@@ -1,0 +1,31 @@
+"""The command that tests fleet's own claims on what is stored: selftest."""
+
+from typing import Annotated
+
+import typer
+
+from fleet.cli.app import RESULTS, Json, ResultsPath, app
+from fleet.errors import UsageError
+
+
+@app.command()
+def selftest(
+    host: Annotated[
+        str | None, typer.Argument(help="Only the runs of this host; default: all hosts.")
+    ] = None,
+    aa: Annotated[
+        bool, typer.Option("--aa", help="Compare unchanged machines with themselves; count false alarms.")
+    ] = False,
+    results: ResultsPath = RESULTS,
+    json: Json = False,
+) -> None:
+    """Say how often a comparison would call your machines changed though they are not.
+
+    Example: fleet selftest --aa rpi5
+    """
+    if not aa:
+        raise UsageError("fleet selftest: say what to test: --aa.")
+    from fleet.analysis import aa as analysis
+
+    found = analysis.false_alarms(results, host=host)
+    typer.echo(found.to_json(orient="records", indent=2) if json else analysis.false_alarms_text(found))
