@@ -224,5 +224,8 @@ def _lost(host: Host, error: BaseException) -> Outcome:
 
 
 def _withdrawn(host: Host) -> Outcome:
-    text = f"{host.name}: stopped; a worker that was at it already goes on to the end and stores it."
+    text = (
+        f"{host.name}: stopped. A worker elsewhere that was at it goes on and stores it; what one on this "
+        f"machine had is in the journal, for `fleet resume`."
+    )
     return Outcome(host, State.INTERRUPTED, stage="shard", message=text, exit_code=EXIT_INTERRUPTED)

@@ -224,3 +224,24 @@ def test_the_commands_work_on_an_object_store(server: ObjectStore, tmp_path: Pat
             assert SECRET not in text.stdout + text.stderr
     assert not (folder / "results").exists()
     assert not (folder / "s3:").exists()
+
+
+def test_a_run_whose_store_died_meanwhile_is_published_by_resuming(
+    server: ObjectStore, tmp_path: Path
+) -> None:
+    folder, state = tmp_path / "here", tmp_path / "desks"
+    folder.mkdir()
+    with Fleet(folder, {**server.environment, "XDG_STATE_HOME": str(state)}) as fleet:
+        fleet.inventory("hosts: {here: {via: local}}\n")
+        session = fleet.start("run", "-b", "clock", "--rounds", "5", "--spread", "1", "-q", "-r", ROOT)
+        wait_for(lambda: list(state.glob("fleet/*/_journal/r*/stream.jsonl")))
+        server.stop()
+        out, err = session.communicate(timeout=60)
+        assert (session.returncode, "Traceback" in err) == (11, False), err
+        assert "cannot publish the run" in out
+        assert "kept in the journal" in out
+        server.start()
+        assert [run["state"] for run in fleet("runs", "-r", ROOT, "--json").json] == ["unfinished"]
+        done = fleet("resume", "-q", "-r", ROOT)
+        assert done.exit_code == 0, done.stderr
+        assert [run["state"] for run in fleet("runs", "-r", ROOT, "--json").json] == ["complete"]
