@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fleet import inventory
 from fleet.errors import InventoryError
@@ -120,6 +122,11 @@ def test_a_line_in_a_name_cannot_write_into_our_file(tmp_path: Path) -> None:
     ("name", "text", "words"),
     [
         ("hosts", "", "names no host"),
+        (
+            "hosts",
+            "w ansible_connection=winrm\n",
+            "none of its hosts can be taken over: hosts reached neither",
+        ),
         ("hosts", "#!/usr/bin/python3\nprint()\n", "ansible-inventory -i"),
         ("aws_ec2.yml", "plugin: amazon.aws.aws_ec2\n", "inventory plugin 'amazon.aws.aws_ec2'"),
         ("hosts", "[a:sons]\nx\n", "hosts:1: a section is"),
@@ -139,6 +146,30 @@ def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path, name: str, t
     assert words in str(caught.value)
     with pytest.raises(InventoryError, match="cannot be read"):
         from_ansible(tmp_path / "absent")
+
+
+_PIECES = (
+    *("[web]", "[web:vars]", "[web:children]", "a", "b[1:3]", "\n", "=", "'", '"', ":", " ", "{{ x }}", "é"),
+    *("ansible_port=22", "ansible_ssh_common_args=", "-o ProxyJump=a", "all", "hosts:", "vars:", "- "),
+    *("!vault |", "\x1b"),
+)
+
+
+@given(
+    st.lists(st.sampled_from(_PIECES), max_size=20).map("".join) | st.text(max_size=60),
+    st.sampled_from(["hosts", "hosts.yml"]),
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_ends_in_an_inventory_of_ours_or_an_error_in_words(
+    tmp_path: Path, text: str, name: str
+) -> None:
+    (tmp_path / name).write_bytes(text.encode())
+    try:
+        made = from_ansible(tmp_path / name)
+    except InventoryError:
+        return
+    (tmp_path / "inventory.yaml").write_text(made)
+    assert inventory.load(tmp_path / "inventory.yaml").hosts
 
 
 def test_init_writes_it_and_hosts_reads_it(tmp_path: Path) -> None:

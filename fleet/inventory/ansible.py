@@ -71,6 +71,9 @@ def from_ansible(path: Path) -> str:
     for host in found.hosts:
         variables = _resolved(found, host, [group for group in order if host in memberships[group]])
         _take_host(host, variables, made)
+    if not made.entries:
+        why = "; ".join(_sentences(made))
+        raise InventoryError(f"{path}: none of its hosts can be taken over: {comment(why)}")
     groups = _groups(found, memberships, made)
     return _written(path, made, groups)
 
@@ -233,7 +236,7 @@ def _accepted(name: str, entry: dict[str, object], host: str, made: _Made) -> di
     """The entry without what our inventory would refuse, each said by its key."""
     kept: dict[str, object] = {}
     for key, value in entry.items():
-        document = read(json.dumps({"hosts": {name: {key: value}}}))
+        document = read(_yaml({"hosts": {name: {key: value}}}))
         schema.check(document)
         if document.problems:
             made.leave_out(f"{key}, whose value our inventory does not take", host)
@@ -275,17 +278,17 @@ def _written(path: Path, made: _Made, groups: Mapping[str, dict[str, object]]) -
     lines = [HEAD, f"# Hosts taken from the Ansible inventory {comment(path)}."]
     lines += [f"# Not carried over: {comment(text)}" for text in _sentences(made)]
     if common:
-        lines += ["", "defaults:", *(f"  {key}: {json.dumps(value)}" for key, value in common.items())]
+        lines += ["", "defaults:", *(f"  {key}: {_yaml(value)}" for key, value in common.items())]
     if groups:
         lines += [
             "",
             "groups:",
-            *(f"  {json.dumps(name)}: {json.dumps(body)}" for name, body in groups.items()),
+            *(f"  {_yaml(name)}: {_yaml(body)}" for name, body in groups.items()),
         ]
     lines += ["", "hosts:"]
     for name, entry in made.entries.items():
         own = {key: value for key, value in entry.items() if key not in common}
-        lines.append(f"  {json.dumps(name)}:{f' {json.dumps(own)}' if own else ''}")
+        lines.append(f"  {_yaml(name)}:{f' {_yaml(own)}' if own else ''}")
     return "\n".join(lines) + "\n"
 
 
@@ -295,6 +298,12 @@ def _common(entries: Iterable[Mapping[str, object]]) -> dict[str, object]:
     shared = first.items() - {("address", first.get("address"))} if rest else set()
     kept = [item for item in shared if all(entry.get(item[0]) == item[1] for entry in rest)]
     return dict(sorted(kept))
+
+
+def _yaml(value: object) -> str:
+    """A value as YAML on one line: JSON, but that what cannot be printed is escaped as YAML does."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in text)
 
 
 def _sentences(made: _Made) -> Iterable[str]:
