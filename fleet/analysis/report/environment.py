@@ -34,36 +34,42 @@ _OF_THE_RUN = (
 )
 _PLAN_ONLY = {"seed", "deadline_s"}  # of the plan, what says nothing about how was measured
 _CLOCK_RATE = 3  # significant figures; two calibrations of one clock differ beyond
-_ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # shown first, but no difference to explain anything by
+_ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # no difference to explain anything by
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One property. usual: per run, whether it has the value most runs have."""
+    """One property. odd: per run, whether most of the others agree on another value."""
 
     name: str
     values: tuple[str, ...]
-    usual: tuple[bool, ...]
-
-    @property
-    def differs(self) -> bool:
-        """Whether any two runs differ."""
-        return not all(self.usual)
+    odd: tuple[bool, ...]
+    differs: bool
 
 
 def environment(readings: Sequence[Reading]) -> list[Row]:
     """A row per property any run knows, those that differ first; values in the order of `readings`."""
     told = [_properties(reading.run) for reading in readings]
+    if len(told) > 1:
+        _shorten(told, [set(reading.run["cpu_flags"]) for reading in readings])
     names = list(dict.fromkeys(name for properties in told for name in properties))
     rows = [_row(name, [properties.get(name, UNKNOWN) for properties in told]) for name in names]
     known = [row for row in rows if set(row.values) != {UNKNOWN}]
-    return sorted(known, key=lambda row: not (row.differs or row.name in _ALWAYS_OTHERWISE))
+    return sorted(known, key=lambda row: not row.differs)
 
 
 def _row(name: str, values: list[str]) -> Row:
     most = max(dict.fromkeys(values), key=values.count)
-    usual = tuple(value == most or name in _ALWAYS_OTHERWISE for value in values)
-    return Row(name.replace("_", " "), tuple(values), usual)
+    differs = values.count(most) < len(values) and name not in _ALWAYS_OTHERWISE
+    agreed = differs and values.count(most) > len(values) / 2
+    return Row(name.replace("_", " "), tuple(values), tuple(agreed and v != most for v in values), differs)
+
+
+def _shorten(told: Sequence[dict[str, str]], flags: Sequence[set[str]]) -> None:
+    """Of the CPU features say only those that not every run has; there are hundreds."""
+    common = set.intersection(*flags)
+    for properties, own in zip(told, flags, strict=True):
+        properties["cpu_flags"] = f"{len(common)} in common; {' '.join(sorted(own - common)) or 'no others'}"
 
 
 def _properties(run: Mapping[str, Any]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from fleet.analysis.text import safe
 
@@ -44,6 +45,7 @@ _STYLE: Any = {
     "figure.dpi": 72,
     "savefig.dpi": 200,
 }
+_FITTED: Any = ConstrainedLayoutEngine(w_pad=8 / 72, h_pad=4 / 72)
 _NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # else matplotlib tells its own
 _NO_SOFTWARE: Any = {"Software": None}
 _LONG = re.compile(r"-?\d+\.\d{3,}")
@@ -63,7 +65,7 @@ def draw(
     """
     width, height = size
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(width / 72, height / 72), layout=None if margins else "constrained")
+        figure = Figure(figsize=(width / 72, height / 72), layout=None if margins else _FITTED)
         FigureCanvasSVG(figure)
         if margins:
             left, bottom, right, top = margins

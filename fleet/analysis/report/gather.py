@@ -22,7 +22,7 @@ from fleet.analysis.topology import Layout, layout
 from fleet.errors import StoreError
 
 _STEPS = 400  # quantiles kept of a distribution
-_MOST_TRACES, _FEWER_TRACES, _MANY_RUNS = 6, 2, 6
+_MOST_TRACES, _FEWER_TRACES, _MANY_RUNS = 6, 1, 6
 # Worst first: what makes a pair's number mean something else, then what makes it less certain.
 _GRAVITY = ("multimodal", "smt_pair", "drift", "coarse_clock", "outliers", "not_converged")
 
