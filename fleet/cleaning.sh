@@ -56,6 +56,13 @@ remove() {
 	if [ -e "$1" ]; then say "left it cannot be removed: $1"; else say "removed $1"; fi
 }
 
+is_empty() {
+	for file in "$1"/* "$1"/.[!.]* "$1"/..?*; do
+		[ -e "$file" ] || [ -L "$file" ] || continue
+		return 1
+	done
+}
+
 # Does $1 with each file of ours in the directory $2; $3: flat, sure (the directory is ours) or maybe.
 each() {
 	count=0
@@ -73,10 +80,12 @@ each() {
 	esac
 	if [ -n "$DRY" ]; then
 		say "found $2/ if it is empty then"
+	elif ! is_empty "$2"; then
+		say "left not empty: $2/"
 	elif rmdir "$2"; then
 		say "removed $2/"
 	else
-		say "left not empty: $2/"
+		say "left it cannot be removed: $2/"
 	fi
 }
 
@@ -120,6 +129,7 @@ base() {
 }
 
 main() {
+	PATH=${PATH:+$PATH:}/bin:/usr/bin:/proc/boot:/system/bin # a command over SSH may be told of none
 	PATH=${PATH:-/usr/bin:/bin}:/proc/boot:/system/bin:/bin:/usr/bin # QNX does not tell where its rm is
 	export PATH
 	busy=$(everywhere in_use)

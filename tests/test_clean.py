@@ -10,11 +10,14 @@ import pytest
 
 from fleet import cleaning
 from fleet.errors import LockedError
+from fleet.facts.gather import gather
 from fleet.model import Host, Via
 from tests import needs
 from tests.command import Fleet
 from tests.facts.shells import SHELLS
 from tests.hosts import odd
+from tests.hosts.qnx import image
+from tests.hosts.qnx.host import Inside
 from tests.hosts.sshd import MakeHosts
 
 BUILD = "0123456789abcdef"
@@ -190,3 +193,22 @@ def test_a_busybox_host_is_cleaned_over_ssh(
         "/.cache/fleet/",
     ]
     assert not place.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", image.RECIPES, ids=lambda recipe: recipe.name)
+def test_a_stand_in_of_a_qnx_host_is_cleaned_with_what_little_it_has(
+    recipe: image.Recipe, tmp_path: Path
+) -> None:
+    made = image.make(tmp_path / recipe.name, recipe)
+    connection, host = Inside(made), Host("board", "board")
+    place = gather(connection, host).workdir
+    assert connection.put(b"agent", f"{place}/{AGENT}", mode=0o700).exit_code == 0
+    assert connection.put(b"theirs", f"{place}/notes", mode=0o600).exit_code == 0
+    done = Inside(made).run("exec /bin/sh", stdin=cleaning.script(host))
+    lines = list(cleaning._answer(host, done.stdout))
+    assert [line for line in lines if line.startswith("removed ")] == [
+        f"removed {'/dev/shmem' if place == '/tmp' else place}/{AGENT}"
+    ]
+    assert {Path(name).name for name in made.files()} >= {"notes"}
+    assert AGENT not in {Path(name).name for name in made.files()}
