@@ -162,7 +162,7 @@ def test_a_program_that_is_there_whole_is_not_written_again(images):
     assert (there.stat().st_ino, there.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-@pytest.mark.parametrize("there", ["half", "link", "other"])
+@pytest.mark.parametrize("there", ["half", "link", "other", "theirs"])
 def test_something_else_under_the_name_is_replaced_and_never_written_into(images, there):
     made = images(NO_SFTP)
     empty(made)
@@ -179,9 +179,15 @@ def test_something_else_under_the_name_is_replaced_and_never_written_into(images
             place.symlink_to("elsewhere")
         case "other":
             place.write_bytes(bytes(len(PROGRAM)))
+        case "theirs":
+            needs.root()
+            place.write_bytes(PROGRAM)
+            os.chown(place, 12345, 12345)
+            assert gather(connection, HOST).workdir_entries == ()
     deployed(connection, gather(connection, HOST))
     assert place.read_bytes() == PROGRAM
     assert not place.is_symlink()
+    assert place.stat().st_uid == os.geteuid()
 
 
 def test_what_a_cut_link_left_is_listed_and_can_be_removed(images):

@@ -128,12 +128,19 @@ qnx_usable() {
 	return 1
 }
 
-# Whether programs run in $dir. Without rm the same one small file stays behind each time.
+# Whether programs run in $dir. Without rm the same one small file stays behind each time. Where others may
+# write we go through no link of theirs (set -C).
 qnx_runnable() {
 	file=$dir/fleet-probe
-	find_tool rm && file=$file-$$
-	# shellcheck disable=SC2320 # the exit code of the redirection
-	if ! { echo '#!/bin/sh' && echo 'echo runs'; } >"$file"; then
+	if find_tool rm; then
+		file=$file-$$
+		rm -f "$file"
+		set -C
+	fi
+	{ echo '#!/bin/sh' && echo 'echo runs'; } >"$file"
+	wrote=$?
+	set +C
+	if [ $wrote -ne 0 ]; then
 		rm -f "$file"
 		why='cannot be written (full?)'
 		return 1
@@ -166,9 +173,9 @@ qnx_workdirs() {
 		if [ ! -d "$dir" ]; then
 			echo "planned $dir"
 		else
-			echo "chosen $dir"
+			echo "chosen $dir" # others may write there: a file under our name counts only if we own it
 			for entry in "$dir"/fleet-*; do
-				[ -e "$entry" ] && echo "${entry##*/}"
+				[ -e "$entry" ] && [ -O "$entry" ] && echo "${entry##*/}"
 			done
 		fi
 		[ -n "$READ_ONLY" ] || return

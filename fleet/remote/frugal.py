@@ -101,9 +101,12 @@ class _Put:
         return self._rename_by_sftp(placed)
 
     def _is_there(self) -> bool:
-        """Whether the whole file has its place already. Anything else there is taken away."""
+        """Whether the whole file has its place already, and is ours. Anything else there is taken away."""
         path = shlex.quote(self._path)
-        old = self._run(f"[ -e {path} ] || [ -L {path} ] || exit {_NOT_THERE}; [ ! -L {path} ] && cat {path}")
+        old = self._run(
+            f"[ -e {path} ] || [ -L {path} ] || exit {_NOT_THERE}; "
+            f"[ ! -L {path} ] && [ -O {path} ] && cat {path}"
+        )
         if old.exit_code == _NOT_THERE:
             return False
         if old.exit_code == 0 and old.stdout == self._data:
