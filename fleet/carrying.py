@@ -60,6 +60,7 @@ def heard(run: Run, journal: Journal) -> Told:
 
 def ended(run: Run, said: Told, story: Story, load: Load | None = None) -> Run:
     """The run with what its agents said, as it is stored."""
+    story.tell(*(note for note in said.notes if note not in story.notes))
     if said.parts > 1:
         story.tell(f"Measured in {said.parts} parts: the run was cut and taken up again.")
     partial = said.failed or said.lacking

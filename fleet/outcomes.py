@@ -126,6 +126,9 @@ class Story:
         """The outcome of a run that was stored."""
         if run.state is RunState.COMPLETE:
             return self._outcome(State.COMPLETE)
+        if not run.failed:
+            cut = f"{self.host.name}: not all was measured; what had arrived is stored as a partial run."
+            return self._outcome(State.PARTIAL, cut, EXIT_SOME_FAILED)
         first = run.failed[0]
         return self._outcome(
             State.PARTIAL,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.carrying import carry_out, check_same_machine, ended, heard, stored
-from fleet.errors import UsageError
+from fleet.errors import LockedError, UsageError
 from fleet.model import Host, Run
 from fleet.outcomes import Outcome, State, Story
 from fleet.reaching import Way
@@ -39,14 +39,18 @@ class Left:
 def find(store: Store, session: str | None) -> Left:
     """What is left of the session that began last, or of the one `session` names or begins.
 
-    Sessions that another controller of this machine is at are left to it. Raises UsageError where nothing
-    is left, or the name fits none or several.
+    Sessions that another controller of this machine is at are left to it: LockedError if there is nothing
+    else. Raises UsageError where nothing is left, or the name fits none or several.
     """
     left = _all_left(store)
-    if not left:
+    busy = store.busy()
+    if session is None and (free := sorted(set(left) - set(busy))):
+        return left[free[-1]]
+    if session is None and busy:
+        name, process = max(busy.items())
+        raise LockedError(f"session {name} is under way: process {process} on this machine is at it.")
+    if session is None or not left:
         raise UsageError(f"{store.place}: nothing is left to finish there.")
-    if session is None:
-        return left[max(left)]
     fitting = [name for name in left if name.startswith(session)]
     if len(fitting) != 1:
         raise UsageError(

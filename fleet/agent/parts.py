@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fleet.agent import wire
 from fleet.agent.done import Done
 from fleet.agent.records import WireError
-from fleet.model import Burst, End, Failed, Hello, Pairs
+from fleet.model import Burst, End, Failed, Hello, Note, Pairs
 
 Part = Iterable[bytes]
 RATE_PPM = 1000
@@ -54,7 +54,10 @@ def told(parts: Iterable[Part]) -> Told:
                     mine = done if done else Done(_ordered(hello))
                 case Burst() | Failed() as visit:
                     mine.add(visit)
-        notes += reader.notes
+                case Note() as note:
+                    notes.append(note.text)
+                case _:
+                    pass
         if reader.hello is None:
             continue
         failed += reader.failed
@@ -65,10 +68,8 @@ def told(parts: Iterable[Part]) -> Told:
 
 
 def of_one(reader: wire.Reader) -> Told:
-    """The same of a run in one part that was followed as it came; `done` is left empty."""
-    return Told(
-        reader.hello, reader.end, tuple(reader.failed), tuple(reader.notes), Done(), 1, reader.verdict()
-    )
+    """The same of a run in one part that was followed as it came; `done` and `notes` are left empty."""
+    return Told(reader.hello, reader.end, tuple(reader.failed), (), Done(), 1, reader.verdict())
 
 
 def check_same_run(first: Hello | None, other: Hello) -> None:

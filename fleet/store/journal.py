@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from fleet.errors import LockedError, StoreError
-from fleet.store.files import storing
+from fleet.store.files import storing, sync
 
 RUN_FILE = "run.json"
 LOCK_FILE = "lock"
@@ -37,7 +37,7 @@ class Journal:
         self._descriptor: int | None = None
         self._lock: int | None = _locked(folder)
         self._count = max(1, len(self._paths()))
-        self._open()
+        self._length = 0
 
     @property
     def path(self) -> Path:
@@ -45,11 +45,16 @@ class Journal:
         return self._path(self._count)
 
     def begin_part(self) -> None:
-        """Close the present part and begin the next, unless nothing stands in it yet."""
-        if self._length:
+        """Close the present part, if anything stands in it, and begin the next."""
+        if self.path.exists() and self.path.stat().st_size:
             self._close_part()
             self._count += 1
-            self._open()
+
+    def move(self, folder: Path) -> None:
+        """Give the whole journal another name, in one step. Raises OSError where there is one already."""
+        self.folder.rename(folder)
+        self.folder = folder
+        sync(folder.parent)
 
     def parts(self) -> list[Iterator[bytes]]:
         """Every part's whole lines, without their newlines; torn last lines are left out."""
@@ -65,21 +70,22 @@ class Journal:
             paths.append(path)
         return paths
 
-    def _open(self) -> None:
+    def _open(self) -> int:
         with storing("open the journal", self.path):
-            self._descriptor = os.open(
-                self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-            )
-            self._length = os.fstat(self._descriptor).st_size
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._length = os.fstat(descriptor).st_size
         self._synced = time.monotonic()
+        return descriptor
 
     def append(self, line: bytes) -> None:
         """Write one line, given without its newline, and return once the kernel has it.
 
         Raises StoreError if it cannot be written whole; the journal then ends with the line before it.
         """
-        if self._descriptor is None:
+        if self._lock is None:
             raise StoreError(f"{self.path}: the journal is closed.")
+        if self._descriptor is None:
+            self._descriptor = self._open()
         data = line + b"\n"
         try:
             with storing("write the journal", self.path, kept=True):

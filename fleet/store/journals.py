@@ -84,6 +84,16 @@ def intents(desk: Path) -> list[Intent]:
     return found
 
 
+def busy(desk: Path) -> dict[str, int]:
+    """The sessions that a process of this machine is at."""
+    found = {}
+    for path in (desk / "_journal").glob("s*.json"):
+        with suppress(OSError, ValueError):  # ended while we looked
+            if (process := _at_work(path)) is not None:
+                found[path.stem] = process
+    return found
+
+
 def read_run(folder: Path) -> Run:
     """The run a journal is of, as it began. Raises StoreError where `run.json` cannot be understood."""
     path = folder / RUN_FILE

@@ -43,17 +43,16 @@ class Store:
     def journal(self, run: Run) -> Journal:
         """Open the journal of a run that is about to begin. Raises StoreError if it has one already."""
         folder = self._journal_dir(run.run_id)
+        if folder.exists():
+            raise StoreError(f"{folder}: this run has a journal already; a new run needs a new id.")
         said = {key: value for key, value in plain(run).items() if key not in _NOT_IN_A_JOURNAL}
+        draft = self.desk / "_staging" / f"{run.run_id}-journal"
         with storing("open the journal", folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                raise StoreError(
-                    f"{folder}: this run has a journal already; a new run needs a new id."
-                ) from None
-            journal = Journal(folder)
-            write_whole(folder / RUN_FILE, to_json(said | {"host_id": run.host.host_id}).encode())
+            draft.mkdir(parents=True)
+            journal = Journal(draft)
+            write_whole(draft / RUN_FILE, to_json(said | {"host_id": run.host.host_id}).encode())
+            journal.move(folder)
         return journal
 
     def begun(self) -> list[Run]:
@@ -70,6 +69,10 @@ class Store:
         Raises LockedError while another controller here is at the same session.
         """
         return journals.under_way(self.desk, intent)
+
+    def busy(self) -> dict[str, int]:
+        """The sessions some controller of this machine is at, and its process."""
+        return journals.busy(self.desk)
 
     def ended(self, session_id: str) -> None:
         """Forget what a session set out to do: every host of it is stored, or given up."""

@@ -1,0 +1,352 @@
+"""`fleet resume`: whatever cut a session short, every burst that had arrived is stored, exactly once."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+from tests.command import Fleet, wait_for
+from tests.hosts.proxy import FaultProxy, Faults
+from tests.hosts.sshd import SshHost
+
+LOCAL = "hosts:\n  here: {via: local}\n"
+ROUNDS = 400
+PLAN = ("run", "-b", "clock", "--rounds", str(ROUNDS), "--samples", "3", "-q")
+LONG = ("run", "-b", "clock", "--rounds", "100000", "--samples", "3", "-q")
+RESUME = ("resume", "-q", "--json")
+
+Ticks = dict[tuple[str, int, int], list[int]]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    needs.program("cc", "gcc")
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory(LOCAL)
+        yield fleet
+
+
+def streams(fleet: Fleet) -> list[Path]:
+    return sorted((fleet.results / "_journal").glob("*/stream*.jsonl"))
+
+
+def arrived(fleet: Fleet) -> Ticks:
+    """Every burst in the journals, read without any code of ours: its key and its ticks."""
+    found: Ticks = {}
+    for path in streams(fleet):
+        text = path.read_bytes()
+        for line in text[: text.rfind(b"\n") + 1].splitlines():
+            if line.startswith(b'{"record":"burst"'):
+                record = json.loads(line)
+                key = (path.parent.name, record["round"], record["ping"])
+                assert key not in found, "measured twice"
+                found[key] = record["ticks"]
+    return found
+
+
+def agents(fleet: Fleet) -> list[int]:
+    """The process ids that agents gave in their hellos."""
+    lines = [line for path in streams(fleet) for line in path.read_text().splitlines()]
+    return [int(json.loads(line)["pid"]) for line in lines if line.startswith('{"record":"hello"')]
+
+
+def stored(fleet: Fleet) -> Ticks:
+    rows = [
+        ((str(row.run_id), int(row.round), int(row.ping_cpu)), list(row.ticks))
+        for row in fleet.samples().itertuples()
+    ]
+    assert len(dict(rows)) == len(rows), "stored twice"
+    return dict(rows)
+
+
+def wait_for_bursts(fleet: Fleet, least: int = 1) -> None:
+    wait_for(lambda: sum(path.read_bytes().count(b'{"record":"burst"') for path in streams(fleet)) >= least)
+
+
+def cut(fleet: Fleet, plan: tuple[str, ...] = PLAN, least: int = 1) -> None:
+    """Start a run and kill its controller once so many bursts are in its journal."""
+    process = fleet.start(*plan)
+    wait_for_bursts(fleet, least)
+    process.kill()
+    process.communicate()
+
+
+def whole(run_id: str, rounds: int = ROUNDS) -> set[tuple[str, int, int]]:
+    """The visits of an uninterrupted run."""
+    return {(run_id, round_, cpu) for round_ in range(rounds) for cpu in os.sched_getaffinity(0)}
+
+
+def test_killed_again_and_again_a_run_ends_as_if_it_had_never_been(fleet: Fleet) -> None:
+    cut(fleet)
+    before = arrived(fleet)
+    (run_id,) = {key[0] for key in before}
+    resuming = fleet.start(*RESUME)
+    wait_for_bursts(fleet, len(before) + 1)
+    resuming.kill()
+    resuming.communicate()
+    before = arrived(fleet)
+    done = fleet(*RESUME)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    (entry,) = done.json
+    assert (entry["state"], entry["bursts"]) == ("complete", len(whole(run_id)))
+    after = stored(fleet)
+    assert set(after) == whole(run_id)
+    assert {key: after[key] for key in before} == before
+    assert list((fleet.results / "_journal").iterdir()) == []
+    again = fleet("resume")
+    assert (again.exit_code, "nothing is left to finish" in again.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_what_was_measured_before_the_cut_and_after_is_on_one_clock(fleet: Fleet) -> None:
+    cut(fleet)
+    before = len(arrived(fleet))
+    assert fleet(*RESUME).exit_code == 0
+    samples = fleet.samples().sort_values("start_offset_ns")
+    assert samples["round"].is_monotonic_increasing, "rounds come one after the other, cut or not"
+    assert 0 < before < len(samples)
+    (run,) = fleet("runs", "--json").json
+    assert run["state"] == "complete"
+
+
+@pytest.mark.slow
+def test_a_session_killed_before_it_reached_a_host_is_finished_as_it_was_wished(fleet: Fleet) -> None:
+    fleet.inventory(LOCAL + "  other: {address: 127.0.0.1, port: 1}\n")
+    done = fleet(*PLAN, "--label", "kernel=test", "--json")
+    assert done.exit_code == 1
+    fleet.inventory("hosts:\n  here: {via: local}\n  other: {via: local}\n")
+    assert "other: begin" in fleet("resume", "--dry-run").stdout
+    done = fleet(*RESUME)
+    assert [(entry["host"], entry["state"]) for entry in done.json] == [("other", "complete")]
+    runs = fleet("runs", "--json").json
+    assert len({run["session_id"] for run in runs}) == 1
+    assert {run["bursts"] for run in runs} == {ROUNDS * len(os.sched_getaffinity(0))}
+    assert all(dict(run["labels"]) == {"kernel": "test"} for run in runs)
+
+
+@pytest.mark.slow
+def test_a_run_under_way_is_left_to_its_controller(fleet: Fleet) -> None:
+    process = fleet.start(*LONG)
+    wait_for_bursts(fleet)
+    done = fleet("resume")
+    assert (done.exit_code, "is under way: process" in done.stderr) == (12, True)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+
+
+@pytest.mark.slow
+def test_what_arrived_can_be_stored_as_it_is(fleet: Fleet) -> None:
+    cut(fleet, LONG, 5)
+    before = arrived(fleet)
+    fleet.inventory("hosts:\n  another: {via: local}\n")
+    refused = fleet("resume")
+    assert refused.exit_code == 2
+    assert "the inventory has no here any more" in refused.stderr
+    assert fleet("resume", "--publish-partial", "-q").exit_code == 1
+    assert stored(fleet) == before
+    (run,) = fleet("runs", "--json").json
+    assert run["state"] == "partial"
+    assert fleet("resume").exit_code == 2
+
+
+@pytest.mark.slow
+def test_a_host_booted_anew_is_not_mixed_into_the_run(fleet: Fleet) -> None:
+    cut(fleet)
+    (note,) = (fleet.results / "_journal").glob("*/run.json")
+    said = json.loads(note.read_text())
+    said["facts"]["boot_id"] = "another"
+    note.write_text(json.dumps(said))
+    done = fleet(*RESUME)
+    assert done.exit_code == 10
+    assert "was booted anew since" in done.stdout
+    assert arrived(fleet)
+
+
+def test_the_second_controller_of_a_machine_is_refused_with_the_firsts_name(fleet: Fleet) -> None:
+    first = fleet.start(*LONG)
+    wait_for_bursts(fleet)
+    second = fleet(*PLAN, "--json")
+    assert second.exit_code == 12, second.stdout
+    (entry,) = second.json
+    assert entry["stage"] == "lock"
+    assert f"@{os.uname().nodename}, session s" in entry["message"]
+    assert first.poll() is None
+    first.kill()
+    first.communicate()
+    assert fleet(*PLAN, "--lock", "wait").exit_code == 0
+
+
+@pytest.mark.slow
+def test_two_entries_for_one_machine_are_measured_one_after_the_other(fleet: Fleet) -> None:
+    fleet.inventory("hosts:\n  here: {via: local}\n  alias: {via: local}\n")
+    done = fleet("run", "-b", "clock", "--rounds", "300", "--samples", "3", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert "are the same machine; measured in turn" in done.stderr
+    samples = fleet.samples().groupby("host_id", observed=True).size()
+    assert samples.to_dict() == dict.fromkeys(("here", "alias"), 300 * len(os.sched_getaffinity(0)))
+
+
+@pytest.fixture
+def board(fleet: Fleet, ssh_host: SshHost, known_hosts: Path) -> Iterator[FaultProxy]:
+    """A host behind a proxy, as `board` in the inventory."""
+    fleet.environment["FLEET_SSH_CONFIG"] = os.environ["FLEET_SSH_CONFIG"]
+    with FaultProxy((ssh_host.address, ssh_host.port)) as proxy:
+        key = " ".join(ssh_host.known_hosts_line.split()[1:])
+        known_hosts.write_text(f"[{proxy.address}]:{proxy.port} {key}\n")
+        fleet.hosts(ssh_host.entry(name="board", address=proxy.address, port=proxy.port))
+        yield proxy
+
+
+@pytest.mark.parametrize(
+    "reset", [pytest.param(False, id="end of file"), pytest.param(True, id="reset", marks=pytest.mark.slow)]
+)
+def test_a_link_cut_in_mid_run_is_dialled_again_and_nothing_is_measured_twice(
+    fleet: Fleet, board: FaultProxy, reset: bool
+) -> None:
+    process = fleet.start(*PLAN)
+    wait_for_bursts(fleet)
+    board.cut(reset=reset)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+    (run_id,) = {key[0] for key in stored(fleet)}
+    assert set(stored(fleet)) == whole(run_id)
+    assert board.accepted == 2
+
+
+@pytest.mark.slow
+def test_a_link_that_stays_away_is_given_up_and_resumed_later(fleet: Fleet, board: FaultProxy) -> None:
+    process = fleet.start(*PLAN, "--reconnect", "0.5", "--json")
+    wait_for_bursts(fleet)
+    board.faults = Faults(hang_up=True)
+    board.cut()
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 6, out
+    assert "Dialled again in vain" in out
+    before = arrived(fleet)
+    board.faults = Faults()
+    assert fleet(*RESUME).exit_code == 0
+    after = stored(fleet)
+    assert set(after) == whole(next(iter(after))[0])
+    assert {key: after[key] for key in before} == before
+
+
+@pytest.mark.slow
+def test_an_orphan_behind_a_frozen_link_is_ended_by_its_successor(
+    fleet: Fleet, board: FaultProxy, ssh_host: SshHost, known_hosts: Path
+) -> None:
+    """The old agent hears nothing of its controller's end; the new one, of the same run, takes its place."""
+    process = fleet.start(*LONG)
+    wait_for_bursts(fleet)
+    (orphan,) = agents(fleet)
+    board.freeze()
+    process.kill()
+    process.communicate()
+    known_hosts.write_text(ssh_host.known_hosts_line)
+    fleet.hosts(ssh_host.entry(name="board"))
+    assert Path(f"/proc/{orphan}").exists()
+    resuming = fleet.start(*RESUME)
+    wait_for(lambda: len(agents(fleet)) == 2)
+    assert not Path(f"/proc/{orphan}").exists()
+    wait_for_bursts(fleet, len(arrived(fleet)) + 1)
+    resuming.kill()
+    resuming.communicate()
+
+
+@pytest.mark.slow
+def test_an_sshd_that_hangs_up_at_first_is_tried_again(fleet: Fleet, board: FaultProxy) -> None:
+    board.faults = Faults(hang_up=True)
+    process = fleet.start(*PLAN)
+    wait_for(lambda: board.accepted >= 1)
+    board.faults = Faults()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+
+
+@pytest.mark.slow
+def test_an_agent_killed_in_mid_run_is_followed_by_another_on_resume(fleet: Fleet) -> None:
+    process = fleet.start(*PLAN, "--rounds", "2000", "--json")
+    wait_for_bursts(fleet)
+    (agent,) = agents(fleet)
+    os.kill(agent, signal.SIGKILL)
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 10
+    assert "`fleet resume` measures the rest" in out
+    before = arrived(fleet)
+    assert fleet(*RESUME).exit_code == 0
+    after = stored(fleet)
+    assert {key: after[key] for key in before} == before
+
+
+@pytest.mark.slow
+def test_a_full_disk_keeps_what_arrived_and_the_rest_is_measured_when_there_is_room(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    needs.root()
+    small = tmp_path / "results"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(small)], check=True)
+    try:
+        done = fleet(*PLAN, "--json")
+        assert done.exit_code == 11, done.stdout
+        before = arrived(fleet)
+        assert before
+        subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+        assert fleet(*RESUME).exit_code == 0
+        after = stored(fleet)
+        assert set(after) == whole(next(iter(after))[0])
+        assert {key: after[key] for key in before} == before
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_every_burst_that_had_arrived_is_stored_once(fleet: Fleet) -> None:
+    """SIGKILL of runs and of what resumes them; FLEET_KILLS=100 for as many."""
+    plan, rounds = (*PLAN, "--rounds", "4000"), 4000
+    assert fleet(*PLAN).exit_code == 0  # the agent is there from now on
+    began = time.monotonic()
+    assert fleet(*plan).exit_code == 0
+    whole_s = time.monotonic() - began
+    chance, kills, hits = random.Random(11), 0, 0
+    wanted = int(os.environ.get("FLEET_KILLS", "10"))
+    before: Ticks = {}
+    while kills < wanted or remains(fleet):
+        process = fleet.start(*(RESUME if remains(fleet) else plan))
+        if kills < wanted:
+            time.sleep(chance.uniform(0.2, 1.0) * whole_s)  # the random moment, no synchronisation
+            kills += process.poll() is None
+            process.kill()
+        _, err = process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL), err
+        now = arrived(fleet)
+        hits += len(now) > 0
+        before |= now
+    after = stored(fleet)
+    assert hits, "no kill hit a run that was measuring"
+    assert {key: after[key] for key in before} == before
+    runs = {run["run_id"]: run["bursts"] for run in fleet("runs", "--json").json}
+    assert set(runs) == {key[0] for key in after}
+    for run_id in {key[0] for key in before}:
+        assert {key for key in after if key[0] == run_id} == whole(run_id, rounds)
+    report(
+        f"{kills} kills, {hits} in mid-measurement, {len(runs)} runs, {len(before)} bursts seen in journals"
+    )
+
+
+def remains(fleet: Fleet) -> bool:
+    """Whether a session or a run has anything left in the journals."""
+    return any((fleet.results / "_journal").iterdir())
+
+
+def report(text: str) -> None:
+    """Say it to whoever runs pytest with -s or -rP."""
+    sys.stdout.write(f"{text}\n")
