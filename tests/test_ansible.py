@@ -159,7 +159,7 @@ _PIECES = (
     st.lists(st.sampled_from(_PIECES), max_size=20).map("".join) | st.text(max_size=60),
     st.sampled_from(["hosts", "hosts.yml"]),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_ends_in_an_inventory_of_ours_or_an_error_in_words(
     tmp_path: Path, text: str, name: str
 ) -> None:

@@ -67,7 +67,7 @@ def test_the_summary_of_a_failed_session_says_where_its_log_is(tmp_path: Path) -
         fleet.inventory("hosts: {dead: {address: 127.0.0.1, port: 1}}\n")
         done = fleet("run", "-q")
     assert done.exit_code == 3
-    folder = Path(tmp_path, done.stdout.rpartition("All that was said stands in ")[2].rstrip(".\n"))
+    folder = Path(tmp_path, done.stdout.rpartition("All that was said stands in ")[2].partition(". ")[0])
     assert folder.parent == tmp_path / "results" / "_logs"
     assert "refused" in (folder / "dead.log").read_text()
     assert json.loads(Fleet(tmp_path)("runs", "--json").stdout) == []

@@ -194,7 +194,8 @@ def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
     assert "450    complete  done     4,500   " in text
     assert "50 hosts, connect: h[003,013,023," in text
     assert "  450 hosts: governor powersave  [h[000-002," in text
-    assert text.endswith("450 of 500 hosts stored. Next: fleet show\nAll that was said stands in LOGS.")
+    assert "\n\n450 of 500 hosts stored. Next: fleet show\n" in text
+    assert text.endswith("\nAll that was said stands in LOGS. fleet resume measures what is missing.")
     assert [entry["host"] for entry in json.loads(reporting.outcomes_json(outcomes))] == [
         outcome.host.name for outcome in outcomes
     ]

@@ -128,6 +128,7 @@ def kept_text(folder: Path) -> str:
     return "\n".join(texts)
 
 
+@pytest.mark.slow
 def test_the_session_was_what_it_should_be(seen: Seen) -> None:
     """Else what follows would prove nothing."""
     run = seen.done[0]
@@ -138,6 +139,7 @@ def test_the_session_was_what_it_should_be(seen: Seen) -> None:
     assert "fleet-agent-" in seen.processes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SECRETS)
 def test_no_secret_is_in_any_output_file_or_process_list(seen: Seen, kind: str) -> None:
     secret = SECRETS[kind]
@@ -148,6 +150,7 @@ def test_no_secret_is_in_any_output_file_or_process_list(seen: Seen, kind: str) 
     assert secret not in seen.processes
 
 
+@pytest.mark.slow
 def test_what_a_host_says_drives_no_terminal(seen: Seen) -> None:
     logs = kept_text(seen.folder / "results" / "_logs")
     for text in (seen.done[0].stdout, seen.done[0].stderr, logs, seen.done[1].stdout):
@@ -156,6 +159,7 @@ def test_what_a_host_says_drives_no_terminal(seen: Seen) -> None:
     assert "\\x1b]0;owned" in logs
 
 
+@pytest.mark.slow
 def test_what_lies_on_a_host_is_ours_alone_whatever_the_umask(seen: Seen) -> None:
     paths = [path for path in (seen.folder / "work").rglob("*") if path.parent != seen.folder]
     assert [path for path in paths if path.name.startswith("fleet-agent-")]
@@ -163,6 +167,7 @@ def test_what_lies_on_a_host_is_ours_alone_whatever_the_umask(seen: Seen) -> Non
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
+@pytest.mark.slow
 def test_sudo_and_its_kin_are_never_called(seen: Seen) -> None:
     assert seen.asked == ""
 
