@@ -1,0 +1,97 @@
+"""Other engines read the same results root unchanged; the recipes are those of docs/reading.md."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fleet.analysis.load import load_samples
+from fleet.analysis.matrices import pair_medians
+from fleet.analysis.pairs import load_pairs
+from fleet.model import Host
+from fleet.store import Store, new_run_id
+from tests import builders, needs
+
+PAGE = Path(__file__).parents[2] / "docs" / "reading.md"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two hosts with one run each under `results`, pairs derived; the working directory is above it."""
+    root = tmp_path / "results"
+    for name in ("a", "b"):
+        run = builders.a_run(builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1"))
+        Store(root).publish(run, builders.bursts_of(run, seed=ord(name)))
+    Store(root).runs()
+    load_pairs(root)
+    monkeypatch.chdir(tmp_path)
+    return root
+
+
+def recipe(heading: str, language: str = "python") -> str:
+    """The page's blocks of code of one language under a heading, as one program."""
+    section = re.split(rf"^## {re.escape(heading)}$", PAGE.read_text(), flags=re.MULTILINE)[1].split("\n## ")[
+        0
+    ]
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+    assert blocks, heading
+    return "\n".join(blocks)
+
+
+def run(heading: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(recipe(heading), f"{PAGE.name}: {heading}", "exec"), names)
+    return names
+
+
+def by_host(root: Path) -> dict[str, float]:
+    """The median of the SMT pairs' medians of each host, by our own reduction."""
+    pairs = pair_medians(load_samples(root, relation="smt"))
+    hosts = load_samples(root, columns=["host_id", "run_id"]).drop_duplicates().astype(str)
+    joined = pairs.merge(hosts, on="run_id")
+    return dict(joined.groupby("host_id")["median_ns"].median())
+
+
+def test_the_page_for_pandas_says_what_is_so(root: Path) -> None:
+    names = run("Plain pandas")
+    assert len(names["bursts"]) == 2 * 28 * 3
+    assert dict(names["smt"]) == pytest.approx(by_host(root), rel=1e-6)
+
+
+def test_the_page_for_fleets_own_readers_says_what_is_so(root: Path) -> None:
+    names = run("With fleet's own readers")
+    assert set(names["pairs"]["host_id"]) == {"a", "b"}
+    assert names["table"].shape == (8, 8)
+    assert list(names["past"]["relation"].unique()) == ["smt"]
+
+
+def test_duckdb_reads_the_root_unchanged(root: Path) -> None:
+    needs.python_module("duckdb", "duckdb")
+    names = run("DuckDB: a fleet's history in SQL")
+    rows = {row[0]: row[2] for row in names["history"].fetchall()}
+    assert rows == pytest.approx(by_host(root), rel=1e-6)
+    raw = {row[0]: row[1] for row in names["raw"].fetchall()}
+    assert raw == pytest.approx(by_host(root), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_spark_reads_the_root_unchanged(root: Path) -> None:
+    needs.python_module("pyspark", "pyspark")
+    needs.program("java", "openjdk-17-jre-headless")
+    names = run("Spark: more than one machine")
+    try:
+        raw = {row["host_id"]: row["smt_ns"] for row in names["raw"].collect()}
+        kept = {row["host_id"]: row["smt_ns"] for row in names["kept"].collect()}
+    finally:
+        names["spark"].stop()
+    assert raw == pytest.approx(by_host(root), rel=1e-6)
+    assert kept == pytest.approx(by_host(root), rel=1e-6)
+
+
+def test_the_sample_frame_is_the_same_for_all(root: Path) -> None:
+    duckdb = needs.python_module("duckdb", "duckdb")
+    (found,) = duckdb.sql("select count(*), sum(len(ticks)) from 'results/host_id=*/**/*.parquet'").fetchall()
+    frame = pd.read_parquet(root)
+    assert found == (len(frame), sum(map(len, frame["ticks"])))
