@@ -83,6 +83,8 @@ def deploy(
             _tell(host, failed, say)
             raise
         _tell(host, failed, say)
+        if job.release is None and way in (BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST):
+            say(f"{host.name}: the host does not tell its QNX version; the agent was {agent.place}.")
         return agent
     raise _none(job, failed)
 

@@ -119,6 +119,17 @@ def test_it_is_built_once_for_each_version_and_target_however_many_hosts(
     assert agents["8.0.0", "x86_64"] == agents["8.0.3", "x86_64"]
 
 
+@slow
+def test_a_host_that_hides_its_version_gets_what_there_is_and_is_told_so(
+    deployer: Deployer, home: Path
+) -> None:
+    standin.install(home / "qnx710", 7)
+    agent = deployer(replace(BOARD, toolchain=wish()), deployer.facts(kernel=None))
+    assert agent.place.endswith("(QNX 7)")
+    (told,) = deployer.told
+    assert told.startswith("board: the host does not tell its QNX version; the agent was built with /")
+
+
 def test_the_sdp_is_looked_for_by_the_environment_then_at_home_and_must_be_of_the_hosts_version(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
