@@ -137,10 +137,10 @@ qnx_runnable() {
 		rm -f "$file"
 		set -C
 	fi
-	{ echo '#!/bin/sh' && echo 'echo runs'; } >"$file"
-	wrote=$?
+	wrote=
+	{ echo '#!/bin/sh' && echo 'echo runs'; } >"$file" && wrote=1
 	set +C
-	if [ $wrote -ne 0 ]; then
+	if [ -z "$wrote" ]; then
 		rm -f "$file"
 		why='cannot be written (full?)'
 		return 1
