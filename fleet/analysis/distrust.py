@@ -60,7 +60,7 @@ def _levels(pairs: pd.DataFrame) -> list[str]:
         f"{_name(row)} ({percent(row['other_share'])} of bursts at the other)"
         for row in records(found.head(_LISTED))
     )
-    return [f"multimodal: {len(found)} of {len(pairs)} pairs have two levels, shown above: {named}"]
+    return [f"multimodal: {len(found)} of {len(pairs)} pairs have two levels: {named}"]
 
 
 def _drift(pairs: pd.DataFrame) -> list[str]:

@@ -12,13 +12,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.distrust import distrust
-from fleet.analysis.flags import with_pair_flags
 from fleet.analysis.load import CLOCK, load_cpus, load_runs, load_samples
-from fleet.analysis.matrices import matrix, pair_medians, relations
+from fleet.analysis.matrices import matrix, relations
+from fleet.analysis.pairs import load_pairs, widened
 from fleet.analysis.plots import latencies
 from fleet.analysis.sections import number_of
 from fleet.analysis.text import records
 from fleet.analysis.topology import Layout, layout
+from fleet.analysis.topology_check import check_topology
 from fleet.errors import StoreError
 
 _STEPS = 400  # quantiles kept of a distribution
@@ -60,7 +61,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One run. name: its host, with the run where the host has several; anchor: its place on the page."""
+    """One run. name: its host, with the run where the host has several; anchor: its place on the page.
+
+    warnings: what to distrust, in sentences. findings: how often each check of `check_topology` found one.
+    """
 
     name: str
     anchor: str
@@ -68,6 +72,7 @@ class Reading:
     order: Layout
     parts: list[Part]
     warnings: list[str]
+    findings: dict[str, int]
 
 
 def gather(root: str | Path, run_ids: Sequence[str]) -> list[Reading]:
@@ -86,7 +91,7 @@ def gather(root: str | Path, run_ids: Sequence[str]) -> list[Reading]:
 
 def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, traces: int) -> Reading:
     samples = load_samples(root, run_id=run["run_id"])
-    pairs = with_pair_flags(pair_medians(samples), run["precision"])
+    pairs = widened(load_pairs(root, run_id=run["run_id"]))
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
     order = layout(load_cpus(root, run_id=run["run_id"]), measured)
     said = distrust(run, pairs, samples).splitlines()[1:]
@@ -98,7 +103,8 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
         if len(own):
             chosen = samples[(samples["benchmark"] == benchmark) & (samples["variant"] == variant)]
             parts.append(_part(kind, own, chosen.reset_index(drop=True), order, (number_of(run), traces)))
-    return Reading(name, anchor, run, order, parts, [line.strip() for line in said])
+    findings = Counter(str(check) for check in check_topology(pairs, samples)["check"])
+    return Reading(name, anchor, run, order, parts, [line.strip() for line in said], dict(findings))
 
 
 def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, how: tuple[str, int]) -> Part:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.analysis.distrust import CHANCE
+from fleet.analysis.distrust import CHANCE, WIDE
 from fleet.analysis.report.gather import Part, Reading
 from fleet.analysis.text import percent
+from fleet.analysis.topology_check import MEANS
 from fleet.model import Relation
 
 _PAIR_FLAGS = {
@@ -70,6 +71,8 @@ def warnings(readings: Sequence[Reading]) -> list[Reason]:
         *_variants(readings),
         *_schemes(readings),
         *_pair_flags(readings),
+        *_wide(readings),
+        *_topology(readings),
         *_burst_flags(readings),
         *_notes(readings),
         *_one_run(readings),
@@ -140,6 +143,33 @@ def _pair_flags(readings: Sequence[Reading]) -> Iterator[Reason]:
                 places.append(Place(reading, f"{flagged} of {pairs}{chance}"))
         if places:
             yield Reason(flag, text, tuple(places))
+
+
+def _wide(readings: Sequence[Reading]) -> Iterator[Reason]:
+    """Where no precision was asked for, pairs that are hardly known; else `not_converged` tells."""
+    places = []
+    for reading in readings:
+        pairs = sum(len(part.pairs) for part in reading.parts)
+        wide = sum(int((part.pairs["spread"] > WIDE).sum()) for part in reading.parts)
+        if wide and reading.run["precision"] is None:
+            places.append(Place(reading, f"{wide} of {pairs}"))
+    if places:
+        yield Reason("", f"pairs are known no better than ±{WIDE:.0%}", tuple(places))
+
+
+def _topology(readings: Sequence[Reading]) -> Iterator[Reason]:
+    for check, text in MEANS.items():
+        places = tuple(
+            Place(reading, _times(reading.findings[check]))
+            for reading in readings
+            if check in reading.findings
+        )
+        if places:
+            yield Reason(check, text, places)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _burst_flags(readings: Sequence[Reading]) -> Iterator[Reason]:
