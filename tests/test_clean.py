@@ -22,7 +22,15 @@ from tests.hosts.sshd import MakeHosts
 
 BUILD = "0123456789abcdef"
 AGENT = f"fleet-agent-{BUILD}"
-OURS = (AGENT, f"{AGENT}.fedcba9876543210", f"build-{BUILD}-999999999/native/x.c", ".probe-77", "fleet-probe")
+DONE = "fleet-done-r20260102T030405Z-0badcafe"
+OURS = (
+    AGENT,
+    f"{AGENT}.fedcba9876543210",
+    f"build-{BUILD}-999999999/native/x.c",
+    ".probe-77",
+    "fleet-probe",
+    DONE,
+)
 THEIRS = ("notes.txt", "fleet-agent-mine", f"build-{BUILD}-notes/x", ".probe-x", "fleet-agent-0123")
 LOCAL = "hosts:\n  here: {via: local, workdir: %s}\n"
 
@@ -212,3 +220,11 @@ def test_a_stand_in_of_a_qnx_host_is_cleaned_with_what_little_it_has(
     ]
     assert {Path(name).name for name in made.files()} >= {"notes"}
     assert AGENT not in {Path(name).name for name in made.files()}
+
+
+def test_the_script_is_clean_to_shellcheck() -> None:
+    checker = needs.program("shellcheck", "shellcheck")
+    done = subprocess.run(
+        [checker, "-s", "sh", cleaning._SCRIPT], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout

@@ -75,7 +75,5 @@ def resume(
             labels=left.intent.labels,
         )
         ended = resuming.resume(left, hosts, shared, parallel, partial=publish_partial)
-    typer.echo(
-        reporting.outcomes_json(ended) if json else reporting.outcomes_text(ended, str(logged.folder))
-    )
+    typer.echo(reporting.outcomes_json(ended) if json else reporting.outcomes_text(ended, str(logged.folder)))
     raise typer.Exit(outcomes.exit_code(ended) if ended else 0)
