@@ -137,8 +137,8 @@ def test_an_upload_cut_in_the_middle_shows_nothing(
         uploading.start()
         wait_for(proxy._frozen.is_set)
         assert not direct.exists(name)
-        server.stop()
         proxy.faults = Faults(hang_up=True)
+        server.stop()
         proxy.cut()
         uploading.join(60)
     assert errors

@@ -1,0 +1,136 @@
+"""A results root in an object store that speaks S3 (docs/scale.md); one of the two kinds of `places`."""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from fleet.errors import UsageError
+
+_OPTIONS = ("endpoint_override", "region", "scheme")
+_CONNECT_TIMEOUT_S = 10.0
+_REQUEST_TIMEOUT_S = 60.0
+_SHAPE = "s3://bucket/prefix, and after a ? endpoint_override=…, region=…, scheme=https"
+
+
+class Bucket:
+    """A root in an object store that speaks S3. Credentials come from the environment only."""
+
+    def __init__(self, base: str, options: Mapping[str, str]) -> None:
+        self.base = base
+        self._options = dict(options)
+        if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"):
+            self._options.setdefault("endpoint_override", endpoint)  # pyarrow's client does not look there
+
+    def __str__(self) -> str:
+        return f"s3://{self.base}"
+
+    @property
+    def address(self) -> str:
+        """The address with its options, the endpoint among them."""
+        return f"{self}?{urlencode(self._options)}" if self._options else str(self)
+
+    @cached_property
+    def desk(self) -> Path:
+        """A folder of this root's own under $XDG_STATE_HOME/fleet."""
+        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        endpoint = self._options.get("endpoint_override", "").rstrip("/")
+        which = hashlib.sha256(f"{endpoint} {self.base}".encode()).hexdigest()[:8]
+        slug = re.sub(r"[^A-Za-z0-9.]+", "-", self.base)[:60]
+        return Path(state).expanduser() / "fleet" / f"s3-{slug}-{which}"
+
+    @cached_property
+    def filesystem(self) -> Any:
+        """An S3 client of pyarrow, with patience for a store far away.
+
+        The SDK below it sends checksums in a form that only AWS takes for sure; over TLS, or signed, the
+        content is protected without them. Whoever sets the variable is obeyed.
+        """
+        from pyarrow.fs import S3FileSystem  # noqa: PLC0415
+
+        os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
+        return S3FileSystem(
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            request_timeout=_REQUEST_TIMEOUT_S,
+            allow_delayed_open=True,  # small files are one PUT, large ones a multipart upload
+            **self._options,
+        )
+
+    def path(self, name: str) -> str:
+        """Bucket and key."""
+        return f"{self.base}/{name}"
+
+    def reach(self) -> None:
+        """Ask for the bucket, which is never made by us."""
+        from pyarrow.fs import FileType  # noqa: PLC0415
+
+        bucket = self.base.split("/", 1)[0]
+        if self.filesystem.get_file_info(bucket).type == FileType.NotFound:
+            raise FileNotFoundError(f"there is no bucket {bucket!r}")
+
+    def exists(self, name: str) -> bool:
+        """Whether the object is there."""
+        return bool(self.filesystem.get_file_info(self.path(name)).is_file)
+
+    def files(self, pattern: str) -> list[str]:
+        """The objects that match, sorted; one request per thousand objects below the pattern's fixed part."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415
+
+        parts = pattern.split("/")
+        fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts) - 1)
+        folder = "/".join([self.base, *parts[:fixed]])
+        deep = fixed < len(parts) - 1
+        selector = FileSelector(folder, allow_not_found=True, recursive=deep)
+        below = len(self.base) + 1
+        names = (info.path[below:] for info in self.filesystem.get_file_info(selector) if info.is_file)
+        return sorted(name for name in names if _matches(name, parts))
+
+    def put(self, draft: Path, name: str) -> bool:
+        """Upload the draft; the store shows an object only once it has all of it.
+
+        One call hands over the whole file, so that no signal can end the upload early and yet close it.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+
+        if self.exists(name):
+            return False
+        with pa.memory_map(str(draft)) as source:
+            data = source.read_buffer()
+            stream = self.filesystem.open_output_stream(self.path(name))
+            stream.write(data)
+            stream.close()
+        draft.unlink()
+        return True
+
+
+def bucket_of(text: str) -> Bucket:
+    """Read s3://bucket/prefix?…. Raises UsageError, which repeats no part that may be secret."""
+    try:
+        said = urlsplit(text)
+        options = dict(parse_qsl(said.query, keep_blank_values=True, strict_parsing=bool(said.query)))
+    except ValueError:
+        raise UsageError(f"--results s3://…: not an address: {_SHAPE}.") from None
+    if "@" in said.netloc or "@" in options.get("endpoint_override", ""):
+        raise UsageError(
+            "--results s3://…@…: no credentials in the address: it stands in process lists and histories. "
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE."
+        )
+    if unknown := sorted(set(options) - set(_OPTIONS)):
+        raise UsageError(
+            f"--results {said.scheme}://{said.netloc}{said.path}?…: unknown: {', '.join(unknown)}. "
+            f"There are {', '.join(_OPTIONS)}."
+        )
+    prefix = [part for part in unquote(said.path).split("/") if part]
+    if not said.netloc or said.fragment or ".." in prefix:
+        raise UsageError(f"--results {said.scheme}://{said.netloc}{said.path}: not an address: {_SHAPE}.")
+    return Bucket("/".join([said.netloc, *prefix]), options)
+
+
+def _matches(name: str, parts: list[str]) -> bool:
+    found = name.split("/")
+    return len(found) == len(parts) and all(map(fnmatchcase, found, parts))
