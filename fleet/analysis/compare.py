@@ -13,9 +13,8 @@ import pandas as pd
 from fleet.analysis.caveats import caveats, number_of_all
 from fleet.analysis.changes import CELL, compare_pairs, compare_relations
 from fleet.analysis.environment import environment
-from fleet.analysis.flags import with_pair_flags
-from fleet.analysis.load import load_cpus, load_samples
-from fleet.analysis.matrices import pair_medians
+from fleet.analysis.load import load_cpus
+from fleet.analysis.pairs import load_pairs, widened
 from fleet.analysis.sides import Side, sides
 from fleet.analysis.topology import GROUPS
 from fleet.analysis.verdicts import Verdict, usual_threshold
@@ -69,12 +68,8 @@ def compare(root: str | Path, texts: Sequence[str], *, threshold: float | None =
 
 
 def load_run_pairs(root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
-    """A row per run and pair, as `pair_medians` returns them, with all flags; runs: rows of `runs`."""
-    tables = [
-        with_pair_flags(pair_medians(load_samples(root, run_id=run["run_id"])), run["precision"])
-        for run in runs.to_dict("records")
-    ]
-    return pd.concat(tables, ignore_index=True)
+    """A row per run and pair, as in the table `pairs`; runs: rows of `runs`."""
+    return widened(load_pairs(root, run_id=runs["run_id"].tolist()))
 
 
 def _matched(a: Side, b: Side) -> list[tuple[Side, Side]]:

@@ -16,6 +16,7 @@ from fleet.analysis.matrices import relations
 from fleet.analysis.pairs import SLICE_SAMPLES, load_pairs, widened
 from fleet.analysis.text import json_value, records
 from fleet.analysis.topology import Layout, layout
+from fleet.analysis.topology_check import host_history
 from fleet.errors import StoreError
 
 
@@ -43,7 +44,8 @@ def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour
             parts.append(sections.clock(part, found.order))
         else:
             parts.append(sections.benchmark(part, found.order, page, found.run))
-    parts.append(distrust(found.run, found.pairs, found.samples))
+    history = host_history(root, found.run)
+    parts.append(distrust(found.run, found.pairs, found.samples, history))
     return "\n\n".join(part for part in parts if part)
 
 

@@ -4,21 +4,25 @@ Each check gives findings: `check`, `benchmark`, `variant`, `subject` (a pair or
 factor) and `says`, in words. MEANS explains the checks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.flags import SIBLING_NEARER, not_nearest
-from fleet.analysis.load import CLOCK
-from fleet.analysis.matrices import PAIR, pair_medians
+from fleet.analysis.load import CLOCK, published
+from fleet.analysis.matrices import PAIR, by_relation, pair_medians
+from fleet.analysis.pairs import load_pairs, widened
 from fleet.analysis.text import records
 from fleet.model import Relation
 
 DISORDER = 1.1  # a nearer relation is that much slower
 OFF_HISTORY = 2.0
 LEAST_HISTORY = 3  # runs
+MOST_HISTORY = 5
 ASYMMETRY = 0.10
 LEAST_BURSTS = 3  # each way
 MEANS = {
@@ -47,6 +51,17 @@ def check_topology(
     if history is not None:
         found += _off_history(pairs, history)
     return pd.DataFrame(found, columns=list(COLUMNS))
+
+
+def host_history(root: str | Path, run: Mapping[str, Any]) -> pd.DataFrame:
+    """The relations of the host's last few runs before this one; run: its row of the `runs` table."""
+    before = [
+        past.run_id
+        for past in published(root, host_id=run["host_id"])
+        if (past.started_utc, past.run_id) < (run["started_utc"], run["run_id"])
+    ]
+    pairs = load_pairs(root, run_id=before[-MOST_HISTORY:])
+    return by_relation(widened(pairs), ["run_id", *_KIND, "relation"])
 
 
 def nearest_pairs(pairs: pd.DataFrame, factor: float = SIBLING_NEARER) -> set[tuple[int, int]]:

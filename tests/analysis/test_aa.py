@@ -52,10 +52,15 @@ def test_five_runs_are_too_few_and_it_says_what_to_do(tmp_path: Path) -> None:
         aa.false_alarms(tmp_path)
 
 
-def test_the_command_tests_what_is_stored_and_wants_to_know_what(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_command_tests_what_is_stored(tmp_path: Path) -> None:
     keep(tmp_path / "results", 6)
     with Fleet(tmp_path) as fleet:
         done = fleet("selftest", "--aa", "rpi5", "--json")
-        assert [row["order"] for row in done.json] == ["random", "interleaved", "blocks"]
+    assert [row["order"] for row in done.json] == ["random", "interleaved", "blocks"]
+
+
+def test_selftest_wants_to_know_what_to_test(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
         done = fleet("selftest")
     assert (done.exit_code, "--aa" in done.stderr) == (2, True)

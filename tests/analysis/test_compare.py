@@ -268,7 +268,16 @@ def test_a_change_has_an_exit_code_of_its_own_for_who_asks(tmp_path: Path) -> No
     series(tmp_path / "results", "abbaab", slower={Relation.SMT: 1.1})
     with Fleet(tmp_path) as fleet:
         changed = fleet("compare", "kernel=a", "kernel=b", "--fail-on-change")
-        assert (changed.exit_code, changed.stdout[:8]) == (20, "kernel=b")
-        few = fleet("compare", "r20260102T030000Z", "r20260102T030100Z", "--fail-on-change")
-        assert few.exit_code == 2
-        assert "no verdict is possible" in few.stderr
+    assert (changed.exit_code, changed.stdout[:8]) == (20, "kernel=b")
+
+
+@pytest.mark.slow
+def test_a_gate_that_cannot_judge_does_not_pass(tmp_path: Path) -> None:
+    series(tmp_path / "results", "ab")
+    with Fleet(tmp_path) as fleet:
+        few = fleet("compare", "kernel=a", "kernel=b", "--fail-on-change")
+        assert fleet("compare", "kernel=a", "kernel=b").exit_code == 0
+        wrong = fleet("compare", "kernel=a", "kernel=b", "--threshold", "much")
+    assert (few.exit_code, wrong.exit_code) == (2, 2)
+    assert "no verdict is possible" in few.stderr
+    assert "--threshold much: not a share" in wrong.stderr

@@ -90,10 +90,10 @@ def test_q_is_benjamini_and_hochbergs() -> None:
 
 
 def test_an_unchanged_machine_is_called_changed_one_time_in_twenty() -> None:
-    """The full study is benchmarks/aa.py; 40 simulations of a true 5 % pass 15 % once in a thousand."""
-    tally = aa.nothing_changed(aa.SERVER, 3, simulations=40, seed=2, pairs=12)
+    """The full study is benchmarks/aa.py; 30 simulations of a true 5 % pass 20 % once in a thousand."""
+    tally = aa.nothing_changed(aa.SERVER, 3, simulations=30, seed=2, pairs=10)
     relation, verdict, pair, any_pair, naive = tally.rates()
-    assert relation <= 0.15
+    assert relation <= 0.2
     assert verdict == 0
     assert pair < 0.1
     assert any_pair < 0.2
@@ -101,8 +101,8 @@ def test_an_unchanged_machine_is_called_changed_one_time_in_twenty() -> None:
 
 
 def test_five_percent_are_found_with_five_runs_on_a_quiet_server() -> None:
-    assert power.class_power(aa.SERVER, 5, 0.05, simulations=12, seed=4) >= 0.95
-    named, false = power.pair_power(aa.SERVER, 5, 0.05, simulations=6, seed=4)
+    assert power.class_power(aa.SERVER, 5, 0.05, simulations=8, seed=4) >= 0.95
+    named, false = power.pair_power(aa.SERVER, 5, 0.05, simulations=3, seed=4)
     assert named >= 0.9
     assert false < 0.15
 

@@ -1,5 +1,6 @@
 """The matrix holds the OS's topology to account: each check raised by planted data, silent without it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -68,6 +69,21 @@ def test_a_relation_far_off_the_hosts_history_is_named(tmp_path: Path) -> None:
     past.loc[is_smt, "median_ns"] /= 6
     assert found(samples, past) == [("history", "smt")]
     assert found(samples, past[past["run_id"] != "r0"]) == []  # two runs are no history
+
+
+def test_show_knows_the_hosts_earlier_runs(tmp_path: Path) -> None:
+    cpus = builders.small_desktop()
+    for place in range(4):
+        run = builders.a_run(cpus, run_id=f"r2026T{place}-{place:08x}")
+        run = replace(run, started_utc=f"2026-01-0{place + 1}T03:00:00Z")
+        slow = 2.5 if place == 3 else 1.0
+        bursts = builders.bursts_of(
+            run,
+            ns=lambda a, b, slow=slow: slow * builders.NS[Topology(cpus).relation(a, b)],  # type: ignore[misc]
+        )
+        Store(tmp_path).publish(run, bursts)
+    assert "history: off this host's own history by more than twice" in show_text(tmp_path, run.run_id)
+    assert "history:" not in show_text(tmp_path, "r2026T2-00000002")
 
 
 def test_directions_that_differ_by_more_than_a_tenth_are_named(tmp_path: Path) -> None:
