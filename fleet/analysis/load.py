@@ -39,15 +39,18 @@ def load_samples(
     stretches within them, that hold nothing of what is wanted are not read. No rows where nothing matches.
     """
     place, hosts = place_of(root), several(host_id)
+    runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
+    names = {samples_name(run.host_id, run.run_id) for run in runs}
     if run_id is None and not labels:
-        patterns = [f"host_id={host}/run_id=*/{SAMPLES_FILE}" for host in sorted(hosts or {"*"})]
-        names = [name for pattern in patterns for name in _files(place, pattern)]
-    else:
-        runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
-        names = [samples_name(run.host_id, run.run_id) for run in runs]
+        patterns = [f"host_id={host}/run_id=*/{SAMPLES_FILE}" for host in hosts or ("*",)]
+        found = {name for pattern in patterns for name in _files(place, pattern)}
+        with storing("read the samples", place):  # a folder that may not be read looks empty, and is not
+            names = found | {name for name in names - found if place.exists(name)}
     wanted = {"benchmark": several(benchmark), "relation": several(relation)}
     where = {column: values for column, values in wanted.items() if values is not None}
-    frame: pd.DataFrame = read_files(place, names, "samples", columns=columns, where=where).to_pandas()
+    frame: pd.DataFrame = read_files(
+        place, sorted(names), "samples", columns=columns, where=where
+    ).to_pandas()
     return frame
 
 

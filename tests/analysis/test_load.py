@@ -1,3 +1,7 @@
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +77,32 @@ def test_a_published_run_whose_samples_are_gone_is_an_error(root: Path) -> None:
     (root / "host_id=a").write_text("no folder")
     with pytest.raises(StoreError, match=rf"cannot read the samples table: host_id=a/run_id={run}"):
         load_samples(root, run_id=run)
+
+
+def test_a_folder_that_may_not_be_read_is_an_error_and_not_an_empty_frame() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # not tmp_path, which only its owner may enter
+        root = Path(folder)
+        root.chmod(0o755)
+        Store(root).publish(builders.a_run(), [builders.a_burst()])
+        (root / "host_id=rpi5").chmod(0)
+        with unprivileged():
+            for wanted in ({}, {"host_id": "rpi5"}, {"labels": {"rack": "b2"}}):
+                with pytest.raises(StoreError, match="Permission denied"):
+                    load_samples(root, **wanted)  # type: ignore[arg-type]
+        (root / "host_id=rpi5").chmod(0o755)
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Nobody's rights for a while, where the tests have root's."""
+    was_root = os.geteuid() == 0
+    if was_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if was_root:
+            os.seteuid(0)
 
 
 def test_a_column_that_older_files_lack_does_not_vanish(root: Path) -> None:
