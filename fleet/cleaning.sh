@@ -13,6 +13,7 @@ ours() {
 	# shellcheck disable=SC2254 # a pattern on purpose
 	case $1 in
 	fleet-agent-$hex | fleet-agent-$hex.$hex | fleet-probe) return 0 ;;
+	fleet-done-r*Z-*) return 0 ;;
 	.probe-* | fleet-probe-*) pid=${1##*-} ;;
 	build-$hex-*) pid=${1##*-} && [ "$2" != flat ] || return 1 ;;
 	*) return 1 ;;
@@ -66,7 +67,7 @@ is_empty() {
 # Does $1 with each file of ours in the directory $2; $3: flat, sure (the directory is ours) or maybe.
 each() {
 	count=0
-	for file in "$2"/fleet-agent-* "$2"/fleet-probe* "$2"/.probe-* "$2"/build-*; do
+	for file in "$2"/fleet-agent-* "$2"/fleet-probe* "$2"/fleet-done-* "$2"/.probe-* "$2"/build-*; do
 		[ -e "$file" ] || [ -L "$file" ] || continue
 		ours "${file##*/}" "$3" || continue
 		count=$((count + 1))

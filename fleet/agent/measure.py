@@ -129,7 +129,7 @@ def _put_done(connection: Connection, run: Run, done: Done) -> str | None:
     """Tell the host what is done already, in a file beside the agent; return its path, None for nothing."""
     if not done:
         return None
-    path = f"{run.agent.path.rpartition('/')[0]}/done-{run.run_id}"
+    path = f"{run.agent.path.rpartition('/')[0]}/fleet-done-{run.run_id}"
     put = connection.put("".join(done.lines()).encode(), path, timeout_s=PUT_TIMEOUT_S)
     if put.exit_code != 0:
         said = put.stderr.decode("utf-8", "replace").strip()
