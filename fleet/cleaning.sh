@@ -2,6 +2,7 @@
 # The shell's own means, rm and rmdir: neither find nor ls need be there. MARK, PLACES and DRY were set before.
 
 hex='[0-9a-f][0-9a-f][0-9a-f][0-9a-f]'
+run='r[0-9]*T[0-9]*Z-'$hex$hex
 hex=$hex$hex$hex$hex
 
 say() {
@@ -13,7 +14,7 @@ ours() {
 	# shellcheck disable=SC2254 # a pattern on purpose
 	case $1 in
 	fleet-agent-$hex | fleet-agent-$hex.$hex | fleet-probe) return 0 ;;
-	fleet-done-r*Z-*) return 0 ;;
+	fleet-done-$run | fleet-done-$run.$hex) return 0 ;;
 	.probe-* | fleet-probe-*) pid=${1##*-} ;;
 	build-$hex-*) pid=${1##*-} && [ "$2" != flat ] || return 1 ;;
 	*) return 1 ;;
@@ -67,7 +68,7 @@ is_empty() {
 # Does $1 with each file of ours in the directory $2; $3: flat, sure (the directory is ours) or maybe.
 each() {
 	count=0
-	for file in "$2"/fleet-agent-* "$2"/fleet-probe* "$2"/fleet-done-* "$2"/.probe-* "$2"/build-*; do
+	for file in "$2"/fleet-agent-* "$2"/fleet-done-* "$2"/fleet-probe* "$2"/.probe-* "$2"/build-*; do
 		[ -e "$file" ] || [ -L "$file" ] || continue
 		ours "${file##*/}" "$3" || continue
 		count=$((count + 1))
