@@ -1,7 +1,8 @@
 """The results root: journal what arrives, publish it as tables, say what is there. Floor 2.
 
-`schema` says what the tables are, `rows` fills them, `journal` and `publish` write, `summary` reads. pyarrow
-is imported inside the functions that need it, so that a command which stores nothing does not pay for it.
+`places` says where a root is, `schema` what the tables are; `rows` fills them, `journal` and `publish` write,
+`summary` reads. pyarrow is imported inside the functions that need it, so that a command which stores
+nothing does not pay for it.
 """
 
 from fleet.store.ids import new_run_id, new_session_id
