@@ -80,7 +80,7 @@ def _summary(one: Comparison) -> str:
         f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
     ]
     relations = "1 relation" if len(one.relations) == 1 else f"{len(one.relations)} relations"
-    return f"{', '.join(said)} of {relations}"
+    return f"{relations}, {', '.join(said)}"
 
 
 def _measured(side: Side) -> str:

@@ -76,7 +76,7 @@ def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     assert found.pairs["changed"].sum() == 24
     assert found.caveats == ()
     text = compare_text([found])
-    said = r"kernel=b against kernel=a: 1 changed \(at most \+[789]\.\d%\), 1 equivalent \(within ±3%\) of 2"
+    said = r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%\), 1 equivalent"
     assert re.match(said, text)
     assert "Pairs: 24 of 28 changed by more than 3%" in text
     assert "none otherwise than their relation" in text
