@@ -94,13 +94,14 @@ def _cells(table: pd.DataFrame, layout: Layout) -> Text:
     level = layout.ruling()
     gaps = [level is not None and layout.border(place, level) for place in range(len(layout.cpus))]
     label = max(len(str(cpu)) for cpu in layout.cpus)
-    text = Text("one way, ns, by colour (the numbers need a wider window, or --json)\n")
+    text = Text("one way, ns, by colour (the numbers need a wider window, or --csv)\n")
     text.append_text(_legend(low, high))
-    if max(layout.cpus) >= 100:
-        text.append(
-            " " * (label + 1) + _spread([f"{cpu // 100 or '':>2}" for cpu in layout.cpus], gaps) + "\n"
-        )
-    text.append(" " * (label + 1) + _spread([f"{cpu % 100:>2}" for cpu in layout.cpus], gaps) + "\n")
+    for place in (100, 10, 1):  # one digit a line, or neighbours' numbers run together
+        if max(layout.cpus) >= place or place == 1:
+            digits = [
+                f"{cpu // place % 10:>2}" if cpu >= place or place == 1 else "  " for cpu in layout.cpus
+            ]
+            text.append(" " * (label + 1) + _spread(digits, gaps) + "\n")
     for cpu, values, gap_above in zip(layout.cpus, table.to_numpy(), gaps, strict=True):
         text.append("\n" * gap_above + f"{cpu:>{label}} ")
         for value, gap in zip(values, gaps, strict=True):
