@@ -1,0 +1,37 @@
+"""The notebooks run as they are, from a copy, and are stored without what they print."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+
+FOLDER = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_stored_without_output(path: Path) -> None:
+    cells = json.loads(path.read_text())["cells"]
+    assert cells
+    for cell in cells:
+        assert not cell.get("outputs"), "clear all outputs before saving"
+        assert cell.get("execution_count") is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
+    nbformat = needs.python_module("nbformat", "nbformat")
+    nbclient = needs.python_module("nbclient", "nbclient")
+    needs.python_module("ipykernel", "ipykernel")
+    shutil.copy(path, tmp_path)
+    book = nbformat.read(tmp_path / path.name, as_version=4)
+    where = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(book, timeout=60, kernel_name="python3", resources=where).execute()
+    shown = [out for cell in book.cells for out in cell.get("outputs", [])]
+    assert any("image/png" in out.get("data", {}) for out in shown)
+    assert not [out for out in shown if out.get("name") == "stderr"]
+    nbformat.write(book, tmp_path / "run.ipynb")
