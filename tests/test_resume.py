@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import pytest
 from tests import needs
 from tests.command import Fleet, wait_for
 from tests.hosts.proxy import FaultProxy, Faults
-from tests.hosts.sshd import SshHost
+from tests.hosts.sshd import MakeHosts, SshHost
 
 LOCAL = "hosts:\n  here: {via: local}\n"
 ROUNDS = 400
@@ -350,3 +351,21 @@ def remains(fleet: Fleet) -> bool:
 def report(text: str) -> None:
     """Say it to whoever runs pytest with -s or -rP."""
     sys.stdout.write(f"{text}\n")
+
+
+@pytest.mark.slow
+def test_an_sshd_that_lets_nobody_in_for_a_moment_is_tried_again(
+    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
+) -> None:
+    """MaxStartups: a stranger who says nothing holds the only place, until the first try was refused."""
+    (server,) = make_hosts(1, options=("MaxStartups 1",))
+    known_hosts.write_text(server.known_hosts_line)
+    fleet.environment["FLEET_SSH_CONFIG"] = os.environ["FLEET_SSH_CONFIG"]
+    fleet.hosts(server.entry(name="board"))
+    with socket.create_connection((server.address, server.port)) as stranger:
+        stranger.recv(100)
+        process = fleet.start("run", "-b", "clock", "--rounds", "2", "--samples", "3")
+        wait_for(lambda: b"MaxStartups" in server.log.read_bytes())
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+    assert "Trying again (1 of 3)" in err

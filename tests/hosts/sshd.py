@@ -122,9 +122,10 @@ class SshHost:
             "PrintLastLog no",
             "PrintMotd no",
             "UseDNS no",
-            "MaxStartups 100",
             "LogLevel VERBOSE",
         ]
+        if not any(option.startswith("MaxStartups") for option in self.options):
+            lines.append("MaxStartups 100")  # of this one sshd takes the last line
         return "\n".join(lines) + "\n"
 
 
