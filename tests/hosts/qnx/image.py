@@ -6,9 +6,11 @@ no compiler, no sha256sum, tar or nproc.
 """
 
 import contextlib
+import functools
 import os
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -182,7 +184,6 @@ def make(folder: Path, recipe: Recipe, user: int | None = None) -> Image:
 
 
 def _programs(root: Path, recipe: Recipe) -> None:
-    compiler = needs.program("gcc", "gcc")
     toybox, ksh = needs.program("toybox", "toybox"), needs.program("mksh", "mksh")
     shutil.copy(ksh, root / "proc/boot/ksh")
     for name in ("bin/sh", "bin/ksh"):
@@ -205,8 +206,16 @@ def _programs(root: Path, recipe: Recipe) -> None:
         shutil.copy(library, target)
         if library.name.startswith("ld-linux"):
             shutil.copy(library, root / "usr/lib/ldqnx-64.so.2")
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", root / "usr/lib/standin.so", HERE / "standin.c"]
-    subprocess.run(command, check=True)
+    (root / "usr/lib/standin.so").write_bytes(_preloaded())
+
+
+@functools.cache
+def _preloaded() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "standin.so"
+        command = [needs.program("gcc", "gcc"), "-shared", "-fPIC", "-O1", "-o", library, HERE / "standin.c"]
+        subprocess.run(command, check=True)
+        return library.read_bytes()
 
 
 def _libraries(programs: list[str]) -> set[Path]:
