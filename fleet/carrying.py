@@ -1,6 +1,7 @@
 """Carries a run to its end, over as many links and agents as it takes, measuring nothing twice. Floor 4."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,8 +11,7 @@ from fleet.agent.parts import Told
 from fleet.agent.records import WireError
 from fleet.errors import AgentError, FleetError, LinkError, LockedError
 from fleet.facts.gather import reread_load
-from fleet.locking import LockPolicy
-from fleet.model import Agent, Facts, Load, Run, RunState
+from fleet.model import Agent, Facts, Load, LockPolicy, Run, RunState
 from fleet.outcomes import Story
 from fleet.reaching import Way, pauses
 from fleet.sharing import Session, who
@@ -26,7 +26,8 @@ def carry_out(way: Way, run: Run, journal: Journal, session: Session, story: Sto
     end_by = time.monotonic() + run.plan.deadline_s
     give_up: float | None = None
     said = heard(run, journal)
-    with session.machines.turn(run, story.tell, session.stopping.pause):
+    alone = (session.lock or way.host.lock) is not LockPolicy.OFF
+    with session.machines.turn(run, story.tell, session.stopping.pause) if alone else nullcontext():
         while said.lacking is not None:
             had = said.done.visits
             try:
@@ -109,8 +110,8 @@ def _with_time_left(run: Run, end_by: float) -> Run:
 
 def _part(way: Way, run: Run, journal: Journal, said: Told, session: Session, story: Story) -> Told:
     """Have one agent measure what is missing; wait for another controller's if that is wanted."""
-    lock = None
-    if session.lock is not LockPolicy.OFF:
+    lock, policy = None, session.lock or way.host.lock
+    if policy is not LockPolicy.OFF:
         lock = f"{run.run_id} {who()}, session {run.session_id}, since {now()}"
     journal.begin_part()
     for pause in pauses():
@@ -121,7 +122,7 @@ def _part(way: Way, run: Run, journal: Journal, said: Told, session: Session, st
                 way.connection, run, journal, session.stopping.watch_stream, story.hear, said.done, lock
             )
         except LockedError as err:
-            if session.lock is not LockPolicy.WAIT:
+            if policy is not LockPolicy.WAIT:
                 raise
             if str(err) not in story.notes:
                 story.tell(str(err))

@@ -24,8 +24,7 @@ from fleet.errors import (
     UnreachableError,
     UsageError,
 )
-from fleet.locking import LockPolicy
-from fleet.model import Host, PlanWish, RunState
+from fleet.model import Host, LockPolicy, PlanWish, RunState
 from fleet.outcomes import Outcome, State, Story, Watcher
 from fleet.progress import Quiet
 from fleet.remote.connect import connect
@@ -51,7 +50,7 @@ class Job:
     wish: PlanWish
     labels: Mapping[str, str]
     parallel: int
-    lock: LockPolicy
+    lock: LockPolicy | None
     reconnect_s: float
     connect_timeout_s: float
 

@@ -7,19 +7,10 @@ dead controller. Inside a session, inventory entries that are one machine wait f
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 
 from fleet.model import Run
 
 LOOK_S = 0.2
-
-
-class LockPolicy(StrEnum):
-    """What to do where another controller measures: give up, wait for it, or not even ask."""
-
-    REFUSE = "refuse"
-    WAIT = "wait"
-    OFF = "off"
 
 
 class Machines:

@@ -24,6 +24,14 @@ class HostKeyPolicy(StrEnum):
     ACCEPT_NEW = "accept-new"
 
 
+class LockPolicy(StrEnum):
+    """What to do where another controller measures on a machine: give up, wait for it, or not even ask."""
+
+    REFUSE = "refuse"
+    WAIT = "wait"
+    OFF = "off"
+
+
 class BuildPlace(StrEnum):
     """Where the agent's binary comes from; AUTO tries host, then controller, for QNX then the others too."""
 
@@ -187,6 +195,7 @@ class Host:
     toolchain: ToolchainWish = ToolchainWish()
     workdir: str | None = None
     priority: int | None = None
+    lock: LockPolicy = LockPolicy.REFUSE
     cpus: tuple[int, ...] | None = None
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from fleet.agent.build import Builder
-from fleet.locking import LockPolicy, Machines
-from fleet.model import Host, PlanWish
+from fleet.locking import Machines
+from fleet.model import Host, LockPolicy, PlanWish
 from fleet.outcomes import Watcher
 from fleet.remote.connection import Connection
 from fleet.stopping import Stopping
@@ -24,8 +24,8 @@ Connect = Callable[[Host], AbstractContextManager[Connection]]
 class Session:
     """One `fleet run`: what all its hosts share. `connect` is the one thing a test replaces.
 
-    wish: what the command line asks of the plan; it wins over each host's own wishes. reconnect_s: how long
-    a link that broke in mid-run is dialled again for.
+    wish: what the command line asks of the plan; it wins over each host's own wishes. lock:
+    likewise. reconnect_s: how long a link that broke in mid-run is dialled again for.
     """
 
     session_id: str
@@ -37,7 +37,7 @@ class Session:
     builder: Builder = field(default_factory=Builder)
     stopping: Stopping = field(default_factory=Stopping)
     machines: Machines = field(default_factory=Machines)
-    lock: LockPolicy = LockPolicy.REFUSE
+    lock: LockPolicy | None = None
     reconnect_s: float = RECONNECT_S
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fleet import inventory
 from fleet.errors import InventoryError, UsageError
 from fleet.inventory import Inventory, expand_range, schema, starter
-from fleet.model import BuildPlace, HostKeyPolicy, PairChoice, Pairs, Via
+from fleet.model import BuildPlace, HostKeyPolicy, LockPolicy, PairChoice, Pairs, Via
 
 ROOT = Path(__file__).parent.parent
 
@@ -153,6 +153,7 @@ hosts:
     toolchain: {cc: gcc-12, cflags: "-O2 -DX='a b'", binary: /agent, sdp: ~/qnx}
     workdir: ~/.fleet
     priority: 10
+    lock: off
     cpus: 0-3,8
     env: {LD_DEBUG: 1}
     labels: {on: yes}
@@ -169,6 +170,7 @@ hosts:
     assert host.toolchain.binary == "/agent"
     assert host.toolchain.sdp == "~/qnx"  # of the machine it lies on
     assert (host.workdir, host.priority, host.cpus) == ("~/.fleet", 10, (0, 1, 2, 3, 8))
+    assert host.lock is LockPolicy.OFF
     assert dict(host.env) == {"LD_DEBUG": "1"}
     assert dict(host.labels) == {"on": "yes"}
     assert host.plan.benchmarks == ("cas",)

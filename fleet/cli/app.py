@@ -14,7 +14,7 @@ import typer
 
 from fleet import __version__
 from fleet.errors import EXIT_INTERRUPTED
-from fleet.locking import LockPolicy
+from fleet.model import LockPolicy
 
 app = typer.Typer(
     name="fleet",
@@ -38,7 +38,8 @@ ResultsPath = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Lock = Annotated[
-    LockPolicy, typer.Option(help="Where another fleet measures on the machine: refuse, wait for it, or off.")
+    LockPolicy | None,
+    typer.Option(help="Where another fleet measures: refuse (default), wait for it, or off."),
 ]
 Reconnect = Annotated[
     float, typer.Option(min=0, max=86_400, help="Seconds a link that breaks in mid-run is dialled again for.")

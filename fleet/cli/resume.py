@@ -16,7 +16,6 @@ from fleet.cli.app import (
     app,
     stop_on_signals,
 )
-from fleet.locking import LockPolicy
 
 
 @app.command()
@@ -34,7 +33,7 @@ def resume(
     connect_timeout: Annotated[
         float, typer.Option(min=0.1, max=3600, help="Seconds a host has to answer before it is given up.")
     ] = 15.0,
-    lock: Lock = LockPolicy.REFUSE,
+    lock: Lock = None,
     reconnect: Reconnect = 60.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Say what would be done; connect to nothing.")

@@ -17,7 +17,6 @@ from fleet.cli.app import (
     app,
     stop_on_signals,
 )
-from fleet.locking import LockPolicy
 
 
 @app.command()
@@ -106,7 +105,7 @@ def run(
     connect_timeout: Annotated[
         float, typer.Option(min=0.1, max=3600, help="Seconds a host has to answer before it is given up.")
     ] = 15.0,
-    lock: Lock = LockPolicy.REFUSE,
+    lock: Lock = None,
     reconnect: Reconnect = 60.0,
     shard: Annotated[
         str | None, typer.Option(help="Only part i of n of the hosts, as 2/4; n controllers do all of them.")

@@ -15,7 +15,7 @@ from pydantic_core import core_schema as cs
 from fleet.cpulist import cpu_list
 from fleet.inventory.document import Document, Path
 from fleet.inventory.plan import pair_choice, precision, seconds, switch
-from fleet.model import BuildPlace, HostKeyPolicy, LinePolicy, Order, Preset, Side, Via
+from fleet.model import BuildPlace, HostKeyPolicy, LinePolicy, LockPolicy, Order, Preset, Side, Via
 from fleet.spelling import nearest
 from fleet.variants import variant_wish
 
@@ -285,6 +285,7 @@ _ENTRY = {
         ),
     ),
     "priority": _whole(1, 98),
+    "lock": _one_of(LockPolicy),
     "cpus": cs.no_info_plain_validator_function(_cpus),
     "env": _of(
         cs.dict_schema(cs.str_schema(), _TEXT),
