@@ -34,6 +34,17 @@ def test_every_option_says_what_it_is_for(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(commands()))
+def test_every_argument_says_what_it_is_for(name: str) -> None:
+    command = commands()[name]
+    context = click.Context(command, info_name=f"fleet {name}")
+    for parameter in command.params:
+        if isinstance(parameter, click.Argument):
+            record = parameter.get_help_record(context)
+            assert record is not None
+            assert len(record[1].split()) > 1, f"fleet {name} {record[0]}"
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
 def test_the_front_page_knows_every_command(name: str) -> None:
     assert f"fleet {name}" in (ROOT / "README.md").read_text()
 
