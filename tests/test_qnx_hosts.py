@@ -256,3 +256,40 @@ def test_the_number_of_cpus_of_a_stand_in_can_be_chosen(make_qnx, known_hosts):
     host = server.entry(env={"QNX_STANDIN_CPUS": "40"})
     with connect(host) as connection:
         assert len(gather(connection, host).cpus) == 40
+
+
+@contextmanager
+def replaced(place: Path, script: str) -> Iterator[None]:
+    """Put a script in the place of a program for as long as the block lasts."""
+    with missing(place):
+        place.write_text(f"#!/bin/sh\n{script}\n")
+        place.chmod(0o755)
+        try:
+            yield
+        finally:
+            place.unlink()
+
+
+def test_a_checksum_we_do_not_understand_is_settled_by_reading_back(images):
+    made = images(NO_SFTP)
+    empty(made)
+    connection = Inside(made)
+    facts = gather(connection, HOST)
+    with replaced(made.root / "system/bin/cksum", 'echo "12345 $(wc -c <"$1") $1"'):
+        deployed(connection, facts)
+
+
+@pytest.mark.parametrize(
+    ("without", "words"),
+    [(None, "1000 of "), ("cksum", "did not arrive whole")],
+    ids=["counted", "read back"],
+)
+def test_a_file_that_arrives_short_is_an_error_and_does_not_stay(images, without, words):
+    made = images(NO_SFTP if without is None else NO_SFTP.without(without))
+    empty(made)
+    connection = Inside(made)
+    facts = gather(connection, HOST)
+    with replaced(made.root / "system/bin/cat", 'exec head -c 1000 "$@"'):
+        put = connection.put(PROGRAM, f"{facts.workdir}/fleet-agent-x", mode=0o700)
+    assert (put.exit_code, words in put.stderr.decode()) == (1, True), put
+    assert list(made.shmem.iterdir()) == []
