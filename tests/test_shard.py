@@ -7,8 +7,7 @@ import pytest
 
 from fleet.dasking import Job, measure_shard
 from fleet.errors import StoreError, UsageError
-from fleet.locking import LockPolicy
-from fleet.model import Host, PlanWish, Via
+from fleet.model import Host, LockPolicy, PlanWish, Via
 from fleet.sharding import Shard, deal, parse, take
 from tests.command import Fleet
 
