@@ -138,6 +138,13 @@ def test_a_link_cut_in_the_upload_leaves_nothing_that_passes_for_the_agent(fleet
     assert len(whole) == 1
     wait_for(lambda: not image.running())
 
+    agent = image.writable / whole.pop()
+    before = agent.read_bytes()
+    agent.write_bytes(before[:9000])  # as a board that lost its power may leave it
+    done = fleet("run", *QUICK)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    assert agent.read_bytes() == before
+
 
 def test_a_link_cut_in_the_run_costs_no_burst_and_leaves_no_agent(fleet, unplugged):
     image, proxy = unplugged(MINIMAL)

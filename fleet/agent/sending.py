@@ -18,9 +18,7 @@ def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -
     check_fit(built.binary, host, facts, built.toolchain.name)
     name = tc.file_name(built.build)
     path = f"{facts.workdir}/{name}"
-    if name not in facts.workdir_entries:
-        done = connection.put(built.binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S)
-        check_put(done, host, facts.workdir)
+    _send(connection, host, facts, built.binary, path)
     return Agent(
         path=path,
         build=built.build,
@@ -51,8 +49,7 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
     given, binary = prebuilt(host, facts)
     name = tc.file_name(hashlib.sha256(binary).hexdigest()[:16])
     path = f"{facts.workdir}/{name}"
-    if name not in facts.workdir_entries:
-        check_put(connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S), host, facts.workdir)
+    _send(connection, host, facts, binary, path)
     asked = connection.run(f"{shlex.quote(path)} --build-id </dev/null")
     build = asked.stdout.decode("utf-8", "replace").strip()
     if asked.exit_code != 0 or not build:
@@ -60,6 +57,13 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
             f"{host.name}: {given} does not run there (exit code {asked.exit_code}): {said(asked)}"
         )
     return Agent(path, build, facts.target, place=f"prebuilt {given}")
+
+
+def _send(connection: Connection, host: Host, facts: Facts, binary: bytes, path: str) -> None:
+    """Put the file there, unless it is. On QNX `put` looks itself: not every file there is surely whole."""
+    if facts.target.os == "qnx" or path.rpartition("/")[2] not in facts.workdir_entries:
+        done = connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S)
+        check_put(done, host, facts.workdir)
 
 
 def check_fit(binary: bytes, host: Host, facts: Facts, what: str) -> None:
