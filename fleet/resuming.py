@@ -98,7 +98,8 @@ def resume(
     with session.store.under_way(left.intent):
         outcomes = on_each(chosen, finished, session.watcher, session.stopping, parallel) if chosen else []
         done = {o.host.name for o in outcomes if o.state in (State.COMPLETE, State.PARTIAL)}
-        if names <= done:
+        given_up = partial and not any(run.session_id == left.session_id for run in session.store.begun())
+        if given_up or names <= done:
             session.store.ended(left.session_id)
     return outcomes
 
@@ -124,7 +125,8 @@ def resume_host(host: Host, run: Run, session: Session, story: Story, *, partial
         story.know(said.done.bursts)
         if said.lacking is None or partial:
             if said.hello is None:
-                raise UsageError(f"{host.name}: nothing had arrived of {run.run_id}; nothing can be stored.")
+                session.store.drop(run.run_id)
+                raise UsageError(f"{host.name}: nothing had arrived of {run.run_id}; its journal is removed.")
             return stored(ended(run, said, story), journal, session, story)
         story.enter("connect")
         with Way(host, session, story) as way:

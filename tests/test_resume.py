@@ -160,6 +160,20 @@ def test_what_arrived_can_be_stored_as_it_is(fleet: Fleet) -> None:
 
 
 @pytest.mark.slow
+def test_what_never_began_can_be_given_up(fleet: Fleet) -> None:
+    fleet.inventory("hosts:\n  here: {via: local}\n  dead: {address: 127.0.0.1, port: 1}\n")
+    cut(fleet)
+    (stream,) = streams(fleet)
+    stream.write_bytes(b"")
+    done = fleet("resume", "--publish-partial", "-q")
+    assert "nothing had arrived of" in done.stdout
+    assert list((fleet.results / "_journal").iterdir()) == []
+    assert fleet("run", "dead", "-q").exit_code == 3
+    assert fleet("resume", "--publish-partial").exit_code == 0
+    assert "nothing is left to finish" in fleet("resume").stderr
+
+
+@pytest.mark.slow
 def test_a_host_booted_anew_is_not_mixed_into_the_run(fleet: Fleet) -> None:
     cut(fleet)
     (note,) = (fleet.results / "_journal").glob("*/run.json")

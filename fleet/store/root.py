@@ -63,6 +63,13 @@ class Store:
         """Take over the journal of a run. Raises LockedError while another controller here has it open."""
         return Journal(self._journal_dir(run_id))
 
+    def drop(self, run_id: str) -> None:
+        """Remove the journal of a run of which nothing is to be kept."""
+        folder = self._journal_dir(run_id)
+        with storing("remove the journal", folder):
+            (self.desk / "_staging").mkdir(exist_ok=True)
+            remove(folder, self.desk / "_staging")
+
     def under_way(self, intent: Intent) -> AbstractContextManager[None]:
         """Note what a session sets out to do, before it does anything, and that we are at it.
 
