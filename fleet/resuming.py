@@ -60,6 +60,12 @@ def find(store: Store, session: str | None) -> Left:
     return left[fitting[0]]
 
 
+def others(store: Store, left: Left) -> str:
+    """Name the other sessions that have something left to finish, for the person; empty if there are none."""
+    names = sorted(set(_all_left(store)) - set(store.busy()) - {left.session_id})
+    return f"Unfinished as well: {', '.join(names)}. Name one: fleet resume {names[-1]}" if names else ""
+
+
 def _all_left(store: Store) -> Mapping[str, Left]:
     intents = {intent.session_id: intent for intent in store.intents()}
     begun = store.begun()

@@ -169,6 +169,10 @@ def test_what_never_began_can_be_given_up(fleet: Fleet) -> None:
     assert "nothing had arrived of" in done.stdout
     assert list((fleet.results / "_journal").iterdir()) == []
     assert fleet("run", "dead", "-q").exit_code == 3
+    assert fleet("run", "dead", "-q").exit_code == 3
+    done = fleet("resume", "--publish-partial", "-q")
+    assert (done.exit_code, "is given up; nothing of it had been measured" in done.stdout) == (0, True)
+    assert "Unfinished as well: s" in done.stderr
     assert fleet("resume", "--publish-partial").exit_code == 0
     assert "nothing is left to finish" in fleet("resume").stderr
 

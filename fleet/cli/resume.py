@@ -74,5 +74,12 @@ def resume(
             labels=left.intent.labels,
         )
         ended = resuming.resume(left, hosts, shared, parallel, partial=publish_partial)
-    typer.echo(reporting.outcomes_json(ended) if json else reporting.outcomes_text(ended, str(logged.folder)))
+    if json:
+        typer.echo(reporting.outcomes_json(ended))
+    elif ended:
+        typer.echo(reporting.outcomes_text(ended, str(logged.folder)))
+    else:
+        typer.echo(f"Session {left.session_id} is given up; nothing of it had been measured.")
+    if more := resuming.others(store, left):
+        typer.echo(more, err=True)
     raise typer.Exit(outcomes.exit_code(ended) if ended else 0)
