@@ -23,11 +23,11 @@ def carry_out(way: Way, run: Run, journal: Journal, session: Session, story: Sto
 
     A link that breaks is dialled again for session.reconnect_s, anew whenever bursts have arrived since.
     """
-    end_by = time.monotonic() + run.plan.deadline_s
     give_up: float | None = None
     said = heard(run, journal)
     alone = (session.lock or way.host.lock) is not LockPolicy.OFF
     with session.machines.turn(run, story.tell, session.stopping.pause) if alone else nullcontext():
+        end_by = time.monotonic() + run.plan.deadline_s
         while said.lacking is not None:
             had = said.done.visits
             try:
