@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -7,8 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.errors import StoreError
-from fleet.store import Store
+from fleet.errors import LockedError, StoreError
+from fleet.model import PlanWish
+from fleet.store import Intent, Store
 from tests import builders, needs
 
 
@@ -101,8 +103,9 @@ def test_a_journal_at_its_size_limit_is_an_error_and_keeps_whole_lines(tmp_path:
     program = f"""
 import resource, signal
 from pathlib import Path
-from fleet.errors import StoreError
-from fleet.store import Store
+from fleet.errors import LockedError, StoreError
+from fleet.model import PlanWish
+from fleet.store import Intent, Store
 from tests import builders
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with Store(Path({str(tmp_path)!r})).journal(builders.a_run()) as journal:
@@ -129,3 +132,40 @@ def test_a_root_that_cannot_be_written_is_an_error_naming_it(tmp_path: Path, spo
         (root / "_journal").write_text("in the way")
     with pytest.raises(StoreError, match=r"results.*--results"):
         Store(root).journal(builders.a_run())
+
+
+def test_a_journal_that_is_open_belongs_to_who_has_it(store: Store) -> None:
+    run = builders.a_run()
+    with (
+        store.journal(run),
+        pytest.raises(LockedError, match=f"{run.run_id}: under way: .* process {os.getpid()}"),
+    ):
+        store.reopen(run.run_id)
+    with store.reopen(run.run_id) as journal:
+        assert list(journal.parts()) == []
+
+
+def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
+    with store.journal(builders.a_run()) as journal:
+        journal.begin_part()
+        journal.append(b"first")
+    with journal.path.open("ab") as stream:
+        stream.write(b"torn")
+    with store.reopen(builders.a_run().run_id) as journal:
+        journal.begin_part()
+        journal.begin_part()
+        journal.append(b"second")
+        assert [list(part) for part in journal.parts()] == [[b"first"], [b"second"]]
+    assert journal.path.name == "stream-2.jsonl"
+
+
+def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_well(store: Store) -> None:
+    intent = Intent("s20260102T030400Z-00000001", ("a", "b"), PlanWish(rounds=3), {"kernel": "6.12"})
+    with store.under_way(intent):
+        assert store.busy() == {intent.session_id: os.getpid()}
+        assert store.intents() == []
+        with pytest.raises(LockedError, match="is under way"), store.under_way(intent):
+            pass
+    assert (store.busy(), store.intents()) == ({}, [intent])
+    store.ended(intent.session_id)
+    assert store.intents() == []
