@@ -80,6 +80,7 @@ def ended(run: Run, said: Told, story: Story, load: Load | None = None) -> Run:
 def stored(run: Run, journal: Journal, session: Session, story: Story) -> Run:
     """Publish the run; its journal is gone afterwards."""
     story.enter("store")  # also when asked to stop: what is complete is stored
+    journal.settle()
     session.store.publish(run, parts.bursts(journal.parts()))
     return run
 

@@ -28,15 +28,6 @@ def storing(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
         raise StoreError(f"{place}: cannot {what}: {reason}. {_advice(err)}{comfort}") from err
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a new file so that it is either absent or whole, also after a power cut."""
-    draft = path.with_name(f".{path.name}.draft")
-    draft.write_bytes(data)
-    sync(draft)
-    draft.replace(path)
-    sync(path.parent)
-
-
 def sync(path: Path) -> None:
     """Wait until a file's content, or a directory's names, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -3,7 +3,8 @@
 `run.json` says what was to be measured; `stream.jsonl` is what came back, `stream-2.jsonl` what a second
 agent said that went on where the first was cut, and so on. A killed controller loses nothing that
 `append` returned for, because the bytes are with the kernel. A power cut can cost what arrived in the last
-`SYNC_INTERVAL_S` seconds, and may leave the last line torn.
+`SYNC_INTERVAL_S` seconds, and may leave the last line torn. A run that is over and published before that
+never waits for the disk here: its tables do.
 
 Whoever has a journal open holds the kernel's lock on its `lock`, so that no second controller of this
 machine touches a run that is under way.
@@ -23,6 +24,7 @@ from fleet.store.files import storing, sync
 RUN_FILE = "run.json"
 LOCK_FILE = "lock"
 SYNC_INTERVAL_S = 1.0
+SOON_PUBLISHED_BYTES = 1 << 20  # so much is in the tables, and on the disk, well within that time
 
 
 class Journal:
@@ -38,6 +40,8 @@ class Journal:
         self._lock: int | None = _locked(folder)
         self._count = max(1, len(self._paths()))
         self._length = 0
+        self._waiting = 0  # bytes the disk may not have
+        self._named = False  # whether the disk has the names of the files, and run.json
 
     @property
     def path(self) -> Path:
@@ -54,7 +58,6 @@ class Journal:
         """Give the whole journal another name, in one step. Raises OSError where there is one already."""
         self.folder.rename(folder)
         self.folder = folder
-        sync(folder.parent)
 
     def parts(self) -> list[Iterator[bytes]]:
         """Every part's whole lines, without their newlines; torn last lines are left out."""
@@ -74,7 +77,7 @@ class Journal:
         with storing("open the journal", self.path):
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             self._length = os.fstat(descriptor).st_size
-        self._synced = time.monotonic()
+        self._synced, self._named = time.monotonic(), False
         return descriptor
 
     def append(self, line: bytes) -> None:
@@ -91,10 +94,17 @@ class Journal:
             with storing("write the journal", self.path, kept=True):
                 _write_all(self._descriptor, data)
                 self._length += len(data)
+                self._waiting += len(data)
                 self._sync_now_and_then()
         except StoreError:
             self._drop_torn_line()
             raise
+
+    def settle(self) -> None:
+        """Bring to the disk what publishing, which is about to begin, may not do soon enough itself."""
+        if self._descriptor is not None and self._waiting > SOON_PUBLISHED_BYTES:
+            with storing("write the journal", self.path, kept=True):
+                self._sync(self._descriptor)
 
     def lines(self) -> Iterator[bytes]:
         """Read back every whole line of all parts, without its newline."""
@@ -116,7 +126,8 @@ class Journal:
         descriptor, self._descriptor = self._descriptor, None
         try:
             with storing("write the journal", self.path, kept=True):
-                os.fsync(descriptor)
+                if os.fstat(descriptor).st_nlink:  # none: the run is published, the journal gone
+                    self._sync(descriptor)
         finally:
             os.close(descriptor)
 
@@ -137,11 +148,17 @@ class Journal:
                 raise
 
     def _sync_now_and_then(self) -> None:
-        now = time.monotonic()
-        if now - self._synced >= SYNC_INTERVAL_S:
+        if time.monotonic() - self._synced >= SYNC_INTERVAL_S:
             assert self._descriptor is not None  # noqa: S101
-            os.fsync(self._descriptor)
-            self._synced = now
+            self._sync(self._descriptor)
+
+    def _sync(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+        self._synced, self._waiting = time.monotonic(), 0
+        if not self._named:
+            for path in (self.folder / RUN_FILE, self.folder, self.folder.parent):
+                sync(path)
+            self._named = True
 
     def _drop_torn_line(self) -> None:
         """Cut back to the last whole line; where even that fails, `lines` leaves the torn one out."""

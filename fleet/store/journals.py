@@ -16,7 +16,7 @@ from types import MappingProxyType
 from fleet.errors import LockedError, StoreError
 from fleet.model import PlanWish, Run
 from fleet.store.decoding import decode
-from fleet.store.files import storing
+from fleet.store.files import storing, sync
 from fleet.store.ids import checked_key
 from fleet.store.journal import RUN_FILE
 from fleet.store.rows import plain, to_json
@@ -54,6 +54,7 @@ def under_way(desk: Path, intent: Intent) -> Iterator[None]:
             os.write(descriptor, to_json({**plain(intent), "pid": os.getpid()}).encode())
             os.fsync(descriptor)
             draft.replace(path)
+            sync(path.parent)
         yield
     finally:
         os.close(descriptor)

@@ -86,6 +86,7 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self.desk = root
+        self._known: set[Path] = {root}  # folders whose own names are on the disk
 
     def __str__(self) -> str:
         return str(self.desk)
@@ -132,8 +133,10 @@ class Folder:
                 return False
             draft.rename(target)
         draft.unlink(missing_ok=True)
-        for folder in (target.parent, *target.parent.parents):
-            sync(folder)
-            if folder == self.desk:
-                break
+        folder = target.parent
+        sync(folder)
+        while folder not in self._known:
+            sync(folder.parent)
+            self._known.add(folder)
+            folder = folder.parent
         return True

@@ -15,7 +15,7 @@ from typing import Any
 
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
-from fleet.store import schema
+from fleet.store import columns, schema
 from fleet.store.files import storing, sync
 from fleet.store.ids import checked_key
 from fleet.store.places import Place
@@ -80,7 +80,6 @@ def _remove(leftover: Path) -> None:
 def _stage(path: Path, run: Run, bursts: Iterable[Burst]) -> Contents:
     written = write_samples(path, run, bursts)
     sync(path)
-    sync(path.parent)
     if (found := read_contents(path)) != written:
         raise StoreError(
             f"{path}: wrote {written}, read back {found}. What had arrived is kept in the journal."
@@ -99,10 +98,9 @@ def _compare(place: Place, name: str, contents: Contents) -> None:
 
 def _put_table(place: Place, staging: Path, run: Run, table: str, rows: list[dict[str, Any]]) -> None:
     """Write a run's file of a side table, unless it is there."""
-    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     draft = staging / f"{table}.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema.arrow_schema(table)), draft, compression="zstd")
+    pq.write_table(columns.table(schema.arrow_schema(table), rows), draft, compression="zstd")
     sync(draft)
     place.put(draft, f"_{table}/{run.run_id}.parquet")

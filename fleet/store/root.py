@@ -8,7 +8,7 @@ from pathlib import Path
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store import journals, summary
-from fleet.store.files import remove, storing, write_whole
+from fleet.store.files import remove, storing
 from fleet.store.ids import checked_key
 from fleet.store.journal import RUN_FILE, Journal
 from fleet.store.journals import Intent
@@ -51,7 +51,7 @@ class Store:
             folder.parent.mkdir(parents=True, exist_ok=True)
             draft.mkdir(parents=True)
             journal = Journal(draft)
-            write_whole(draft / RUN_FILE, to_json(said | {"host_id": run.host.host_id}).encode())
+            (draft / RUN_FILE).write_bytes(to_json(said | {"host_id": run.host.host_id}).encode())
             journal.move(folder)
         return journal
 

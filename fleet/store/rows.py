@@ -30,12 +30,11 @@ def plain(value: Any) -> Any:
 
     A Host's environment becomes the names of its variables: values may be secrets.
     """
-    if isinstance(value, Host):
-        return {part.name: plain(getattr(value, part.name)) for part in fields(value)} | {
-            "env": sorted(value.env)
-        }
+    if value is None or isinstance(value, str | int | float):
+        return value
     if is_dataclass(value) and not isinstance(value, type):
-        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
+        said = {part.name: plain(getattr(value, part.name)) for part in fields(value)}
+        return said | {"env": sorted(value.env)} if isinstance(value, Host) else said
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):

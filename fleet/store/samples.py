@@ -14,6 +14,7 @@ from typing import Any
 from fleet.interval import Spreads
 from fleet.model import Burst, Run, Topology
 from fleet.store import schema
+from fleet.store.columns import Numbers, Words, built, fixed, lists, raw
 from fleet.store.rows import Contents, Relations, hello_of, runs_row, to_json
 
 CHUNK_SAMPLES = 4 << 20
@@ -27,6 +28,7 @@ _COUNTS = (
     "iterations",
     "warmup",
 )
+_WORDS = ("benchmark", "variant", "relation", "flags")
 _SWITCHES = (
     "ping_voluntary_switches",
     "ping_involuntary_switches",
@@ -125,11 +127,8 @@ class _Chunk:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._relation = Relations(Topology(run.facts.cpus))
-        self._text: dict[str, list[str]] = {
-            name: [] for name in ("benchmark", "variant", "relation", "flags")
-        }
-        self._counts = {name: array("q") for name in _COUNTS}
-        self._unsure: dict[str, list[int | None]] = {name: [] for name in _UNSURE}
+        self._words = {name: Words() for name in _WORDS}
+        self._numbers = {name: Numbers() for name in (*_COUNTS, *_UNSURE)}
         self._ticks = array("q")
         self._ends = array("i", [0])
         self.flagged = 0
@@ -141,22 +140,21 @@ class _Chunk:
 
     def add(self, burst: Burst) -> None:
         """Take one burst."""
-        text = self._text
-        text["benchmark"].append(burst.benchmark)
-        text["variant"].append(burst.variant)
-        text["relation"].append(self._relation(burst.ping_cpu, burst.pong_cpu))
-        text["flags"].append(",".join(sorted(burst.flags)))
-        values = (
+        words = (
+            burst.benchmark,
+            burst.variant,
+            self._relation(burst.ping_cpu, burst.pong_cpu),
+            ",".join(sorted(burst.flags)),
+        )
+        for kept, word in zip(self._words.values(), words, strict=True):
+            kept.append(word)
+        numbers = (
             burst.round,
             burst.ping_cpu,
             burst.pong_cpu,
             burst.start_offset_ns,
             burst.iterations,
             burst.warmup,
-        )
-        for column, value in zip(self._counts.values(), values, strict=True):
-            column.append(value)
-        unsure = (
             burst.line_page,
             burst.line_offset,
             burst.line_node,
@@ -164,8 +162,8 @@ class _Chunk:
             *(burst.switches or (None,) * len(_SWITCHES)),
             *(burst.ran_ppm or (None, None)),
         )
-        for column_, value_ in zip(self._unsure.values(), unsure, strict=True):
-            column_.append(value_)
+        for column, number in zip(self._numbers.values(), numbers, strict=True):
+            column.append(number)
         self._ticks.extend(burst.ticks)
         self._ends.append(len(self._ticks))
         self.flagged += bool(burst.flags)
@@ -176,22 +174,16 @@ class _Chunk:
 
         shape = schema.arrow_schema("samples")
         rows = len(self._ends) - 1
-        columns: dict[str, Any] = {
-            **{
-                name: pa.array(values, pa.string()).dictionary_encode() for name, values in self._text.items()
-            },
-            **{name: _int64(values) for name, values in self._counts.items()},
-            **{name: pa.array(values, pa.int64()) for name, values in self._unsure.items()},
-            "host_id": pa.repeat(self._run.host.host_id, rows).dictionary_encode(),
-            "run_id": pa.repeat(self._run.run_id, rows).dictionary_encode(),
-            "ns_per_tick": pa.repeat(1e9 / hello_of(self._run).ticks_per_second, rows),
-            "ticks": pa.ListArray.from_arrays(
-                pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(self._ends)]),
-                _int64(self._ticks),
-                type=shape.field("ticks").type,
-            ),
+        same = array("d", [1e9 / hello_of(self._run).ticks_per_second]) * rows
+        columns = {name: kept.column(shape.field(name).type) for name, kept in self._words.items()}
+        columns |= {name: kept.column(shape.field(name).type) for name, kept in self._numbers.items()}
+        columns |= {
+            "host_id": built(shape.field("host_id").type, [self._run.host.host_id] * rows),
+            "run_id": built(shape.field("run_id").type, [self._run.run_id] * rows),
+            "ns_per_tick": fixed(shape.field("ns_per_tick").type, same),
+            "ticks": lists(shape.field("ticks").type, self._ends, self._ticks),
         }
-        table = pa.table([columns[field.name].cast(field.type) for field in shape], schema=shape)
+        table = pa.table([columns[field.name] for field in shape], schema=shape)
         return table.take(_order(table))
 
 
@@ -224,17 +216,11 @@ def _feed(digest: Any, table: Any) -> None:
         column = _plain_strings(table.column(name)).combine_chunks()
         digest.update(name.encode())
         if name == "ticks":
-            digest.update(column.value_lengths().to_numpy().tobytes())
-            digest.update(column.flatten().to_numpy().tobytes())
+            digest.update(raw(column.value_lengths()))
+            digest.update(raw(column.flatten()))
         elif name in _UNSURE:
-            digest.update(column.fill_null(-1).to_numpy().tobytes())
+            digest.update(raw(column, unknown=-1))
         elif name in _COUNTS or name == "ns_per_tick":
-            digest.update(column.to_numpy().tobytes())
+            digest.update(raw(column))
         else:
             digest.update("\n".join(column.to_pylist()).encode())
-
-
-def _int64(values: "array[int]") -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])

@@ -11,6 +11,7 @@ import pytest
 from fleet.errors import LockedError, StoreError
 from fleet.model import PlanWish
 from fleet.store import Intent, Store
+from fleet.store import journal as journal_module
 from tests import builders, needs
 
 
@@ -44,6 +45,68 @@ def test_a_journal_says_what_was_to_be_measured_and_keeps_secrets_out(store: Sto
     assert "hunter2" not in text
     assert said["plan"]["rounds"] == 3
     assert "hello" not in said
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what the disk was waited for, in order; "" for what has none any more."""
+    names: list[str] = []
+    fsync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        names.append(path.name if path.exists() else "")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    return names
+
+
+def test_a_run_that_lasts_is_on_the_disk_with_all_that_names_it(
+    store: Store, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "SYNC_INTERVAL_S", 0.0)
+    run = builders.a_run()
+    with store.journal(run) as journal:
+        journal.append(b"one")
+        assert synced == ["stream.jsonl", "run.json", run.run_id, "_journal"]
+        journal.append(b"two")
+        assert synced[4:] == ["stream.jsonl"]
+        journal.begin_part()
+        journal.append(b"three")
+        assert synced[-4:] == ["stream-2.jsonl", "run.json", run.run_id, "_journal"]
+
+
+def test_a_run_cut_short_is_on_the_disk_and_a_published_one_only_as_tables(
+    store: Store, synced: list[str]
+) -> None:
+    with store.journal(builders.a_run()) as journal:
+        journal.append(b"arrived")
+    assert synced == ["stream.jsonl", "run.json", builders.a_run().run_id, "_journal"]
+    synced.clear()
+    run = builders.a_run(run_id="r20261121T000000Z-0000beef")
+    with store.journal(run) as journal:
+        journal.append(b"arrived")
+        store.publish(run, builders.bursts_of(run))
+    assert [name for name in synced if "." in name] == [
+        "samples.parquet",
+        "cpus.parquet",
+        "runs.parquet",
+    ]
+    assert "" not in synced
+    assert [name for name in synced if name.startswith("_")] == ["_cpus", "_runs"]
+
+
+def test_much_that_arrived_is_on_the_disk_before_publishing_takes_its_time(
+    store: Store, synced: list[str]
+) -> None:
+    with store.journal(builders.a_run()) as journal:
+        journal.append(b"little")
+        journal.settle()
+        assert synced == []
+        journal.append(b"x" * journal_module.SOON_PUBLISHED_BYTES)
+        journal.settle()
+        assert synced[0] == "stream.jsonl"
 
 
 def test_a_second_journal_for_one_run_is_refused(store: Store) -> None:

@@ -1,0 +1,87 @@
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from fleet.store.columns import Numbers, Words, built, lists, raw
+from tests.command import ROOT
+
+MOMENT = datetime(2026, 11, 21, 16, 24, 2, 345_000, tzinfo=UTC)
+WORD = pa.dictionary(pa.int32(), pa.string())
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (pa.int32(), [1, None, -5, 2**31 - 1]),
+        (pa.int64(), [2**63 - 1, -(2**63), None, 0]),
+        (pa.float64(), [0.1, None, float("inf"), 3]),
+        (pa.float32(), [0.5, None]),
+        (pa.bool_(), [True, None, False, *([True] * 9)]),
+        (pa.string(), ["", None, "a\0b", "µs — 🙂", "x" * 300]),
+        (pa.timestamp("ms", tz="UTC"), [MOMENT, None, datetime(1969, 12, 31, 23, tzinfo=UTC)]),
+        (pa.list_(pa.field("element", pa.string(), nullable=False)), [["a", ""], None, [], ["b"]]),
+        (pa.list_(pa.field("element", pa.int32(), nullable=False)), [[1, 2], [], None]),
+        (pa.int64(), []),
+        (pa.string(), []),
+    ],
+    ids=str,
+)
+def test_a_column_holds_what_pyarrow_itself_would_make_of_the_values(type_: Any, values: list[Any]) -> None:
+    column = built(type_, values)
+    column.validate(full=True)
+    assert column.equals(pa.array(values, type_))
+
+
+def test_repeated_words_are_kept_once() -> None:
+    words = Words()
+    for word in ("cas", "clock", "cas"):
+        words.append(word)
+    column = words.column(WORD)
+    assert (column.type, column.to_pylist()) == (WORD, ["cas", "clock", "cas"])
+    assert column.dictionary.to_pylist() == ["cas", "clock"]
+    assert built(WORD, ["a", None, "a"]).to_pylist() == ["a", None, "a"]
+
+
+def test_a_number_too_large_for_its_column_is_refused_not_cut() -> None:
+    numbers = Numbers()
+    numbers.append(2**31)
+    with pytest.raises(pa.ArrowInvalid):
+        numbers.column(pa.int32())
+
+
+def test_lists_end_where_they_are_said_to() -> None:
+    from array import array  # noqa: PLC0415  beside its only use
+
+    column = lists(pa.list_(pa.int64()), array("i", [0, 2, 2, 3]), array("q", [7, 8, 9]))
+    assert column.to_pylist() == [[7, 8], [], [9]]
+
+
+def test_raw_bytes_are_those_of_the_values_of_a_part_too() -> None:
+    column = pa.array([1, 2, 3, 4], pa.int32())
+    assert raw(column) == column.to_numpy().tobytes()
+    assert raw(column[1:3]) == column[1:3].to_numpy().tobytes()
+    assert raw(column[:0]) == b""
+    some = pa.array([5, None, 7, None], pa.int64())[1:]
+    assert raw(some, unknown=-1) == some.fill_null(-1).to_numpy().tobytes()
+
+
+def test_publishing_a_run_loads_no_pandas() -> None:
+    """It would cost a short session more than all its hosts together."""
+    program = """
+import sys, tempfile
+from fleet.store import Store
+from tests.builders import a_run, bursts_of
+store = Store(tempfile.mkdtemp())
+run = a_run()
+with store.journal(run):
+    store.publish(run, bursts_of(run))
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
