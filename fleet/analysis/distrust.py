@@ -8,7 +8,7 @@ import pandas as pd
 
 from fleet.analysis.flags import SIBLING_NEARER
 from fleet.analysis.text import percent, records, safe, within
-from fleet.analysis.topology_check import MEANS, check_topology
+from fleet.analysis.topology_check import MEANS
 
 WIDE = 0.05  # without a precision asked for, a pair known no better than this is pointed out
 CHANCE = 0.01  # of pairs without any drift, so many seem to have one
@@ -22,17 +22,16 @@ _OF_BURSTS = {
 
 
 def distrust(
-    run: dict[str, Any], pairs: pd.DataFrame, samples: pd.DataFrame, history: pd.DataFrame | None = None
+    run: dict[str, Any], pairs: pd.DataFrame, bursts: "pd.Series[str]", findings: pd.DataFrame
 ) -> str:
     """Each reason in a line with the worst few pairs; empty if nothing is known.
 
-    pairs: with their flags. samples: as loaded, for the flags of bursts. history: as
-    `check_topology` takes it.
+    pairs: with their flags. bursts: the flags of every burst. findings: those of `check_topology`.
     """
-    lines = [*_bursts(samples), *_levels(pairs), *_drift(pairs), *_intervals(run, pairs)]
+    lines = [*_bursts(bursts), *_levels(pairs), *_drift(pairs), *_intervals(run, pairs)]
     lines += [
         *_strangely_near(pairs),
-        *_topology(check_topology(pairs, samples, history)),
+        *_topology(findings),
         *_outliers(pairs),
     ]
     reasons = Counter(failed["reason"] for failed in run["failed"])
@@ -41,13 +40,18 @@ def distrust(
     return "\n".join(["What to distrust", *(f"  {safe(line)}" for line in lines)]) if lines else ""
 
 
-def _bursts(samples: pd.DataFrame) -> list[str]:
+def counted(bursts: "pd.Series[str]") -> dict[str, int]:
+    """How many bursts have each flag, the most frequent first. bursts: the flags of each, comma-separated."""
     counts: Counter[str] = Counter()
-    for joined, count in samples["flags"].value_counts().items():
+    for joined, count in bursts.value_counts().items():
         counts.update(dict.fromkeys((flag for flag in str(joined).split(",") if flag), int(count)))
+    return dict(counts.most_common())
+
+
+def _bursts(bursts: "pd.Series[str]") -> list[str]:
     return [
-        f"{flag}: {percent(count / len(samples))} of the bursts; {_OF_BURSTS.get(flag, 'see docs/flags.md')}"
-        for flag, count in counts.most_common()
+        f"{flag}: {percent(count / len(bursts))} of the bursts; {_OF_BURSTS.get(flag, 'see docs/flags.md')}"
+        for flag, count in counted(bursts).items()
         if count
     ]
 

@@ -136,4 +136,5 @@ def _slope(values: Floats, moments: Floats) -> float:
     """Sen's: the median of the slopes between any two points."""
     one, other = np.triu_indices(len(values), 1)
     apart = moments[other] - moments[one]
-    return float(np.median(((values[other] - values[one]) / apart)[apart > 0])) if (apart > 0).any() else 0.0
+    later = apart > 0
+    return float(np.median((values[other] - values[one])[later] / apart[later])) if later.any() else 0.0

@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.bursts import Bursts, Floats, Ints, equal_rows, of_frame
+from fleet.analysis.directions import asymmetry
 from fleet.analysis.levels import levels
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
 KIND = ["run_id", "benchmark", "variant"]
 PAIR = [*KIND, "ping_cpu", "pong_cpu"]
 _JUDGED = ("median_ns", "low_ns", "high_ns", "spread", "other_ns", "other_share", "drift")
-_OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "p99_ns", "max_ns")
+_OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
 def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFrame:
@@ -25,10 +27,11 @@ def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFram
     Columns beside the pair and `relation`: `bursts`; `median_ns` (of the bursts' medians: the headline),
     `low_ns`, `high_ns` (95 % t interval over burst medians; NaN for a single burst), `spread` (half of it,
     relative), `other_ns`, `other_share` (of a pair with two modes the smaller one; the columns before are
-    then of the larger), `drift` (relative change over the run, NaN where none is proved),
-    `flagged_bursts` and `flags` (those of its bursts, comma-separated), `samples`, `min_ns`, `p10_ns`,
-    `mean_ns`, `p99_ns`, `max_ns` (of all samples), `outliers` (share of samples above twice their burst's
-    median).
+    then of the larger), `drift` (relative change over the run, NaN where none is proved), `asymmetry` (how
+    much longer it takes when the higher CPU pings, relative, NaN where none is proved), `flagged_bursts` and
+    `flags` (those of its bursts, comma-separated), `samples`, `min_ns`, `p10_ns`, `mean_ns`, `mad_ns` (the
+    median distance of a sample from their median), `p99_ns`, `max_ns` (of all samples), `outliers` (share of
+    samples above twice their burst's median).
     """
     return reduced(of_frame(samples), ordered=ordered)
 
@@ -52,6 +55,7 @@ def reduced(bursts: Bursts, *, ordered: bool = False) -> pd.DataFrame:
             "relation": first["relation"].astype(str).to_numpy(),
             "bursts": counts,
             **_judged(middles, bursts.about["start_offset_ns"].to_numpy(dtype=np.float64), counts),
+            "asymmetry": asymmetry(middles, _turned(bursts.about) & (not ordered), pair, len(begins)),
             **_flags(bursts.about["flags"], pair, len(begins)),
             **_of_samples(bursts, np.bincount(pair, bursts.counts, len(begins)).astype(np.int64)),
         }
@@ -76,6 +80,12 @@ def _pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
     )
     numbers: Ints = (key * size + ping) * size + pong
     return numbers
+
+
+def _turned(about: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Whether the higher CPU of the pair pinged."""
+    turned: npt.NDArray[np.bool_] = (about["ping_cpu"] > about["pong_cpu"]).to_numpy()
+    return turned
 
 
 def _middles(bursts: Bursts) -> tuple[Floats, Ints]:
@@ -114,10 +124,12 @@ def _of_samples(bursts: Bursts, sizes: Ints) -> dict[str, Floats | Ints]:
     columns = {name: np.full(len(sizes), np.nan) for name in _OF_SAMPLES}
     for pairs, rows in equal_rows(bursts.latencies, sizes):
         ordered = np.sort(rows, axis=1)
+        away = np.abs(ordered - _quantile(ordered, 0.5)[:, None])
         found = (
             ordered[:, 0],
             _quantile(ordered, 0.10),
             ordered.mean(axis=1),
+            _quantile(np.sort(away, axis=1), 0.5),
             _quantile(ordered, 0.99),
             ordered[:, -1],
         )

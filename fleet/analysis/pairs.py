@@ -23,7 +23,7 @@ from fleet.store.publish import samples_name
 from fleet.store.reading import TableFile, chosen, each, joined
 from fleet.store.summary import RunSummary
 
-STATS_VERSION = 1  # raise it whenever a number or a flag of `pairs` would come out otherwise
+STATS_VERSION = 2  # raise it whenever a number or a flag of `pairs` would come out otherwise
 SLICE_SAMPLES = 4 << 20
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "ping_cpu", "pong_cpu"]

@@ -13,10 +13,10 @@ from fleet.analysis.distrust import distrust
 from fleet.analysis.heatmap import Page
 from fleet.analysis.load import CLOCK, load_cpus, load_runs, load_samples
 from fleet.analysis.matrices import relations
-from fleet.analysis.pairs import SLICE_SAMPLES, load_pairs, widened
+from fleet.analysis.pairs import load_pairs, widened
 from fleet.analysis.text import json_value, records
 from fleet.analysis.topology import Layout, layout
-from fleet.analysis.topology_check import host_history
+from fleet.analysis.topology_check import check_topology, host_history
 from fleet.errors import StoreError
 
 
@@ -44,8 +44,8 @@ def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour
             parts.append(sections.clock(part, found.order))
         else:
             parts.append(sections.benchmark(part, found.order, page, found.run))
-    history = host_history(root, found.run)
-    parts.append(distrust(found.run, found.pairs, found.samples, history))
+    findings = check_topology(found.pairs, host_history(root, found.run))
+    parts.append(distrust(found.run, found.pairs, found.flags, findings))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -79,11 +79,11 @@ def _object(root: str | Path, run_id: str) -> dict[str, Any]:
 class _Found:
     """A run as the sections need it; pairs with all their flags, benchmarks in the order of the plan.
 
-    samples: of a run too big to be held whole only its bursts' flags.
+    flags: of every burst.
     """
 
     run: dict[str, Any]
-    samples: pd.DataFrame
+    flags: "pd.Series[str]"
     pairs: pd.DataFrame
     order: Layout
 
@@ -92,9 +92,8 @@ def _load(root: str | Path, run_id: str) -> _Found:
     run = _run(root, run_id)
     pairs = _as_planned(widened(load_pairs(root, run_id=run_id)), run["benchmarks"])
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
-    small = run["samples"] <= SLICE_SAMPLES
-    samples = load_samples(root, run_id=run_id, columns=None if small else ["flags"])
-    return _Found(run, samples, pairs, layout(load_cpus(root, run_id=run_id), measured))
+    flags = load_samples(root, run_id=run_id, columns=["flags"])["flags"]
+    return _Found(run, flags, pairs, layout(load_cpus(root, run_id=run_id), measured))
 
 
 def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:

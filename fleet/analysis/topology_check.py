@@ -9,12 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from fleet.analysis.flags import SIBLING_NEARER, not_nearest
-from fleet.analysis.load import CLOCK, published
-from fleet.analysis.matrices import PAIR, by_relation, pair_medians
+from fleet.analysis.load import published
+from fleet.analysis.matrices import by_relation
 from fleet.analysis.pairs import load_pairs, widened
 from fleet.analysis.text import records
 from fleet.model import Relation
@@ -23,8 +22,6 @@ DISORDER = 1.1  # a nearer relation is that much slower
 OFF_HISTORY = 2.0
 LEAST_HISTORY = 3  # runs
 MOST_HISTORY = 5
-ASYMMETRY = 0.10
-LEAST_BURSTS = 3  # each way
 MEANS = {
     "siblings": "siblings to the OS, but not each other's nearest by 1.3 times",
     "order": "the nearer relation is the slower: a hybrid part built so, or an invented topology",
@@ -36,18 +33,13 @@ _KIND = ["benchmark", "variant"]
 _NEARNESS = {str(relation): place for place, relation in enumerate(Relation)}
 
 
-def check_topology(
-    pairs: pd.DataFrame, samples: pd.DataFrame | None = None, history: pd.DataFrame | None = None
-) -> pd.DataFrame:
+def check_topology(pairs: pd.DataFrame, history: pd.DataFrame | None = None) -> pd.DataFrame:
     """Every finding about one run; no rows where the latencies say what the OS says.
 
-    pairs: as `pair_medians` returns them. samples: the run's, as loaded, for the check of both
-    directions, which is left out where they are without their ticks.
-    history: relations of earlier runs of the host, `run_id` beside the columns of `relations`.
+    pairs: as `pair_medians` returns them. history: relations of earlier runs of the host, `run_id` beside
+    the columns of `relations`.
     """
-    found = [*_siblings(pairs), *_disorder(pairs)]
-    if samples is not None and "ticks" in samples:
-        found += _asymmetry(samples)
+    found = [*_siblings(pairs), *_disorder(pairs), *_asymmetry(pairs)]
     if history is not None:
         found += _off_history(pairs, history)
     return pd.DataFrame(found, columns=list(COLUMNS))
@@ -128,22 +120,12 @@ def _off_history(pairs: pd.DataFrame, history: pd.DataFrame) -> Iterator[tuple[o
             )
 
 
-def _asymmetry(samples: pd.DataFrame) -> Iterator[tuple[object, ...]]:
-    """Pairs whose two directions differ by more than 10 %, and by more than their intervals."""
-    both = pair_medians(samples[samples["benchmark"] != CLOCK], ordered=True)
-    back = both.rename(columns={"ping_cpu": "pong_cpu", "pong_cpu": "ping_cpu"})
-    joined = both.merge(back, on=PAIR, suffixes=("", "_back"))
-    joined = joined[(joined["ping_cpu"] < joined["pong_cpu"])]
-    known = (joined[["bursts", "bursts_back"]] >= LEAST_BURSTS).all(axis=1)
-    apart = (joined["low_ns"] > joined["high_ns_back"]) | (joined["high_ns"] < joined["low_ns_back"])
-    ratio = joined["median_ns"] / joined["median_ns_back"]
-    far = np.abs(np.log(ratio)) > np.log1p(ASYMMETRY)
-    for row in records(joined.assign(ratio=ratio)[known & apart & far]):
-        yield (
-            "asymmetry",
-            row["benchmark"],
-            row["variant"],
-            f"{row['ping_cpu']}-{row['pong_cpu']}",
-            row["ratio"],
-            "{ping_cpu}-{pong_cpu} {median_ns:.1f} ns, back {median_ns_back:.1f}".format(**row),
-        )
+def _asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    """Pairs that take longer when the one or the other CPU pings."""
+    for row in records(pairs[pairs["asymmetry"].notna()]):
+        ratio, slow = 1 + row["asymmetry"], row["pong_cpu"]
+        if ratio < 1:
+            ratio, slow = 1 / ratio, row["ping_cpu"]
+        pair = f"{row['ping_cpu']}-{row['pong_cpu']}"
+        says = f"{pair} {row['median_ns']:.1f} ns, {ratio - 1:+.0%} when {slow} pings"
+        yield "asymmetry", row["benchmark"], row["variant"], pair, ratio, says

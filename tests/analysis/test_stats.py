@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fleet.analysis.load import load_samples
-from fleet.analysis.stats import pair_statistics, relation_statistics
+from fleet.analysis.matrices import pair_medians
+from fleet.analysis.stats import relation_statistics
 from fleet.model import Cpu
 from fleet.store import Store
 from tests import builders
@@ -20,7 +21,7 @@ def test_mad_is_of_all_samples_but_warm_ups_both_ways(tmp_path: Path) -> None:
         builders.a_burst(round=1, ping_cpu=1, pong_cpu=0, ticks=(9_000_000, 30, 30, 1000), start_offset_ns=9),
     ]
     Store(tmp_path).publish(builders.a_run((Cpu(0, package=0), Cpu(1, package=0))), bursts)
-    pairs = pair_statistics(load_samples(tmp_path))
+    pairs = pair_medians(load_samples(tmp_path))
     values = np.array([10, 20, 90, 30, 30, 1000])
     (row,) = pairs.to_dict("records")
     assert row["mad_ns"] == pytest.approx(np.median(np.abs(values - np.median(values))) * TICK)
@@ -47,7 +48,7 @@ def test_a_relation_tells_how_many_of_its_pairs_have_two_modes(tmp_path: Path) -
         for a, b in ((0, 1), (0, 2), (0, 4), (1, 5))
     ]
     Store(tmp_path).publish(run, bursts)
-    found = relation_statistics(pair_statistics(load_samples(tmp_path))).set_index("relation")
+    found = relation_statistics(pair_medians(load_samples(tmp_path))).set_index("relation")
     assert found.loc["package", "two_modes"] == 0.5
     assert found.loc["smt", "two_modes"] == 0
     assert found.loc["smt", "mad_ns"] == pytest.approx(400 * TICK)

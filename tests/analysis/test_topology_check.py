@@ -9,6 +9,7 @@ import pytest
 from benchmarks import siblings
 from fleet.analysis.load import load_samples
 from fleet.analysis.matrices import pair_medians, relations
+from fleet.analysis.report.page import render
 from fleet.analysis.show import show_text
 from fleet.analysis.topology_check import check_topology
 from fleet.model import Cpu, Topology
@@ -30,7 +31,7 @@ def measured(
 
 
 def found(samples: pd.DataFrame, history: pd.DataFrame | None = None) -> list[tuple[str, str]]:
-    table = check_topology(pair_medians(samples), samples, history)
+    table = check_topology(pair_medians(samples), history)
     return list(zip(table["check"], table["subject"], strict=True))
 
 
@@ -71,7 +72,7 @@ def test_a_relation_far_off_the_hosts_history_is_named(tmp_path: Path) -> None:
     assert found(samples, past[past["run_id"] != "r0"]) == []  # two runs are no history
 
 
-def test_show_knows_the_hosts_earlier_runs(tmp_path: Path) -> None:
+def test_show_and_report_know_the_hosts_earlier_runs(tmp_path: Path) -> None:
     cpus = builders.small_desktop()
     for place in range(4):
         run = builders.a_run(cpus, run_id=f"r2026T{place}-{place:08x}")
@@ -84,6 +85,7 @@ def test_show_knows_the_hosts_earlier_runs(tmp_path: Path) -> None:
         Store(tmp_path).publish(run, bursts)
     assert "history: off this host's own history by more than twice" in show_text(tmp_path, run.run_id)
     assert "history:" not in show_text(tmp_path, "r2026T2-00000002")
+    assert "off this host&#39;s own history by more than twice" in render(tmp_path, [run.run_id])
 
 
 def test_directions_that_differ_by_more_than_a_tenth_are_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.distrust import distrust
+from fleet.analysis.distrust import counted, distrust
 from fleet.analysis.load import CLOCK, load_cpus, load_runs, load_samples
 from fleet.analysis.matrices import matrix, relations
 from fleet.analysis.pairs import load_pairs, widened
@@ -19,7 +19,7 @@ from fleet.analysis.plots import latencies
 from fleet.analysis.sections import number_of
 from fleet.analysis.text import records
 from fleet.analysis.topology import Layout, layout
-from fleet.analysis.topology_check import check_topology
+from fleet.analysis.topology_check import check_topology, host_history
 from fleet.errors import StoreError
 
 _STEPS = 400  # quantiles kept of a distribution
@@ -94,7 +94,8 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
     pairs = widened(load_pairs(root, run_id=run["run_id"]))
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
     order = layout(load_cpus(root, run_id=run["run_id"]), measured)
-    said = distrust(run, pairs, samples).splitlines()[1:]
+    findings = check_topology(pairs, host_history(root, run))
+    said = distrust(run, pairs, samples["flags"], findings).splitlines()[1:]
     kinds = [*run["benchmarks"], *(pairs["benchmark"] + "/" + pairs["variant"]).unique()]
     parts = []
     for kind in dict.fromkeys(kinds):
@@ -103,8 +104,8 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
         if len(own):
             chosen = samples[(samples["benchmark"] == benchmark) & (samples["variant"] == variant)]
             parts.append(_part(kind, own, chosen.reset_index(drop=True), order, (number_of(run), traces)))
-    findings = Counter(str(check) for check in check_topology(pairs, samples)["check"])
-    return Reading(name, anchor, run, order, parts, [line.strip() for line in said], dict(findings))
+    checks = Counter(map(str, findings["check"]))
+    return Reading(name, anchor, run, order, parts, [line.strip() for line in said], dict(checks))
 
 
 def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, how: tuple[str, int]) -> Part:
@@ -126,17 +127,9 @@ def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, 
         curves={
             row["relation"]: np.quantile(latency[relation[burst] == row["relation"]], shares) for row in rows
         },
-        burst_flags=_counted(samples["flags"].astype(str)),
+        burst_flags=counted(samples["flags"]),
         suspects=_suspects(pairs, samples, traces),
     )
-
-
-def _counted(flags: "pd.Series[str]") -> dict[str, int]:
-    """How many bursts have each flag."""
-    counts: Counter[str] = Counter()
-    for joined, count in flags.value_counts().items():
-        counts.update(dict.fromkeys((flag for flag in str(joined).split(",") if flag), int(count)))
-    return dict(counts.most_common())
 
 
 def _rounds(samples: pd.DataFrame, latency: Floats, burst: npt.NDArray[np.int64]) -> pd.DataFrame:
