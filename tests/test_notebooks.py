@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.analysis.compare import compare
 from tests import needs
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
@@ -21,6 +22,20 @@ def test_a_notebook_is_stored_without_output(path: Path) -> None:
         assert cell.get("execution_count") is None
 
 
+def test_the_shipped_runs_tell_a_real_change_from_a_mere_name(tmp_path: Path) -> None:
+    root = shutil.copytree(
+        FOLDER / "data", tmp_path / "data", ignore=shutil.ignore_patterns("_pairs", "_index")
+    )
+    (changed,) = compare(root, ["lines=apart", "lines=together"])
+    assert dict(changed.relations[["benchmark", "verdict"]].to_numpy()) == {
+        "cas": "cannot tell",
+        "readwrite": "changed",
+    }
+    (same,) = compare(root, ["kernel=a", "kernel=b"])
+    assert not same.changed
+    assert sum(file.stat().st_size for file in (FOLDER / "data").rglob("*.parquet")) < 1_000_000
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
@@ -28,6 +43,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     nbclient = needs.python_module("nbclient", "nbclient")
     needs.python_module("ipykernel", "ipykernel")
     shutil.copy(path, tmp_path)
+    shutil.copytree(FOLDER / "data", tmp_path / "data", ignore=shutil.ignore_patterns("_pairs", "_index"))
     book = nbformat.read(tmp_path / path.name, as_version=4)
     where = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(book, timeout=60, kernel_name="python3", resources=where).execute()
