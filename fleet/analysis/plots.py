@@ -37,6 +37,7 @@ RELATION_COLOURS = {
     "unknown": "#737373",
 }
 _DASHES = {
+    "self": ":",
     "smt": "-",
     "cluster": "--",
     "llc": "-",
@@ -44,6 +45,7 @@ _DASHES = {
     "node": "-.",
     "package": "-",
     "machine": "--",
+    "unknown": ":",
 }
 
 Floats = npt.NDArray[np.float64]
@@ -116,7 +118,7 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None) -> Axes:
             share,
             label=safe(name),
             color=RELATION_COLOURS.get(relation),
-            linestyle=_DASHES.get(relation, ":"),
+            linestyle=_DASHES.get(relation, "-"),
             linewidth=1.6,
         )
     if lowest > 0 and highest > LOG_BEYOND * lowest:
@@ -221,10 +223,9 @@ def _cells(
     values = table.to_numpy(dtype=np.float64)
     image = axes.imshow(values, interpolation="none", aspect="equal", **scheme)
     level = order.ruling()
-    for place in range(1, count):
-        if level is not None and order.border(place, level):
-            axes.axhline(place - 0.5, color="white", linewidth=1.5)
-            axes.axvline(place - 0.5, color="white", linewidth=1.5)
+    borders = [place - 0.5 for place in range(1, count) if level is not None and order.border(place, level)]
+    for ruled in (axes.hlines, axes.vlines):
+        ruled(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
     every = max(1, -(-count // MOST_ANNOTATED))
     places = range(0, count, every)
     names = [str(order.cpus[place]) for place in places]

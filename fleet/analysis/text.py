@@ -74,7 +74,8 @@ def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
             return value.tolist() if hasattr(value, "tolist") else value
         return None if pd.isna(value) else value
 
-    return [{str(key): told(value) for key, value in row.items()} for row in frame.to_dict("records")]
+    columns = {str(name): [told(value) for value in column.tolist()] for name, column in frame.items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def json_value(value: Any) -> Any:

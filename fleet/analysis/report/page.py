@@ -185,6 +185,7 @@ def _dots(table: Table, readings: Sequence[Reading]) -> Iterator[tuple[str, Mark
                 f"Run medians of {table.kind}, {relation}: {said}",
                 (_PANEL, 62 + 24 * hosts),
                 partial(plots.run_dots, pd.DataFrame(runs), pd.DataFrame(rounds)),
+                margins=(14 + 7 * max(len(run["host"]) for run in runs), 42, 12, 8),
             ),
         )
 
@@ -202,6 +203,7 @@ def _map(reading: Reading, part: Part, shared: dict[str, tuple[float, float]], s
             "its numbers are in the table of groups and in fleet show",
             (_MAP, _MAP_HEIGHT),
             partial(plots.heatmap, part.table, reading.order, limits=ends),
+            margins=(56, 8, 8, 56),
         )
         for place, (scale, ends) in enumerate(scales)
     )
