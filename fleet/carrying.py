@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from fleet.agent import parts
-from fleet.agent.measure import measure
+from fleet.agent.measure import Afterword, measure
 from fleet.agent.parts import Told
 from fleet.agent.records import WireError
 from fleet.errors import AgentError, FleetError, LinkError, LockedError
-from fleet.facts.gather import reread_load
+from fleet.facts.gather import load_question, read_load, reread_load
 from fleet.model import Agent, Facts, Load, LockPolicy, Run, RunState
 from fleet.outcomes import Story
 from fleet.reaching import Way, pauses
@@ -24,6 +24,7 @@ def carry_out(way: Way, run: Run, journal: Journal, session: Session, story: Sto
     A link that breaks is dialled again for session.reconnect_s, anew whenever bursts have arrived since.
     """
     give_up: float | None = None
+    after = Afterword(load_question())
     said = heard(run, journal)
     alone = (session.lock or way.host.lock) is not LockPolicy.OFF
     with session.machines.turn(run, story.tell, session.stopping.pause) if alone else nullcontext():
@@ -31,9 +32,10 @@ def carry_out(way: Way, run: Run, journal: Journal, session: Session, story: Sto
         while said.lacking is not None:
             had = said.done.visits
             try:
-                said = _part(way, _with_time_left(run, end_by), journal, said, session, story)
+                said = _part(way, _with_time_left(run, end_by), journal, said, session, story, after)
             except LinkError as lost:
                 session.stopping.check()
+                after.lines.clear()
                 said = heard(run, journal)
                 if said.lacking is None:
                     break  # only the goodbye was lost
@@ -44,7 +46,7 @@ def carry_out(way: Way, run: Run, journal: Journal, session: Session, story: Sto
                 facts, agent = way.again(lost, give_up)
                 check_same_machine(run, facts, agent)
                 run = replace(run, agent=replace(run.agent, path=agent.path))
-    load = _load_after(way, story)
+    load = read_load(b"\n".join(after.lines)) if after.lines else _load_after(way, story)
     way.close()
     return ended(run, said, story, load)
 
@@ -109,7 +111,9 @@ def _with_time_left(run: Run, end_by: float) -> Run:
     return replace(run, plan=replace(run.plan, deadline_s=left))
 
 
-def _part(way: Way, run: Run, journal: Journal, said: Told, session: Session, story: Story) -> Told:
+def _part(
+    way: Way, run: Run, journal: Journal, said: Told, session: Session, story: Story, after: Afterword
+) -> Told:
     """Have one agent measure what is missing; wait for another controller's if that is wanted."""
     lock, policy = None, session.lock or way.host.lock
     if policy is not LockPolicy.OFF:
@@ -119,9 +123,8 @@ def _part(way: Way, run: Run, journal: Journal, said: Told, session: Session, st
         session.stopping.check()
         story.enter("measure", run)
         try:
-            reader = measure(
-                way.connection, run, journal, session.stopping.watch_stream, story.hear, said.done, lock
-            )
+            started = session.stopping.watch_stream
+            reader = measure(way.connection, run, journal, started, story.hear, said.done, lock, after)
         except LockedError as err:
             if policy is not LockPolicy.WAIT:
                 raise
@@ -135,7 +138,7 @@ def _part(way: Way, run: Run, journal: Journal, said: Told, session: Session, st
 
 
 def _load_after(way: Way, story: Story) -> Load:
-    """How the host was when the agent had ended; a link lost now must not cost the run."""
+    """How the host is now, if that did not come with the agent's end; a link lost now costs no run."""
     try:
         return reread_load(way.connection)
     except FleetError as err:

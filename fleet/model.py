@@ -332,8 +332,9 @@ class Facts:
     for realtime threads; -1: all of it. `core_throttles`, `package_throttles`: since boot, of all CPUs.
     `workdir`: the private directory chosen for our files. `workdir_entries`: the names in it.
     `workdir_made`: it is there; False only where we looked without making it.
-    `compilers`: those that answered, best first. `notes`: sentences for the person (a hypervisor hides
-    the topology, a CPU is offline, ...). `probe`: the probe's answer as received, for later readers.
+    `compilers`: those there are, best first; one without a version was not asked for it. `notes`: sentences
+    for the person (a hypervisor hides the topology, a CPU is offline, ...). `probe`: the probe's answer as
+    received, for later readers.
     """
 
     os: str

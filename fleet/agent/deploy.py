@@ -6,11 +6,12 @@ there, `source` the files.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from fleet.agent import qnx, source
 from fleet.agent import toolchain as tc
 from fleet.agent.build import Builder, first_installed
-from fleet.agent.hostbuild import build_on_host
+from fleet.agent.hostbuild import answering, build_on_host
 from fleet.agent.sending import prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, ProbeError
 from fleet.model import Agent, BuildPlace, Facts, Host
@@ -37,6 +38,7 @@ def deploy(
     _check_place(host)
     if host.build is BuildPlace.CONTROLLER:
         return _send_from_controller(connection, host, facts, sources, builder, say)
+    facts = _with_compilers_asked(connection, host, facts, sources)
     command = _host_compiler(host, facts)
     if command is not None:
         try:
@@ -95,6 +97,19 @@ def _no_compiler(host: Host) -> BuildError:
         f"{host.name}: no C compiler found on the host (looked for cc, gcc, clang). "
         "Install one there, or set `build: controller` for this host in the inventory."
     )
+
+
+def _with_compilers_asked(
+    connection: Connection, host: Host, facts: Facts, sources: Mapping[str, bytes]
+) -> Facts:
+    """The facts with only compilers that answer, unless what the first one built lies there."""
+    command = _host_compiler(host, facts)
+    if all(compiler.version for compiler in facts.compilers) or command is None:
+        return facts
+    build = tc.build_id(sources, tc.on_host(command, facts.target, host.toolchain.cflags))
+    if tc.file_name(build) in facts.workdir_entries:
+        return facts
+    return replace(facts, compilers=answering(connection, facts.compilers))
 
 
 def _host_compiler(host: Host, facts: Facts) -> str | None:

@@ -1,18 +1,20 @@
 """Compiles the agent on the host itself, by one sh script on its stdin. `deploy` and `qnx` choose it."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fleet.agent import toolchain as tc
 from fleet.agent.sending import check_put, said
 from fleet.errors import BuildError
-from fleet.model import Agent, Facts, Host
+from fleet.model import Agent, Compiler, Facts, Host
 from fleet.remote.connection import Connection
 
 BUILD_TIMEOUT_S = 300.0  # small boards need a while
+VERSIONS_TIMEOUT_S = 30.0
 _END_OF_FILE = "fleet-end-of-file"
 _BUILD_FAILED = 93
+_NEXT = "fleet-next-compiler"
 
 
 def build_on_host(
@@ -22,17 +24,16 @@ def build_on_host(
     toolchain = tc.on_host(command, facts.target, host.toolchain.cflags)
     build = tc.build_id(sources, toolchain)
     name = tc.file_name(build)
-    version = next((c.version for c in facts.compilers if c.command == command), command)
     agent = Agent(
         path=f"{facts.workdir}/{name}",
         build=build,
         target=facts.target,
-        place=f"built on the host with {version}",
-        compiler=version,
+        place="already on the host",
+        compiler=None,
         cflags=" ".join(toolchain.cflags),
     )
     if name in facts.workdir_entries:
-        return replace(agent, place="already on the host")
+        return agent
     script = build_script(toolchain, sources, build, facts.workdir)
     done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
     if done.exit_code == _BUILD_FAILED:
@@ -41,7 +42,24 @@ def build_on_host(
             f"Mend the compiler there, name another (`toolchain: {{cc: …}}`), or set `build: controller`."
         )
     check_put(done, host, facts.workdir)
-    return agent
+    version = next((c.version for c in facts.compilers if c.command == command), "") or command
+    return replace(agent, place=f"built on the host with {version}", compiler=version)
+
+
+def answering(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Compiler, ...]:
+    """Those of the compilers that answer --version, with what they say; one question."""
+    lines = ["LC_ALL=C; export LC_ALL"]
+    lines += [
+        f"({shlex.join(c.command.split())} --version </dev/null 2>/dev/null | head -n 1); echo {_NEXT}"
+        for c in compilers
+    ]
+    said = connection.run("\n".join(lines), timeout_s=VERSIONS_TIMEOUT_S).stdout.decode("utf-8", "replace")
+    versions = [words.strip() for words in said.split(_NEXT)]
+    return tuple(
+        replace(compiler, version=version)
+        for compiler, version in zip(compilers, versions, strict=False)
+        if version
+    )
 
 
 def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, workdir: str) -> bytes:

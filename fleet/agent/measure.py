@@ -3,6 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from fleet.agent.done import Done
@@ -18,6 +19,8 @@ IDLE_TIMEOUT_S = 30.0  # the agent speaks at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen
 PUT_TIMEOUT_S = 300.0  # what is done already may be many megabytes
 _NO_SUCH_COMMAND = (126, 127)
+_AFTERWORD = "@fleet-afterword-5d80c2f6@"  # the line behind which the agent no longer speaks
+_AFTERWORD_LINES = 1000
 _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 
@@ -29,13 +32,36 @@ class LineSink(Protocol):
         ...
 
 
-def agent_command(agent: Agent, plan: Plan, *, lock: str | None = None, done: str | None = None) -> str:
+@dataclass(slots=True)
+class Afterword:
+    """What the host is asked in the same breath as soon as an agent has ended well, and what it says.
+
+    It costs no further round trip, and tells of the moment the agent ended. No lines: it was not said.
+    """
+
+    question: str
+    lines: list[bytes] = field(default_factory=list)
+
+    def hear(self, line: bytes) -> None:
+        """Take a line of the answer; a host that goes on and on is not listened to."""
+        if len(self.lines) < _AFTERWORD_LINES:
+            self.lines.append(line)
+
+
+def agent_command(
+    agent: Agent,
+    plan: Plan,
+    *,
+    lock: str | None = None,
+    done: str | None = None,
+    afterword: str | None = None,
+) -> str:
     """Write the sh command that runs `plan`: one process for all benchmarks and rounds.
 
     lock: for which run and whom the machine is locked. done: a file on the host that says what is measured
-    already; it is removed afterwards. The shell stays as the agent's parent, so that an agent killed by a
-    signal is told from a lost link. The empty line first ends whatever a login shell may have printed
-    without a newline.
+    already; it is removed afterwards. afterword: sh text for when the agent has ended well. The shell stays
+    as the agent's parent, so that an agent killed by a signal is told from a lost link. The empty line first
+    ends whatever a login shell may have printed without a newline.
     """
     words = [agent.path, "--format=jsonl", "--until-eof", f"--deadline={plan.deadline_s}"]
     words += [f"--{option}={value}" for option, value in _asked(plan).items() if value is not None]
@@ -43,10 +69,14 @@ def agent_command(agent: Agent, plan: Plan, *, lock: str | None = None, done: st
         words.append("--huge-page")
     if lock is not None:
         words.append(f"--lock={lock}")
-    if done is None:
-        return f"echo; {shlex.join(words)}; exit $?"
-    words.append(f"--done={done}")
-    return f"echo; {shlex.join(words)}; code=$?; rm -f {shlex.quote(done)}; exit $code"
+    if done is not None:
+        words.append(f"--done={done}")
+    lines = [f"echo; {shlex.join(words)}; code=$?"]
+    if done is not None:
+        lines.append(f"rm -f {shlex.quote(done)}")
+    if afterword is not None:
+        lines.append(f"if [ $code -eq 0 ]; then echo {_AFTERWORD}\n{afterword}\nfi")
+    return "\n".join([*lines, "exit $code"])
 
 
 def _asked(plan: Plan) -> dict[str, str | int | None]:
@@ -97,22 +127,31 @@ def measure(
     heard: Callable[[Record, Reader], None],
     done: Done,
     lock: str | None = None,
+    afterword: Afterword | None = None,
 ) -> Reader:
     """Carry out what `done` lacks of `run.plan` and return what was heard; AgentError if it ended badly.
 
     Every line is in the journal before it is read. started: receives the stream, so that another thread
-    may stop it. heard: called after each record. LockedError: another agent measures there. LinkError and
-    StoreError pass through.
+    may stop it. heard: called after each record. afterword: filled in if the agent ends well. LockedError:
+    another agent measures there. LinkError and StoreError pass through.
     """
     host, agent, plan = run.host, run.agent, run.plan
     reader = Reader(done)
     give_up = time.monotonic() + plan.deadline_s + GRACE_S
-    command = agent_command(agent, plan, lock=lock, done=_put_done(connection, run, done))
+    question = afterword.question if afterword else None
+    put = _put_done(connection, run, done)
+    command = agent_command(agent, plan, lock=lock, done=put, afterword=question)
     with connection.stream(command, idle_timeout_s=IDLE_TIMEOUT_S) as stream:
         started(stream)
+        speaking = True
         for line in stream:
-            journal.append(line)
-            _take(host, agent, reader, line, heard)
+            if not speaking and afterword:
+                afterword.hear(line)
+            elif line == _AFTERWORD.encode() and reader.end is not None:
+                speaking = False
+            else:
+                journal.append(line)
+                _take(host, agent, reader, line, heard)
             if time.monotonic() > give_up:
                 raise AgentError(
                     f"{host.name}: the agent went on past its deadline of {plan.deadline_s} s; stopped."

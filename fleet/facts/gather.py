@@ -1,4 +1,4 @@
-"""Ask a host what it is: one exec for everything, read by the module of its OS. Raises, never guesses."""
+"""Ask a host what it is: one question for everything, read by the module of its OS. Raises, never guesses."""
 
 from dataclasses import replace
 
@@ -9,7 +9,6 @@ from fleet.remote.connection import Completed, Connection
 
 PROBE_TIMEOUT_S = 30.0
 LOAD_TIMEOUT_S = 20.0
-_SHELL = "exec /bin/sh"  # the login shell may be fish or csh; the script itself travels on stdin
 _REMEDIES = {
     "symbolic link": "remove the link, or name the directory it points to",
     "another user": "name a directory of your own",
@@ -21,7 +20,7 @@ _REMEDIES = {
 
 
 def gather(connection: Connection, host: Host) -> Facts:
-    """Find out what `host` is and choose the directory for our files; one exec.
+    """Find out what `host` is and choose the directory for our files; one question.
 
     Makes that directory if it is not there, and leaves nothing else behind. Raises ProbeError for an
     answer, OS or architecture we do not understand and where the inventory says otherwise, DeployError if
@@ -58,7 +57,7 @@ def read(text: str, host: Host) -> Facts:
 
 def _ask(connection: Connection, host: Host, *, read_only: bool) -> str:
     question = probe.script(workdir=host.workdir, cc=host.toolchain.cc, read_only=read_only)
-    completed = connection.run(_SHELL, stdin=question, timeout_s=PROBE_TIMEOUT_S)
+    completed = connection.run(question.decode(), timeout_s=PROBE_TIMEOUT_S)
     text = probe.answer(completed.stdout)
     if text is None:
         raise ProbeError(_no_answer(host, completed))
@@ -99,9 +98,18 @@ def as_told(text: str) -> tuple[str, ...]:
 
 
 def reread_load(connection: Connection) -> Load:
-    """How busy and warm the host is now; one exec. A host that does not say gives an empty Load."""
-    completed = connection.run(_SHELL, stdin=probe.load_script(), timeout_s=LOAD_TIMEOUT_S)
-    return linux.parse_load(probe.sections(probe.answer(completed.stdout) or ""))
+    """How busy and warm the host is now; one question. A host that does not say gives an empty Load."""
+    return read_load(connection.run(load_question(), timeout_s=LOAD_TIMEOUT_S).stdout)
+
+
+def load_question() -> str:
+    """The sh text that asks for the load; it leaves only functions behind in the shell that runs it."""
+    return probe.load_script().decode()
+
+
+def read_load(output: bytes) -> Load:
+    """The load in what the host printed; empty if it does not say. Pure."""
+    return linux.parse_load(probe.sections(probe.answer(output) or ""))
 
 
 def _by_os(sections: probe.Sections, host: Host) -> Facts:

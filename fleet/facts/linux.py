@@ -184,11 +184,11 @@ def parse_load(sections: Sections) -> Load:
 
 
 def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:
-    """The compilers that answered --version, in the order asked, each command once."""
+    """The compilers told, in order, each command once; an empty version: it was not asked for one."""
     found: dict[str, Compiler] = {}
     for line in lines:
         command, tab, version = line.partition("\t")
-        if tab and version.strip():
+        if tab:
             found.setdefault(command, Compiler(command, version.strip()))
     return tuple(found.values())
 

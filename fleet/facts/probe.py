@@ -6,19 +6,22 @@ The answer is lines between marker lines, so that whatever a login shell prints 
 import hashlib
 import re
 import shlex
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 MARK = "@fleet-probe-7c1e9b3a@"
 Sections = dict[str, list[str]]
 
-_SCRIPTS = [Path(__file__).with_name(name) for name in ("probe.sh", "probe_qnx.sh")]
+_LOAD = ("load.sh",)
+_ALL = ("load.sh", "probe.sh", "probe_qnx.sh")
 _SECRET_WORD = re.compile(r"([^\s=]*(?:pass|secret|token|credential|key)[^\s=]*=)\S+", re.IGNORECASE)
 
 
 def script(
     *, workdir: str | None = None, cc: str | None = None, root: str = "", read_only: bool = False
 ) -> bytes:
-    """The whole probe as text for `/bin/sh`'s stdin.
+    """The whole probe as sh text.
 
     workdir: the only place to try; None tries the usual ones. cc: a compiler to look for first.
     root: where /proc, /sys and /etc lie; a test's own tree. read_only: make and write nothing.
@@ -31,16 +34,21 @@ def script(
         "READ_ONLY": "1" if read_only else "",
     }
     head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
-    return f"{head}{_text()}\nmain </dev/null 2>/dev/null\n".encode()
+    return f"{head}{_text(_ALL)}\nmain </dev/null 2>/dev/null\n".encode()
 
 
 def load_script() -> bytes:
     """The little probe that only asks how busy and warm the host is."""
-    return f"MARK={shlex.quote(MARK)} ROOT=\n{_text()}\nload_only </dev/null 2>/dev/null\n".encode()
+    return f"MARK={shlex.quote(MARK)} ROOT=\n{_text(_LOAD)}\nload_only </dev/null 2>/dev/null\n".encode()
 
 
-def _text() -> str:
-    return "\n".join(script.read_text(encoding="utf-8") for script in _SCRIPTS)
+@cache
+def _text(names: Sequence[str]) -> str:
+    """The scripts without comments and indentation, since a shell reads a pipe byte by byte."""
+    texts = [Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names]
+    lines = [line.lstrip("\t") for text in texts for line in text.splitlines()]
+    kept = [line for line in lines if line and (not line.startswith("# ") or "shellcheck" in line)]
+    return "\n".join(kept)
 
 
 def answer(output: bytes) -> str | None:

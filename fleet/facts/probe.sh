@@ -1,30 +1,26 @@
-# What a host is, in one exec: read by /bin/sh from stdin, answers in framed sections on stdout.
+# What a host is, in one question: sh text that answers in framed sections on stdout; begun by load.sh.
 # POSIX sh and the tools of any small Linux (busybox included); the variables above were set by probe.py.
 # It runs as one function, called in the last line, so that half a script does nothing. A QNX host is asked by
-# probe_qnx.sh instead.
-
-section() {
-	echo "$MARK $1"
-}
-
-get() { # the first line of file $1 into $v, or nothing
-	v=
-	if [ -r "$1" ]; then read -r v <"$1"; fi
-	return 0
-}
+# probe_qnx.sh instead. Few processes are started: each costs the host as much as all the shell does by itself.
 
 system() {
 	section system
-	for flag in s r v m n; do
-		echo "uname_$flag $(uname -$flag)"
-	done
-	echo "user $(id -un)"
+	all=$(uname -nrvm)
+	rest=${all#* }
+	echo "uname_s $kernel"
+	echo "uname_r ${rest%% *}"
+	rest=${rest#* }
+	echo "uname_v ${rest% *}"
+	echo "uname_m ${rest##* }"
+	echo "uname_n ${all%% *}"
+	echo "user $user"
 	echo "page_bytes $(getconf PAGESIZE || getconf PAGE_SIZE)"
 	echo "word_bits $(getconf LONG_BIT)"
 	[ -e .dockerenv ] && echo "container docker"
 	[ -e run/.containerenv ] && echo "container podman"
-	echo "device_tree $(tr -d '\000' <proc/device-tree/model)"
-	echo "libc $(getconf GNU_LIBC_VERSION || ldd --version 2>&1 | head -n 2 | tr '\n' ' ')"
+	[ -e proc/device-tree/model ] && echo "device_tree $(tr -d '\000' <proc/device-tree/model)"
+	libc=$(getconf GNU_LIBC_VERSION)
+	echo "libc ${libc:-$(ldd --version 2>&1 | head -n 2 | tr '\n' ' ')}"
 }
 
 # One grep prints all single values as path:value; /dev/null makes it name the file even when only one is there.
@@ -42,15 +38,7 @@ files() {
 		sys/devices/system/cpu/cpufreq/boost sys/devices/cpu_core/cpus sys/devices/cpu_atom/cpus \
 		sys/devices/system/cpu/vulnerabilities/* sys/devices/system/node/node[0-9]*/cpulist \
 		/dev/null
-	grep -s '^PRETTY_NAME=' etc/os-release /dev/null
-	grep -s '^Cpus_allowed_list' proc/self/status /dev/null
-	grep -s '^MemTotal' proc/meminfo /dev/null
-}
-
-load() {
-	section load
-	grep -s . proc/loadavg sys/class/thermal/thermal_zone*/temp sys/class/hwmon/hwmon*/temp*_input /dev/null
-	grep -s -E '^(cpu|procs_running) ' proc/stat /dev/null
+	grep -s -E '^(PRETTY_NAME=|Cpus_allowed_list|MemTotal)' etc/os-release proc/self/status proc/meminfo /dev/null
 }
 
 # The first CPU whole; of the others only what can differ, for 576 CPUs write 1.5 MB there.
@@ -63,16 +51,23 @@ cpuinfo() {
 
 # A group is told once, by its lowest CPU, and no process is started per CPU. The kernel answers a CPU mask
 # only when it is read in one piece, which grep does and the shell's own read does not.
+there() { # whether the first file of a pattern exists
+	[ -e "$1" ]
+}
+
 topology() {
 	section topology
 	cpus=sys/devices/system/cpu
-	grep -s . $cpus/cpu[0-9]*/topology/*_list /dev/null |
-		sed -n 's#^[^:]*/cpu\([0-9]*\)/topology/\([a-z_]*\)_list:\(\1\([,-].*\)*\)$#\2 \3#p'
-	grep -s . $cpus/cpu[0-9]*/cpu_capacity /dev/null |
-		sed -n 's#^[^:]*/cpu\([0-9]*\)/cpu_capacity:#capacity \1 #p'
-	grep -s . $cpus/cpu[0-9]*/cache/index[0-9]*/shared_cpu_list /dev/null |
-		sed -n 's#^\([^:]*/cpu\([0-9]*\)/cache/index[0-9]*\)/shared_cpu_list:\(\2\([,-].*\)*\)$#\1 \3#p' |
-		while read -r cache list; do
+	{
+		grep -s . $cpus/cpu[0-9]*/topology/*_list /dev/null
+		there $cpus/cpu[0-9]*/cpu_capacity && grep -s . $cpus/cpu[0-9]*/cpu_capacity /dev/null
+		grep -s . $cpus/cpu[0-9]*/cache/index[0-9]*/shared_cpu_list /dev/null
+	} |
+		sed -n -e 's#^[^:]*/cpu\([0-9]*\)/topology/\([a-z_]*\)_list:\(\1\([,-].*\)*\)$#\2 \3#p' \
+			-e 's#^[^:]*/cpu\([0-9]*\)/cpu_capacity:#capacity \1 #p' \
+			-e 's#^\([^:]*/cpu\([0-9]*\)/cache/index[0-9]*\)/shared_cpu_list:\(\2\([,-].*\)*\)$#cache \1 \3#p' |
+		while read -r what cache list; do
+			[ "$what" = cache ] || { echo "$what $cache${list:+ $list}" && continue; }
 			get "$cache/level" && level=$v
 			get "$cache/type" && type=$v
 			get "$cache/size" && size=$v
@@ -92,11 +87,15 @@ topology() {
 noise() {
 	section noise
 	cpus=sys/devices/system/cpu
-	for part in name latency disable; do
-		grep -s . $cpus/cpu[0-9]*/cpuidle/state[0-9]*/$part /dev/null
-	done | sed 's#^[^:]*/state\([0-9]*\)/\([a-z]*\):#idle \1 \2 #' | sort -u
-	grep -s . $cpus/cpu[0-9]*/thermal_throttle/*_throttle_count /dev/null |
-		sed 's#^[^:]*/\([a-z]*\)_throttle_count:#\1 #' | sort | uniq -c | sed 's/^ */throttled /'
+	if there $cpus/cpu[0-9]*/cpuidle/state[0-9]*/name; then
+		for part in name latency disable; do
+			grep -s . $cpus/cpu[0-9]*/cpuidle/state[0-9]*/$part /dev/null
+		done | sed 's#^[^:]*/state\([0-9]*\)/\([a-z]*\):#idle \1 \2 #' | sort -u
+	fi
+	if there $cpus/cpu[0-9]*/thermal_throttle/core_throttle_count; then
+		grep -s . $cpus/cpu[0-9]*/thermal_throttle/*_throttle_count /dev/null |
+			sed 's#^[^:]*/\([a-z]*\)_throttle_count:#\1 #' | sort | uniq -c | sed 's/^ */throttled /'
+	fi
 	[ -r proc/self/cgroup ] && quotas <proc/self/cgroup
 	balancer proc/[0-9]*/comm
 }
@@ -124,14 +123,19 @@ balancer() {
 	if grep -s -q -x irqbalance "$@"; then echo 'irqbalance 1'; else echo 'irqbalance 0'; fi
 }
 
+# Where an agent lies already, most likely no compiler will be needed: only which there are is told, by name.
 compilers() {
 	section compilers
 	set -f
 	for cc in "$CC" cc gcc clang; do
 		# shellcheck disable=SC2086 # a wish may be two words, such as "ccache gcc"
 		set -- $cc
-		version=
-		[ $# -eq 0 ] || version=$("$@" --version | head -n 1)
+		[ $# -eq 0 ] && continue
+		if [ -n "$agent" ]; then
+			command -v "$1" >/dev/null && echo "$cc	"
+			continue
+		fi
+		version=$("$@" --version | head -n 1)
 		[ -n "$version" ] && echo "$cc	$version"
 	done
 	set +f
@@ -173,14 +177,16 @@ private() {
 	place=$1
 	# shellcheck disable=SC2046 # split on purpose: mode, links, uid
 	set -- $(ls -ldn "$place")
-	[ "$3" = "$(id -u)" ] || { why="belongs to another user (uid $3)" && return 1; }
+	[ "$3" = "$uid" ] || { why="belongs to another user (uid $3)" && return 1; }
 	case $1 in
 	drwx?-??-*) ;;
 	*) why="is open to other users ($1)" && return 1 ;;
 	esac
 }
 
+# A program of ours that may run there is proof enough: it may not where a file system is mounted noexec.
 runnable() {
+	[ -w "$1" ] && has_agent "$1" && return 0
 	file=$1/.probe-$$
 	rm -f "$file"
 	why=$({ { echo '#!/bin/sh' && echo 'echo runs'; } | cat >"$file" && chmod 700 "$file"; } 2>&1)
@@ -194,10 +200,23 @@ runnable() {
 	[ "$why" = runs ] || { why="cannot run programs (mounted noexec?): ${why##*: }" && return 1; }
 }
 
+has_agent() {
+	for file in "$1"/fleet-agent-*; do
+		[ -f "$file" ] && [ -x "$file" ] && return 0
+	done
+	return 1
+}
+
 workdir() {
 	section workdir
-	# Piped, since a here-document needs a writable /tmp in some shells.
-	printf '%s\n' "$PLACES" | while read -r place; do
+	agent=
+	IFS=$newline
+	set -f
+	# shellcheck disable=SC2086 # split on purpose: a place per line
+	set -- $PLACES
+	set +f
+	unset IFS
+	for place in "$@"; do
 		case $place in
 		\~/*) place=${HOME:+$HOME/${place#??}} ;;
 		esac
@@ -205,24 +224,34 @@ workdir() {
 		usable "$place" || { echo "refused $place: $why" && continue; }
 		[ -d "$place" ] || { echo "planned $place" && return; }
 		echo "chosen $place"
-		ls -A "$place"
+		for file in "$place"/.[!.]* "$place"/*; do
+			[ -e "$file" ] && echo "${file##*/}"
+		done
+		has_agent "$place" && [ -z "$READ_ONLY" ] && agent=1
 		return
 	done
 }
 
 main() {
 	umask 077
+	newline='
+'
 	if is_qnx; then
 		qnx
 		return
 	fi
 	export LC_ALL=C PATH="${PATH:-/usr/bin:/bin}" # not longer than what a build gets to see
+	who=$(id)
+	uid=${who#uid=}
+	uid=${uid%%[!0-9]*}
+	user=$uid
+	case $who in "uid=$uid("*) user=${who#*"("} && user=${user%%")"*} ;; esac
 	own=${HOME:+$HOME/.cache}
 	case ${XDG_CACHE_HOME:-} in /*) own=$XDG_CACHE_HOME ;; esac
 	[ -n "$PLACES" ] || PLACES="${own:+$own/fleet}
-/var/tmp/fleet-$(id -u)
-/tmp/fleet-$(id -u)
-/dev/shm/fleet-$(id -u)"
+/var/tmp/fleet-$uid
+/tmp/fleet-$uid
+/dev/shm/fleet-$uid"
 	cd "$ROOT/" || return
 	section begin
 	system
@@ -231,14 +260,7 @@ main() {
 	cpuinfo
 	topology
 	noise
-	compilers
 	workdir
-	section end
-}
-
-load_only() {
-	cd "$ROOT/" || return
-	section begin
-	load
+	compilers
 	section end
 }

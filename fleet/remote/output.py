@@ -7,6 +7,7 @@ from fleet.errors import LinkError
 from fleet.remote.connection import LINE_LIMIT_BYTES, RUN_LIMIT_BYTES
 
 STDERR_TAIL_BYTES = 64 << 10
+_AFTER_MARK_BYTES = 16  # a blank, an exit code, a newline
 
 
 class Whole:
@@ -28,6 +29,22 @@ class Whole:
     def bytes(self) -> bytes:
         """Return what was fed."""
         return bytes(self._data)
+
+
+class Answer(Whole):
+    """What one question brought on one output, up to the mark that ends it."""
+
+    def __init__(self, host_name: str, mark: str) -> None:
+        super().__init__(host_name)
+        self._end = f"\n{mark}".encode()
+
+    def cut(self) -> tuple[bytes, bytes] | None:
+        """What came before the mark and the rest of the mark's line; None until that line is whole."""
+        if not self._data.endswith(b"\n"):
+            return None
+        at = self._data.rfind(self._end, -len(self._end) - _AFTER_MARK_BYTES)
+        rest = bytes(self._data[at + len(self._end) : -1])
+        return None if at < 0 or b"\n" in rest else (bytes(self._data[:at]), rest)
 
 
 class Lines:

@@ -8,28 +8,45 @@ import shlex
 from collections.abc import Mapping
 
 # Read by the host's login shell, whichever that is (sh, csh, fish, ...): so no newline, no backslash before
-# a quote, nothing that any of them treats specially inside single quotes. The command itself follows on
-# stdin, where no login shell touches it and no process list shows it. `read` takes no byte beyond its line,
-# so what comes after the mark is the command's own stdin. The subshell turns a signal into 128+n. Only the
-# shell's own means: a QNX host may have no printf.
+# a quote, nothing that any of them treats specially inside single quotes. The commands follow on stdin,
+# where no login shell touches them and no process list shows them. A line with the mark ends a command: after
+# `ask` it is a question, answered between marks, and the next may follow; else it is the last, and what comes
+# behind the mark is its own stdin, since `read` takes no byte beyond its line. The subshell turns a signal
+# into 128+n. Only the shell's own means: a QNX host may have no printf.
 LOADER = (
     "exec /bin/sh -c '"
     "fleet_n=$(echo;echo _);fleet_n=${fleet_n%_};fleet_s=;"
     "while IFS= read -r fleet_l;do "
-    'if [ "$fleet_l" = "$0" ];then (eval "$fleet_s");exit $?;fi;'
-    'fleet_s="$fleet_s$fleet_l$fleet_n";'
-    "done;exit 126' "
+    'case "$fleet_l" in '
+    '"$0")(eval "$fleet_s");exit $?;;'
+    '"ask $0")(eval "$fleet_s") </dev/null;fleet_l=$?;fleet_s=;'
+    'echo;echo "$0 $fleet_l";{ echo;echo "$0";} >&2;;'
+    '*)fleet_s="$fleet_s$fleet_l$fleet_n";;'
+    "esac;done;exit 126' "
 )
 
 
-def remote_command(command: str, env: Mapping[str, str]) -> tuple[str, bytes]:
-    """Return what to ask the host's sshd to run, and what must go first to its stdin.
+def new_mark() -> str:
+    """A word that no command and no output contains."""
+    return f"fleet-{secrets.token_hex(8)}"
+
+
+def last(command: str, env: Mapping[str, str], mark: str) -> bytes:
+    """What to send to the loader to have it run `command`, with all that follows as its stdin, and end.
 
     A link cut before the mark has arrived runs nothing.
     """
-    mark = f"fleet-{secrets.token_hex(8)}"
+    return f"{_with_env(command, env)}{mark}\n".encode(errors="surrogateescape")
+
+
+def question(command: str, env: Mapping[str, str], mark: str) -> bytes:
+    """What to send to the loader to have it run `command`, with nothing on stdin, and wait for more."""
+    return f"{_with_env(command, env)}ask {mark}\n".encode(errors="surrogateescape")
+
+
+def _with_env(command: str, env: Mapping[str, str]) -> str:
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
-    return LOADER + mark, f"{exports}{command}\n{mark}\n".encode(errors="surrogateescape")
+    return f"{exports}{command}\n"
 
 
 def put_command(path: str, mode: int, size: int) -> str:

@@ -1,12 +1,11 @@
 """A host over SSH: the Connection protocol on the channels of a session that `ssh_dial` opened.
 
-No invoke runner, and SFTP only for hosts with hardly anything else: one channel per command, stdout and
-stderr drained together, a time limit on every wait, and every way a link can break told as a LinkError
-with words.
+No invoke runner, and SFTP only for hosts with hardly anything else: a channel with a shell that answers one
+question after the other and ends as the first command that wants a stdin of its own, a time limit on every
+wait, and every way a link can break told as a LinkError with words.
 """
 
 import contextlib
-import select
 import threading
 import time
 from collections.abc import Iterator
@@ -18,20 +17,16 @@ from paramiko.ssh_exception import SSHException
 
 from fleet.errors import LinkError
 from fleet.model import Host
-from fleet.remote import frugal
+from fleet.remote import channels, frugal, shell
+from fleet.remote.channels import LOST
 from fleet.remote.connection import Completed
-from fleet.remote.output import Lines, Tail, Whole
+from fleet.remote.output import Answer, Lines, Tail, Whole
 from fleet.remote.sftp import SftpChannel, open_sftp
-from fleet.remote.shell import put_command, remote_command
 from fleet.remote.sockets import DEAD_PEER_S
 from fleet.remote.ssh_dial import Dialled, dial
 
-_SLICE_BYTES = 32 << 10  # Channel.sendall copies its whole rest after every packet
-_READ_BYTES = 256 << 10
-_WINDOW_TICK_S = 0.01  # paramiko has no event for "the host reads again"
 _HANG_UP_AFTER_S = 1.0
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
-_LOST = (SSHException, EOFError, OSError)
 
 
 class SshConnection:
@@ -42,6 +37,7 @@ class SshConnection:
         self.notes = dialled.notes
         self._env = dict(host.env)
         self._frugal = False
+        self._shell: tuple[paramiko.Channel, str] | None = None  # one that waits, and its mark
         self._dialled = dialled
         self._closed = False
 
@@ -52,16 +48,31 @@ class SshConnection:
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """See Connection.run. A command whose time is up is left to itself, without stdin and stdout."""
-        stdout, stderr = Whole(self.host_name), Whole(self.host_name)
         with self._limit(timeout_s, _never_ended(timeout_s)) as deadline:
-            channel, head = self._start(command, timeout_s)
+            channel, mark = self._waiting_shell(timeout_s)
             try:
-                for is_stderr, data in _talk(channel, head + stdin, deadline):
-                    (stderr if is_stderr else stdout).feed(data)
-                exit_code = self._exit_code(channel, deadline)
+                if stdin:
+                    return self._run_last(channel, mark, command, stdin, deadline)
+                out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
+                question = shell.question(command, self._env, mark)
+                answer = channels.ask(channel, question, out, err, deadline)
+                if answer is None:
+                    return Completed(self._exit_code(channel, deadline), out.bytes(), err.bytes())
+                self._shell = (channel, mark)
+                return answer
             finally:
-                _close(channel)
-        return Completed(exit_code, stdout.bytes(), stderr.bytes())
+                if self._shell is None:
+                    channels.close(channel)
+
+    def _run_last(
+        self, channel: paramiko.Channel, mark: str, command: str, stdin: bytes, deadline: float
+    ) -> Completed:
+        """Run a command that gets the rest of the channel as its stdin."""
+        stdout, stderr = Whole(self.host_name), Whole(self.host_name)
+        head = shell.last(command, self._env, mark)
+        for is_stderr, data in channels.talk(channel, head + stdin, deadline):
+            (stderr if is_stderr else stdout).feed(data)
+        return Completed(self._exit_code(channel, deadline), stdout.bytes(), stderr.bytes())
 
     def stream(self, command: str, *, idle_timeout_s: float) -> "SshStream":
         """See Connection.stream."""
@@ -71,7 +82,7 @@ class SshConnection:
         """See Connection.put."""
         if self._frugal:
             return frugal.put(self, data, path, mode, timeout_s)
-        return self.run(put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
+        return self.run(shell.put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
 
     def make_do(self, path: str) -> None:
         """See Connection.make_do."""
@@ -106,13 +117,16 @@ class SshConnection:
     ) -> None:
         self.close()
 
-    def _start(self, command: str, timeout_s: float) -> tuple[paramiko.Channel, bytes]:
-        """Open a channel and start the loader; return the channel and what its stdin must get first."""
-        text, head = remote_command(command, self._env)
-        channel = self._dialled.transport.open_session(timeout=timeout_s)
-        channel.settimeout(timeout_s)
-        channel.exec_command(text)
-        return channel, head
+    def _waiting_shell(self, timeout_s: float) -> tuple[paramiko.Channel, str]:
+        """Hand out the shell that waits, or a new one, with its mark, to whoever gives it back or ends it.
+
+        So a host that allows one session at a time never has two.
+        """
+        kept, self._shell = self._shell, None
+        if kept is not None:
+            return kept
+        mark = shell.new_mark()
+        return channels.start(self._dialled.transport, shell.LOADER + mark, timeout_s), mark
 
     def _exit_code(self, channel: paramiko.Channel, deadline: float) -> int:
         if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
@@ -122,6 +136,8 @@ class SshConnection:
         # paramiko's word both for a lost link and for a shell that was killed.
         if not self._dialled.transport.is_active():
             raise EOFError
+        if channels.refused(channel):
+            raise SSHException("Channel closed.")
         raise LinkError(
             f"{self.host_name}: the command ended without an exit code: something on the host killed its "
             "shell. Look at the host's system log (out of memory?)."
@@ -145,8 +161,8 @@ class SshConnection:
         timer.start()
         try:
             yield time.monotonic() + timeout_s
-        except _LOST as error:
-            late = hung_up.is_set() or _is_timeout(error)
+        except LOST as error:
+            late = hung_up.is_set() or channels.is_timeout(error)
             raise LinkError(f"{self.host_name}: {too_late}" if late else self._broken(error)) from error
         finally:
             timer.cancel()
@@ -183,9 +199,10 @@ class SshStream:
         self._tail = Tail()
         self._given_up = False
         with connection._limit(idle_timeout_s, f"the command did not start within {idle_timeout_s:g} s."):
-            self._channel, head = connection._start(command, idle_timeout_s)
-            for begin in range(0, len(head), _SLICE_BYTES):
-                self._channel.sendall(head[begin : begin + _SLICE_BYTES])
+            self._channel, mark = connection._waiting_shell(idle_timeout_s)
+            head = shell.last(command, connection._env, mark)
+            for begin in range(0, len(head), channels.SLICE_BYTES):
+                self._channel.sendall(head[begin : begin + channels.SLICE_BYTES])
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -203,7 +220,7 @@ class SshStream:
 
     def stop(self) -> None:
         """See Stream.stop."""
-        with contextlib.suppress(*_LOST):
+        with contextlib.suppress(*LOST):
             self._channel.shutdown_write()
 
     def __enter__(self) -> Self:
@@ -215,24 +232,24 @@ class SshStream:
         self.stop()
         if kind is None and not self._given_up:
             self._let_it_end()
-        _close(self._channel)
+        channels.close(self._channel)
 
     def _pieces(self) -> Iterator[tuple[bool, bytes]]:
         """Yield (is it stderr, data) to the end, then set the exit code."""
         silence = f"the command printed nothing for {self._idle_timeout_s:g} s; is the host still there?"
         try:
-            yield from _listen(self._channel, self._idle_timeout_s)
+            yield from channels.listen(self._channel, self._idle_timeout_s)
             deadline = time.monotonic() + self._idle_timeout_s
             self.exit_code = self._connection._exit_code(self._channel, deadline)
-        except _LOST as error:
-            said = f"{self._connection.host_name}: {silence}" if _is_timeout(error) else None
+        except LOST as error:
+            said = f"{self._connection.host_name}: {silence}" if channels.is_timeout(error) else None
             raise LinkError(said or self._connection._broken(error)) from error
 
     def _let_it_end(self) -> None:
         """Throw away what the command still says, for a little while, so that it ends in its own way."""
         deadline = time.monotonic() + _STOP_GRACE_S
-        with contextlib.suppress(*_LOST):
-            for _ in _listen(self._channel, _STOP_GRACE_S):
+        with contextlib.suppress(*LOST):
+            for _ in channels.listen(self._channel, _STOP_GRACE_S):
                 if time.monotonic() > deadline:
                     return
             self._channel.status_event.wait(max(0.0, deadline - time.monotonic()))
@@ -243,84 +260,3 @@ def _never_ended(timeout_s: float) -> str:
         f"a command did not end within {timeout_s:g} s. Log in by hand: is the host overloaded, or does its "
         "login shell wait for something?"
     )
-
-
-def _talk(channel: paramiko.Channel, stdin: bytes, deadline: float) -> Iterator[tuple[bool, bytes]]:
-    """Feed `stdin`, then end-of-file, and yield (is it stderr, data) to the end of both outputs.
-
-    Raises TimeoutError at `deadline` (time.monotonic).
-    """
-    left = memoryview(stdin)
-    heard_some = _poll(channel)
-    while True:
-        ended = _ended(channel)  # before reading: what is not there after this never comes
-        heard = _hear(channel)
-        yield from heard
-        if ended and not heard:
-            return
-        if (time_left := deadline - time.monotonic()) <= 0:
-            raise TimeoutError
-        if left and (channel.closed or channel.send_ready()):
-            left = _send(channel, left)
-            if not left:
-                channel.shutdown_write()
-        elif not heard:
-            heard_some.poll(1000 * (min(time_left, _WINDOW_TICK_S) if left else time_left))
-
-
-def _listen(channel: paramiko.Channel, idle_timeout_s: float) -> Iterator[tuple[bool, bytes]]:
-    """Yield (is it stderr, data) to the end of both outputs; TimeoutError after so long a silence."""
-    heard_some = _poll(channel)
-    while True:
-        ended = _ended(channel)
-        heard = _hear(channel)
-        yield from heard
-        if heard:
-            continue
-        if ended:
-            return
-        if not heard_some.poll(1000 * idle_timeout_s):
-            raise TimeoutError
-
-
-def _poll(channel: paramiko.Channel) -> select.poll:
-    """Return a poll object that wakes up when either output has data or has ended."""
-    poll = select.poll()
-    poll.register(channel.fileno(), select.POLLIN)
-    return poll
-
-
-def _ended(channel: paramiko.Channel) -> bool:
-    return bool(channel.eof_received) or channel.closed
-
-
-def _hear(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:
-    """Take what has arrived on stdout and stderr, without waiting."""
-    heard = []
-    if channel.recv_ready():
-        heard.append((False, channel.recv(_READ_BYTES)))
-    if channel.recv_stderr_ready():
-        heard.append((True, channel.recv_stderr(_READ_BYTES)))
-    return heard
-
-
-def _send(channel: paramiko.Channel, left: memoryview) -> memoryview:
-    """Send one slice; return what is left, nothing if the command has ended without wanting it."""
-    try:
-        return left[channel.send(bytes(left[:_SLICE_BYTES])) :]
-    except OSError:
-        if channel.closed and channel.get_transport().is_active():
-            return left[:0]
-        raise
-
-
-def _close(channel: paramiko.Channel) -> None:
-    with contextlib.suppress(*_LOST):
-        channel.close()
-
-
-def _is_timeout(error: Exception) -> bool:
-    """Tell a wait of ours that was too long (paramiko has two words for it) from a dead link."""
-    if isinstance(error, TimeoutError):
-        return error.errno is None
-    return isinstance(error, SSHException) and str(error).startswith("Timeout")

@@ -1,21 +1,18 @@
-"""What the person's ssh_config says about a host: `ssh -G` where there is an ssh, else paramiko's parser.
+"""The sshds on the way to a host, by the inventory and the person's ssh_config, which `ssh_answers` reads.
 
 The inventory wins over ssh_config. FLEET_SSH_CONFIG names another file to read instead of ~/.ssh/config
 and /etc/ssh/ssh_config, as `ssh -F` does. Used by `ssh`, which dials what comes out of here.
 """
 
-import functools
 import getpass
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from fleet.errors import UnreachableError
 from fleet.model import Host, HostKeyPolicy
+from fleet.remote import ssh_answers
 
 _NOT_HONOURED = {
     "certificatefile": "CertificateFile (a certificate named KEY-cert.pub beside its key is)",
@@ -24,9 +21,7 @@ _NOT_HONOURED = {
     "bindaddress": "BindAddress",
     "bindinterface": "BindInterface",
 }
-_DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
 _HOPS_AT_MOST = 8
-_SSH_G_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +102,7 @@ def split_hop(text: str) -> tuple[str, str | None, int | None]:
 
 
 def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endpoint:
-    said = _said(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
+    said = ssh_answers.said(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
     address = _last(said, "hostname", name)
     real_port = port or int(_last(said, "port", "22"))
     real_user = user or _last(said, "user", "") or getpass.getuser()
@@ -142,60 +137,6 @@ def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endp
 def known_hosts_name(address: str, port: int) -> str:
     """Write a host as known_hosts does: `name`, or `[name]:port` off the standard port."""
     return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
-
-
-@functools.lru_cache(maxsize=4096)
-def _said(
-    host_name: str, name: str, user: str | None, port: int | None, file: str | None
-) -> Mapping[str, tuple[str, ...]]:
-    """Return every key ssh_config resolves for `name`, in lower case, with its values in order."""
-    ssh = shutil.which("ssh")
-    return _ask_ssh(ssh, host_name, name, user, port, file) if ssh else _ask_paramiko(host_name, name, file)
-
-
-def _ask_ssh(
-    ssh: str, host_name: str, name: str, user: str | None, port: int | None, file: str | None
-) -> Mapping[str, tuple[str, ...]]:
-    command = [ssh, "-G", *(["-F", file] if file else []), *(["-l", user] if user else [])]
-    command += [*(["-p", str(port)] if port else []), "--", name]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SSH_G_TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise UnreachableError(
-            f"{host_name}: `ssh -G {name}` did not answer within {_SSH_G_TIMEOUT_S:g} s. "
-            "Is there a slow `Match exec` in your ssh_config?"
-        ) from None
-    if done.returncode != 0:
-        raise UnreachableError(
-            f"{host_name}: `ssh -G {name}` failed: {done.stderr.decode(errors='replace').strip()}. "
-            "Correct `address` in the inventory, or your ssh_config."
-        )
-    said: dict[str, tuple[str, ...]] = {}
-    for line in done.stdout.decode(errors="surrogateescape").splitlines():
-        key, _, value = line.partition(" ")
-        said[key.lower()] = (*said.get(key.lower(), ()), value)
-    return said
-
-
-def _ask_paramiko(host_name: str, name: str, file: str | None) -> Mapping[str, tuple[str, ...]]:
-    from paramiko import SSHConfig  # noqa: PLC0415  slow to load, and needed only without ssh
-    from paramiko.ssh_exception import SSHException  # noqa: PLC0415
-
-    path = Path(file) if file else Path("~/.ssh/config").expanduser()
-    said: dict[str, tuple[str, ...]] = {
-        "identityfile": tuple(f"~/.ssh/{key}" for key in _DEFAULT_KEYS),
-    }
-    if file == "none" or not path.exists():
-        return said
-    try:
-        found = SSHConfig.from_path(str(path)).lookup(name)
-    except (SSHException, OSError) as error:
-        raise UnreachableError(f"{host_name}: {path} cannot be used: {error}") from error
-    for key, value in found.items():
-        said[key.lower()] = tuple(value) if isinstance(value, list) else (str(value),)
-    return said
 
 
 def _last(said: Mapping[str, tuple[str, ...]], key: str, default: str) -> str:

@@ -73,7 +73,28 @@ def test_a_compiler_on_the_host_builds_there_and_the_second_time_nothing(deploye
 
     again = deployer(HERE, deployer.facts("cc"))
     assert again.place == "already on the host"
-    assert again == replace(first, place=again.place)
+    assert again == replace(first, place=again.place, compiler=None), "what built it then, the agent knows"
+
+
+def test_a_compiler_is_asked_for_its_version_only_where_something_has_to_be_built(
+    deployer: Deployer, tmp_path: Path
+) -> None:
+    def names(*commands: str) -> Facts:
+        found = tuple(Compiler(command, "") for command in commands)
+        return replace(deployer.facts(), compilers=found)
+
+    silent = script(tmp_path / "silent-cc", 'touch "$0.asked"; exit 1')
+    first = deployer(HERE, names(silent, "cc"))
+    assert Path(f"{silent}.asked").exists()
+    assert first.compiler is not None
+    assert first.place == f"built on the host with {first.compiler}"
+    assert build_id_of(first.path) == first.build
+
+    talking = script(tmp_path / "cc", 'touch "$0.asked"; echo mine')
+    with LocalConnection(replace(HERE, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})) as connection:
+        again = deploy(connection, HERE, names("cc"), Builder(deployer.cache), deployer.told.append)
+    assert (again.place, again.path) == ("already on the host", first.path)
+    assert not Path(f"{talking}.asked").exists()
 
 
 def test_without_a_compiler_the_controller_builds_and_says_so(deployer: Deployer) -> None:

@@ -81,7 +81,7 @@ def test_the_load_after_a_run_is_one_small_exec():
 
 
 def test_a_host_that_says_nothing_about_its_load_gives_an_empty_one():
-    load = reread_load(Replay({"/bin/sh": b"sh: not found"}))
+    load = reread_load(Replay({"load_only": b"sh: not found"}))
     assert (load.load_1m, load.running) == (None, None)
 
 

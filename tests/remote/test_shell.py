@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from fleet.remote.shell import remote_command
+from fleet.remote.shell import LOADER, last, new_mark, question
 from tests import needs
 from tests.facts.shells import QNX_SHELLS
 
@@ -20,6 +20,11 @@ SHELLS = {
     "tcsh": "tcsh",
     "fish": "fish",
 }
+
+
+def remote_command(command, env):
+    mark = new_mark()
+    return LOADER + mark, last(command, env, mark)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -52,9 +57,51 @@ def test_whatever_bin_sh_is_it_loads_the_command_by_its_own_means(shell, tmp_pat
     assert (done.returncode, done.stderr) == (7, b"")
 
 
-def test_a_command_cut_on_its_way_does_not_run(tmp_path):
-    text, head = remote_command("touch ran; touch ran-too", {})
+@pytest.mark.parametrize("way", [last, question])
+def test_a_command_cut_on_its_way_does_not_run(tmp_path, way):
+    mark = new_mark()
+    text, head = LOADER + mark, way("touch ran; touch ran-too", {}, mark)
     for length in range(len(head)):
         done = subprocess.run(["sh", "-c", text], input=head[:length], cwd=tmp_path, check=False)
         assert done.returncode == 126
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_questions_are_answered_in_turn_and_the_last_command_gets_the_rest(shell, tmp_path):
+    needs.program(shell, SHELLS[shell])
+    mark = new_mark()
+    sent = [
+        question('printf %s "$PLAIN"; cat; echo told >&2; exit 3', ENV, mark),
+        question('cd /; lost=1; echo "${PLAIN-unset}"', {}, mark),
+        last('pwd; echo "${lost-unset}"; cat; exit 7', {}, mark),
+    ]
+    program = [shell, "sh"] if shell == "busybox" else [shell]
+    done = subprocess.run(
+        [*program, "-c", LOADER + mark],
+        input=b"".join(sent) + b"the rest",
+        capture_output=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.stdout.decode() == f"1\n{mark} 3\nunset\n\n{mark} 0\n{tmp_path}\nunset\nthe rest"
+    assert done.stderr.decode() == f"told\n\n{mark}\n\n{mark}\n"
+    assert done.returncode == 7
+
+
+@pytest.mark.parametrize("shell", QNX_SHELLS)
+def test_whatever_bin_sh_is_it_answers_questions_by_its_own_means(shell, tmp_path):
+    package, (program, *arguments) = QNX_SHELLS[shell]
+    mark = new_mark()
+    sent = question("echo one; exit 3", {}, mark) + question("read -r line; echo $?", {}, mark)
+    sh = shlex.join([needs.program(program, package), *arguments])
+    done = subprocess.run(
+        ["/bin/sh", "-c", (LOADER + mark).replace("/bin/sh", sh)],
+        input=sent,
+        capture_output=True,
+        env={"PATH": str(tmp_path)},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.stdout.decode() == f"one\n\n{mark} 3\n1\n\n{mark} 0\n"
+    assert done.stderr.decode() == f"\n{mark}\n\n{mark}\n"

@@ -1,6 +1,8 @@
 """What of ssh_config is honoured, by connecting through it; and what is said of the rest."""
 
 import getpass
+import os
+import subprocess
 import sys
 import time
 
@@ -8,8 +10,10 @@ import pytest
 
 from fleet.errors import HostKeyError, UnreachableError
 from fleet.model import Host
+from fleet.remote import ssh_answers
 from fleet.remote.connect import connect
 from fleet.remote.ssh_config import known_hosts_name, route, split_files, split_hop
+from tests import needs
 
 
 @pytest.fixture
@@ -203,3 +207,91 @@ def test_a_known_hosts_file_may_have_blanks_in_its_path(ssh_host, known_hosts, c
 )
 def test_a_list_of_files_is_split_where_a_path_begins(text, files):
     assert split_files(text) == files
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """Every name ssh was asked about, by an `ssh` that notes it and then is the real one."""
+    real, log = needs.program("ssh", "openssh-client"), tmp_path / "asked"
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "ssh"
+    program.write_text(f'#!/bin/sh\nfor last; do :; done\necho "$last" >>{log}\nexec {real} "$@"\n')
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return lambda: log.read_text().split()
+
+
+def same_as_ssh(name, user, port, file):
+    done = subprocess.run(
+        [
+            "ssh",
+            "-G",
+            "-F",
+            str(file),
+            *(["-l", user] if user else []),
+            *(["-p", str(port)] if port else []),
+            name,
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected: dict[str, tuple[str, ...]] = {}
+    for line in done.stdout.splitlines():
+        key, _, value = line.partition(" ")
+        expected[key.lower()] = (*expected.get(key.lower(), ()), value)
+    return dict(ssh_answers.said("host", name, user, port, str(file))) == expected
+
+
+PLACES = [
+    ("a", None, None),
+    ("10.0.0.2", "bob", 22),
+    ("b.example.com", None, 2222),
+    ("c", "al", None),
+    ("a", "x", 7),
+]
+PLAIN = "# all\nHost *\n  User root\n  IdentitiesOnly yes\n  IdentityFile ~/.ssh/lab\n  ConnectTimeout=7\n"
+
+
+def test_one_answer_of_ssh_serves_all_hosts_that_ssh_config_does_not_tell_apart(tmp_path, asked):
+    file = tmp_path / "config"
+    (tmp_path / "more.conf").write_text("ServerAliveInterval 3\n")
+    file.write_text(f"Include {tmp_path}/*.conf\n{PLAIN}")
+    for name, user, port in PLACES:
+        ssh_answers.said("host", name, user, port, str(file))
+    assert asked() == ["a", "a", "10.0.0.2"]
+    assert all(same_as_ssh(*place, file) for place in PLACES)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Host b.*\n  Port 7\n",
+        "Host *.com\n  User carol\n",
+        "Host * !a\n  User carol\n",
+        "Match host c\n  User carol\n",
+        "HostName lab.example.com\n",
+        "IdentityFile ~/.ssh/%h\n",
+        "UserKnownHostsFile ~/.ssh/known/%n\n",
+        "ProxyJump b.example.com\n",
+        "CanonicalizeHostname yes\n",
+        "Include FOLDER/special\n",
+        'Include "FOLDER/special"\n',
+    ],
+)
+def test_what_may_tell_hosts_apart_is_asked_for_each(tmp_path, asked, lines):
+    file = tmp_path / "config"
+    (tmp_path / "special").write_text("Host c\n  Port 99\n")
+    file.write_text(lines.replace("FOLDER", str(tmp_path)) + PLAIN)
+    assert all(same_as_ssh(*place, file) for place in PLACES)
+    ours = len(asked()) - len(PLACES)
+    assert ours == len(PLACES)
+
+
+def test_names_ssh_would_rewrite_are_asked_for_each(tmp_path, asked):
+    file = tmp_path / "config"
+    file.write_text(PLAIN)
+    for name in ("Board", "fe80::1", "BOARD2"):
+        assert same_as_ssh(name, None, None, file)
+    assert len(asked()) == 6

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fleet.remote import frugal
 from fleet.remote.connection import Completed
-from fleet.remote.shell import remote_command
+from fleet.remote.shell import LOADER, last, new_mark
 from tests.hosts.odd import Options
 from tests.hosts.qnx import image
 from tests.hosts.qnx.image import Image, Recipe
@@ -49,7 +49,8 @@ class Inside:
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """As over SSH: the loader, then the command on its stdin."""
-        text, head = remote_command(command, self.env)
+        mark = new_mark()
+        text, head = LOADER + mark, last(command, self.env, mark)
         done = subprocess.run(
             [self.image.enter, text], input=head + stdin, capture_output=True, timeout=timeout_s, check=False
         )

@@ -1,0 +1,27 @@
+# How busy and warm a Linux host is: sh text, a framed section on stdout. Asked before a run, and by itself after.
+
+section() {
+	echo "$MARK $1"
+}
+
+get() { # the first line of file $1 into $v, or nothing
+	v=
+	if [ -r "$1" ]; then read -r v <"$1"; fi
+	return 0
+}
+
+load() {
+	section load
+	for file in proc/loadavg sys/class/thermal/thermal_zone*/temp sys/class/hwmon/hwmon*/temp*_input; do
+		get "$file"
+		[ -n "$v" ] && echo "$file:$v"
+	done
+	grep -s -E '^(cpu|procs_running) ' proc/stat /dev/null
+}
+
+load_only() {
+	cd "$ROOT/" || return
+	section begin
+	load
+	section end
+}

@@ -1,0 +1,141 @@
+"""paramiko's channels, driven so that nothing waits where it need not; used by `ssh`.
+
+Stdout and stderr are drained together, and a command is started and fed in one go: the server takes what a
+client sends in order, so its consent to the start need not be awaited.
+"""
+
+import contextlib
+import select
+import time
+from collections.abc import Iterator
+
+import paramiko
+from paramiko.common import cMSG_CHANNEL_REQUEST
+from paramiko.ssh_exception import SSHException
+
+from fleet.remote.connection import Completed
+from fleet.remote.output import Answer
+
+SLICE_BYTES = 32 << 10  # Channel.sendall copies its whole rest after every packet
+_READ_BYTES = 256 << 10
+_WINDOW_TICK_S = 0.01  # paramiko has no event for "the host reads again"
+LOST = (SSHException, EOFError, OSError)
+
+
+def start(transport: paramiko.Transport, command: str, timeout_s: float) -> paramiko.Channel:
+    """Open a channel and ask for `command` without waiting for the answer; `refused` tells it later."""
+    channel = transport.open_session(timeout=timeout_s)
+    channel.settimeout(timeout_s)
+    request = paramiko.Message()
+    request.add_byte(cMSG_CHANNEL_REQUEST)
+    request.add_int(channel.remote_chanid)
+    request.add_string("exec")
+    request.add_boolean(True)  # we want an answer, and take it whenever it comes
+    request.add_string(command)
+    channel._event_pending()  # type: ignore[attr-defined]  # as exec_command does, and waits
+    transport._send_user_message(request)  # type: ignore[attr-defined]
+    return channel
+
+
+def refused(channel: paramiko.Channel) -> bool:
+    """Tell whether the server would not start the command of a channel that has ended."""
+    return not channel.event_ready
+
+
+def ask(
+    channel: paramiko.Channel, text: bytes, out: Answer, err: Answer, deadline: float
+) -> Completed | None:
+    """Send the loader a question and collect its answer; the loader then waits for more.
+
+    None if the loader ended instead; TimeoutError at `deadline` (time.monotonic).
+    """
+    for is_stderr, data in talk(channel, text, deadline, goes_on=True):
+        (err if is_stderr else out).feed(data)
+        if (said := out.cut()) and (told := err.cut()):
+            code = said[1].strip()
+            return Completed(int(code) if code.isdigit() else 126, said[0], told[0])
+    return None
+
+
+def talk(
+    channel: paramiko.Channel, stdin: bytes, deadline: float, *, goes_on: bool = False
+) -> Iterator[tuple[bool, bytes]]:
+    """Feed `stdin`, then end-of-file unless it goes on; yield (is it stderr, data) until both outputs end.
+
+    Raises TimeoutError at `deadline` (time.monotonic).
+    """
+    left = memoryview(stdin)
+    heard_some = _poll(channel)
+    while True:
+        ended = _ended(channel)  # before reading: what is not there after this never comes
+        heard = _hear(channel)
+        yield from heard
+        if ended and not heard:
+            return
+        if (time_left := deadline - time.monotonic()) <= 0:
+            raise TimeoutError
+        if left and (channel.closed or channel.send_ready()):
+            left = _send(channel, left)
+            if not left and not goes_on:
+                channel.shutdown_write()
+        elif not heard:
+            heard_some.poll(1000 * (min(time_left, _WINDOW_TICK_S) if left else time_left))
+
+
+def listen(channel: paramiko.Channel, idle_timeout_s: float) -> Iterator[tuple[bool, bytes]]:
+    """Yield (is it stderr, data) to the end of both outputs; TimeoutError after so long a silence."""
+    heard_some = _poll(channel)
+    while True:
+        ended = _ended(channel)
+        heard = _hear(channel)
+        yield from heard
+        if heard:
+            continue
+        if ended:
+            return
+        if not heard_some.poll(1000 * idle_timeout_s):
+            raise TimeoutError
+
+
+def _poll(channel: paramiko.Channel) -> select.poll:
+    """Return a poll object that wakes up when either output has data or has ended."""
+    poll = select.poll()
+    poll.register(channel.fileno(), select.POLLIN)
+    return poll
+
+
+def _ended(channel: paramiko.Channel) -> bool:
+    return bool(channel.eof_received) or channel.closed
+
+
+def _hear(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:
+    """Take what has arrived on stdout and stderr, without waiting."""
+    heard = []
+    if channel.recv_ready():
+        heard.append((False, channel.recv(_READ_BYTES)))
+    if channel.recv_stderr_ready():
+        heard.append((True, channel.recv_stderr(_READ_BYTES)))
+    return heard
+
+
+def _send(channel: paramiko.Channel, left: memoryview) -> memoryview:
+    """Send one slice; return what is left, nothing if the command has ended without wanting it."""
+    try:
+        return left[channel.send(bytes(left[:SLICE_BYTES])) :]
+    except OSError:
+        if channel.closed and channel.get_transport().is_active():
+            return left[:0]
+        raise
+
+
+def close(channel: paramiko.Channel) -> None:
+    """End the command's stdin and output; a dead link is no matter."""
+    with contextlib.suppress(*LOST):
+        channel.close()
+
+
+def is_timeout(error: Exception) -> bool:
+    """Tell a wait of ours that was too long (paramiko has two words for it) from a dead link."""
+    if isinstance(error, TimeoutError):
+        return error.errno is None
+    return isinstance(error, SSHException) and str(error).startswith("Timeout")
