@@ -9,7 +9,7 @@ import pandas as pd
 
 from fleet.analysis.compare import Comparison
 from fleet.analysis.sides import Side
-from fleet.analysis.text import is_none, json_value, records, safe, table, within
+from fleet.analysis.text import in_words, is_none, json_value, records, safe, table, within
 from fleet.analysis.verdicts import Verdict
 
 PAIRS_LISTED = 10
@@ -18,8 +18,17 @@ _COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval
 
 
 def compare_text(comparisons: Sequence[Comparison]) -> str:
-    """For people: the headline, a line per relation, the pairs, what else differs, what to distrust."""
-    return "\n\n\n".join("\n\n".join(_parts(one)) for one in comparisons)
+    """For people: the headline, a line per relation, the pairs, what else differs, what to distrust.
+
+    Of several comparisons all headlines come first, those with most changes at the top.
+    """
+    parts = ["\n\n".join(_parts(one)) for one in comparisons]
+    if len(comparisons) > 1:
+        ordered = sorted(
+            comparisons, key=lambda one: -int((one.relations["verdict"] == Verdict.CHANGED).sum())
+        )
+        parts.insert(0, "\n".join(_headline(one) for one in ordered))
+    return "\n\n\n".join(parts)
 
 
 def compare_json(comparisons: Sequence[Comparison]) -> str:
@@ -53,9 +62,13 @@ def _parts(one: Comparison) -> Iterator[str]:
         yield "What to distrust\n" + "\n".join(f"  {safe(line)}" for line in one.caveats)
 
 
-def _head(one: Comparison) -> Iterator[str]:
+def _headline(one: Comparison) -> str:
     names = [one.b.name, one.a.name] if len(one.a.name + one.b.name) <= _SHORT else ["B", "A"]
-    yield safe(f"{names[0]} against {names[1]}: {_summary(one)}")
+    return safe(f"{names[0]} against {names[1]}: {_summary(one)}")
+
+
+def _head(one: Comparison) -> Iterator[str]:
+    yield _headline(one)
     for letter, side in (("A", one.a), ("B", one.b)):
         yield safe(f"  {letter}  {side.name}: {_measured(side)}")
 
@@ -67,13 +80,10 @@ def _summary(one: Comparison) -> str:
     if not one.judged:
         return "no verdict, too few runs"
     counts = one.relations["verdict"].value_counts()
-    most = max(
-        (row["ratio"] - 1 for row in records(one.relations) if row["verdict"] == "changed"),
-        key=abs,
-        default=0.0,
-    )
+    changed = [row for row in records(one.relations) if row["verdict"] == Verdict.CHANGED]
+    changed.sort(key=lambda row: abs(row["ratio"] - 1))
     notes = {
-        Verdict.CHANGED: f" (at most {most:+.1%})",
+        Verdict.CHANGED: "".join(f" (at most {r['ratio'] - 1:+.1%}, {r['relation']})" for r in changed[-1:]),
         Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)",
     }
     said = [
@@ -105,6 +115,7 @@ def _verdicts(one: Comparison) -> str:
     ]
     unit, matters = one.unit, f"±{one.threshold * 100:g}%"
     legend = (
+        f"{in_words(one.relations['relation'])}\n"
         f"A, B: one way in ns, mean of the {unit}s' medians. Interval: what the change may be, judged\n"
         f"from {unit} to {unit}. What matters: {matters}. Would see: in 8 of 10 comparisons."
     )
@@ -119,6 +130,7 @@ def _description(one: Comparison) -> str:
     ]
     return (
         table(titles, rows, right=set(range(2, 8)))
+        + f"\n{in_words(one.relations['relation'])}"
         + "\nA, B: one way in ns. Within A, within B: ±95% inside a single run, from its rounds; two\n"
         "runs of an unchanged machine differ by more, so it says nothing about the difference."
     )

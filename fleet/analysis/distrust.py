@@ -69,11 +69,11 @@ def _levels(pairs: pd.DataFrame) -> list[str]:
 
 def _drift(pairs: pd.DataFrame) -> list[str]:
     found = pairs[pairs["drift"].notna()]
-    if found.empty:
+    by_chance = round(CHANCE * len(pairs))
+    if len(found) <= by_chance:
         return []
     found = found.reindex(found["drift"].abs().sort_values(ascending=False, kind="stable").index)
     worst = ", ".join(f"{_name(row)} {row['drift']:+.1%}" for row in records(found.head(_LISTED)))
-    by_chance = round(CHANCE * len(pairs))
     chance = f", by chance alone about {by_chance} would" if by_chance else ""
     return [
         f"drift: {len(found)} of {len(pairs)} pairs changed while they were measured{chance}; worst: {worst}"

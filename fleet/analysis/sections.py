@@ -6,8 +6,9 @@ import pandas as pd
 
 from fleet.analysis.heatmap import Page, draw
 from fleet.analysis.matrices import matrix, relations
-from fleet.analysis.text import percent, records, rendered, safe, table, within
+from fleet.analysis.text import in_words, percent, records, rendered, safe, table, within
 from fleet.analysis.topology import Layout
+from fleet.analysis.topology_text import topology_lines
 
 PAIRS_LISTED = 3
 _FEW_CPUS = 16
@@ -20,8 +21,8 @@ def number_of(run: dict[str, Any]) -> str:
     return NUMBERS[run["estimator"]] if run["preset"] else "median_ns"
 
 
-def header(run: dict[str, Any]) -> str:
-    """Host, machine, clock, labels, and the scheme where it is another tool's."""
+def header(run: dict[str, Any], order: Layout) -> str:
+    """Host, machine, clock, labels, which CPUs belong together, the scheme where it is another tool's."""
     clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
     if run["clock_cost_ticks"] is not None:
         clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
@@ -32,6 +33,7 @@ def header(run: dict[str, Any]) -> str:
         f"{run['cpu_model'] or 'unknown CPU model'}, {run['cpus_measured']} CPUs, {run['target']}, {clock}",
         f"labels: {labels}" if labels else "",
         preset if run["preset"] else "",
+        *topology_lines(order),
     )
     return "\n".join(safe(line) for line in lines if line)
 
@@ -44,6 +46,7 @@ def benchmark(pairs: pd.DataFrame, order: Layout, page: Page, run: dict[str, Any
     titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged")
     rows = [_relation_line(row) for row in records(relations(pairs, number))]
     lines.append(table(titles, rows, right=set(range(1, 8))))
+    lines.append(in_words(row[0] for row in rows))
     lines.append("median, min, max: of pairs; p99, ±95%: of the middle pair; flagged: of bursts")
     lines.append(_reached(pairs))
     if len(pairs) > 2 * PAIRS_LISTED:

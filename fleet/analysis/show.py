@@ -38,7 +38,7 @@ def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour
     width: columns of the terminal; None where the text is not for one, so lines may be long.
     """
     found, page = _load(root, run_id), Page(width, colour)
-    parts = [sections.header(found.run)]
+    parts = [sections.header(found.run, found.order)]
     for (benchmark, _variant), part in found.pairs.groupby(["benchmark", "variant"], sort=False):
         if benchmark == CLOCK:
             parts.append(sections.clock(part, found.order))

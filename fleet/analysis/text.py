@@ -6,11 +6,24 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from fleet.escaping import one_line
+from fleet.model import Relation
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NO_LIMIT = 100_000
+# What two CPUs of a relation share, for who meets the words for the first time.
+SHARED = {
+    Relation.SELF: "the same CPU",
+    Relation.SMT: "siblings of one core",
+    Relation.CLUSTER: "one cluster",
+    Relation.LLC: "one last-level cache",
+    Relation.DIE: "one die",
+    Relation.NODE: "one NUMA node",
+    Relation.PACKAGE: "one package (socket)",
+    Relation.MACHINE: "across packages (sockets)",
+    Relation.UNKNOWN: "not known",
+}
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int]) -> str:
@@ -41,6 +54,11 @@ def percent(share: float | None) -> str:
     if is_none(share) or not share:
         return "-"
     return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
+
+
+def in_words(relations: Iterable[str]) -> str:
+    """What each of these relations is, each once: "smt: siblings of one core; package: ..."."""
+    return "; ".join(f"{name}: {SHARED[Relation(name)]}" for name in dict.fromkeys(relations))
 
 
 def is_none(value: float | None) -> bool:

@@ -76,7 +76,7 @@ def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     assert found.pairs["changed"].sum() == 24
     assert found.caveats == ()
     text = compare_text([found])
-    said = r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%\), 1 equivalent"
+    said = r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%, package\), 1 equiv"
     assert re.match(said, text)
     assert "Pairs: 24 of 28 changed by more than 3%" in text
     assert "none otherwise than their relation" in text
@@ -194,13 +194,18 @@ def test_two_hosts_of_one_model_are_compared_cell_by_cell(tmp_path: Path) -> Non
 
 def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> None:
     for place in range(12):
-        keep(tmp_path, place, "abba"[place // 2 % 4], host=("one", "two")[place % 2])
+        host, side = ("one", "two")[place % 2], "abba"[place // 2 % 4]
+        slower = {Relation.SMT: 1.3} if (host, side) == ("two", "b") else None
+        keep(tmp_path, place, side, host=host, slower=slower)
     found = compare(tmp_path, ["kernel=a", "kernel=b"])
     assert [(one.a.name, one.b.name) for one in found] == [
         ("one@kernel=a", "one@kernel=b"),
         ("two@kernel=a", "two@kernel=b"),
     ]
     assert all(one.unit == "run" and one.judged for one in found)
+    first, second, *_ = compare_text(found).splitlines()  # what changed, before any details
+    assert re.match(r"two@kernel=b against two@kernel=a: 2 relations, 1 changed \(at most \+.*, smt\)", first)
+    assert re.match(r"one@kernel=b against one@kernel=a: 2 relations, .*2 equivalent", second)
     assert len(compare(tmp_path, ["one@kernel=a", "two@kernel=b"])) == 1
 
 

@@ -56,6 +56,7 @@ def test_cpu_lists_read_as_the_kernel_writes_them() -> None:
 
 def test_a_small_matrix_shows_each_number_in_topology_order(tmp_path: Path) -> None:
     text = show_text(tmp_path, publish(tmp_path, builders.small_desktop()).run_id)
+    assert "smt: siblings of one core; package: one package (socket)\n" in text
     assert re.search(r"^\s+\|\s+0\s+4 \|\s+1\s+5 \|\s+2\s+6 \|\s+3\s+7$", text, re.MULTILINE)
     assert re.search(r"^4 \|  6\.0    - \| 45\.0 45\.0 \|", text, re.MULTILINE)
     assert re.search(r"^smt +4 +6\.0 +6\.0 +6\.0 ", text, re.MULTILINE)

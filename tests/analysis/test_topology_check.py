@@ -40,7 +40,7 @@ def found(samples: pd.DataFrame, history: pd.DataFrame | None = None) -> list[tu
 )
 def test_a_true_topology_gives_no_finding(tmp_path: Path, cpus: tuple[Cpu, ...]) -> None:
     assert found(measured(tmp_path, cpus, {})) == []
-    assert "siblings:" not in show_text(tmp_path, builders.a_run().run_id)
+    assert "each other's nearest" not in show_text(tmp_path, builders.a_run().run_id)
 
 
 def test_siblings_hardly_nearer_than_others_are_named(tmp_path: Path) -> None:

@@ -22,26 +22,13 @@ from fleet.analysis.report.differences import Difference, Residual, differences
 from fleet.analysis.report.environment import environment
 from fleet.analysis.report.gather import Part, Reading, Suspect, gather
 from fleet.analysis.report.headline import Table, tables, warnings
-from fleet.analysis.text import is_none, percent, safe, within
+from fleet.analysis.text import SHARED, is_none, percent, safe, within
 from fleet.errors import UsageError
-from fleet.model import Relation
 
 GENERATOR = "fleet report"
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _MAP, _MAP_HEIGHT = 680, 590
 MOST_CELLS = 40  # CPUs whose every pair gets a number
-
-MEANINGS = {
-    Relation.SELF: "the same CPU",
-    Relation.SMT: "SMT siblings of one core",
-    Relation.CLUSTER: "one cluster",
-    Relation.LLC: "one last-level cache",
-    Relation.DIE: "one die",
-    Relation.NODE: "one NUMA node",
-    Relation.PACKAGE: "one package",
-    Relation.MACHINE: "only the machine",
-    Relation.UNKNOWN: "not known",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +83,7 @@ def _template() -> jinja2.Template:
         "moment": _moment,
     }
     pages.globals |= {
-        "meanings": {str(relation): text for relation, text in MEANINGS.items()},
+        "meanings": {str(relation): text for relation, text in SHARED.items()},
         "map_of": _map,
         "ecdf_of": _ecdf,
         "trace_of": _trace,
