@@ -12,11 +12,11 @@ get() { # the first line of file $1 into $v, or nothing
 
 load() {
 	section load
-	for file in proc/loadavg sys/class/thermal/thermal_zone*/temp sys/class/hwmon/hwmon*/temp*_input; do
+	grep -s -E '^(cpu|procs_running) |^[0-9]+[.]' proc/loadavg proc/stat /dev/null
+	for file in sys/class/thermal/thermal_zone*/temp sys/class/hwmon/hwmon*/temp*_input; do
 		get "$file"
 		[ -n "$v" ] && echo "$file:$v"
 	done
-	grep -s -E '^(cpu|procs_running) ' proc/stat /dev/null
 }
 
 load_only() {
