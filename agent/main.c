@@ -41,7 +41,7 @@ static void print_list(const int *cpus, size_t count, const struct clock_facts *
 
 static int describe_machine(int *cpus, size_t count)
 {
-	struct refusal refusal;
+	struct refusal refusal = {0};
 	int err = machine_print(cpus, count);
 
 	free(cpus);
