@@ -81,9 +81,10 @@ def test_the_message_is_on_the_first_screen(page: Path, browser: Browser) -> Non
     at = browser.ask(page, script, DESK)
     assert 0 < at["distrust"] < at["medians"] < DESK[1]
     assert at["width"] <= DESK[0]
-    assert (
-        browser.ask(page, 'document.querySelector("#distrust").getBoundingClientRect().top', TELEPHONE) < 400
-    )
+    row = 'document.querySelector("#medians tbody tr").getBoundingClientRect().bottom'
+    folded = 'getComputedStyle(document.querySelector(".more > summary")).display !== "none"'
+    assert browser.ask(page, f"[{row} < innerHeight, {folded}]", TELEPHONE) == [True, True]
+    assert browser.ask(page, folded, DESK) is False
 
 
 @pytest.mark.parametrize("size", [DESK, TELEPHONE, (320, 640)])

@@ -23,6 +23,7 @@ from fleet.analysis.report.environment import environment
 from fleet.analysis.report.gather import Part, Reading, Suspect, gather
 from fleet.analysis.report.headline import Table, tables, warnings
 from fleet.analysis.text import SHARED, is_none, percent, safe, within
+from fleet.analysis.topology_text import topology_lines
 from fleet.errors import UsageError
 
 GENERATOR = "fleet report"
@@ -84,6 +85,7 @@ def _template() -> jinja2.Template:
     }
     pages.globals |= {
         "meanings": {str(relation): text for relation, text in SHARED.items()},
+        "topology_of": topology_lines,
         "map_of": _map,
         "ecdf_of": _ecdf,
         "trace_of": _trace,
@@ -172,7 +174,7 @@ def _dots(table: Table, readings: Sequence[Reading]) -> Iterator[tuple[str, Mark
                 f"Run medians of {table.kind}, {relation}: {said}",
                 (_PANEL, 62 + 24 * hosts),
                 partial(plots.run_dots, pd.DataFrame(runs), pd.DataFrame(rounds)),
-                margins=(14 + 7 * max(len(run["host"]) for run in runs), 42, 12, 8),
+                margins=(14 + 7 * max(len(run["host"]) for run in runs), 42, 18, 8),
             ),
         )
 
@@ -208,7 +210,7 @@ def _ecdf(reading: Reading, part: Part) -> Markup:
         f"Distribution of all samples of {part.name} on {reading.name}. {said}",
         (_PANEL, 260),
         partial(plots.ecdf, part.curves),
-        margins=(50, 42, 8, 16 + 17 * -(-len(part.curves) // 3)),
+        margins=(50, 42, 18, 16 + 17 * -(-len(part.curves) // 3)),
     )
 
 
@@ -220,7 +222,7 @@ def _trace(reading: Reading, part: Part, suspect: Suspect, place: int) -> Markup
         f"{row['flags']}, median {_number(row['median_ns'])} ns",
         (_PANEL, 200),
         partial(plots.trace, suspect.bursts),
-        margins=(56, 42, 8, 8),
+        margins=(56, 42, 18, 10),
     )
 
 
