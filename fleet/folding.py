@@ -70,7 +70,9 @@ def without_name(host: Host, text: str) -> str:
 
 
 def _common(host: Host, text: str) -> str:
-    own = {host.name, host.address, str(host.port or 22)}
+    own = [word for word in {host.name, host.address, str(host.port or 22)} if word in text]
+    if not own:  # as nearly always; an expression of its own for each host takes long to compile
+        return _OF_ONE_RUN.sub("…", text)
     words = "|".join(re.escape(word) for word in sorted(own, key=len, reverse=True))
     return _OF_ONE_RUN.sub("…", re.sub(rf"(?<![\w.-])(?:{words})(?![\w-])", "…", text))
 

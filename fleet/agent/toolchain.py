@@ -9,6 +9,7 @@ import shlex
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 from fleet.model import Target
@@ -166,6 +167,7 @@ class Elf:
     glibc: tuple[int, int] | None
 
 
+@lru_cache(maxsize=16)  # one binary goes to many hosts
 def read_elf(binary: bytes) -> Elf:
     """Read an ELF file's header and interpreter (System V gABI). Raises ValueError if it is none."""
     if len(binary) < 64 or binary[:4] != b"\x7fELF":

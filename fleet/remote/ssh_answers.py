@@ -33,12 +33,17 @@ def said(host_name: str, name: str, user: str | None, port: int | None, file: st
 
     file: read instead of the person's and the system's ssh_config. Raises UnreachableError.
     """
-    ssh = shutil.which("ssh")
+    ssh = _program(os.environ.get("PATH"))
     if ssh is None:
         return _ask_paramiko(host_name, name, file)
     if not _PLAIN_NAME.fullmatch(name):
         return _ask_ssh(ssh, host_name, name, user, port, file)
     return _common(ssh, file).said(host_name, name, user, port)
+
+
+@functools.cache
+def _program(path: str | None) -> str | None:
+    return shutil.which("ssh", path=path)
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from fleet.store import columns, schema
 from fleet.store.files import storing, sync
 from fleet.store.ids import checked_key
 from fleet.store.places import Place
-from fleet.store.rows import Contents, cpus_rows, runs_row
+from fleet.store.rows import Contents, cpus_rows
 from fleet.store.samples import read_contents, read_digest, write_samples
 
 SAMPLES_FILE = "samples.parquet"
@@ -36,11 +36,11 @@ def publish(place: Place, run: Run, bursts: Iterable[Burst]) -> str:
     with storing("publish the run", place, kept=True):
         staging.mkdir(parents=True)
         try:
-            contents = _stage(staging / SAMPLES_FILE, run, bursts)
+            contents, row = _stage(staging / SAMPLES_FILE, run, bursts)
             place.put(staging / SAMPLES_FILE, name)
             _compare(place, name, contents)
             _put_table(place, staging, run, "cpus", cpus_rows(run))
-            _put_table(place, staging, run, "runs", [runs_row(run, contents)])
+            _put_table(place, staging, run, "runs", [row])
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     return name
@@ -77,14 +77,14 @@ def _remove(leftover: Path) -> None:
         leftover.unlink()
 
 
-def _stage(path: Path, run: Run, bursts: Iterable[Burst]) -> Contents:
-    written = write_samples(path, run, bursts)
+def _stage(path: Path, run: Run, bursts: Iterable[Burst]) -> tuple[Contents, dict[str, Any]]:
+    written, row = write_samples(path, run, bursts)
     sync(path)
     if (found := read_contents(path)) != written:
         raise StoreError(
             f"{path}: wrote {written}, read back {found}. What had arrived is kept in the journal."
         )
-    return written
+    return written, row
 
 
 def _compare(place: Place, name: str, contents: Contents) -> None:
@@ -101,6 +101,8 @@ def _put_table(place: Place, staging: Path, run: Run, table: str, rows: list[dic
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     draft = staging / f"{table}.parquet"
-    pq.write_table(columns.table(schema.arrow_schema(table), rows), draft, compression="zstd")
+    many = len(rows) > 1  # what helps to find rows among others only costs where there is one
+    built = columns.table(schema.arrow_schema(table), rows)
+    pq.write_table(built, draft, compression="zstd", use_dictionary=many, write_statistics=many)
     sync(draft)
     place.put(draft, f"_{table}/{run.run_id}.parquet")

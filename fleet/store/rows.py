@@ -4,11 +4,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from fleet.errors import StoreError
 from fleet.model import Hello, Host, Load, Run, Topology
 from fleet.store import schema
+
+_SCALARS = frozenset({type(None), str, int, float, bool})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,12 @@ def plain(value: Any) -> Any:
 
     A Host's environment becomes the names of its variables: values may be secrets.
     """
-    if value is None or isinstance(value, str | int | float):
+    kind = type(value)
+    if kind in _SCALARS:  # nearly all there is
         return value
-    if is_dataclass(value) and not isinstance(value, type):
-        said = {part.name: plain(getattr(value, part.name)) for part in fields(value)}
-        return said | {"env": sorted(value.env)} if isinstance(value, Host) else said
+    if names := _field_names(kind):  # type: ignore[arg-type]  # a class is hashable
+        said = {name: plain(getattr(value, name)) for name in names}
+        return said | {"env": sorted(value.env)} if kind is Host else said
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -42,6 +46,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     return value
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    """The fields of a noun's class; none for what is no noun."""
+    return tuple(part.name for part in fields(kind)) if is_dataclass(kind) else ()
 
 
 def to_json(value: Any) -> str:

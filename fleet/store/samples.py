@@ -54,8 +54,8 @@ _SPLIT = (
 )
 
 
-def write_samples(path: Path, run: Run, bursts: Iterable[Burst]) -> Contents:
-    """Write `bursts` to a new file at `path` and say what was written. Raises OSError."""
+def write_samples(path: Path, run: Run, bursts: Iterable[Burst]) -> tuple[Contents, dict[str, Any]]:
+    """Write `bursts` to a new file at `path`; say what was written, and the run's row. Raises OSError."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     with pq.ParquetWriter(
@@ -78,10 +78,9 @@ def write_samples(path: Path, run: Run, bursts: Iterable[Burst]) -> Contents:
                 chunk = _Chunk(run)
         total = _write_chunk(writer, chunk, digest, total)
         contents = Contents(total.bursts, total.samples, total.flagged, digest.hexdigest(), spreads.widest())
-        writer.add_key_value_metadata(
-            {"fleet.content_sha256": contents.sha256, "fleet.run": to_json(runs_row(run, contents))}
-        )
-    return contents
+        row = runs_row(run, contents)
+        writer.add_key_value_metadata({"fleet.content_sha256": contents.sha256, "fleet.run": to_json(row)})
+    return contents, row
 
 
 def read_contents(path: Path) -> Contents:
