@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.pairs import history
-from fleet.analysis.text import json_value, percent, records, safe, table, within
+from fleet.analysis.text import json_value, labels_text, percent, records, safe, table, within
 from fleet.errors import UsageError
 from fleet.model import Relation, RunState
 from fleet.spelling import nearest
@@ -51,6 +51,7 @@ def past_text(found: pd.DataFrame) -> str:
         "p99",
         "±95%",
         "flagged",
+        "labels",
     )
     (relation,) = found["relation"].unique()
     listed = table(titles, [_line(row) for row in records(found)], right=set(range(4, 11)))
@@ -73,4 +74,5 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
         *(f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns")),
         within(row["spread"]),
         percent(row["flagged_share"]),
+        labels_text(row["labels"]),
     )

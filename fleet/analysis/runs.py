@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC
 
-from fleet.analysis.text import json_value, safe, table
+from fleet.analysis.text import json_value, labels_text, safe, table
 from fleet.errors import UsageError
 from fleet.spelling import nearest
 from fleet.store import RunSummary
@@ -35,7 +35,7 @@ def runs_text(runs: Sequence[RunSummary]) -> str:
     """A line per run, oldest first."""
     if not runs:
         return "No runs here yet. `fleet run` measures; --results names another root."
-    titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state")
+    titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state", "labels")
     return table(titles, [_run_line(run) for run in runs], right={5, 6})
 
 
@@ -58,4 +58,5 @@ def _run_line(run: RunSummary) -> tuple[str, ...]:
         ",".join(run.benchmarks),
         *counts,
         f"{run.state}{failed}",
+        labels_text(dict(run.labels)),
     )

@@ -6,7 +6,7 @@ import pandas as pd
 
 from fleet.analysis.heatmap import Page, draw
 from fleet.analysis.matrices import matrix, relations
-from fleet.analysis.text import in_words, percent, records, rendered, safe, table, within
+from fleet.analysis.text import in_words, labels_text, percent, records, rendered, safe, table, within
 from fleet.analysis.topology import Layout
 from fleet.analysis.topology_text import topology_lines
 
@@ -26,7 +26,7 @@ def header(run: dict[str, Any], order: Layout) -> str:
     clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
     if run["clock_cost_ticks"] is not None:
         clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
-    labels = " ".join(f"{key}={value}" for key, value in run["labels"].items())
+    labels = labels_text(run["labels"])
     preset = f"measured as {run['preset']} does; its number is the {_IN_WORDS[run['estimator']]}"
     lines = (
         f"{run['host_name']}  {run['run_id']}  {run['started_utc']:%Y-%m-%d %H:%M} UTC  {run['state']}",

@@ -1,6 +1,6 @@
 """The small change of everything that is shown: tables, percentages, safe text, plain values for JSON."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,8 @@ SHARED = {
     Relation.LLC: "one last-level cache",
     Relation.DIE: "one die",
     Relation.NODE: "one NUMA node",
-    Relation.PACKAGE: "one package (socket)",
-    Relation.MACHINE: "across packages (sockets)",
+    Relation.PACKAGE: "one socket",
+    Relation.MACHINE: "across sockets",
     Relation.UNKNOWN: "not known",
 }
 
@@ -54,6 +54,11 @@ def percent(share: float | None) -> str:
     if is_none(share) or not share:
         return "-"
     return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Labels as people type them: "kernel=6.12 rack=b2"."""
+    return safe(" ".join(f"{key}={value}" for key, value in labels.items()))
 
 
 def in_words(relations: Iterable[str]) -> str:

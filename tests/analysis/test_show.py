@@ -56,7 +56,7 @@ def test_cpu_lists_read_as_the_kernel_writes_them() -> None:
 
 def test_a_small_matrix_shows_each_number_in_topology_order(tmp_path: Path) -> None:
     text = show_text(tmp_path, publish(tmp_path, builders.small_desktop()).run_id)
-    assert "smt: siblings of one core; package: one package (socket)\n" in text
+    assert "smt: siblings of one core; package: one socket\n" in text
     assert re.search(r"^\s+\|\s+0\s+4 \|\s+1\s+5 \|\s+2\s+6 \|\s+3\s+7$", text, re.MULTILINE)
     assert re.search(r"^4 \|  6\.0    - \| 45\.0 45\.0 \|", text, re.MULTILINE)
     assert re.search(r"^smt +4 +6\.0 +6\.0 +6\.0 ", text, re.MULTILINE)
@@ -144,8 +144,8 @@ def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
     run = publish(tmp_path, builders.small_desktop(), host=Host("rpi5", "192.0.2.7"))
     store.journal(builders.a_run(host=Host("late", "192.0.2.8"))).close()
     text = runs_text(store.runs())
-    assert re.search(rf"^{run.run_id} +rpi5 .* 28 +72 +complete$", text, re.MULTILINE)
-    assert re.search(r" late .* - +- +unfinished$", text, re.MULTILINE)
+    assert re.search(rf"^{run.run_id} +rpi5 .* 28 +72 +complete +kernel=6.12$", text, re.MULTILINE)
+    assert re.search(r" late .* - +- +unfinished\b", text, re.MULTILINE)
     listed = {row["host_name"]: row for row in json.loads(runs_json(store.runs()))}
     assert listed["rpi5"]["bursts"] == 72
     assert listed["late"]["bursts"] is None
