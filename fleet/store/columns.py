@@ -83,7 +83,8 @@ def fixed(type_: Any, values: "array[Any]", known: bytearray | None = None) -> A
     import pyarrow as pa  # noqa: PLC0415
 
     wide = pa.int64() if values.typecode == "q" and pa.types.is_int32(type_) else type_
-    return _array(wide, len(values), known, [values]).cast(type_)
+    made = _array(wide, len(values), known, [values])
+    return made if wide is type_ else made.cast(type_)
 
 
 def lists(type_: Any, ends: "array[int]", values: "array[int]") -> Any:
