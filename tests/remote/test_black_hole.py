@@ -105,7 +105,19 @@ def test_a_host_that_vanishes_in_mid_run_fails_alone_and_its_bursts_are_kept(
     with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
         long = entry(far.entry(name="far")).replace("{", '{"plan": {"rounds": 100000}, ', 1)
         fleet.inventory(f"hosts:\n  here: {{via: local}}\n{long}")
-        session = fleet.start("run", "-b", "clock", "--samples", "3", "-q", "--json")
+        session = fleet.start(
+            "run",
+            "-b",
+            "clock",
+            "--samples",
+            "3",
+            "--reconnect",
+            "2",
+            "--connect-timeout",
+            "3",
+            "-q",
+            "--json",
+        )
         try:
             wait_for(lambda: any(_streams(fleet, "far")), 60)
         finally:
