@@ -94,5 +94,3 @@ def test_the_commands_print_them(root: Path) -> None:
         csv = fleet("show", "a", "--csv")
         assert csv.stdout.splitlines()[0].startswith("host_id,run_id,benchmark,variant,relation,ping_cpu,")
         assert len(csv.stdout.splitlines()) == 1 + 28
-        both = fleet("show", "a", "--csv", "--json")
-        assert (both.exit_code, "not both" in both.stderr) == (2, True)

@@ -1,6 +1,7 @@
 import json
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,19 @@ def publish(root: Path, cpus: tuple[Cpu, ...], **changes: object) -> Run:
     return run
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+    """A results root with one run of 128 CPUs."""
+    root = tmp_path_factory.mktemp("server")
+    return root, publish(root, builders.two_sockets())
+
+
 def laid_out(root: Path, run: Run) -> Layout:
     return layout(load_cpus(root, run_id=run.run_id), [cpu.cpu for cpu in run.facts.cpus])
 
 
-def test_siblings_stand_side_by_side_and_sockets_apart(tmp_path: Path) -> None:
-    order = laid_out(tmp_path, publish(tmp_path, builders.two_sockets()))
+def test_siblings_stand_side_by_side_and_sockets_apart(server: tuple[Path, Run]) -> None:
+    order = laid_out(*server)
     assert order.cpus[:4] == (0, 64, 1, 65)
     assert order.cpus[64:66] == (32, 96)
     assert order.ruling() == "llc"
@@ -69,15 +77,17 @@ def test_what_is_piped_has_no_colour_codes(tmp_path: Path) -> None:
         assert "\x1b" not in show_text(tmp_path, publish(tmp_path, cpus).run_id)
 
 
-@pytest.mark.parametrize("width", [80, 200])
-@pytest.mark.parametrize("machine", [builders.small_desktop, builders.hybrid_laptop, builders.two_sockets])
-@pytest.mark.parametrize("colour", [False, True])
-def test_no_matrix_is_wider_than_the_terminal(tmp_path: Path, width: int, machine, colour: bool) -> None:
-    run = publish(tmp_path, machine())
-    pairs = pair_medians(load_samples(tmp_path, benchmark="cas"))
-    order = laid_out(tmp_path, run)
-    drawn = draw(matrix(pairs, order.cpus), order, Page(width, colour))
-    assert max(len(line) for line in drawn.plain.splitlines()) <= width
+def test_no_matrix_is_wider_than_the_terminal(tmp_path: Path, server: tuple[Path, Run]) -> None:
+    smaller = [
+        (tmp_path / name, publish(tmp_path / name, cpus))
+        for name, cpus in (("desktop", builders.small_desktop()), ("laptop", builders.hybrid_laptop()))
+    ]
+    for root, run in (*smaller, server):
+        order = laid_out(root, run)
+        table = matrix(pair_medians(load_samples(root, benchmark="cas")), order.cpus)
+        for width, colour in product((80, 200), (False, True)):
+            drawn = draw(table, order, Page(width, colour))
+            assert max(len(line) for line in drawn.plain.splitlines()) <= width
 
 
 def test_where_numbers_do_not_fit_cells_are_coloured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +98,9 @@ def test_where_numbers_do_not_fit_cells_are_coloured(tmp_path: Path, monkeypatch
     assert "by colour" not in show_text(tmp_path, run.run_id, width=200, colour=True)
 
 
-def test_a_big_machine_is_shown_by_groups_and_says_so(tmp_path: Path) -> None:
-    text = show_text(tmp_path, publish(tmp_path, builders.two_sockets()).run_id, width=80)
+def test_a_big_machine_is_shown_by_groups_and_says_so(server: tuple[Path, Run]) -> None:
+    root, run = server
+    text = show_text(root, run.run_id, width=80)
     assert "128 CPUs as 8 groups (CPUs that share a last-level cache)" in text
     assert re.search(r"^ +0-7,64-71 A \| +24\.0 +45\.0 +45\.0 +45\.0 +130\.0", text, re.MULTILINE)
 
