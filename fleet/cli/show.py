@@ -26,7 +26,7 @@ def runs(
     results: ResultsPath = RESULTS,
     json: Json = False,
 ) -> None:
-    """List what is stored: run, host, when, benchmarks, pairs, state; or how a relation's latency went.
+    """List what is stored: run, host, when, benchmarks, state, labels; or how a relation's latency went.
 
     Example: fleet runs rpi5 --relation smt
     """
@@ -57,7 +57,7 @@ def show(
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print every pair as a line of CSV instead.")] = False,
 ) -> None:
-    """Show a run's latencies: by relation, and as a matrix in topology order.
+    """Show a run: siblings and sockets, latencies by relation and as a matrix, what to distrust and why.
 
     Example: fleet show rpi5
     """
