@@ -5,7 +5,6 @@ look-up of keys and its socket are replaced by ours. Used by `ssh`, which then r
 """
 
 import contextlib
-import functools
 import logging
 import socket
 import threading
@@ -91,7 +90,7 @@ def _open(
         user=endpoint.user,
         port=endpoint.port,
         gateway=gateway if gateway is not None else False,
-        config=_no_config(),
+        config=fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig()),
         connect_kwargs=connect_kwargs,
         forward_agent=False,
     )
@@ -101,12 +100,6 @@ def _open(
     link.transport.set_keepalive(KEEPALIVE_S)
     notes.extend(check.notes)
     return link
-
-
-@functools.cache
-def _no_config() -> fabric.Config:
-    """Fabric's defaults and no file's; made once, for it is only read and takes as long as a handshake."""
-    return fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig())
 
 
 def _first_socket(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.socket:

@@ -8,6 +8,7 @@ completed by publishing again; what is in place already is compared, never overw
 import contextlib
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,6 +23,7 @@ from fleet.store.places import Folder, Place
 from fleet.store.rows import Contents, cpus_rows
 from fleet.store.samples import read_contents, read_digest, write_samples
 
+_at_once = threading.BoundedSemaphore(4)  # each holds a run's samples in memory; more are no quicker
 SAMPLES_FILE = "samples.parquet"
 SMALL_BYTES = 1024  # a column that is not worth packing
 LEFTOVER_AFTER_S = 24 * 3600  # no publication takes so long, and no two machines' clocks differ so much
@@ -34,7 +36,7 @@ def publish(place: Place, run: Run, bursts: Iterable[Burst]) -> str:
     """
     name = samples_name(run.host.host_id, run.run_id)
     staging = place.desk / "_staging" / f"{run.run_id}-{secrets.token_hex(4)}"
-    with storing("publish the run", place, kept=True):
+    with _at_once, storing("publish the run", place, kept=True):
         staging.mkdir(parents=True)
         try:
             contents, row = _stage(staging / SAMPLES_FILE, run, bursts)

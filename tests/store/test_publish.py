@@ -1,6 +1,7 @@
 import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -304,3 +305,10 @@ def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(tmp_path: Pa
     assert (row["preset"], row["estimator"], row["precision"]) == ("c2clat", "median", 0.01)
     assert (row["converged"], row["unconverged"]) == (4, 2)
     assert row["precision_reached"] == pytest.approx(half_width([501.5, 501.5, 601.5]))
+
+
+def test_many_publish_at_once_and_each_run_is_whole(store: Store) -> None:
+    runs = [builders.a_run(run_id=new_run_id()) for _ in range(24)]
+    with ThreadPoolExecutor(len(runs)) as pool:
+        list(pool.map(lambda run: store.publish(run, builders.bursts_of(run)), runs))
+    assert stored(store) == {key: ticks for run in runs for key, ticks in given(run).items()}

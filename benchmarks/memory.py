@@ -1,0 +1,88 @@
+"""How much memory a session takes on the controller, by hosts and samples: the peak of its resident set.
+
+    .venv/bin/python benchmarks/memory.py [--sessions 1x10,200x10,200x50000,5x2000000]
+
+Each session is HOSTSxSAMPLES: so many sshds on loopback, each with the agent there already, which sends so
+many samples of the `clock` benchmark in bursts of up to 10,000. The samples are counted afterwards.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.scale import Field, fleet, put_agents, write_config  # noqa: E402
+from fleet.store import Store  # noqa: E402
+from tests.hosts.sshd import host_maker, keygen  # noqa: E402
+
+BURST = 10_000
+
+
+def command(field: Field, samples: int) -> list[str]:
+    """The session of `scale.py`, with as many samples of each host as asked for."""
+    words = fleet(field)
+    burst = min(samples, BURST)
+    words[words.index("-s") + 1] = str(burst)
+    words[words.index("--rounds") + 1] = str(-(-samples // burst))
+    words[words.index("-i") + 1] = "1"
+    return words
+
+
+def peak_mb(words: list[str], field: Field) -> tuple[float, float]:
+    """Run a session; return the peak of its own resident set in megabytes and its wall seconds."""
+    environment = {**os.environ, "FLEET_SSH_CONFIG": str(field.config), "HOME": str(field.folder)}
+    began = time.perf_counter()
+    with (field.folder / "said").open("wb") as said:
+        session = subprocess.Popen(
+            words, cwd=field.folder, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+        )
+        _, status, used = os.wait4(session.pid, 0)
+    if status != 0:
+        raise SystemExit((field.folder / "said").read_text()[-3000:])
+    return used.ru_maxrss / 1000, time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sessions", default="1x10,200x10,200x50000,5x2000000")
+    parser.add_argument("--parallel", type=int, default=32)
+    asked = parser.parse_args()
+    sessions = [tuple(map(int, word.split("x"))) for word in asked.sessions.split(",")]
+    folder = Path(tempfile.mkdtemp(prefix="fleet-memory-"))
+    key = keygen(folder / "key")
+    try:
+        with host_maker(folder, key) as make:
+            hosts = make(max(count for count, _ in sessions), options=["MaxStartups 300:30:400"])
+            home = folder / "home"
+            home.mkdir()
+            known = home / "known_hosts"
+            known.write_text("".join(host.known_hosts_line for host in hosts))
+            config = write_config(home / "ssh_config", key, known)
+            field = Field(hosts, key, known, config, "", home, asked.parallel, None)
+            put_agents(field)
+            for count, samples in sessions:
+                shutil.rmtree(home / "results")
+                some = replace(field, hosts=hosts[:count])
+                peak, wall_s = peak_mb(command(some, samples), some)
+                stored = sum(run.samples or 0 for run in Store(home / "results").published())
+                print(
+                    f"{count:4} hosts x {samples:9,} samples: {stored:11,} stored   peak {peak:6.0f} MB   "
+                    f"{wall_s:6.1f} s",
+                    flush=True,
+                )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
