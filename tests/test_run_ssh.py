@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from fleet.model import BuildPlace, Host, HostKeyPolicy, Via
@@ -89,6 +90,25 @@ def test_a_host_builds_its_own_agent_and_keeps_it(
     stamp = agent.stat().st_mtime_ns
     assert only(fleet("run", *CLOCK))[0] == 0
     assert agent.stat().st_mtime_ns == stamp
+
+
+def test_a_host_that_has_its_agent_costs_one_connection_and_one_command(
+    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
+) -> None:
+    """The facts, the run and the load after it: each command of its own would cost two round trips more."""
+    (server,) = make_hosts(1)
+    know(known_hosts, server)
+    fleet.hosts(server.entry(name="board", build=BuildPlace.CONTROLLER))
+    for connections, commands in ((1, 2), (2, 3)):  # the agent has to be sent once
+        assert only(fleet("run", *CLOCK))[0] == 0
+        log = server.log.read_text()
+        assert log.count("Accepted publickey") == connections
+        assert log.count("Starting session: ") == commands
+    (run, _) = sorted((fleet.results / "_runs").iterdir())
+    row = pq.read_table(run).to_pylist()[0]
+    assert row["load_1m_before"] is not None
+    assert row["load_1m_after"] is not None
+    assert row["agent_compiler"]
 
 
 def test_the_good_host_is_stored_whatever_the_bad_ones_do(

@@ -1,0 +1,116 @@
+"""A fleet as large ones are: hosts that refuse, say nothing, hang or are cut cost the good ones nothing."""
+
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from fleet.model import BuildPlace, Host
+from tests import needs
+from tests.command import Fleet
+from tests.hosts.proxy import FaultProxy, Faults
+from tests.hosts.sshd import MakeHosts, SshHost
+
+JOB = ("-b", "clock", "--cpus", "0", "--rounds", "1", "-s", "5", "--lock", "off", "-q", "--json")
+CONNECT_S = 3
+PROBE_S = 30  # how long a host may take to answer the question what it is
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
+    needs.program("cc", "gcc")
+    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
+        yield fleet
+
+
+def black_hole(held: ExitStack) -> int:
+    """A port of loopback where nobody answers a SYN: its queue is full and stays so."""
+    listener = held.enter_context(socket.socket())
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(0)
+    port: int = listener.getsockname()[1]
+    for _ in range(4):
+        caller = held.enter_context(socket.socket())
+        caller.setblocking(False)
+        caller.connect_ex(("127.0.0.1", port))
+    return port
+
+
+@pytest.mark.slow
+def test_the_good_hosts_of_a_bad_fleet_are_measured_and_every_other_is_named(
+    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
+) -> None:
+    """Of 40 hosts 4 refuse, 2 are black holes, 2 hang once we are in, 2 are cut."""
+    good = make_hosts(30)
+    hanging = make_hosts(2, options=["ForceCommand sleep 300"])
+    cut = make_hosts(2)
+    with ExitStack() as held:
+        proxies = [
+            held.enter_context(FaultProxy((host.address, host.port), Faults(cut_down_after=3_000)))
+            for host in cut
+        ]
+        lines = [host.known_hosts_line for host in (*good, *hanging)]
+        for host, proxy in zip(cut, proxies, strict=True):
+            key = " ".join(host.known_hosts_line.split()[1:])
+            lines.append(f"[{proxy.address}]:{proxy.port} {key}\n")
+        known_hosts.write_text("".join(lines))
+
+        def named(name: str, number: int, host: SshHost, **changes: object) -> Host:
+            return host.entry(name=f"{name}{number:02}", build=BuildPlace.CONTROLLER, **changes)
+
+        entries = [named("good", i, host) for i, host in enumerate(good)]
+        entries += [named("refuse", i, good[0], address="127.0.0.1", port=1) for i in range(4)]
+        entries += [named("hole", i, good[0], address="127.0.0.1", port=black_hole(held)) for i in range(2)]
+        entries += [named("hang", i, host) for i, host in enumerate(hanging)]
+        entries += [
+            named("cut", i, host, address=proxy.address, port=proxy.port)
+            for i, (host, proxy) in enumerate(zip(cut, proxies, strict=True))
+        ]
+        fleet.hosts(*entries)
+        began = time.monotonic()
+        done = fleet("run", *JOB, "--connect-timeout", str(CONNECT_S), "--reconnect", "0")
+        took_s = time.monotonic() - began
+    assert done.exit_code == 1, done.stderr
+    ended = {entry["host"]: entry for entry in done.json}
+    states = Counter((name.rstrip("0123456789"), entry["state"]) for name, entry in ended.items())
+    assert states == {
+        ("good", "complete"): 30,
+        ("refuse", "failed"): 4,
+        ("hole", "failed"): 2,
+        ("hang", "failed"): 2,
+        ("cut", "failed"): 2,
+    }
+    for name, words in (
+        ("refuse", "refused"),
+        ("hole", "no answer within 3 s"),
+        ("hang", "did not end within"),
+    ):
+        entry = ended[f"{name}00"]
+        assert words in entry["message"]
+        assert entry["message"].startswith(f"{name}00: ")
+    assert set(fleet.samples()["host_id"].astype(str)) == {f"good{i:02}" for i in range(30)}
+    # The slowest way to fail: a host that lets us in and then says nothing; all others fail meanwhile.
+    assert took_s < CONNECT_S + PROBE_S + 40
+
+
+@pytest.mark.slow
+def test_twenty_hosts_behind_one_bastion_with_stock_limits_are_all_measured(
+    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
+) -> None:
+    """Each host has a connection of its own through the bastion, whose sshd drops strangers beyond ten."""
+    (bastion,) = make_hosts(1, options=["MaxStartups 10:30:100", "AllowTcpForwarding yes"])
+    hosts = make_hosts(20)
+    known_hosts.write_text("".join(host.known_hosts_line for host in (bastion, *hosts)))
+    jump = (f"{bastion.address}:{bastion.port}",)
+    fleet.hosts(
+        *(h.entry(name=f"h{i:02}", build=BuildPlace.CONTROLLER, jump=jump) for i, h in enumerate(hosts))
+    )
+    done = fleet("run", *JOB)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    assert bastion.log.read_text().count("Accepted publickey") == len(hosts)
+    assert {entry["state"] for entry in done.json} == {"complete"}
