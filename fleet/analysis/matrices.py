@@ -124,15 +124,11 @@ def _of_samples(bursts: Bursts, sizes: Ints) -> dict[str, Floats | Ints]:
     columns = {name: np.full(len(sizes), np.nan) for name in _OF_SAMPLES}
     for pairs, rows in equal_rows(bursts.latencies, sizes):
         ordered = np.sort(rows, axis=1)
-        away = np.abs(ordered - _quantile(ordered, 0.5)[:, None])
-        found = (
-            ordered[:, 0],
-            _quantile(ordered, 0.10),
-            ordered.mean(axis=1),
-            _quantile(np.sort(away, axis=1), 0.5),
-            _quantile(ordered, 0.99),
-            ordered[:, -1],
-        )
+        low, high, mean = ordered[:, 0].copy(), ordered[:, -1].copy(), ordered.mean(axis=1)
+        tenth, middle, last = (_quantile(ordered, share) for share in (0.10, 0.5, 0.99))
+        np.abs(np.subtract(ordered, middle[:, None], out=ordered), out=ordered)  # in place: they may be many
+        ordered.sort(axis=1)
+        found = (low, tenth, mean, _quantile(ordered, 0.5), last, high)
         for name, column in zip(_OF_SAMPLES, found, strict=True):
             columns[name][pairs] = column
     return {"samples": sizes, **columns}
