@@ -94,7 +94,7 @@ def threads(pid: int) -> dict[int, str]:
 
 def wait_for_worker(pid: int, cpu: int) -> int:
     """The thread of the agent that has bound itself to `cpu`."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         for thread, cpus in threads(pid).items():
             if thread != pid and cpus == str(cpu):

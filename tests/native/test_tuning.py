@@ -43,7 +43,7 @@ CHANGE = ("--governor", "performance", "--boost", "off", "-b", "cas", "-c", ",".
 
 
 def wait_until_restored(machine):
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while state(machine) != BEFORE:
         assert time.monotonic() < until, state(machine)
         time.sleep(0.01)
@@ -71,7 +71,7 @@ def test_settings_are_put_back_when_the_agent_is_killed_or_the_link_dies(machine
             process.stdin.close()
         else:
             process.send_signal(how)
-        process.wait(timeout=5)
+        process.wait(timeout=60)
         wait_until_restored(machine)
 
 
@@ -118,7 +118,7 @@ def test_where_boost_is_told_the_other_way_round_it_is_understood(machine):
         assert "before and after: on" in json.loads(process.stdout.readline())["text"]
         assert no_turbo.read_text().strip() == "1"
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=5)
+        process.wait(timeout=60)
     assert no_turbo.read_text().strip() == "0"
 
 
