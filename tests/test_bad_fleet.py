@@ -5,7 +5,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from tests.hosts.sshd import MakeHosts, SshHost
 
 JOB = ("-b", "clock", "--cpus", "0", "--rounds", "1", "-s", "5", "--lock", "off", "-q", "--json")
 CONNECT_S = 3
+LIMITS = ("--connect-timeout", str(CONNECT_S), "--reconnect", "0")
 PROBE_S = 30  # how long a host may take to answer the question what it is
 
 
@@ -41,14 +42,13 @@ def black_hole(held: ExitStack) -> int:
     return port
 
 
-@pytest.mark.slow
-def test_the_good_hosts_of_a_bad_fleet_are_measured_and_every_other_is_named(
-    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
-) -> None:
-    """Of 40 hosts 4 refuse, 2 are black holes, 2 hang once we are in, 2 are cut."""
-    good = make_hosts(30)
-    hanging = make_hosts(2, options=["ForceCommand sleep 300"])
-    cut = make_hosts(2)
+@contextmanager
+def bad_fleet(size: int, make: MakeHosts, known_hosts: Path) -> Iterator[list[Host]]:
+    """`size` hosts: a tenth refuses, a twentieth each is a black hole, hangs once we are in, is cut."""
+    few = size // 20
+    good = make(size - 5 * few)
+    hanging = make(few, options=["ForceCommand sleep 300"])
+    cut = make(few)
     with ExitStack() as held:
         proxies = [
             held.enter_context(FaultProxy((host.address, host.port), Faults(cut_down_after=3_000)))
@@ -61,39 +61,50 @@ def test_the_good_hosts_of_a_bad_fleet_are_measured_and_every_other_is_named(
         known_hosts.write_text("".join(lines))
 
         def named(name: str, number: int, host: SshHost, **changes: object) -> Host:
-            return host.entry(name=f"{name}{number:02}", build=BuildPlace.CONTROLLER, **changes)
+            return host.entry(name=f"{name}{number:03}", build=BuildPlace.CONTROLLER, **changes)
 
         entries = [named("good", i, host) for i, host in enumerate(good)]
-        entries += [named("refuse", i, good[0], address="127.0.0.1", port=1) for i in range(4)]
-        entries += [named("hole", i, good[0], address="127.0.0.1", port=black_hole(held)) for i in range(2)]
+        entries += [named("refuse", i, good[0], address="127.0.0.1", port=1) for i in range(2 * few)]
+        entries += [named("hole", i, good[0], address="127.0.0.1", port=black_hole(held)) for i in range(few)]
         entries += [named("hang", i, host) for i, host in enumerate(hanging)]
         entries += [
             named("cut", i, host, address=proxy.address, port=proxy.port)
             for i, (host, proxy) in enumerate(zip(cut, proxies, strict=True))
         ]
+        yield entries
+
+
+def kinds(outcomes: list[dict[str, str]]) -> dict[tuple[str, str], int]:
+    """How many hosts of each kind ended how."""
+    return Counter((entry["host"].rstrip("0123456789"), entry["state"]) for entry in outcomes)
+
+
+@pytest.mark.slow
+def test_the_good_hosts_of_a_bad_fleet_are_measured_and_every_other_is_named(
+    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
+) -> None:
+    with bad_fleet(40, make_hosts, known_hosts) as entries:
         fleet.hosts(*entries)
         began = time.monotonic()
-        done = fleet("run", *JOB, "--connect-timeout", str(CONNECT_S), "--reconnect", "0")
+        done = fleet("run", *JOB, *LIMITS)
         took_s = time.monotonic() - began
     assert done.exit_code == 1, done.stderr
-    ended = {entry["host"]: entry for entry in done.json}
-    states = Counter((name.rstrip("0123456789"), entry["state"]) for name, entry in ended.items())
-    assert states == {
+    assert kinds(done.json) == {
         ("good", "complete"): 30,
         ("refuse", "failed"): 4,
         ("hole", "failed"): 2,
         ("hang", "failed"): 2,
         ("cut", "failed"): 2,
     }
+    messages = {entry["host"]: entry["message"] for entry in done.json}
     for name, words in (
         ("refuse", "refused"),
         ("hole", "no answer within 3 s"),
         ("hang", "did not end within"),
     ):
-        entry = ended[f"{name}00"]
-        assert words in entry["message"]
-        assert entry["message"].startswith(f"{name}00: ")
-    assert set(fleet.samples()["host_id"].astype(str)) == {f"good{i:02}" for i in range(30)}
+        assert words in messages[f"{name}000"]
+        assert messages[f"{name}000"].startswith(f"{name}000: ")
+    assert set(fleet.samples()["host_id"].astype(str)) == {f"good{i:03}" for i in range(30)}
     # The slowest way to fail: a host that lets us in and then says nothing; all others fail meanwhile.
     assert took_s < CONNECT_S + PROBE_S + 40
 

@@ -102,7 +102,7 @@ def test_a_partner_that_stops_in_the_loop_is_given_up_and_both_are_released(halt
     first, second = sorted(os.sched_getaffinity(0))[:2]
     long_bursts = ("--samples", "1", "--rounds", "1000", "--iterations", "300000", "--stuck-timeout", "0.3")
     choice = ("-b", benchmark, "--variant", variant, "-c", f"{first},{second}")
-    with started(*choice, *long_bursts, "--deadline", "30") as process:
+    with started(*choice, *long_bursts, "--deadline", "90") as process:
         next_record(process, "note")  # from here on bursts are long
         partner = wait_for_worker(process.pid, second)
         with subprocess.Popen([str(halt), str(partner), "1.5"], stdout=subprocess.PIPE, text=True) as halted:
