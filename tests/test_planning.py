@@ -160,6 +160,7 @@ def test_a_machine_of_1024_cpus_is_sampled_in_seconds_and_evenly() -> None:
     assert max(lower) > 512  # from all over the machine, not from its first CPUs
 
 
+@pytest.mark.slow
 def test_a_list_no_program_would_take_is_refused_in_words() -> None:
     facts = Facts("linux", "x86_64", cpus=huge_server())
     with pytest.raises(UsageError, match=r"per-relation:9000: \d+ pairs make a list of \d+ KiB"):

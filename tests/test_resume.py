@@ -85,6 +85,7 @@ def whole(run_id: str, rounds: int = ROUNDS) -> set[tuple[str, int, int]]:
     return {(run_id, round_, cpu) for round_ in range(rounds) for cpu in os.sched_getaffinity(0)}
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_a_run_ends_as_if_it_had_never_been(fleet: Fleet) -> None:
     cut(fleet)
     before = arrived(fleet)

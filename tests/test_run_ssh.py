@@ -235,6 +235,7 @@ def test_accept_new_takes_a_stranger_once_and_is_strict_from_then_on(
     assert only(fleet("run", *CLOCK))[0] == 0
 
 
+@pytest.mark.slow
 def test_sessions_that_deploy_the_same_agent_at_once_leave_one_whole_binary(
     fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
 ) -> None:

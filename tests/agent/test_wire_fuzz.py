@@ -240,6 +240,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_long_hostile_stream_takes_little_memory(name: str) -> None:
     tracemalloc.start()

@@ -67,6 +67,7 @@ def test_the_page_for_fleets_own_readers_says_what_is_so(root: Path) -> None:
     assert list(names["past"]["relation"].unique()) == ["smt"]
 
 
+@pytest.mark.slow
 def test_duckdb_reads_the_root_unchanged(root: Path) -> None:
     needs.python_module("duckdb", "duckdb")
     names = run("DuckDB: a fleet's history in SQL")
@@ -90,6 +91,7 @@ def test_spark_reads_the_root_unchanged(root: Path) -> None:
     assert kept == pytest.approx(by_host(root), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_sample_frame_is_the_same_for_all(root: Path) -> None:
     duckdb = needs.python_module("duckdb", "duckdb")
     (found,) = duckdb.sql("select count(*), sum(len(ticks)) from 'results/host_id=*/**/*.parquet'").fetchall()

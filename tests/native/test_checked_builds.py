@@ -20,6 +20,7 @@ def check(binary, *args, code=0, env=None):
     return decode(done.stdout)
 
 
+@pytest.mark.slow
 def test_address_and_undefined_behaviour_sanitizers_find_nothing():
     needs.cpus(2)
     binary = build(X86_64, "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all")
