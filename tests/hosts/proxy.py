@@ -126,7 +126,11 @@ class FaultProxy:
                 # A socket that a thread is reading cannot be reset: close would wait for the reader.
                 if not select.select([source], [], [], 0.02)[0]:
                     continue
-                data = source.recv(self.faults.chunk_bytes)
+                try:
+                    data = source.recv(self.faults.chunk_bytes)
+                except ConnectionResetError:  # as of a process killed before it had read everything
+                    _end(sink, reset=False)
+                    return
                 self._wait_while_frozen()
                 self._slow_down(len(data))
                 if not data:
