@@ -111,6 +111,8 @@ def test_a_host_that_vanishes_in_mid_run_fails_alone_and_its_bursts_are_kept(
             "clock",
             "--samples",
             "3",
+            "--lock",
+            "off",
             "--reconnect",
             "2",
             "--connect-timeout",
