@@ -36,6 +36,11 @@ ResultsPath = Annotated[
     str,
     typer.Option("--results", "-r", envvar="FLEET_RESULTS", help="The results root: a folder, or s3://…."),
 ]
+Parallel = Annotated[int, typer.Option("--parallel", "-p", min=1, max=1000, help="Hosts at once.")]
+ConnectTimeout = Annotated[
+    float, typer.Option(min=0.1, max=3600, help="Seconds a host has to answer before it is given up.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Lock = Annotated[
     LockPolicy | None,

@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import INVENTORY, InventoryPath, Json, Select, app, stop_on_signals
+from fleet.cli.app import (
+    INVENTORY,
+    ConnectTimeout,
+    InventoryPath,
+    Json,
+    Parallel,
+    Quiet,
+    Select,
+    app,
+    stop_on_signals,
+)
 
 
 @app.command()
@@ -23,11 +33,9 @@ def check(
         str | None,
         typer.Option(help="Foretell a run of half, ordered, a list as 0-1,0-4, or per-relation:K."),
     ] = None,
-    parallel: Annotated[int, typer.Option("--parallel", "-p", min=1, max=1000, help="Hosts at once.")] = 32,
-    connect_timeout: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Seconds a host has to answer before it is given up.")
-    ] = 15.0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    parallel: Parallel = 32,
+    connect_timeout: ConnectTimeout = 15.0,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Name what would disturb a run on each host, its remedy, and what `fleet run` would do; changes nothing.

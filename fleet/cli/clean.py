@@ -5,21 +5,29 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import INVENTORY, InventoryPath, Json, Select, app, stop_on_signals
+from fleet.cli.app import (
+    INVENTORY,
+    ConnectTimeout,
+    InventoryPath,
+    Json,
+    Parallel,
+    Quiet,
+    Select,
+    app,
+    stop_on_signals,
+)
 
 
 @app.command()
 def clean(
     select: Select = None,
     inventory: InventoryPath = INVENTORY,
-    parallel: Annotated[int, typer.Option("--parallel", "-p", min=1, max=1000, help="Hosts at once.")] = 32,
-    connect_timeout: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Seconds a host has to answer before it is given up.")
-    ] = 15.0,
+    parallel: Parallel = 32,
+    connect_timeout: ConnectTimeout = 15.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="List what would be removed; remove nothing.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Remove agents, leftovers of builds and our then empty directory from the chosen hosts.

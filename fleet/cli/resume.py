@@ -8,9 +8,12 @@ import typer
 from fleet.cli.app import (
     INVENTORY,
     RESULTS,
+    ConnectTimeout,
     InventoryPath,
     Json,
     Lock,
+    Parallel,
+    Quiet,
     Reconnect,
     ResultsPath,
     app,
@@ -29,16 +32,14 @@ def resume(
         bool,
         typer.Option("--publish-partial", help="Connect to nothing; store what arrived, as partial runs."),
     ] = False,
-    parallel: Annotated[int, typer.Option("--parallel", "-p", min=1, max=1000, help="Hosts at once.")] = 32,
-    connect_timeout: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Seconds a host has to answer before it is given up.")
-    ] = 15.0,
+    parallel: Parallel = 32,
+    connect_timeout: ConnectTimeout = 15.0,
     lock: Lock = None,
     reconnect: Reconnect = 60.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Say what would be done; connect to nothing.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Finish what a lost link, a killed fleet or Ctrl-C has left, measuring nothing twice.

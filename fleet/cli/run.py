@@ -8,9 +8,12 @@ import typer
 from fleet.cli.app import (
     INVENTORY,
     RESULTS,
+    ConnectTimeout,
     InventoryPath,
     Json,
     Lock,
+    Parallel,
+    Quiet,
     Reconnect,
     ResultsPath,
     Select,
@@ -101,10 +104,8 @@ def run(
     label: Annotated[
         list[str] | None, typer.Option("--label", "-l", help="key=value stored with every run; repeatable.")
     ] = None,
-    parallel: Annotated[int, typer.Option("--parallel", "-p", min=1, max=1000, help="Hosts at once.")] = 32,
-    connect_timeout: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Seconds a host has to answer before it is given up.")
-    ] = 15.0,
+    parallel: Parallel = 32,
+    connect_timeout: ConnectTimeout = 15.0,
     lock: Lock = None,
     reconnect: Reconnect = 60.0,
     shard: Annotated[
@@ -117,7 +118,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Say what would be done; connect to nothing.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Measure every CPU pair of the chosen hosts and store the raw samples.
