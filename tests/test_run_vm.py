@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]  # the first one may bui
 
 LOCAL = Host(name="here", address="localhost", via=Via.LOCAL)
 QUICK = ("--rounds", "3", "--samples", "4", "-q", "--json")
-FOR_LONG = ("-b", "clock", "--rounds", "20000", "--samples", "3", "-q", "--json")
+FOR_LONG = ("-b", "clock", "--rounds", "20000", "--samples", "3", "--reconnect", "0", "-q", "--json")
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_mixed_session_stores_every_host_that_lasted_with_its_own_architecture
             servers[0].entry(name="dead", address="127.0.0.1", port=1),
             cut.entry(name="cut", address=cutting.address, port=cutting.port),
         )
-        plan = ("-b", "cas,readwrite,clock", "--rounds", "80", "--samples", "4")
+        plan = ("-b", "cas,readwrite,clock", "--rounds", "80", "--samples", "4", "--reconnect", "0")
         done = fleet("run", *plan, "-q", "--json", timeout_s=400)
     found = outcomes(done)
     lasted = {"here", "server0", "server1", "server2", "arm"}
