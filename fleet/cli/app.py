@@ -10,14 +10,31 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
+import click
 import typer
+from typer.core import TyperGroup
 
 from fleet import __version__
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import LockPolicy
 
+ORDER = (
+    *("init", "hosts", "check", "run", "resume", "runs", "show", "compare", "report"),
+    *("summaries", "import", "export", "selftest", "clean"),
+)
+
+
+class InOrder(TyperGroup):
+    """Lists the commands as a person meets them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command's name."""
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+
 app = typer.Typer(
     name="fleet",
+    cls=InOrder,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
