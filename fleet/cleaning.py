@@ -66,9 +66,12 @@ def clean(
     return [Cleaned(outcome, *said.get(outcome.host.name, ((), ()))) for outcome in ended]
 
 
-def script(host: Host, *, dry_run: bool = False) -> bytes:
-    """What cleans, as text for `/bin/sh`'s stdin. It runs as one function, so half of it does nothing."""
-    settings = {"MARK": MARK, "PLACES": host.workdir or "", "DRY": "1" if dry_run else ""}
+def script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes:
+    """What cleans, as text for `/bin/sh`'s stdin. It runs as one function, so half of it does nothing.
+
+    root: where /var/tmp and its like lie; a test's own tree.
+    """
+    settings = {"MARK": MARK, "PLACES": host.workdir or "", "DRY": "1" if dry_run else "", "ROOT": root}
     head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
     return f"{head}{_SCRIPT.read_text(encoding='utf-8')}\nmain </dev/null 2>/dev/null\n".encode()
 

@@ -1,5 +1,5 @@
 # Removes what fleet made on a host and nothing else: read by /bin/sh from stdin, answers in marked lines.
-# The shell's own means, rm and rmdir: neither find nor ls need be there. MARK, PLACES and DRY were set before.
+# The shell's own means, rm and rmdir: neither find nor ls need be there. MARK, PLACES, DRY and ROOT were set before.
 
 hex='[0-9a-f][0-9a-f][0-9a-f][0-9a-f]'
 run='r[0-9]*T[0-9]*Z-'$hex$hex
@@ -114,7 +114,7 @@ everywhere() {
 	case ${XDG_CACHE_HOME:-} in /*) own=$XDG_CACHE_HOME ;; esac
 	[ -z "$own" ] || place "$1" "$own/fleet" sure
 	[ -z "$HOME" ] || base "$1" "$HOME"
-	for base in /data/home/* /data/tmp /var/tmp /tmp /dev/shm /dev/shmem; do
+	for base in "$ROOT"/data/home/* "$ROOT/data/tmp" "$ROOT/var/tmp" "$ROOT/tmp" "$ROOT/dev/shm" "$ROOT/dev/shmem"; do
 		[ "$base" = "$HOME" ] || [ -L "$base" ] || base "$1" "$base"
 	done
 }

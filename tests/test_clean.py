@@ -64,7 +64,7 @@ def run(shell: list[str], home: Path, *, workdir: Path | None = None, dry_run: b
     host = Host("h", "x", workdir=str(workdir) if workdir else None)
     done = subprocess.run(
         shell,
-        input=cleaning.script(host, dry_run=dry_run),
+        input=cleaning.script(host, dry_run=dry_run, root=str(home.parent / "root")),
         capture_output=True,
         env={"PATH": str(tools), "HOME": str(home)},
         check=False,
@@ -192,7 +192,7 @@ def test_a_busybox_host_is_cleaned_over_ssh(
     known_hosts.write_text(server.known_hosts_line)
     place = server.home / ".cache" / "fleet"
     fill(place, AGENT, f"build-{BUILD}-999999999/x.c")
-    fleet.hosts(server.entry(name="board"))
+    fleet.hosts(server.entry(name="board", workdir=str(place)))  # not /var/tmp: other tests are at work there
     done = fleet("clean", "--json")
     assert done.exit_code == 0, done.stderr
     assert [path.removeprefix(str(server.home)) for path in done.json[0]["removed"]] == [
