@@ -1,7 +1,6 @@
 """Writes runs and summaries in the formats of other tools, and samples as CSV; digits are never lost."""
 
 import itertools
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pandas as pd
 
 from fleet.analysis import foreign
 from fleet.analysis.foreign.grid import Grid
-from fleet.analysis.load import CLOCK, load_runs, load_samples, samples_long
+from fleet.analysis.load import CLOCK, load_run, load_samples, samples_long
 from fleet.analysis.matrices import pair_medians
 from fleet.analysis.summaries import PREFIX, find_summary, grid_of
 from fleet.errors import UsageError
@@ -60,8 +59,8 @@ def _of_summary(root: str | Path, what: str, benchmark: str | None) -> Grid:
 
 
 def _of_run(root: str | Path, run_id: str, benchmark: str | None, value: str) -> Grid:
-    run = load_runs(root, run_id=run_id).iloc[0]
-    ordered = (json.loads(run["plan_json"]).get("pairs") or {}).get("which") == Pairs.ORDERED
+    run = load_run(root, run_id)
+    ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
     samples = _chosen(load_samples(root, run_id=run_id), benchmark, run_id)
     pairs = pair_medians(samples, ordered=ordered)
     kind = samples.iloc[0]
@@ -77,7 +76,7 @@ def _of_run(root: str | Path, run_id: str, benchmark: str | None, value: str) ->
         benchmark=str(kind["benchmark"]),
         samples=int(pairs["samples"].median()),
         iterations=int(samples["iterations"].median()),
-        cpu_model=None if pd.isna(run["cpu_model"]) else str(run["cpu_model"]),
+        cpu_model=run["cpu_model"],
     )
 
 

@@ -4,13 +4,17 @@ Every frame has every column of its table (or those asked for), also where the f
 and also when there are no rows. What runs are reduced to stands in `fleet.analysis.pairs`.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.text import records
+from fleet.errors import StoreError
 from fleet.store import Store
 from fleet.store.files import storing
 from fleet.store.places import Place, place_of
@@ -63,6 +67,20 @@ def load_runs(
 ) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
     return _side_table(root, "runs", _run_ids(root, run_id, labels), several(host_id))
+
+
+def load_run(root: str | Path, run_id: str) -> dict[str, Any]:
+    """One run's row of `runs`; what is null is None, JSON columns are decoded under their short names.
+
+    Raises StoreError if the run is not published.
+    """
+    rows = records(load_runs(root, run_id=run_id))
+    if not rows:
+        raise StoreError(f"{root}: run {run_id} is not published.")
+    return {
+        key.removesuffix("_json"): json.loads(value) if key.endswith("_json") else value
+        for key, value in rows[0].items()
+    }
 
 
 def load_cpus(root: str | Path, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:

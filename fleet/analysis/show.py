@@ -11,13 +11,12 @@ import pandas as pd
 from fleet.analysis import sections
 from fleet.analysis.distrust import distrust
 from fleet.analysis.heatmap import Page
-from fleet.analysis.load import CLOCK, load_cpus, load_runs, load_samples
+from fleet.analysis.load import CLOCK, load_cpus, load_run, load_samples
 from fleet.analysis.matrices import relations
 from fleet.analysis.pairs import load_pairs, widened
 from fleet.analysis.text import json_value, records
 from fleet.analysis.topology import Layout, layout
 from fleet.analysis.topology_check import check_topology, host_history
-from fleet.errors import StoreError
 
 
 def shows_text(
@@ -89,7 +88,7 @@ class _Found:
 
 
 def _load(root: str | Path, run_id: str) -> _Found:
-    run = _run(root, run_id)
+    run = load_run(root, run_id)
     pairs = _as_planned(widened(load_pairs(root, run_id=run_id)), run["benchmarks"])
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
     flags = load_samples(root, run_id=run_id, columns=["flags"])["flags"]
@@ -102,14 +101,3 @@ def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:
     names = pairs["benchmark"] + "/" + pairs["variant"]
     place = names.map(lambda name: places.get(name, len(places)))
     return pairs.iloc[place.argsort(kind="stable")].reset_index(drop=True)
-
-
-def _run(root: str | Path, run_id: str) -> dict[str, Any]:
-    """The run's row in `runs`; what is null is None, JSON columns are decoded under their short names."""
-    rows = records(load_runs(root, run_id=run_id))
-    if not rows:
-        raise StoreError(f"{root}: run {run_id} is not published.")
-    return {
-        key.removesuffix("_json"): json.loads(value) if key.endswith("_json") else value
-        for key, value in rows[0].items()
-    }

@@ -13,7 +13,7 @@ from fleet.store.ids import checked_key
 from fleet.store.journal import RUN_FILE, Journal
 from fleet.store.journals import Intent
 from fleet.store.places import place_of
-from fleet.store.publish import clear_leftovers, committed, publish
+from fleet.store.publish import clear_leftovers, publish
 from fleet.store.rows import plain, to_json
 from fleet.store.summary import RunSummary
 
@@ -102,11 +102,6 @@ class Store:
             if folder.exists():
                 remove(folder, self.desk / "_staging")
         return name
-
-    def is_published(self, run_id: str) -> bool:
-        """Whether every table has the run."""
-        with storing("look for the run", self.place):
-            return committed(self.place, run_id)
 
     def runs(self) -> list[RunSummary]:
         """Every run, oldest first, the unfinished among them. Reads no samples."""

@@ -1,6 +1,5 @@
 """Reads the runs of a report, one at a time, and keeps only what its page shows: raw samples of few pairs."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.distrust import counted, distrust
-from fleet.analysis.load import CLOCK, load_cpus, load_runs, load_samples
+from fleet.analysis.load import CLOCK, load_cpus, load_run, load_samples
 from fleet.analysis.matrices import matrix, relations
 from fleet.analysis.pairs import load_pairs, widened
 from fleet.analysis.plots import latencies
@@ -20,7 +19,6 @@ from fleet.analysis.sections import number_of
 from fleet.analysis.text import records
 from fleet.analysis.topology import Layout, layout
 from fleet.analysis.topology_check import check_topology, host_history
-from fleet.errors import StoreError
 
 _STEPS = 400  # quantiles kept of a distribution
 _MOST_TRACES, _FEWER_TRACES, _MANY_RUNS = 6, 1, 6
@@ -77,7 +75,7 @@ class Reading:
 
 def gather(root: str | Path, run_ids: Sequence[str]) -> list[Reading]:
     """Read the runs, once each, those of one host side by side. Raises StoreError for one not there."""
-    rows = [_run(root, run_id) for run_id in dict.fromkeys(run_ids)]
+    rows = [load_run(root, run_id) for run_id in dict.fromkeys(run_ids)]
     hosts = list(dict.fromkeys(row["host_id"] for row in rows))
     rows.sort(key=lambda row: (hosts.index(row["host_id"]), row["started_utc"]))
     traces = _MOST_TRACES if len(rows) <= _MANY_RUNS else _FEWER_TRACES
@@ -165,14 +163,3 @@ def _gravity(row: dict[str, Any]) -> tuple[int, float]:
         "not_converged": row["spread"],
     }
     return place, -(size.get(_GRAVITY[place], 0) or 0) if place < len(_GRAVITY) else 0.0
-
-
-def _run(root: str | Path, run_id: str) -> dict[str, Any]:
-    """The run's row in `runs`; JSON columns decoded under their short names."""
-    rows = records(load_runs(root, run_id=run_id))
-    if not rows:
-        raise StoreError(f"{root}: run {run_id} is not published.")
-    return {
-        key.removesuffix("_json"): json.loads(value) if key.endswith("_json") else value
-        for key, value in rows[0].items()
-    }
