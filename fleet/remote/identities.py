@@ -9,11 +9,12 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import paramiko
-from paramiko.agent import AgentSSH
+from paramiko.agent import AgentKey, AgentSSH
 from paramiko.auth_strategy import AuthResult, AuthStrategy, InMemoryPrivateKey, SourceResult
 from paramiko.ssh_exception import AuthenticationException, BadAuthenticationType, SSHException
 
@@ -66,6 +67,7 @@ class Identities(AuthStrategy):
         self._host_name = host_name
         self._endpoint = endpoint
         self._unusable: list[str] = []
+        self._agent: _SshAgent | None = None
 
     def authenticate(self, transport: paramiko.Transport) -> AuthResult:
         """Offer the keys. Raises AuthError, or SilentError when no answer came."""
@@ -79,13 +81,16 @@ class Identities(AuthStrategy):
         raise AuthError(self._refused(tried))
 
     def get_sources(self) -> Generator[Identity, None, None]:
-        """Yield the keys to offer, in order; the agent stays open meanwhile."""
-        agent = self._agent() if self._endpoint.use_agent else None
+        """Yield the keys to offer, in order; the agent, where it is needed, stays open meanwhile."""
+        offered: set[bytes] = set()
         try:
-            yield from self._candidates(agent)
+            for identity in self._allowed():
+                if (blob := identity.pkey.asbytes()) not in offered:
+                    offered.add(blob)
+                    yield identity
         finally:
-            if agent is not None:
-                agent.close()
+            if self._agent is not None:
+                self._agent.close()
 
     def _offer(self, transport: paramiko.Transport, identity: Identity, tried: list[str]) -> bool:
         try:
@@ -120,54 +125,56 @@ class Identities(AuthStrategy):
             )
         return True
 
-    def _agent(self) -> _SshAgent | None:
+    def _allowed(self) -> Iterator[Identity]:
+        """Yield the keys the inventory names, then those ssh would offer, in its order."""
+        end = self._endpoint
+        yield from self._of_files(end.inventory_files, wanted=True)
+        if not end.only_these:
+            named = {public: path for path in end.identity_files if (public := _public_blob(path))}
+            for blob in (*(blob for blob in named if blob in self._held), *self._held):
+                yield self._of_agent(blob, named.get(blob))
+        yield from self._of_files(end.identity_files, wanted=end.only_these)
+
+    def _of_files(self, paths: Sequence[str], *, wanted: bool) -> Iterator[Identity]:
+        """Yield the keys of files. The agent is asked only for one that its file does not give.
+
+        wanted: the person named them, so that a missing one is worth a word.
+        """
+        for path in paths:
+            key, why_not = _load(path)
+            if key is not None:
+                shown = f"{path} ({fingerprint(key.asbytes())})"
+                yield Identity(self._endpoint.user, key, shown)
+            elif (blob := _public_blob(path)) and blob in self._held:
+                yield self._of_agent(blob, path)
+            elif wanted or Path(path).exists():
+                self._unusable.append(f"{path}: {why_not}")
+
+    def _of_agent(self, blob: bytes, path: str | None) -> Identity:
+        key = self._held[blob]
+        shown = path or key.comment or key.get_name()
+        return Identity(self._endpoint.user, key, f"{shown} (agent, {fingerprint(blob)})")
+
+    @cached_property
+    def _held(self) -> Mapping[bytes, AgentKey]:
+        """What the agent holds, by the keys' public halves. It is asked when this is first needed."""
         path = os.environ.get("SSH_AUTH_SOCK")
-        if not path:
-            return None
+        if not path or not self._endpoint.use_agent:
+            return {}
         try:
-            return _SshAgent(path)
+            self._agent = _SshAgent(path)
         except TimeoutError:
             self._unusable.append(f"ssh-agent: said nothing at {path} within {_AGENT_ANSWERS_S:g} s")
         except (SSHException, OSError, struct.error):  # a dead socket is no agent
             pass
-        return None
-
-    def _candidates(self, agent: _SshAgent | None) -> Iterator[Identity]:
-        """Yield the agent's keys, those named in files first, then the files the agent does not hold."""
-        held = {key.asbytes(): key for key in agent.get_keys()} if agent else {}
-        named = {public: path for path in self._endpoint.identity_files if (public := _public_blob(path))}
-        order = [blob for blob in named if blob in held]
-        if not self._endpoint.only_these:
-            order += [blob for blob in held if blob not in named]
-        for blob in order:
-            key = held[blob]
-            shown = named.get(blob, key.comment or key.get_name())
-            yield Identity(self._endpoint.user, key, f"{shown} (agent, {fingerprint(blob)})")
-        for path in self._endpoint.identity_files:
-            if _public_blob(path) not in held and (loaded := self._load(path)):
-                shown = f"{path} ({fingerprint(loaded.asbytes())})"
-                yield Identity(self._endpoint.user, loaded, shown)
-
-    def _load(self, path: str) -> paramiko.PKey | None:
-        if not Path(path).exists():
-            if self._endpoint.only_these:
-                self._unusable.append(f"{path}: no such file")
-            return None
-        try:
-            return paramiko.PKey.from_path(path)
-        except TypeError:  # cryptography's word for a missing passphrase
-            self._unusable.append(f"{path}: has a passphrase; run `ssh-add {path}` first")
-        except Exception as error:  # from_path lets out whatever its libraries raise
-            reason = "has a passphrase" if "ncrypted" in str(error) else str(error) or type(error).__name__
-            self._unusable.append(f"{path}: {reason}")
-        return None
+        return {key.asbytes(): key for key in self._agent.get_keys()} if self._agent else {}
 
     def _to(self) -> str:
         end = self._endpoint
         return f"{self._host_name}: {end.address} port {end.port}"
 
     def _refused(self, tried: list[str]) -> str:
-        unusable = f" Not usable: {'; '.join(self._unusable)}." if self._unusable else ""
+        unusable = f" Not usable: {'; '.join(dict.fromkeys(self._unusable))}." if self._unusable else ""
         user = self._endpoint.user
         if not tried:
             return (
@@ -179,6 +186,19 @@ class Identities(AuthStrategy):
             f"Put the public key into ~{user}/.ssh/authorized_keys on the host, or set `user` or "
             "`identity_files` in the inventory."
         )
+
+
+def _load(path: str) -> tuple[paramiko.PKey | None, str]:
+    """Read a key file: (key, ""), or None and why not."""
+    if not Path(path).exists():
+        return None, "no such file"
+    try:
+        return paramiko.PKey.from_path(path), ""
+    except TypeError:  # cryptography's word for a missing passphrase
+        return None, f"has a passphrase; run `ssh-add {path}` first"
+    except Exception as error:  # from_path lets out whatever its libraries raise
+        locked = "ncrypted" in str(error)
+        return None, "has a passphrase" if locked else str(error) or type(error).__name__
 
 
 def _settled(strategy: AuthStrategy, source: Identity) -> AuthResult:

@@ -28,8 +28,9 @@ _HOPS_AT_MOST = 8
 class Endpoint:
     """One sshd on the way to a host, and how to be let in there.
 
-    name: as the person wrote it. address, port: where to connect. only_these: offer nothing but
-    `identity_files` (an agent may still sign for them). use_agent: False forbids even that.
+    name: as the person wrote it. address, port: where to connect. inventory_files: the keys the inventory
+    names, offered before anything else is looked for. identity_files: those of ssh_config. only_these: offer
+    nothing but these (an agent may still sign for them). use_agent: False forbids even that.
     host_key_name: as known_hosts files write it. proxy_command: None, or the command to talk through,
     its %-marks replaced. jump: the hops its own ssh_config asks for.
     """
@@ -38,6 +39,7 @@ class Endpoint:
     address: str
     port: int
     user: str
+    inventory_files: tuple[str, ...]
     identity_files: tuple[str, ...]
     only_these: bool
     use_agent: bool
@@ -55,16 +57,11 @@ def route(host: Host) -> tuple[Endpoint, ...]:
     """Return the sshds to pass, the host's own last. Raises UnreachableError on an unusable ssh_config."""
     target = _endpoint(host, host.address, host.user, host.port)
     if host.identity_files:
-        files = tuple(os.path.expanduser(file) for file in host.identity_files)  # noqa: PTH111  keeps ~user
-        target = replace(target, identity_files=files, only_these=True)
+        target = replace(target, identity_files=(), only_these=True)
     jump = host.jump or target.jump
     if not jump:
         return (target,)
-    hops = _hops(host, jump)
-    # The inventory's keys are for the hops too: they come first, and what ssh_config names follows.
-    files = tuple(os.path.expanduser(file) for file in host.identity_files)  # noqa: PTH111
-    hops = [replace(hop, identity_files=(*files, *hop.identity_files)) for hop in hops]
-    return (*hops, replace(target, proxy_command=None))
+    return (*_hops(host, jump), replace(target, proxy_command=None))
 
 
 def _hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
@@ -120,6 +117,7 @@ def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endp
         address=address,
         port=real_port,
         user=real_user,
+        inventory_files=tuple(os.path.expanduser(file) for file in host.identity_files),  # noqa: PTH111 ~user
         identity_files=tuple(_expand(file, address, real_user) for file in said.get("identityfile", ())),
         only_these=_last(said, "identitiesonly", "no") in ("yes", "true"),
         use_agent=agent != "none",

@@ -1,8 +1,13 @@
 """Who we say we are: files, the agent, and what the person reads when the host does not want us."""
 
+import os
+import re
 import signal
 import socket
 import subprocess
+import sys
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -146,11 +151,144 @@ def mute_agent(tmp_path, known_hosts, monkeypatch):
         yield path
 
 
-def test_an_agent_that_never_answers_keeps_no_key_file_from_being_used(host, mute_agent):
-    assert connects(host.entry())
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home of our own; where ssh looks by itself lies a key that would be let in nowhere."""
+    keys = tmp_path / "home" / ".ssh"
+    keys.mkdir(parents=True, mode=0o700)
+    keygen(keys / "id_ed25519")
+    monkeypatch.setenv("HOME", str(keys.parent))
+    return keys.parent
 
 
-def test_an_agent_that_never_answers_is_named_when_nothing_else_lets_us_in(host, mute_agent, tmp_path):
-    wrong = keygen(tmp_path / "wrong")
+@pytest.fixture
+def config(known_hosts):
+    """Put lines in front of the test's ssh_config, where they win."""
+    path = known_hosts.with_name("ssh_config")
+    return lambda lines: path.write_text(f"{lines}\n{path.read_text()}")
+
+
+def test_an_agent_that_never_answers_keeps_no_key_file_from_being_used(
+    host, mute_agent, home, config, client_key
+):
+    config(f"Host *\n  IdentityFile {client_key}")
+    assert connects(host.entry(identity_files=()))
+
+
+def test_an_agent_that_never_answers_is_named_when_nothing_else_lets_us_in(host, mute_agent, home):
     with pytest.raises(AuthError, match=f"ssh-agent: said nothing at {mute_agent} within 0.3 s"):
-        connect(host.entry(identity_files=(str(wrong),)))
+        connect(host.entry(identity_files=()))
+
+
+# ---- nothing is looked up or offered that was not asked for ----------------------------------------------
+
+
+@pytest.fixture
+def opened(home):
+    """The files that were opened below the home."""
+    seen: list[str] = []
+    _hear_of_files()
+    _listeners.append(lambda path: seen.append(path) if path.startswith(f"{home}/") else None)
+    yield seen
+    _listeners.clear()
+
+
+_listeners: list = []
+
+
+@cache
+def _hear_of_files() -> None:
+    """Hand every path that is opened to the listeners. Once for all: such a hook cannot be removed."""
+
+    def heard(event, arguments):
+        for listener in _listeners if event == "open" else ():
+            listener(os.fsdecode(arguments[0]) if isinstance(arguments[0], (str, bytes)) else "")
+
+    sys.addaudithook(heard)
+
+
+@pytest.fixture
+def debugging_hosts(make_hosts, known_hosts):
+    """`debugging_hosts(2)`: sshds that take several methods and log which are tried with what."""
+
+    def make(count):
+        hosts = make_hosts(
+            count, ["LogLevel DEBUG1", "GSSAPIAuthentication yes", "PasswordAuthentication yes"]
+        )
+        known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
+        return hosts
+
+    return make
+
+
+def tried(host) -> list[str]:
+    """The methods and keys a host was asked to let us in by, in order."""
+    said = re.compile(r"method (\S+) \[preauth\]|(?:Accepted|Failed) publickey .*(SHA256:\S+)")
+    return [found[1] or found[2] for found in said.finditer(host.log.read_text())]
+
+
+def public_name(key: Path) -> str:
+    done = subprocess.run(["ssh-keygen", "-l", "-f", key], check=True, capture_output=True, text=True)
+    return done.stdout.split()[1]
+
+
+def nobody_called(listening: socket.socket) -> bool:
+    listening.setblocking(False)
+    with suppress(BlockingIOError):
+        listening.accept()
+        return False
+    return True
+
+
+@pytest.fixture
+def deaf_agent(known_hosts, tmp_path, monkeypatch):
+    """Where an ssh-agent would listen: a socket that keeps whoever calls waiting."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "deaf.socket"))
+        listening.listen()
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "deaf.socket"))
+        monkeypatch.setattr(identities, "_AGENT_ANSWERS_S", 0.3)
+        yield listening
+
+
+@pytest.mark.parametrize("named", ["in the inventory", "in ssh_config"])
+def test_a_named_key_is_offered_once_and_nothing_else_is_looked_for(
+    debugging_hosts, client_key, config, opened, deaf_agent, named
+):
+    (host,) = debugging_hosts(1)
+    if named == "in ssh_config":
+        config(f"Host *\n  IdentityFile {client_key}\n  IdentitiesOnly yes")
+    assert connects(host.entry(identity_files=(str(client_key),) if named == "in the inventory" else ()))
+    assert tried(host) == ["publickey", public_name(client_key)]
+    assert nobody_called(deaf_agent)
+    assert opened == []
+
+
+def test_a_key_of_the_inventory_opens_the_jump_host_before_anything_is_looked_for(
+    debugging_hosts, client_key, opened, deaf_agent
+):
+    host, bastion = debugging_hosts(2)
+    assert connects(host.entry(jump=(f"{bastion.address}:{bastion.port}",)))
+    assert tried(bastion) == tried(host) == ["publickey", public_name(client_key)]
+    assert nobody_called(deaf_agent)
+    assert opened == []
+
+
+def test_a_jump_host_that_refuses_the_inventorys_key_is_offered_what_ssh_would(
+    make_hosts, known_hosts, agent, tmp_path, opened
+):
+    (host,) = make_hosts(1)
+    (bastion,) = make_hosts(1, [f"AuthorizedKeysFile {tmp_path / 'other'}.pub"])
+    agent(keygen(tmp_path / "other"))
+    known_hosts.write_text(host.known_hosts_line + bastion.known_hosts_line)
+    assert connects(host.entry(jump=(f"{bastion.address}:{bastion.port}",)))
+
+
+def test_a_refused_named_key_is_all_that_is_offered(debugging_hosts, tmp_path, opened, deaf_agent):
+    (host,) = debugging_hosts(1)
+    wrong = keygen(tmp_path / "wrong")
+    with pytest.raises(AuthError):
+        connect(host.entry(identity_files=(str(wrong), str(wrong))))
+    assert tried(host) == ["publickey", public_name(wrong)]
+    assert nobody_called(deaf_agent)
+    assert opened == []
