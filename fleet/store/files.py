@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from fleet.errors import StoreError
 
@@ -35,6 +36,23 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write(path: Path, data: Any) -> None:
+    """Make a new file of `data`, bytes or a buffer of them, and wait until they are on the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        write_all(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_all(descriptor: int, data: Any) -> None:
+    """Write all of `data`; the kernel takes it in parts when the disk is nearly full, then says why."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def remove(path: Path, graveyard: Path) -> None:

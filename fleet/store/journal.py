@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from fleet.errors import LockedError, StoreError
-from fleet.store.files import storing, sync
+from fleet.store.files import storing, sync, write_all
 
 RUN_FILE = "run.json"
 LOCK_FILE = "lock"
@@ -92,7 +92,7 @@ class Journal:
         data = line + b"\n"
         try:
             with storing("write the journal", self.path, kept=True):
-                _write_all(self._descriptor, data)
+                write_all(self._descriptor, data)
                 self._length += len(data)
                 self._waiting += len(data)
                 self._sync_now_and_then()
@@ -192,10 +192,3 @@ def _locked(folder: Path) -> int:
             return descriptor  # a file system without locks
         os.pwrite(descriptor, f"{os.getpid():<19}\n".encode(), 0)
     return descriptor
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`; the kernel takes it in parts when the disk is nearly full, then says why."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

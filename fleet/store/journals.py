@@ -19,7 +19,7 @@ from fleet.store.decoding import decode
 from fleet.store.files import storing, sync
 from fleet.store.ids import checked_key
 from fleet.store.journal import RUN_FILE
-from fleet.store.rows import plain, to_json
+from fleet.store.rows import as_object, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def under_way(desk: Path, intent: Intent) -> Iterator[None]:
         with storing("note the session", path):
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(descriptor, to_json({**plain(intent), "pid": os.getpid()}).encode())
+            os.write(descriptor, to_json({**as_object(intent), "pid": os.getpid()}).encode())
             os.fsync(descriptor)
             draft.replace(path)
             sync(path.parent)

@@ -17,7 +17,7 @@ from typing import Any
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store import columns, schema
-from fleet.store.files import storing, sync
+from fleet.store.files import storing, sync, write
 from fleet.store.ids import checked_key
 from fleet.store.places import Folder, Place
 from fleet.store.rows import Contents, cpus_rows
@@ -25,7 +25,7 @@ from fleet.store.samples import read_contents, read_digest, write_samples
 
 _at_once = threading.BoundedSemaphore(4)  # each holds a run's samples in memory; more are no quicker
 SAMPLES_FILE = "samples.parquet"
-SMALL_BYTES = 1024  # a column that is not worth packing
+_LONG = ("probe", "hello_json", "failed_json")  # columns worth packing even for one row
 LEFTOVER_AFTER_S = 24 * 3600  # no publication takes so long, and no two machines' clocks differ so much
 
 
@@ -102,14 +102,19 @@ def _compare(place: Place, name: str, contents: Contents) -> None:
 
 def _put_table(place: Place, staging: Path, run: Run, table: str, rows: list[dict[str, Any]]) -> None:
     """Write a run's file of a side table, unless it is there."""
+    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    draft = staging / f"{table}.parquet"
     many = len(rows) > 1  # what helps to find rows among others only costs where there is one
-    built = columns.table(schema.arrow_schema(table), rows)
-    packed = {
-        name: "zstd" if built.column(name).nbytes > SMALL_BYTES else "none" for name in built.column_names
-    }
-    pq.write_table(built, draft, compression=packed, use_dictionary=many, write_statistics=many)
-    sync(draft)
+    packed = "zstd" if many else {column: "zstd" for column in _LONG if column in rows[0]}
+    whole = pa.BufferOutputStream()  # small enough
+    pq.write_table(
+        columns.table(schema.arrow_schema(table), rows),
+        whole,
+        compression=packed,
+        use_dictionary=many,
+        write_statistics=many,
+    )
+    draft = staging / f"{table}.parquet"
+    write(draft, whole.getvalue())
     place.put(draft, f"_{table}/{run.run_id}.parquet")

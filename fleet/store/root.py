@@ -14,7 +14,7 @@ from fleet.store.journal import RUN_FILE, Journal
 from fleet.store.journals import Intent
 from fleet.store.places import place_of
 from fleet.store.publish import clear_leftovers, publish
-from fleet.store.rows import plain, to_json
+from fleet.store.rows import as_object, to_json
 from fleet.store.summary import RunSummary
 
 _NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after"}  # known only at the end
@@ -45,7 +45,7 @@ class Store:
         folder = self._journal_dir(run.run_id)
         if folder.exists():
             raise StoreError(f"{folder}: this run has a journal already; a new run needs a new id.")
-        said = {key: value for key, value in plain(run).items() if key not in _NOT_IN_A_JOURNAL}
+        said = {key: value for key, value in as_object(run).items() if key not in _NOT_IN_A_JOURNAL}
         draft = self.desk / "_staging" / f"{run.run_id}-journal"
         with storing("open the journal", folder):
             folder.parent.mkdir(parents=True, exist_ok=True)

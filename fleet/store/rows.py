@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -10,8 +10,6 @@ from typing import Any
 from fleet.errors import StoreError
 from fleet.model import Hello, Host, Load, Run, Topology
 from fleet.store import schema
-
-_SCALARS = frozenset({type(None), str, int, float, bool})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,35 +26,33 @@ class Contents:
     precision: float | None = field(default=None, compare=False)
 
 
-def plain(value: Any) -> Any:
-    """Reduce a noun to what JSON can hold: objects, lists, strings, numbers.
+def to_json(value: Any) -> str:
+    """One line of JSON for a noun, a mapping or a list of them."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plainer)
+
+
+def as_object(noun: Any) -> dict[str, Any]:
+    """A noun's values by the names of its fields, as they are.
 
     A Host's environment becomes the names of its variables: values may be secrets.
     """
-    kind = type(value)
-    if kind in _SCALARS:  # nearly all there is
-        return value
-    if names := _field_names(kind):  # type: ignore[arg-type]  # a class is hashable
-        said = {name: plain(getattr(value, name)) for name in names}
-        return said | {"env": sorted(value.env)} if kind is Host else said
+    said = {name: getattr(noun, name) for name in _field_names(type(noun))}  # type: ignore[arg-type]  # a class is hashable
+    return said | {"env": sorted(noun.env)} if type(noun) is Host else said
+
+
+def _plainer(value: Any) -> Any:
+    """What json cannot write itself, one step nearer to what it can."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
+        return dict(value)
     if isinstance(value, datetime):
         return value.isoformat()
-    return value
+    return as_object(value)
 
 
 @cache
 def _field_names(kind: type) -> tuple[str, ...]:
-    """The fields of a noun's class; none for what is no noun."""
-    return tuple(part.name for part in fields(kind)) if is_dataclass(kind) else ()
-
-
-def to_json(value: Any) -> str:
-    """One line of JSON for a noun or a mapping of them."""
-    return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
+    """The fields of a noun's class."""
+    return tuple(part.name for part in fields(kind))
 
 
 def hello_of(run: Run) -> Hello:
