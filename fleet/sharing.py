@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 
 from fleet.agent.build import Builder
@@ -25,7 +26,8 @@ class Session:
     """One `fleet run`: what all its hosts share. `connect` is the one thing a test replaces.
 
     wish: what the command line asks of the plan; it wins over each host's own wishes. lock:
-    likewise. reconnect_s: how long a link that broke in mid-run is dialled again for.
+    likewise. reconnect_s: how long a link that broke in mid-run is dialled again for. builder: reaches
+    build hosts by the same `connect`, and lets go of them when the person asks to stop.
     """
 
     session_id: str
@@ -34,11 +36,16 @@ class Session:
     connect: Connect
     wish: PlanWish = field(default_factory=PlanWish)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    builder: Builder = field(default_factory=Builder)
+    builder: Builder = field(init=False)
     stopping: Stopping = field(default_factory=Stopping)
     machines: Machines = field(default_factory=Machines)
     lock: LockPolicy | None = None
     reconnect_s: float = RECONNECT_S
+
+    def __post_init__(self) -> None:
+        """Make the builder."""
+        builder = Builder(connect=partial(self.stopping.dialled, self.connect))
+        object.__setattr__(self, "builder", builder)
 
 
 def who() -> str:

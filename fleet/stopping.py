@@ -1,9 +1,10 @@
 """Ends what is under way when the person asks: streams first, connections if that is not enough. Floor 4."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
+from fleet.model import Host
 from fleet.remote.connection import Connection, Stream
 
 
@@ -52,6 +53,16 @@ class Stopping:
         finally:
             with self._guard:
                 self._connections.remove(connection)
+
+    @contextmanager
+    def dialled(
+        self, connect: Callable[[Host], AbstractContextManager[Connection]], host: Host
+    ) -> Iterator[Connection]:
+        """Hand out a connection with `host` that is watched. Raises Stopped when asked to stop meanwhile."""
+        self.check()
+        with connect(host) as connection, self.watching(connection):
+            self.check()
+            yield connection
 
     def ask(self) -> None:
         """Let no host begin another stage, and every agent end itself."""
