@@ -3,7 +3,8 @@
     .venv/bin/python benchmarks/scale.py [--hosts 1,10,50,200] [--rounds 3] [--parallel 32] [--peers VENV]
 
 The hosts are sshds on loopback. The job: start the agent that is already there and bring back the
-`clock` benchmark of one CPU; fleet besides asks for facts, keeps a journal, publishes Parquet. Peers come
+`clock` benchmark of one CPU; fleet besides asks for facts, keeps a journal, publishes Parquet. `+ questions`
+is OpenSSH with fleet's questions before and after the agent, so with fleet's work for the host. Peers come
 from a virtual environment made for them: pip install ansible-core asyncssh parallel-ssh pyinfra.
 Controller CPU is that of the tool's processes (user and system, children included), not of the sshds.
 """
@@ -25,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from fleet.facts import probe  # noqa: E402
 from tests.command import entry  # noqa: E402
 from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
 
@@ -97,9 +99,19 @@ def fleet(field: Field) -> list[str]:
 
 
 def openssh(field: Field) -> list[str]:
+    return xargs(field, field.command, "/dev/null")
+
+
+def openssh_with_questions(field: Field) -> list[str]:
+    script = field.folder / "questions.sh"
+    script.write_text(f"{probe.script().decode()}\n{field.command}\n{probe.load_script().decode()}")
+    return xargs(field, "sh -s", str(script))
+
+
+def xargs(field: Field, command: str, stdin: str) -> list[str]:
     out = field.folder / "openssh"
     out.mkdir(exist_ok=True)
-    one = f'ssh -F {field.config} -p "${{0##*:}}" "${{0%:*}}" "{field.command}" </dev/null >{out}/"${{0%:*}}"'
+    one = f'ssh -F {field.config} -p "${{0##*:}}" "${{0%:*}}" "{command}" <{stdin} >{out}/"${{0%:*}}"'
     hosts = field.folder / "hosts"
     hosts.write_text("\n".join(field.names) + "\n")
     return ["xargs", "-a", str(hosts), "-P", str(field.parallel), "-n", "1", "sh", "-c", one]
@@ -177,7 +189,11 @@ def ansible(field: Field) -> list[str]:
     ]
 
 
-OURS: dict[str, Callable[[Field], list[str]]] = {"fleet": fleet, "openssh+xargs": openssh}
+OURS: dict[str, Callable[[Field], list[str]]] = {
+    "fleet": fleet,
+    "openssh+xargs": openssh,
+    "+ questions": openssh_with_questions,
+}
 PEERS: dict[str, Callable[[Field], list[str]]] = {
     "asyncssh": scripted(ASYNCSSH),
     "parallel-ssh": scripted(PARALLEL_SSH),
