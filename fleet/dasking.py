@@ -2,13 +2,13 @@
 
 Each worker is a controller: it connects to its shard's hosts, keeps journals and publishes into the results
 root that all share. A lost worker's shard goes to another, which leaves out what is published by then and
-goes on with the journals it can see.
+goes on with the journals it can see. What is said on the way comes here as events (`relaying`).
 """
 
 import importlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,8 +25,8 @@ from fleet.errors import (
     UsageError,
 )
 from fleet.model import Host, LockPolicy, PlanWish, RunState
-from fleet.outcomes import Outcome, State, Story, Watcher
-from fleet.progress import Quiet
+from fleet.outcomes import Outcome, State, Story
+from fleet.relaying import Message, Relay, Relayed
 from fleet.remote.connect import connect
 from fleet.resuming import resume_host
 from fleet.session import on_each, run_host
@@ -76,11 +76,11 @@ def run(
     intent = Intent(job.session_id, tuple(host.name for host in hosts), job.wish, job.labels)
     with session.store.under_way(intent), _client(where) as client:
         shards = deal(hosts, max(_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD)))
-        outcomes = _collect(client, shards, job, session.watcher)
+        by_name = _collect(client, shards, job, Relayed(hosts, session.watcher))
+        outcomes = [by_name[host.name] for host in hosts]
         if all(outcome.state in (State.COMPLETE, State.PARTIAL) for outcome in outcomes):
             session.store.ended(job.session_id)
-    by_name = {outcome.host.name: outcome for outcome in outcomes}
-    return [by_name[host.name] for host in hosts]
+    return outcomes
 
 
 def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
@@ -97,7 +97,7 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
     session = Session(
         session_id=job.session_id,
         store=store,
-        watcher=Quiet(),
+        watcher=Relay(_teller(job)),
         wish=job.wish,
         labels=job.labels,
         lock=job.lock,
@@ -116,27 +116,39 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
     return done + new
 
 
-def _collect(client: Any, shards: Sequence[Sequence[Host]], job: Job, watcher: Watcher) -> list[Outcome]:
-    """Wait for every shard, tell of each as it ends; a shard that failed as a whole fails its hosts."""
-    distributed = _distributed()
+def _teller(job: Job) -> Callable[[Message], None]:
+    """What sends a message from this worker to the controller; the scheduler hands it on."""
+    worker = _distributed().get_worker()
+    return partial(worker.log_event, _topic(job))
+
+
+def _topic(job: Job) -> str:
+    return f"fleet-{job.session_id}"
+
+
+def _collect(client: Any, shards: Sequence[Sequence[Host]], job: Job, relayed: Relayed) -> dict[str, Outcome]:
+    """Wait for every shard; the outcome of each host by its name.
+
+    Of a shard that failed as a whole, or is withdrawn by Ctrl-C, those hosts fail that had not ended.
+    """
+    ended: dict[str, Outcome] = {}
+    client.subscribe_topic(_topic(job), lambda event: relayed.hear(event[1]))  # until the client is closed
     futures = {
         client.submit(measure_shard, job, shard, key=f"{job.session_id}-shard-{number}", pure=False): shard
         for number, shard in enumerate(shards, 1)
     }
-    outcomes: list[Outcome] = []
-    waiting = dict(futures)
     try:
-        for future in distributed.as_completed(futures):
-            shard = waiting.pop(future)
-            error = future.exception()
-            ended = [_lost(host, error) for host in shard] if error else future.result()
-            for outcome in ended:
-                watcher.finished(outcome)
-            outcomes += ended
+        for future in _distributed().as_completed(futures):
+            if error := future.exception():
+                outcomes = [relayed.given_up(_lost(host, error)) for host in futures[future]]
+            else:
+                outcomes = [relayed.ended(outcome) for outcome in future.result()]
+            ended |= {outcome.host.name: outcome for outcome in outcomes}
     except KeyboardInterrupt:
-        client.cancel(list(waiting))
-        outcomes += [_withdrawn(host) for shard in waiting.values() for host in shard]
-    return outcomes
+        client.cancel(list(futures))
+        hosts = [host for shard in shards for host in shard if host.name not in ended]
+        ended |= {host.name: relayed.given_up(_withdrawn(host)) for host in hosts}
+    return ended
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class LiveTable:
         """Show the stage and start its clock."""
         with self._guard:
             row = self._rows[host.name]
-            row.stage, row.began = stage, time.monotonic()
+            row.stage, row.state, row.began = stage, None, time.monotonic()
             row.started = row.started or row.began
 
     def progress(self, host: Host, done: int, total: int) -> None:

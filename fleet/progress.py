@@ -101,7 +101,8 @@ class Tallies:
     def stage(self, host: Host, stage: str) -> None:
         """Count it."""
         with self._guard:
-            self._rows[host.name].stage = stage
+            row = self._rows[host.name]
+            row.stage, row.state = stage, None
 
     def progress(self, host: Host, done: int, total: int) -> None:
         """Wait for the host's end."""

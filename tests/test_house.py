@@ -19,6 +19,7 @@ FLOORS = {
     "fleet.resuming": 4,
     "fleet.sharding": 4,
     "fleet.dasking": 4,
+    "fleet.relaying": 4,
     "fleet.carrying": 4,
     "fleet.reaching": 4,
     "fleet.sharing": 4,

@@ -74,6 +74,24 @@ def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(f
     assert not samples.duplicated(KEY).any()
     assert set(samples.groupby("host_id", observed=True).size()) == {samples["ping_cpu"].nunique() * 20}
     assert list((fleet.results / "_journal").iterdir()) == []
+    check_told(fleet, err, runs, first=stored, second=cut)
+
+
+def check_told(fleet: Fleet, err: str, runs: pd.DataFrame, first: str, second: str) -> None:
+    """Each host's way was told while it went, its end once: on stderr and in the session's log."""
+    lines = err.splitlines()
+    for name in runs["host_name"]:
+        assert sum(line.startswith(f"{name}: complete, ") for line in lines) == 1, err
+        assert f"{name}: measure" in lines, err
+    names = runs.set_index("run_id")["host_name"]
+    told = next(i for i, line in enumerate(lines) if line.startswith(f"{names[first]}: complete, "))
+    assert told < lines.index(f"{names[second]}: measure")  # long before their shard ended
+    (log,) = fleet.results.glob("_logs/*/session.log")
+    text = log.read_text()
+    for name in runs["host_name"]:
+        assert f" {name}: stage measure\n" in text
+        assert text.count(f" {name}: complete in stage done") == 1
+    assert list(log.parent.iterdir()) == [log]
 
 
 def test_workers_of_a_scheduler_publish_into_an_object_store(
