@@ -1,5 +1,6 @@
 """One session on the workers of a real Dask cluster, one of which is killed in the middle."""
 
+import json
 import os
 import signal
 from contextlib import suppress
@@ -8,8 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fleet.errors import EXIT_INTERRUPTED
 from tests import needs
-from tests.command import Fleet, wait_for
+from tests.command import Fleet, interrupt, wait_for
 from tests.hosts.s3 import BUCKET, ObjectStore
 from tests.hosts.sshd import MakeHosts
 
@@ -92,6 +94,24 @@ def check_told(fleet: Fleet, err: str, runs: pd.DataFrame, first: str, second: s
         assert f" {name}: stage measure\n" in text
         assert text.count(f" {name}: complete in stage done") == 1
     assert list(log.parent.iterdir()) == [log]
+
+
+def test_a_host_that_has_ended_keeps_its_outcome_when_its_shard_is_withdrawn(tmp_path: Path) -> None:
+    needs.python_module("distributed", "corefleet[dask]")
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts: {first: {via: local}, second: {via: local}}\n")
+        session = fleet.start("run", "--dask", "local:1", "--parallel", "1", "--json", *PLAN)
+        assert session.stderr is not None
+        while "second: measure" not in (line := session.stderr.readline()):
+            assert line, session.communicate()
+        interrupt(session)
+        out, err = session.communicate(timeout=60)
+    assert session.returncode == EXIT_INTERRUPTED, err
+    assert "Traceback" not in err
+    first, second = json.loads(out)
+    assert (first["state"], second["state"]) == ("complete", "interrupted")
+    assert first["run_id"] in set(fleet.samples()["run_id"])
+    assert len(list((fleet.results / "_journal").glob("s*.json"))) == 1
 
 
 def test_workers_of_a_scheduler_publish_into_an_object_store(
