@@ -24,6 +24,7 @@ from fleet.errors import (
     UnreachableError,
     UsageError,
 )
+from fleet.logs import prune
 from fleet.model import Host, LockPolicy, PlanWish, RunState
 from fleet.outcomes import Outcome, State, Story
 from fleet.relaying import Message, Relay, Relayed
@@ -74,7 +75,8 @@ def run(
         connect_timeout_s=connect_timeout_s,
     )
     intent = Intent(job.session_id, tuple(host.name for host in hosts), job.wish, job.labels)
-    with session.store.under_way(intent), _client(where) as client:
+    with _client(where) as client, session.store.under_way(intent):
+        prune(session.store)
         shards = deal(hosts, max(_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD)))
         by_name = _collect(client, shards, job, Relayed(hosts, session.watcher))
         outcomes = [by_name[host.name] for host in hosts]

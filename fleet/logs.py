@@ -1,24 +1,30 @@
 """Keeps what a session says: one log of all hosts, and one of each host that did not end well. Floor 4.
 
 Beside the results, in `_logs/<session_id>/` on this machine; `_` keeps it out of readers' way. A log that
-cannot be written costs no run.
+cannot be written costs no run. Old ones go when another session begins.
 """
 
 import contextlib
 import os
+import re
 import threading
+import time
 from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
 
+from fleet.errors import StoreError
 from fleet.escaping import one_line, printable
 from fleet.folding import without_name
 from fleet.model import Host
 from fleet.outcomes import Outcome, State, Watcher
 from fleet.planning import Duration
+from fleet.store import Store
 
+KEPT_DAYS = 90  # after a session's last word
 SESSION_LIMIT = 8 << 20  # bytes of a session's log; what comes then is not kept, and the log says so
 LINES_OF_A_HOST = 500  # the last ones
+_SESSION = re.compile(r"s[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
 _FULL = "The log is full; what follows is not kept.\n"
 
 
@@ -77,6 +83,33 @@ class Logged:
                 return
             self._written += len(line.encode())
             _append(self.folder / "session.log", _FULL if self._written > SESSION_LIMIT else line)
+
+
+def prune(store: Store) -> None:
+    """Remove the logs of sessions that said their last word long ago and have nothing left to finish.
+
+    Whatever is under way, on any machine with this desk, has its note or a journal there, and is left
+    alone; so is all that is no log of ours, and links.
+    """
+    long_ago = time.time() - KEPT_DAYS * 86_400
+    with contextlib.suppress(OSError, StoreError):  # what cannot be looked at stays
+        unfinished = {note.session_id for note in store.intents()} | set(store.busy())
+        unfinished |= {run.session_id for run in store.begun()}
+        for folder in sorted((store.desk / "_logs").iterdir()):
+            ours = _SESSION.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
+            if ours and folder.name not in unfinished and _last_word(folder) < long_ago:
+                _remove(folder)
+
+
+def _last_word(folder: Path) -> float:
+    return max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # another controller was quicker, or there is more in it
+        for log in folder.glob("*.log"):
+            log.unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def _append(path: Path, text: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from fleet.carrying import carry_out, check_same_machine, ended, heard, stored
 from fleet.errors import LockedError, UsageError
+from fleet.logs import prune
 from fleet.model import Host, Run
 from fleet.outcomes import Outcome, State, Story
 from fleet.reaching import Way
@@ -102,6 +103,7 @@ def resume(
     names = set(runs) if partial else set(left.names)
     chosen = [host for host in hosts if host.name in names]
     with session.store.under_way(left.intent):
+        prune(session.store)
         outcomes = on_each(chosen, finished, session.watcher, session.stopping, parallel) if chosen else []
         done = {o.host.name for o in outcomes if o.state in (State.COMPLETE, State.PARTIAL)}
         given_up = partial and not any(run.session_id == left.session_id for run in session.store.begun())

@@ -10,6 +10,7 @@ from fleet import __version__
 from fleet.carrying import carry_out, now, stored
 from fleet.errors import FleetError
 from fleet.facts import noise
+from fleet.logs import prune
 from fleet.model import Agent, Facts, Host, Run
 from fleet.outcomes import Outcome, State, Story, Watcher
 from fleet.planning import expected, plan_on
@@ -37,6 +38,7 @@ def run(hosts: Sequence[Host], session: Session, parallel: int = DEFAULT_PARALLE
         return story.ended(run_host(host, session, story))
 
     with session.store.under_way(intent):
+        prune(session.store)
         outcomes = on_each(hosts, measured, session.watcher, session.stopping, parallel)
         if all(outcome.state in (State.COMPLETE, State.PARTIAL) for outcome in outcomes):
             session.store.ended(session.session_id)

@@ -1,6 +1,9 @@
 """What a session says is kept: a log of all, one of each host that failed; bounded, without secrets."""
 
 import json
+import os
+import time
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,6 +15,8 @@ from fleet.logs import Logged
 from fleet.model import Host
 from fleet.outcomes import Outcome, State, Story
 from fleet.progress import Quiet
+from fleet.store import Intent, Store
+from tests import builders
 from tests.command import Fleet
 
 HOST = Host("b1", "192.0.2.1", env=MappingProxyType({"TOKEN": "hunter2", "DEBUG": "1"}))
@@ -65,9 +70,78 @@ def test_a_log_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
 def test_the_summary_of_a_failed_session_says_where_its_log_is(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: {dead: {address: 127.0.0.1, port: 1}}\n")
+        old = a_log(Store(fleet.results), session_id(1))
         done = fleet("run", "-q")
+        assert not old.exists()
+        a_log(Store(fleet.results), session_id(1))
+        assert fleet("resume", "-q").exit_code == 3
+        assert not old.exists()
     assert done.exit_code == 3
     folder = Path(tmp_path, done.stdout.rpartition("All that was said stands in ")[2].partition(". ")[0])
     assert folder.parent == tmp_path / "results" / "_logs"
     assert "refused" in (folder / "dead.log").read_text()
     assert json.loads(Fleet(tmp_path)("runs", "--json").stdout) == []
+
+
+# ---- logs of long ago ------------------------------------------------------------------------------------
+
+LONG_AGO = time.time() - 91 * 86_400
+
+
+def session_id(number: int) -> str:
+    return f"s20260101T000000Z-{number:08x}"
+
+
+def a_log(store: Store, name: str, *, recent: str = "") -> Path:
+    """A session's log that is old, but for the file called `recent`."""
+    folder = store.desk / "_logs" / name
+    folder.mkdir(parents=True)
+    for log in ("session.log", "b1.log"):
+        (folder / log).write_text("said\n")
+    for path in [*folder.iterdir(), folder]:
+        if path.name != recent:
+            os.utime(path, (LONG_AGO, LONG_AGO))
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results")
+
+
+def test_old_logs_are_removed_and_what_spoke_lately_stays(store: Store) -> None:
+    old = a_log(store, session_id(1))
+    lately = a_log(store, session_id(2), recent="session.log")
+    logs.prune(store)
+    assert not old.exists()
+    assert len(list(lately.iterdir())) == 2
+
+
+def test_logs_of_sessions_with_something_left_stay_however_old(store: Store) -> None:
+    unfinished, at_work, measured = [a_log(store, session_id(number)) for number in range(3)]
+    with store.under_way(Intent(unfinished.name, ("b1",))):
+        pass
+    with store.journal(replace(builders.a_run(), session_id=measured.name)):
+        pass
+    with Store(store.desk).under_way(Intent(at_work.name, ("b1",))):
+        logs.prune(store)
+    assert [len(list(folder.iterdir())) for folder in (unfinished, at_work, measured)] == [2, 2, 2]
+    for name in (unfinished.name, at_work.name):
+        store.ended(name)
+    logs.prune(store)
+    assert [folder.exists() for folder in (unfinished, at_work, measured)] == [False, False, True]
+
+
+def test_what_is_no_log_of_ours_stays(store: Store, tmp_path: Path) -> None:
+    with_a_note, elsewhere, named = a_log(store, session_id(1)), tmp_path / "elsewhere", a_log(store, "kept")
+    (with_a_note / "remember").mkdir()
+    os.utime(with_a_note, (LONG_AGO, LONG_AGO))
+    os.utime(with_a_note / "remember", (LONG_AGO, LONG_AGO))
+    elsewhere.mkdir()
+    (elsewhere / "mine.log").write_text("mine")
+    os.utime(elsewhere / "mine.log", (LONG_AGO, LONG_AGO))
+    (store.desk / "_logs" / session_id(2)).symlink_to(elsewhere)
+    logs.prune(store)
+    assert (with_a_note / "remember").exists()
+    assert (elsewhere / "mine.log").read_text() == "mine"
+    assert len(list(named.iterdir())) == 2

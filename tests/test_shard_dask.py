@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 
 from fleet.errors import EXIT_INTERRUPTED
+from fleet.store import Store
 from tests import needs
 from tests.command import Fleet, interrupt, wait_for
 from tests.hosts.s3 import BUCKET, ObjectStore
 from tests.hosts.sshd import MakeHosts
+from tests.test_logs import a_log, session_id
 
 pytestmark = pytest.mark.slow
 PLAN = ("-b", "clock", "--rounds", "20", "--samples", "3", "--spread", "2")
@@ -59,6 +61,7 @@ def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(f
                 runs.append(run_id)
         return any(len(runs) > 1 for runs in seen.values())
 
+    a_log(Store(fleet.results), session_id(1))
     with fleet:
         session = fleet.start("run", "--dask", "local:2", "--parallel", "1", "--lock", "off", *PLAN)
         wait_for(a_worker_is_at_its_second_host)
@@ -88,7 +91,7 @@ def check_told(fleet: Fleet, err: str, runs: pd.DataFrame, first: str, second: s
     names = runs.set_index("run_id")["host_name"]
     told = next(i for i, line in enumerate(lines) if line.startswith(f"{names[first]}: complete, "))
     assert told < lines.index(f"{names[second]}: measure")  # long before their shard ended
-    (log,) = fleet.results.glob("_logs/*/session.log")
+    (log,) = fleet.results.glob("_logs/*/session.log")  # and the old one is gone
     text = log.read_text()
     for name in runs["host_name"]:
         assert f" {name}: stage measure\n" in text
