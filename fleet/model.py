@@ -176,9 +176,9 @@ class Host:
     """A machine in the inventory, after defaults, groups and the host's own entry have been merged.
 
     `name` is the inventory's; `host_id` (see below) is the key in the tables. `os`, `arch`: None means
-    "find out". `port`, `user`: None means "as ssh_config says, else 22 / the current user".
-    `jump`: hops in order, each `[user@]host[:port]`. `build_host`: the one `toolchain` names, with how to
-    reach it. `origin`: "file:line" of the entry.
+    "find out". `os_release`: QNX's, for a host that does not tell it. `port`, `user`: None means "as
+    ssh_config says, else 22 / the current user". `jump`: hops in order, each `[user@]host[:port]`.
+    `build_host`: the one `toolchain` names, with how to reach it. `origin`: "file:line" of the entry.
     """
 
     name: str
@@ -191,6 +191,7 @@ class Host:
     host_key: HostKeyPolicy = HostKeyPolicy.STRICT
     os: str | None = None
     arch: str | None = None
+    os_release: str | None = None
     build: BuildPlace = BuildPlace.AUTO
     toolchain: ToolchainWish = ToolchainWish()
     workdir: str | None = None

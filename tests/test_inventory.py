@@ -511,3 +511,21 @@ hosts:
 def test_a_build_host_that_is_not_there_is_named(load, text, words):
     with pytest.raises(InventoryError, match=words):
         load(text)
+
+
+def test_a_release_is_of_qnx_and_stays_as_it_is_written(load):
+    found = load("groups: {boards: {os: qnx, os_release: 8.0, hosts: a}}\nhosts: {a: , b: }")
+    assert [host.os_release for host in found.hosts] == ["8.0", None]
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("os_release: 8.0", "os_release is for QNX hosts: say `os: qnx` as well"),
+        ("os: linux, os_release: 6.12", "os_release is for QNX hosts"),
+        ("os: qnx, os_release: QNX 8", "must be a release of QNX, as 8.0"),
+    ],
+)
+def test_a_release_that_cannot_be_is_refused(load, entry, words):
+    with pytest.raises(InventoryError, match=words):
+        load(f"hosts: {{a: {{{entry}}}}}")

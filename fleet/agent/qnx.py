@@ -29,7 +29,7 @@ class _AbsentError(BuildError):
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One host to be given an agent. release: its QNX's major version, None if it does not tell."""
+    """One host to be given an agent. release: its QNX's major version, None if nobody tells."""
 
     host: Host
     facts: Facts
@@ -37,7 +37,7 @@ class _Job:
 
     @property
     def release(self) -> int | None:
-        return sdp.major(self.facts.kernel)
+        return sdp.major(self.facts.kernel or self.host.os_release)
 
     def sdp(self) -> sdp.Sdp:
         try:
@@ -71,7 +71,7 @@ def deploy(
 
     say: told of a way that was set up and failed, where another one worked.
     """
-    job = _Job(host, facts, sources)
+    job = _job(host, facts, sources)
     failed: list[BuildError] = []
     for way in _ways(host):
         try:
@@ -89,6 +89,17 @@ def deploy(
     raise _none(job, failed)
 
 
+def _job(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> _Job:
+    """The job. Raises BuildError where the host tells another release than the inventory."""
+    said, told = (release.split(".") if release else [] for release in (facts.kernel, host.os_release))
+    if said and said[: len(told)] != told:
+        raise BuildError(
+            f"{host.name}: `os_release: {host.os_release}` in the inventory, but the host says it is QNX "
+            f"{facts.kernel}. Mend the entry, or leave it out."
+        )
+    return _Job(host, facts, sources)
+
+
 def _tell(host: Host, failed: Sequence[BuildError], say: Callable[[str], None]) -> None:
     for failure in failed:
         if not isinstance(failure, _AbsentError):
@@ -97,7 +108,7 @@ def _tell(host: Host, failed: Sequence[BuildError], say: Callable[[str], None]) 
 
 def foretell(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
     """Say what `deploy` would do, without running a compiler. Raises as it does where nothing is set up."""
-    job = _Job(host, facts, sources)
+    job = _job(host, facts, sources)
     failed: list[BuildError] = []
     for way in _ways(host):
         try:
@@ -198,7 +209,8 @@ def proof_script(commands: Sequence[str], workdir: str) -> bytes:
 
 def _none(job: _Job, failed: Sequence[BuildError]) -> BuildError:
     facts, release = job.facts, job.release
-    version = f"QNX {facts.kernel}" if facts.kernel else "QNX of unknown version"
+    known = facts.kernel or job.host.os_release
+    version = f"QNX {known}" if known else "QNX of unknown version"
     return BuildError(
         f"{job.host.name}: no agent for {facts.target} ({version}). Looked for:\n"
         + "".join(f"  - {err}\n" for err in failed)

@@ -53,8 +53,8 @@ class Sdp:
 
 
 def major(release: str | None) -> int | None:
-    """QNX's major version of a release like "8.0.0"; None if it is not told."""
-    found = re.match(r"(\d+)\.", release or "")
+    """QNX's major version of a release like "8.0.0" or "8"; None if it is not told."""
+    found = re.match(r"(\d+)(?:\.|$)", release or "")
     return int(found[1]) if found else None
 
 

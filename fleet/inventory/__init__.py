@@ -294,6 +294,9 @@ class _Resolver:
         if said.get("build") is BuildPlace.PREBUILT and "binary" not in said.get("toolchain", {}):
             path = ("hosts", written, "build")
             self.document.problem(path, f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well")
+        if "os_release" in said and said.get("os") != "qnx":
+            path = ("hosts", written, "os_release")
+            self.document.problem(path, f"{name}: os_release is for QNX hosts: say `os: qnx` as well")
         local = said.get("via") is Via.LOCAL
         return Host(
             name=name,

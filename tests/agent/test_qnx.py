@@ -130,6 +130,30 @@ def test_a_host_that_hides_its_version_gets_what_there_is_and_is_told_so(
     assert told.startswith("board: the host does not tell its QNX version; the agent was built with /")
 
 
+@pytest.mark.parametrize(("told", "found"), [("8.0", "QNX 8"), ("8", "QNX 8"), ("7.1", "QNX 7")])
+def test_a_release_of_the_inventory_is_taken_where_the_host_tells_none(
+    deployer: Deployer, home: Path, told: str, found: str
+) -> None:
+    for folder, release in (("qnx710", 7), ("qnx800", 8)):
+        standin.install(home / folder, release)
+    host = replace(BOARD, os="qnx", os_release=told)
+    assert found in foretell(host, deployer.facts(kernel=None))
+
+
+def test_a_host_that_tells_another_release_than_the_inventory_is_refused(deployer: Deployer) -> None:
+    for told in ("7.1", "8.1", "8.0.0.1"):
+        host = replace(BOARD, os="qnx", os_release=told)
+        with pytest.raises(BuildError, match=f"`os_release: {told}` in the inventory, but .* QNX 8.0.0"):
+            deployer(host)
+        with pytest.raises(BuildError, match="Mend the entry"):
+            foretell(host, deployer.facts())
+
+
+def test_a_release_that_only_the_inventory_tells_is_named_where_nothing_builds(deployer: Deployer) -> None:
+    with pytest.raises(BuildError, match=r"\(QNX 7\.1\)(?s:.*)an SDP for QNX 7 "):
+        deployer(replace(BOARD, os="qnx", os_release="7.1"), deployer.facts(kernel=None))
+
+
 def test_the_sdp_is_looked_for_by_the_environment_then_at_home_and_must_be_of_the_hosts_version(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
