@@ -6,10 +6,11 @@ from dataclasses import asdict
 
 from fleet.checking import Checked, Forecast
 from fleet.escaping import as_json, printable
-from fleet.folding import counted, folded
+from fleet.folding import folded
 from fleet.model import Facts, Finding, Severity
 from fleet.reporting import MANY, MESSAGES_SHOWN, failures
 from fleet.session import usable
+from fleet.spelling import counted
 
 _FOLD_FINDINGS_ABOVE = 3  # hosts
 _WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)

@@ -9,12 +9,13 @@ from textwrap import indent
 
 from fleet.errors import FleetError, LockedError, ProbeError
 from fleet.escaping import as_json, one_line, printable
-from fleet.folding import counted, folded, told_once
+from fleet.folding import folded, told_once
 from fleet.model import Host
 from fleet.outcomes import Outcome, Story, Watcher
 from fleet.remote.connection import Connection
 from fleet.reporting import failures
 from fleet.session import on_each
+from fleet.spelling import counted
 from fleet.stopping import Stopping
 
 MARK = "@fleet-clean-5d0c42e9@"

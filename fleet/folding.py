@@ -59,11 +59,6 @@ def told_once(said: Iterable[tuple[Host, str]]) -> list[Told]:
     return sorted(told, key=lambda one: -len(one.names))
 
 
-def counted(count: int, what: str) -> str:
-    """Write "1 host", "2 hosts", "1,200 hosts"."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def without_name(host: Host, text: str) -> str:
     """A sentence about a host without the host's name before it."""
     return text.removeprefix(f"{host.name}: ")

@@ -15,6 +15,7 @@ from fleet.live import MANY, LiveTable, Row, tally
 from fleet.model import Host
 from fleet.outcomes import Outcome, State, Watcher
 from fleet.planning import Duration
+from fleet.spelling import counted
 
 TALLIES = 20  # lines that count the hosts of a large session
 FAILURES_NAMED = 50
@@ -80,9 +81,8 @@ class Lines:
 
     def finished(self, outcome: Outcome) -> None:
         """Say how it ended."""
-        self._voice.say(
-            f"{outcome.host.name}: {outcome.state}, {outcome.bursts} bursts in {outcome.seconds:.1f} s"
-        )
+        bursts = f", {counted(outcome.bursts, 'burst')}" if outcome.bursts else ""
+        self._voice.say(f"{outcome.host.name}: {outcome.state}{bursts} in {outcome.seconds:.1f} s")
 
 
 class Tallies:

@@ -7,11 +7,12 @@ from statistics import median
 from typing import Any
 
 from fleet.escaping import as_json, printable
-from fleet.folding import counted, folded, told_once, without_name
+from fleet.folding import folded, told_once, without_name
 from fleet.listing import host_object, table, where
 from fleet.model import Host, PairChoice, Pairs, Plan, PlanWish
 from fleet.outcomes import Outcome, State
 from fleet.planning import PRECISION, ROUNDS, SPREAD_S, expected, plan_for
+from fleet.spelling import counted
 
 MANY = 20  # hosts; above it people want groups, not rows
 MESSAGES_SHOWN = 20
@@ -42,14 +43,14 @@ def _visits(plan: Plan) -> str:
     parts = [f"as {plan.preset} does"] if plan.preset else []
     adaptive = plan.rounds is None and plan.preset is None
     if plan.rounds is not None:
-        parts.append(f"{plan.rounds} rounds")
+        parts.append(counted(plan.rounds, "round") + (" or more" if plan.precision else ""))
     elif adaptive:
         parts.append(f"{ROUNDS} rounds or more")
     if plan.spread_s or (adaptive and plan.spread_s is None):
         parts.append(f"over {plan.spread_s or SPREAD_S:g} s")
     precision = plan.precision if plan.precision is not None else PRECISION if adaptive else 0
     if precision:
-        parts.append(f"until ±{100 * precision:.3g} %")
+        parts.append(f"until ±{100 * precision:.3g}%")
     for name, value in (("samples", plan.samples), ("round trips a sample", plan.iterations)):
         parts += [f"{value} {name}"] if value is not None else []
     parts += [_pairs(plan.pairs)] if plan.pairs is not None else []
@@ -74,7 +75,7 @@ def _times(plans: Sequence[Plan]) -> str:
     found = dict.fromkeys((size, str(expected(plan, size))) for plan, sizes in cases for size in sizes)
     if len({took for _, took in found}) == 1:
         return f"Measuring takes about {next(iter(found))[1]}."
-    return f"Measuring takes about: {'; '.join(f'{size} CPUs {took}' for size, took in found)}."
+    return "\n".join(["Measuring takes about", *(f"  {size:3} CPUs: {took}" for size, took in found)])
 
 
 def _cpus(plan: Plan) -> str:

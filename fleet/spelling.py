@@ -1,6 +1,11 @@
-"""The hint for a word nobody knows. Floor 1: imports nothing of ours."""
+"""How things are said: so many of them, a word nobody knows. Floor 1: imports nothing of ours."""
 
 from collections.abc import Iterable
+
+
+def counted(count: int, what: str) -> str:
+    """Write "1 host", "2 hosts", "1,200 hosts"."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

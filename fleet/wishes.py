@@ -94,11 +94,12 @@ def _governor(text: str) -> str:
 
 
 def labels(pairs: Iterable[str]) -> Mapping[str, str]:
-    """Read key=value words. Raises UsageError for a word without a key or a `=`."""
-    found = {}
+    """Read key=value words. Raises UsageError for a word without a key or a `=`, and for two values."""
+    found: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not key or not equals:
             raise UsageError(f"--label {pair}: write key=value, for instance --label kernel=6.12.")
-        found[key] = value
+        if found.setdefault(key, value) != value:
+            raise UsageError(f"--label {pair}: {key}={found[key]} was said before; keep one of them.")
     return MappingProxyType(found)

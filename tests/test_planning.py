@@ -189,7 +189,7 @@ def test_how_long_it_takes_is_known_before(wish: PlanWish, cpus: int, least_s: f
 
 def test_a_dry_run_says_how_long_it_would_take() -> None:
     text = plans_text([HOST], PlanWish(cpus=(0, 1)))
-    assert "10 rounds or more, over 5 s, until ±1 %" in text
+    assert "10 rounds or more, over 5 s, until ±1%" in text
     assert "Measuring takes about 5 s to 20 s." in text
     assert "64 CPUs" in plans_text([HOST], PlanWish())
     assert "as c2clat does" in plans_text([HOST], PlanWish(preset=Preset.C2CLAT))

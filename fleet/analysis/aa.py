@@ -19,6 +19,7 @@ from fleet.analysis.load import load_runs, load_samples, samples_long
 from fleet.analysis.text import percent, table
 from fleet.analysis.verdicts import usual_threshold
 from fleet.errors import UsageError
+from fleet.spelling import nearest
 
 SIZES = (3, 5, 10)
 SPLITS = 60  # of each order, at most
@@ -40,6 +41,9 @@ def false_alarms(root: str | Path, *, host: str | None = None, seed: int = 1) ->
     """
     runs = load_runs(root)
     if host is not None:
+        known = set(runs["host_id"]) | set(runs["host_name"])
+        if host not in known:
+            raise UsageError(f"{root}: no run of a host {host!r} is stored{nearest(host, known)}")
         runs = runs[(runs["host_id"] == host) | (runs["host_name"] == host)]
     chance = np.random.default_rng(seed)
     rows = [row for _, group in _alike(runs) for row in _of_group(root, group, chance)]
@@ -61,7 +65,7 @@ def false_alarms_text(found: pd.DataFrame) -> str:
             row["order"],
             str(row["runs"]),
             str(row["splits"]),
-            *(percent(row[name]) for name in COLUMNS[-4:]),
+            *("0%" if row[name] == 0 else percent(row[name]) for name in COLUMNS[-4:]),
         )
         for row in found.to_dict("records")
     ]

@@ -12,6 +12,7 @@ from fleet.analysis.load import CLOCK
 from fleet.analysis.sides import sides
 from fleet.analysis.summaries import PREFIX, find_summary
 from fleet.analysis.text import is_none, json_value, records, safe, table
+from fleet.errors import UsageError
 
 ALL = "all pairs"
 _KIND = ["benchmark", "variant", "relation"]
@@ -36,6 +37,8 @@ def beside(root: str | Path, texts: Sequence[str]) -> pd.DataFrame:
     for text in texts:
         rows = _of_summary(root, text) if text.startswith(PREFIX) else _of_runs(root, runs[text].runs)
         rows = rows[rows["benchmark"] != CLOCK]
+        if rows.empty:
+            raise UsageError(f"{text}: has no pair of CPUs to lay beside another.")
         every = pd.concat([rows, rows.assign(relation=ALL)])
         by = every.groupby(_KIND, sort=False, dropna=False)["latency_ns"]
         found = by.agg(cells="size", median_ns="median").reset_index()

@@ -8,6 +8,7 @@ from fleet.analysis.inference import LEAST_RUNS
 from fleet.analysis.sections import NUMBERS
 from fleet.analysis.sides import Side
 from fleet.analysis.text import percent, records
+from fleet.spelling import counted
 
 MANY_FLAGGED = 0.2  # of a side's pairs
 BUSIER = 0.5  # runnable threads per CPU more on one side than on the other
@@ -128,15 +129,16 @@ def _partial(a: Side, b: Side) -> Iterator[str]:
     for letter, side in (("A", a), ("B", b)):
         partial = side.runs[side.runs["state"] == "partial"]
         if len(partial):
-            failed = partial["failed_bursts"].sum()
-            yield f"{len(partial)} runs of {letter} are partial: {failed} visits gave no number."
+            failed = int(partial["failed_bursts"].sum())
+            lost = f"{counted(failed, 'visit')} gave no number" if failed else "not all was measured"
+            yield f"Partial: {counted(len(partial), 'run')} of {letter}; {lost}."
 
 
 def _flagged(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame) -> Iterator[str]:
     many = []
     for letter, pairs in (("A", pairs_a), ("B", pairs_b)):
         flags = [set(flags.split(",")) for flags in pairs["flags"]]
-        shares = {flag: sum(flag in of_pair for of_pair in flags) / len(flags) for flag in _SPOILS}
+        shares = {flag: sum(flag in of_pair for of_pair in flags) / max(len(flags), 1) for flag in _SPOILS}
         said = [f"{flag} {percent(share)}" for flag, share in shares.items() if share > MANY_FLAGGED]
         many += [f"of {letter} {', '.join(said)}"] * bool(said)
     if many:

@@ -79,8 +79,17 @@ def _told(run: Mapping[Any, Any]) -> dict[str, str]:
     told = {name: _text(name, run[name]) for name in FACTS}
     for column, kind in _OBJECTS.items():
         for key, value in json.loads(run[column]).items():
-            told[f"{kind}.{key}"] = _text(key, value)
+            told[f"{kind}.{key}"] = _asked(value) if kind == "plan" else _text(key, value)
     return told
+
+
+def _asked(value: Any) -> str:
+    """A wish of the plan; a choice of pairs as people type it."""
+    if not isinstance(value, Mapping):
+        return "default" if value is None else _text("", value)
+    if value.get("listed"):
+        return " ".join(f"{a}-{b}" for a, b in value["listed"])
+    return f"{value['which']}:{value['per_relation']}" if value.get("per_relation") else str(value["which"])
 
 
 def _text(name: str, value: Any) -> str:

@@ -21,13 +21,17 @@ _BURSTS_AT_ONCE = 20_000
 _LEFT_OUT = ["line_page", "line_offset", "line_node", "line_physical"]
 
 
-def export(root: str | Path, what: str, tool: str, benchmark: str | None, value: str) -> Iterator[str]:
+def export(
+    root: str | Path, what: str, tool: str, benchmark: str | None, value: str | None = None
+) -> Iterator[str]:
     """Yield the text, in pieces.
 
     what: a published run id, or summary:NAME. tool: one of FORMATS. benchmark: `cas` or `cas/llsc`, needed
-    where there are several. value: of VALUES, the number of each pair of a run. Raises UsageError where
-    the choice is not clear or not there.
+    where there are several. value: of VALUES, the number of each pair of a run, by default its median; a
+    summary has no choice. Raises UsageError where the choice is not clear or not there.
     """
+    if what.startswith(PREFIX) and value is not None:
+        raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
     if tool == SAMPLES_CSV:
         if what.startswith(PREFIX):
             raise UsageError(f"{what} is a summary: it has no samples; choose another --format.")
@@ -36,7 +40,7 @@ def export(root: str | Path, what: str, tool: str, benchmark: str | None, value:
         grid = (
             _of_summary(root, what, benchmark)
             if what.startswith(PREFIX)
-            else _of_run(root, what, benchmark, value)
+            else _of_run(root, what, benchmark, value or "median")
         )
         yield foreign.TOOLS[tool].write(grid)
 
@@ -90,9 +94,11 @@ def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFram
     )
     there = [kind for kind in kinds.unique() if not kind.startswith(f"{CLOCK}/")]
     wanted = [kind for kind in there if benchmark is None or benchmark in (kind, kind.partition("/")[0])]
+    if not there:
+        raise UsageError(f"{what}: has no pair of CPUs to export; `fleet show` says what it has.")
     if len(wanted) != 1:
         raise UsageError(
-            f"{what}: --benchmark must name one of {', '.join(there) or 'none: there are no pairs'}"
+            f"{what}: --benchmark must name one of {', '.join(there)}"
             f"{f'; not {benchmark!r}' if benchmark else ''}."
         )
     chosen: pd.DataFrame = rows[kinds == wanted[0]]
@@ -102,6 +108,8 @@ def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFram
 def _samples(root: str | Path, run_id: str, benchmark: str | None) -> Iterator[str]:
     """A row per sample, warm-ups marked, ticks exact."""
     bursts = load_samples(root, run_id=run_id)
+    if bursts.empty:
+        raise UsageError(f"{run_id}: has no burst to export.")
     if benchmark is not None:
         bursts = _chosen(bursts, benchmark, run_id)
     for begin in range(0, len(bursts), _BURSTS_AT_ONCE):

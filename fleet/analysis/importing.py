@@ -9,9 +9,12 @@ from types import MappingProxyType
 
 from fleet.analysis import foreign
 from fleet.analysis.foreign.grid import Grid
+from fleet.analysis.load import CLOCK
 from fleet.analysis.summaries import PREFIX, load_published, renumbered, rows_of
-from fleet.errors import UsageError
+from fleet.errors import StoreError, UsageError
+from fleet.store.ids import checked_key
 from fleet.store.summaries import write_summary
+from fleet.variants import VARIANTS
 
 MOST_BYTES = 64 << 20  # 2,500 CPUs as CSV
 
@@ -40,7 +43,15 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, told: Told)
     """
     if name in set(load_published()["summary"]):
         raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
-    for word, known in (("tool", foreign.TOOLS), ("estimator", ("median", "mean", "min"))):
+    try:
+        checked_key(name, "summary")
+    except StoreError as err:
+        raise UsageError(f"--name: {err}") from err
+    for word, known in (
+        ("tool", foreign.TOOLS),
+        ("benchmark", tuple(one for one in VARIANTS if one != CLOCK)),
+        ("estimator", ("median", "mean", "min")),
+    ):
         said = getattr(told, word)
         if said is not None and said not in known:
             raise UsageError(f"--{word} {said}: there are {', '.join(known)}.")

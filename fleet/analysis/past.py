@@ -30,9 +30,18 @@ def of_relation(
             f"--relation {relation}: no such relation{nearest(relation, known)} There are {', '.join(known)}."
         )
     ids = [run.run_id for run in runs if run.state is not RunState.UNFINISHED]
-    found = history(root, run_id=ids, relation=relation, benchmark=benchmark, note=note)
+    if not ids:
+        raise UsageError(
+            f"{root}: no such run is stored here; `fleet runs` lists all, --results names another root."
+        )
+    benchmark, _, variant = (benchmark or "").partition("/")
+    found = history(root, run_id=ids, relation=relation, benchmark=benchmark or None, note=note)
+    if variant:
+        found = found[found["variant"] == variant]
     if found.empty:
-        what = f"pair of relation {relation}" + (f" measured with {benchmark}" if benchmark else "")
+        what = f"pair of relation {relation}" + (
+            f" measured with {benchmark}{'/' * bool(variant)}{variant}" if benchmark else ""
+        )
         raise UsageError(f"{root}: none of {len(ids)} runs has a {what}; `fleet show` says what a run has.")
     return found
 

@@ -7,7 +7,7 @@ from datetime import UTC
 
 from fleet.analysis.text import json_value, labels_text, safe, table
 from fleet.errors import UsageError
-from fleet.spelling import nearest
+from fleet.spelling import counted, nearest
 from fleet.store import RunSummary
 
 
@@ -31,10 +31,12 @@ def chosen(runs: Sequence[RunSummary], hosts: Sequence[str], labels: Sequence[st
     ]
 
 
-def runs_text(runs: Sequence[RunSummary]) -> str:
-    """A line per run, oldest first."""
-    if not runs:
+def runs_text(runs: Sequence[RunSummary], *, of: int = 0) -> str:
+    """A line per run, oldest first. of: how many there were to choose from, if these were chosen."""
+    if not runs and not of:
         return "No runs here yet. `fleet run` measures; --results names another root."
+    if not runs:
+        return f"None of {counted(of, 'run')} here is so; `fleet runs` lists all."
     titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state", "labels")
     return table(titles, [_run_line(run) for run in runs], right={5, 6})
 

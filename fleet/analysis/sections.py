@@ -9,6 +9,7 @@ from fleet.analysis.matrices import matrix, relations
 from fleet.analysis.text import in_words, labels_text, percent, records, rendered, safe, table, within
 from fleet.analysis.topology import Layout
 from fleet.analysis.topology_text import topology_lines
+from fleet.spelling import counted
 
 PAIRS_LISTED = 3
 _FEW_CPUS = 16
@@ -26,11 +27,11 @@ def header(run: dict[str, Any], order: Layout) -> str:
     clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
     if run["clock_cost_ticks"] is not None:
         clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
-    labels = labels_text(run["labels"])
+    cpus, labels = counted(run["cpus_measured"], "CPU"), labels_text(run["labels"])
     preset = f"measured as {run['preset']} does; its number is the {_IN_WORDS[run['estimator']]}"
     lines = (
         f"{run['host_name']}  {run['run_id']}  {run['started_utc']:%Y-%m-%d %H:%M} UTC  {run['state']}",
-        f"{run['cpu_model'] or 'unknown CPU model'}, {run['cpus_measured']} CPUs, {run['target']}, {clock}",
+        f"{run['cpu_model'] or 'unknown CPU model'}, {cpus}, {run['target']}, {clock}",
         f"labels: {labels}" if labels else "",
         preset if run["preset"] else "",
         *topology_lines(order),
@@ -61,7 +62,7 @@ def clock(pairs: pd.DataFrame, order: Layout) -> str:
     first, costs = pairs.iloc[0], pairs.set_index("ping_cpu")
     low, middle, high = (getattr(costs["median_ns"], what)() for what in ("min", "median", "max"))
     title = f"{first['benchmark']}/{first['variant']}: cost of one clock reading in ns, per CPU"
-    summary = f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over {len(costs)} CPUs"
+    summary = f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over {counted(len(costs), 'CPU')}"
     shown = [cpu for cpu in order.cpus if cpu in costs.index]
     if len(shown) > _FEW_CPUS:
         shown = sorted(shown, key=lambda cpu: -abs(costs["median_ns"][cpu] / middle - 1))[:PAIRS_LISTED]
@@ -91,7 +92,7 @@ def _relation_line(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _reached(pairs: pd.DataFrame) -> str:
     few, many = int(pairs["bursts"].min()), int(pairs["bursts"].max())
-    bursts = f"{few} bursts a pair" if few == many else f"{few} to {many} bursts a pair"
+    bursts = (counted(few, "burst") if few == many else f"{few} to {many} bursts") + " a pair"
     if pairs["spread"].isna().all():
         return f"interval: none, it takes at least 2 bursts a pair ({bursts})"
     middle, worst = pairs["spread"].median(), pairs["spread"].max()

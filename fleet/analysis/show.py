@@ -43,6 +43,8 @@ def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour
             parts.append(sections.clock(part, found.order))
         else:
             parts.append(sections.benchmark(part, found.order, page, found.run))
+    if found.pairs.empty:
+        parts.append("No burst is stored: there is nothing to show of the latencies.")
     findings = check_topology(found.pairs, host_history(root, found.run))
     parts.append(distrust(found.run, found.pairs, found.flags, findings))
     return "\n\n".join(part for part in parts if part)

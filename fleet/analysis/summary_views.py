@@ -48,7 +48,7 @@ def summary_text(rows: pd.DataFrame, page: Page) -> str:
     order = layout(published_cpus(name), measured)
     said = [_told(first[key]) for key in ("cpu_model", "os", "conditions")]
     parts = [
-        safe(f"{PREFIX}{name}  {', '.join(word for word in said if word)}")
+        safe(f"{PREFIX}{name}  {', '.join(word for word in said if word)}".rstrip())
         + f"\nsummary, not raw: the {_told(first['estimator']) or 'number'} of each pair, "
         + safe(f"as {first['tool']} printed it; from {first['source']}")
     ]

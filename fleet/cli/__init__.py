@@ -5,7 +5,10 @@ commands that need them, so that `fleet --help` answers at once.
 """
 
 import io
+import os
 import sys
+import traceback
+from pathlib import Path
 
 import typer
 
@@ -22,23 +25,36 @@ from fleet.cli import (  # noqa: F401  # each registers its commands
     show,
 )
 from fleet.cli.app import app
-from fleet.errors import EXIT_INTERRUPTED, FleetError
+from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, FleetError
 from fleet.escaping import printable
 
 
 def main() -> None:
-    """Run the program; every known error becomes one message and its exit code, never a traceback."""
+    """Run the program; every known error becomes one message and its exit code, a traceback is a bug."""
+    if sys.stdout is None:  # the program was started with stdout closed
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a label may hold what the terminal cannot show
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # a full disk shows here, or else after the last word of ours
     except FleetError as err:
         typer.echo(f"fleet: {printable(str(err))}", err=True)
         sys.exit(err.exit_code)
     except OSError as err:
-        typer.echo(f"fleet: cannot print the result: {err.strerror or err}", err=True)
+        if not isinstance(err, BrokenPipeError):  # else the reader has what it wanted
+            what = printable(str(err.filename)) if err.filename else "cannot print the result"
+            typer.echo(f"fleet: {what}: {err.strerror or err}", err=True)
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)  # for what Python still holds of it
         sys.exit(1)
     except KeyboardInterrupt:
         typer.echo("fleet: interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
+    except Exception:
+        traceback.print_exc()
+        typer.echo("fleet: a bug in fleet; please report it with the lines above", err=True)
+        sys.exit(EXIT_BUG)

@@ -1,5 +1,6 @@
 """What all commands share: the typer app, the options many of them take, signals, the terminal."""
 
+import math
 import os
 import shutil
 import signal
@@ -49,13 +50,38 @@ Select = Annotated[
 InventoryPath = Annotated[
     Path, typer.Option("--inventory", "-f", envvar="FLEET_INVENTORY", help="The inventory file.")
 ]
+
+
+def _root(text: str) -> str:
+    if not text.strip():
+        raise typer.BadParameter("names no place; give a folder, or s3://bucket/prefix.")
+    if os.path.exists(text) and not os.path.isdir(text):  # noqa: PTH110, PTH112  these raise nothing
+        raise typer.BadParameter(f"{text} is a file; a results root is a folder.")
+    return text
+
+
+def _number(value: float) -> float:
+    if math.isnan(value):
+        raise typer.BadParameter("nan is no number of seconds.")
+    return value
+
+
 ResultsPath = Annotated[
     str,
-    typer.Option("--results", "-r", envvar="FLEET_RESULTS", help="The results root: a folder, or s3://…."),
+    typer.Option(
+        "--results",
+        "-r",
+        envvar="FLEET_RESULTS",
+        callback=_root,
+        help="The results root: a folder, or s3://….",
+    ),
 ]
 Parallel = Annotated[int, typer.Option("--parallel", "-p", min=1, max=1000, help="Hosts at once.")]
 ConnectTimeout = Annotated[
-    float, typer.Option(min=0.1, max=3600, help="Seconds a host has to answer before it is given up.")
+    float,
+    typer.Option(
+        min=0.1, max=3600, callback=_number, help="Seconds a host has to answer before it is given up."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -64,7 +90,13 @@ Lock = Annotated[
     typer.Option(help="Where another fleet measures: refuse (default), wait for it, or off."),
 ]
 Reconnect = Annotated[
-    float, typer.Option(min=0, max=86_400, help="Seconds a link that breaks in mid-run is dialled again for.")
+    float,
+    typer.Option(
+        min=0,
+        max=86_400,
+        callback=_number,
+        help="Seconds a link that breaks in mid-run is dialled again for.",
+    ),
 ]
 INVENTORY = Path("inventory.yaml")
 RESULTS = "results"

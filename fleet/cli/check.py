@@ -18,7 +18,7 @@ from fleet.cli.app import (
 )
 
 
-@app.command()
+@app.command(short_help="Name what would disturb a run on each host; changes nothing.")
 def check(
     select: Select = None,
     inventory: InventoryPath = INVENTORY,

@@ -18,7 +18,7 @@ from fleet.cli.app import (
 )
 
 
-@app.command()
+@app.command(short_help="Remove from the hosts what fleet left there.")
 def clean(
     select: Select = None,
     inventory: InventoryPath = INVENTORY,

@@ -8,7 +8,7 @@ from fleet.cli.app import RESULTS, Json, ResultsPath, app
 from fleet.errors import EXIT_CHANGED, UsageError
 
 
-@app.command()
+@app.command(short_help="Say what changed between runs, and what is equivalent.")
 def compare(
     sides: Annotated[
         list[str],
@@ -38,6 +38,8 @@ def compare(
     from fleet.analysis import compare as analysis
     from fleet.analysis import compare_text as views
 
+    if json and csv:
+        raise typer.BadParameter("--json or --csv, not both.")
     if description.is_beside(sides):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
@@ -46,6 +48,8 @@ def compare(
         typer.echo(tell(rows))
         return
 
+    if len(sides) < 2:
+        raise UsageError("compare takes two sides or more; `fleet show` shows one.")
     found = analysis.compare(results, sides, threshold=_share(threshold))
     view = views.compare_json if json else views.compare_csv if csv else views.compare_text
     typer.echo(view(found))

@@ -9,7 +9,7 @@ import typer
 from fleet.cli.app import RESULTS, Json, ResultsPath, app, terminal
 
 
-@app.command("import")
+@app.command("import", short_help="Store matrices of other tools as a summary.")
 def import_(
     files: Annotated[list[Path], typer.Argument(help="What the tools printed; - reads stdin.")],
     name: Annotated[str, typer.Option("--name", help="What to call the summary.")],
@@ -62,7 +62,7 @@ def import_(
     typer.echo(importing.import_files(results, files, name, told))
 
 
-@app.command()
+@app.command(short_help="Write a run as another tool prints it, or samples as CSV.")
 def export(
     what: Annotated[
         str | None,
@@ -79,10 +79,11 @@ def export(
         str | None, typer.Option("--benchmark", "-b", help="cas, readwrite, or with its variant: cas/llsc.")
     ] = None,
     value: Annotated[
-        str, typer.Option(help="The number of a pair: median, mean, min, p10, p99 or max.")
-    ] = "median",
+        str | None,
+        typer.Option(help="The number of a pair: median (default), mean, min, p10, p99 or max."),
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; default: stdout.")
+        Path | None, typer.Option("--output", "-o", help="The file to write; - for stdout, as by default.")
     ] = None,
 ) -> None:
     """Write a run as another tool prints it, or every sample as CSV; no digit is lost.
@@ -96,20 +97,21 @@ def export(
     from fleet.wishes import choice
 
     choice("format", format_, FORMATS)
-    choice("value", value, VALUES)
+    if value is not None:
+        choice("value", value, VALUES)
     store = Store(results)
     if what is None:
         chosen = store.last_session()[-1]
     else:
         chosen = what if what.startswith(PREFIX) else store.find(what)
     text = pieces(results, chosen, format_, benchmark, value)
-    if output is None:
+    if output is None or str(output) == "-":
         sys.stdout.writelines(text)
     else:
         write_new(output, text)
 
 
-@app.command()
+@app.command(short_help="List what others measured and published, or show one.")
 def summaries(
     name: Annotated[
         str | None, typer.Argument(help="One of them, to see its matrix; default: list all.")

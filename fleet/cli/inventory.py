@@ -8,7 +8,7 @@ import typer
 from fleet.cli.app import INVENTORY, InventoryPath, Json, Select, app
 
 
-@app.command()
+@app.command(short_help="Write a commented inventory.yaml to start from.")
 def init(
     inventory: InventoryPath = INVENTORY,
     from_ssh_config: Annotated[

@@ -9,7 +9,7 @@ import typer
 from fleet.cli.app import RESULTS, ResultsPath, app
 
 
-@app.command()
+@app.command(short_help="Write one HTML page to keep and to send.")
 def report(
     what: Annotated[
         list[str] | None,
@@ -32,6 +32,7 @@ def report(
     """
     from fleet.analysis.report import output as files
     from fleet.analysis.report.page import render
+    from fleet.spelling import counted
     from fleet.store import Store
 
     to_stdout = str(output) == "-"
@@ -44,4 +45,4 @@ def report(
         sys.stdout.write(page)
     else:
         files.write(output, page)
-        typer.echo(f"{output}: {len(set(chosen))} runs, {len(page.encode()) / 1e6:.1f} MB")
+        typer.echo(f"{output}: {counted(len(set(chosen)), 'run')}, {len(page.encode()) / 1e6:.1f} MB")

@@ -21,7 +21,7 @@ from fleet.cli.app import (
 )
 
 
-@app.command()
+@app.command(short_help="Finish what a lost link, a kill or Ctrl-C has left.")
 def resume(
     session: Annotated[
         str | None, typer.Argument(help="A session id, or its beginning. Default: the last one unfinished.")

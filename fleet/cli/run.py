@@ -22,7 +22,7 @@ from fleet.cli.app import (
 )
 
 
-@app.command()
+@app.command(short_help="Measure every CPU pair of the hosts; store the raw samples.")
 def run(
     select: Select = None,
     inventory: InventoryPath = INVENTORY,
@@ -99,7 +99,10 @@ def run(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Of the shuffled order.")] = None,
     deadline: Annotated[
-        int | None, typer.Option(min=1, help="Seconds after which an agent ends itself; default: generous.")
+        int | None,
+        typer.Option(
+            min=1, max=10_000_000, help="Seconds after which an agent ends itself; default: generous."
+        ),
     ] = None,
     label: Annotated[
         list[str] | None, typer.Option("--label", "-l", help="key=value stored with every run; repeatable.")
@@ -126,6 +129,7 @@ def run(
     Example: fleet run servers -b cas,readwrite --rounds 20 -l kernel=6.12
     """
     from fleet import logs, outcomes, reporting, session, sharding, wishes
+    from fleet.errors import UsageError
     from fleet.inventory import load
     from fleet.model import PlanWish
     from fleet.progress import progress
@@ -137,6 +141,8 @@ def run(
         part, total = sharding.parse(shard), len(chosen)
         chosen = sharding.take(chosen, part)
         typer.echo(f"shard {part}: {len(chosen)} of {total} hosts", err=True)
+    if ordered and pairs not in (None, "ordered"):
+        raise UsageError(f"--ordered and --pairs {pairs} exclude one another; keep one of them.")
     wish = PlanWish(
         benchmarks=wishes.benchmarks(benchmark) if benchmark is not None else None,
         samples=samples,

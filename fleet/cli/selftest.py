@@ -8,7 +8,7 @@ from fleet.cli.app import RESULTS, Json, ResultsPath, app
 from fleet.errors import UsageError
 
 
-@app.command()
+@app.command(short_help="Say how often unchanged machines would be called changed.")
 def selftest(
     host: Annotated[
         str | None, typer.Argument(help="Only the runs of this host; default: all hosts.")

@@ -7,7 +7,7 @@ import typer
 from fleet.cli.app import RESULTS, Json, ResultsPath, app, terminal
 
 
-@app.command()
+@app.command(short_help="List what is stored, or how a relation went over the runs.")
 def runs(
     hosts: Annotated[
         list[str] | None, typer.Argument(help="Hosts, by their names; default: all.", show_default=False)
@@ -33,11 +33,12 @@ def runs(
     from fleet.analysis import runs as views
     from fleet.store import Store
 
-    listed = views.chosen(Store(results).runs(), hosts or (), label or ())
+    every = Store(results).runs()
+    listed = views.chosen(every, hosts or (), label or ())
     if relation is None:
         if benchmark is not None:
             raise typer.BadParameter("--benchmark is for --relation, which is not given.")
-        typer.echo(views.runs_json(listed) if json else views.runs_text(listed))
+        typer.echo(views.runs_json(listed) if json else views.runs_text(listed, of=len(every)))
         return
     from fleet.analysis import past
 
@@ -47,7 +48,7 @@ def runs(
     typer.echo(past.past_json(found) if json else past.past_text(found))
 
 
-@app.command()
+@app.command(short_help="Show a run: topology, latencies, what to distrust and why.")
 def show(
     what: Annotated[
         str | None,

@@ -69,6 +69,12 @@ class TableFile:
         self._what = f"{place}: cannot read the {table} table: {name}"
         self._table = table
         self._file = self._try(lambda: pq.ParquetFile(place.path(name), filesystem=place.filesystem))
+        version = (self._file.metadata.metadata or {}).get(b"fleet.schema_version", b"").decode()
+        if version.partition(".")[0] not in ("", schema.SCHEMA_VERSION.partition(".")[0]):
+            raise StoreError(
+                f"{self._what}: its schema is version {version}, and this fleet knows "
+                f"{schema.SCHEMA_VERSION}. Read it with a newer fleet."
+            )
 
     @property
     def said(self) -> dict[bytes, bytes]:
@@ -138,7 +144,11 @@ class TableFile:
         try:
             return work()
         except (OSError, pa.ArrowException) as err:
-            raise StoreError(f"{self._what}: {err}") from err
+            said = " ".join(str(err).split()).rstrip(".")
+            raise StoreError(
+                f"{self._what}: {said}. If the file is damaged, put it back from a copy, or move all files of "
+                "that run away."
+            ) from err
 
 
 def _table_of(batch: Any | None) -> Any | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fleet.errors import StoreError, UsageError
 from fleet.model import RunState
+from fleet.spelling import nearest
 from fleet.store.files import storing
 from fleet.store.index import remember, remembered
 from fleet.store.journal import RUN_FILE
@@ -81,6 +82,8 @@ def find(listed: list[RunSummary], text: str, place: Place) -> str:
     of_host = [summary.run_id for summary in listed if text in (summary.host_name, summary.host_id)]
     if of_host:
         return of_host[-1]
+    if text in {run.run_id for run in unfinished(place)}:
+        raise UsageError(f"run {text} is not finished: `fleet resume` measures what it lacks and stores it.")
     begun = [summary.run_id for summary in listed if summary.run_id.startswith(text)]
     if len(begun) == 1:
         return begun[0]
@@ -92,7 +95,8 @@ def find(listed: list[RunSummary], text: str, place: Place) -> str:
         )
     hosts = sorted({summary.host_name for summary in listed})
     raise UsageError(
-        f"no run and no host {text!r} in {place}. Hosts: {_some(hosts)}. `fleet runs` lists all."
+        f"no run and no host {text!r} in {place}{nearest(text, hosts)} Hosts: {_some(hosts)}. `fleet runs` "
+        "lists all."
     )
 
 

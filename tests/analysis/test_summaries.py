@@ -54,7 +54,7 @@ def test_its_file_says_what_it_is(tmp_path: Path) -> None:
 
 def test_an_imported_csv_goes_out_byte_for_byte(tmp_path: Path) -> None:
     import_files(tmp_path, [saved(tmp_path, RUST_CSV)], "friend", Told(benchmark="cas"))
-    assert "".join(export(tmp_path, "summary:friend", "core-to-core-latency", None, "median")) == RUST_CSV
+    assert "".join(export(tmp_path, "summary:friend", "core-to-core-latency", None)) == RUST_CSV
 
 
 def test_cpus_that_a_csv_has_lost_can_be_told(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_run_goes_out_with_every_digit(tmp_path: Path) -> None:
     Store(tmp_path).publish(run, builders.bursts_of(run))
     text = "".join(export(tmp_path, run.run_id, "core-to-core-latency", "cas", "median"))
     import_files(tmp_path, [saved(tmp_path, text)], "again", Told(benchmark="cas"))
-    assert "".join(export(tmp_path, "summary:again", "core-to-core-latency", None, "min")) == text
+    assert "".join(export(tmp_path, "summary:again", "core-to-core-latency", None)) == text
     assert len(text.splitlines()) == len(text.splitlines()[0].split(","))
 
 
@@ -158,7 +158,7 @@ def test_every_sample_goes_out_as_csv(tmp_path: Path) -> None:
 @pytest.mark.parametrize("asked", [None, "nothing"])
 def test_a_choice_that_is_open_is_asked_for(tmp_path: Path, asked: str | None) -> None:
     with pytest.raises(UsageError, match="--benchmark must name one of cas/llsc, readwrite/c11"):
-        list(export(tmp_path, "summary:rpi4-qnx800", "c2clat", asked, "median"))
+        list(export(tmp_path, "summary:rpi4-qnx800", "c2clat", asked))
 
 
 def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+"""What a person may type wrongly, or point at wrongly: a clear word and exit code, never a traceback."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from fleet.analysis import runs as views
+from fleet.cli import main
+from fleet.errors import EXIT_BUG
+from fleet.model import Host, Run, RunState
+from fleet.store import Store
+from tests import builders
+
+Say = Callable[..., tuple[int, str]]
+EMPTY, CLOCK, UNDER_WAY = (f"r20260102T03040{number}Z-0000000{number}" for number in (2, 3, 4))
+
+
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Runs `fleet` in this process; hands out its exit code, and stdout and stderr together."""
+
+    def said(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["fleet", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out + err
+
+    return said
+
+
+def a_run(name: str, number: int, benchmark: str = "cas") -> Run:
+    run = builders.a_run(host=Host(name, "192.0.2.7"), benchmarks=(benchmark,))
+    run_id, when = f"r20260102T03040{number}Z-0000000{number}", f"2026-01-02T03:04:0{number}Z"
+    return replace(run, run_id=run_id, session_id=f"s20260102T030400Z-0000000{number}", started_utc=when)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A run of one pair, one of which no burst arrived, one of the clock alone, one under way; a CSV."""
+    folder = tmp_path_factory.mktemp("misuse")
+    store = Store(folder / "results")
+    whole, empty, clock = a_run("board", 1), a_run("board", 2), a_run("desk", 3, "clock")
+    store.publish(whole, builders.bursts_of(whole))
+    store.publish(replace(empty, state=RunState.PARTIAL), ())
+    store.publish(clock, builders.bursts_of(clock))
+    store.journal(a_run("board", 4)).close()
+    return str(store.place)
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code", "answer"),
+    [
+        ("run --connect-timeout nan", 2, "nan is no number of seconds"),
+        ("run --reconnect nan", 2, "nan is no number of seconds"),
+        ("run --deadline 99999999999999999999", 2, "--deadline"),
+        ("run -n --pairs half --ordered", 2, "exclude one another"),
+        ("run -n -l a=1 -l a=2", 2, "a=1 was said before"),
+        ("runs -r /dev/null", 2, "is a file; a results root is a folder"),
+        ("runs -r ''", 2, "names no place"),
+        ("runs -l kernel=none", 0, "None of 4 runs here is so"),
+        ("runs -r ROOT/nowhere --relation llc", 2, "no such run is stored here"),
+        ("runs --relation unknown -b cas/cmpxchg", 0, "cas/cmpxchg"),
+        ("runs --relation unknown -b cas/lse", 2, "measured with cas/lse"),
+        ("show bord", 2, "did you mean 'board'?"),
+        (f"show {UNDER_WAY}", 2, "is not finished: `fleet resume`"),
+        (f"show {EMPTY}", 0, "No burst is stored"),
+        (f"show {CLOCK}", 0, "over 2 CPUs"),
+        ("compare board", 2, "two sides or more"),
+        ("compare board desk --json --csv", 2, "not both"),
+        (f"compare {EMPTY} {CLOCK}", 0, "Partial: 1 run of A; not all was measured."),
+        (f"compare {CLOCK} summary:rpi4-linux", 2, "has no pair of CPUs"),
+        (f"export {EMPTY} -F csv", 2, "has no burst to export"),
+        (f"export {CLOCK}", 2, "has no pair of CPUs to export"),
+        ("export summary:rpi4-linux -b cas/llsc --value mean", 2, "leave out --value"),
+        ("export summary:rpi4-linux -b cas/llsc -o -", 0, "84"),
+        ("selftest --aa bord", 2, "did you mean 'board'?"),
+        ("import /dev/null --name ../x", 2, "--name: summary '../x'"),
+        ("import /dev/null --name x -b clock", 2, "there are cas, readwrite"),
+        (f"report {CLOCK} -o ROOT/../page.html --force", 0, "page.html: 1 run, "),
+    ],
+)
+def test_a_clear_answer(
+    say: Say, root: str, monkeypatch: pytest.MonkeyPatch, command: str, exit_code: int, answer: str
+) -> None:
+    folder = Path(root).parent
+    (folder / "inventory.yaml").write_text("hosts: {localhost: {via: local}}\n")
+    monkeypatch.chdir(folder)
+    words = [word.replace("ROOT", root).replace("''", "") for word in command.split()]
+    found = say(*words)
+    assert (found[0], answer in found[1]) == (exit_code, True), found[1]
+    assert "Traceback" not in found[1]
+
+
+def test_no_line_of_the_list_of_commands_is_cut(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "..." not in say("--help")[1].partition("Commands:")[2]
+
+
+@pytest.mark.parametrize(
+    ("where", "exit_code", "words"),
+    [(">/dev/full", 1, "fleet: cannot print the result: No space left on device\n"), (">&-", 0, "")],
+)
+def test_a_stdout_that_takes_nothing(root: str, where: str, exit_code: int, words: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"{sys.executable}" -m fleet runs -r "{root}" {where}'],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (exit_code, words)
+
+
+def test_a_bug_of_ours_has_its_exit_code(say: Say, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "runs_text", lambda *_, **__: 1 / 0)
+    exit_code, said = say("runs", "-r", root)
+    assert (exit_code, "please report it" in said) == (EXIT_BUG, True)
+
+
+def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_path: Path) -> None:
+    run = a_run("board", 1)
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    (samples,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    table = pq.ParquetFile(samples).read()
+    later = {**table.schema.metadata, b"fleet.schema_version": b"2.0"}
+    pq.write_table(table.replace_schema_metadata(later), samples)
+    exit_code, said = say("show", "-r", str(tmp_path))
+    assert (exit_code, "its schema is version 2.0" in said) == (11, True)
+    samples.write_bytes(b"PAR1 and no more")
+    exit_code, said = say("show", "-r", str(tmp_path))
+    assert (exit_code, "put it back from a copy" in said) == (11, True)
