@@ -146,8 +146,8 @@ class TableFile:
         except (OSError, pa.ArrowException) as err:
             said = " ".join(str(err).split()).rstrip(".")
             raise StoreError(
-                f"{self._what}: {said}. If the file is damaged, put it back from a copy, or move all files of "
-                "that run away."
+                f"{self._what}: {said}. If the file is damaged, put it back from a copy, or move all files "
+                "of that run away."
             ) from err
 
 
