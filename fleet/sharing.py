@@ -27,7 +27,7 @@ class Session:
 
     wish: what the command line asks of the plan; it wins over each host's own wishes. lock:
     likewise. reconnect_s: how long a link that broke in mid-run is dialled again for. builder: reaches
-    build hosts by the same `connect`, and lets go of them when the person asks to stop.
+    build hosts by the same `connect`, and lets go of them, and of compilers here, when asked to stop.
     """
 
     session_id: str
@@ -44,7 +44,8 @@ class Session:
 
     def __post_init__(self) -> None:
         """Make the builder."""
-        builder = Builder(connect=partial(self.stopping.dialled, self.connect))
+        connect = partial(self.stopping.dialled, self.connect)
+        builder = Builder(connect=connect, watching=self.stopping.watching)
         object.__setattr__(self, "builder", builder)
 
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+from fleet.agent.build import Closable
 from fleet.model import Host
 from fleet.remote.connection import Connection, Stream
 
@@ -19,7 +20,8 @@ class Stopping:
         self._asked = threading.Event()
         self._guard = threading.Lock()
         self._streams: list[Stream] = []
-        self._connections: set[Connection] = set()
+        self._open: list[Closable] = []
+        self._cut = False
 
     @property
     def asked(self) -> bool:
@@ -44,15 +46,18 @@ class Stopping:
             stream.stop()
 
     @contextmanager
-    def watching(self, connection: Connection) -> Iterator[None]:
-        """Have the connection closed if, when asked to stop, its host does not end in time."""
+    def watching(self, thing: Closable) -> Iterator[None]:
+        """Have a connection, or a compiler at work here, closed if it does not end in time when asked to."""
         with self._guard:
-            self._connections.add(connection)
+            self._open.append(thing)
+            late = self._cut
         try:
+            if late:
+                thing.close()
             yield
         finally:
             with self._guard:
-                self._connections.remove(connection)
+                self._open.remove(thing)
 
     @contextmanager
     def dialled(
@@ -73,8 +78,9 @@ class Stopping:
             stream.stop()
 
     def cut(self) -> None:
-        """Close whatever connection is left."""
+        """Close whatever is left, and at once what comes then."""
         with self._guard:
-            connections = list(self._connections)
-        for connection in connections:
-            connection.close()
+            self._cut = True
+            left = list(self._open)
+        for thing in left:
+            thing.close()

@@ -1,4 +1,4 @@
-"""Ctrl-C ends whatever a session has under way, also where it is not a host that is being measured."""
+"""Ctrl-C ends whatever a session has under way, also what is no host that is being measured."""
 
 import signal
 import threading
@@ -45,7 +45,9 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_a_build_elsewhere_ends_with_the_session(
+@pytest.mark.parametrize("where", [BuildPlace.BUILD_HOST, BuildPlace.CONTROLLER])
+def test_a_build_here_or_elsewhere_ends_with_the_session(
+    where: BuildPlace,
     ssh_host: SshHost,
     known_hosts: Path,
     tmp_path: Path,
@@ -56,10 +58,9 @@ def test_a_build_elsewhere_ends_with_the_session(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(session, "STOP_PATIENCE_S", 0.1)
     platform, at_work = endless_compiler
-    forge = ssh_host.entry(name="forge", toolchain=ToolchainWish(sdp=str(platform)))
-    hosts = [
-        Host(name, "here", via=Via.LOCAL, build=BuildPlace.BUILD_HOST, build_host=forge) for name in "ab"
-    ]
+    wish = ToolchainWish(sdp=str(platform))
+    forge = ssh_host.entry(name="forge", toolchain=wish)
+    hosts = [Host(name, "here", Via.LOCAL, build=where, toolchain=wish, build_host=forge) for name in "ab"]
     facts = Facts(os="qnx", arch="x86_64", kernel="8.0.0", workdir=str(tmp_path))
     shared = session.Session("s", Store(tmp_path / "results"), Quiet(), connect)
 

@@ -3,15 +3,17 @@
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Protocol
 
 from fleet.agent import toolchain as tc
 from fleet.errors import BuildError
@@ -19,7 +21,17 @@ from fleet.model import Host, Target
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
 
+
+class Closable(Protocol):
+    """What is under way and can be ended from another thread."""
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
 Connect = Callable[[Host], AbstractContextManager[Connection]]
+Watching = Callable[[Closable], AbstractContextManager[object]]
 
 BUILD_TIMEOUT_S = 600  # the first build for a target with zig compiles its C library as well: a minute or two
 
@@ -37,11 +49,14 @@ class Builder:
     """Builds agents for targets; safe to use from many threads, one build at a time and target.
 
     cache: directory for finished binaries, private to the user; they are found again by build id.
-    connect: the way to a build host.
+    connect: the way to a build host. watching: told of each compiler at work here, for as long as it is.
     """
 
-    def __init__(self, cache: Path | None = None, connect: Connect = connect) -> None:
+    def __init__(
+        self, cache: Path | None = None, connect: Connect = connect, watching: Watching = nullcontext
+    ) -> None:
         self.connect = connect
+        self.watching = watching
         self._cache = cache if cache is not None else _default_cache()
         self._guard = threading.Lock()
         self._locks: dict[Target | str, threading.Lock] = {}
@@ -107,7 +122,8 @@ class Builder:
                 say(f"compiling the agent for {target} with zig; the first time takes about a minute")
             try:
                 if not kept.is_file():
-                    binary = compile_here(replace(toolchain, command=command), sources, build)
+                    here = replace(toolchain, command=command)
+                    binary = compile_here(here, sources, build, self.watching)
                     self._keep(kept, binary, toolchain)
                 return Built(kept.read_bytes(), build, toolchain)
             except BuildError as err:
@@ -150,24 +166,28 @@ def controller() -> Target:
     return Target(platform.system().lower(), {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch))
 
 
-def compile_here(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str) -> bytes:
+def compile_here(
+    toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watching
+) -> bytes:
     """Compile on the controller in a folder of its own. Raises BuildError with what the compiler said."""
     try:
         with tempfile.TemporaryDirectory(prefix="fleet-build-") as scratch:
-            return _compile(Path(scratch), toolchain, sources, build)
+            return _compile(Path(scratch), toolchain, sources, build, watching)
     except OSError as err:
         raise BuildError(f"{toolchain.name}: {err.strerror or err}") from err
     except subprocess.TimeoutExpired as err:
         raise BuildError(f"{toolchain.name}: {err}") from err
 
 
-def _compile(folder: Path, toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str) -> bytes:
+def _compile(
+    folder: Path, toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watching
+) -> bytes:
     for name, text in sources.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text)
     units = [name for name in sources if name.endswith(".c")]
-    done = run_tool(toolchain, toolchain.arguments(units, build, "fleet-agent"), folder)
+    done = run_tool(toolchain, toolchain.arguments(units, build, "fleet-agent"), watching, folder)
     binary = folder / "fleet-agent"
     if done.returncode != 0 or not binary.is_file():
         said = done.stderr.decode("utf-8", "replace").strip()
@@ -176,18 +196,38 @@ def _compile(folder: Path, toolchain: tc.Toolchain, sources: Mapping[str, bytes]
 
 
 def run_tool(
-    toolchain: tc.Toolchain, arguments: Sequence[str], folder: Path | None = None
+    toolchain: tc.Toolchain, arguments: Sequence[str], watching: Watching, folder: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command in the toolchain's environment. OSError and TimeoutExpired pass through."""
-    return subprocess.run(
+    process = subprocess.Popen(
         arguments,
         cwd=folder,
         env={**os.environ, "LC_ALL": "C", **toolchain.environment},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=BUILD_TIMEOUT_S,
-        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0,  # compilers start others, which end with them only as a group
     )
+    group = _Group(process.pid)
+    with process, watching(group):
+        try:
+            out, err = process.communicate(timeout=BUILD_TIMEOUT_S)
+        except BaseException:
+            group.close()
+            raise
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A compiler and what it has started."""
+
+    leader: int
+
+    def close(self) -> None:
+        """End them all."""
+        with suppress(OSError):  # they have ended
+            os.killpg(self.leader, signal.SIGKILL)
 
 
 def last_lines(text: str, count: int = 12) -> str:

@@ -128,7 +128,9 @@ def _take(way: BuildPlace, connection: Connection, job: _Job, builder: Builder) 
     if way is BuildPlace.CONTROLLER:
         toolchain = job.sdp().toolchain(job.facts.target, job.host.toolchain.cflags)
         built = builder.once(
-            toolchain, job.sources, lambda build: sdp.compile_with(toolchain, job.sources, build)
+            toolchain,
+            job.sources,
+            lambda build: sdp.compile_with(toolchain, job.sources, build, builder.watching),
         )
         return send_built(connection, job.host, job.facts, built)
     if way is BuildPlace.BUILD_HOST:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.agent import toolchain as tc
-from fleet.agent.build import compile_here, last_lines, run_tool
+from fleet.agent.build import Watching, compile_here, last_lines, run_tool
 from fleet.errors import BuildError
 from fleet.model import Target
 
@@ -72,17 +72,19 @@ def find(wish: str | None, release: int | None) -> Sdp:
     raise BuildError("; ".join(looked))
 
 
-def compile_with(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str) -> bytes:
+def compile_with(
+    toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watching
+) -> bytes:
     """Compile on the controller, once `qcc -V` has named the variant. Raises BuildError, its words whole."""
     qcc, variant = toolchain.command[0], toolchain.command[1].removeprefix("-V")
     try:
-        done = run_tool(toolchain, (qcc, "-V"))
+        done = run_tool(toolchain, (qcc, "-V"), watching)
     except (OSError, subprocess.TimeoutExpired) as err:
         raise BuildError(f"{toolchain.name} cannot be run here: {err}") from err
     listed = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
     if variant not in listed:
         raise BuildError(f"{toolchain.name}: `qcc -V` does not list {variant}: {last_lines(listed)}")
-    return compile_here(toolchain, sources, build)
+    return compile_here(toolchain, sources, build, watching)
 
 
 def _places(wish: str | None) -> dict[str, tuple[Path, Path] | None]:
