@@ -8,9 +8,8 @@ import contextlib
 import os
 import re
 import threading
-import time
 from collections import deque
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fleet.errors import StoreError
@@ -91,18 +90,26 @@ def prune(store: Store) -> None:
     Whatever is under way, on any machine with this desk, has its note or a journal there, and is left
     alone; so is all that is no log of ours, and links.
     """
-    long_ago = time.time() - KEPT_DAYS * 86_400
+    long_ago = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
     with contextlib.suppress(OSError, StoreError):  # what cannot be looked at stays
-        unfinished = {note.session_id for note in store.intents()} | set(store.busy())
-        unfinished |= {run.session_id for run in store.begun()}
-        for folder in sorted((store.desk / "_logs").iterdir()):
-            ours = _SESSION.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
-            if ours and folder.name not in unfinished and _last_word(folder) < long_ago:
+        old = [folder for folder in (store.desk / "_logs").iterdir() if _ended_before(folder, long_ago)]
+        unfinished = _unfinished(store) if old else set()
+        for folder in old:
+            if folder.name not in unfinished:
                 _remove(folder)
 
 
-def _last_word(folder: Path) -> float:
-    return max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
+def _ended_before(folder: Path, moment: datetime) -> bool:
+    """Whether this is a session's folder with nothing in it as young as that; most show it by their name."""
+    ours = _SESSION.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink()
+    if not ours or folder.name >= f"s{moment:%Y%m%dT%H%M%SZ}":
+        return False
+    return max(path.lstat().st_mtime for path in (folder, *folder.iterdir())) < moment.timestamp()
+
+
+def _unfinished(store: Store) -> set[str]:
+    noted = {note.session_id for note in store.intents()}
+    return noted | set(store.busy()) | {run.session_id for run in store.begun()}
 
 
 def _remove(folder: Path) -> None:

@@ -15,7 +15,7 @@ from fleet.logs import Logged
 from fleet.model import Host
 from fleet.outcomes import Outcome, State, Story
 from fleet.progress import Quiet
-from fleet.store import Intent, Store
+from fleet.store import Intent, Store, new_session_id
 from tests import builders
 from tests.command import Fleet
 
@@ -89,7 +89,7 @@ LONG_AGO = time.time() - 91 * 86_400
 
 
 def session_id(number: int) -> str:
-    return f"s20260101T000000Z-{number:08x}"
+    return f"s20250101T000000Z-{number:08x}"
 
 
 def a_log(store: Store, name: str, *, recent: str = "") -> Path:
@@ -112,9 +112,10 @@ def store(tmp_path: Path) -> Store:
 def test_old_logs_are_removed_and_what_spoke_lately_stays(store: Store) -> None:
     old = a_log(store, session_id(1))
     lately = a_log(store, session_id(2), recent="session.log")
+    young = a_log(store, new_session_id())  # though its files seem old
     logs.prune(store)
     assert not old.exists()
-    assert len(list(lately.iterdir())) == 2
+    assert [len(list(folder.iterdir())) for folder in (lately, young)] == [2, 2]
 
 
 def test_logs_of_sessions_with_something_left_stay_however_old(store: Store) -> None:
