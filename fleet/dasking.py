@@ -80,7 +80,7 @@ def run(
         shards = deal(hosts, max(_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD)))
         by_name = _collect(client, shards, job, Relayed(hosts, session.watcher))
         outcomes = [by_name[host.name] for host in hosts]
-        if all(outcome.state in (State.COMPLETE, State.PARTIAL) for outcome in outcomes):
+        if all(outcome.settled for outcome in outcomes):
             session.store.ended(job.session_id)
     return outcomes
 

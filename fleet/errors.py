@@ -94,6 +94,10 @@ class AgentError(FleetError):
     exit_code = 10
 
 
+class RefusedError(AgentError):
+    """The agent did not begin: the host cannot carry out this plan, and asked again could not either."""
+
+
 class LockedError(FleetError):
     """The machine, or the run, is in the hands of another fleet at this moment."""
 

@@ -1,13 +1,13 @@
 """What became of each host of a session, and how the person is told on the way. Floor 4, beside `session`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
 from fleet.agent.records import Record
 from fleet.agent.wire import Reader
-from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, FleetError
+from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, FleetError, RefusedError
 from fleet.escaping import hidden
 from fleet.model import Host, Note, Run, RunState
 from fleet.planning import Duration
@@ -29,7 +29,8 @@ class State(StrEnum):
 class Outcome:
     """What became of one host. `stage`, `message` and `exit_code` say why it is not complete.
 
-    bursts: how many are stored (or, if the run is not complete, kept in the journal).
+    bursts: how many are stored (or, if the run is not complete, kept in the journal). refused: the host
+    cannot carry out the plan; nothing of it is kept.
     """
 
     host: Host
@@ -41,6 +42,12 @@ class Outcome:
     bursts: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    refused: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left for `fleet resume`: it is stored, or the host cannot carry out the plan."""
+        return self.refused or self.state in (State.COMPLETE, State.PARTIAL)
 
 
 class Watcher(Protocol):
@@ -143,7 +150,9 @@ class Story:
 
     def failed(self, err: FleetError) -> Outcome:
         """The outcome of a cause we know."""
-        return self._outcome(State.FAILED, f"{err}{self._kept()}", err.exit_code, err.stage)
+        outcome = self._outcome(State.FAILED, f"{err}{self._kept()}", err.exit_code, err.stage)
+        refused = isinstance(err, RefusedError)
+        return replace(outcome, refused=refused, run_id=None if refused else outcome.run_id)
 
     def interrupted(self) -> Outcome:
         """The outcome when the person asked to stop."""

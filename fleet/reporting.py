@@ -115,7 +115,8 @@ def outcomes_text(outcomes: Sequence[Outcome], logs: str = "") -> str:
     parts.append(f"{stored} of {len(outcomes)} hosts stored." + (" Next: fleet show" if stored else ""))
     if logs and any(outcome.message for outcome in outcomes):
         parts[-1] += f"\nAll that was said stands in {logs}."
-        parts[-1] += " fleet resume measures what is missing." if stored < len(outcomes) else ""
+        left = not all(outcome.settled for outcome in outcomes)
+        parts[-1] += " fleet resume measures what is missing." if left else ""
     return printable("\n\n".join(parts))
 
 

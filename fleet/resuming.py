@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.carrying import carry_out, check_same_machine, ended, heard, stored
-from fleet.errors import LockedError, UsageError
+from fleet.errors import AgentError, LockedError, RefusedError, UsageError
 from fleet.logs import prune
 from fleet.model import Host, Run
-from fleet.outcomes import Outcome, State, Story
+from fleet.outcomes import Outcome, Story
 from fleet.reaching import Way
 from fleet.session import on_each, run_host
 from fleet.sharing import Session
 from fleet.store import Intent, Store
+
+_SHOWN = 5  # sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def find(store: Store, session: str | None) -> Left:
     if len(fitting) != 1:
         raise UsageError(
             f"{session!r} is {'no' if not fitting else 'more than one'} session with something left to "
-            f"finish. There are: {', '.join(sorted(left))}."
+            f"finish. There are: {_some(sorted(left))}."
         )
     return left[fitting[0]]
 
@@ -64,7 +66,13 @@ def find(store: Store, session: str | None) -> Left:
 def others(store: Store, left: Left) -> str:
     """Name the other sessions that have something left to finish, for the person; empty if there are none."""
     names = sorted(set(_all_left(store)) - set(store.busy()) - {left.session_id})
-    return f"Unfinished as well: {', '.join(names)}. Name one: fleet resume {names[-1]}" if names else ""
+    return f"Unfinished as well: {_some(names)}. Name one: fleet resume {names[-1]}" if names else ""
+
+
+def _some(names: Sequence[str]) -> str:
+    """The last of these names, and how many there are before them."""
+    before = f"{len(names) - _SHOWN} before, " if len(names) > _SHOWN else ""
+    return before + ", ".join(names[-_SHOWN:])
 
 
 def _all_left(store: Store) -> Mapping[str, Left]:
@@ -105,7 +113,7 @@ def resume(
     with session.store.under_way(left.intent):
         prune(session.store)
         outcomes = on_each(chosen, finished, session.watcher, session.stopping, parallel) if chosen else []
-        done = {o.host.name for o in outcomes if o.state in (State.COMPLETE, State.PARTIAL)}
+        done = {o.host.name for o in outcomes if o.settled}
         given_up = partial and not any(run.session_id == left.session_id for run in session.store.begun())
         if given_up or names <= done:
             session.store.ended(left.session_id)
@@ -141,7 +149,11 @@ def resume_host(host: Host, run: Run, session: Session, story: Story, *, partial
             facts, agent = way.ready()
             check_same_machine(run, facts, agent)
             again = replace(run, agent=replace(run.agent, path=agent.path))
-            return stored(carry_out(way, again, journal, session, story), journal, session, story)
+            try:
+                whole = carry_out(way, again, journal, session, story)
+            except RefusedError as err:  # what had been measured stays
+                raise AgentError(str(err)) from err
+            return stored(whole, journal, session, story)
 
 
 def left_text(left: Left) -> str:

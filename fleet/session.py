@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 from fleet import __version__
 from fleet.carrying import carry_out, now, stored
-from fleet.errors import FleetError
+from fleet.errors import FleetError, RefusedError
 from fleet.facts import noise
 from fleet.logs import prune
 from fleet.model import Agent, Facts, Host, Run
-from fleet.outcomes import Outcome, State, Story, Watcher
+from fleet.outcomes import Outcome, Story, Watcher
 from fleet.planning import expected, plan_on
 from fleet.reaching import Way
 from fleet.sharing import Connect, Session
@@ -40,7 +40,7 @@ def run(hosts: Sequence[Host], session: Session, parallel: int = DEFAULT_PARALLE
     with session.store.under_way(intent):
         prune(session.store)
         outcomes = on_each(hosts, measured, session.watcher, session.stopping, parallel)
-        if all(outcome.state in (State.COMPLETE, State.PARTIAL) for outcome in outcomes):
+        if all(outcome.settled for outcome in outcomes):
             session.store.ended(session.session_id)
     return outcomes
 
@@ -92,9 +92,13 @@ def run_host(host: Host, session: Session, story: Story) -> Run:
         story.tell(*facts.notes, *noise.serious(facts))
         run = _new_run(host, facts, agent, session)
         story.expect(expected(run.plan, usable(facts)))
-        with session.store.journal(replace(run, notes=tuple(story.notes))) as journal:
-            ended = carry_out(way, run, journal, session, story)
-            return stored(ended, journal, session, story)
+        try:
+            with session.store.journal(replace(run, notes=tuple(story.notes))) as journal:
+                ended = carry_out(way, run, journal, session, story)
+                return stored(ended, journal, session, story)
+        except RefusedError:
+            session.store.drop(run.run_id)  # nothing is in it, and nothing will be
+            raise
 
 
 def _new_run(host: Host, facts: Facts, agent: Agent, session: Session) -> Run:

@@ -124,6 +124,18 @@ def test_a_bug_of_ours_has_its_exit_code(say: Say, root: str, monkeypatch: pytes
     assert (exit_code, "please report it" in said) == (EXIT_BUG, True)
 
 
+def test_a_plan_the_host_cannot_carry_out_leaves_nothing_to_resume(
+    say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "inventory.yaml").write_text("hosts: {localhost: {via: local}}\n")
+    exit_code, said = say("run", "--cpus", "0,4000")
+    assert (exit_code, "CPU 4000 cannot be used" in said, "fleet resume" in said) == (10, True, False)
+    assert say("runs")[1].startswith("No runs here yet")
+    assert "nothing is left to finish" in say("resume")[1]
+
+
 def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_path: Path) -> None:
     run = a_run("board", 1)
     Store(tmp_path).publish(run, builders.bursts_of(run))

@@ -10,7 +10,7 @@ from fleet.agent.done import Done
 from fleet.agent.records import Record, WireError
 from fleet.agent.wire import Reader
 from fleet.cpulist import pairs_text
-from fleet.errors import AgentError, DeployError, LockedError
+from fleet.errors import AgentError, DeployError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Host, PairChoice, Pairs, Plan, Run
 from fleet.remote.connection import Connection, Stream
 from fleet.variants import for_benchmarks
@@ -19,8 +19,10 @@ IDLE_TIMEOUT_S = 30.0  # the agent speaks at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen
 PUT_TIMEOUT_S = 300.0  # what is done already may be many megabytes
 _NO_SUCH_COMMAND = (126, 127)
+_SPEAKS = "fleet-agent: "
 _AFTERWORD = "@fleet-afterword-5d80c2f6@"  # the line behind which the agent no longer speaks
 _AFTERWORD_LINES = 1000
+_REFUSED = (2, 3, 4, 5)  # the agent's exit codes for a plan that cannot be carried out there
 _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 
@@ -157,7 +159,9 @@ def measure(
                     f"{host.name}: the agent went on past its deadline of {plan.deadline_s} s; stopped."
                 )
     if reader.hello is None and stream.exit_code == _LOCKED:
-        raise LockedError(f"{host.name}: {_words(stream).removeprefix('fleet-agent: ')}")
+        raise LockedError(f"{host.name}: {_words(stream).removeprefix(_SPEAKS)}")
+    if reader.hello is None and stream.exit_code in _REFUSED and _words(stream).startswith(_SPEAKS):
+        raise RefusedError(f"{host.name}: {_words(stream)}")
     why = reader.verdict()
     if why is not None:
         raise AgentError(_ended_badly(host, agent, stream, reader, why))
@@ -207,7 +211,7 @@ def _words(stream: Stream) -> str:
 
 def _ended_badly(host: Host, agent: Agent, stream: Stream, reader: Reader, why: str) -> str:
     said = _words(stream)
-    if reader.hello is None and said.startswith("fleet-agent: "):
+    if reader.hello is None and said.startswith(_SPEAKS):
         return f"{host.name}: {said}"
     if reader.hello is None and stream.exit_code in _NO_SUCH_COMMAND:
         return (
