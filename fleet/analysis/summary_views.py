@@ -12,27 +12,24 @@ from fleet.analysis.topology import layout
 
 
 def list_text(rows: pd.DataFrame) -> str:
-    """A line per summary, benchmark and variant, in the order of `rows` (see `load_summaries`)."""
-    titles = ("summary", "machine", "os", "benchmark", "cells", "median ns", "of", "tool", "imported")
-    lines = []
-    for _, part in rows.groupby(["summary", "benchmark", "variant"], sort=False, dropna=False):
+    """Each summary with its machine, a line per benchmark and variant, in the order of `rows`."""
+    parts = [
+        "Measured by others: one number a pair, no samples. ns: the median of the pairs.\n"
+        "One with its matrix: fleet summaries NAME. Beside a run: fleet compare RUN summary:NAME"
+    ]
+    for name, part in rows.groupby("summary", sort=False):
         first = part.iloc[0]
         conditions = f" ({first['conditions']})" if _told(first["conditions"]) else ""
-        lines.append(
-            (
-                str(first["summary"]),
-                safe(f"{_told(first['cpu_model']) or 'unknown'}{conditions}"),
-                _told(first["os"]) or "-",
-                _kind(first),
-                str(len(part)),
-                f"{part['latency_ns'].median():.1f}",
-                _told(first["estimator"]) or "-",
-                safe(first["tool"]),
-                "shipped" if pd.isna(first["imported_utc"]) else f"{first['imported_utc']:%Y-%m-%d}",
-            )
-        )
-    head = "Measured by others: one number a pair, no samples. Beside a run: fleet compare RUN summary:NAME"
-    return f"{head}\n\n{table(titles, lines, right={4, 5})}"
+        machine = f"{_told(first['cpu_model']) or 'unknown CPU model'}{conditions}"
+        day = "shipped" if pd.isna(first["imported_utc"]) else f"imported {first['imported_utc']:%Y-%m-%d}"
+        number = f"{first['tool']}'s {_told(first['estimator']) or 'number'}"
+        told = (machine, _told(first["os"]), number, day)
+        lines = [safe(f"{name}: {', '.join(word for word in told if word)}")]
+        for _, kind in part.groupby(["benchmark", "variant"], sort=False, dropna=False):
+            median = kind["latency_ns"].median()
+            lines.append(f"  {_kind(kind.iloc[0]):13}  {len(kind):6} cells  {median:7.1f} ns")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
 
 
 def list_json(rows: pd.DataFrame) -> str:
