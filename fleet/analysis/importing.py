@@ -12,6 +12,7 @@ from fleet.analysis.foreign.grid import Grid
 from fleet.analysis.load import CLOCK
 from fleet.analysis.summaries import PREFIX, load_published, renumbered, rows_of
 from fleet.errors import StoreError, UsageError
+from fleet.spelling import counted
 from fleet.store.ids import checked_key
 from fleet.store.summaries import write_summary
 from fleet.variants import VARIANTS
@@ -82,7 +83,7 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, told: Told)
 
 def _said(grid: Grid) -> str:
     half = "" if len(grid.cells) > len(grid.cpus) * (len(grid.cpus) - 1) // 2 else " (half a matrix)"
-    return f"{len(grid.cpus)} CPUs, {len(grid.cells)} cells{half}"
+    return f"{counted(len(grid.cpus), 'CPU')}, {counted(len(grid.cells), 'cell')}{half}"
 
 
 def _text(file: Path) -> str:
