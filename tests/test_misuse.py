@@ -61,6 +61,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("run --reconnect nan", 2, "nan is no number of seconds"),
         ("run --deadline 99999999999999999999", 2, "--deadline"),
         ("run -n --pairs half --ordered", 2, "exclude one another"),
+        ("run -n --shard 2/9", 0, "Nothing to measure in this shard."),
         ("run -n -l a=1 -l a=2", 2, "a=1 was said before"),
         ("runs -r /dev/null", 2, "is a file; a results root is a folder"),
         ("runs -r ''", 2, "names no place"),

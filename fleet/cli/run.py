@@ -171,11 +171,11 @@ def run(
         ),
     )
     labels = wishes.labels(label or [])
-    if dry_run:
-        typer.echo(reporting.plans_json(chosen, wish) if json else reporting.plans_text(chosen, wish))
-        return
     if not chosen:
         typer.echo(reporting.outcomes_json([]) if json else "Nothing to measure in this shard.")
+        return
+    if dry_run:
+        typer.echo(reporting.plans_json(chosen, wish) if json else reporting.plans_text(chosen, wish))
         return
     store = Store(results)
     store.make_ready()
