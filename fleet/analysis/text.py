@@ -61,6 +61,12 @@ def labels_text(labels: Mapping[str, str]) -> str:
     return safe(" ".join(f"{key}={value}" for key, value in labels.items()))
 
 
+def cpus_text(row: Mapping[str, Any]) -> str:
+    """The CPUs of a row of `pairs`: 3-40, or the one whose clock was read, 3."""
+    ping, pong = row["ping_cpu"], row["pong_cpu"]
+    return f"{ping}-{pong}" if ping != pong else str(ping)
+
+
 def in_words(relations: Iterable[str]) -> str:
     """What each of these relations is, each once: "smt: siblings of one core; package: ..."."""
     return "; ".join(f"{name}: {SHARED[Relation(name)]}" for name in dict.fromkeys(relations))
