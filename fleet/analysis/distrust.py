@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.flags import SIBLING_NEARER
-from fleet.analysis.text import cpus_text, percent, records, safe, within
+from fleet.analysis.text import pair_text, percent, records, safe, within
 from fleet.analysis.topology_check import MEANS
 
 WIDE = 0.05  # without a precision asked for, a pair known no better than this is pointed out
@@ -128,4 +128,4 @@ def _flagged(pairs: pd.DataFrame, flag: str) -> "pd.Series[bool]":
 
 
 def _name(row: dict[str, Any]) -> str:
-    return f"{row['benchmark']} {cpus_text(row)}"
+    return f"{row['benchmark']} {pair_text(row)}"

@@ -7,9 +7,9 @@ import pandas as pd
 from fleet.analysis.heatmap import Page, draw
 from fleet.analysis.matrices import matrix, relations
 from fleet.analysis.text import (
-    cpus_text,
     in_words,
     labels_text,
+    pair_text,
     percent,
     records,
     rendered,
@@ -121,14 +121,14 @@ def _extremes(pairs: pd.DataFrame, number: str) -> list[str]:
 
 
 def _pair(row: dict[str, Any], number: str) -> str:
-    return f"{cpus_text(row)} {row[number]:.1f} ({row['relation']})"
+    return f"{pair_text(row)} {row[number]:.1f} ({row['relation']})"
 
 
 def _two_levels(pairs: pd.DataFrame) -> list[str]:
     """Both modes of the pairs that have two, those first whose smaller mode has most bursts."""
     found = pairs[pairs["other_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
     shown = [
-        f"{cpus_text(row)} {row['median_ns']:.1f} or, in {percent(row['other_share'])} "
+        f"{pair_text(row)} {row['median_ns']:.1f} or, in {percent(row['other_share'])} "
         f"of bursts, {row['other_ns']:.1f}"
         for row in records(found.head(PAIRS_LISTED))
     ]

@@ -61,7 +61,7 @@ def labels_text(labels: Mapping[str, str]) -> str:
     return safe(" ".join(f"{key}={value}" for key, value in labels.items()))
 
 
-def cpus_text(row: Mapping[str, Any]) -> str:
+def pair_text(row: Mapping[str, Any]) -> str:
     """The CPUs of a row of `pairs`: 3-40, or the one whose clock was read, 3."""
     ping, pong = row["ping_cpu"], row["pong_cpu"]
     return f"{ping}-{pong}" if ping != pong else str(ping)
