@@ -116,8 +116,8 @@ def _verdicts(one: Comparison) -> str:
     unit, matters = one.unit, f"±{one.threshold * 100:g}%"
     legend = (
         f"{in_words(one.relations['relation'])}\n"
-        f"A, B: one way in ns, mean of the {unit}s' medians. Interval: what the change may be, judged\n"
-        f"from {unit} to {unit}. What matters: {matters}. Would see: in 8 of 10 comparisons."
+        f"A, B: one way in ns, mean of the {unit}s' medians. Interval: what the change may\n"
+        f"be, judged from {unit} to {unit}. What matters: {matters}. Would see: in 8 of 10 comparisons."
     )
     return table(_COLUMNS, rows, right={2, 3, 4, 5, 6}) + "\n" + legend
 
@@ -131,8 +131,9 @@ def _description(one: Comparison) -> str:
     return (
         table(titles, rows, right=set(range(2, 8)))
         + f"\n{in_words(one.relations['relation'])}"
-        + "\nA, B: one way in ns. Within A, within B: ±95% inside a single run, from its rounds; two\n"
-        "runs of an unchanged machine differ by more, so it says nothing about the difference."
+        + "\nA, B: one way in ns. Within A, within B: ±95% inside a single run, from its\n"
+        "rounds; two runs of an unchanged machine differ by more, so it says nothing about\n"
+        "the difference."
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from fleet.escaping import one_line
@@ -37,6 +38,20 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int])
         ).rstrip()
         for line in lines
     )
+
+
+def fitted(text: str, width: int | None) -> str:
+    """Sentences wider than the terminal broken between words; tables and what is coloured stay as they are."""
+    return text if width is None else "\n".join(_fitted(line, width) for line in text.split("\n"))
+
+
+def _fitted(line: str, width: int) -> str:
+    said = line.lstrip(" ")
+    if len(line) <= width or "  " in said or "\x1b" in line:
+        return line
+    indent = " " * (len(line) - len(said))
+    further = f"{indent}  "
+    return fill(said, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
 
 
 def safe(text: str) -> str:

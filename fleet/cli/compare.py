@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, app
+from fleet.cli.app import RESULTS, Json, ResultsPath, app, terminal
 from fleet.errors import EXIT_CHANGED, UsageError
 
 
@@ -37,6 +37,7 @@ def compare(
     from fleet.analysis import beside as description
     from fleet.analysis import compare as analysis
     from fleet.analysis import compare_text as views
+    from fleet.analysis.text import fitted
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
@@ -52,7 +53,7 @@ def compare(
         raise UsageError("compare takes two sides or more; `fleet show` shows one.")
     found = analysis.compare(results, sides, threshold=_share(threshold))
     view = views.compare_json if json else views.compare_csv if csv else views.compare_text
-    typer.echo(view(found))
+    typer.echo(view(found) if json or csv else fitted(view(found), terminal()["width"]))
     if fail_on_change:
         if not all(one.judged for one in found):
             raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")

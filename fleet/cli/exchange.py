@@ -126,10 +126,13 @@ def summaries(
     from fleet.analysis import summary_views as views
     from fleet.analysis.heatmap import Page
     from fleet.analysis.summaries import all_summaries, find_summary
+    from fleet.analysis.text import fitted
 
+    page = terminal()
     if name is not None:
         rows = find_summary(results, name)
-        typer.echo(views.list_json(rows) if json else views.summary_text(rows, Page(**terminal())))
-        return
-    rows = all_summaries(results)
-    typer.echo(views.list_json(rows) if json else views.list_text(rows))
+        text = views.list_json(rows) if json else views.summary_text(rows, Page(**page))
+    else:
+        rows = all_summaries(results)
+        text = views.list_json(rows) if json else views.list_text(rows)
+    typer.echo(text if json else fitted(text, page["width"]))

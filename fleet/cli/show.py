@@ -63,6 +63,7 @@ def show(
     Example: fleet show rpi5
     """
     from fleet.analysis import show as views
+    from fleet.analysis.text import fitted
     from fleet.store import Store
 
     if json and csv:
@@ -74,4 +75,5 @@ def show(
     elif csv:
         typer.echo(views.shows_csv(results, chosen))
     else:
-        typer.echo(views.shows_text(results, chosen, **terminal()))
+        page = terminal()
+        typer.echo(fitted(views.shows_text(results, chosen, **page), page["width"]))

@@ -11,7 +11,7 @@ from fleet.analysis.load import load_cpus, load_samples
 from fleet.analysis.matrices import matrix, pair_medians
 from fleet.analysis.runs import runs_json, runs_text
 from fleet.analysis.show import show_json, show_text
-from fleet.analysis.text import pair_text
+from fleet.analysis.text import fitted, pair_text
 from fleet.analysis.topology import Layout, layout
 from fleet.cpulist import cpus_text
 from fleet.errors import StoreError
@@ -176,3 +176,9 @@ def test_groups_of_one_cpu_get_no_lines() -> None:
 def test_a_pair_is_named_by_its_cpus_and_a_clock_by_its_one() -> None:
     named = [pair_text({"ping_cpu": 3, "pong_cpu": pong}) for pong in (40, 3)]
     assert named == ["3-40", "3"]
+
+
+def test_sentences_fit_the_terminal_and_tables_stay_whole() -> None:
+    text = "  one two three four\nname  a  b  c  d\nshort"
+    assert fitted(text, 12) == "  one two\n    three\n    four\nname  a  b  c  d\nshort"
+    assert fitted(text, None) == text
