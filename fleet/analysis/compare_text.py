@@ -117,7 +117,8 @@ def _verdicts(one: Comparison) -> str:
     legend = (
         f"{in_words(one.relations['relation'])}\n"
         f"A, B: one way in ns, mean of the {unit}s' medians. Interval: what the change may\n"
-        f"be, judged from {unit} to {unit}. What matters: {matters}. Would see: in 8 of 10 comparisons."
+        f"be, judged from {unit} to {unit}. What matters: {matters}. Would see: in 8 of 10\n"
+        "comparisons."
     )
     return table(_COLUMNS, rows, right={2, 3, 4, 5, 6}) + "\n" + legend
 

@@ -41,7 +41,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int])
 
 
 def fitted(text: str, width: int | None) -> str:
-    """Sentences wider than the terminal broken between words; tables and what is coloured stay as they are."""
+    """Sentences wider than the terminal broken between words; tables and colours stay as they are."""
     return text if width is None else "\n".join(_fitted(line, width) for line in text.split("\n"))
 
 
