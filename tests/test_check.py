@@ -14,6 +14,7 @@ from fleet.analysis.show import shows_text
 from fleet.check_text import checks_json, checks_text
 from fleet.checking import Check, Checked, Forecast
 from fleet.errors import AgentError, BuildError, DeployError
+from fleet.facts import probe
 from fleet.model import Facts, Finding, Host, Plan, Severity
 from fleet.outcomes import Outcome, State
 from fleet.planning import Duration
@@ -97,13 +98,14 @@ def listing(*folders: Path) -> list[tuple[str, int, int]]:
 
 
 def plant_load(fleet: Fleet) -> None:
-    """Have this machine say that it is busy: the probe's grep is one that adds to the load."""
+    """Have this machine say that it is busy: the probe's grep is one that tells of another load before."""
     real = needs.program("grep", "grep")
     planted = fleet.folder / "planted"
     planted.mkdir()
     (planted / "grep").write_text(
-        f'#!/bin/sh\ncase "$*" in *loadavg*) ;; *) exec {real} "$@" ;; esac\n'
-        f"{real} \"$@\" | sed 's#^proc/loadavg:[^ ]*#proc/loadavg:99#'\n"
+        '#!/bin/sh\ncase "$*" in *proc/uptime*)'
+        f" echo '{probe.MARK} load'; echo 'proc/loadavg:99 99 99 1/1 1'; echo '{probe.MARK} files' ;;\n"
+        f'esac\nexec {real} "$@"\n'
     )
     (planted / "grep").chmod(0o700)
     fleet.environment["PATH"] = f"{planted}:{os.environ['PATH']}"

@@ -1,4 +1,4 @@
-"""Ask a host what it is: one question for everything, read by the module of its OS. Raises, never guesses."""
+"""Ask a host what it is: a question for everything, read by the module of its OS. Raises, never guesses."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ _REMEDIES = {
 
 
 def gather(connection: Connection, host: Host) -> Facts:
-    """Find out what `host` is and choose the directory for our files; one question.
+    """Find out what `host` is and choose the directory for our files; one question, or two on QNX.
 
     Makes that directory if it is not there, and leaves nothing else behind. Raises ProbeError for an
     answer, OS or architecture we do not understand and where the inventory says otherwise, DeployError if
@@ -56,7 +56,16 @@ def read(text: str, host: Host) -> Facts:
 
 
 def _ask(connection: Connection, host: Host, *, read_only: bool) -> str:
-    question = probe.script(workdir=host.workdir, cc=host.toolchain.cc, read_only=read_only)
+    """The whole answer to the question for Linux, or for QNX where the inventory or the host says so."""
+    told_qnx = host.os == qnx.OS
+    text = _ask_as(connection, host, read_only=read_only, of_qnx=told_qnx)
+    if probe.is_other(text):
+        text = _ask_as(connection, host, read_only=read_only, of_qnx=not told_qnx)
+    return text
+
+
+def _ask_as(connection: Connection, host: Host, *, read_only: bool, of_qnx: bool) -> str:
+    question = probe.script(workdir=host.workdir, cc=host.toolchain.cc, read_only=read_only, of_qnx=of_qnx)
     completed = connection.run(question.decode(), timeout_s=PROBE_TIMEOUT_S)
     text = probe.answer(completed.stdout)
     if text is None:

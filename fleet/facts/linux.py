@@ -65,7 +65,10 @@ def parse(sections: Sections) -> Facts:
 
     Raises ValueError if the architecture is unknown to us.
     """
-    system, files = parse_system(sections), parse_files(sections.get("files", []))
+    system, files = (
+        parse_system(sections),
+        parse_files([*sections.get("files", []), *sections.get("picked", [])]),
+    )
     cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
     cpus = topology.parse_cpus(sections, files)
     found_arch = arch(sections)
@@ -73,7 +76,7 @@ def parse(sections: Sections) -> Facts:
         raise ValueError(system.get("uname_m", ""))
     hypervisor = parse_hypervisor(files, cpuinfo, system)
     container = parse_container(files, system)
-    noise = sections.get("noise", [])
+    noise = [*sections.get("noise", []), *sections.get("picked", [])]
     idle_state, idle_exit_us = settings.parse_idle_state(noise)
     return Facts(
         os="linux",
@@ -128,17 +131,34 @@ def parse(sections: Sections) -> Facts:
 
 
 def parse_system(sections: Sections) -> dict[str, str]:
-    """The system section: a `key value` line each, those without a value left out."""
-    pairs = (line.partition(" ") for line in sections.get("system", []))
-    return {key: value.strip() for key, _, value in pairs if value.strip()}
+    """The system section: a `key value` line each, those without a value left out.
+
+    `uname -snrvm` is one line, taken apart here; `getconf` tells glibc's version without a key.
+    """
+    system: dict[str, str] = {}
+    for line in sections.get("system", []):
+        key, _, value = line.partition(" ")
+        if key == "glibc":
+            system["libc"] = line.strip()
+        elif key == "uname":
+            name, node, release, rest = (*value.split(" ", 3), "", "", "", "")[:4]
+            version, _, machine = rest.rpartition(" ")
+            told = zip(("s", "n", "r", "v", "m"), (name, node, release, version, machine), strict=True)
+            system |= {f"uname_{letter}": word.strip() for letter, word in told if word.strip()}
+        elif value.strip():
+            system[key] = value.strip()
+    return system
 
 
 def parse_files(lines: Iterable[str]) -> dict[str, str]:
-    """What grep printed: `path:first line`, or `path:Key:value` and `path:KEY=value` as "path:Key"."""
+    """What grep printed: `path:first line`, or `path:Key:value` and `path:KEY=value` as "path:Key".
+
+    Lines without a path are left out.
+    """
     files: dict[str, str] = {}
     for line in lines:
         path, colon, value = line.partition(":")
-        if not colon:
+        if not colon or "/" not in path:
             continue
         if found := re.fullmatch(r"(Cpus_allowed_list|MemTotal|PRETTY_NAME)[:=]\s*(.*)", value):
             files[f"{path}:{found[1]}"] = found[2]
@@ -158,6 +178,7 @@ def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
 def parse_load(sections: Sections) -> Load:
     """Load, runnable threads, hottest sensor and stolen ticks at the moment of the probe.
 
+    Both files of /proc tell the same count of runnable threads; answers of old have it from stat.
     Formats: Documentation/filesystems/proc.rst (loadavg, stat), Documentation/hwmon/sysfs-interface.rst
     and driver-api/thermal/sysfs-api.rst (millidegrees). A sensor outside 1..150 degrees is broken, not hot.
     """
@@ -173,8 +194,9 @@ def parse_load(sections: Sections) -> Load:
                 running = _whole(count)
             case [millidegrees] if path.startswith("sys/class/"):
                 degrees.append((_number(millidegrees) or 0.0) / 1000)
-            case [load, *_] if path == "proc/loadavg":
+            case [load, *more] if path == "proc/loadavg":
                 load_1m = _number(load)
+                running = _whole(more[2].partition("/")[0]) if len(more) > 2 else None
     return Load(
         load_1m=load_1m,
         running=running,

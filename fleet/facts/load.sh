@@ -4,16 +4,17 @@ section() {
 	echo "$MARK $1"
 }
 
-get() { # the first line of file $1 into $v, or nothing
+# The first line of file $1 into $v, or nothing.
+get() {
 	v=
-	if [ -r "$1" ]; then read -r v <"$1"; fi
+	read -r v <"$1"
 	return 0
 }
 
+# No process is started: the first line of each file says all.
 load() {
 	section load
-	grep -s -E '^(cpu|procs_running) |^[0-9]+[.]' proc/loadavg proc/stat /dev/null
-	for file in sys/class/thermal/thermal_zone*/temp sys/class/hwmon/hwmon*/temp*_input; do
+	for file in proc/loadavg proc/stat sys/class/thermal/thermal_zone*/temp sys/class/hwmon/hwmon*/temp*_input; do
 		get "$file"
 		[ -n "$v" ] && echo "$file:$v"
 	done

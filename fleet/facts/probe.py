@@ -1,4 +1,4 @@
-"""The probe's question and the frame of its answer; pure. `gather` sends it, `linux` and `qnx` read it.
+"""The probe's questions and the frame of their answers; pure. `gather` asks, `linux` and `qnx` read.
 
 The answer is lines between marker lines, so that whatever a login shell prints around it is skipped.
 """
@@ -14,14 +14,34 @@ MARK = "@fleet-probe-7c1e9b3a@"
 Sections = dict[str, list[str]]
 
 _LOAD = ("load.sh",)
-_ALL = ("load.sh", "probe.sh", "probe_qnx.sh")
-_SECRET_WORD = re.compile(r"([^\s=]*(?:pass|secret|token|credential|key)[^\s=]*=)\S+", re.IGNORECASE)
+_LINUX = ("load.sh", "probe.sh")
+_QNX = ("probe_qnx.sh",)
+_COMMENT = re.compile(r"^#.*|\s+# [^'\"]*$")
+_GOES_ON = re.compile(r"(?:^|[\s;])(?:then|do|else|in|\{|\||\|\||&&|;;)$")
+_MAY_BE_A_PATTERN = ("(", ")")
+# A parameter of the kernel's command line whose name may mean a secret, and its value, in quotes or not. Not
+# iommu.passthrough, bypass, rd.vconsole.keymap, keyboard-…, hotkey and usbcore.authorized_default.
+_SECRET = re.compile(
+    r"""
+    (?P<quote>(?<!\S)")?
+    (?P<name>[^\s="]*
+        (?:(?<!by)pass(?!through)|secret|token|credential|(?<!hot)key(?!map|board|table)|psk|pwd|auth(?!orized_default))
+        [^\s="]*=)
+    (?(quote)[^"]*|(?:"[^"]*"?|[^\s"])+)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 def script(
-    *, workdir: str | None = None, cc: str | None = None, root: str = "", read_only: bool = False
+    *,
+    workdir: str | None = None,
+    cc: str | None = None,
+    root: str = "",
+    read_only: bool = False,
+    of_qnx: bool = False,
 ) -> bytes:
-    """The whole probe as sh text.
+    """The whole probe as sh text: what to ask a Linux host, or `of_qnx`. The wrong host answers `is_other`.
 
     workdir: the only place to try; None tries the usual ones. cc: a compiler to look for first.
     root: where /proc, /sys and /etc lie; a test's own tree. read_only: make and write nothing.
@@ -33,8 +53,8 @@ def script(
         "ROOT": root,
         "READ_ONLY": "1" if read_only else "",
     }
-    head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
-    return f"{head}{_text(_ALL)}\nmain </dev/null 2>/dev/null\n".encode()
+    head = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
+    return f"{head}\n{_text(_QNX if of_qnx else _LINUX)}\nmain </dev/null 2>/dev/null\n".encode()
 
 
 def load_script() -> bytes:
@@ -44,11 +64,22 @@ def load_script() -> bytes:
 
 @cache
 def _text(names: Sequence[str]) -> str:
-    """The scripts without comments and indentation, since a shell reads a pipe byte by byte."""
+    """The scripts without comments and indentation, in few lines, since a host's shell reads byte by byte.
+
+    Behind what may be a pattern of a `case` the line ends, since no semicolon may follow it.
+    """
     texts = [Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names]
-    lines = [line.lstrip("\t") for text in texts for line in text.splitlines()]
-    kept = [line for line in lines if line and (not line.startswith("# ") or "shellcheck" in line)]
-    return "\n".join(kept)
+    lines = [_COMMENT.sub("", line.lstrip("\t")) for text in texts for line in text.splitlines()]
+    joined = ""
+    for line in filter(None, lines):
+        if joined.endswith("\\"):
+            joined = joined[:-1]
+        elif joined.endswith(_MAY_BE_A_PATTERN):
+            joined += "\n"
+        elif joined:
+            joined += " " if _GOES_ON.search(joined[-8:]) or line.startswith(";;") else ";"
+        joined += line
+    return joined
 
 
 def answer(output: bytes) -> str | None:
@@ -56,6 +87,11 @@ def answer(output: bytes) -> str | None:
     text = output.decode("utf-8", "replace").replace("\r\n", "\n")
     found = re.search(rf"{MARK} begin$.*?^{MARK} end$", text, re.MULTILINE | re.DOTALL)
     return _private(found[0]) if found else None
+
+
+def is_other(text: str) -> bool:
+    """Whether an answer only says that the host runs another OS than the question was for."""
+    return f"\n{MARK} other\n" in text
 
 
 def sections(text: str) -> Sections:
@@ -77,6 +113,8 @@ def _private(text: str) -> str:
         return f"{found[1]}{hashlib.sha256(found[2].encode()).hexdigest()}"
 
     text = re.sub(r"^(etc/machine-id:)(\S+)$", hashed, text, flags=re.MULTILINE)
-    return re.sub(
-        r"^proc/cmdline:.*$", lambda line: _SECRET_WORD.sub(r"\1…", line[0]), text, flags=re.MULTILINE
-    )
+    return re.sub(r"^(proc/cmdline:)(.*)$", _without_secrets, text, flags=re.MULTILINE)
+
+
+def _without_secrets(line: re.Match[str]) -> str:
+    return line[1] + _SECRET.sub(lambda found: f"{found['quote'] or ''}{found['name']}…", line[2])

@@ -1,80 +1,72 @@
-# What a host is, in one question: sh text that answers in framed sections on stdout; begun by load.sh.
+# What a Linux host is, in one question: sh text that answers in framed sections on stdout; begun by load.sh.
 # POSIX sh and the tools of any small Linux (busybox included); the variables above were set by probe.py.
-# It runs as one function, called in the last line, so that half a script does nothing. A QNX host is asked by
-# probe_qnx.sh instead. Few processes are started: each costs the host as much as all the shell does by itself.
+# It runs as one function, called in the last line, so that half a script does nothing. A host that is no Linux
+# says so and nothing else; probe_qnx.sh asks it then. Few processes are started, for each costs the host as much
+# as reading three thousand bytes of this or going through three hundred lines in a loop. probe.py joins lines: no
+# quotation goes over the end of one, except behind a backslash.
 
-system() {
-	section system
-	all=$(uname -nrvm)
-	rest=${all#* }
-	echo "uname_s $kernel"
-	echo "uname_r ${rest%% *}"
-	rest=${rest#* }
-	echo "uname_v ${rest% *}"
-	echo "uname_m ${rest##* }"
-	echo "uname_n ${all%% *}"
-	echo "user $user"
-	echo "page_bytes $(getconf PAGESIZE || getconf PAGE_SIZE)"
-	echo "word_bits $(getconf LONG_BIT)"
-	[ -e .dockerenv ] && echo "container docker"
-	[ -e run/.containerenv ] && echo "container podman"
-	[ -e proc/device-tree/model ] && echo "device_tree $(tr -d '\000' <proc/device-tree/model)"
-	libc=$(getconf GNU_LIBC_VERSION)
-	echo "libc ${libc:-$(ldd --version 2>&1 | head -n 2 | tr '\n' ' ')}"
-}
-
-# One grep prints all single values as path:value; /dev/null makes it name the file even when only one is there.
-files() {
-	section files
-	grep -s . etc/machine-id proc/sys/kernel/random/boot_id proc/uptime proc/cmdline \
-		proc/self/cgroup proc/sys/kernel/numa_balancing proc/sys/kernel/sched_rt_runtime_us \
-		sys/kernel/mm/transparent_hugepage/enabled sys/devices/system/cpu/cpuidle/current_driver \
-		sys/devices/system/clocksource/clocksource0/current_clocksource sys/hypervisor/type \
-		sys/class/dmi/id/sys_vendor sys/class/dmi/id/product_name sys/class/dmi/id/board_vendor \
-		sys/class/dmi/id/board_name sys/class/dmi/id/bios_vendor sys/class/dmi/id/bios_version \
-		sys/class/dmi/id/bios_date sys/devices/system/cpu/online sys/devices/system/cpu/present \
-		sys/devices/system/cpu/possible sys/devices/system/cpu/isolated sys/devices/system/cpu/nohz_full \
-		sys/devices/system/cpu/smt/active sys/devices/system/cpu/intel_pstate/no_turbo \
-		sys/devices/system/cpu/cpufreq/boost sys/devices/cpu_core/cpus sys/devices/cpu_atom/cpus \
-		sys/devices/system/cpu/vulnerabilities/* sys/devices/system/node/node[0-9]*/cpulist \
-		/dev/null
-	grep -s -E '^(PRETTY_NAME=|Cpus_allowed_list|MemTotal)' etc/os-release proc/self/status proc/meminfo /dev/null
-}
-
-# The first CPU whole; of the others only what can differ, for 576 CPUs write 1.5 MB there.
-cpuinfo() {
-	section cpuinfo
-	sed '/^[[:space:]]*$/q' proc/cpuinfo
-	section cpus
-	grep -E '^(processor|CPU implementer|CPU variant|CPU part|CPU revision|Model|Hardware)[[:space:]]*:' proc/cpuinfo
-}
-
-# A group is told once, by its lowest CPU, and no process is started per CPU. The kernel answers a CPU mask
-# only when it is read in one piece, which grep does and the shell's own read does not.
-there() { # whether the first file of a pattern exists
+# Whether the first file of a pattern exists.
+there() {
 	[ -e "$1" ]
 }
 
-topology() {
+# What the files $paths say, and every CPU's files of these names, as path:value; by one grep, or by one a name
+# where there are many CPUs, since a command line holds only so much.
+grep_all() {
+	for name in "$@"; do
+		paths="$paths $cpu/cpu[0-9]*/$name"
+		[ -e "$cpu/cpu256" ] || continue
+		# shellcheck disable=SC2086 # split and expanded on purpose
+		grep -s . $paths /dev/null
+		paths=
+	done
+	# shellcheck disable=SC2086
+	[ -z "$paths" ] || grep -s . $paths /dev/null
+}
+
+# The kernel answers a CPU list only when it is read in one piece, which grep does and the shell's own read does
+# not. A group of CPUs is told once, by its lowest.
+files() {
+	dmi=sys/class/dmi/id
+	paths="etc/machine-id proc/sys/kernel/random/boot_id proc/uptime proc/cmdline proc/self/cgroup \
+		proc/sys/kernel/numa_balancing proc/sys/kernel/sched_rt_runtime_us \
+		sys/kernel/mm/transparent_hugepage/enabled sys/hypervisor/type \
+		sys/devices/system/clocksource/clocksource0/current_clocksource \
+		$dmi/*_vendor $dmi/*_name $dmi/bios_* $cpu/online $cpu/present $cpu/possible $cpu/isolated \
+		$cpu/nohz_full $cpu/smt/active $cpu/intel_pstate/no_turbo $cpu/cpufreq/boost \
+		$cpu/cpuidle/current_driver $cpu/vulnerabilities/* sys/devices/cpu_core/cpus sys/devices/cpu_atom/cpus \
+		sys/devices/system/node/node[0-9]*/cpulist"
+	groups='topology/*_cpus_list'
+	there "$cpu"/cpu[0-9]*/topology/core_cpus_list || groups='topology/*_list'
+	told=$(grep_all "$groups" cpu_capacity 'cache/index[0-9]*/shared_cpu_list' 'thermal_throttle/*_throttle_count')
+	section files
+	printf '%s\n' "${told%%"$newline$cpu"/cpu[0-9]*}"
 	section topology
-	cpus=sys/devices/system/cpu
-	{
-		grep -s . $cpus/cpu[0-9]*/topology/*_list /dev/null
-		there $cpus/cpu[0-9]*/cpu_capacity && grep -s . $cpus/cpu[0-9]*/cpu_capacity /dev/null
-		grep -s . $cpus/cpu[0-9]*/cache/index[0-9]*/shared_cpu_list /dev/null
-	} |
-		sed -n -e 's#^[^:]*/cpu\([0-9]*\)/topology/\([a-z_]*\)_list:\(\1\([,-].*\)*\)$#\2 \3#p' \
-			-e 's#^[^:]*/cpu\([0-9]*\)/cpu_capacity:#capacity \1 #p' \
-			-e 's#^\([^:]*/cpu\([0-9]*\)/cache/index[0-9]*\)/shared_cpu_list:\(\2\([,-].*\)*\)$#cache \1 \3#p' |
-		while read -r what cache list; do
-			[ "$what" = cache ] || { echo "$what $cache${list:+ $list}" && continue; }
-			get "$cache/level" && level=$v
-			get "$cache/type" && type=$v
-			get "$cache/size" && size=$v
-			get "$cache/coherency_line_size"
-			echo "cache ${level:--} ${type:--} ${size:--} ${v:--} $list"
-		done
-	for policy in "$cpus"/cpufreq/policy[0-9]*; do
+	core_throttles=
+	package_throttles=
+	IFS=$newline
+	set -f
+	for line in $told; do
+		case $line in
+		$cpu/cpu[0-9]*) ;;
+		*) continue ;;
+		esac
+		value=${line#*:}
+		line=${line%%:*}
+		number=${line#"$cpu/cpu"}
+		number=${number%%/*}
+		case $value in
+		"$number" | "$number"[,-]*) of_group "$line" "$value" ;;
+		esac
+		case $line in
+		*/cpu_capacity) echo "capacity $number $value" ;;
+		*/core_throttle_count) core_throttles=$((core_throttles + value)) ;;
+		*/package_throttle_count) package_throttles=$((package_throttles + value)) ;;
+		esac
+	done
+	unset IFS
+	set +f
+	for policy in "$cpu"/cpufreq/policy[0-9]*; do
 		get "$policy/scaling_governor" && governor=$v
 		get "$policy/scaling_driver" && driver=$v
 		get "$policy/cpuinfo_max_freq" && khz=$v
@@ -83,21 +75,85 @@ topology() {
 	done
 }
 
-# What disturbs a measurement, each value once and not once per CPU: idle states, throttling, quotas, irqbalance.
+# File $1 lists the CPUs $2.
+of_group() {
+	case $1 in
+	*/topology/*)
+		kind=${1##*/}
+		echo "${kind%_list} $2"
+		;;
+	*/shared_cpu_list)
+		cache=${1%/*}
+		get "$cache/level" && level=$v
+		get "$cache/type" && type=$v
+		get "$cache/size" && size=$v
+		get "$cache/coherency_line_size"
+		echo "cache ${level:--} ${type:--} ${size:--} ${v:--} $2"
+		;;
+	esac
+}
+
+# A few lines of what is long. Of /proc/cpuinfo the first CPU is told whole; of the others only what can differ,
+# for 576 CPUs write 1.5 MB there. Irqbalance is looked for, but not where other users' processes are hidden, or so
+# many that it would take long.
+lines() {
+	section cpuinfo
+	while read -r line; do
+		[ -n "$line" ] || break
+		echo "$line"
+	done <proc/cpuinfo
+	section picked
+	if [ -r proc/1/comm ]; then
+		set -- proc/[0-9]*/comm
+		if [ $# -le 20000 ]; then echo 'irqbalance 0'; else set --; fi
+	fi
+	grep -s -x -E \
+		'irqbalance|((processor|CPU [a-z]+|Model|Hardware)[[:space:]]*|Cpus_allowed_list|MemTotal):.*|PRETTY_NAME=.*' \
+		proc/cpuinfo etc/os-release proc/self/status proc/meminfo "$@"
+}
+
+system() {
+	section system
+	echo "uname $all"
+	[ -e .dockerenv ] && echo "container docker"
+	[ -e run/.containerenv ] && echo "container podman"
+	get proc/device-tree/model
+	[ -n "$v" ] && echo "device_tree $v"
+	getconf GNU_LIBC_VERSION || echo "libc $(ldd --version 2>&1 | head -n 2 | tr '\n' ' ')"
+	word_bits
+	page_bytes
+}
+
+# A 64-bit process has its stack above 4 GiB: proc(5), the 28th number, 26th behind the name.
+word_bits() {
+	get proc/self/stat
+	# shellcheck disable=SC2086
+	set -- ${v##*")"}
+	case ${26:-} in
+	???????????*) echo 'word_bits 64' ;;
+	????????*) echo 'word_bits 32' ;;
+	*) echo "word_bits $(getconf LONG_BIT)" ;;
+	esac
+}
+
+page_bytes() {
+	[ -r proc/self/smaps ] && while read -r key v _; do
+		[ "$key" = KernelPageSize: ] && echo "page_bytes $((v * 1024))" && return
+	done <proc/self/smaps
+	echo "page_bytes $(getconf PAGESIZE || getconf PAGE_SIZE)"
+}
+
+# What disturbs a measurement: throttling, added up over all CPUs; idle states, each value once and not once per
+# CPU (what differs is behind the sixth slash); quotas.
 noise() {
 	section noise
-	cpus=sys/devices/system/cpu
-	if there $cpus/cpu[0-9]*/cpuidle/state[0-9]*/name; then
-		for part in name latency disable; do
-			grep -s . $cpus/cpu[0-9]*/cpuidle/state[0-9]*/$part /dev/null
-		done | sed 's#^[^:]*/state\([0-9]*\)/\([a-z]*\):#idle \1 \2 #' | sort -u
-	fi
-	if there $cpus/cpu[0-9]*/thermal_throttle/core_throttle_count; then
-		grep -s . $cpus/cpu[0-9]*/thermal_throttle/*_throttle_count /dev/null |
-			sed 's#^[^:]*/\([a-z]*\)_throttle_count:#\1 #' | sort | uniq -c | sed 's/^ */throttled /'
-	fi
+	[ -n "$core_throttles" ] && echo "throttled 1 core $core_throttles"
+	[ -n "$package_throttles" ] && echo "throttled 1 package $package_throttles"
+	paths=
+	there "$cpu"/cpu[0-9]*/cpuidle/state[0-9]* &&
+		grep_all 'cpuidle/state[0-9]*/name' 'cpuidle/state[0-9]*/latency' 'cpuidle/state[0-9]*/disable' |
+		sort -u -t / -k 6
 	[ -r proc/self/cgroup ] && quotas <proc/self/cgroup
-	balancer proc/[0-9]*/comm
 }
 
 # The CPU time our control group and those above it may use; version 1 has a hierarchy for it, version 2 one for all.
@@ -117,25 +173,21 @@ quotas() {
 	done
 }
 
-# Silent where other users' processes are hidden, or are so many that looking would take long.
-balancer() {
-	[ -r proc/1/comm ] && [ $# -le 20000 ] || return
-	if grep -s -q -x irqbalance "$@"; then echo 'irqbalance 1'; else echo 'irqbalance 0'; fi
-}
-
 # Where an agent lies already, most likely no compiler will be needed: only which there are is told, by name.
 compilers() {
 	section compilers
 	set -f
 	for cc in "$CC" cc gcc clang; do
-		# shellcheck disable=SC2086 # a wish may be two words, such as "ccache gcc"
+		# a wish may be two words, such as "ccache gcc"
+		# shellcheck disable=SC2086
 		set -- $cc
 		[ $# -eq 0 ] && continue
 		if [ -n "$agent" ]; then
 			command -v "$1" >/dev/null && echo "$cc	"
 			continue
 		fi
-		version=$("$@" --version | head -n 1)
+		version=$("$@" --version)
+		version=${version%%"$newline"*}
 		[ -n "$version" ] && echo "$cc	$version"
 	done
 	set +f
@@ -173,15 +225,24 @@ promising() {
 	return 1
 }
 
+# Whether $1 is ours and nobody else may write there; $user is its owner's name then.
 private() {
 	place=$1
-	# shellcheck disable=SC2046 # split on purpose: mode, links, uid
-	set -- $(ls -ldn "$place")
-	[ "$3" = "$uid" ] || { why="belongs to another user (uid $3)" && return 1; }
-	case $1 in
+	# shellcheck disable=SC2046 # split on purpose: mode, uid and name
+	set -- $(stat -c '%A %u %U' "$place")
+	if [ $# -eq 0 ]; then
+		# shellcheck disable=SC2046 # mode, links, uid
+		set -- $(ls -ldn "$place")
+		set -- "$1" "$3"
+	fi
+	mode=$1
+	[ -O "$place" ] || { why="belongs to another user (uid $2)" && return 1; }
+	case $mode in
 	drwx?-??-*) ;;
-	*) why="is open to other users ($1)" && return 1 ;;
+	*) why="is open to other users ($mode)" && return 1 ;;
 	esac
+	shift 2
+	[ "$*" = UNKNOWN ] || user=$*
 }
 
 # A program of ours that may run there is proof enough: it may not where a file system is mounted noexec.
@@ -207,19 +268,9 @@ has_agent() {
 	return 1
 }
 
-workdir() {
-	section workdir
-	agent=
-	IFS=$newline
-	set -f
-	# shellcheck disable=SC2086 # split on purpose: a place per line
-	set -- $PLACES
-	set +f
-	unset IFS
+# Takes the first of these places that will do.
+choose() {
 	for place in "$@"; do
-		case $place in
-		\~/*) place=${HOME:+$HOME/${place#??}} ;;
-		esac
 		[ -n "$place" ] || { echo "refused ~: HOME is not set" && continue; }
 		usable "$place" || { echo "refused $place: $why" && continue; }
 		[ -d "$place" ] || { echo "planned $place" && return; }
@@ -228,39 +279,53 @@ workdir() {
 			[ -e "$file" ] && echo "${file##*/}"
 		done
 		has_agent "$place" && [ -z "$READ_ONLY" ] && agent=1
-		return
+		return 0
 	done
+	return 1
 }
 
-main() {
-	umask 077
-	newline='
-'
-	if is_qnx; then
-		qnx
-		return
-	fi
-	export LC_ALL=C PATH="${PATH:-/usr/bin:/bin}" # not longer than what a build gets to see
-	who=$(id)
-	uid=${who#uid=}
-	uid=${uid%%[!0-9]*}
-	user=$uid
-	case $who in "uid=$uid("*) user=${who#*"("} && user=${user%%")"*} ;; esac
+workdir() {
+	section workdir
+	agent=
+	user=
 	own=${HOME:+$HOME/.cache}
 	case ${XDG_CACHE_HOME:-} in /*) own=$XDG_CACHE_HOME ;; esac
-	[ -n "$PLACES" ] || PLACES="${own:+$own/fleet}
-/var/tmp/fleet-$uid
-/tmp/fleet-$uid
-/dev/shm/fleet-$uid"
-	cd "$ROOT/" || return
-	section begin
-	system
-	files
+	case $PLACES in
+	'') { [ -n "$own" ] && choose "$own/fleet"; } || usual_places ;;
+	\~/*) choose "${HOME:+$HOME/${PLACES#??}}" ;;
+	*) choose "$PLACES" ;;
+	esac
+	section system
+	echo "user ${user:-$(id -un || id -u)}"
+}
+
+usual_places() {
+	uid=$(id -u)
+	choose "/var/tmp/fleet-$uid" "/tmp/fleet-$uid" "/dev/shm/fleet-$uid"
+}
+
+linux() {
+	cpu=sys/devices/system/cpu
 	load
-	cpuinfo
-	topology
+	files
+	lines
+	system
 	noise
 	workdir
 	compilers
+}
+
+# PATH is not longer than what a build gets to see.
+main() {
+	umask 077
+	export LC_ALL=C PATH="${PATH:-/usr/bin:/bin}"
+	newline=${IFS#??}
+	all=$(uname -snrvm)
+	cd "$ROOT/" || return
+	section begin
+	case $all in
+	"Linux "*) linux ;;
+	*) section other && section system && echo "uname_s ${all%% *}" ;;
+	esac
 	section end
 }

@@ -1,6 +1,10 @@
-# The probe's questions to a QNX host; appended to probe.sh, which chooses. An image may have next to no tools
-# and is asked with the shell's own means: no printf, no `command -v`, no backslash in an echo, nothing piped.
-# $ROOT stands before every path of the system's; the test's own tree, empty on a host.
+# What a QNX host is: asked where probe.sh has found no Linux. An image may have next to no tools and is asked
+# with the shell's own means: no printf, no `command -v`, no backslash in an echo, nothing piped. $ROOT stands
+# before every path of the system's; the test's own tree, empty on a host. A host that is no QNX either says so.
+
+section() {
+	echo "$MARK $1"
+}
 
 # Where QNX images keep their programs; a command over SSH is not told, and may be given none of these.
 qnx_places=$ROOT/proc/boot:$ROOT/system/bin:$ROOT/bin:$ROOT/usr/bin:$ROOT/sbin:$ROOT/usr/sbin
@@ -24,7 +28,8 @@ is_qnx() {
 	return 1
 }
 
-find_tool() { # the path of program $1 into $v, or nothing
+# The path of program $1 into $v, or nothing.
+find_tool() {
 	rest=$PATH:
 	while [ -n "$rest" ]; do
 		v=${rest%%:*}/$1
@@ -182,14 +187,21 @@ qnx_workdirs() {
 	done
 }
 
-qnx() {
-	newline='
-'
-	search_path
-	who
-	section begin
-	qnx_system
-	qnx_compilers
-	qnx_workdirs
+main() {
+	umask 077
+	newline=${IFS#??}
+	if is_qnx; then
+		search_path
+		who
+		section begin
+		qnx_system
+		qnx_compilers
+		qnx_workdirs
+	else
+		section begin
+		section other
+		section system
+		echo "uname_s $kernel"
+	fi
 	section end
 }

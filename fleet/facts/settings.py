@@ -4,17 +4,20 @@ import re
 from collections.abc import Collection, Iterable
 
 _COUNT = re.compile(r"[0-9]{1,18}")
+_IDLE = re.compile(r"^sys/.*/cpuidle/state([0-9]+)/([a-z]+):")
+_IRQBALANCE = re.compile(r"proc/[0-9]+/comm:irqbalance")
 
 
 def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
     """Name and exit latency in µs of the deepest idle state that some CPU may enter; (None, None) if untold.
 
-    lines: `idle NUMBER PART VALUE`, each value once for all CPUs; where their kinds of core differ, the
-    longest latency counts. Format: Linux Documentation/admin-guide/pm/cpuidle.rst (name, latency, disable).
+    lines: `.../cpuidle/stateNUMBER/PART:VALUE`, of old `idle NUMBER PART VALUE`, each value once for all
+    CPUs; where their kinds of core differ, the longest latency counts.
+    Format: Linux Documentation/admin-guide/pm/cpuidle.rst (name, latency, disable).
     """
     states: dict[int, dict[str, set[str]]] = {}
     for line in lines:
-        match line.split(maxsplit=3):
+        match _IDLE.sub(r"idle \1 \2 ", line).split(maxsplit=3):
             case ["idle", number, part, value] if _COUNT.fullmatch(number):
                 states.setdefault(int(number), {}).setdefault(part, set()).add(value)
     enabled = [state for _, state in sorted(states.items()) if "0" in state.get("disable", {"0"})]
@@ -41,21 +44,26 @@ def parse_cpu_quota(lines: Iterable[str]) -> float | None:
 def parse_throttles(lines: Iterable[str], part: str) -> int | None:
     """How often CPUs were slowed down because of heat since boot: "core" or "package" as `part`.
 
-    lines: `throttled CPUS PART COUNT`, so many CPUs with that count. The counters of all CPUs are added
-    up, as siblings count an event of their core each. Source: Linux drivers/thermal/intel/therm_throt.c.
+    lines: `throttled CPUS PART COUNT`, so many CPUs with that count; one line for all of them where the host
+    has added up. The counters of all CPUs count, as siblings count an event of their core each.
+    Source: Linux drivers/thermal/intel/therm_throt.c.
     """
-    found = [
-        int(words[1]) * int(words[3])
-        for words in map(str.split, lines)
-        if len(words) == 4
-        and words[::2] == ["throttled", part]
-        and all(_COUNT.fullmatch(count) for count in words[1::2])
-    ]
+    found = []
+    for line in lines:
+        match line.split():
+            case ["throttled", cpus, named, count] if named == part:
+                found += (
+                    [int(cpus) * int(count)] if _COUNT.fullmatch(cpus) and _COUNT.fullmatch(count) else []
+                )
     return min(sum(found), 2**63 - 1) if found else None
 
 
 def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | None:
-    """Whether irqbalance runs; None if we cannot know, as in a container that does not show it."""
-    if "irqbalance 1" in lines:
+    """Whether irqbalance runs; None if we cannot know, as in a container that does not show it.
+
+    lines: `irqbalance 0` where it was looked for, and the name of each process that is it; of old
+    `irqbalance 1` where it was found.
+    """
+    if any(line == "irqbalance 1" or _IRQBALANCE.fullmatch(line) for line in lines):
         return True
     return False if "irqbalance 0" in lines and container is None else None

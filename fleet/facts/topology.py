@@ -60,7 +60,10 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
     /proc/cpuinfo and Cpus_allowed_list as in Documentation/filesystems/proc.rst.
     """
     groups = _read_groups(sections.get("topology", []))
-    models = parse_cpu_models(sections.get("cpus", []))
+    models = parse_cpu_models(
+        line.removeprefix("proc/cpuinfo:")
+        for line in [*sections.get("cpus", []), *sections.get("picked", [])]
+    )
     online = set(_list(files, "sys/devices/system/cpu/online") or models)
     present = set(_list(files, "sys/devices/system/cpu/present")) | online
     allowed = set(_list(files, "proc/self/status:Cpus_allowed_list") or present)

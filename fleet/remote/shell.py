@@ -12,10 +12,11 @@ from collections.abc import Mapping
 # where no login shell touches them and no process list shows them. A line with the mark ends a command: after
 # `ask` it is a question, answered between marks, and the next may follow; else it is the last, and what comes
 # behind the mark is its own stdin, since `read` takes no byte beyond its line. The subshell turns a signal
-# into 128+n. Only the shell's own means: a QNX host may have no printf.
+# into 128+n. Only the shell's own means, and no process before the command's: a QNX host may have no printf,
+# and a newline is the third of the characters at which a shell splits words when it starts.
 LOADER = (
     "exec /bin/sh -c '"
-    "fleet_n=$(echo;echo _);fleet_n=${fleet_n%_};fleet_s=;"
+    "fleet_n=${IFS#??};fleet_s=;"
     "while IFS= read -r fleet_l;do "
     'case "$fleet_l" in '
     '"$0")(eval "$fleet_s");exit $?;;'

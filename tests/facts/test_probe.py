@@ -54,9 +54,12 @@ def test_the_kernels_own_cpu_masks_are_read_whole(tmp_path):
     assert cpus[0].core == lowest
 
 
-def test_the_probe_is_clean_to_shellcheck(tmp_path):
+@pytest.mark.parametrize("names", [("load.sh", "probe.sh"), ("probe_qnx.sh",)], ids=["Linux", "QNX"])
+def test_the_probe_is_clean_to_shellcheck(tmp_path, names):
+    folder = Path(probe.__file__).parent
     script = tmp_path / "probe.sh"
-    script.write_bytes(probe.script(workdir="/some where", cc="gcc"))
+    settings = "\n".join(f"{name}=''" for name in ("MARK", "PLACES", "CC", "ROOT", "READ_ONLY"))
+    script.write_text("\n".join([settings, *((folder / name).read_text() for name in names), "main"]))
     checked = subprocess.run(
         [needs.program("shellcheck", "shellcheck"), "-s", "sh", str(script)],
         capture_output=True,
@@ -64,6 +67,15 @@ def test_the_probe_is_clean_to_shellcheck(tmp_path):
         check=False,
     )
     assert checked.stdout == ""
+
+
+@pytest.mark.parametrize("of_qnx", [False, True])
+def test_what_travels_is_the_script_without_comments_in_few_lines(of_qnx):
+    """Read by a host byte by byte: what is for people stays here."""
+    text = probe.script(of_qnx=of_qnx).decode()
+    assert not re.search(r"(^|[\s;])# ", text, re.MULTILINE)
+    assert text.count("\n") < 20
+    assert len(text) < 8000
 
 
 def test_576_cpus_take_little_time_and_little_text(tmp_path):
@@ -110,6 +122,43 @@ def test_neither_machine_id_nor_secrets_nor_the_environment_are_kept(tmp_path):
     assert "hunter2" not in answer
     assert "vpn.password=…" in answer
     assert "mitigations=auto" in answer
+
+
+HIDDEN = [
+    "vpn.password=hunter2",
+    "nfs_secret=hunter2",
+    "rd.luks.key=hunter2",
+    "wifi.psk=hunter2",
+    "login_pwd=hunter2",
+    "rd.zfcp_auth=hunter2",
+    "authorization=hunter2",
+    'password="two hunter2 words"',
+    '"password=two hunter2 words"',
+    "API_TOKEN==hunter2=",
+]
+KEPT = [
+    "iommu.passthrough=1",
+    "rcu_bypass=1",
+    "vconsole.keymap=us",
+    "rd.vconsole.keytable=us",
+    "keyboard-configuration/layoutcode=de",
+    "thinkpad_acpi.hotkey=enable",
+    "usbcore.authorized_default=0",
+    "mitigations=auto,nosmt",
+    'dyndbg="file drivers/usb/* +p"',
+    "compass",
+    "isolcpus=2-7",
+]
+
+
+def test_what_may_be_a_secret_is_hidden_and_what_is_known_to_be_none_is_kept():
+    line = " ".join(word for pair in zip(KEPT, [*HIDDEN, ""], strict=True) for word in pair)
+    said = probe.answer(f"{probe.MARK} begin\nproc/cmdline:{line}\n{probe.MARK} end\n".encode())
+    assert "hunter2" not in said
+    assert "words" not in said
+    assert said.count("…") == len(HIDDEN)
+    for kept in KEPT:
+        assert kept in said
 
 
 def test_a_wished_compiler_is_looked_for_first_and_may_be_two_words(tmp_path):

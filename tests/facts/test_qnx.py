@@ -157,6 +157,33 @@ def test_the_places_programs_were_found_in_are_used_from_then_on():
     assert connection.asked[1:] == [("make do", b"/proc/boot:/bin")]
 
 
+OTHER = f"{probe.MARK} begin\n{probe.MARK} other\n{probe.MARK} system\nuname_s {{}}\n{probe.MARK} end\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "questions"), [(None, ["uname -snrvm", "pidin info"]), ("qnx", ["pidin info"])]
+)
+def test_only_where_the_inventory_says_qnx_is_one_question_enough(told, questions):
+    connection = Replay({"uname -snrvm": OTHER.format("QNX").encode(), "pidin info": answer().encode()})
+    assert gather(connection, Host("board", "board", os=told)).os == "qnx"
+    asked = [question for question, _ in connection.asked if question != "make do"]
+    assert [part in question for part, question in zip(questions, asked, strict=True)] == [True] * len(asked)
+
+
+def test_a_linux_host_that_the_inventory_calls_qnx_is_asked_again_and_refused():
+    recorded = (Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt").read_bytes()
+    connection = Replay({"pidin info": OTHER.format("Linux").encode(), "uname -snrvm": recorded})
+    with pytest.raises(ProbeError, match="the inventory says `os: qnx`, the host says linux"):
+        gather(connection, Host("board", "board", os="qnx"))
+
+
+@pytest.mark.parametrize(("name", "words"), [("", "has no `uname`"), ("Darwin", "says 'Darwin'")])
+def test_a_host_that_is_neither_is_named(name, words):
+    said = OTHER.format(name).encode()
+    with pytest.raises(ProbeError, match=words):
+        gather(Replay({"uname -snrvm": said, "pidin info": said}), HOST)
+
+
 def test_a_host_where_nothing_can_be_written_lists_every_place_with_its_reason():
     said = answer().replace("chosen /dev/shmem\nfleet-agent-1", "refused /dev/shmem: cannot be written")
     with pytest.raises(DeployError, match=r"(?s)\n  /: cannot be written\n  /dev/shmem: cannot be written"):
@@ -192,10 +219,10 @@ def pidin() -> str:
     return "\n".join(f"echo '{line}'" for line in RPI4_PIDIN).replace("AARCH64", "X86_64")
 
 
-def ask(shell: str, root: Path, user: int | None = None, **wishes: object) -> str:
+def ask(shell: str, root: Path, user: int | None = None, *, of_qnx: bool = True, **wishes: object) -> str:
     """The answer of one shell, started with a PATH that leads nowhere."""
     package, command = QNX_SHELLS[shell]
-    question = probe.script(root=str(root), **wishes)  # type: ignore[arg-type]
+    question = probe.script(root=str(root), of_qnx=of_qnx, **wishes)  # type: ignore[arg-type]
     if shell == "busybox":  # asks itself before any PATH
         question = b'uname() { "$ROOT/proc/boot/uname" "$@"; }\n' + question
     done = subprocess.run(
@@ -227,6 +254,27 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
     assert facts.workdir == f"{tree}/home/fleet-qnxuser"
     path = qnx.search_path(probe.sections(facts.probe))
     assert path.startswith(f"{tree}/nothing:/opt/bin:{tree}/proc/boot:{tree}/system/bin:")
+
+
+@pytest.mark.parametrize("shell", QNX_SHELLS)
+@pytest.mark.parametrize("named", [True, False], ids=["by uname", "by nothing"])
+def test_asked_as_linux_a_qnx_host_only_says_that_it_is_none(tree, shell, named):
+    (tree / "proc/boot/uname").rename(tree / ("nothing" if named else "etc") / "uname")
+    before = sorted(tree.rglob("*"))
+    said = ask(shell, tree, of_qnx=False)
+    assert probe.is_other(said)
+    name = "QNX" if named and shell != "busybox" else ""
+    assert probe.sections(said)["system"] == [f"uname_s {name}"]
+    assert sorted(tree.rglob("*")) == before
+
+
+def test_asked_as_qnx_a_linux_host_only_says_that_it_is_none(tmp_path):
+    question = probe.script(workdir=str(tmp_path / "never"), of_qnx=True)
+    done = subprocess.run(["/bin/sh"], input=question, capture_output=True, check=True)
+    said = probe.answer(done.stdout)
+    assert probe.is_other(said)
+    assert probe.sections(said)["system"] == ["uname_s Linux"]
+    assert not (tmp_path / "never").exists()
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ class Tree:
             f"{CPU}/present": f"0-{self.cpus - 1}",
             f"{CPU}/possible": f"0-{self.cpus - 1}",
             f"{CPU}/isolated": "",
-            "proc/loadavg": "0.25 0.10 0.05 1/300 4711",
+            "proc/loadavg": "0.25 0.10 0.05 3/300 4711",
             "proc/stat": "cpu  1 2 3 4 5 6 7 8 0 0\nprocs_running 3",
             "proc/meminfo": "MemTotal:       16384000 kB\nMemFree: 1 kB",
             "proc/uptime": "1234.56 2345.67",
