@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from fleet.analysis.topology import GROUPS, Layout
 from fleet.cpulist import cpus_text
+from fleet.spelling import counted
 
 _LONGEST = 110  # characters
 _FEW_CORES = 8
@@ -41,7 +42,7 @@ def _siblings(order: Layout) -> str:
     if not cores:
         return "none"
     alone = len(order.cpus) - sum(map(len, cores))
-    rest = f"; {alone} CPUs have none" if alone else ""
+    rest = f"; {counted(alone, 'CPU')} {'has' if alone == 1 else 'have'} none" if alone else ""
     if len(cores) > _FEW_CORES and (rule := _rule(cores)):
         return rule + rest
     named = " ".join("-".join(map(str, core)) for core in cores[:_FEW_CORES])

@@ -25,6 +25,7 @@ from fleet.analysis.report.headline import Table, tables, warnings
 from fleet.analysis.text import SHARED, is_none, percent, safe, within
 from fleet.analysis.topology_text import topology_lines
 from fleet.errors import UsageError
+from fleet.spelling import counted
 
 GENERATOR = "fleet report"
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
@@ -77,6 +78,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     pages.filters |= {
+        "counted": counted,
         "within": within,
         "percent": percent,
         "number": _number,
