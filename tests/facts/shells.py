@@ -21,11 +21,17 @@ QNX_SHELLS = {
 
 
 def ask(
-    shell: list[str], home: Path, *, root: str = "", workdir: str | None = None, cc: str | None = None
+    shell: list[str],
+    home: Path,
+    *,
+    root: str = "",
+    workdir: str | None = None,
+    cc: str | None = None,
+    path: str = os.environ["PATH"],
 ) -> str:
     """What this shell answers, in an environment with a home and a value nobody may see."""
     home.mkdir(exist_ok=True)
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "SECRET_VALUE": "hunter2"}
+    env = {"PATH": path, "HOME": str(home), "SECRET_VALUE": "hunter2"}
     question = probe.script(root=root, workdir=workdir, cc=cc)
     run = subprocess.run(shell, input=question, capture_output=True, env=env, timeout=60, check=False)
     answer = probe.answer(run.stdout)

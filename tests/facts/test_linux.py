@@ -94,6 +94,13 @@ def test_a_big_little_board(facts):
     assert found.smt is None
 
 
+def test_groups_by_the_names_old_kernels_gave_them(facts):
+    tree = trees.Tree(4)
+    tree.share("thread_siblings", [(0, 2), (1, 3)])
+    tree.share("core_siblings", [range(4)])
+    assert [(cpu.core, cpu.package) for cpu in facts(tree).cpus] == [(0, 0), (1, 0), (0, 0), (1, 0)]
+
+
 def test_a_container_with_a_cpuset(facts):
     found = facts(trees.container_with_a_cpuset())
     assert [cpu.cpu for cpu in found.cpus if cpu.allowed] == [2, 3, 10]

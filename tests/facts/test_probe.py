@@ -1,5 +1,7 @@
 """The probe in every shell it may meet."""
 
+import os
+import pwd
 import re
 import subprocess
 import time
@@ -41,6 +43,22 @@ def test_every_shell_reads_this_machine(tmp_path, shell):
     assert sum(cpu.online for cpu in facts.cpus) == recounted
     assert facts.kernel == Path("/proc/sys/kernel/osrelease").read_text().strip()
     assert facts.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_host_with_hardly_any_tools_tells_as_much(tmp_path, shell):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("uname", "grep", "printf", "ls", "id", "mkdir", "cat", "chmod", "rm"):
+        (tools / name).symlink_to(needs.program(name, "coreutils"))
+    package, command = SHELLS[shell]
+    shell_at_hand = [needs.program(command[0], package), *command[1:]]
+    lacking = linux.parse(probe.sections(ask(shell_at_hand, tmp_path / "home", path=str(tools))))
+    whole = linux.parse(probe.sections(ask(shell_at_hand, tmp_path / "home")))
+    assert lacking.page_bytes == os.sysconf("SC_PAGE_SIZE")
+    for name in ("arch", "user", "cpus", "memory_bytes", "mitigations", "distribution", "cpu_flags"):
+        assert getattr(lacking, name) == getattr(whole, name), name
+    assert (lacking.user, lacking.compilers) == (pwd.getpwuid(os.getuid()).pw_name, ())
 
 
 def test_the_kernels_own_cpu_masks_are_read_whole(tmp_path):
