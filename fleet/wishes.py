@@ -15,6 +15,7 @@ from fleet.spelling import nearest
 from fleet.variants import VARIANTS, variant_wish
 
 BENCHMARKS = tuple(VARIANTS)
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in the inventory
 T = TypeVar("T")
 
 
@@ -93,13 +94,24 @@ def _governor(text: str) -> str:
     return text
 
 
+def text(option: str, said: str) -> str:
+    """Give back an option's text. Raises UsageError for what is not one line of text in UTF-8."""
+    if not said.isprintable():  # neither are bytes that are no UTF-8
+        raise UsageError(f"--{option} {said}: must be one line of text in UTF-8, without control characters.")
+    return said
+
+
 def labels(pairs: Iterable[str]) -> Mapping[str, str]:
-    """Read key=value words. Raises UsageError for a word without a key or a `=`, and for two values."""
+    """Read key=value words. Raises UsageError for what is no such text, and for two values."""
     found: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise UsageError(f"--label {pair}: write key=value, for instance --label kernel=6.12.")
+        text("label", pair)
+        if not _LABEL.fullmatch(key) or not equals:
+            raise UsageError(
+                f"--label {pair}: write key=value, for instance --label kernel=6.12; a key is letters, "
+                "digits, dot, dash and _."
+            )
         if found.setdefault(key, value) != value:
             raise UsageError(f"--label {pair}: {key}={found[key]} was said before; keep one of them.")
     return MappingProxyType(found)

@@ -12,6 +12,7 @@ from fleet.analysis.foreign.grid import Grid
 from fleet.analysis.load import CLOCK
 from fleet.analysis.summaries import PREFIX, load_published, renumbered, rows_of
 from fleet.errors import StoreError, UsageError
+from fleet.escaping import printable
 from fleet.spelling import counted
 from fleet.store.ids import checked_key
 from fleet.store.summaries import write_summary
@@ -42,6 +43,35 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, told: Told)
     Raises UsageError for what cannot be read, a benchmark nobody names or that is there twice, and a name
     that is taken; nothing is stored then.
     """
+    _check(name, told)
+    now = datetime.now(UTC)
+    rows, kinds = [], []
+    for file in files:
+        tool, grids = foreign.read(_text(file), str(file), told.tool)
+        if told.benchmark is not None and len(grids) > 1:
+            raise UsageError(f"{file}: holds {len(grids)} matrices; --benchmark can name only one.")
+        for grid in grids:
+            columns = {
+                key: getattr(told, key)
+                for key in ("benchmark", "variant", "estimator", "cpu_model", "os", "conditions")
+            }
+            source = told.source or printable(str(file))
+            columns |= {"source": source, "imported_utc": now, "labels": dict(told.labels)}
+            numbered = grid if told.cpus is None else renumbered(grid, told.cpus)
+            found = rows_of(name, tool, numbered, columns)
+            if not found:
+                raise UsageError(f"{file}: the matrix has no values.")
+            kinds.append(found[0]["benchmark"])
+            if len(set(kinds)) < len(kinds):
+                raise UsageError(f"{file}: a second matrix of {kinds[-1]}; import it under another --name.")
+            rows += found
+            told_of = _said(numbered)
+    write_summary(root, name, rows)
+    return f"Stored {PREFIX}{name}: {', '.join(kinds)}, {told_of}. See it: fleet summaries {name}"
+
+
+def _check(name: str, told: Told) -> None:
+    """Raise UsageError for a name or a word that cannot be stored."""
     if name in set(load_published()["summary"]):
         raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
     try:
@@ -56,29 +86,9 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, told: Told)
         said = getattr(told, word)
         if said is not None and said not in known:
             raise UsageError(f"--{word} {said}: there are {', '.join(known)}.")
-    now = datetime.now(UTC)
-    rows, kinds = [], []
-    for file in files:
-        tool, grids = foreign.read(_text(file), str(file), told.tool)
-        if told.benchmark is not None and len(grids) > 1:
-            raise UsageError(f"{file}: holds {len(grids)} matrices; --benchmark can name only one.")
-        for grid in grids:
-            columns = {
-                key: getattr(told, key)
-                for key in ("benchmark", "variant", "estimator", "cpu_model", "os", "conditions")
-            }
-            columns |= {"source": told.source or str(file), "imported_utc": now, "labels": dict(told.labels)}
-            numbered = grid if told.cpus is None else renumbered(grid, told.cpus)
-            found = rows_of(name, tool, numbered, columns)
-            if not found:
-                raise UsageError(f"{file}: the matrix has no values.")
-            kinds.append(found[0]["benchmark"])
-            if len(set(kinds)) < len(kinds):
-                raise UsageError(f"{file}: a second matrix of {kinds[-1]}; import it under another --name.")
-            rows += found
-            told_of = _said(numbered)
-    write_summary(root, name, rows)
-    return f"Stored {PREFIX}{name}: {', '.join(kinds)}, {told_of}. See it: fleet summaries {name}"
+    for word in ("variant", "cpu_model", "os", "conditions", "source"):
+        if not (getattr(told, word) or "").isprintable():
+            raise UsageError(f"--{word.replace('_', '-')}: must be one line of text in UTF-8.")
 
 
 def _said(grid: Grid) -> str:

@@ -52,6 +52,8 @@ def sides(root: str | Path, texts: Sequence[str]) -> list[Side]:
 
 def _matching(runs: pd.DataFrame, labels: Sequence[dict[str, str]], text: str) -> pd.DataFrame:
     host, at, label = text.rpartition("@")
+    if "=" in host:  # the @ stands in the label's value
+        host, at, label = "", "", text
     key, equals, value = label.partition("=")
     if not equals:
         chosen = {_run(runs, part) for part in text.split(",") if part} if "," in text else None

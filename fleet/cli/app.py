@@ -55,6 +55,8 @@ InventoryPath = Annotated[
 def _root(text: str) -> str:
     if not text.strip():
         raise typer.BadParameter("names no place; give a folder, or s3://bucket/prefix.")
+    if not text.isprintable():  # neither are bytes that are no UTF-8, which pyarrow cannot write to
+        raise typer.BadParameter("the name is not plain text in UTF-8.")
     if os.path.exists(text) and not os.path.isdir(text):  # noqa: PTH110, PTH112  these raise nothing
         raise typer.BadParameter(f"{text} is a file; a results root is a folder.")
     return text
