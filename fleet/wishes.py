@@ -94,19 +94,13 @@ def _governor(text: str) -> str:
     return text
 
 
-def text(option: str, said: str) -> str:
-    """Give back an option's text. Raises UsageError for what is not one line of text in UTF-8."""
-    if not said.isprintable():  # neither are bytes that are no UTF-8
-        raise UsageError(f"--{option} {said}: must be one line of text in UTF-8, without control characters.")
-    return said
-
-
 def labels(pairs: Iterable[str]) -> Mapping[str, str]:
     """Read key=value words. Raises UsageError for what is no such text, and for two values."""
     found: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        text("label", pair)
+        if not pair.isprintable():  # neither are bytes that are no UTF-8
+            raise UsageError(f"--label {pair}: must be one line of text in UTF-8.")
         if not _LABEL.fullmatch(key) or not equals:
             raise UsageError(
                 f"--label {pair}: write key=value, for instance --label kernel=6.12; a key is letters, "
