@@ -19,17 +19,13 @@ _QNX = ("probe_qnx.sh",)
 _COMMENT = re.compile(r"^#.*|\s+# [^'\"]*$")
 _GOES_ON = re.compile(r"(?:^|[\s;])(?:then|do|else|in|\{|\||\|\||&&|;;)$")
 _MAY_BE_A_PATTERN = ("(", ")")
-# A parameter of the kernel's command line whose name may mean a secret, and its value, in quotes or not. Not
-# iommu.passthrough, bypass, rd.vconsole.keymap, keyboard-…, hotkey and usbcore.authorized_default.
+_PARAMETER = re.compile(r'(?:"[^"]*"?|[^\s"])+')  # of the kernel's command line: quotes hold blanks together
+# What names a secret, up to its value. Not iommu.passthrough, bypass, keymap, keytable, keyboard, hotkey and
+# usbcore.authorized_default.
 _SECRET = re.compile(
-    r"""
-    (?P<quote>(?<!\S)")?
-    (?P<name>[^\s="]*
-        (?:(?<!by)pass(?!through)|secret|token|credential|(?<!hot)key(?!map|board|table)|psk|pwd|auth(?!orized_default))
-        [^\s="]*=)
-    (?(quote)[^"]*|(?:"[^"]*"?|[^\s"])+)
-    """,
-    re.IGNORECASE | re.VERBOSE,
+    r"(?:(?<!by)pass(?!through)|secret|token|credential|(?<!hot)key(?!map|table|board)|psk|pwd"
+    r"|auth(?!orized_default))[^=]*=",
+    re.IGNORECASE,
 )
 
 
@@ -113,8 +109,12 @@ def _private(text: str) -> str:
         return f"{found[1]}{hashlib.sha256(found[2].encode()).hexdigest()}"
 
     text = re.sub(r"^(etc/machine-id:)(\S+)$", hashed, text, flags=re.MULTILINE)
-    return re.sub(r"^(proc/cmdline:)(.*)$", _without_secrets, text, flags=re.MULTILINE)
+    return re.sub(
+        r"^proc/cmdline:.*$", lambda line: _PARAMETER.sub(_hidden, line[0]), text, flags=re.MULTILINE
+    )
 
 
-def _without_secrets(line: re.Match[str]) -> str:
-    return line[1] + _SECRET.sub(lambda found: f"{found['quote'] or ''}{found['name']}…", line[2])
+def _hidden(parameter: re.Match[str]) -> str:
+    """A parameter without what it tells of a secret: `cifsroot=//nas,password=…`."""
+    named = _SECRET.search(parameter[0])
+    return f"{parameter[0][: named.end()]}…" if named else parameter[0]
