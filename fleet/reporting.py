@@ -6,6 +6,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
+from fleet.cpulist import cpus_text
 from fleet.escaping import as_json, printable
 from fleet.folding import folded, told_once, without_name
 from fleet.listing import host_object, table, where
@@ -79,7 +80,7 @@ def _times(plans: Sequence[Plan]) -> str:
 
 
 def _cpus(plan: Plan) -> str:
-    return "all allowed" if plan.cpus is None else ",".join(map(str, plan.cpus))
+    return "all allowed" if plan.cpus is None else cpus_text(plan.cpus)
 
 
 def plans_json(hosts: Sequence[Host], wish: PlanWish) -> str:

@@ -61,6 +61,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("run --reconnect nan", 2, "nan is no number of seconds"),
         ("run --deadline 99999999999999999999", 2, "--deadline"),
         ("run -n --pairs half --ordered", 2, "exclude one another"),
+        ("run -n -c 0-3,8", 0, " 0-3,8 "),
         ("run -n --shard 2/9", 0, "Nothing to measure in this shard."),
         ("run -n -l a\udcff=1", 2, "one line of text in UTF-8"),
         ("run -n -l a@b=1", 2, "a key is letters"),
