@@ -332,6 +332,7 @@ class Facts:
     CPUs' worth of time our control group may use; None also without a limit. `rt_runtime_us`: of a second,
     for realtime threads; -1: all of it. `core_throttles`, `package_throttles`: since boot, of all CPUs.
     `workdir`: the private directory chosen for our files. `workdir_entries`: the names in it.
+    `workdir_hashes`: of agents there, the SHA-256 of what they hold; none where the host cannot tell.
     `workdir_made`: it is there; False only where we looked without making it.
     `compilers`: those there are, best first; one without a version was not asked for it. `notes`: sentences
     for the person (a hypervisor hides the topology, a CPU is offline, ...). `probe`: the probe's answer as
@@ -386,6 +387,7 @@ class Facts:
     user: str | None = None
     workdir: str = ""
     workdir_entries: tuple[str, ...] = ()
+    workdir_hashes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     workdir_made: bool = True
     compilers: tuple[Compiler, ...] = ()
     notes: tuple[str, ...] = ()

@@ -26,12 +26,14 @@ DONE = "fleet-done-r20260102T030405Z-0badcafe"
 OURS = (
     AGENT,
     f"{AGENT}.fedcba9876543210",
+    f"{AGENT}-fedcba9876543210",
+    f"{AGENT}-fedcba9876543210.fedcba9876543210",
     f"build-{BUILD}-999999999/native/x.c",
     ".probe-77",
     "fleet-probe",
     DONE,
 )
-THEIRS = ("notes.txt", "fleet-agent-mine", f"build-{BUILD}-notes/x", ".probe-x", "fleet-agent-0123")
+THEIRS = ("notes.txt", "fleet-agent-mine", f"build-{BUILD}-notes/x", ".probe-x", "fleet-agent-0123", f"{AGENT}-mine")
 LOCAL = "hosts:\n  here: {via: local, workdir: %s}\n"
 
 

@@ -180,19 +180,37 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         yield fleet
 
 
-@pytest.mark.slow
-def test_an_agent_replaced_after_its_build_is_not_believed(fleet: Fleet) -> None:
-    assert fleet("run", "-q", *CLOCK).exit_code == 0
-    (agent,) = (fleet.folder / "work").glob("fleet-agent-*")
-    real = fleet.folder / "other"
+def swapped(folder: Path) -> tuple[Path, str]:
+    """Put a program that lies about its build in the agent's place; its path and the build."""
+    (agent,) = (folder / "work").glob("fleet-agent-*")
+    build = agent.name.split("-")[2]
+    real = folder / "other"
     agent.rename(real)
-    other = "0" * 16
-    build = agent.name.removeprefix("fleet-agent-")
-    agent.write_text(f'#!/bin/sh\n{real} "$@" | sed "s/{build}/{other}/"\n')
+    agent.write_text(f'#!/bin/sh\n{real} "$@" | sed "s/{build}/{"0" * 16}/"\n')
     agent.chmod(0o700)
+    return agent, build
+
+
+@pytest.mark.slow
+def test_an_agent_replaced_since_it_was_put_there_is_not_run(fleet: Fleet) -> None:
+    assert fleet("run", "-q", *CLOCK).exit_code == 0
+    agent, build = swapped(fleet.folder)
+    done = fleet("run", "-q", *CLOCK)
+    assert done.exit_code == 0
+    assert f"{agent} is not what was put there: its SHA-256 is another." in fleet("show", "here").stdout
+    assert agent.read_bytes().startswith(b"\x7fELF")
+    assert build in agent.name
+
+
+@pytest.mark.slow
+def test_an_agent_whose_content_nobody_knows_is_not_believed_if_it_says_another_build(fleet: Fleet) -> None:
+    """As on a host without sha256sum, or when it is replaced in the moment between question and start."""
+    assert fleet("run", "-q", *CLOCK).exit_code == 0
+    agent, build = swapped(fleet.folder)
+    agent.rename(agent.with_name(f"fleet-agent-{build}"))
     done = fleet("run", "-q", "--json", *CLOCK)
     assert (done.exit_code, done.json[0]["stage"]) == (10, "measure")
-    assert f"is build {other}, but {build} was put there. Somebody replaced it" in done.json[0]["message"]
+    assert f"is build {'0' * 16}, but {build} was put there. Somebody replaced it" in done.json[0]["message"]
     assert len(fleet("runs", "--json").json) == 2, "the first, and the one that is not believed"
     assert len(fleet.samples().groupby(["run_id"], observed=True)) == 1
 

@@ -30,6 +30,12 @@ def deploy(
     say: receives a sentence for each thing the person should know (a fallback, a slow build).
     Raises BuildError or DeployError naming what was tried and what to do.
     """
+    for name in tc.changed(facts):
+        say(
+            f"{host.name}: {facts.workdir}/{name} is not what was put there: its SHA-256 is another. "
+            "It is not used; another one takes its place."
+        )
+    facts = _without_changed(facts)
     if host.build is BuildPlace.PREBUILT:
         return send_prebuilt(connection, host, facts)
     sources = _sources(host, facts)
@@ -56,6 +62,7 @@ def deploy(
 
 def foretell(host: Host, facts: Facts) -> str:
     """Say what `deploy` would do, as far as it shows without running a compiler. Raises alike."""
+    facts = _without_changed(facts)
     if host.build is BuildPlace.PREBUILT:
         given, _ = prebuilt(host, facts)
         return f"would be the prebuilt {given}"
@@ -69,11 +76,16 @@ def foretell(host: Host, facts: Facts) -> str:
     if command is None:
         raise _no_compiler(host)
     build = tc.build_id(sources, tc.on_host(command, facts.target, host.toolchain.cflags))
-    if tc.file_name(build) in facts.workdir_entries:
+    if tc.found(build, facts) is not None:
         return "is already on the host"
     silent = f"{command} (which did not answer --version)"
     version = next((c.version for c in facts.compilers if c.command == command), silent)
     return f"would be built on the host with {version}"
+
+
+def _without_changed(facts: Facts) -> Facts:
+    changed = tc.changed(facts)
+    return replace(facts, workdir_entries=tuple(e for e in facts.workdir_entries if e not in changed))
 
 
 def _sources(host: Host, facts: Facts) -> Mapping[str, bytes]:
@@ -107,7 +119,7 @@ def _with_compilers_asked(
     if all(compiler.version for compiler in facts.compilers) or command is None:
         return facts
     build = tc.build_id(sources, tc.on_host(command, facts.target, host.toolchain.cflags))
-    if tc.file_name(build) in facts.workdir_entries:
+    if tc.found(build, facts) is not None:
         return facts
     return replace(facts, compilers=answering(connection, facts.compilers))
 

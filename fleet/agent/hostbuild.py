@@ -1,20 +1,22 @@
 """Compiles the agent on the host itself, by one sh script on its stdin. `deploy` and `qnx` choose it."""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fleet.agent import toolchain as tc
 from fleet.agent.sending import check_put, said
-from fleet.errors import BuildError
+from fleet.errors import BuildError, DeployError
 from fleet.model import Agent, Compiler, Facts, Host
-from fleet.remote.connection import Connection
+from fleet.remote.connection import Completed, Connection
 
 BUILD_TIMEOUT_S = 300.0  # small boards need a while
 VERSIONS_TIMEOUT_S = 30.0
 _END_OF_FILE = "fleet-end-of-file"
 _BUILD_FAILED = 93
 _NEXT = "fleet-next-compiler"
+_PLACED = "fleet-agent-placed "
 
 
 def build_on_host(
@@ -23,16 +25,16 @@ def build_on_host(
     """Build with `command` there, unless that build lies there already. Raises BuildError, DeployError."""
     toolchain = tc.on_host(command, facts.target, host.toolchain.cflags)
     build = tc.build_id(sources, toolchain)
-    name = tc.file_name(build)
+    there = tc.found(build, facts)
     agent = Agent(
-        path=f"{facts.workdir}/{name}",
+        path=f"{facts.workdir}/{there}",
         build=build,
         target=facts.target,
         place="already on the host",
         compiler=None,
         cflags=" ".join(toolchain.cflags),
     )
-    if name in facts.workdir_entries:
+    if there is not None:
         return agent
     script = build_script(toolchain, sources, build, facts.workdir)
     done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
@@ -43,7 +45,16 @@ def build_on_host(
         )
     check_put(done, host, facts.workdir)
     version = next((c.version for c in facts.compilers if c.command == command), "") or command
-    return replace(agent, place=f"built on the host with {version}", compiler=version)
+    path = f"{facts.workdir}/{_placed(host, done, build)}"
+    return replace(agent, path=path, place=f"built on the host with {version}", compiler=version)
+
+
+def _placed(host: Host, done: Completed, build: str) -> str:
+    """The name the host says it gave the agent."""
+    said_last = done.stdout.decode("utf-8", "replace").rpartition(_PLACED)[2].strip()
+    if not re.fullmatch(f"(-[0-9a-f]{{{tc.HASH_DIGITS}}})?", said_last):
+        raise DeployError(f"{host.name}: the host built the agent, but does not say where it put it.")
+    return f"{tc.file_name(build)}{said_last}"
 
 
 def answering(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Compiler, ...]:
@@ -78,7 +89,10 @@ def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: s
     lines += [
         f"LC_ALL=C {toolchain.command_line(units, build, 'agent')} </dev/null"
         f" && [ -f agent ] || leave {scratch} {_BUILD_FAILED}",
-        f"mv -f agent ../{tc.file_name(build)} || leave {scratch} 1",
+        "set -- $(sha256sum agent 2>/dev/null)",  # not everywhere; the rest of sh only
+        f"name=; case $1 in {'?' * 64}) name=-${{1%{'?' * (64 - tc.HASH_DIGITS)}}} ;; esac",
+        f"mv -f agent ../{tc.file_name(build)}$name || leave {scratch} 1",
+        f'echo; echo "{_PLACED}$name"',
         f"leave {scratch} 0",
     ]
     return "\n".join(lines).encode() + b"\n"

@@ -1,6 +1,5 @@
 """Sends a finished agent to a host: only one that fits, never over another. Neighbours: `deploy`, `qnx`."""
 
-import hashlib
 import shlex
 from pathlib import Path
 
@@ -11,13 +10,13 @@ from fleet.model import Agent, Facts, Host
 from fleet.remote.connection import Completed, Connection
 
 PUT_TIMEOUT_S = 120.0
+PREBUILT = "0" * 16  # stands in a file's name for the build id that only the binary itself can tell
 
 
 def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -> Agent:
     """Send what was built elsewhere, unless it lies there already. Raises BuildError, DeployError."""
     check_fit(built.binary, host, facts, built.toolchain.name)
-    name = tc.file_name(built.build)
-    path = f"{facts.workdir}/{name}"
+    path = f"{facts.workdir}/{tc.file_name(built.build, built.binary)}"
     _send(connection, host, facts, built.binary, path)
     return Agent(
         path=path,
@@ -47,8 +46,7 @@ def prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
 def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
     """Send the binary the inventory names and ask it for its build id. Raises BuildError, DeployError."""
     given, binary = prebuilt(host, facts)
-    name = tc.file_name(hashlib.sha256(binary).hexdigest()[:16])
-    path = f"{facts.workdir}/{name}"
+    path = f"{facts.workdir}/{tc.file_name(PREBUILT, binary)}"
     _send(connection, host, facts, binary, path)
     asked = connection.run(f"{shlex.quote(path)} --build-id </dev/null")
     build = asked.stdout.decode("utf-8", "replace").strip()

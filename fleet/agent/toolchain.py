@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 
-from fleet.model import Target
+from fleet.model import Facts, Target
 
 FLAGS = ("-std=gnu11", "-O2", "-pthread")
 QNX_FLAGS = ("-std=gnu11", "-O2", "-D_QNX_SOURCE")  # threads are in its C library; no -pthread there
@@ -20,6 +20,7 @@ QNX_VARIANTS: Mapping[str, str] = {"aarch64": "gcc_ntoaarch64le", "x86_64": "gcc
 """What qcc calls its targets, by architecture."""
 
 QNX_INTERPRETER = "ldqnx-64.so.2"
+FILE_PREFIX, HASH_DIGITS = "fleet-agent-", 16
 ZIG = ("python", "-m", "ziglang")
 """Stands for the ziglang package in the controller's own Python; `build` knows that interpreter's path."""
 
@@ -153,9 +154,29 @@ def build_id(sources: Mapping[str, bytes], toolchain: Toolchain) -> str:
     return digest.hexdigest()[:16]
 
 
-def file_name(build: str) -> str:
-    """The agent's file name on a host: flat, unguessable without the content, never overwritten."""
-    return f"fleet-agent-{build}"
+def file_name(build: str, binary: bytes | None = None) -> str:
+    """The agent's file name on a host: its build and, where that is known, the hash of its content.
+
+    Flat, and unguessable without the content. What no longer is what its name says is not used.
+    """
+    known = f"-{hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]}" if binary else ""
+    return f"{FILE_PREFIX}{build}{known}"
+
+
+def found(build: str, facts: Facts) -> str | None:
+    """The name of the file in a host's directory that is the agent of that build."""
+    pattern = re.compile(f"{FILE_PREFIX}{build}(-[0-9a-f]{{{HASH_DIGITS}}})?")
+    return next((name for name in facts.workdir_entries if pattern.fullmatch(name)), None)
+
+
+def changed(facts: Facts) -> list[str]:
+    """The agents in a host's directory of which the host shows another content than their names say."""
+    return [
+        name
+        for name, digest in facts.workdir_hashes.items()
+        if re.fullmatch(f"{FILE_PREFIX}[0-9a-f]+-[0-9a-f]{{{HASH_DIGITS}}}", name)
+        and not digest.startswith(name[-HASH_DIGITS:])
+    ]
 
 
 @dataclass(frozen=True, slots=True)

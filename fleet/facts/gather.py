@@ -1,6 +1,8 @@
 """Ask a host what it is: a question for everything, read by the module of its OS. Raises, never guesses."""
 
+import re
 from dataclasses import replace
+from types import MappingProxyType
 
 from fleet.errors import DeployError, ProbeError
 from fleet.facts import linux, probe, qnx
@@ -86,18 +88,26 @@ def _understood(text: str, host: Host) -> Facts:
 
 
 def _with_workdir(facts: Facts, host: Host) -> Facts:
-    lines = probe.sections(facts.probe).get("workdir", [])
+    sections = probe.sections(facts.probe)
+    lines = sections.get("workdir", [])
     refused = []
     for index, line in enumerate(lines):
         word, _, rest = line.partition(" ")
         if word == "chosen":
             entries = tuple(name for name in lines[index + 1 :] if name)
-            return replace(facts, workdir=rest, workdir_entries=entries)
+            hashes = MappingProxyType(_hashes(sections.get("hashes", [])))
+            return replace(facts, workdir=rest, workdir_entries=entries, workdir_hashes=hashes)
         if word == "planned":
             return replace(facts, workdir=rest, workdir_made=False)
         if word == "refused":
             refused.append(rest)
     raise DeployError(_no_workdir(refused, host))
+
+
+def _hashes(lines: list[str]) -> dict[str, str]:
+    """SHA-256 by file name, as sha256sum prints them; lines of another kind are skipped."""
+    found = (re.fullmatch(r"([0-9a-f]{64}) [ *].*/([^/]+)", line) for line in lines)
+    return {match[2]: match[1] for match in found if match}
 
 
 def as_told(text: str) -> tuple[str, ...]:

@@ -274,6 +274,7 @@ choose() {
 		[ -n "$place" ] || { echo "refused ~: HOME is not set" && continue; }
 		usable "$place" || { echo "refused $place: $why" && continue; }
 		[ -d "$place" ] || { echo "planned $place" && return; }
+		chosen=$place
 		echo "chosen $place"
 		for file in "$place"/.[!.]* "$place"/*; do
 			[ -e "$file" ] && echo "${file##*/}"
@@ -287,6 +288,7 @@ choose() {
 workdir() {
 	section workdir
 	agent=
+	chosen=
 	user=
 	own=${HOME:+$HOME/.cache}
 	case ${XDG_CACHE_HOME:-} in /*) own=$XDG_CACHE_HOME ;; esac
@@ -295,6 +297,7 @@ workdir() {
 	\~/*) choose "${HOME:+$HOME/${PLACES#??}}" ;;
 	*) choose "$PLACES" ;;
 	esac
+	there "$chosen"/fleet-agent-*-* && section hashes && sha256sum "$chosen"/fleet-agent-*-*
 	section system
 	echo "user ${user:-$(id -un || id -u)}"
 }

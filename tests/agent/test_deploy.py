@@ -1,5 +1,6 @@
 """Deploying, with the real sh, the real compiler and real files; the host is this machine."""
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -68,12 +69,52 @@ def test_a_compiler_on_the_host_builds_there_and_the_second_time_nothing(deploye
     first = deployer(HERE, deployer.facts("cc"))
     assert first.place == "built on the host with cc 1.0"
     assert build_id_of(first.path) == first.build
-    assert os.listdir(deployer.workdir) == [f"fleet-agent-{first.build}"]  # noqa: PTH208
+    content = hashlib.sha256(Path(first.path).read_bytes()).hexdigest()
+    assert os.listdir(deployer.workdir) == [f"fleet-agent-{first.build}-{content[:16]}"]  # noqa: PTH208
     assert Path(first.path).stat().st_mode & 0o077 == 0
 
     again = deployer(HERE, deployer.facts("cc"))
     assert again.place == "already on the host"
     assert again == replace(first, place=again.place, compiler=None), "what built it then, the agent knows"
+
+
+@pytest.mark.parametrize("compilers", [("cc",), ()], ids=["built there", "sent"])
+def test_an_agent_that_is_no_longer_what_its_name_says_is_not_used(
+    deployer: Deployer, compilers: tuple[str, ...]
+) -> None:
+    first = deployer(HERE, deployer.facts(*compilers))
+    path = Path(first.path)
+    whole = path.read_bytes()
+    path.write_bytes(b"")  # as after a power cut
+    empty = {path.name: hashlib.sha256(b"").hexdigest()}
+    deployer.told.clear()
+
+    unseen = deployer(HERE, deployer.facts(*compilers))
+    assert unseen.path == first.path
+    assert path.read_bytes() == b"", "a host that cannot hash does not see it"
+
+    again = deployer(HERE, deployer.facts(*compilers, workdir_hashes=empty))
+    assert (again.path, again.build, again.place) == (first.path, first.build, first.place)
+    assert path.read_bytes() == whole
+    assert any(f"{path} is not what was put there" in told for told in deployer.told)
+
+    deployer.told.clear()
+    sound = {path.name: hashlib.sha256(whole).hexdigest()}
+    stamp = path.stat().st_mtime_ns
+    deployer(HERE, deployer.facts(*compilers, workdir_hashes=sound))
+    assert path.stat().st_mtime_ns == stamp
+    assert not any("is not what was put there" in told for told in deployer.told)
+
+
+def test_a_host_without_a_hash_program_gets_a_name_without_one(deployer: Deployer, tmp_path: Path) -> None:
+    few = tmp_path / "few"
+    few.mkdir()
+    for name in ("cat", "mkdir", "mv", "rm", "cc", "as", "ld"):
+        (few / name).symlink_to(needs.program(name, "coreutils"))
+    with LocalConnection(replace(HERE, env={"PATH": str(few)})) as connection:
+        agent = deploy(connection, HERE, deployer.facts("cc"), Builder(deployer.cache), deployer.told.append)
+    assert Path(agent.path).name == f"fleet-agent-{agent.build}"
+    assert deployer(HERE, deployer.facts("cc")).path == agent.path
 
 
 def test_a_compiler_is_asked_for_its_version_only_where_something_has_to_be_built(

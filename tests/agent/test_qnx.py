@@ -1,5 +1,6 @@
 """Getting an agent onto a QNX host: our stand-in SDP, its qcc and real files. The host is this machine."""
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Callable
@@ -238,7 +239,8 @@ def test_the_first_compiler_that_proves_itself_builds_there_and_the_second_time_
     host = replace(BOARD, toolchain=wish())
     agent = deployer(host, deployer.facts(broken, clang))
     assert agent.place == f"built on the host with {clang} 1.0"
-    assert os.listdir(deployer.workdir) == [f"fleet-agent-{agent.build}"]  # noqa: PTH208
+    content = hashlib.sha256(Path(agent.path).read_bytes()).hexdigest()
+    assert os.listdir(deployer.workdir) == [f"fleet-agent-{agent.build}-{content[:16]}"]  # noqa: PTH208
     assert deployer(host, deployer.facts(broken, clang)).place == "already on the host"
     assert foretell(host, deployer.facts(clang)) == "is already on the host"
 

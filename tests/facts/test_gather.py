@@ -1,5 +1,6 @@
 """From a host to its facts, and to the directory our files go into."""
 
+import hashlib
 import os
 import subprocess
 from contextlib import suppress
@@ -91,6 +92,16 @@ def test_names_already_in_the_workdir_are_listed(home):
     (work / "agent-1").touch()
     (work / ".lock").touch()
     assert facts_here(local(workdir="~/work")).workdir_entries == (".lock", "agent-1")
+
+
+def test_what_agents_there_hold_is_told_where_their_names_speak_of_it(home):
+    work = home / "work"
+    work.mkdir(mode=0o700)
+    for name in ("fleet-agent-1", "fleet-agent-1-2"):
+        (work / name).write_bytes(b"whole")
+    assert facts_here(local(workdir="~/work")).workdir_hashes == {
+        "fleet-agent-1-2": hashlib.sha256(b"whole").hexdigest()
+    }
 
 
 def test_a_wished_compiler_is_reported_first(home):
