@@ -59,6 +59,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._tenths: dict[str, int] = {}
+        self._planned: dict[str, int] = {}
         self._voice = Voice()
 
     def stage(self, host: Host, stage: str) -> None:
@@ -66,11 +67,14 @@ class Lines:
         self._voice.say(f"{host.name}: {stage}")
 
     def progress(self, host: Host, done: int, total: int) -> None:
-        """Say how many bursts there are, ten times in all."""
+        """Say how many bursts there are, ten times in all, and once that there will be more."""
         tenth = 10 * done // max(total, 1)
         if tenth > self._tenths.get(host.name, 0):
             self._tenths[host.name] = tenth
             self._voice.say(f"{host.name}: {done} of {total} bursts")
+        if total > self._planned.setdefault(host.name, total):
+            self._planned[host.name] = sys.maxsize  # said once
+            self._voice.say(f"{host.name}: further rounds, until each pair is known well enough")
 
     def expect(self, host: Host, duration: Duration) -> None:
         """Leave it to the agent, which says it in a note once it has looked at the CPUs."""

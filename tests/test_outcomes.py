@@ -89,6 +89,17 @@ def test_lines_report_every_tenth_and_no_more(capsys: pytest.CaptureFixture[str]
     assert said[-1] == "board: 1000 of 1000 bursts"
 
 
+def test_lines_say_once_that_further_rounds_follow(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    for done in range(8, 15):
+        lines.progress(host(), done, max(done, 10))
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2:] == [
+        "board: 10 of 10 bursts",
+        "board: further rounds, until each pair is known well enough",
+    ]
+
+
 def drawn(table: LiveTable, console: Console) -> list[str]:
     with console.capture() as capture:
         console.print(table.render())
