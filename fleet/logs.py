@@ -122,5 +122,7 @@ def _remove(folder: Path) -> None:
 def _append(path: Path, text: str) -> None:
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)

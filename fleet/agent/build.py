@@ -61,6 +61,7 @@ class Builder:
         self._guard = threading.Lock()
         self._locks: dict[Target | str, threading.Lock] = {}
         self._failed: dict[str, BuildError] = {}
+        self._built: dict[str, Built] = {}
 
     def build(
         self,
@@ -97,7 +98,7 @@ class Builder:
                 except BuildError as err:
                     self._failed[build] = err
                     raise
-            return Built(kept.read_bytes(), build, toolchain)
+            return self._read(kept, build, toolchain)
 
     def _lock_of(self, what: Target | str) -> threading.Lock:
         with self._guard:
@@ -125,10 +126,16 @@ class Builder:
                     here = replace(toolchain, command=command)
                     binary = compile_here(here, sources, build, self.watching)
                     self._keep(kept, binary, toolchain)
-                return Built(kept.read_bytes(), build, toolchain)
+                return self._read(kept, build, toolchain)
             except BuildError as err:
                 tried.append(str(err))
         raise _none_works(target, tried)
+
+    def _read(self, kept: Path, build: str, toolchain: tc.Toolchain) -> Built:
+        """What is kept; read once, for it goes to many hosts."""
+        if build not in self._built:
+            self._built[build] = Built(kept.read_bytes(), build, toolchain)
+        return self._built[build]
 
     def _keep(self, kept: Path, binary: bytes, toolchain: tc.Toolchain) -> None:
         """Write beside the place, then rename: the cache never holds half a binary."""

@@ -159,8 +159,12 @@ def file_name(build: str, binary: bytes | None = None) -> str:
 
     Flat, and unguessable without the content. What no longer is what its name says is not used.
     """
-    known = f"-{hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]}" if binary else ""
-    return f"{FILE_PREFIX}{build}{known}"
+    return f"{FILE_PREFIX}{build}-{_content(binary)}" if binary else f"{FILE_PREFIX}{build}"
+
+
+@lru_cache(maxsize=16)  # one binary goes to many hosts
+def _content(binary: bytes) -> str:
+    return hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]
 
 
 def found(build: str, facts: Facts) -> str | None:

@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import paramiko
@@ -190,8 +190,15 @@ class Identities(AuthStrategy):
 
 def _load(path: str) -> tuple[paramiko.PKey | None, str]:
     """Read a key file: (key, ""), or None and why not."""
-    if not Path(path).exists():
-        return None, "no such file"
+    try:
+        seen = os.stat(path)  # noqa: PTH116 - once a host
+    except OSError as error:
+        return None, "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+    return _parsed(path, seen.st_mtime_ns, seen.st_size)
+
+
+@lru_cache(maxsize=64)  # one key opens many hosts
+def _parsed(path: str, _written_ns: int, _size: int) -> tuple[paramiko.PKey | None, str]:
     try:
         return paramiko.PKey.from_path(path), ""
     except TypeError:  # cryptography's word for a missing passphrase
