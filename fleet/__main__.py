@@ -1,6 +1,20 @@
-"""`python -m fleet`: the same program as the `fleet` command. Started processes import it and run nothing."""
+"""`python -m fleet` and the `fleet` command. Started processes import it and run nothing."""
 
-from fleet.cli import main
+import sys
+
+from fleet.errors import EXIT_INTERRUPTED
+
+
+def main() -> None:
+    """Run the program. Ctrl-C while it is still being loaded ends it without a traceback as well."""
+    try:
+        from fleet.cli import main as program  # noqa: PLC0415  takes a while
+
+        program()
+    except KeyboardInterrupt:
+        sys.stderr.write("fleet: interrupted\n")
+        sys.exit(EXIT_INTERRUPTED)
+
 
 if __name__ == "__main__":
     main()

@@ -39,11 +39,11 @@ class Left:
         return list(dict.fromkeys([*(run.host.name for run in self.runs), *self.hosts]))
 
 
-def find(store: Store, session: str | None) -> Left:
-    """What is left of the session that began last, or of the one `session` names or begins.
+def find(store: Store, session: str | None) -> Left | None:
+    """What is left of the session that began last, or of the one `session` names or begins; None: nothing.
 
     Sessions that another controller of this machine is at are left to it: LockedError if there is nothing
-    else. Raises UsageError where nothing is left, or the name fits none or several.
+    else. Raises UsageError where the name fits none or several.
     """
     left = _all_left(store)
     busy = store.busy()
@@ -52,7 +52,9 @@ def find(store: Store, session: str | None) -> Left:
     if session is None and busy:
         name, process = max(busy.items())
         raise LockedError(f"session {name} is under way: process {process} on this machine is at it.")
-    if session is None or not left:
+    if session is None:
+        return None
+    if not left:
         raise UsageError(f"{store.place}: nothing is left to finish there.")
     fitting = [name for name in left if name.startswith(session)]
     if len(fitting) != 1:

@@ -33,7 +33,10 @@ OURS = (
     "fleet-probe",
     DONE,
 )
-THEIRS = ("notes.txt", "fleet-agent-mine", f"build-{BUILD}-notes/x", ".probe-x", "fleet-agent-0123", f"{AGENT}-mine")
+THEIRS = (
+    *("notes.txt", f"build-{BUILD}-notes/x", ".probe-x"),
+    *("fleet-agent-mine", "fleet-agent-0123", f"{AGENT}-mine"),
+)
 LOCAL = "hosts:\n  here: {via: local, workdir: %s}\n"
 
 

@@ -16,6 +16,7 @@ from fleet.errors import EXIT_BUG
 from fleet.model import Host, Run, RunState
 from fleet.store import Store
 from tests import builders
+from tests.command import ROOT
 
 Say = Callable[..., tuple[int, str]]
 EMPTY, CLOCK, UNDER_WAY = (f"r20260102T03040{number}Z-0000000{number}" for number in (2, 3, 4))
@@ -141,6 +142,38 @@ def test_a_plan_the_host_cannot_carry_out_leaves_nothing_to_resume(
     assert (exit_code, "CPU 4000 cannot be used" in said, "fleet resume" in said) == (10, True, False)
     assert say("runs")[1].startswith("No runs here yet")
     assert "nothing is left to finish" in say("resume")[1]
+
+
+@pytest.mark.parametrize("text", ["", "{}", None], ids=["emptied by a power cut", "of nobody", "lost"])
+def test_a_journal_nobody_can_tell_the_run_of_is_named_and_kept(
+    say: Say, tmp_path: Path, text: str | None
+) -> None:
+    store = Store(tmp_path)
+    with store.journal(run := a_run("board", 1)) as journal:
+        journal.append(b"what had arrived")
+    told = journal.folder / "run.json"
+    told.unlink() if text is None else told.write_text(text)
+    for command in ("runs", "resume"):
+        exit_code, said = say(command, "-r", str(tmp_path))
+        assert (exit_code, str(told) in said, "cannot" in said) == (0, True, True), said
+    assert (tmp_path / "_journal" / run.run_id / "stream.jsonl").read_text() == "what had arrived\n"
+
+
+def test_ctrl_c_while_the_program_is_loaded_ends_it_without_a_traceback() -> None:
+    script = """
+import sys
+class Pressed:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Pressed())
+from fleet.__main__ import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, "fleet: interrupted\n")
 
 
 def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_path: Path) -> None:

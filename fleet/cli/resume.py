@@ -56,6 +56,11 @@ def resume(
 
     store = Store(results)
     left = resuming.find(store, session)
+    for why in store.damaged():
+        typer.echo(why, err=True)
+    if left is None:
+        typer.echo("[]" if json else f"{store.place}: nothing is left to finish there.")
+        return
     if dry_run:
         typer.echo(as_json(resuming.left_object(left)) if json else resuming.left_text(left))
         return

@@ -33,7 +33,10 @@ def runs(
     from fleet.analysis import runs as views
     from fleet.store import Store
 
-    every = Store(results).runs()
+    store = Store(results)
+    every = store.runs()
+    for why in store.damaged():
+        typer.echo(why, err=True)
     listed = views.chosen(every, hosts or (), label or ())
     if relation is None:
         if benchmark is not None:

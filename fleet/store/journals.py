@@ -120,6 +120,17 @@ def begun(desk: Path) -> list[Run]:
     return found
 
 
+def damaged(desk: Path) -> list[str]:
+    """Why each journal that cannot be understood cannot be; not of those that vanish meanwhile."""
+    found = []
+    for folder in sorted(path for path in (desk / "_journal").glob("*") if path.is_dir()):
+        try:
+            read_run(folder)
+        except StoreError as err:
+            found += [str(err)] if folder.exists() else []
+    return found
+
+
 def _at_work(path: Path) -> int | None:
     """The process that holds the lock on a session's note; None if none does."""
     with path.open("rb") as note:

@@ -59,6 +59,10 @@ class Store:
         """Every run that has a journal on this machine, as it began, oldest first; published ones too."""
         return journals.begun(self.desk)
 
+    def damaged(self) -> list[str]:
+        """Of each journal that nobody can tell any more what run it is of: which, why, what to do."""
+        return journals.damaged(self.desk)
+
     def reopen(self, run_id: str) -> Journal:
         """Take over the journal of a run. Raises LockedError while another controller here has it open."""
         return Journal(self._journal_dir(run_id))
