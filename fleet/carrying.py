@@ -23,11 +23,16 @@ def carry_out(way: Way, run: Run, journal: Journal, session: Session, story: Sto
 
     A link that breaks is dialled again for session.reconnect_s, anew whenever bursts have arrived since.
     """
+
+    def waiting(why: str) -> None:
+        story.tell(why)
+        story.enter("wait")
+
     give_up: float | None = None
     after = Afterword(load_question())
     said = heard(run, journal)
     alone = (session.lock or way.host.lock) is not LockPolicy.OFF
-    with session.machines.turn(run, story.tell, session.stopping.pause) if alone else nullcontext():
+    with session.machines.turn(run, waiting, session.stopping.pause) if alone else nullcontext():
         end_by = time.monotonic() + run.plan.deadline_s
         while said.lacking is not None:
             had = said.done.visits

@@ -213,6 +213,8 @@ def test_two_entries_for_one_machine_are_measured_one_after_the_other(fleet: Fle
     done = fleet("run", "-b", "clock", "--rounds", "300", "--samples", "3", "--json")
     assert done.exit_code == 0, done.stderr
     assert "are the same machine; measured in turn" in done.stderr
+    (log,) = (fleet.results / "_logs").glob("*/session.log")
+    assert "stage wait" in log.read_text()
     samples = fleet.samples().groupby("host_id", observed=True).size()
     assert samples.to_dict() == dict.fromkeys(("here", "alias"), 300 * len(os.sched_getaffinity(0)))
 

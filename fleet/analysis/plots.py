@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from fleet.analysis.load import flat_ticks, ns_per_sample_tick
 from fleet.analysis.text import safe
@@ -19,6 +19,7 @@ from fleet.analysis.topology import Layout
 
 MOST_ANNOTATED = 40  # CPUs; beyond it numbers in cells cannot be read
 LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic
+_FEW_DECADES = 200  # the same, up to which such an axis shows 20 and 50 as well as 10
 _STEPS = 256  # points of a distribution: more cannot be told apart
 _HIGHEST = 1.25  # a trace shows so many times its 98th percentile; what is higher stands on the edge
 _LEAST_WIDTH = 0.05  # of the median; dots within it must not look far apart
@@ -123,7 +124,10 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None) -> Axes:
         )
     if lowest > 0 and highest > LOG_BEYOND * lowest:
         axes.set_xscale("log")
+        steps = (1, 2, 5) if highest < _FEW_DECADES * lowest else (1,)
+        axes.xaxis.set_major_locator(LogLocator(subs=steps))
         axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     if np.isfinite(lowest) and highest > lowest:
         axes.set_xlim(lowest * 0.95, highest * 1.05)
     axes.set_ylim(0, 1)

@@ -14,7 +14,7 @@ from fleet.inventory import ALL, NAME
 INCLUDE_DEPTH = 16  # as ssh itself
 
 HEAD = """\
-# The machines `fleet` measures. Every key is explained in docs/inventory.md.
+# The machines `fleet` measures. Every key is explained in docs/inventory.md, beside fleet's sources.
 # `fleet hosts` shows what this file resolves to; `fleet check` tries it.
 #
 # No password or other secret belongs here: use an SSH agent, key files, or answer the prompt.

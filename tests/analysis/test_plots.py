@@ -91,6 +91,18 @@ def test_a_distribution_rises_from_none_to_all(axes: Axes) -> None:
     assert axes.get_xscale() == "log"
 
 
+@pytest.mark.parametrize(("low", "high"), [(25, 600), (4.1, 98), (30, 70_000), (90, 2_000_000)])
+def test_a_wide_distribution_has_few_plain_numbers_below_it(axes: Axes, low: float, high: float) -> None:
+    plots.ecdf({"llc": np.geomspace(low, high, 1000)}, axes)
+    axes.figure.draw_without_rendering()
+    left, right = axes.get_xlim()
+    ticks = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()]
+    shown = [tick.label1.get_text() for tick in ticks if left <= tick.get_loc() <= right]
+    shown = [text for text in shown if text]
+    assert 2 <= len(shown) <= 6
+    assert all(float(text) > 0 for text in shown)
+
+
 def test_a_trace_keeps_every_sample_also_those_beyond_its_edge(tmp_path: Path, axes: Axes) -> None:
     simulated.publish(tmp_path, simulated.desktop(), rounds=20, samples=6)
     samples = load_samples(tmp_path)
