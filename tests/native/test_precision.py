@@ -152,8 +152,9 @@ def test_a_pair_that_gives_no_number_is_not_tried_for_ever():
     needs.cpus(2)
     cpu = max(os.sched_getaffinity(0))
     env = preload("affinity.c") | {"TROUBLE": "refuse", "TROUBLE_CPU": str(cpu)}
-    plan = ("-b", "cas,clock", "--rounds", "4", "--precision", NEVER, "--time-budget", "1", "-i", "100")
-    records = decode(run(*plan, "-f", "jsonl", env=env).stdout)
+    plan = ("-b", "cas,clock", "--rounds", "4", "--spread", "0", "--precision", NEVER)
+    budget = ("--time-budget", "2", "-i", "100")
+    records = decode(run(*plan, *budget, "-f", "jsonl", env=env).stdout)
     tried = Counter(
         (record["benchmark"], max(record["ping"], record["pong"])) for record in failures(records)
     )
