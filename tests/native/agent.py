@@ -101,3 +101,14 @@ def wait_for_worker(pid: int, cpu: int) -> int:
                 return thread
         time.sleep(0.01)
     raise AssertionError(f"no thread bound to CPU {cpu}")
+
+
+def wait_until_it_spins(pid: int, thread: int) -> None:
+    """Until a worker of a long burst is past its preparations: it has run for a twentieth of a second."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        ran_ns, *_ = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()
+        if int(ran_ns) > 50_000_000:
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never ran")

@@ -11,7 +11,17 @@ import pytest
 
 from tests import needs
 from tests.hosts.odd import cpuset
-from tests.native.agent import QUICK, bursts, decode, failures, run, started, threads, wait_for_worker
+from tests.native.agent import (
+    QUICK,
+    bursts,
+    decode,
+    failures,
+    run,
+    started,
+    threads,
+    wait_for_worker,
+    wait_until_it_spins,
+)
 
 TROUBLE = Path(__file__).parent / "trouble"
 
@@ -148,7 +158,8 @@ def test_a_cpu_that_is_taken_away_ends_its_burst_and_not_the_run():
         started(*endless, "--stuck-timeout", "1") as process,
     ):
         (group / "cgroup.procs").write_text(str(process.pid))
-        wait_for_worker(process.pid, second)
+        next_record(process, "note")  # from here on bursts are long
+        wait_until_it_spins(process.pid, wait_for_worker(process.pid, second))
         (group / "cpuset.cpus").write_text(str(first))
         records = decode(process.stdout.read())
     taken, refused = (record["reason"] for record in failures(records))
