@@ -22,6 +22,7 @@ LOCAL = "hosts:\n  here: {via: local}\n"
 ROUNDS = 400
 PLAN = ("run", "-b", "clock", "--rounds", str(ROUNDS), "--samples", "3", "-q")
 LONG = ("run", "-b", "clock", "--rounds", "100000", "--samples", "3", "-q")
+KILLS = int(os.environ.get("FLEET_KILLS", "8"))
 RESUME = ("resume", "-q", "--json")
 
 Ticks = dict[tuple[str, int, int], list[int]]
@@ -333,19 +334,19 @@ def test_a_full_disk_keeps_what_arrived_and_the_rest_is_measured_when_there_is_r
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(50 * KILLS)
 def test_killed_at_random_moments_every_burst_that_had_arrived_is_stored_once(fleet: Fleet) -> None:
-    """SIGKILL of runs and of what resumes them; FLEET_KILLS=100 and --timeout 1800 for as many."""
+    """SIGKILL of runs and of what resumes them; FLEET_KILLS=100 for as many."""
     plan, rounds = (*PLAN, "--rounds", "4000"), 4000
     assert fleet(*PLAN).exit_code == 0  # the agent is there from now on
     began = time.monotonic()
     assert fleet(*plan).exit_code == 0
     whole_s = time.monotonic() - began
     chance, kills, hits = random.Random(11), 0, 0
-    wanted = int(os.environ.get("FLEET_KILLS", "8"))
     before: Ticks = {}
-    while kills < wanted or remains(fleet):
+    while kills < KILLS or remains(fleet):
         process = fleet.start(*(RESUME if remains(fleet) else plan))
-        if kills < wanted:
+        if kills < KILLS:
             time.sleep(chance.uniform(0.2, 1.0) * whole_s)  # the random moment, no synchronisation
             kills += process.poll() is None
             process.kill()
