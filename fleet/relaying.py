@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from typing import Any
 
 from fleet.model import Host
@@ -14,6 +15,8 @@ from fleet.outcomes import Outcome, State, Watcher
 from fleet.planning import Duration
 
 PROGRESS_EVERY_S = 0.5  # of a host: often enough for a table, seldom enough for a scheduler
+
+_OF_OUTCOME = tuple(field.name for field in fields(Outcome) if field.name not in ("host", "notes"))
 
 Message = Mapping[str, Any]
 
@@ -58,17 +61,8 @@ class Relay:
     def finished(self, outcome: Outcome) -> None:
         """Send it without its notes, which were sent before."""
         self._catch_up(outcome.host)
-        self._say(
-            outcome.host,
-            "finished",
-            state=str(outcome.state),
-            run_id=outcome.run_id,
-            stage=outcome.stage,
-            message=outcome.message,
-            exit_code=outcome.exit_code,
-            bursts=outcome.bursts,
-            seconds=outcome.seconds,
-        )
+        said = {name: getattr(outcome, name) for name in _OF_OUTCOME}
+        self._say(outcome.host, "finished", outcome=said | {"state": str(outcome.state)})
 
     def _catch_up(self, host: Host) -> None:
         with self._guard:
@@ -131,19 +125,8 @@ class Relayed:
                     notes[message["text"]] = None
                     self._watcher.note(host, message["text"])
             case "finished":
-                self._tell(
-                    Outcome(
-                        host,
-                        State(message["state"]),
-                        run_id=message["run_id"],
-                        stage=message["stage"],
-                        message=message["message"],
-                        exit_code=message["exit_code"],
-                        bursts=message["bursts"],
-                        seconds=message["seconds"],
-                        notes=tuple(self._notes.get(host.name, ())),
-                    )
-                )
+                said = message["outcome"] | {"state": State(message["outcome"]["state"])}
+                self._tell(Outcome(host, **said, notes=tuple(self._notes.get(host.name, ()))))
 
     def _tell(self, outcome: Outcome) -> Outcome:
         self._ended[outcome.host.name] = outcome

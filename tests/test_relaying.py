@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet import relaying
-from fleet.errors import BuildError
+from fleet.errors import BuildError, RefusedError
 from fleet.model import Host
 from fleet.outcomes import Outcome, State, Story
 from fleet.planning import Duration
@@ -58,6 +58,13 @@ def relay(relayed: Relayed) -> Relay:
         relayed.hear(json.loads(json.dumps(message)))
 
     return Relay(send)
+
+
+def test_a_host_that_refused_the_plan_has_nothing_left_here_either(relay: Relay, relayed: Relayed) -> None:
+    refused = Story(A, relay).failed(RefusedError("a: CPU 4000 cannot be used"))
+    relay.finished(refused)
+    assert refused.settled
+    assert relayed.ended(refused) == refused
 
 
 def test_all_that_is_said_arrives_unchanged(relay: Relay, heard: Heard) -> None:

@@ -106,10 +106,11 @@ def _put_table(place: Place, staging: Path, run: Run, table: str, rows: list[dic
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     many = len(rows) > 1  # what helps to find rows among others only costs where there is one
-    packed = "zstd" if many else {column: "zstd" for column in _LONG if column in rows[0]}
+    shape = schema.arrow_schema(table)
+    packed = "zstd" if many else {name: "zstd" for name in _LONG if name in shape.names}
     whole = pa.BufferOutputStream()  # small enough
     pq.write_table(
-        columns.table(schema.arrow_schema(table), rows),
+        columns.table(shape, rows),
         whole,
         compression=packed,
         use_dictionary=many,

@@ -41,6 +41,15 @@ def test_every_tick_in_parquet_is_the_one_given(store: Store) -> None:
     assert stored(store) == given(run)
 
 
+def test_a_host_that_tells_of_no_cpu_has_its_run_stored_all_the_same(store: Store) -> None:
+    run = builders.a_run()
+    bursts = list(builders.bursts_of(run))
+    run = replace(run, facts=replace(run.facts, cpus=()))
+    store.publish(run, bursts)
+    assert stored(store) == given(builders.a_run())
+    assert pd.read_parquet(store.desk / "_cpus").empty
+
+
 def test_the_extremes_of_int64_survive(store: Store) -> None:
     run, ticks = builders.a_run(), (0, 1, 2**63 - 1, 0)
     store.publish(run, [builders.a_burst(ticks=ticks, start_offset_ns=2**62)])
