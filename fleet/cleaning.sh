@@ -13,7 +13,7 @@ say() {
 ours() {
 	# shellcheck disable=SC2254 # a pattern on purpose
 	case $1 in
-	fleet-agent-$hex | fleet-agent-$hex-$hex | fleet-agent-$hex.$hex | fleet-agent-$hex-$hex.$hex | fleet-probe) return 0 ;;
+	fleet-agent-$hex | fleet-agent-${hex}[-.]$hex | fleet-agent-$hex-$hex.$hex | fleet-probe) return 0 ;;
 	fleet-done-$run | fleet-done-$run.$hex) return 0 ;;
 	.probe-* | fleet-probe-*) pid=${1##*-} ;;
 	build-$hex-*) pid=${1##*-} && [ "$2" != flat ] || return 1 ;;

@@ -19,6 +19,7 @@ from fleet.model import Host
 from fleet.outcomes import Outcome, State, Watcher
 from fleet.planning import Duration
 from fleet.store import Store
+from fleet.store.files import write_all
 
 KEPT_DAYS = 90  # after a session's last word
 SESSION_LIMIT = 8 << 20  # bytes of a session's log; what comes then is not kept, and the log says so
@@ -123,6 +124,6 @@ def _append(path: Path, text: str) -> None:
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            os.write(descriptor, text.encode())
+            write_all(descriptor, text.encode())
         finally:
             os.close(descriptor)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+LABEL_KEY = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+
 
 def counted(count: int, what: str) -> str:
     """Write "1 host", "2 hosts", "1,200 hosts"."""

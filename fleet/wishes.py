@@ -11,11 +11,10 @@ from fleet.cpulist import cpu_list
 from fleet.errors import UsageError
 from fleet.inventory import plan as words
 from fleet.model import LinePolicy, Order, Preset, Side
-from fleet.spelling import nearest
+from fleet.spelling import LABEL_KEY, nearest
 from fleet.variants import VARIANTS, variant_wish
 
 BENCHMARKS = tuple(VARIANTS)
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in the inventory
 T = TypeVar("T")
 
 
@@ -101,7 +100,7 @@ def labels(pairs: Iterable[str]) -> Mapping[str, str]:
         key, equals, value = pair.partition("=")
         if not pair.isprintable():  # neither are bytes that are no UTF-8
             raise UsageError(f"--label {pair}: must be one line of text in UTF-8.")
-        if not _LABEL.fullmatch(key) or not equals:
+        if not re.fullmatch(LABEL_KEY, key) or not equals:
             raise UsageError(
                 f"--label {pair}: write key=value, for instance --label kernel=6.12; a key is letters, "
                 "digits, dot, dash and _."

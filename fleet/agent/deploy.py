@@ -5,7 +5,7 @@ flags, `build` the controller's own builds, `hostbuild` the host's, `sending` wh
 there, `source` the files.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fleet.agent import qnx, source
@@ -30,12 +30,13 @@ def deploy(
     say: receives a sentence for each thing the person should know (a fallback, a slow build).
     Raises BuildError or DeployError naming what was tried and what to do.
     """
-    for name in tc.changed(facts):
+    changed = tc.changed(facts)
+    for name in changed:
         say(
             f"{host.name}: {facts.workdir}/{name} is not what was put there: its SHA-256 is another. "
             "It is not used; another one takes its place."
         )
-    facts = _without_changed(facts)
+    facts = _without(facts, changed)
     if host.build is BuildPlace.PREBUILT:
         return send_prebuilt(connection, host, facts)
     sources = _sources(host, facts)
@@ -62,7 +63,7 @@ def deploy(
 
 def foretell(host: Host, facts: Facts) -> str:
     """Say what `deploy` would do, as far as it shows without running a compiler. Raises alike."""
-    facts = _without_changed(facts)
+    facts = _without(facts, tc.changed(facts))
     if host.build is BuildPlace.PREBUILT:
         given, _ = prebuilt(host, facts)
         return f"would be the prebuilt {given}"
@@ -76,16 +77,16 @@ def foretell(host: Host, facts: Facts) -> str:
     if command is None:
         raise _no_compiler(host)
     build = tc.build_id(sources, tc.on_host(command, facts.target, host.toolchain.cflags))
-    if tc.found(build, facts) is not None:
+    if tc.found(build, facts.workdir_entries) is not None:
         return "is already on the host"
     silent = f"{command} (which did not answer --version)"
     version = next((c.version for c in facts.compilers if c.command == command), silent)
     return f"would be built on the host with {version}"
 
 
-def _without_changed(facts: Facts) -> Facts:
-    changed = tc.changed(facts)
-    return replace(facts, workdir_entries=tuple(e for e in facts.workdir_entries if e not in changed))
+def _without(facts: Facts, names: Sequence[str]) -> Facts:
+    """The facts as if these files did not lie in the host's directory."""
+    return replace(facts, workdir_entries=tuple(e for e in facts.workdir_entries if e not in names))
 
 
 def _sources(host: Host, facts: Facts) -> Mapping[str, bytes]:
@@ -119,7 +120,7 @@ def _with_compilers_asked(
     if all(compiler.version for compiler in facts.compilers) or command is None:
         return facts
     build = tc.build_id(sources, tc.on_host(command, facts.target, host.toolchain.cflags))
-    if tc.found(build, facts) is not None:
+    if tc.found(build, facts.workdir_entries) is not None:
         return facts
     return replace(facts, compilers=answering(connection, facts.compilers))
 

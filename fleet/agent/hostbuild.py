@@ -1,6 +1,5 @@
 """Compiles the agent on the host itself, by one sh script on its stdin. `deploy` and `qnx` choose it."""
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,17 +24,13 @@ def build_on_host(
     """Build with `command` there, unless that build lies there already. Raises BuildError, DeployError."""
     toolchain = tc.on_host(command, facts.target, host.toolchain.cflags)
     build = tc.build_id(sources, toolchain)
-    there = tc.found(build, facts)
-    agent = Agent(
-        path=f"{facts.workdir}/{there}",
-        build=build,
-        target=facts.target,
-        place="already on the host",
-        compiler=None,
-        cflags=" ".join(toolchain.cflags),
-    )
-    if there is not None:
-        return agent
+
+    def agent(name: str, place: str, compiler: str | None = None) -> Agent:
+        cflags = " ".join(toolchain.cflags)
+        return Agent(f"{facts.workdir}/{name}", build, facts.target, place, compiler, cflags)
+
+    if there := tc.found(build, facts.workdir_entries):
+        return agent(there, "already on the host")
     script = build_script(toolchain, sources, build, facts.workdir)
     done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
     if done.exit_code == _BUILD_FAILED:
@@ -45,16 +40,15 @@ def build_on_host(
         )
     check_put(done, host, facts.workdir)
     version = next((c.version for c in facts.compilers if c.command == command), "") or command
-    path = f"{facts.workdir}/{_placed(host, done, build)}"
-    return replace(agent, path=path, place=f"built on the host with {version}", compiler=version)
+    return agent(_placed(host, done, build), f"built on the host with {version}", version)
 
 
 def _placed(host: Host, done: Completed, build: str) -> str:
     """The name the host says it gave the agent."""
-    said_last = done.stdout.decode("utf-8", "replace").rpartition(_PLACED)[2].strip()
-    if not re.fullmatch(f"(-[0-9a-f]{{{tc.HASH_DIGITS}}})?", said_last):
+    name = tc.found(build, [done.stdout.decode("utf-8", "replace").rpartition(_PLACED)[2].strip()])
+    if name is None:
         raise DeployError(f"{host.name}: the host built the agent, but does not say where it put it.")
-    return f"{tc.file_name(build)}{said_last}"
+    return name
 
 
 def answering(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Compiler, ...]:
@@ -90,8 +84,9 @@ def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: s
         f"LC_ALL=C {toolchain.command_line(units, build, 'agent')} </dev/null"
         f" && [ -f agent ] || leave {scratch} {_BUILD_FAILED}",
         "set -- $(sha256sum agent 2>/dev/null)",  # not everywhere; the rest of sh only
-        f"name=; case $1 in {'?' * 64}) name=-${{1%{'?' * (64 - tc.HASH_DIGITS)}}} ;; esac",
-        f"mv -f agent ../{tc.file_name(build)}$name || leave {scratch} 1",
+        f"name={tc.file_name(build)}",
+        f"case $1 in {'?' * 64}) name=$name-${{1%{'?' * (64 - tc.HASH_DIGITS)}}} ;; esac",
+        f"mv -f agent ../$name || leave {scratch} 1",
         f'echo; echo "{_PLACED}$name"',
         f"leave {scratch} 0",
     ]

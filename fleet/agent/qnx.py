@@ -172,7 +172,7 @@ def _check_named(job: _Job) -> None:
 
 def _already(job: _Job, command: str) -> bool:
     toolchain = tc.on_host(command, job.facts.target, job.host.toolchain.cflags)
-    return tc.found(tc.build_id(job.sources, toolchain), job.facts) is not None
+    return tc.found(tc.build_id(job.sources, toolchain), job.facts.workdir_entries) is not None
 
 
 def _on_host(connection: Connection, job: _Job) -> Agent:

@@ -21,6 +21,7 @@ QNX_VARIANTS: Mapping[str, str] = {"aarch64": "gcc_ntoaarch64le", "x86_64": "gcc
 
 QNX_INTERPRETER = "ldqnx-64.so.2"
 FILE_PREFIX, HASH_DIGITS = "fleet-agent-", 16
+_HASH = f"(-[0-9a-f]{{{HASH_DIGITS}}})"
 ZIG = ("python", "-m", "ziglang")
 """Stands for the ziglang package in the controller's own Python; `build` knows that interpreter's path."""
 
@@ -167,10 +168,10 @@ def _content(binary: bytes) -> str:
     return hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]
 
 
-def found(build: str, facts: Facts) -> str | None:
-    """The name of the file in a host's directory that is the agent of that build."""
-    pattern = re.compile(f"{FILE_PREFIX}{build}(-[0-9a-f]{{{HASH_DIGITS}}})?")
-    return next((name for name in facts.workdir_entries if pattern.fullmatch(name)), None)
+def found(build: str, names: Iterable[str]) -> str | None:
+    """Which of these names is that of an agent of that build, with a hash or without; None if none is."""
+    pattern = re.compile(f"{FILE_PREFIX}{build}{_HASH}?")
+    return next((name for name in names if pattern.fullmatch(name)), None)
 
 
 def changed(facts: Facts) -> list[str]:
@@ -178,8 +179,7 @@ def changed(facts: Facts) -> list[str]:
     return [
         name
         for name, digest in facts.workdir_hashes.items()
-        if re.fullmatch(f"{FILE_PREFIX}[0-9a-f]+-[0-9a-f]{{{HASH_DIGITS}}}", name)
-        and not digest.startswith(name[-HASH_DIGITS:])
+        if re.fullmatch(f"{FILE_PREFIX}[0-9a-f]+{_HASH}", name) and not digest.startswith(name[-HASH_DIGITS:])
     ]
 
 

@@ -16,7 +16,7 @@ from fleet.cpulist import cpu_list
 from fleet.inventory.document import Document, Path
 from fleet.inventory.plan import pair_choice, precision, seconds, switch
 from fleet.model import BuildPlace, HostKeyPolicy, LinePolicy, LockPolicy, Order, Preset, Side, Via
-from fleet.spelling import nearest
+from fleet.spelling import LABEL_KEY, nearest
 from fleet.variants import variant_wish
 
 OSES = ("linux", "qnx")
@@ -294,7 +294,7 @@ _ENTRY = {
     ),
     "labels": _of(
         cs.dict_schema(cs.str_schema(), _TEXT),
-        _names("letters, digits, dot, dash and _ only", r"[A-Za-z0-9][A-Za-z0-9._-]*"),
+        _names("letters, digits, dot, dash and _ only", LABEL_KEY),
     ),
     "plan": _mapping_of(_PLAN),
 }

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from fleet.errors import LockedError, StoreError
 from fleet.model import PlanWish, Run
 from fleet.store.decoding import decode
-from fleet.store.files import storing, sync
+from fleet.store.files import storing, sync, write_all
 from fleet.store.ids import checked_key
 from fleet.store.journal import RUN_FILE
 from fleet.store.rows import as_object, to_json
@@ -51,7 +51,7 @@ def under_way(desk: Path, intent: Intent) -> Iterator[None]:
         with storing("note the session", path):
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(descriptor, to_json({**as_object(intent), "pid": os.getpid()}).encode())
+            write_all(descriptor, to_json({**as_object(intent), "pid": os.getpid()}).encode())
             os.fsync(descriptor)
             draft.replace(path)
             sync(path.parent)
@@ -111,24 +111,24 @@ def read_run(folder: Path) -> Run:
 
 def begun(desk: Path) -> list[Run]:
     """The runs of all journals, oldest first; left out is what cannot be understood or vanishes meanwhile."""
-    found = []
-    with storing("read the journals", desk):
-        folders = sorted(path.parent for path in (desk / "_journal").glob(f"*/{RUN_FILE}"))
-    for folder in folders:
-        with suppress(StoreError):
-            found.append(read_run(folder))
-    return found
+    return [said for said in _read_all(desk) if isinstance(said, Run)]
 
 
 def damaged(desk: Path) -> list[str]:
     """Why each journal that cannot be understood cannot be; not of those that vanish meanwhile."""
-    found = []
-    for folder in sorted(path for path in (desk / "_journal").glob("*") if path.is_dir()):
+    return [str(said) for said in _read_all(desk) if isinstance(said, StoreError)]
+
+
+def _read_all(desk: Path) -> Iterator[Run | StoreError]:
+    """What each journal that is there says, oldest first: its run, or why that cannot be told."""
+    with storing("read the journals", desk):
+        folders = sorted(path for path in (desk / "_journal").glob("*") if path.is_dir())
+    for folder in folders:
         try:
-            read_run(folder)
+            yield read_run(folder)
         except StoreError as err:
-            found += [str(err)] if folder.exists() else []
-    return found
+            if folder.exists():
+                yield err
 
 
 def _at_work(path: Path) -> int | None:
