@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/bad_fleet.py [--hosts 200] [--parallel 32]
 
 Of the hosts, sshds on loopback, a tenth refuses the connection; a twentieth each never answers a SYN, hangs
-once we are in, is cut after 3,000 bytes (tests/test_bad_fleet.py). Prints what fleet says in the end.
+once we are in, is cut after 3,000 bytes (tests/session/test_bad_fleet.py). Prints what fleet says in the end.
 """
 
 import argparse
@@ -18,10 +18,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.test_bad_fleet import CONNECT_S, JOB, LIMITS, PROBE_S, bad_fleet  # noqa: E402
+
 from benchmarks.scale import write_config  # noqa: E402
 from tests.command import entry  # noqa: E402
 from tests.hosts.sshd import host_maker, keygen  # noqa: E402
-from tests.test_bad_fleet import CONNECT_S, JOB, LIMITS, PROBE_S, bad_fleet  # noqa: E402
 
 
 def main() -> None:

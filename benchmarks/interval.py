@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fleet.analysis.levels import halves, levels
+from fleet.analysis.reduce.levels import halves, levels
 
 GAP_S, LEAST, MOST, PRECISION = 0.5, 10, 40, 0.01
 SAMPLES = 10

@@ -35,10 +35,10 @@ SHOW, RUNS = (
     for text in ("'show', '{big}', '-r', '{root}'", "'runs', '-r', '{many}'")
 )
 MATRIX = (
-    "from fleet.analysis.pairs import load_pairs; from fleet.analysis.matrices import matrix; "
+    "from fleet.analysis import load_pairs; from fleet.analysis import matrix; "
     "matrix(load_pairs('{root}', run_id='{big}', benchmark='cas'), range(128))"
 )
-HISTORY = "from fleet.analysis.pairs import history; history('{many}', relation='smt')"
+HISTORY = "from fleet.analysis import history; history('{many}', relation='smt')"
 OF_BIG = {
     "import pandas, pyarrow": "import pandas, pyarrow.parquet",
     "plain pandas, every sample": "import pandas; pandas.read_parquet('{root}')",

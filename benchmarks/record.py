@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from repeat import BENCHMARKS, agent_of, arguments_with, records
 
-from fleet.analysis.levels import levels
+from fleet.analysis.reduce.levels import levels
 
 SCHEMES = (
     ("10 bursts spread", 10, True),

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fleet.analysis.levels import levels
+from fleet.analysis.reduce.levels import levels
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ("cas", "readwrite")

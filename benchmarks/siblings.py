@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from fleet.analysis import foreign
-from fleet.analysis.summaries import load_published
-from fleet.analysis.topology_check import nearest_pairs
+from fleet.analysis.exchange import tools
+from fleet.analysis.exchange.summaries import load_published
+from fleet.analysis.reduce.topology_check import nearest_pairs
 from fleet.errors import FleetError
 
 FACTORS = (1.3, 1.6)
@@ -40,7 +40,7 @@ def of_folder(folder: Path) -> None:
     """Print what is found in each table of a folder."""
     for file in sorted(folder.glob("*.txt")):
         try:
-            _, grids = foreign.read(file.read_text(), file.name)
+            _, grids = tools.read(file.read_text(), file.name)
         except FleetError as err:
             print(f"{file.name}: {err}")
             continue

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.analysis.levels import halves
+from fleet.analysis.reduce.levels import halves
 from fleet.interval import Spreads, half_width, student_t
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis import runs as views
+from fleet.analysis.views import runs as views
 from fleet.cli import main
 from fleet.errors import EXIT_BUG
 from fleet.model import Host, Run, RunState

@@ -13,11 +13,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.escaping import as_json, for_html, hidden, one_line, printable
+from fleet.console.progress import Quiet
 from fleet.model import Host, Via
-from fleet.outcomes import MOST_NOTES, NOTE_LIMIT, Story
-from fleet.progress import Quiet
 from fleet.remote.local import LocalConnection
+from fleet.session.outcome import MOST_NOTES, NOTE_LIMIT, Story
+from fleet.text import as_json, hidden, one_line, printable
 from tests import needs
 from tests.command import ROOT, Done, Fleet
 
@@ -253,7 +253,6 @@ def test_an_error_that_names_a_strange_file_drives_no_terminal(fleet: Fleet) -> 
 def test_text_is_harmless_in_terminal_page_and_json() -> None:
     assert "\x1b" not in printable(EVIL)
     assert one_line("a\nfake: line") == "a\\nfake: line"
-    assert for_html("<b a='\"'>&\x1b") == "&lt;b a=&#x27;&quot;&#x27;&gt;&amp;\\x1b"
     told = as_json({"said": EVIL + "\x7f\ud800ü"})
     assert told.isprintable() or set(filter(lambda c: not c.isprintable(), told)) == {"\n"}
     assert "ü" in told

@@ -8,11 +8,11 @@ there, `source` the files.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from fleet.agent import qnx, source
-from fleet.agent import toolchain as tc
-from fleet.agent.build import Builder, first_installed
-from fleet.agent.hostbuild import answering, build_on_host
-from fleet.agent.sending import prebuilt, send_built, send_prebuilt
+from fleet.agent.build import qnx, source
+from fleet.agent.build import toolchain as tc
+from fleet.agent.build.on_controller import Builder, first_installed
+from fleet.agent.build.on_host import answering, build_on_host
+from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, ProbeError
 from fleet.model import Agent, BuildPlace, Facts, Host
 from fleet.remote.connection import Connection

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fleet.agent.done import Done
-from fleet.agent.records import Record, WireError
-from fleet.agent.wire import Reader
-from fleet.cpulist import pairs_text
+from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.done import Done
+from fleet.agent.wire.records import Record, WireError
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Host, PairChoice, Pairs, Plan, Run
+from fleet.plan.cpulist import pairs_text
+from fleet.plan.variants import for_benchmarks
 from fleet.remote.connection import Connection, Stream
-from fleet.variants import for_benchmarks
 
 IDLE_TIMEOUT_S = 30.0  # the agent speaks at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen

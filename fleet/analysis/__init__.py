@@ -1,1 +1,53 @@
-"""The reading half (floor 3): frames, topology order, matrices. The only package that imports pandas."""
+"""The reading half (floor 4), the only package that imports pandas. Notebooks import from here.
+
+A name is loaded when it is first used, since pandas takes a second to import.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fleet.analysis.compare.changes import compare_pairs, compare_relations
+    from fleet.analysis.exchange.summaries import load_published
+    from fleet.analysis.reduce.load import load_cpus, load_runs, load_samples, samples_long
+    from fleet.analysis.reduce.matrices import matrix, pair_medians
+    from fleet.analysis.reduce.pairs import history, load_pairs
+    from fleet.analysis.reduce.stats import relation_statistics
+    from fleet.analysis.reduce.topology import layout
+    from fleet.analysis.reduce.topology_check import check_topology, nearest_pairs
+
+__all__ = [
+    "check_topology",
+    "compare_pairs",
+    "compare_relations",
+    "history",
+    "layout",
+    "load_cpus",
+    "load_pairs",
+    "load_published",
+    "load_runs",
+    "load_samples",
+    "matrix",
+    "nearest_pairs",
+    "pair_medians",
+    "relation_statistics",
+    "samples_long",
+]
+
+_HOMES = {
+    "compare.changes": ("compare_pairs", "compare_relations"),
+    "exchange.summaries": ("load_published",),
+    "reduce.load": ("load_cpus", "load_runs", "load_samples", "samples_long"),
+    "reduce.matrices": ("matrix", "pair_medians"),
+    "reduce.pairs": ("history", "load_pairs"),
+    "reduce.stats": ("relation_statistics",),
+    "reduce.topology": ("layout",),
+    "reduce.topology_check": ("check_topology", "nearest_pairs"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"fleet.analysis.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,9 +13,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from fleet.analysis.load import flat_ticks, ns_per_sample_tick
-from fleet.analysis.text import safe
-from fleet.analysis.topology import Layout
+from fleet.analysis.reduce.load import flat_ticks, ns_per_sample_tick
+from fleet.analysis.reduce.topology import Layout
+from fleet.analysis.views.text import safe
 
 MOST_ANNOTATED = 40  # CPUs; beyond it numbers in cells cannot be read
 LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic

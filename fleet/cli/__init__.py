@@ -12,21 +12,10 @@ from pathlib import Path
 
 import typer
 
-from fleet.cli import (  # noqa: F401  # each registers its commands
-    check,
-    clean,
-    compare,
-    exchange,
-    inventory,
-    report,
-    resume,
-    run,
-    selftest,
-    show,
-)
+from fleet.cli import check, clean, compare, exchange, inventory, report, resume, run, selftest, show  # noqa: F401  # each registers its commands
 from fleet.cli.app import app
 from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, FleetError
-from fleet.escaping import printable
+from fleet.text import printable
 
 
 def main() -> None:

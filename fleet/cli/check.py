@@ -42,19 +42,22 @@ def check(
 
     Example: fleet check localhost -b cas --pairs per-relation:3
     """
-    from fleet import check_text, checking, outcomes, wishes
-    from fleet.inventory import load
+    from fleet.console.check import checks_json, checks_text
+    from fleet.console.progress import progress
+    from fleet.inventory.select import load
     from fleet.model import PlanWish
-    from fleet.progress import progress
+    from fleet.plan import options
     from fleet.remote.connect import connect
+    from fleet.session import outcome
+    from fleet.session.check import check as check_hosts
 
     chosen = load(inventory).select(select or [])
     wish = PlanWish(
-        benchmarks=wishes.benchmarks(benchmark) if benchmark is not None else None,
-        cpus=wishes.cpus(cpus) if cpus is not None else None,
-        **wishes.plan(pairs=pairs),
+        benchmarks=options.benchmarks(benchmark) if benchmark is not None else None,
+        cpus=options.cpus(cpus) if cpus is not None else None,
+        **options.plan(pairs=pairs),
     )
     with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
-        checked = checking.check(chosen, partial(connect, timeout_s=connect_timeout), watcher, parallel, wish)
-    typer.echo(check_text.checks_json(checked) if json else check_text.checks_text(checked))
-    raise typer.Exit(outcomes.exit_code([one.outcome for one in checked]))
+        checked = check_hosts(chosen, partial(connect, timeout_s=connect_timeout), watcher, parallel, wish)
+    typer.echo(checks_json(checked) if json else checks_text(checked))
+    raise typer.Exit(outcome.exit_code([one.outcome for one in checked]))

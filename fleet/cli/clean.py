@@ -34,15 +34,17 @@ def clean(
 
     Example: fleet clean 'rpi*' --dry-run
     """
-    from fleet import cleaning, outcomes
-    from fleet.inventory import load
-    from fleet.progress import progress
+    from fleet.console.clean import cleaned_json, cleaned_text
+    from fleet.console.progress import progress
+    from fleet.inventory.select import load
     from fleet.remote.connect import connect
+    from fleet.session import outcome
+    from fleet.session.clean import clean as clean_hosts
 
     chosen = load(inventory).select(select or [])
     with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
-        cleaned = cleaning.clean(
+        cleaned = clean_hosts(
             chosen, partial(connect, timeout_s=connect_timeout), watcher, parallel, dry_run=dry_run
         )
-    typer.echo(cleaning.cleaned_json(cleaned) if json else cleaning.cleaned_text(cleaned, dry_run=dry_run))
-    raise typer.Exit(outcomes.exit_code([one.outcome for one in cleaned]))
+    typer.echo(cleaned_json(cleaned) if json else cleaned_text(cleaned, dry_run=dry_run))
+    raise typer.Exit(outcome.exit_code([one.outcome for one in cleaned]))

@@ -34,10 +34,10 @@ def compare(
 
     Example: fleet compare kernel=6.12 kernel=6.13
     """
-    from fleet.analysis import beside as description
-    from fleet.analysis import compare as analysis
-    from fleet.analysis import compare_text as views
-    from fleet.analysis.text import fitted
+    from fleet.analysis.compare import comparison as analysis
+    from fleet.analysis.exchange import beside as description
+    from fleet.analysis.views import compare as views
+    from fleet.analysis.views.text import fitted
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")

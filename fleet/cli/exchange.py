@@ -44,22 +44,22 @@ def import_(
 
     Example: fleet import friend.csv --name friend-9950x -b cas --cpu-model 'Ryzen 9 9950X'
     """
-    from fleet import wishes
-    from fleet.analysis import importing
+    from fleet.analysis.exchange import import_matrices
+    from fleet.plan import options
 
-    told = importing.Told(
+    told = import_matrices.Told(
         tool=tool,
         benchmark=benchmark,
         variant=variant,
         estimator=estimator,
-        cpus=wishes.cpus(cpus) if cpus is not None else None,
+        cpus=options.cpus(cpus) if cpus is not None else None,
         cpu_model=cpu_model,
         os=os,
         conditions=conditions,
         source=source,
-        labels=wishes.labels(label or []),
+        labels=options.labels(label or []),
     )
-    typer.echo(importing.import_files(results, files, name, told))
+    typer.echo(import_matrices.import_files(results, files, name, told))
 
 
 @app.command(short_help="Write a run as another tool prints it, or samples as CSV.")
@@ -90,11 +90,11 @@ def export(
 
     Example: fleet export rpi5 -b cas --value mean -o rpi5.csv
     """
-    from fleet.analysis.export import FORMATS, VALUES, write_new
-    from fleet.analysis.export import export as pieces
-    from fleet.analysis.summaries import PREFIX
+    from fleet.analysis.exchange.export import FORMATS, VALUES, write_new
+    from fleet.analysis.exchange.export import export as pieces
+    from fleet.analysis.exchange.summaries import PREFIX
+    from fleet.plan.options import choice
     from fleet.store import Store
-    from fleet.wishes import choice
 
     choice("format", format_, FORMATS)
     if value is not None:
@@ -123,10 +123,10 @@ def summaries(
 
     Example: fleet summaries rpi4-qnx800
     """
-    from fleet.analysis import summary_views as views
-    from fleet.analysis.heatmap import Page
-    from fleet.analysis.summaries import all_summaries, find_summary
-    from fleet.analysis.text import fitted
+    from fleet.analysis.exchange.summaries import all_summaries, find_summary
+    from fleet.analysis.views import summaries as views
+    from fleet.analysis.views.heatmap import Page
+    from fleet.analysis.views.text import fitted
 
     page = terminal()
     if name is not None:

@@ -44,8 +44,8 @@ def hosts(select: Select = None, inventory: InventoryPath = INVENTORY, json: Jso
 
     Example: fleet hosts 'rpi*' rack=b2 '!rpi-old'
     """
-    from fleet import listing
-    from fleet.inventory import load
+    from fleet.console.hosts import hosts_json, hosts_text
+    from fleet.inventory.select import load
 
     chosen = load(inventory).select(select or [])
-    typer.echo(listing.hosts_json(chosen) if json else listing.hosts_text(chosen))
+    typer.echo(hosts_json(chosen) if json else hosts_text(chosen))

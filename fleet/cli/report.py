@@ -32,8 +32,8 @@ def report(
     """
     from fleet.analysis.report import output as files
     from fleet.analysis.report.page import render
-    from fleet.spelling import counted
     from fleet.store import Store
+    from fleet.text import counted
 
     to_stdout = str(output) == "-"
     if not to_stdout:

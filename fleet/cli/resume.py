@@ -46,29 +46,31 @@ def resume(
 
     Example: fleet resume
     """
-    from fleet import logs, outcomes, reporting, resuming
-    from fleet.escaping import as_json
-    from fleet.inventory import load
-    from fleet.progress import progress
+    from fleet.console import summary
+    from fleet.console.progress import progress
+    from fleet.console.resume import left_object, left_text
+    from fleet.inventory.select import load
     from fleet.remote.connect import connect
-    from fleet.sharing import Session
+    from fleet.session import log, outcome, resume
+    from fleet.session.context import Session
     from fleet.store import Store
+    from fleet.text import as_json
 
     store = Store(results)
-    left = resuming.find(store, session)
+    left = resume.find(store, session)
     for why in store.damaged():
         typer.echo(why, err=True)
     if left is None:
         typer.echo("[]" if json else f"{store.place}: nothing is left to finish there.")
         return
     if dry_run:
-        typer.echo(as_json(resuming.left_object(left)) if json else resuming.left_text(left))
+        typer.echo(as_json(left_object(left)) if json else left_text(left))
         return
     known = {} if publish_partial else {host.name: host for host in load(inventory).select([])}
-    hosts = resuming.hosts_of(left, known, partial=publish_partial)
+    hosts = resume.hosts_of(left, known, partial=publish_partial)
     store.make_ready()
     with progress(hosts, quiet=quiet) as watcher, stop_on_signals():
-        logged = logs.Logged(store.desk / "_logs" / left.session_id, watcher)
+        logged = log.Logged(store.desk / "_logs" / left.session_id, watcher)
         shared = Session(
             session_id=left.session_id,
             store=store,
@@ -79,13 +81,13 @@ def resume(
             wish=left.intent.wish,
             labels=left.intent.labels,
         )
-        ended = resuming.resume(left, hosts, shared, parallel, partial=publish_partial)
+        ended = resume.resume(left, hosts, shared, parallel, partial=publish_partial)
     if json:
-        typer.echo(reporting.outcomes_json(ended))
+        typer.echo(summary.outcomes_json(ended))
     elif ended:
-        typer.echo(reporting.outcomes_text(ended, str(logged.folder)))
+        typer.echo(summary.outcomes_text(ended, str(logged.folder)))
     else:
         typer.echo(f"Session {left.session_id} is given up; nothing of it had been measured.")
-    if more := resuming.others(store, left):
+    if more := resume.others(store, left):
         typer.echo(more, err=True)
-    raise typer.Exit(outcomes.exit_code(ended) if ended else 0)
+    raise typer.Exit(outcome.exit_code(ended) if ended else 0)

@@ -128,35 +128,37 @@ def run(
 
     Example: fleet run servers -b cas,readwrite --rounds 20 -l kernel=6.12
     """
-    from fleet import logs, outcomes, reporting, session, sharding, wishes
+    from fleet.console import summary
+    from fleet.console.progress import progress
     from fleet.errors import UsageError
-    from fleet.inventory import load
+    from fleet.inventory.select import load
     from fleet.model import PlanWish
-    from fleet.progress import progress
+    from fleet.plan import options
     from fleet.remote.connect import connect
+    from fleet.session import log, outcome, runner, shards
     from fleet.store import Store, new_session_id
 
     chosen = load(inventory).select(select or [])
     if shard is not None:
-        part, total = sharding.parse(shard), len(chosen)
-        chosen = sharding.take(chosen, part)
+        part, total = shards.parse(shard), len(chosen)
+        chosen = shards.take(chosen, part)
         typer.echo(f"shard {part}: {len(chosen)} of {total} hosts", err=True)
     if ordered and pairs not in (None, "ordered"):
         raise UsageError(f"--ordered and --pairs {pairs} exclude one another; keep one of them.")
     wish = PlanWish(
-        benchmarks=wishes.benchmarks(benchmark) if benchmark is not None else None,
+        benchmarks=options.benchmarks(benchmark) if benchmark is not None else None,
         samples=samples,
         iterations=iterations,
         warmup=warmup,
         rounds=rounds,
-        cpus=wishes.cpus(cpus) if cpus is not None else None,
+        cpus=options.cpus(cpus) if cpus is not None else None,
         node=node,
         separation_bytes=sep,
         huge_page=huge_page or None,
         seed=seed,
         priority=priority,
         deadline_s=deadline,
-        **wishes.plan(
+        **options.plan(
             variant=variant,
             preset=preset,
             precision=precision,
@@ -170,19 +172,19 @@ def run(
             boost=boost,
         ),
     )
-    labels = wishes.labels(label or [])
+    labels = options.labels(label or [])
     if not chosen:
-        typer.echo(reporting.outcomes_json([]) if json else "Nothing to measure in this shard.")
+        typer.echo(summary.outcomes_json([]) if json else "Nothing to measure in this shard.")
         return
     if dry_run:
-        typer.echo(reporting.plans_json(chosen, wish) if json else reporting.plans_text(chosen, wish))
+        typer.echo(summary.plans_json(chosen, wish) if json else summary.plans_text(chosen, wish))
         return
     store = Store(results)
     store.make_ready()
     with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
         session_id = new_session_id()
-        logged = logs.Logged(store.desk / "_logs" / session_id, watcher)
-        shared = session.Session(
+        logged = log.Logged(store.desk / "_logs" / session_id, watcher)
+        shared = runner.Session(
             session_id=session_id,
             store=store,
             watcher=logged,
@@ -193,10 +195,10 @@ def run(
             connect=partial(connect, timeout_s=connect_timeout),
         )
         if dask is None:
-            ended = session.run(chosen, shared, parallel)
+            ended = runner.run(chosen, shared, parallel)
         else:
-            from fleet import dasking
+            from fleet.session import dask_cluster
 
-            ended = dasking.run(dask, chosen, shared, parallel, connect_timeout)
-    typer.echo(reporting.outcomes_json(ended) if json else reporting.outcomes_text(ended, str(logged.folder)))
-    raise typer.Exit(outcomes.exit_code(ended))
+            ended = dask_cluster.run(dask, chosen, shared, parallel, connect_timeout)
+    typer.echo(summary.outcomes_json(ended) if json else summary.outcomes_text(ended, str(logged.folder)))
+    raise typer.Exit(outcome.exit_code(ended))

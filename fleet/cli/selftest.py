@@ -25,7 +25,7 @@ def selftest(
     """
     if not aa:
         raise UsageError("fleet selftest: say what to test: --aa.")
-    from fleet.analysis import aa as analysis
+    from fleet.analysis.compare import false_alarms as analysis
 
     found = analysis.false_alarms(results, host=host)
     typer.echo(found.to_json(orient="records", indent=2) if json else analysis.false_alarms_text(found))

@@ -30,7 +30,7 @@ def runs(
 
     Example: fleet runs rpi5 --relation smt
     """
-    from fleet.analysis import runs as views
+    from fleet.analysis.views import runs as views
     from fleet.store import Store
 
     store = Store(results)
@@ -43,12 +43,12 @@ def runs(
             raise typer.BadParameter("--benchmark is for --relation, which is not given.")
         typer.echo(views.runs_json(listed) if json else views.runs_text(listed, of=len(every)))
         return
-    from fleet.analysis import past
+    from fleet.analysis.views import history
 
-    found = past.of_relation(
+    found = history.of_relation(
         results, listed, relation, benchmark, note=lambda text: typer.echo(text, err=True)
     )
-    typer.echo(past.past_json(found) if json else past.past_text(found))
+    typer.echo(history.past_json(found) if json else history.past_text(found))
 
 
 @app.command(short_help="Show a run: topology, latencies, what to distrust and why.")
@@ -65,8 +65,8 @@ def show(
 
     Example: fleet show rpi5
     """
-    from fleet.analysis import show as views
-    from fleet.analysis.text import fitted
+    from fleet.analysis.views import show as views
+    from fleet.analysis.views.text import fitted
     from fleet.store import Store
 
     if json and csv:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.errors import InventoryError
-from fleet.inventory import ALL, NAME, schema
+from fleet.inventory import schema
 from fleet.inventory.ansible_files import EVERYBODY, Declared, declared
 from fleet.inventory.document import read
+from fleet.inventory.select import ALL, NAME
 from fleet.inventory.starter import HEAD, comment
 
 _KEYS = {

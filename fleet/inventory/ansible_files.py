@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import InventoryError
-from fleet.inventory import HOST_LIMIT, SIZE_LIMIT_BYTES
+from fleet.hostnames import HOST_LIMIT
 from fleet.inventory.document import BrokenError, dotted, read
+from fleet.inventory.select import SIZE_LIMIT_BYTES
 
 VAULT = "$ANSIBLE_VAULT"
 EVERYBODY = ("all", "ungrouped")

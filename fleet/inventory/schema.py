@@ -12,12 +12,12 @@ from typing import Any
 from pydantic_core import SchemaValidator, ValidationError
 from pydantic_core import core_schema as cs
 
-from fleet.cpulist import cpu_list
 from fleet.inventory.document import Document, Path
-from fleet.inventory.plan import pair_choice, precision, seconds, switch
 from fleet.model import BuildPlace, HostKeyPolicy, LinePolicy, LockPolicy, Order, Preset, Side, Via
-from fleet.spelling import LABEL_KEY, nearest
-from fleet.variants import variant_wish
+from fleet.plan.cpulist import cpu_list
+from fleet.plan.variants import variant_wish
+from fleet.plan.words import pair_choice, precision, seconds, switch
+from fleet.text import LABEL_KEY, nearest
 
 OSES = ("linux", "qnx")
 ARCHES = ("aarch64", "armv7", "i386", "loongarch64", "ppc64le", "riscv64", "s390x", "x86_64")

@@ -18,6 +18,6 @@ def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
 
             return LocalConnection(host)
         case Via.SSH:
-            from fleet.remote.ssh import SshConnection  # noqa: PLC0415  see above
+            from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
 
             return SshConnection.open(host, timeout_s)

@@ -17,7 +17,7 @@ from typing import IO, Self
 
 from fleet.errors import LinkError
 from fleet.model import Host
-from fleet.remote import frugal
+from fleet.remote import minimal_put
 from fleet.remote.connection import Completed
 from fleet.remote.output import Lines, Tail, Whole
 from fleet.remote.shell import put_command
@@ -66,7 +66,7 @@ class LocalConnection:
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         """See Connection.put."""
         if self._frugal:
-            return frugal.put(self, data, path, mode, timeout_s)
+            return minimal_put.put(self, data, path, mode, timeout_s)
         return self.run(put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
 
     def make_do(self, path: str) -> None:

@@ -7,8 +7,8 @@ nothing does not pay for it.
 
 from fleet.store.ids import new_run_id, new_session_id
 from fleet.store.journal import Journal
-from fleet.store.journals import Intent
-from fleet.store.root import Store
-from fleet.store.summary import RunSummary
+from fleet.store.runs import RunSummary
+from fleet.store.sessions import Intent
+from fleet.store.store import Store
 
 __all__ = ["Intent", "Journal", "RunSummary", "Store", "new_run_id", "new_session_id"]

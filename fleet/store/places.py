@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fleet.errors import UsageError
-from fleet.store.bucket import bucket_of
 from fleet.store.files import sync
+from fleet.store.s3 import bucket_of
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.agent.build import Builder
+from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import deploy
 from fleet.errors import BuildError, DeployError, ProbeError
 from fleet.model import BuildPlace, Compiler, Facts, Host, ToolchainWish, Via
@@ -190,7 +190,7 @@ def test_no_compiler_anywhere_lists_what_was_tried(
     deployer: Deployer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("fleet.agent.build.find_spec", lambda name: None)
+    monkeypatch.setattr("fleet.agent.build.on_controller.find_spec", lambda name: None)
     with pytest.raises(
         BuildError, match=r"(?s)here: no agent for linux-.*cc on the controller: not installed.*Install"
     ):

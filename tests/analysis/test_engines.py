@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.analysis.load import load_samples
-from fleet.analysis.matrices import pair_medians
-from fleet.analysis.pairs import load_pairs
+from fleet.analysis.reduce.load import load_samples
+from fleet.analysis.reduce.matrices import pair_medians
+from fleet.analysis.reduce.pairs import load_pairs
 from fleet.model import Host
 from fleet.store import Store, new_run_id
 from tests import builders, needs

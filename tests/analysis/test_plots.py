@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fleet.analysis import plots
-from fleet.analysis.load import load_cpus, load_samples
-from fleet.analysis.matrices import matrix, pair_medians
+from fleet.analysis.reduce.load import load_cpus, load_samples
+from fleet.analysis.reduce.matrices import matrix, pair_medians
+from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.report import figures
-from fleet.analysis.topology import Layout, layout
 from tests import simulated
 
 STYLE = Path(plots.__file__).parent / "report" / "templates" / "style.css"

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import UsageError
-from fleet.store.bucket import Bucket
 from fleet.store.places import Folder, place_of
+from fleet.store.s3 import Bucket
 
 
 @pytest.mark.parametrize("text", ["results", "./s3", "/var/lib/fleet", "a:b", "C"])

@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis.pairs import load_pairs
+from fleet.analysis.reduce.pairs import load_pairs
 from fleet.store import Store, schema
-from fleet.store.summaries import write_summary
+from fleet.store.imports import write_summary
 from tests import builders
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.plots import change_limit, colour_limits, ink_on
-from fleet.analysis.topology import Layout
-from fleet.cpulist import cpus_text
+from fleet.analysis.reduce.topology import Layout
+from fleet.plan.cpulist import cpus_text
 
 SHADES = 32
 MOST_GROUPS = 32

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.compare import Comparison, compare
-from fleet.analysis.matrices import matrix
+from fleet.analysis.compare.comparison import Comparison, compare
 from fleet.analysis.plots import change_limit
+from fleet.analysis.reduce.matrices import matrix
+from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.cells import Grid, of_changes
 from fleet.analysis.report.figures import thumbnail
-from fleet.analysis.report.gather import Part, Reading
-from fleet.analysis.text import records
-from fleet.analysis.topology import Layout
+from fleet.analysis.report.read_runs import Part, Reading
+from fleet.analysis.views.text import records
 
 MOST_NUMBERS = 40  # CPUs; a larger map is drawn
 _MANY = 6  # differences; of more, each map is but a small picture

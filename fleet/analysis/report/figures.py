@@ -20,7 +20,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from fleet.analysis.text import safe
+from fleet.analysis.views.text import safe
 
 _INK, _RULE = "#010203", "#040506"  # stand for the page's own colours
 _STYLE: Any = {

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.analysis.distrust import CHANCE, WIDE
-from fleet.analysis.report.gather import Part, Reading
-from fleet.analysis.text import percent
-from fleet.analysis.topology_check import MEANS
+from fleet.analysis.reduce.topology_check import MEANS
+from fleet.analysis.report.read_runs import Part, Reading
+from fleet.analysis.views.text import percent
+from fleet.analysis.views.warnings import CHANCE, WIDE
 from fleet.model import Relation
 
 _PAIR_FLAGS = {

@@ -19,13 +19,13 @@ from fleet import __version__
 from fleet.analysis import plots
 from fleet.analysis.report import cells, figures
 from fleet.analysis.report.differences import Difference, Residual, differences
-from fleet.analysis.report.environment import environment
-from fleet.analysis.report.gather import Part, Reading, Suspect, gather
+from fleet.analysis.report.environment_table import environment
 from fleet.analysis.report.headline import Table, tables, warnings
-from fleet.analysis.text import SHARED, is_none, percent, safe, within
-from fleet.analysis.topology_text import topology_lines
+from fleet.analysis.report.read_runs import Part, Reading, Suspect, gather
+from fleet.analysis.views.text import SHARED, is_none, percent, safe, within
+from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
-from fleet.spelling import counted
+from fleet.text import counted
 
 GENERATOR = "fleet report"
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleet.remote import frugal
+from fleet.remote import minimal_put
 from fleet.remote.connection import Completed
 from fleet.remote.shell import LOADER, last, new_mark
 from tests.hosts.odd import Options
@@ -58,7 +58,7 @@ class Inside:
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         """As over SSH to a host of few means."""
-        return frugal.put(self, data, path, mode, timeout_s)
+        return minimal_put.put(self, data, path, mode, timeout_s)
 
     def sftp(self, timeout_s: float) -> contextlib.AbstractContextManager[None]:
         """There is none."""

@@ -1,0 +1,97 @@
+"""Compiles for QNX on another machine, a build host of the inventory, and fetches the binary.
+
+For controllers on which no SDP can be, since QNX has none for them. Neighbour: `sdp` does it here.
+"""
+
+import secrets
+import shlex
+from collections.abc import Mapping
+
+from fleet.agent.build import toolchain as tc
+from fleet.agent.build.on_controller import Connect, last_lines
+from fleet.agent.build.on_host import unpack
+from fleet.agent.build.qnx_sdp import HOMES, HOST, TARGETS
+from fleet.errors import BuildError, FleetError
+from fleet.model import Host, Target
+
+BUILD_TIMEOUT_S = 300.0
+
+
+def toolchain_on(there: Host, target: Target, release: int | None, extra: tuple[str, ...]) -> tc.Toolchain:
+    """The qcc of a build host; which SDP there it belongs to shows only there."""
+    name = f"qcc on the build host {there.name}" + (f" (QNX {release})" if release else "")
+    command = ("qcc", f"-V{tc.QNX_VARIANTS[target.arch]}")
+    place = f"{release or ''}@{there.name}:{there.toolchain.sdp or ''}"
+    return tc.Toolchain(name, command, (*tc.QNX_FLAGS, *extra), target, place)
+
+
+def compile_there(
+    connect: Connect,
+    there: Host,
+    toolchain: tc.Toolchain,
+    release: int | None,
+    sources: Mapping[str, bytes],
+    build: str,
+) -> bytes:
+    """Compile on the build host over a connection of its own. Raises BuildError with what was said there."""
+    mark = f"fleet-binary-{secrets.token_hex(8)}"
+    script = build_script(there.toolchain.sdp, toolchain, release, sources, build, mark)
+    try:
+        with connect(there) as connection:
+            done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
+    except FleetError as err:  # the target host is fine; which other way there is, `qnx` knows
+        raise BuildError(f"{toolchain.name}: {err}") from err
+    _, found, binary = done.stdout.partition(f"{mark}\n".encode())
+    if done.exit_code != 0 or not found:
+        words = last_lines(done.stderr.decode("utf-8", "replace").strip())
+        raise BuildError(f"{toolchain.name}: exit code {done.exit_code}: {words}")
+    return binary
+
+
+def build_script(
+    sdp: str | None,
+    toolchain: tc.Toolchain,
+    release: int | None,
+    sources: Mapping[str, bytes],
+    build: str,
+    mark: str,
+) -> bytes:
+    """Write the sh script that finds the SDP, compiles and prints the mark and the binary behind it.
+
+    Leaves nothing behind. What went wrong is on stderr, the exit code not 0.
+    """
+    homes = [sdp] if sdp is not None else list(HOMES)
+    names = [name for known, name in TARGETS.items() if release in (None, known)]
+    units = [name for name in sources if name.endswith(".c")]
+    variant = toolchain.command[1].removeprefix("-V")
+    lines = [
+        "umask 077",
+        'fail() { echo "$1" >&2; exit 1; }',
+        "looked=",
+        f'fits() {{ [ -x "$1/usr/bin/qcc" ] && [ -d "$2" ] && case ${{2##*/}} in {"|".join(names)}) ;;'
+        " *) false ;; esac && QNX_HOST=$1 QNX_TARGET=$2; }",
+        "inside() {",
+        f'  for name in {" ".join(names)}; do fits "$1/{HOST}" "$1/target/$name" && return 0; done',
+        '  looked="$looked $1"; return 1',
+        "}",
+        *([] if sdp is not None else ['fits "${QNX_HOST:-}" "${QNX_TARGET:-}" ||']),
+        *(f"inside {_path(home)} ||" for home in homes),
+        f'fail "no SDP for QNX {release or "7 or 8"} there. Looked at'
+        f'{"" if sdp is not None else " QNX_HOST and QNX_TARGET;"}$looked"',
+        'export QNX_HOST QNX_TARGET PATH="$QNX_HOST/usr/bin:$PATH"',
+        'export QNX_CONFIGURATION_EXCLUSIVE="${QNX_CONFIGURATION_EXCLUSIVE:-$HOME/.qnx}"',
+        "listed=$(qcc -V 2>&1 </dev/null)",
+        f'case $listed in *{variant}*) ;; *) fail "qcc -V does not list {variant}: $listed" ;; esac',
+        'folder=$(mktemp -d "${TMPDIR:-/tmp}/fleet-build-XXXXXX") || exit 1',
+        "trap 'rm -rf \"$folder\"' EXIT",
+        'cd "$folder" && mkdir native || exit 1',
+        *unpack(sources, "exit 1"),
+        f"LC_ALL=C {toolchain.command_line(units, build, 'agent')} </dev/null >&2 || exit",
+        f"echo {mark} && cat agent",
+    ]
+    return "\n".join(lines).encode() + b"\n"
+
+
+def _path(home: str) -> str:
+    """Quote a path for sh; a leading ~/ is the home there."""
+    return f'"$HOME"/{shlex.quote(home[2:])}' if home.startswith("~/") else shlex.quote(home)

@@ -1,0 +1,222 @@
+"""Where the agent for a QNX host comes from: four ways in order, or the one the inventory asks for.
+
+On the host where a compiler proves itself; from an SDP on the controller; from a build host; prebuilt.
+Neighbours: `hostbuild`, `sdp`, `buildhost` and `sending` each know one way and not the others.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fleet.agent.build import on_build_host, qnx_sdp
+from fleet.agent.build import toolchain as tc
+from fleet.agent.build.on_controller import Builder, last_lines
+from fleet.agent.build.on_host import build_on_host
+from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
+from fleet.errors import BuildError, DeployError
+from fleet.model import Agent, BuildPlace, Facts, Host
+from fleet.remote.connection import Connection
+
+OS = "qnx"
+_ORDER = (BuildPlace.HOST, BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST, BuildPlace.PREBUILT)
+_PROOF = "#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n"
+_PROOF_TIMEOUT_S = 60.0
+
+
+class _AbsentError(BuildError):
+    """There is nothing to try: nobody set this way up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One host to be given an agent. release: its QNX's major version, None if nobody tells."""
+
+    host: Host
+    facts: Facts
+    sources: Mapping[str, bytes]
+
+    @property
+    def release(self) -> int | None:
+        return qnx_sdp.major(self.facts.kernel or self.host.os_release)
+
+    def sdp(self) -> qnx_sdp.Sdp:
+        try:
+            return qnx_sdp.find(self.host.toolchain.sdp, self.release)
+        except BuildError as err:
+            kind = _AbsentError if self.host.toolchain.sdp is None else BuildError
+            raise kind(f"an SDP on the controller: {err}") from err
+
+    def build_host(self) -> Host:
+        if self.host.build_host is None:
+            raise _AbsentError("a build host: no `toolchain: {build_host: NAME}`")
+        return self.host.build_host
+
+    def compilers(self) -> Sequence[str]:
+        wish = self.host.toolchain.cc
+        commands = [wish] if wish is not None else [found.command for found in self.facts.compilers]
+        if not commands:
+            raise _AbsentError("a compiler on the host: none of clang, gcc, cc, qcc answered there")
+        return commands
+
+
+def deploy(
+    connection: Connection,
+    host: Host,
+    facts: Facts,
+    sources: Mapping[str, bytes],
+    builder: Builder,
+    say: Callable[[str], None],
+) -> Agent:
+    """Bring the agent onto a QNX host. Raises one BuildError of all that was looked for, or DeployError.
+
+    say: told of a way that was set up and failed, where another one worked.
+    """
+    job = _job(host, facts, sources)
+    failed: list[BuildError] = []
+    for way in _ways(host):
+        try:
+            agent = _take(way, connection, job, builder)
+        except BuildError as err:
+            failed.append(err)
+            continue
+        except DeployError:
+            _tell(host, failed, say)
+            raise
+        _tell(host, failed, say)
+        if job.release is None and way in (BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST):
+            say(f"{host.name}: the host does not tell its QNX version; the agent was {agent.place}.")
+        return agent
+    raise _none(job, failed)
+
+
+def _job(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> _Job:
+    """The job. Raises BuildError where the host tells another release than the inventory."""
+    said, told = (release.split(".") if release else [] for release in (facts.kernel, host.os_release))
+    if said and said[: len(told)] != told:
+        raise BuildError(
+            f"{host.name}: `os_release: {host.os_release}` in the inventory, but the host says it is QNX "
+            f"{facts.kernel}. Mend the entry, or leave it out."
+        )
+    return _Job(host, facts, sources)
+
+
+def _tell(host: Host, failed: Sequence[BuildError], say: Callable[[str], None]) -> None:
+    for failure in failed:
+        if not isinstance(failure, _AbsentError):
+            say(f"{host.name}: {failure}\nTook the next way to an agent instead.")
+
+
+def foretell(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
+    """Say what `deploy` would do, without running a compiler. Raises as it does where nothing is set up."""
+    job = _job(host, facts, sources)
+    failed: list[BuildError] = []
+    for way in _ways(host):
+        try:
+            return _told(way, job)
+        except BuildError as err:
+            failed.append(err)
+    raise _none(job, failed)
+
+
+def _ways(host: Host) -> Sequence[BuildPlace]:
+    return _ORDER if host.build is BuildPlace.AUTO else (host.build,)
+
+
+def _take(way: BuildPlace, connection: Connection, job: _Job, builder: Builder) -> Agent:
+    if way is BuildPlace.HOST:
+        return _on_host(connection, job)
+    if way is BuildPlace.CONTROLLER:
+        toolchain = job.sdp().toolchain(job.facts.target, job.host.toolchain.cflags)
+        built = builder.once(
+            toolchain,
+            job.sources,
+            lambda build: qnx_sdp.compile_with(toolchain, job.sources, build, builder.watching),
+        )
+        return send_built(connection, job.host, job.facts, built)
+    if way is BuildPlace.BUILD_HOST:
+        there = job.build_host()
+        cflags = job.host.toolchain.cflags
+        toolchain = on_build_host.toolchain_on(there, job.facts.target, job.release, cflags)
+        built = builder.once(
+            toolchain,
+            job.sources,
+            lambda build: on_build_host.compile_there(
+                builder.connect, there, toolchain, job.release, job.sources, build
+            ),
+        )
+        return send_built(connection, job.host, job.facts, built)
+    _check_named(job)
+    return send_prebuilt(connection, job.host, job.facts)
+
+
+def _told(way: BuildPlace, job: _Job) -> str:
+    if way is BuildPlace.HOST:
+        command, *_ = job.compilers()
+        if _already(job, command):
+            return "is already on the host"
+        return f"would be built on the host with {command}, if that proves to work"
+    if way is BuildPlace.CONTROLLER:
+        toolchain = job.sdp().toolchain(job.facts.target, job.host.toolchain.cflags)
+        return f"would be built with {toolchain.name} and sent"
+    if way is BuildPlace.BUILD_HOST:
+        there = job.build_host()
+        return f"would be built with qcc on the build host {there.name} and sent"
+    _check_named(job)
+    given, _ = prebuilt(job.host, job.facts)
+    return f"would be the prebuilt {given}"
+
+
+def _check_named(job: _Job) -> None:
+    if job.host.toolchain.binary is None:
+        raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
+
+
+def _already(job: _Job, command: str) -> bool:
+    toolchain = tc.on_host(command, job.facts.target, job.host.toolchain.cflags)
+    return tc.found(tc.build_id(job.sources, toolchain), job.facts.workdir_entries) is not None
+
+
+def _on_host(connection: Connection, job: _Job) -> Agent:
+    """With the first compiler there that makes a program which runs: its headers may be missing."""
+    commands = job.compilers()
+    proved = next((command for command in commands if _already(job, command)), None)
+    if proved is None:
+        done = connection.run(
+            "exec /bin/sh", stdin=proof_script(commands, job.facts.workdir), timeout_s=_PROOF_TIMEOUT_S
+        )
+        proved = done.stdout.decode("utf-8", "replace").rpartition("works ")[2].strip()
+        if done.exit_code != 0 or proved not in commands:
+            said = last_lines(done.stderr.decode("utf-8", "replace").strip())
+            tried = ", ".join(commands)
+            raise BuildError(
+                f"a compiler on the host: none of {tried} made a program that runs there: {said}"
+            )
+    return build_on_host(connection, job.host, job.facts, job.sources, proved)
+
+
+def proof_script(commands: Sequence[str], workdir: str) -> bytes:
+    """Write the sh script that prints `works COMMAND` for the first compiler whose program runs, or fails."""
+    lines = [
+        "umask 077",  # mkdir makes a folder of our own or fails: nothing of somebody else's is followed
+        f"cd {shlex.quote(workdir)} && mkdir fleet-proof-$$ && cd fleet-proof-$$ || exit 1",
+        'leave() { cd .. && rm -rf fleet-proof-$$; exit "$1"; }',
+        *(f"echo {shlex.quote(line)} >>proof.c || leave 1" for line in _PROOF.splitlines()),
+    ]
+    lines += [
+        f"{command} -o proof proof.c </dev/null >&2 && [ -f proof ] && ./proof </dev/null >&2"
+        f" && echo {shlex.quote(f'works {command}')} && leave 0"
+        for command in commands
+    ]
+    return "\n".join([*lines, "leave 1"]).encode() + b"\n"
+
+
+def _none(job: _Job, failed: Sequence[BuildError]) -> BuildError:
+    facts, release = job.facts, job.release
+    known = facts.kernel or job.host.os_release
+    version = f"QNX {known}" if known else "QNX of unknown version"
+    return BuildError(
+        f"{job.host.name}: no agent for {facts.target} ({version}). Looked for:\n"
+        + "".join(f"  - {err}\n" for err in failed)
+        + f"Install an SDP for QNX {release or '7 or 8'} in one of these places, or name an SDP, a build "
+        "host or a prebuilt agent for this host in the inventory."
+    )

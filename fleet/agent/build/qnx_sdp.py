@@ -1,0 +1,118 @@
+"""Finds QNX's software development platform (SDP) on the controller, and compiles with its qcc.
+
+The platform's own script is never run: what it would set is written here. Neighbour: `qnx` says when.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.agent.build import toolchain as tc
+from fleet.agent.build.on_controller import Watching, compile_here, last_lines, run_tool
+from fleet.errors import BuildError
+from fleet.model import Target
+
+HOMES = ("~/qnx800", "~/qnx710")
+HOST = "host/linux/x86_64"  # the platforms for Linux run on x86-64 only
+TARGETS: Mapping[int, str] = {8: "qnx", 7: "qnx7"}
+"""What stands in `target/` of a platform, by QNX's major version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sdp:
+    """A platform. host, target: what QNX_HOST and QNX_TARGET name. release: QNX's major version."""
+
+    host: Path
+    target: Path
+    release: int
+
+    def toolchain(self, target: Target, extra: tuple[str, ...] = ()) -> tc.Toolchain:
+        """Its qcc for a target, with the environment that its script would set."""
+        qcc = self.host / "usr/bin/qcc"
+        return tc.Toolchain(
+            f"{qcc} (QNX {self.release})",
+            (str(qcc), f"-V{tc.QNX_VARIANTS[target.arch]}"),
+            (*tc.QNX_FLAGS, *extra),
+            target,
+            str(self.release),
+            self._environment(),
+        )
+
+    def _environment(self) -> dict[str, str]:
+        """Beside these qcc reads what we have: HOME with ~/.qnx, QNXLM_LICENSE_FILE, LM_LICENSE_FILE."""
+        settings = os.environ.get("QNX_CONFIGURATION_EXCLUSIVE") or str(Path.home() / ".qnx")
+        return {
+            "QNX_HOST": str(self.host),
+            "QNX_TARGET": str(self.target),
+            "QNX_CONFIGURATION_EXCLUSIVE": settings,
+            "PATH": f"{self.host / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}",
+        }
+
+
+def major(release: str | None) -> int | None:
+    """QNX's major version of a release like "8.0.0" or "8"; None if it is not told."""
+    found = re.match(r"(\d+)(?:\.|$)", release or "")
+    return int(found[1]) if found else None
+
+
+def find(wish: str | None, release: int | None) -> Sdp:
+    """The first platform for this major version (None: for any), by the wish, QNX_HOST and QNX_TARGET, home.
+
+    A wish is the only place looked at. Raises BuildError that lists the places and what is there.
+    """
+    looked = []
+    for place, found in _places(wish).items():
+        why = _unfit(*found, release) if found else "not there"
+        if why is None and found:
+            return Sdp(*found, _release(found[1]))
+        looked.append(f"{place}: {why}")
+    raise BuildError("; ".join(looked))
+
+
+def compile_with(
+    toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watching
+) -> bytes:
+    """Compile on the controller, once `qcc -V` has named the variant. Raises BuildError, its words whole."""
+    qcc, variant = toolchain.command[0], toolchain.command[1].removeprefix("-V")
+    try:
+        done = run_tool(toolchain, (qcc, "-V"), watching)
+    except (OSError, subprocess.TimeoutExpired) as err:
+        raise BuildError(f"{toolchain.name} cannot be run here: {err}") from err
+    listed = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
+    if variant not in listed:
+        raise BuildError(f"{toolchain.name}: `qcc -V` does not list {variant}: {last_lines(listed)}")
+    return compile_here(toolchain, sources, build, watching)
+
+
+def _places(wish: str | None) -> dict[str, tuple[Path, Path] | None]:
+    """Where to look, in words, and the QNX_HOST and QNX_TARGET that would be."""
+    if wish is not None:
+        return {f"`toolchain: {{sdp: {wish}}}`": _inside(Path(wish).expanduser())}
+    host, target = os.environ.get("QNX_HOST"), os.environ.get("QNX_TARGET")
+    given = (Path(host), Path(target)) if host and target else None
+    homes = {home: _inside(Path(home).expanduser()) for home in HOMES}
+    return {"QNX_HOST and QNX_TARGET in the environment": given, **homes}
+
+
+def _inside(folder: Path) -> tuple[Path, Path] | None:
+    if not folder.is_dir():
+        return None
+    targets = [folder / "target" / name for name in TARGETS.values()]
+    return folder / HOST, next((target for target in targets if target.is_dir()), targets[0])
+
+
+def _unfit(host: Path, target: Path, release: int | None) -> str | None:
+    if not (host / "usr/bin/qcc").is_file():
+        return f"has no {host / 'usr/bin/qcc'}"
+    if target.name not in TARGETS.values() or not target.is_dir():
+        return f"has no {target} for a QNX we know"
+    if release is not None and _release(target) != release:
+        return f"is for QNX {_release(target)}, the host has QNX {release}"
+    return None
+
+
+def _release(target: Path) -> int:
+    return next(release for release, name in TARGETS.items() if name == target.name)

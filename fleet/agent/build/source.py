@@ -1,0 +1,19 @@
+"""Finds the agent's sources: beside the package in a checkout, inside it in an installed wheel."""
+
+from functools import cache
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_CHECKOUT = _PACKAGE.parents[1] / "agent"
+_INSTALLED = _PACKAGE / "source"
+
+
+@cache
+def sources() -> dict[str, bytes]:
+    """Read every C file of the agent: path relative to its folder ("native/linux.c") -> content.
+
+    A checkout wins over an installed copy, so that an edit is measured at once.
+    """
+    root = _CHECKOUT if (_CHECKOUT / "native" / "native.h").is_file() else _INSTALLED
+    files = [*root.glob("*.[ch]"), *(root / "native").glob("*.[ch]")]
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(files)}

@@ -1,0 +1,92 @@
+"""Sends a finished agent to a host: only one that fits, never over another. Neighbours: `deploy`, `qnx`."""
+
+import shlex
+from pathlib import Path
+
+from fleet.agent.build import toolchain as tc
+from fleet.agent.build.on_controller import Built, last_lines
+from fleet.errors import BuildError, DeployError
+from fleet.model import Agent, Facts, Host
+from fleet.remote.connection import Completed, Connection
+
+PUT_TIMEOUT_S = 120.0
+PREBUILT = "0" * 16  # stands in a file's name for the build id that only the binary itself can tell
+
+
+def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -> Agent:
+    """Send what was built elsewhere, unless it lies there already. Raises BuildError, DeployError."""
+    check_fit(built.binary, host, facts, built.toolchain.name)
+    path = f"{facts.workdir}/{tc.file_name(built.build, built.binary)}"
+    _send(connection, host, facts, built.binary, path)
+    return Agent(
+        path=path,
+        build=built.build,
+        target=facts.target,
+        place=f"built with {built.toolchain.name}",
+        compiler=None,
+        cflags=" ".join(built.toolchain.cflags),
+    )
+
+
+def prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
+    """The binary the inventory names, as written there, and its bytes, which fit the host."""
+    given = host.toolchain.binary
+    if given is None:
+        raise BuildError(
+            f"{host.name}: `build: prebuilt` needs `toolchain: {{binary: PATH}}` in the inventory."
+        )
+    try:
+        binary = Path(given).expanduser().read_bytes()
+    except OSError as err:
+        raise BuildError(f"{host.name}: cannot read the prebuilt agent {given}: {err.strerror}.") from err
+    check_fit(binary, host, facts, given)
+    return given, binary
+
+
+def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
+    """Send the binary the inventory names and ask it for its build id. Raises BuildError, DeployError."""
+    given, binary = prebuilt(host, facts)
+    path = f"{facts.workdir}/{tc.file_name(PREBUILT, binary)}"
+    _send(connection, host, facts, binary, path)
+    asked = connection.run(f"{shlex.quote(path)} --build-id </dev/null")
+    build = asked.stdout.decode("utf-8", "replace").strip()
+    if asked.exit_code != 0 or not build:
+        raise DeployError(
+            f"{host.name}: {given} does not run there (exit code {asked.exit_code}): {said(asked)}"
+        )
+    return Agent(path, build, facts.target, place=f"prebuilt {given}")
+
+
+def _send(connection: Connection, host: Host, facts: Facts, binary: bytes, path: str) -> None:
+    """Put the file there, unless it is. On QNX `put` looks itself: not every file there is surely whole."""
+    if facts.target.os == "qnx" or path.rpartition("/")[2] not in facts.workdir_entries:
+        done = connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S)
+        check_put(done, host, facts.workdir)
+
+
+def check_fit(binary: bytes, host: Host, facts: Facts, what: str) -> None:
+    """Raise BuildError unless the binary can run on the host."""
+    try:
+        why = tc.misfit(tc.read_elf(binary), facts.target, facts.libc)
+    except ValueError as err:
+        why = str(err)
+    if why is not None:
+        raise BuildError(
+            f"{host.name}: the agent from {what} cannot run on this host: {why}. "
+            "Build on the host (`build: host`) or name a fitting toolchain or binary in the inventory."
+        )
+
+
+def check_put(done: Completed, host: Host, workdir: str) -> None:
+    """Raise DeployError if writing into the workdir failed."""
+    if done.exit_code != 0:
+        raise DeployError(
+            f"{host.name}: cannot write the agent into {workdir} (exit code {done.exit_code}):\n"
+            f"      {said(done)}\n"
+            "Free some space there, or set another `workdir` for this host in the inventory."
+        )
+
+
+def said(done: Completed) -> str:
+    """The end of a command's stderr, for a message."""
+    return last_lines(done.stderr.decode("utf-8", "replace").strip())

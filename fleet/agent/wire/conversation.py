@@ -1,0 +1,186 @@
+"""Follows what the agent says: lines in, records out (docs/wire.md). Pure: no input or output of its own.
+
+`Reader` reads a conversation and refuses whatever the wire does not allow; `records` decodes each line,
+`parts` puts the conversations of a run together that took several.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from fleet.agent.wire.done import Done
+from fleet.agent.wire.records import Alive, Record, WireError, decode, planned, short
+from fleet.model import Burst, End, Failed, Hello, Note
+
+LINE_LIMIT_BYTES = 1 << 20
+NOISE_LIMIT_LINES = 1000
+NOTE_LIMIT = 1000
+FAILED_LIMIT = 100_000
+COARSE_QUANTA = 100
+"""A burst whose longest sample is fewer clock quanta than this is flagged `coarse_clock`."""
+BUSY_PPM = 900_000
+"""A burst of which a thread ran a smaller share than this is flagged `busy_cpu`."""
+
+
+class Reader:
+    """Follows one conversation; give it every line with `feed`, then ask `verdict`.
+
+    Memory is bounded, whatever comes: a bit per possible visit of one round, and so many notes and failed
+    bursts at most; samples are never kept. done: what the agent was told that earlier ones have measured.
+    """
+
+    def __init__(self, done: Done | None = None) -> None:
+        self.done = done or Done()
+        self.hello: Hello | None = None
+        self.end: End | None = None
+        self.bursts = 0
+        self.failed: list[Failed] = []
+        self.notes: list[str] = []
+        self._noise = 0
+        self._round = 0
+        self._visited: dict[tuple[str, str], bytearray] = {}
+        self._allowed: frozenset[tuple[str, str]] = frozenset()
+        self._places: dict[int, int] = {}
+
+    def feed(self, line: bytes) -> Record | None:
+        """Take the next line; None for noise before `hello`. Raises WireError on what must not be."""
+        if len(line) > LINE_LIMIT_BYTES:
+            raise WireError(f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed")
+        if self.end is not None:
+            raise WireError(f"a line after the end record: {short(line)}")
+        if self.hello is None:
+            return self._before_hello(line)
+        record = decode(line)
+        match record:
+            case Hello():
+                raise WireError("a second hello record")
+            case Burst() | Failed():
+                self._visit(record)
+            case Note():
+                self.notes.append(record.text)
+                if len(self.notes) > NOISE_LIMIT_LINES + NOTE_LIMIT:
+                    raise WireError(f"more than {NOTE_LIMIT} notes")
+            case End():
+                self.end = record
+            case Alive():
+                pass
+        return record
+
+    def verdict(self) -> str | None:
+        """Say why the conversation is not a finished run, or None if it is one."""
+        if self.hello is None:
+            return "the agent never said hello"
+        visits = self.bursts + len(self.failed)
+        least, most = self.hello.bursts, self.hello.bursts_max
+        if self.end is None:
+            return f"cut after {visits} of {_least(least, most)} bursts"
+        if (self.end.bursts, self.end.failed) != (self.bursts, len(self.failed)):
+            return (
+                f"the end record counts {self.end.bursts} bursts and {self.end.failed} failed ones, "
+                f"but {self.bursts} and {len(self.failed)} arrived"
+            )
+        if self.end.reason != "done":
+            return f"ended early ({self.end.reason}) after {visits} of {_least(least, most)} bursts"
+        if not least <= visits <= most:
+            return f"{_least(least, most)} bursts were promised, {visits} arrived"
+        return None
+
+    def _before_hello(self, line: bytes) -> Record | None:
+        record = _hello_in(line)
+        if record is None:
+            self._noise += 1
+            if self._noise > NOISE_LIMIT_LINES:
+                raise WireError(f"{NOISE_LIMIT_LINES} lines and still no hello record; last: {short(line)}")
+            if line.strip():
+                self.notes.append(f"before hello the host printed: {short(line)}")
+            return None
+        if (record.raw.get("done") or 0) != self.done.visits:
+            raise WireError(
+                f"the agent takes {record.raw.get('done') or 0} visits for done, not {self.done.visits}"
+            )
+        self.hello = record
+        self._allowed = frozenset(planned(record.raw))
+        self._places = {cpu: place for place, cpu in enumerate(record.cpus)}
+        return record
+
+    def _visit(self, record: Burst | Failed) -> None:
+        if (record.benchmark, record.variant) not in self._allowed:
+            raise WireError(
+                f"{short(f'{record.benchmark}/{record.variant}')} is not in the plan of the hello record"
+            )
+        if record.ping_cpu not in self._places or record.pong_cpu not in self._places:
+            raise WireError(f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs")
+        if record.round < self._round:
+            raise WireError(f"round {record.round} after round {self._round}")
+        if record.round > self._round:
+            self._round, self._visited = record.round, {}
+        if self.done.has(record) or not self._first_visit(record):
+            key = (record.benchmark, record.variant, record.ping_cpu, record.pong_cpu)
+            raise WireError(f"visit {key} of round {record.round} came twice")
+        if isinstance(record, Burst):
+            self.bursts += 1
+        else:
+            self.failed.append(record)
+        self._count_visits()
+
+    def _first_visit(self, record: Burst | Failed) -> bool:
+        """Mark the visit in this round's bits; False if it was marked already."""
+        count = len(self._places)
+        kind = (record.benchmark, record.variant)
+        bits = self._visited.setdefault(kind, bytearray())
+        if not bits:
+            bits.extend(bytes(count * count // 8 + 1))
+        at, bit = divmod(self._places[record.ping_cpu] * count + self._places[record.pong_cpu], 8)
+        first = not bits[at] & 1 << bit
+        bits[at] |= 1 << bit
+        return first
+
+    def _count_visits(self) -> None:
+        assert self.hello is not None  # noqa: S101 - told to the type checker; feed() made sure
+        if self.bursts + len(self.failed) > self.hello.bursts_max:
+            raise WireError(f"more bursts than the {self.hello.bursts_max} promised")
+        if len(self.failed) > FAILED_LIMIT:
+            raise WireError(
+                f"more than {FAILED_LIMIT} failed bursts; the last: {short(self.failed[-1].reason)}"
+            )
+
+
+def _least(least: int, most: int) -> str:
+    return str(least) if least == most else f"at least {least}"
+
+
+def _hello_in(line: bytes) -> Hello | None:
+    """The hello record, or None for noise. Raises WireError for a hello we cannot read."""
+    if not line.lstrip().startswith(b'{"record":"hello"'):
+        return None
+    record = decode(line)
+    return record if isinstance(record, Hello) else None
+
+
+def skip_to_hello(conversation: Iterator[bytes]) -> Hello | None:
+    """Take lines up to and with the hello record; None if there is none."""
+    for line in conversation:
+        if (hello := _hello_in(line)) is not None:
+            return hello
+    return None
+
+
+def bursts_after(conversation: Iterable[bytes], hello: Hello) -> Iterator[Burst]:
+    """Decode the bursts of a conversation already found good, after its hello; order as sent, flagged."""
+    quantum = hello.raw.get("clock_quantum_ticks")
+    quantum_ticks = quantum if isinstance(quantum, int) else 1
+    for line in conversation:
+        record = decode(line)
+        if isinstance(record, Burst):
+            yield flagged(record, quantum_ticks)
+
+
+def flagged(burst: Burst, quantum_ticks: int) -> Burst:
+    """The burst with what it tells of itself as flags (docs/flags.md)."""
+    flags = []
+    if burst.switches is not None and (burst.switches[1] or burst.switches[3]):
+        flags.append("preempted")
+    if burst.ran_ppm is not None and min(burst.ran_ppm) < BUSY_PPM:
+        flags.append("busy_cpu")
+    if max(burst.ticks) < COARSE_QUANTA * quantum_ticks:
+        flags.append("coarse_clock")
+    return replace(burst, flags=tuple(flags))

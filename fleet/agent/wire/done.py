@@ -1,0 +1,66 @@
+"""What of a plan has been visited already, so that nothing is measured twice (docs/wire.md). Pure.
+
+A pair is visited in round 0, 1, 2, … without gaps, so what there is of it is a list of outcomes. `wire`
+fills this in from a journal; `measure` hands it to the next agent.
+"""
+
+from array import array
+from collections.abc import Iterator
+from statistics import median_high, median_low
+
+from fleet.agent.wire.records import WireError
+from fleet.model import Burst, Failed
+
+Place = tuple[str, str, int, int]
+_FAILED = 2**64 - 1
+
+
+class Done:
+    """Outcomes of each pair of a run, some 0.4 KB a pair and 8 bytes an outcome.
+
+    ordered: the plan visits both directions, each a pair of its own.
+    """
+
+    def __init__(self, ordered: bool = False) -> None:
+        self.visits = 0
+        self.bursts = 0
+        self._ordered = ordered
+        self._outcomes: dict[Place, array[int]] = {}
+        self._iterations: dict[Place, int] = {}
+
+    def __bool__(self) -> bool:
+        return self.visits > 0
+
+    def has(self, record: Burst | Failed) -> bool:
+        """Whether this visit was made before."""
+        return record.round < len(self._outcomes.get(self._place(record), ()))
+
+    def add(self, record: Burst | Failed) -> None:
+        """Take the next visit. Raises WireError for one that was made before or leaves out a round."""
+        place = self._place(record)
+        outcomes = self._outcomes.setdefault(place, array("Q"))
+        if record.round != len(outcomes):
+            raise WireError(
+                f"visit {place} of round {record.round} came where round {len(outcomes)} was the next"
+            )
+        if isinstance(record, Burst):
+            ticks = record.ticks[record.warmup :]
+            outcomes.append(median_low(ticks) + median_high(ticks))  # twice the median: a whole number
+            self._iterations[place] = record.iterations
+            self.bursts += 1
+        else:
+            outcomes.append(_FAILED)
+        self.visits += 1
+
+    def lines(self) -> Iterator[str]:
+        """Write it down as the agent's --done reads it."""
+        for place, outcomes in self._outcomes.items():
+            said = " ".join("-" if outcome == _FAILED else str(outcome) for outcome in outcomes)
+            yield f"{' '.join(map(str, place))} {self._iterations.get(place, 0)} {said}\n"
+        yield "end\n"
+
+    def _place(self, record: Burst | Failed) -> Place:
+        ping, pong = record.ping_cpu, record.pong_cpu
+        if ping > pong and not self._ordered:
+            ping, pong = pong, ping
+        return record.benchmark, record.variant, ping, pong

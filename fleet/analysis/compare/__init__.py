@@ -1,0 +1,1 @@
+"""Runs set against runs: sides, tests, verdicts, and what limits them."""

@@ -1,0 +1,149 @@
+"""Says in sentences what to distrust in a comparison: order in time, too few runs, unlike numbers, flags."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from fleet.analysis.compare.inference import LEAST_RUNS
+from fleet.analysis.compare.sides import Side
+from fleet.analysis.views.sections import NUMBERS
+from fleet.analysis.views.text import percent, records
+from fleet.text import counted
+
+MANY_FLAGGED = 0.2  # of a side's pairs
+BUSIER = 0.5  # runnable threads per CPU more on one side than on the other
+_SPOILS = ("multimodal", "drift", "smt_pair", "outliers")  # what is not_converged shows from run to run
+_MEASURED = {"complete", "partial"}
+
+
+def number_of_all(a: Side, b: Side) -> str:
+    """The column that is all these runs' number: their estimator's if they share it, else the median."""
+    runs = pd.concat([a.runs, b.runs])
+    said = {row["estimator"] if row["preset"] else "median" for row in records(runs)}
+    return NUMBERS[str(said.pop())] if len(said) == 1 else "median_ns"
+
+
+def caveats(
+    a: Side, b: Side, pairs_a: pd.DataFrame, pairs_b: pd.DataFrame, *, unit: str, same_topology: bool
+) -> list[str]:
+    """The reasons for care, the gravest first; empty if there are none.
+
+    pairs_a, pairs_b: each side's rows per unit and pair, with `unit` and `flags`.
+    """
+    return [
+        *_too_few(pairs_a, pairs_b, unit),
+        *_in_blocks(a, b),
+        *_hosts(a, b, unit, same_topology=same_topology),
+        *_unlike_numbers(a, b),
+        *_variants(pairs_a, pairs_b),
+        *_busier(a, b),
+        *_partial(a, b),
+        *_flagged(pairs_a, pairs_b),
+    ]
+
+
+def switches(a: Side, b: Side) -> int:
+    """How often one side's runs give way to the other's in order of time; 1: two separate blocks."""
+    starts = pd.concat([a.runs.assign(side="a"), b.runs.assign(side="b")])
+    order = starts.sort_values(["started_utc", "run_id"], kind="stable")["side"]
+    return int((order != order.shift()).sum()) - 1
+
+
+def _too_few(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame, unit: str) -> Iterator[str]:
+    missing = [
+        f"{LEAST_RUNS - count} more of {letter}"
+        for letter, count in (("A", pairs_a["unit"].nunique()), ("B", pairs_b["unit"].nunique()))
+        if count < LEAST_RUNS
+    ]
+    if missing:
+        yield (
+            f"No verdict: that takes {LEAST_RUNS} {unit}s a side; missing are {' and '.join(missing)}. "
+            f"Any two {unit}s differ, also where nothing changed."
+        )
+
+
+def _in_blocks(a: Side, b: Side) -> Iterator[str]:
+    count = switches(a, b)
+    least = min(len(a.runs), len(b.runs))
+    if least >= 2 and count < least:
+        how = "in two separate blocks of time" if count == 1 else "hardly interleaved"
+        yield (
+            f"The sides were measured {how}: whatever else changed meanwhile looks like a change between "
+            "them. Measure alternately, A B B A (docs/comparing.md)."
+        )
+
+
+def _hosts(a: Side, b: Side, unit: str, *, same_topology: bool) -> Iterator[str]:
+    if unit == "host":
+        yield "The sides are different sets of hosts: each host counts once, relations as the OS names them."
+    elif a.hosts != b.hosts:
+        cells = "" if same_topology else " and relations are matched as the OS names them, pairs not at all"
+        yield f"The sides are different hosts: a change speaks of these two machines only{cells}."
+    elif not same_topology:
+        yield "The host's topology is not the same on both sides: only relations are compared, no pairs."
+
+
+def _unlike_numbers(a: Side, b: Side) -> Iterator[str]:
+    runs = pd.concat([a.runs, b.runs])
+    summaries = runs[~runs["state"].isin(_MEASURED)]
+    if len(summaries):
+        yield f"{len(summaries)} runs are summaries made elsewhere: a description, no evidence of a change."
+    schemes = {
+        f"{row['preset']} ({row['estimator']})" if row["preset"] else "our own (median)"
+        for row in records(runs)
+    }
+    if len(schemes) > 1:
+        yield (
+            f"The runs were sampled in different ways, {', '.join(sorted(schemes))}: all are compared by the "
+            "median of their bursts, but the ways of sampling alone may differ."
+        )
+    if runs["clock"].nunique() > 1:
+        yield f"The clocks differ: {', '.join(sorted(runs['clock'].unique()))}."
+
+
+def _variants(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame) -> Iterator[str]:
+    kinds = [
+        side.groupby("benchmark", sort=False)["variant"].unique().to_dict() for side in (pairs_a, pairs_b)
+    ]
+    for benchmark in dict.fromkeys([*kinds[0], *kinds[1]]):
+        variants = [set(kind.get(benchmark, ())) for kind in kinds]
+        if not all(variants):
+            yield f"{benchmark}: only {'A' if variants[0] else 'B'} has it."
+        elif variants[0] != variants[1]:
+            yield (
+                f"{benchmark}: A was measured with {_and(variants[0])}, B with {_and(variants[1])}. "
+                "Different instructions make different numbers; only what both have is compared."
+            )
+
+
+def _busier(a: Side, b: Side) -> Iterator[str]:
+    loads = [(side.runs["load_1m_before"] / side.runs["cpus_measured"]).median() for side in (a, b)]
+    if abs(loads[1] - loads[0]) > BUSIER:
+        yield (
+            f"The load differs: {loads[0]:.1f} runnable threads a CPU before the runs of A, {loads[1]:.1f} "
+            "before those of B."
+        )
+
+
+def _partial(a: Side, b: Side) -> Iterator[str]:
+    for letter, side in (("A", a), ("B", b)):
+        partial = side.runs[side.runs["state"] == "partial"]
+        if len(partial):
+            failed = int(partial["failed_bursts"].sum())
+            lost = f"{counted(failed, 'visit')} gave no number" if failed else "not all was measured"
+            yield f"Partial: {counted(len(partial), 'run')} of {letter}; {lost}."
+
+
+def _flagged(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame) -> Iterator[str]:
+    many = []
+    for letter, pairs in (("A", pairs_a), ("B", pairs_b)):
+        flags = [set(flags.split(",")) for flags in pairs["flags"]]
+        shares = {flag: sum(flag in of_pair for of_pair in flags) / max(len(flags), 1) for flag in _SPOILS}
+        said = [f"{flag} {percent(share)}" for flag, share in shares.items() if share > MANY_FLAGGED]
+        many += [f"of {letter} {', '.join(said)}"] * bool(said)
+    if many:
+        yield f"Many pairs have flags (docs/flags.md): {'; '.join(many)}."
+
+
+def _and(names: set[str]) -> str:
+    return " and ".join(sorted(names))

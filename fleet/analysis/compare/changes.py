@@ -1,0 +1,93 @@
+"""Sets two sides' numbers against each other: a row per relation, a row per pair. The run is the unit.
+
+docs/comparing.md says what the tests assume and what simulations and real runs say of them.
+"""
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, Floats, change, false_discovery, moderated_p
+from fleet.analysis.compare.verdicts import judge
+
+KIND = ["benchmark", "variant"]
+CLASS = [*KIND, "relation"]
+CELL = [*CLASS, "ping_cpu", "pong_cpu"]
+
+
+def compare_relations(
+    a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
+) -> pd.DataFrame:
+    """One row per benchmark, variant and relation that both sides have, the nearest relation first.
+
+    a, b: rows per pair and unit (column `unit`: a run's id, or a host's), latencies in ns. A unit's number
+    of a relation is the median of its pairs. `a_ns`, `b_ns`: geometric means over the units. `ratio` of b
+    to a with its 95 % interval `low`, `high`; `p` (Welch on logarithms), `q` (over all rows), `smallest`
+    (the change that would have been seen), `verdict`, `why`. `a_within`, `b_within`: the typical half
+    interval inside a single run, which is no error of the change.
+    """
+    order = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))
+    by_a, by_b = (dict(iter(side.groupby(CLASS, sort=False))) for side in (a, b))
+    rows = []
+    for key in [key for key in by_a if key in by_b]:
+        parts = (by_a[key], by_b[key])
+        values = [part.groupby("unit")[number].median().to_numpy(dtype=float) for part in parts]
+        found = change(*values)
+        rows.append(
+            dict(zip(CLASS, key, strict=True))
+            | {"pairs": len(parts[0].drop_duplicates(["ping_cpu", "pong_cpu"]))}
+            | {"a_units": len(values[0]), "b_units": len(values[1])}
+            | {
+                name: float(np.exp(np.log(v).mean()))
+                for name, v in zip(("a_ns", "b_ns"), values, strict=True)
+            }
+            | {name: getattr(found, name) for name in ("ratio", "low", "high", "p", "smallest")}
+            | {"a_within": parts[0]["spread"].median(), "b_within": parts[1]["spread"].median()}
+        )
+    columns = [*CLASS, "pairs", "a_units", "b_units", "a_ns", "b_ns", "ratio", "low", "high", "p"]
+    table = pd.DataFrame(rows, columns=[*columns, "smallest", "a_within", "b_within"])
+    place = [order.index(kind) for kind in zip(table["benchmark"], table["variant"], strict=True)]
+    table = table.assign(place=place).sort_values(["place", "a_ns"], kind="stable")
+    table = table.drop(columns="place").reset_index(drop=True)
+    tested = table["p"].notna()
+    table["q"] = np.nan
+    table.loc[tested, "q"] = false_discovery(table["p"][tested].to_numpy())
+    return judge(table, threshold)
+
+
+def compare_pairs(
+    a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
+) -> pd.DataFrame:
+    """One row per pair that every run has: `a_ns`, `b_ns`, `ratio`, moderated `p`, `q`, and `changed`.
+
+    a, b: as for `compare_relations`. changed: q < 0.05 and the change beyond the threshold. Only for sides
+    of the same topology. No rows where a side has fewer than three runs.
+    """
+    tables = []
+    if min(a["unit"].nunique(), b["unit"].nunique()) >= LEAST_RUNS:
+        cells = [side.pivot_table(index=CELL, columns="unit", values=number, sort=False) for side in (a, b)]
+        logs = [cell.dropna().transform(np.log) for cell in cells]
+        both = logs[0].index.intersection(logs[1].index)
+        for _, part in both.to_frame(index=False).groupby(CLASS, sort=False):
+            at = pd.MultiIndex.from_frame(part)
+            rows = [side.loc[at].to_numpy() for side in logs]
+            means = [side.mean(axis=1) for side in rows]
+            tables.append(
+                part.assign(
+                    a_ns=np.exp(means[0]),
+                    b_ns=np.exp(means[1]),
+                    ratio=np.exp(means[1] - means[0]),
+                    p=moderated_p(rows[0], rows[1]),
+                )
+            )
+    if not tables:
+        return pd.DataFrame(columns=[*CELL, "a_ns", "b_ns", "ratio", "p", "q", "changed"])
+    table = pd.concat(tables, ignore_index=True)
+    table["q"] = false_discovery(table["p"].to_numpy())
+    beyond = np.abs(np.log(table["ratio"])) > np.log1p(threshold)
+    table["changed"] = (table["q"] < LEVEL) & beyond
+    return table
+
+
+def _typical(values: Floats) -> float:
+    """The geometric mean, whose ratio is the one that is tested."""
+    return float(np.exp(np.log(values).mean()))

@@ -1,0 +1,138 @@
+"""Compares sides of runs honestly: per relation first, then per pair. The run is the unit of replication.
+
+A comparison is an ordinary set of frames; `compare_text` prints it, `caveats` says what to distrust in it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.compare.caveats import caveats, number_of_all
+from fleet.analysis.compare.changes import CELL, compare_pairs, compare_relations
+from fleet.analysis.compare.environment import environment
+from fleet.analysis.compare.sides import Side, sides
+from fleet.analysis.compare.verdicts import Verdict, usual_threshold
+from fleet.analysis.reduce.load import load_cpus
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.reduce.topology import GROUPS
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Side b against its baseline a.
+
+    unit: what was counted, "run" or, where each side is several other hosts, "host". relations, pairs: as
+    `compare_relations` and `compare_pairs` return them; pairs is empty unless the topologies are the same.
+    environment: what else differs. caveats: what to distrust, in sentences.
+    """
+
+    a: Side
+    b: Side
+    unit: str
+    threshold: float
+    relations: pd.DataFrame
+    pairs: pd.DataFrame
+    environment: pd.DataFrame
+    caveats: tuple[str, ...]
+
+    @property
+    def judged(self) -> bool:
+        """Whether there are runs enough for a verdict."""
+        return bool(self.relations["p"].notna().any())
+
+    @property
+    def changed(self) -> bool:
+        """Whether a relation is known to have changed."""
+        return bool((self.relations["verdict"] == Verdict.CHANGED).any())
+
+
+def compare(root: str | Path, texts: Sequence[str], *, threshold: float | None = None) -> list[Comparison]:
+    """Compare each further side with the first; what a side may be, `sides.sides` says.
+
+    threshold: the change that matters, as a share; by default 3 %, 5 % under a hypervisor. Where both
+    sides have runs of the same several hosts, there is a comparison per host. Raises UsageError.
+    """
+    first, *others = sides(root, texts)
+    runs = pd.concat([first.runs, *(side.runs for side in others)])
+    pairs = load_run_pairs(root, runs)
+    topologies = {run_id: _topology(root, run_id) for run_id in runs["run_id"]}
+    found = []
+    for side in others:
+        for a, b in _matched(first, side):
+            matters = usual_threshold(a.runs, b.runs) if threshold is None else threshold
+            found.append(_compared(a, b, pairs, topologies, matters))
+    return found
+
+
+def load_run_pairs(root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
+    """A row per run and pair, as in the table `pairs`; runs: rows of `runs`."""
+    return widened(load_pairs(root, run_id=runs["run_id"].tolist()))
+
+
+def _matched(a: Side, b: Side) -> list[tuple[Side, Side]]:
+    """The sides as they are; or, where both have runs of the same several hosts, host by host."""
+    shared = [host for host in a.hosts if host in b.hosts]
+    if not shared or (len(a.hosts) == 1 and len(b.hosts) == 1):
+        return [(a, b)]
+    return [(a.of_host(host), b.of_host(host)) for host in shared]
+
+
+def _compared(
+    a: Side, b: Side, pairs: pd.DataFrame, topologies: dict[str, frozenset[object]], threshold: float
+) -> Comparison:
+    unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
+    same = unit == "run" and len({topologies[run] for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
+    same = same and (a.hosts == b.hosts or _one_known_model(a, b))
+    number = number_of_all(a, b)
+    rows_a, rows_b = (_of_side(side, pairs, unit, number) for side in (a, b))
+    said = caveats(a, b, rows_a, rows_b, unit=unit, same_topology=same)
+    if same:
+        every = len(_cells(rows_a) | _cells(rows_b))
+        rows_a, rows_b = _in_every_unit(rows_a, rows_b)
+        if len(_cells(rows_a)) < every:
+            said.append(f"{every - len(_cells(rows_a))} pairs are left out, since not every run has them.")
+    relations = compare_relations(rows_a, rows_b, threshold, number=number)
+    tested = compare_pairs(rows_a if same else rows_a[:0], rows_b, threshold, number=number)
+    return Comparison(a, b, unit, threshold, relations, tested, environment(a.runs, b.runs), tuple(said))
+
+
+def _of_side(side: Side, pairs: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
+    """The side's rows with their `unit`; a host's number of a pair is the geometric mean of its runs."""
+    rows = pairs[pairs["run_id"].isin(side.runs["run_id"])]
+    if unit == "run":
+        return rows.assign(unit=rows["run_id"])
+    hosts = rows["run_id"].map(side.runs.set_index("run_id")["host_id"])
+    rows = rows.assign(unit=hosts, logged=np.log(rows[number]))
+    merged = rows.groupby(["unit", *CELL], sort=False).agg(
+        logged=("logged", "mean"), spread=("spread", "median"), flags=("flags", "first")
+    )
+    return merged.reset_index().assign(**{number: lambda table: np.exp(table["logged"])})
+
+
+def _in_every_unit(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of those pairs that every run of both sides has, so that the same pairs are compared."""
+    rows = pd.concat([a, b])
+    units = rows["unit"].nunique()
+    counts = rows.groupby(CELL)["unit"].nunique()
+    shared = counts.index[counts == units]
+    if not len(shared):
+        return a, b
+    kept = [side[pd.MultiIndex.from_frame(side[CELL]).isin(shared)] for side in (a, b)]
+    return kept[0], kept[1]
+
+
+def _cells(rows: pd.DataFrame) -> set[tuple[object, ...]]:
+    return set(rows[CELL].itertuples(index=False, name=None))
+
+
+def _topology(root: str | Path, run_id: str) -> frozenset[object]:
+    cpus = load_cpus(root, run_id=run_id)[["cpu", *GROUPS, "kind"]]
+    return frozenset(tuple(None if pd.isna(v) else v for v in row) for row in cpus.itertuples(index=False))
+
+
+def _one_known_model(a: Side, b: Side) -> bool:
+    models = set(a.runs["cpu_model"]) | set(b.runs["cpu_model"])
+    return len(models) == 1 and not pd.isna(next(iter(models)))

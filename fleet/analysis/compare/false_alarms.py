@@ -1,0 +1,147 @@
+"""The A/A test: splits runs between which nothing changed into two sides, and counts the false alarms.
+
+What a comparison says of an unchanged machine is what its "changed" is worth there.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
+
+from fleet.analysis.compare.changes import compare_pairs, compare_relations
+from fleet.analysis.compare.comparison import load_run_pairs
+from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL
+from fleet.analysis.compare.verdicts import usual_threshold
+from fleet.analysis.reduce.load import load_runs, load_samples, samples_long
+from fleet.analysis.views.text import percent, table
+from fleet.errors import UsageError
+from fleet.text import nearest
+
+SIZES = (3, 5, 10)
+SPLITS = 60  # of each order, at most
+_NAIVE_RUNS = 12
+_NAIVE_PAIRS = 16
+_SAME = ["host_id", "benchmark", "variant"]
+COLUMNS = (*_SAME, "order", "runs", "splits", "class_share", "verdict_share", "pair_share", "naive_share")
+
+
+def false_alarms(root: str | Path, *, host: str | None = None, seed: int = 1) -> pd.DataFrame:
+    """One row per host, benchmark, variant, order of the runs and runs a side.
+
+    order: how runs were dealt to the sides: random, interleaved (A B B A), or blocks, one after the other.
+    `class_share`: of the relations compared, those whose interval excludes no change (5 % are promised);
+    `verdict_share`: those called changed; `pair_share`: of the pairs, those with p < 0.05; `naive_share`: of
+    the pairs of one run and the next, those Mann-Whitney's test on samples calls different.
+
+    Runs of one host, plan, agent, kernel and boot belong together. Raises UsageError if no host has six.
+    """
+    runs = load_runs(root)
+    if host is not None:
+        known = set(runs["host_id"]) | set(runs["host_name"])
+        if host not in known:
+            raise UsageError(f"{root}: no run of a host {host!r} is stored{nearest(host, known)}")
+        runs = runs[(runs["host_id"] == host) | (runs["host_name"] == host)]
+    chance = np.random.default_rng(seed)
+    rows = [row for _, group in _alike(runs) for row in _of_group(root, group, chance)]
+    if not rows:
+        raise UsageError(
+            f"{root}: the A/A test takes {2 * LEAST_RUNS} runs of one host with the same plan; none has so "
+            "many. Repeat a run, as: for i in $(seq 20); do fleet run HOST; done"
+        )
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def false_alarms_text(found: pd.DataFrame) -> str:
+    """The table for people, with what to read in it."""
+    titles = ("host", "benchmark", "order", "runs a side", "splits", "class", "verdict", "pairs", "samples")
+    rows = [
+        (
+            row["host_id"],
+            f"{row['benchmark']}/{row['variant']}",
+            row["order"],
+            str(row["runs"]),
+            str(row["splits"]),
+            *("0%" if row[name] == 0 else percent(row[name]) for name in COLUMNS[-4:]),
+        )
+        for row in found.to_dict("records")
+    ]
+    legend = (
+        "Nothing changed between these runs: every finding is a false alarm. class: intervals that",
+        "exclude no change (promised: 5%); verdict: called changed; pairs: p < 0.05; samples: pairs that",
+        "a Mann-Whitney test on the samples of two single runs calls different, as is usual.",
+        "Splits share runs, so the shares are rough.",
+    )
+    return "\n".join((table(titles, rows, right=set(range(3, 9))), *legend))
+
+
+def orders(count: int, size: int, chance: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    """Ways to deal `count` runs, oldest first, to two sides of `size`: name, places of A, places of B."""
+    for _ in range(SPLITS):
+        dealt = chance.permutation(count)[: 2 * size]
+        yield "random", dealt[:size], dealt[size:]
+    to_a = np.tile([True, False, False, True], size)[: 2 * size]
+    for first in _some(count - 2 * size + 1, chance):
+        window = np.arange(first, first + 2 * size)
+        yield "interleaved", window[to_a], window[~to_a]
+    ends = [(a, b) for a in range(size, count - size + 1) for b in range(a, count - size + 1)]
+    for a, b in (ends[at] for at in _some(len(ends), chance)):
+        yield "blocks", np.arange(a - size, a), np.arange(b, b + size)
+
+
+def _some(count: int, chance: np.random.Generator) -> list[int]:
+    return sorted(map(int, chance.permutation(count)[:SPLITS]))
+
+
+def _alike(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
+    """Runs between which nothing known to us changed, oldest first, if there are enough."""
+    plan = runs["plan_json"].str.replace(r'"seed":\d+,?', "", regex=True)
+    keys = [runs["host_id"], plan, runs["agent_build"], runs["kernel"].fillna(""), runs["boot_id"].fillna("")]
+    for key, group in runs.sort_values(["started_utc", "run_id"], kind="stable").groupby(keys, sort=False):
+        if len(group) >= 2 * LEAST_RUNS:
+            yield key, group.reset_index(drop=True)
+
+
+def _of_group(root: str | Path, runs: pd.DataFrame, chance: np.random.Generator) -> Iterator[dict[str, Any]]:
+    pairs = load_run_pairs(root, runs).assign(unit=lambda rows: rows["run_id"])
+    threshold = usual_threshold(runs)
+    for (benchmark, variant), part in pairs.groupby(["benchmark", "variant"], sort=False):
+        by_run = [rows for _, rows in part.groupby("run_id", sort=False)]
+        naive = _naive(root, runs["run_id"].tolist()[:_NAIVE_RUNS], str(benchmark), str(variant))
+        for size in (size for size in SIZES if 2 * size <= len(by_run)):
+            tallies: dict[str, list[tuple[float, float, float]]] = {}
+            for order, a, b in orders(len(by_run), size, chance):
+                sides = [pd.concat([by_run[at] for at in side]) for side in (a, b)]
+                tallies.setdefault(order, []).append(_alarms(sides[0], sides[1], threshold))
+            for order, found in tallies.items():
+                shares = np.mean(found, axis=0)
+                said = (runs["host_id"][0], benchmark, variant, order, size, len(found), *shares, naive)
+                yield dict(zip(COLUMNS, said, strict=True))
+
+
+def _alarms(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> tuple[float, float, float]:
+    relations, pairs = compare_relations(a, b, threshold), compare_pairs(a, b, threshold)
+    outside = (relations["low"] > 1) | (relations["high"] < 1)
+    changed = relations["verdict"] == "changed"
+    return float(outside.mean()), float(changed.mean()), float((pairs["p"] < LEVEL).mean())
+
+
+def _naive(root: str | Path, run_ids: Sequence[str], benchmark: str, variant: str) -> float:
+    """Share of pairs that Mann-Whitney's test on the samples of a run and the next calls different."""
+    kept = []
+    for run_id in run_ids:
+        samples = load_samples(root, run_id=run_id, benchmark=benchmark)
+        long = samples_long(samples[samples["variant"] == variant])
+        long = long[~long["is_warmup"]]
+        ends = long[["ping_cpu", "pong_cpu"]]
+        kept.append(dict(iter(long.groupby([ends.min(axis=1), ends.max(axis=1)])["latency_ns"])))
+    p = [
+        stats.mannwhitneyu(one[pair], other[pair]).pvalue
+        for one, other in pairwise(kept)
+        for pair in list(one)[:_NAIVE_PAIRS]
+        if pair in other
+    ]
+    return float(np.mean(np.array(p) < LEVEL)) if p else float("nan")

@@ -1,0 +1,71 @@
+"""What c2clat (C++) prints: a full matrix with zeros on the diagonal, as a table or for gnuplot (-p).
+
+Its number is the minimum, its benchmark two lines with one writer each.
+"""
+
+from fleet.analysis.exchange.grid import Grid, digits, latency, square, whole_numbers
+
+_PLOT_BEGIN, _PLOT_END = "$data << EOD", "EOD"
+_WIDTH = 4
+
+
+def claims(text: str) -> bool:
+    """Whether this is its output."""
+    return any(_heading(line) or line.strip() == _PLOT_BEGIN for line in text.splitlines())
+
+
+def read(text: str) -> list[Grid]:
+    """Read the matrix. Raises ValueError naming the line that is damaged."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if line.strip() == _PLOT_BEGIN:
+            return [_plotted(lines, number)]
+        if cpus := _heading(line):
+            rows = [_row(lines, number + offset, cpu, len(cpus)) for offset, cpu in enumerate(cpus, 1)]
+            return [Grid(cpus, square(rows, cpus), benchmark="readwrite")]
+    return []
+
+
+def write(grid: Grid) -> str:
+    """Write the matrix as it would, digits and all; missing cells come from the other side."""
+    cells = grid.both_ways()
+    texts = [
+        ["0" if row == column else digits(cells[row, column]) if (row, column) in cells else "nan"
+         for column in grid.cpus]
+        for row in grid.cpus
+    ]  # fmt: skip
+    width = max(
+        [_WIDTH, *(len(text) for row in texts for text in row), *(len(str(cpu)) for cpu in grid.cpus)]
+    )
+    heading = [f"{'CPU':>{_WIDTH}}", *(f"{cpu:>{width}}" for cpu in grid.cpus)]
+    lines = [
+        " ".join([f"{cpu:>{_WIDTH}}", *(f"{text:>{width}}" for text in row)])
+        for cpu, row in zip(grid.cpus, texts, strict=True)
+    ]
+    return "\n".join([" ".join(heading), *lines]) + "\n"
+
+
+def _heading(line: str) -> tuple[int, ...] | None:
+    words = line.split()
+    return whole_numbers(words[1:]) if words[:1] == ["CPU"] else None
+
+
+def _row(lines: list[str], number: int, cpu: int, count: int) -> list[float | None]:
+    words = lines[number - 1].split() if number <= len(lines) else []
+    if words[:1] != [str(cpu)] or len(words) != count + 1:
+        raise ValueError(f"line {number}: the row of CPU {cpu} with {count} values was expected.")
+    return [latency(word, number) for word in words[1:]]
+
+
+def _plotted(lines: list[str], begin: int) -> Grid:
+    rows: list[list[float | None]] = []
+    for number, line in enumerate(lines[begin:], begin + 1):
+        if line.strip() == _PLOT_END:
+            break
+        rows.append([latency(word, number) for word in line.split()])
+        if len(rows[-1]) != len(rows[0]):
+            raise ValueError(f"line {number}: {len(rows[-1])} values where {len(rows[0])} were expected.")
+    if not rows or len(rows) != len(rows[0]):
+        raise ValueError(f"line {begin}: {len(rows)} rows are no square matrix.")
+    cpus = tuple(range(len(rows)))
+    return Grid(cpus, square(rows, cpus), benchmark="readwrite")

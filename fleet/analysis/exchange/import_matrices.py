@@ -1,0 +1,114 @@
+"""Stores what other tools printed as a summary: reads the files, names what is theirs, says what it did."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+
+from fleet.analysis.exchange import tools
+from fleet.analysis.exchange.grid import Grid
+from fleet.analysis.exchange.summaries import PREFIX, load_published, renumbered, rows_of
+from fleet.analysis.reduce.load import CLOCK
+from fleet.errors import StoreError, UsageError
+from fleet.plan.variants import VARIANTS
+from fleet.store.ids import checked_key
+from fleet.store.imports import write_summary
+from fleet.text import counted, printable
+
+MOST_BYTES = 64 << 20  # 2,500 CPUs as CSV
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the person says about the files; None leaves it to what they themselves say."""
+
+    tool: str | None = None
+    benchmark: str | None = None
+    variant: str | None = None
+    estimator: str | None = None
+    cpus: tuple[int, ...] | None = None
+    cpu_model: str | None = None
+    os: str | None = None
+    conditions: str | None = None
+    source: str | None = None
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def import_files(root: str | Path, files: Sequence[Path], name: str, told: Told) -> str:
+    """Store every matrix in `files` as the summary `name`; return what to tell the person.
+
+    Raises UsageError for what cannot be read, a benchmark nobody names or that is there twice, and a name
+    that is taken; nothing is stored then.
+    """
+    _check(name, told)
+    now = datetime.now(UTC)
+    rows, kinds = [], []
+    for file in files:
+        tool, grids = tools.read(_text(file), str(file), told.tool)
+        if told.benchmark is not None and len(grids) > 1:
+            raise UsageError(f"{file}: holds {len(grids)} matrices; --benchmark can name only one.")
+        for grid in grids:
+            columns = {
+                key: getattr(told, key)
+                for key in ("benchmark", "variant", "estimator", "cpu_model", "os", "conditions")
+            }
+            source = told.source or printable(str(file))
+            columns |= {"source": source, "imported_utc": now, "labels": dict(told.labels)}
+            numbered = grid if told.cpus is None else renumbered(grid, told.cpus)
+            found = rows_of(name, tool, numbered, columns)
+            if not found:
+                raise UsageError(f"{file}: the matrix has no values.")
+            kinds.append(found[0]["benchmark"])
+            if len(set(kinds)) < len(kinds):
+                raise UsageError(f"{file}: a second matrix of {kinds[-1]}; import it under another --name.")
+            rows += found
+            told_of = _said(numbered)
+    write_summary(root, name, rows)
+    return f"Stored {PREFIX}{name}: {', '.join(kinds)}, {told_of}. See it: fleet summaries {name}"
+
+
+def _check(name: str, told: Told) -> None:
+    """Raise UsageError for a name or a word that cannot be stored."""
+    if name in set(load_published()["summary"]):
+        raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
+    try:
+        checked_key(name, "summary")
+    except StoreError as err:
+        raise UsageError(f"--name: {err}") from err
+    for word, known in (
+        ("tool", tools.TOOLS),
+        ("benchmark", tuple(one for one in VARIANTS if one != CLOCK)),
+        ("estimator", ("median", "mean", "min")),
+    ):
+        said = getattr(told, word)
+        if said is not None and said not in known:
+            raise UsageError(f"--{word} {said}: there are {', '.join(known)}.")
+    for word in ("variant", "cpu_model", "os", "conditions", "source"):
+        if not (getattr(told, word) or "").isprintable():
+            raise UsageError(f"--{word.replace('_', '-')}: must be one line of text in UTF-8.")
+
+
+def _said(grid: Grid) -> str:
+    half = "" if len(grid.cells) > len(grid.cpus) * (len(grid.cpus) - 1) // 2 else " (half a matrix)"
+    return f"{counted(len(grid.cpus), 'CPU')}, {counted(len(grid.cells), 'cell')}{half}"
+
+
+def _text(file: Path) -> str:
+    """A file's text; UTF-8, or UTF-16 as PowerShell writes what is redirected."""
+    try:
+        if str(file) == "-":
+            data = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            with file.open("rb") as stream:
+                data = stream.read(MOST_BYTES + 1)
+    except OSError as err:
+        raise UsageError(f"{file}: cannot be read: {err.strerror}.") from err
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"{file}: larger than {MOST_BYTES >> 20} MiB; no matrix is.")
+    utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    try:
+        return data.decode("utf-16" if utf16 else "utf-8-sig")
+    except UnicodeDecodeError as err:
+        raise UsageError(f"{file}: not text in UTF-8 or UTF-16 (byte {err.start}).") from err

@@ -1,0 +1,174 @@
+"""Summaries of others: what `fleet import` stored, and the published tables that fleet ships.
+
+One number a pair and no samples, so there is no interval and no verdict; they can be laid beside a run.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fleet.analysis.exchange import tools
+from fleet.analysis.exchange.grid import Grid
+from fleet.errors import StoreError, UsageError
+from fleet.model import Cpu, Topology
+from fleet.plan.cpulist import cpu_list
+from fleet.store import schema
+from fleet.store.files import storing
+from fleet.store.imports import FILES
+from fleet.store.places import place_of
+
+_FOLDER = files("fleet") / "published"
+_CPU_COLUMNS = [field.name for field in fields(Cpu)]
+PREFIX = "summary:"  # how a command line tells a summary from a run or a host
+
+
+def load_summaries(root: str | Path) -> pd.DataFrame:
+    """Read every imported summary of a results root: a row per pair, columns as in docs/tables.md."""
+    place, shape = place_of(root), schema.arrow_schema("summaries")
+    tables = [shape.empty_table()]
+    with storing("read the summaries", place):
+        for name in place.files(FILES):
+            try:
+                tables.append(pq.read_table(place.path(name), schema=shape, filesystem=place.filesystem))
+            except pa.ArrowInvalid as err:
+                raise StoreError(f"{place}: cannot read {name}: {err}") from err
+    return _plain(pa.concat_tables(tables).unify_dictionaries().to_pandas())
+
+
+@cache
+def load_published() -> pd.DataFrame:
+    """Read the published tables that fleet ships (fleet/published/index.toml), in the same columns."""
+    rows: list[dict[str, Any]] = []
+    for name, entry in _index()["summaries"].items():
+        source = _index()["sources"][entry["source"]]
+        machine = Topology(_cpus(entry))
+        for file, variant in entry["tables"].items():
+            text = (_FOLDER / file).read_text(encoding="utf-8")
+            tool, grids = tools.read(text, file, source["tool"])
+            said = {key: entry.get(key) for key in ("cpu_model", "os", "conditions")}
+            told = said | {"source": source["url"], "variant": variant}
+            rows += [row for grid in grids for row in rows_of(name, tool, grid, told, machine)]
+    return _plain(pd.DataFrame(rows, columns=[column.name for column in schema.SUMMARIES]))
+
+
+def all_summaries(root: str | Path) -> pd.DataFrame:
+    """Imported summaries, then the published ones."""
+    found = (load_summaries(root), load_published())
+    return pd.concat([frame for frame in found if len(frame)], ignore_index=True)
+
+
+def find_summary(root: str | Path, name: str) -> pd.DataFrame:
+    """The rows of one summary, imported or published; `name` with or without `summary:`.
+
+    Raises UsageError naming what there is.
+    """
+    name = name.removeprefix(PREFIX)
+    every = all_summaries(root)
+    found = every[every["summary"] == name].reset_index(drop=True)
+    if found.empty:
+        raise UsageError(
+            f"no summary is called {name!r}; there are: {', '.join(every['summary'].unique())} "
+            "(fleet summaries lists them)."
+        )
+    return found
+
+
+def rows_of(
+    name: str, tool: str, grid: Grid, told: Mapping[str, Any], machine: Topology | None = None
+) -> list[dict[str, Any]]:
+    """Turn one matrix into rows of the summaries table.
+
+    told: columns that the matrix itself does not tell; what is None there is taken from the matrix or the
+    tool. machine: names the relations; None: unknown. Raises UsageError if nobody names the benchmark.
+    """
+    benchmark = told.get("benchmark") or grid.benchmark
+    if benchmark is None:
+        raise UsageError(f"{name}: the matrix does not say which benchmark it is; say it with --benchmark.")
+    constant = {
+        "summary": name,
+        "benchmark": benchmark,
+        "variant": told.get("variant"),
+        "tool": tool,
+        "estimator": told.get("estimator") or tools.ESTIMATORS[tool],
+        "samples": grid.samples,
+        "iterations": grid.iterations,
+        "cpu_model": told.get("cpu_model") or grid.cpu_model,
+        "os": told.get("os"),
+        "conditions": told.get("conditions"),
+        "source": told["source"],
+        "imported_utc": told.get("imported_utc"),
+        "labels_json": json.dumps(told.get("labels") or {}),
+    }
+    return [
+        constant
+        | {
+            "relation": str(machine.relation(row, column)) if machine else "unknown",
+            "ping_cpu": row,
+            "pong_cpu": column,
+            "latency_ns": value,
+        }
+        for (row, column), value in grid.cells.items()
+    ]
+
+
+def renumbered(grid: Grid, cpus: Sequence[int]) -> Grid:
+    """The same matrix with its CPUs called `cpus`, in order; for formats that lose their numbers."""
+    if len(cpus) != len(grid.cpus):
+        raise UsageError(f"--cpus names {len(cpus)} CPUs, the matrix has {len(grid.cpus)}.")
+    names = dict(zip(grid.cpus, cpus, strict=True))
+    cells = {(names[row], names[column]): value for (row, column), value in grid.cells.items()}
+    return Grid(tuple(cpus), cells, grid.benchmark, grid.samples, grid.iterations, grid.cpu_model)
+
+
+def grid_of(rows: pd.DataFrame) -> Grid:
+    """The matrix that rows of one benchmark and variant of a summary came from."""
+    first = rows.iloc[0]
+    ends = zip(rows["ping_cpu"].astype(int), rows["pong_cpu"].astype(int), strict=True)
+    return Grid(
+        cpus=tuple(sorted({int(cpu) for side in ("ping_cpu", "pong_cpu") for cpu in rows[side]})),
+        cells=dict(zip(ends, rows["latency_ns"].astype(float), strict=True)),
+        benchmark=first["benchmark"],
+        samples=None if pd.isna(first["samples"]) else int(first["samples"]),
+        iterations=None if pd.isna(first["iterations"]) else int(first["iterations"]),
+        cpu_model=None if pd.isna(first["cpu_model"]) else first["cpu_model"],
+    )
+
+
+def published_cpus(name: str) -> pd.DataFrame:
+    """The CPUs of a published machine as rows of the `cpus` table; none for any other name."""
+    entry = _index()["summaries"].get(name)
+    return pd.DataFrame([asdict(cpu) for cpu in _cpus(entry)] if entry else [], columns=_CPU_COLUMNS)
+
+
+@cache
+def _index() -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / "index.toml").read_text(encoding="utf-8"))
+
+
+def _cpus(entry: Mapping[str, Any]) -> tuple[Cpu, ...]:
+    """The CPUs of a published machine, all in one package."""
+    cores = _lowest(entry.get("cores", ()))
+    clusters = _lowest(entry.get("clusters", ()))
+    return tuple(
+        Cpu(n, core=cores.get(n, n), cluster=clusters.get(n), llc=0, die=0, package=0, node=0)
+        for n in range(entry["cpus"])
+    )
+
+
+def _lowest(groups: Sequence[str]) -> dict[int, int]:
+    return {cpu: members[0] for text in groups for members in [cpu_list(text)] for cpu in members}
+
+
+def _plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Keys as plain strings, so that frames of different origin can be joined."""
+    keys = [column.name for column in schema.SUMMARIES if column.type.startswith("dictionary")]
+    return frame.astype(dict.fromkeys(keys, "object")).reset_index(drop=True)

@@ -1,0 +1,1 @@
+"""From raw samples to numbers: load, then bursts, pairs and matrices; levels, flags and topology."""

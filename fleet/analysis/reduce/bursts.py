@@ -1,0 +1,97 @@
+"""Bursts as flat arrays: what a reduction needs of them, without an object for each.
+
+Made of a frame as `load_samples` returns it or of an Arrow table of samples; warm-ups are left out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fleet.analysis.reduce.load import flat_ticks, ns_per_sample_tick
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+COLUMNS = (
+    "run_id",
+    "benchmark",
+    "variant",
+    "relation",
+    "ping_cpu",
+    "pong_cpu",
+    "start_offset_ns",
+    "iterations",
+    "warmup",
+    "ticks",
+    "ns_per_tick",
+    "flags",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bursts:
+    """`about`: a row per burst, its columns but ticks. `latencies`: all samples in ns, burst after burst.
+
+    counts: samples of each burst, at least one; bursts of nothing but warm-ups are not here.
+    """
+
+    about: pd.DataFrame
+    latencies: Floats
+    counts: Ints
+
+    def in_order(self, order: Ints) -> "Bursts":
+        """The same bursts in another order."""
+        counts = self.counts[order]
+        if (counts == counts[:1]).all():  # so much faster that it is worth a way of its own
+            taken = self.latencies.reshape(len(order), -1)[order].ravel() if len(order) else self.latencies
+        else:
+            first = np.cumsum(self.counts) - self.counts
+            at = np.repeat(first[order] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+            taken = self.latencies[at]
+        return Bursts(self.about.iloc[order], taken, counts)
+
+
+def of_frame(samples: pd.DataFrame) -> Bursts:
+    """Take a frame's bursts."""
+    counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
+    return _bursts(samples, flat_ticks(samples), counts)
+
+
+def of_arrow(table: Any) -> Bursts:
+    """Take the bursts of an Arrow table with the columns COLUMNS, without making a list of any."""
+    ticks = table.column("ticks").combine_chunks()
+    counts = ticks.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+    return _bursts(table.drop_columns(["ticks"]).to_pandas(), ticks.flatten().to_numpy(), counts)
+
+
+def _bursts(samples: pd.DataFrame, ticks: Ints, counts: Ints) -> Bursts:
+    warmup = np.minimum(samples["warmup"].to_numpy(dtype=np.int64), counts)
+    left, factor = counts - warmup, ns_per_sample_tick(samples)
+    if (counts == counts[:1]).all() and (warmup == warmup[:1]).all() and len(counts):
+        rows = ticks.reshape(len(counts), -1)[:, warmup[0] :].astype(np.float64)
+        latencies = (rows * factor[:, None]).ravel()
+    else:
+        place = np.arange(len(ticks)) - np.repeat(np.cumsum(counts) - counts, counts)
+        latencies = ticks[place >= np.repeat(warmup, counts)].astype(np.float64) * np.repeat(factor, left)
+    about = samples[[name for name in COLUMNS if name != "ticks"]].reset_index(drop=True)
+    measured = left > 0
+    if not measured.all():
+        about = about[measured].reset_index(drop=True)
+    return Bursts(about, latencies, left[measured])
+
+
+def equal_rows(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
+    """Of values that stand one row after the other, those of rows with as many: which, and them as a matrix.
+
+    counts: how many values each row has.
+    """
+    first = np.cumsum(counts) - counts
+    for count in np.unique(counts):
+        which = np.flatnonzero(counts == count)
+        if len(which) == len(counts):
+            yield which, values.reshape(len(which), count)
+        else:
+            yield which, values[first[which][:, None] + np.arange(count)]

@@ -1,0 +1,214 @@
+"""Reduces raw samples to one row per pair, and rows to matrices. The burst is the unit of replication."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fleet.analysis.reduce.bursts import Bursts, Floats, Ints, equal_rows, of_frame
+from fleet.analysis.reduce.directions import asymmetry
+from fleet.analysis.reduce.levels import levels
+
+OUTLIER = 2.0  # a sample above this multiple of its burst's median
+KIND = ["run_id", "benchmark", "variant"]
+PAIR = [*KIND, "ping_cpu", "pong_cpu"]
+_JUDGED = ("median_ns", "low_ns", "high_ns", "spread", "other_ns", "other_share", "drift")
+_OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
+
+
+def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFrame:
+    """Reduce raw samples to one row per run, benchmark, variant and pair; one way, in ns (float64).
+
+    samples: as `load_samples` returns it; warm-ups are left out, bursts of nothing else too. Unless
+    `ordered`, both directions of a pair are one row, the lower CPU as ping. `fleet.analysis.pairs` does the
+    same for runs too big for a frame, and remembers it.
+
+    Columns beside the pair and `relation`: `bursts`; `median_ns` (of the bursts' medians: the headline),
+    `low_ns`, `high_ns` (95 % t interval over burst medians; NaN for a single burst), `spread` (half of it,
+    relative), `other_ns`, `other_share` (of a pair with two modes the smaller one; the columns before are
+    then of the larger), `drift` (relative change over the run, NaN where none is proved), `asymmetry` (how
+    much longer it takes when the higher CPU pings, relative, NaN where none is proved), `flagged_bursts` and
+    `flags` (those of its bursts, comma-separated), `samples`, `min_ns`, `p10_ns`, `mean_ns`, `mad_ns` (the
+    median distance of a sample from their median), `p99_ns`, `max_ns` (of all samples), `outliers` (share of
+    samples above twice their burst's median).
+    """
+    return reduced(of_frame(samples), ordered=ordered)
+
+
+def reduced(bursts: Bursts, *, ordered: bool = False) -> pd.DataFrame:
+    """The same of bursts as arrays."""
+    key = _pair_numbers(bursts.about, ordered=ordered)
+    order = np.lexsort((bursts.about["start_offset_ns"].to_numpy(), key))
+    bursts, key = bursts.in_order(order), key[order]
+    begins = np.flatnonzero(np.diff(key, prepend=-1))
+    counts = np.diff(np.append(begins, len(key)))
+    pair = np.repeat(np.arange(len(begins)), counts)
+    middles, far = _middles(bursts)
+    first = bursts.about.iloc[begins]
+    ping, pong = first["ping_cpu"].to_numpy(), first["pong_cpu"].to_numpy()
+    table = pd.DataFrame(
+        {
+            **{name: first[name].astype(str).to_numpy() for name in KIND},
+            "ping_cpu": ping if ordered else np.minimum(ping, pong),
+            "pong_cpu": pong if ordered else np.maximum(ping, pong),
+            "relation": first["relation"].astype(str).to_numpy(),
+            "bursts": counts,
+            **_judged(middles, bursts.about["start_offset_ns"].to_numpy(dtype=np.float64), counts),
+            "asymmetry": asymmetry(middles, _turned(bursts.about) & (not ordered), pair, len(begins)),
+            **_flags(bursts.about["flags"], pair, len(begins)),
+            **_of_samples(bursts, np.bincount(pair, bursts.counts, len(begins)).astype(np.int64)),
+        }
+    )
+    table["outliers"] = np.bincount(pair, far, len(begins)) / table["samples"]
+    return table.sort_values(PAIR, kind="stable").reset_index(drop=True)
+
+
+def _pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
+    """For each burst a number that those of its run, benchmark, variant and pair share."""
+    ping, pong = (about[name].to_numpy(dtype=np.int64) for name in ("ping_cpu", "pong_cpu"))
+    if not ordered:
+        ping, pong = np.minimum(ping, pong), np.maximum(ping, pong)
+    key = np.zeros(len(about), dtype=np.int64)
+    for name in KIND:
+        codes, values = pd.factorize(about[name])
+        key = key * max(len(values), 1) + codes
+    size = (
+        int(pong.max(initial=0)) + 1
+        if not ordered
+        else int(max(ping.max(initial=0), pong.max(initial=0))) + 1
+    )
+    numbers: Ints = (key * size + ping) * size + pong
+    return numbers
+
+
+def _turned(about: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Whether the higher CPU of the pair pinged."""
+    turned: npt.NDArray[np.bool_] = (about["ping_cpu"] > about["pong_cpu"]).to_numpy()
+    return turned
+
+
+def _middles(bursts: Bursts) -> tuple[Floats, Ints]:
+    """Of each burst its median, and how many of its samples are above OUTLIER times that."""
+    middles = np.empty(len(bursts.counts))
+    far = np.empty(len(bursts.counts), dtype=np.int64)
+    for which, rows in equal_rows(bursts.latencies, bursts.counts):
+        middles[which] = _quantile(np.sort(rows, axis=1), 0.5)  # numpy sorts faster than it finds medians
+        far[which] = (rows > OUTLIER * middles[which, None]).sum(axis=1)
+    return middles, far
+
+
+def _judged(middles: Floats, times: Floats, counts: Ints) -> dict[str, Floats]:
+    """The columns that come from a pair's burst medians; pairs of as many bursts are judged together."""
+    columns = {name: np.full(len(counts), np.nan) for name in _JUDGED}
+    for (pairs, rows), (_, moments) in zip(
+        equal_rows(middles, counts), equal_rows(times, counts), strict=True
+    ):
+        found = levels(rows, moments)
+        judged = (
+            found.median,
+            found.mean - found.half,
+            found.mean + found.half,
+            found.half / found.mean,
+            found.other,
+            found.other_share,
+            found.drift,
+        )
+        for name, column in zip(_JUDGED, judged, strict=True):
+            columns[name][pairs] = column
+    return columns
+
+
+def _of_samples(bursts: Bursts, sizes: Ints) -> dict[str, Floats | Ints]:
+    """The columns that come from all samples of a pair; sizes: how many each pair has."""
+    columns = {name: np.full(len(sizes), np.nan) for name in _OF_SAMPLES}
+    for pairs, rows in equal_rows(bursts.latencies, sizes):
+        ordered = np.sort(rows, axis=1)
+        low, high, mean = ordered[:, 0].copy(), ordered[:, -1].copy(), ordered.mean(axis=1)
+        tenth, middle, last = (_quantile(ordered, share) for share in (0.10, 0.5, 0.99))
+        np.abs(np.subtract(ordered, middle[:, None], out=ordered), out=ordered)  # in place: they may be many
+        ordered.sort(axis=1)
+        found = (low, tenth, mean, _quantile(ordered, 0.5), last, high)
+        for name, column in zip(_OF_SAMPLES, found, strict=True):
+            columns[name][pairs] = column
+    return {"samples": sizes, **columns}
+
+
+def _quantile(ordered: Floats, share: float) -> Floats:
+    """Of rows in ascending order, between the two values around the place, by its distance to each."""
+    place = share * (ordered.shape[1] - 1)
+    low = int(place)
+    high = min(low + 1, ordered.shape[1] - 1)
+    found: Floats = ordered[:, low] + (place - low) * (ordered[:, high] - ordered[:, low])
+    return found
+
+
+def _flags(flags: "pd.Series[str]", pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
+    """How many bursts of each pair have a flag, and all their flags once."""
+    codes, texts = pd.factorize(flags)
+    marked = np.array([text != "" for text in texts], dtype=bool)[codes] if len(codes) else codes.astype(bool)
+    found: list[set[str]] = [set() for _ in range(pairs)]
+    told = np.unique(pair[marked] * max(len(texts), 1) + codes[marked])
+    for number in told:
+        found[number // len(texts)].update(str(texts[number % len(texts)]).split(","))
+    return {
+        "flagged_bursts": np.bincount(pair[marked], minlength=pairs),
+        "flags": [",".join(sorted(each)) for each in found],
+    }
+
+
+def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
+    """Reduce pairs to one row per benchmark, variant and relation, nearest relation first; in ns.
+
+    number: the column of `pairs` that is its number. Benchmarks and variants stay in the order of `pairs`.
+    `median_ns`, `min_ns`, `max_ns`: of the pairs' numbers. `p99_ns`: the median of the pairs' p99.
+    `spread`: the median pair's; `widest`: the worst pair's. `flagged_share`: of the bursts, those with a
+    flag. `flagged_pairs`: pairs with a flag of their own or of a burst.
+    """
+    table = by_relation(pairs, [*KIND[1:], "relation"], number)
+    kind = table["benchmark"] + "/" + table["variant"]
+    order = kind.map({name: place for place, name in enumerate(kind.unique())})
+    return (
+        table.assign(order=order)
+        .sort_values(["order", "median_ns"], kind="stable")
+        .drop(columns="order")
+        .reset_index(drop=True)
+    )
+
+
+def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
+    """The same for each combination of `keys` there is, in the order of `pairs`."""
+    told = pairs.assign(
+        **{key: pairs[key].astype(str) for key in keys},
+        number=pairs[number].astype(float),
+        flagged=pairs["flags"] != "",
+        widest=pairs["spread"],
+    )
+    table = (
+        told.groupby(list(keys), sort=False)
+        .agg(
+            pairs=("number", "size"),
+            median_ns=("number", "median"),
+            min_ns=("number", "min"),
+            max_ns=("number", "max"),
+            p99_ns=("p99_ns", "median"),
+            spread=("spread", "median"),
+            widest=("widest", "max"),
+            bursts=("bursts", "sum"),
+            flagged_share=("flagged_bursts", "sum"),
+            flagged_pairs=("flagged", "sum"),
+        )
+        .reset_index()
+    )
+    table["flagged_share"] /= table["bursts"]
+    return table
+
+
+def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -> pd.DataFrame:
+    """Lay pairs of one benchmark out as rows ping, columns pong, in the order of `cpus`.
+
+    An unordered pair stands on both sides of the diagonal. NaN: not measured.
+    """
+    table = pairs.pivot_table(index="ping_cpu", columns="pong_cpu", values=value, aggfunc="median")
+    table = table.reindex(index=list(cpus), columns=list(cpus)).astype(float)
+    return table.where(table.notna(), table.T)

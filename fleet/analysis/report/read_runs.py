@@ -1,0 +1,165 @@
+"""Reads the runs of a report, one at a time, and keeps only what its page shows: raw samples of few pairs."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fleet.analysis.plots import latencies
+from fleet.analysis.reduce.load import CLOCK, load_cpus, load_run, load_samples
+from fleet.analysis.reduce.matrices import matrix, relations
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.reduce.topology_check import check_topology, host_history
+from fleet.analysis.views.sections import number_of
+from fleet.analysis.views.text import records
+from fleet.analysis.views.warnings import counted, distrust
+
+_STEPS = 400  # quantiles kept of a distribution
+_MOST_TRACES, _FEWER_TRACES, _MANY_RUNS = 6, 1, 6
+# Worst first: what makes a pair's number mean something else, then what makes it less certain.
+_GRAVITY = ("multimodal", "smt_pair", "drift", "coarse_clock", "outliers", "not_converged")
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A pair to look at: its row of `pair_medians` and its bursts as loaded."""
+
+    row: dict[str, Any]
+    bursts: pd.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One benchmark and variant of a run; latencies one way in ns.
+
+    pairs: a row per pair, with flags. number: the column of it that is the run's number. relations: as
+    `relations` returns them. table: the matrix, None for `clock`. rounds: columns `relation`, `ns`, a row
+    per round. curves: quantiles of all samples by relation. burst_flags: bursts with each flag.
+    """
+
+    name: str
+    is_clock: bool
+    number: str
+    pairs: pd.DataFrame
+    relations: list[dict[str, Any]]
+    table: pd.DataFrame | None
+    rounds: pd.DataFrame
+    curves: dict[str, Floats]
+    burst_flags: dict[str, int]
+    suspects: list[Suspect]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One run. name: its host, with the run where the host has several; anchor: its place on the page.
+
+    warnings: what to distrust, in sentences. findings: how often each check of `check_topology` found one.
+    """
+
+    name: str
+    anchor: str
+    run: dict[str, Any]
+    order: Layout
+    parts: list[Part]
+    warnings: list[str]
+    findings: dict[str, int]
+
+
+def gather(root: str | Path, run_ids: Sequence[str]) -> list[Reading]:
+    """Read the runs, once each, those of one host side by side. Raises StoreError for one not there."""
+    rows = [load_run(root, run_id) for run_id in dict.fromkeys(run_ids)]
+    hosts = list(dict.fromkeys(row["host_id"] for row in rows))
+    rows.sort(key=lambda row: (hosts.index(row["host_id"]), row["started_utc"]))
+    traces = _MOST_TRACES if len(rows) <= _MANY_RUNS else _FEWER_TRACES
+    found = []
+    for place, run in enumerate(rows, start=1):
+        several = sum(row["host_id"] == run["host_id"] for row in rows) > 1
+        name = f"{run['host_name']} {run['run_id']}" if several else run["host_name"]
+        found.append(_reading(root, run, name, f"run-{place}", traces))
+    return found
+
+
+def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, traces: int) -> Reading:
+    samples = load_samples(root, run_id=run["run_id"])
+    pairs = widened(load_pairs(root, run_id=run["run_id"]))
+    measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
+    order = layout(load_cpus(root, run_id=run["run_id"]), measured)
+    findings = check_topology(pairs, host_history(root, run))
+    said = distrust(run, pairs, samples["flags"], findings).splitlines()[1:]
+    kinds = [*run["benchmarks"], *(pairs["benchmark"] + "/" + pairs["variant"]).unique()]
+    parts = []
+    for kind in dict.fromkeys(kinds):
+        benchmark, _, variant = kind.partition("/")
+        own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
+        if len(own):
+            chosen = samples[(samples["benchmark"] == benchmark) & (samples["variant"] == variant)]
+            parts.append(_part(kind, own, chosen.reset_index(drop=True), order, (number_of(run), traces)))
+    checks = Counter(map(str, findings["check"]))
+    return Reading(name, anchor, run, order, parts, [line.strip() for line in said], dict(checks))
+
+
+def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, how: tuple[str, int]) -> Part:
+    number, traces = how
+    is_clock = kind.partition("/")[0] == CLOCK
+    latency, burst, is_warmup = latencies(samples)
+    latency, burst = latency[~is_warmup], burst[~is_warmup]
+    relation = samples["relation"].astype(str).to_numpy()
+    rows = records(relations(pairs, number))
+    shares = np.linspace(0, 1, _STEPS)
+    return Part(
+        name=kind,
+        is_clock=is_clock,
+        number=number,
+        pairs=pairs,
+        relations=rows,
+        table=None if is_clock else matrix(pairs, order.cpus, number),
+        rounds=_rounds(samples, latency, burst),
+        curves={
+            row["relation"]: np.quantile(latency[relation[burst] == row["relation"]], shares) for row in rows
+        },
+        burst_flags=counted(samples["flags"]),
+        suspects=_suspects(pairs, samples, traces),
+    )
+
+
+def _rounds(samples: pd.DataFrame, latency: Floats, burst: npt.NDArray[np.int64]) -> pd.DataFrame:
+    """The median of a relation's burst medians in each round."""
+    middles = pd.Series(latency).groupby(burst).median()
+    keyed = samples.loc[middles.index, ["round"]].assign(
+        relation=samples.loc[middles.index, "relation"].astype(str), ns=middles.to_numpy()
+    )
+    return keyed.groupby(["relation", "round"], sort=False)["ns"].median().reset_index()
+
+
+def _suspects(pairs: pd.DataFrame, samples: pd.DataFrame, most: int) -> list[Suspect]:
+    """The worst pairs with a flag of their own, gravest flag first."""
+    rows = [(_gravity(row), row) for row in records(pairs[pairs["flags"] != ""])]
+    grave = sorted((found for found in rows if found[0][0] < len(_GRAVITY)), key=lambda found: found[0])[
+        :most
+    ]
+    low = samples[["ping_cpu", "pong_cpu"]].min(axis=1)
+    high = samples[["ping_cpu", "pong_cpu"]].max(axis=1)
+    return [
+        Suspect(row, samples[(low == row["ping_cpu"]) & (high == row["pong_cpu"])].reset_index(drop=True))
+        for _, row in sorted(grave, key=lambda found: found[0])[:most]
+    ]
+
+
+def _gravity(row: dict[str, Any]) -> tuple[int, float]:
+    flags = row["flags"].split(",")
+    place = next((at for at, flag in enumerate(_GRAVITY) if flag in flags), len(_GRAVITY))
+    size = {
+        "multimodal": row["other_share"],
+        "drift": abs(row["drift"] or 0),
+        "outliers": row["outliers"],
+        "not_converged": row["spread"],
+    }
+    return place, -(size.get(_GRAVITY[place], 0) or 0) if place < len(_GRAVITY) else 0.0

@@ -1,0 +1,198 @@
+"""What `fleet compare` prints: as text for people, as JSON and CSV for programs."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.compare.comparison import Comparison
+from fleet.analysis.compare.sides import Side
+from fleet.analysis.compare.verdicts import Verdict
+from fleet.analysis.views.text import in_words, is_none, json_value, records, safe, table, within
+
+PAIRS_LISTED = 10
+_SHORT = 60
+_COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
+
+
+def compare_text(comparisons: Sequence[Comparison]) -> str:
+    """For people: the headline, a line per relation, the pairs, what else differs, what to distrust.
+
+    Of several comparisons all headlines come first, those with most changes at the top.
+    """
+    parts = ["\n\n".join(_parts(one)) for one in comparisons]
+    if len(comparisons) > 1:
+        ordered = sorted(
+            comparisons, key=lambda one: -int((one.relations["verdict"] == Verdict.CHANGED).sum())
+        )
+        parts.insert(0, "\n".join(_headline(one) for one in ordered))
+    return "\n\n\n".join(parts)
+
+
+def compare_json(comparisons: Sequence[Comparison]) -> str:
+    """A list of comparisons; shares as fractions, latencies one way in ns, null where there is no answer."""
+    return json.dumps([_object(one) for one in comparisons], default=json_value, indent=2)
+
+
+def compare_csv(comparisons: Sequence[Comparison]) -> str:
+    """One row per comparison and relation, with the two sides' names."""
+    rows = [one.relations.assign(a=one.a.name, b=one.b.name, unit=one.unit) for one in comparisons]
+    text: str = pd.concat(rows).to_csv(index=False)
+    return text.rstrip("\n")
+
+
+def _parts(one: Comparison) -> Iterator[str]:
+    yield "\n".join(_head(one))
+    if one.relations.empty:
+        yield "Nothing to compare: the sides have no benchmark, variant and relation in common."
+    elif one.judged:
+        yield _verdicts(one)
+    else:
+        yield _description(one)
+    if one.pairs["changed"].any() and one.relations["pairs"].max() > 1:
+        yield "\n".join(_pairs(one))
+    if len(one.environment):
+        rows = [
+            tuple(safe(str(row[name])) for name in ("what", "a", "b")) for row in records(one.environment)
+        ]
+        yield "What else differs\n" + _indented(table(("", "A", "B"), rows, right=set()))
+    if one.caveats:
+        yield "What to distrust\n" + "\n".join(f"  {safe(line)}" for line in one.caveats)
+
+
+def _headline(one: Comparison) -> str:
+    names = [one.b.name, one.a.name] if len(one.a.name + one.b.name) <= _SHORT else ["B", "A"]
+    return safe(f"{names[0]} against {names[1]}: {_summary(one)}")
+
+
+def _head(one: Comparison) -> Iterator[str]:
+    yield _headline(one)
+    for letter, side in (("A", one.a), ("B", one.b)):
+        yield safe(f"  {letter}  {side.name}: {_measured(side)}")
+
+
+def _summary(one: Comparison) -> str:
+    """The one sentence, in the words of the verdict column."""
+    if one.relations.empty:
+        return "nothing in common"
+    if not one.judged:
+        return "no verdict, too few runs"
+    counts = one.relations["verdict"].value_counts()
+    changed = [row for row in records(one.relations) if row["verdict"] == Verdict.CHANGED]
+    changed.sort(key=lambda row: abs(row["ratio"] - 1))
+    notes = {
+        Verdict.CHANGED: "".join(f" (at most {r['ratio'] - 1:+.1%}, {r['relation']})" for r in changed[-1:]),
+        Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)",
+    }
+    said = [
+        f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
+    ]
+    relations = "1 relation" if len(one.relations) == 1 else f"{len(one.relations)} relations"
+    return f"{relations}, {', '.join(said)}"
+
+
+def _measured(side: Side) -> str:
+    first, last = side.runs["started_utc"].min(), side.runs["started_utc"].max()
+    when = f"{first:%Y-%m-%d %H:%M}"
+    if len(side.runs) > 1:
+        when += f" to {last:%H:%M}" if first.date() == last.date() else f" to {last:%Y-%m-%d %H:%M}"
+    count = "1 run" if len(side.runs) == 1 else f"{len(side.runs)} runs"
+    hosts = side.hosts[0] if len(side.hosts) == 1 else f"{len(side.hosts)} hosts"
+    return f"{count} of {hosts}, {when} UTC"
+
+
+def _verdicts(one: Comparison) -> str:
+    rows = [
+        (
+            *_names(row),
+            f"{row['ratio'] - 1:+.1%}",
+            f"{row['low'] - 1:+.1%} to {row['high'] - 1:+.1%}",
+            f"{row['verdict']}: {row['why']}",
+        )
+        for row in records(one.relations)
+    ]
+    unit, matters = one.unit, f"±{one.threshold * 100:g}%"
+    legend = (
+        f"{in_words(one.relations['relation'])}\n"
+        f"A, B: one way in ns, mean of the {unit}s' medians. Interval: what the change may\n"
+        f"be, judged from {unit} to {unit}. What matters: {matters}. Would see: in 8 of 10\n"
+        "comparisons."
+    )
+    return table(_COLUMNS, rows, right={2, 3, 4, 5, 6}) + "\n" + legend
+
+
+def _description(one: Comparison) -> str:
+    titles = ("benchmark", "relation", "pairs", "A", "B", "difference", "within A", "within B")
+    rows = [
+        (*_names(row), f"{row['ratio'] - 1:+.1%}", within(row["a_within"]), within(row["b_within"]))
+        for row in records(one.relations)
+    ]
+    return (
+        table(titles, rows, right=set(range(2, 8)))
+        + f"\n{in_words(one.relations['relation'])}"
+        + "\nA, B: one way in ns. Within A, within B: ±95% inside a single run, from its\n"
+        "rounds; two runs of an unchanged machine differ by more, so it says nothing about\n"
+        "the difference."
+    )
+
+
+def _names(row: dict[str, Any]) -> tuple[str, ...]:
+    kind = f"{row['benchmark']}/{row['variant']}"
+    return (kind, row["relation"], str(row["pairs"]), f"{row['a_ns']:.1f}", f"{row['b_ns']:.1f}")
+
+
+def _pairs(one: Comparison) -> Iterator[str]:
+    """How many pairs changed, and those that did not simply follow their relation, the furthest first."""
+    kind = ["benchmark", "variant", "relation"]
+    usual = one.relations[[*kind, "ratio"]].rename(columns={"ratio": "usual"})
+    found = one.pairs[one.pairs["changed"]].merge(usual, on=kind)
+    found["apart"] = np.abs(np.log(found["ratio"] / found["usual"]))
+    own = found[found["apart"] > np.log1p(one.threshold)].sort_values("apart", ascending=False)
+    yield (
+        f"Pairs: {len(found)} of {len(one.pairs)} changed by more than {one.threshold * 100:g}% "
+        f"(about one in twenty of these by chance), {len(own) or 'none'} otherwise than their relation"
+    )
+    if len(own):
+        rows = [
+            (
+                f"{row['benchmark']}/{row['variant']}",
+                f"{row['ping_cpu']}-{row['pong_cpu']}",
+                row["relation"],
+                f"{row['a_ns']:.1f}",
+                f"{row['b_ns']:.1f}",
+                f"{row['ratio'] - 1:+.1%}",
+                f"{row['usual'] - 1:+.1%}",
+            )
+            for row in records(own.head(PAIRS_LISTED))
+        ]
+        titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
+        yield _indented(table(titles, rows, right={3, 4, 5, 6}))
+    if len(own) > PAIRS_LISTED:
+        yield f"  {len(own) - PAIRS_LISTED} more with --json"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
+
+
+def _object(one: Comparison) -> dict[str, Any]:
+    return {
+        "a": _side(one.a),
+        "b": _side(one.b),
+        "unit": one.unit,
+        "threshold": one.threshold,
+        "relations": [_finite(row) for row in records(one.relations)],
+        "pairs": [_finite(row) for row in records(one.pairs)],
+        "environment": records(one.environment),
+        "caveats": list(one.caveats),
+    }
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: None if isinstance(value, float) and is_none(value) else value for key, value in row.items()}
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {"name": side.name, "hosts": side.hosts, "runs": side.runs["run_id"].tolist()}

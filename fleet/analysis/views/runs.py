@@ -1,0 +1,64 @@
+"""What `fleet runs` prints, as text and as JSON. Reads no samples and needs no pandas."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC
+
+from fleet.analysis.views.text import json_value, labels_text, safe, table
+from fleet.errors import UsageError
+from fleet.store import RunSummary
+from fleet.text import counted, nearest
+
+
+def chosen(runs: Sequence[RunSummary], hosts: Sequence[str], labels: Sequence[str]) -> list[RunSummary]:
+    """The runs of these hosts (by name or id; none: all) that have all these labels, each KEY=VALUE.
+
+    Raises UsageError for a host that has no run, and for what is no label.
+    """
+    known = {name for run in runs for name in (run.host_name, run.host_id)}
+    for host in hosts:
+        if host not in known:
+            raise UsageError(f"no run of a host {host!r} is stored{nearest(host, known)}")
+    for label in labels:
+        if "=" not in label:
+            raise UsageError(f"--label {label}: a label is KEY=VALUE.")
+    wanted = {tuple(label.split("=", 1)) for label in labels}
+    return [
+        run
+        for run in runs
+        if (not hosts or run.host_name in hosts or run.host_id in hosts) and not wanted - set(run.labels)
+    ]
+
+
+def runs_text(runs: Sequence[RunSummary], *, of: int = 0) -> str:
+    """A line per run, oldest first. of: how many there were to choose from, if these were chosen."""
+    if not runs and not of:
+        return "No runs here yet. `fleet run` measures; --results names another root."
+    if not runs:
+        return f"None of {counted(of, 'run')} here is so; `fleet runs` lists all."
+    titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state", "labels")
+    return table(titles, [_run_line(run) for run in runs], right={5, 6})
+
+
+def runs_json(runs: Sequence[RunSummary]) -> str:
+    """The runs as a list of objects, oldest first."""
+    return json.dumps(
+        [asdict(run) | {"labels": dict(run.labels)} for run in runs], default=json_value, indent=2
+    )
+
+
+def _run_line(run: RunSummary) -> tuple[str, ...]:
+    started = run.started_utc.astimezone(UTC)
+    failed = f", {run.failed} failed" if run.failed else ""
+    counts = ("-" if count is None else str(count) for count in (run.pairs, run.bursts))
+    return (
+        run.run_id,
+        safe(run.host_name),
+        f"{started:%Y-%m-%d %H:%M:%S}",
+        run.target,
+        ",".join(run.benchmarks),
+        *counts,
+        f"{run.state}{failed}",
+        labels_text(dict(run.labels)),
+    )

@@ -1,0 +1,136 @@
+"""The sections of `fleet show`, one function each: what the run was, a benchmark of pairs, the clock."""
+
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.reduce.matrices import matrix, relations
+from fleet.analysis.reduce.topology import Layout
+from fleet.analysis.views.heatmap import Page, draw
+from fleet.analysis.views.text import (
+    in_words,
+    labels_text,
+    pair_text,
+    percent,
+    records,
+    rendered,
+    safe,
+    table,
+    within,
+)
+from fleet.analysis.views.topology import topology_lines
+from fleet.text import counted
+
+PAIRS_LISTED = 3
+_FEW_CPUS = 16
+NUMBERS = {"median": "median_ns", "mean": "mean_ns", "min": "min_ns"}
+_IN_WORDS = {"median": "median", "mean": "mean sample", "min": "smallest sample"}
+
+
+def number_of(run: dict[str, Any]) -> str:
+    """The column of the pairs that is a run's number: the preset's estimator, else the median."""
+    return NUMBERS[run["estimator"]] if run["preset"] else "median_ns"
+
+
+def header(run: dict[str, Any], order: Layout) -> str:
+    """Host, machine, clock, labels, which CPUs belong together, the scheme where it is another tool's."""
+    clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
+    if run["clock_cost_ticks"] is not None:
+        clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
+    cpus, labels = counted(run["cpus_measured"], "CPU"), labels_text(run["labels"])
+    preset = f"measured as {run['preset']} does; its number is the {_IN_WORDS[run['estimator']]}"
+    lines = (
+        f"{run['host_name']}  {run['run_id']}  {run['started_utc']:%Y-%m-%d %H:%M} UTC  {run['state']}",
+        f"{run['cpu_model'] or 'unknown CPU model'}, {cpus}, {run['target']}, {clock}",
+        f"labels: {labels}" if labels else "",
+        preset if run["preset"] else "",
+        *topology_lines(order),
+    )
+    return "\n".join(safe(line) for line in lines if line)
+
+
+def benchmark(pairs: pd.DataFrame, order: Layout, page: Page, run: dict[str, Any]) -> str:
+    """One benchmark and variant: a row per relation, what was reached, the outer pairs, the matrix."""
+    first, number = pairs.iloc[0], number_of(run)
+    what = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
+    lines = [f"{first['benchmark']}/{first['variant']}: one-way latency in ns{what}, by what two CPUs share"]
+    titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged")
+    rows = [_relation_line(row) for row in records(relations(pairs, number))]
+    lines.append(table(titles, rows, right=set(range(1, 8))))
+    lines.append(in_words(row[0] for row in rows))
+    lines.append("median, min, max: of pairs; p99, ±95%: of the middle pair; flagged: of bursts")
+    lines.append(_reached(pairs))
+    if len(pairs) > 2 * PAIRS_LISTED:
+        lines += _extremes(pairs, number)
+    lines += _two_levels(pairs)
+    drawn = draw(matrix(pairs, order.cpus, number), order, page)
+    return "\n".join(lines) + "\n\n" + rendered(drawn, page.width, colour=page.colour).rstrip("\n")
+
+
+def clock(pairs: pd.DataFrame, order: Layout) -> str:
+    """Cost of one reading per CPU; above a few CPUs only those that stand out."""
+    first, costs = pairs.iloc[0], pairs.set_index("ping_cpu")
+    low, middle, high = (getattr(costs["median_ns"], what)() for what in ("min", "median", "max"))
+    title = f"{first['benchmark']}/{first['variant']}: cost of one clock reading in ns, per CPU"
+    summary = f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over {counted(len(costs), 'CPU')}"
+    shown = [cpu for cpu in order.cpus if cpu in costs.index]
+    if len(shown) > _FEW_CPUS:
+        shown = sorted(shown, key=lambda cpu: -abs(costs["median_ns"][cpu] / middle - 1))[:PAIRS_LISTED]
+        summary += "; furthest from the median:"
+    rows = [
+        (
+            str(cpu),
+            *(f"{costs[name][cpu]:.1f}" for name in ("median_ns", "min_ns", "p99_ns")),
+            within(costs["spread"][cpu]),
+            percent(costs["flagged_bursts"][cpu] / costs["bursts"][cpu]),
+        )
+        for cpu in shown
+    ]
+    listed = table(("cpu", "median", "min", "p99", "±95%", "flagged"), rows, right=set(range(6)))
+    return "\n".join((title, summary, listed, *_two_levels(pairs)))
+
+
+def _relation_line(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        row["relation"],
+        str(row["pairs"]),
+        *(f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns")),
+        within(row["spread"]),
+        percent(row["flagged_share"]),
+    )
+
+
+def _reached(pairs: pd.DataFrame) -> str:
+    few, many = int(pairs["bursts"].min()), int(pairs["bursts"].max())
+    bursts = (counted(few, "burst") if few == many else f"{few} to {many} bursts") + " a pair"
+    if pairs["spread"].isna().all():
+        return f"interval: none, it takes at least 2 bursts a pair ({bursts})"
+    middle, worst = pairs["spread"].median(), pairs["spread"].max()
+    return f"interval: half the pairs within {within(middle)}, all within {within(worst)} ({bursts})"
+
+
+def _extremes(pairs: pd.DataFrame, number: str) -> list[str]:
+    ordered = pairs.sort_values(number, kind="stable")
+    middle = len(ordered) // 2 - PAIRS_LISTED // 2
+    parts = (
+        ("fastest", ordered.head(PAIRS_LISTED)),
+        ("middle", ordered.iloc[middle : middle + PAIRS_LISTED]),
+        ("slowest", ordered.tail(PAIRS_LISTED)),
+    )
+    return [f"{name:<8} {'   '.join(_pair(row, number) for row in records(part))}" for name, part in parts]
+
+
+def _pair(row: dict[str, Any], number: str) -> str:
+    return f"{pair_text(row)} {row[number]:.1f} ({row['relation']})"
+
+
+def _two_levels(pairs: pd.DataFrame) -> list[str]:
+    """Both modes of the pairs that have two, those first whose smaller mode has most bursts."""
+    found = pairs[pairs["other_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
+    shown = [
+        f"{pair_text(row)} {row['median_ns']:.1f} or, in {percent(row['other_share'])} "
+        f"of bursts, {row['other_ns']:.1f}"
+        for row in records(found.head(PAIRS_LISTED))
+    ]
+    more = f"; {len(found) - PAIRS_LISTED} more pairs (--json)" if len(found) > PAIRS_LISTED else ""
+    return [f"two levels: {'; '.join(shown)}{more}"] if shown else []

@@ -1,0 +1,105 @@
+"""What `fleet show` prints, as text and as JSON: loads a run, judges its pairs, joins the sections."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.reduce.load import CLOCK, load_cpus, load_run, load_samples
+from fleet.analysis.reduce.matrices import relations
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.reduce.topology_check import check_topology, host_history
+from fleet.analysis.views import sections
+from fleet.analysis.views.heatmap import Page
+from fleet.analysis.views.text import json_value, records
+from fleet.analysis.views.warnings import distrust
+
+
+def shows_text(
+    root: str | Path, run_ids: Sequence[str], *, width: int | None = None, colour: bool = False
+) -> str:
+    """Several runs, one below the other."""
+    return "\n\n\n".join(show_text(root, run_id, width=width, colour=colour) for run_id in run_ids)
+
+
+def shows_json(root: str | Path, run_ids: Sequence[str]) -> str:
+    """Several runs as a list."""
+    return json.dumps([_object(root, run_id) for run_id in run_ids], default=json_value, indent=2)
+
+
+def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour: bool = False) -> str:
+    """One run for people: what it was, a table by relation, the matrix, what to distrust.
+
+    width: columns of the terminal; None where the text is not for one, so lines may be long.
+    """
+    found, page = _load(root, run_id), Page(width, colour)
+    parts = [sections.header(found.run, found.order)]
+    for (benchmark, _variant), part in found.pairs.groupby(["benchmark", "variant"], sort=False):
+        if benchmark == CLOCK:
+            parts.append(sections.clock(part, found.order))
+        else:
+            parts.append(sections.benchmark(part, found.order, page, found.run))
+    if found.pairs.empty:
+        parts.append("No burst is stored: there is nothing to show of the latencies.")
+    findings = check_topology(found.pairs, host_history(root, found.run))
+    parts.append(distrust(found.run, found.pairs, found.flags, findings))
+    return "\n\n".join(part for part in parts if part)
+
+
+def show_json(root: str | Path, run_id: str) -> str:
+    """One run for programs: `run`, `relations` and `pairs` (one-way ns), `cpus` in topology order.
+
+    number: the column of `pairs` that is the run's number.
+    """
+    return json.dumps(_object(root, run_id), default=json_value, indent=2)
+
+
+def shows_csv(root: str | Path, run_ids: Sequence[str]) -> str:
+    """The pairs of several runs as CSV for programs: the table `pairs`, a header line, no number rounded."""
+    whole: str = widened(load_pairs(root, run_id=run_ids)).to_csv(index=False, lineterminator="\n")
+    return whole.removesuffix("\n")
+
+
+def _object(root: str | Path, run_id: str) -> dict[str, Any]:
+    found = _load(root, run_id)
+    number = sections.number_of(found.run)
+    return {
+        "run": {key: value for key, value in found.run.items() if key != "probe"},
+        "cpus": list(found.order.cpus),
+        "number": number,
+        "relations": records(relations(found.pairs, number)),
+        "pairs": records(found.pairs.drop(columns=["host_id", "run_id", "stats_version"])),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A run as the sections need it; pairs with all their flags, benchmarks in the order of the plan.
+
+    flags: of every burst.
+    """
+
+    run: dict[str, Any]
+    flags: "pd.Series[str]"
+    pairs: pd.DataFrame
+    order: Layout
+
+
+def _load(root: str | Path, run_id: str) -> _Found:
+    run = load_run(root, run_id)
+    pairs = _as_planned(widened(load_pairs(root, run_id=run_id)), run["benchmarks"])
+    measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
+    flags = load_samples(root, run_id=run_id, columns=["flags"])["flags"]
+    return _Found(run, flags, pairs, layout(load_cpus(root, run_id=run_id), measured))
+
+
+def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:
+    """The same rows with benchmarks in the order of the plan; `benchmarks` as in the `runs` table."""
+    places = {name: place for place, name in enumerate(benchmarks)}
+    names = pairs["benchmark"] + "/" + pairs["variant"]
+    place = names.map(lambda name: places.get(name, len(places)))
+    return pairs.iloc[place.argsort(kind="stable")].reset_index(drop=True)

@@ -1,0 +1,76 @@
+"""What `fleet summaries` prints: the list of them, or one with its relations and matrix."""
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.exchange.summaries import PREFIX, published_cpus
+from fleet.analysis.reduce.topology import layout
+from fleet.analysis.views.heatmap import Page, draw
+from fleet.analysis.views.text import json_value, records, rendered, safe, table
+
+
+def list_text(rows: pd.DataFrame) -> str:
+    """Each summary with its machine, a line per benchmark and variant, in the order of `rows`."""
+    parts = [
+        "Measured by others: one number a pair, no samples. ns: the median of the pairs.\n"
+        "One with its matrix: fleet summaries NAME. Beside a run: fleet compare RUN summary:NAME"
+    ]
+    for name, part in rows.groupby("summary", sort=False):
+        first = part.iloc[0]
+        conditions = f" ({first['conditions']})" if _told(first["conditions"]) else ""
+        machine = f"{_told(first['cpu_model']) or 'unknown CPU model'}{conditions}"
+        day = "shipped" if pd.isna(first["imported_utc"]) else f"imported {first['imported_utc']:%Y-%m-%d}"
+        number = f"{first['tool']}'s {_told(first['estimator']) or 'number'}"
+        told = (machine, _told(first["os"]), number, day)
+        lines = [safe(f"{name}: {', '.join(word for word in told if word)}")]
+        for _, kind in part.groupby(["benchmark", "variant"], sort=False, dropna=False):
+            median = kind["latency_ns"].median()
+            lines.append(f"  {_kind(kind.iloc[0]):13}  {len(kind):6} cells  {median:7.1f} ns")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def list_json(rows: pd.DataFrame) -> str:
+    """The same rows as a list of objects, a pair each."""
+    return json.dumps(records(rows), default=json_value, indent=2)
+
+
+def summary_text(rows: pd.DataFrame, page: Page) -> str:
+    """One summary: where it comes from, and for each benchmark its relations and its matrix."""
+    first = rows.iloc[0]
+    name = first["summary"]
+    measured = sorted({int(cpu) for side in ("ping_cpu", "pong_cpu") for cpu in rows[side]})
+    order = layout(published_cpus(name), measured)
+    said = [_told(first[key]) for key in ("cpu_model", "os", "conditions")]
+    parts = [
+        safe(f"{PREFIX}{name}  {', '.join(word for word in said if word)}".rstrip())
+        + f"\nsummary, not raw: the {_told(first['estimator']) or 'number'} of each pair, "
+        + safe(f"as {first['tool']} printed it; from {first['source']}")
+    ]
+    for _, part in rows.groupby(["benchmark", "variant"], sort=False, dropna=False):
+        grid = part.pivot_table(index="ping_cpu", columns="pong_cpu", values="latency_ns")
+        grid = grid.reindex(index=list(order.cpus), columns=list(order.cpus)).astype(float)
+        grid = grid.where(grid.notna(), grid.T)
+        by = part.groupby("relation")["latency_ns"].agg(["size", "median", "min", "max"])
+        lines = [
+            (str(relation), str(int(row["size"])), *(f"{row[what]:.1f}" for what in ("median", "min", "max")))
+            for relation, row in by.sort_values("median").iterrows()
+        ]
+        parts.append(
+            f"{_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share\n"
+            + table(("relation", "cells", "median", "min", "max"), lines, right={1, 2, 3, 4})
+            + "\n\n"
+            + rendered(draw(grid, order, page), page.width, colour=page.colour).rstrip("\n")
+        )
+    return "\n\n".join(parts)
+
+
+def _kind(row: "pd.Series[Any]") -> str:
+    variant = _told(row["variant"])
+    return safe(f"{row['benchmark']}/{variant}" if variant else str(row["benchmark"]))
+
+
+def _told(value: Any) -> str | None:
+    return None if pd.isna(value) else str(value)

@@ -1,0 +1,69 @@
+"""Says in a few lines which CPUs belong together, as the host tells it: groups, and the SMT siblings."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from fleet.analysis.reduce.topology import GROUPS, Layout
+from fleet.plan.cpulist import cpus_text
+from fleet.text import counted
+
+_LONGEST = 110  # characters
+_FEW_CORES = 8
+
+Blocks = Sequence[Sequence[int]]
+
+
+def topology_lines(order: Layout) -> list[str]:
+    """A line for each level that parts the CPUs, outermost first, then one for the siblings.
+
+    Groups of several levels that are the same are told once; of many groups only how many there are.
+    """
+    told: dict[Blocks, str] = {}
+    for level in GROUPS[:-1]:
+        blocks = order.blocks(level)
+        if 2 <= len(blocks) < len(order.cpus) and blocks != order.blocks("core"):
+            told.setdefault(blocks, level)
+    lines = [f"{level}: {_groups(blocks)}" for blocks, level in told.items()]
+    return [*lines, f"SMT siblings: {_siblings(order)}"] if len(order.cpus) > 1 else []
+
+
+def _groups(blocks: Blocks) -> str:
+    listed = " | ".join(map(cpus_text, blocks))
+    if len(listed) <= _LONGEST:
+        return listed
+    sizes = sorted({len(block) for block in blocks})
+    return f"{len(blocks)} groups of {' or '.join(map(str, sizes))} CPUs; the first {cpus_text(blocks[0])}"
+
+
+def _siblings(order: Layout) -> str:
+    if all(groups[-1] < 0 for groups in order.groups):
+        return "the host does not say"
+    cores = sorted(tuple(sorted(core)) for core in order.blocks("core") if len(core) > 1)
+    if not cores:
+        return "none"
+    alone = len(order.cpus) - sum(map(len, cores))
+    rest = f"; {counted(alone, 'CPU')} {'has' if alone == 1 else 'have'} none" if alone else ""
+    if len(cores) > _FEW_CORES and (rule := _rule(cores)):
+        return rule + rest
+    named = " ".join("-".join(map(str, core)) for core in cores[:_FEW_CORES])
+    more = f" and {len(cores) - _FEW_CORES} cores more" if len(cores) > _FEW_CORES else ""
+    return named + more + rest
+
+
+def _rule(cores: Blocks) -> str:
+    """The siblings in a sentence, where all cores are numbered alike; else empty."""
+    steps = {tuple(cpu - core[0] for cpu in core[1:]) for core in cores}
+    if len(steps) > 1:
+        return ""
+    each = " and ".join(["n", *(f"n+{step}" for step in steps.pop())])
+    firsts = [core[0] for core in cores]
+    apart = {later - earlier for earlier, later in pairwise(firsts)}
+    if apart == {1}:
+        return f"{each}, for n of {firsts[0]}-{firsts[-1]}"
+    if len(apart) == 1:
+        return f"{each}, for every {_ordinal(apart.pop())} n from {firsts[0]} to {firsts[-1]}"
+    return f"{each}, for n of {cpus_text(firsts)}" if len(cpus_text(firsts)) < 60 else ""
+
+
+def _ordinal(number: int) -> str:
+    return {2: "second", 3: "third", 4: "fourth"}.get(number, f"{number}th")

@@ -1,0 +1,69 @@
+"""Writes hosts, plans and outcomes as text for people and as JSON for programs. Floor 4; prints nothing."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from fleet.model import Host, PlanWish
+from fleet.text import as_json
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Lay out left-aligned columns, two spaces apart, no trailing blanks."""
+    lines = [titles, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def hosts_text(hosts: Sequence[Host]) -> str:
+    """A row per host: how it is reached, where its agent comes from, groups and labels."""
+    rows = [
+        (
+            host.name,
+            where(host),
+            str(host.via),
+            f"{host.os or 'auto'}/{host.arch or 'auto'}",
+            str(host.build),
+            ",".join(host.groups) or "-",
+            " ".join(f"{key}={value}" for key, value in host.labels.items()) or "-",
+        )
+        for host in hosts
+    ]
+    return table(("host", "address", "via", "os/arch", "build", "groups", "labels"), rows)
+
+
+def where(host: Host) -> str:
+    """A host's address as far as the inventory knows it; ssh_config may say more."""
+    if host.via == "local":
+        return "this machine"
+    address = f"[{host.address}]" if ":" in host.address else host.address
+    user = f"{host.user}@" if host.user else ""
+    port = f":{host.port}" if host.port else ""
+    jump = f" through {', '.join(host.jump)}" if host.jump else ""
+    return f"{user}{address}{port}{jump}"
+
+
+def hosts_json(hosts: Sequence[Host]) -> str:
+    """The same, every field; of environment variables only the names."""
+    return as_json([host_object(host) for host in hosts])
+
+
+def host_object(host: Host) -> dict[str, Any]:
+    """A host as JSON knows it; the values of its environment stay here, they may be secret."""
+    shown = {part.name: getattr(host, part.name) for part in fields(Host)}
+    shown.update(
+        host_id=host.host_id,
+        env=sorted(host.env),
+        labels=dict(host.labels),
+        toolchain=asdict(host.toolchain),
+        build_host=host.build_host.name if host.build_host else None,
+        plan=_said(host.plan),
+    )
+    return shown
+
+
+def _said(wish: PlanWish) -> dict[str, Any]:
+    return {key: value for key, value in asdict(wish).items() if value is not None}

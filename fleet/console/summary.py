@@ -1,0 +1,205 @@
+"""Writes a session's plans and outcomes as text for people and JSON for programs. Floor 4; prints nothing."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from fleet.console.hosts import host_object, table, where
+from fleet.hostnames import folded, told_once, without_name
+from fleet.model import Host, PairChoice, Pairs, Plan, PlanWish
+from fleet.plan.cpulist import cpus_text
+from fleet.plan.estimate import PRECISION, ROUNDS, SPREAD_S, expected, plan_for
+from fleet.session.outcome import Outcome, State
+from fleet.text import as_json, counted, printable
+
+MANY = 20  # hosts; above it people want groups, not rows
+MESSAGES_SHOWN = 20
+MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has it whole
+_SIZES = (4, 16, 64, 256)  # of machines whose CPUs nobody has counted yet
+
+
+def plans_text(hosts: Sequence[Host], wish: PlanWish) -> str:
+    """What `fleet run` would do on each host, as far as can be said without connecting."""
+    plans = [plan_for(host, wish, 0) for host in hosts]
+    rows = [
+        (
+            host.name,
+            where(host),
+            ",".join(plan.benchmarks),
+            plan.variant or "auto",
+            _cpus(plan),
+            _visits(plan),
+        )
+        for host, plan in zip(hosts, plans, strict=True)
+    ]
+    listed = table(("host", "address", "benchmarks", "variant", "cpus", "sampling"), rows)
+    return "\n\n".join((listed, _times(plans), "Dry run: nothing was connected to, nothing is stored."))
+
+
+def _visits(plan: Plan) -> str:
+    """How pairs are sampled, in a line; only what was asked differs from the defaults."""
+    parts = [f"as {plan.preset} does"] if plan.preset else []
+    adaptive = plan.rounds is None and plan.preset is None
+    if plan.rounds is not None:
+        parts.append(counted(plan.rounds, "round") + (" or more" if plan.precision else ""))
+    elif adaptive:
+        parts.append(f"{ROUNDS} rounds or more")
+    if plan.spread_s or (adaptive and plan.spread_s is None):
+        parts.append(f"over {plan.spread_s or SPREAD_S:g} s")
+    precision = plan.precision if plan.precision is not None else PRECISION if adaptive else 0
+    if precision:
+        parts.append(f"until ±{100 * precision:.3g}%")
+    for name, value in (("samples", plan.samples), ("round trips a sample", plan.iterations)):
+        parts += [f"{value} {name}"] if value is not None else []
+    parts += [_pairs(plan.pairs)] if plan.pairs is not None else []
+    return ", ".join(part for part in parts if part)
+
+
+def _pairs(choice: PairChoice) -> str:
+    match choice.which:
+        case Pairs.HALF:
+            return ""
+        case Pairs.ORDERED:
+            return "both directions"
+        case Pairs.LISTED:
+            return f"{len(choice.listed)} pairs"
+        case Pairs.PER_RELATION:
+            return f"{choice.per_relation} pairs of each relation"
+
+
+def _times(plans: Sequence[Plan]) -> str:
+    """How long measuring takes: by the CPUs a plan names, else for machines of several sizes."""
+    cases = [(plan, (len(plan.cpus),) if plan.cpus is not None else _SIZES) for plan in plans]
+    found = dict.fromkeys((size, str(expected(plan, size))) for plan, sizes in cases for size in sizes)
+    if len({took for _, took in found}) == 1:
+        return f"Measuring takes about {next(iter(found))[1]}."
+    return "\n".join(["Measuring takes about", *(f"  {size:3} CPUs: {took}" for size, took in found)])
+
+
+def _cpus(plan: Plan) -> str:
+    return "all allowed" if plan.cpus is None else cpus_text(plan.cpus)
+
+
+def plans_json(hosts: Sequence[Host], wish: PlanWish) -> str:
+    """The same for programs: a list of {host, plan, seconds}; seconds only where the CPUs are named."""
+    plans = [plan_for(host, wish, 0) for host in hosts]
+    entries = [
+        {"host": host_object(host), "plan": _plan_object(plan), "seconds": _seconds(plan)}
+        for host, plan in zip(hosts, plans, strict=True)
+    ]
+    return as_json(entries)
+
+
+def _seconds(plan: Plan) -> dict[str, float] | None:
+    return asdict(expected(plan, len(plan.cpus))) if plan.cpus is not None else None
+
+
+def _plan_object(plan: Plan) -> dict[str, Any]:
+    """A plan without what only the host can tell."""
+    return {key: value for key, value in asdict(plan).items() if key != "deadline_s"}
+
+
+def outcomes_text(outcomes: Sequence[Outcome], logs: str = "") -> str:
+    """How a session ended, then each failure, equal ones told once; then what to type next.
+
+    A row per host, or where there are many a row per way to end. logs: where everything said is kept.
+    """
+    many = len(outcomes) > MANY
+    parts = [_by_ending(outcomes) if many else _by_host(outcomes)]
+    parts += failures(outcomes)
+    if many:
+        parts += _common_notes(outcomes)
+    stored = sum(o.state in (State.COMPLETE, State.PARTIAL) for o in outcomes)
+    parts.append(f"{stored} of {len(outcomes)} hosts stored." + (" Next: fleet show" if stored else ""))
+    if logs and any(outcome.message for outcome in outcomes):
+        parts[-1] += f"\nAll that was said stands in {logs}."
+        left = not all(outcome.settled for outcome in outcomes)
+        parts[-1] += " fleet resume measures what is missing." if left else ""
+    return printable("\n\n".join(parts))
+
+
+def _by_host(outcomes: Sequence[Outcome]) -> str:
+    rows = [
+        (o.host.name, str(o.state), o.stage, o.run_id or "-", str(o.bursts), f"{o.seconds:.1f} s")
+        for o in outcomes
+    ]
+    return table(("host", "state", "stage", "run", "bursts", "time"), rows)
+
+
+def _by_ending(outcomes: Sequence[Outcome]) -> str:
+    """A row per state and stage, those with most hosts first."""
+    alike: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        alike[str(outcome.state), outcome.stage].append(outcome)
+    rows = [
+        (
+            f"{len(same):,}",
+            *ending,
+            f"{sum(o.bursts for o in same):,}",
+            f"{median(o.seconds for o in same):.1f} s, {max(o.seconds for o in same):.1f} s",
+            folded((o.host.name for o in same), 60),
+        )
+        for ending, same in sorted(alike.items(), key=lambda item: -len(item[1]))
+    ]
+    return table(("hosts", "state", "stage", "bursts", "time: median, longest", "which"), rows)
+
+
+def failures(outcomes: Sequence[Outcome]) -> list[str]:
+    """Each message once, the most frequent first; hosts that failed alike (but for their names) share it."""
+    stages = {outcome.host.name: outcome.stage for outcome in outcomes}
+    told = told_once((o.host, f"{o.stage}: {o.message}") for o in outcomes if o.message)
+    texts = []
+    for text, names in told[:MESSAGES_SHOWN]:
+        stage, message = stages[names[0]], shortened(text.partition(": ")[2])
+        if len(names) == 1:
+            texts.append(f"{stage}: {message}")
+        else:
+            texts.append(f"{counted(len(names), 'host')}, {stage}: {folded(names)}\n  the first: {message}")
+    if rest := told[MESSAGES_SHOWN:]:
+        hosts = sum(len(one.names) for one in rest)
+        texts.append(f"{counted(len(rest), 'other failure')} on {counted(hosts, 'host')}: see --json.")
+    return texts
+
+
+def _common_notes(outcomes: Sequence[Outcome]) -> list[str]:
+    """What many hosts noted, the most frequent first; at few hosts each note was seen as it came."""
+    told = told_once((o.host, without_name(o.host, note)) for o in outcomes for note in o.notes)
+    lines = [
+        f"{counted(len(one.names), 'host')}: {shortened(one.text)}  [{folded(one.names, 60)}]"
+        for one in told[:MESSAGES_SHOWN]
+    ]
+    hidden = len(told) - MESSAGES_SHOWN
+    lines += [f"and {counted(hidden, 'other note')}: see --json."] if hidden > 0 else []
+    return ["Notes\n" + "\n".join(f"  {line}" for line in lines)] if lines else []
+
+
+def shortened(text: str) -> str:
+    """A message without the middle of what a host had to say at length."""
+    hidden = len(text) - MESSAGE_LIMIT
+    if hidden <= 0:
+        return text
+    half = MESSAGE_LIMIT // 2
+    return f"{text[:half]} … ({hidden:,} characters) … {text[-half:]}"
+
+
+def outcomes_json(outcomes: Sequence[Outcome]) -> str:
+    """The same for programs: a list, one object a host."""
+    return as_json(
+        [
+            {
+                "host": o.host.name,
+                "host_id": o.host.host_id,
+                "state": o.state,
+                "stage": o.stage,
+                "run_id": o.run_id,
+                "bursts": o.bursts,
+                "seconds": round(o.seconds, 3),
+                "exit_code": o.exit_code,
+                "message": o.message,
+                "notes": list(o.notes),
+            }
+            for o in outcomes
+        ]
+    )

@@ -1,0 +1,115 @@
+"""Many host names at once: "web[01-17]" folded and expanded, equal messages grouped. Pure; floor 2."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fleet.model import Host
+
+HOST_LIMIT = 20_000
+NAMES_LIMIT = 1_000  # characters
+_RANGE = re.compile(r"\[(?=[0-9]+[-,])([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)\]")
+_RUN_ID = r"r\d{8}T\d{6}Z-[0-9a-f]+"
+_OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
+
+
+class Told(NamedTuple):
+    """A message, as its first host had it, and the names of all hosts that have it."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+def expand_range(name: str) -> list[str]:
+    """Unfold numeric ranges: "b[08-10,12]" -> ["b08", "b09", "b10", "b12"]; a first number's width is kept.
+
+    A name without a range is itself. Raises ValueError for a backward range or more than HOST_LIMIT names.
+    """
+    found = _RANGE.search(name)
+    if not found:
+        return [name]
+    rest = expand_range(name[found.end() :])
+    numbers = [number for part in found[1].split(",") for number in _numbers(part)]
+    if len(numbers) * len(rest) > HOST_LIMIT:
+        raise ValueError(f"{name} is more than {HOST_LIMIT} names")
+    return [f"{name[: found.start()]}{number}{tail}" for number in numbers for tail in rest]
+
+
+def _numbers(part: str) -> list[str]:
+    """Unfold "08-10", or "12"."""
+    low, _, high = part.partition("-")
+    high = high or low
+    if len(low) > 9 or len(high) > 9:
+        raise ValueError(f"the numbers in [{part}] are too long")
+    if int(low) > int(high):
+        raise ValueError(f"the range [{part}] runs backwards")
+    if int(high) - int(low) >= HOST_LIMIT:
+        raise ValueError(f"[{part}] is more than {HOST_LIMIT} names")
+    return [f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
+
+
+def fold(names: Iterable[str]) -> list[str]:
+    """Fold numbered names into ranges, ["web01", "web02", "db"] -> ["web[01-02]", "db"], in the order met.
+
+    `fleet` takes each of them as a selection. Several numbers in a name fold as well: "r[1-2]n[01-40]".
+    """
+    items = [tuple(re.split(r"([0-9]+)", name)) for name in dict.fromkeys(names)]
+    for position in range(max(map(len, items), default=0) - 2, 0, -2):
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for item in items:
+            numbered = position < len(item)
+            key = (*item[:position], "", *item[position + 1 :]) if numbered else item
+            alike.setdefault(key, []).extend(item[position : position + 1])
+        items = [
+            (*key[:position], _ranges(numbers), *key[position + 1 :]) if numbers else key
+            for key, numbers in alike.items()
+        ]
+    return ["".join(item) for item in items]
+
+
+def folded(names: Iterable[str], limit: int = NAMES_LIMIT) -> str:
+    """The same as one text of about `limit` characters; a "…" stands for what is left out."""
+    text = ", ".join(fold(names))
+    if len(text) <= limit:
+        return text
+    cut = text.rfind(",", 0, limit)
+    text = text[: cut if cut > 0 else limit]
+    return f"{text},…]" if text.rfind("[") > text.rfind("]") else f"{text}, …"
+
+
+def told_once(said: Iterable[tuple[Host, str]]) -> list[Told]:
+    """Each message once, the most frequent first.
+
+    Hosts share one whose messages differ only by a host's own name, address, port, run and number of bursts.
+    """
+    alike: dict[str, tuple[str, list[str]]] = {}
+    for host, text in said:
+        alike.setdefault(_common(host, text), (text, []))[1].append(host.name)
+    told = [Told(text, tuple(dict.fromkeys(names))) for text, names in alike.values()]
+    return sorted(told, key=lambda one: -len(one.names))
+
+
+def without_name(host: Host, text: str) -> str:
+    """A sentence about a host without the host's name before it."""
+    return text.removeprefix(f"{host.name}: ")
+
+
+def _common(host: Host, text: str) -> str:
+    own = [word for word in {host.name, host.address, str(host.port or 22)} if word in text]
+    if not own:  # as nearly always; an expression of its own for each host takes long to compile
+        return _OF_ONE_RUN.sub("…", text)
+    words = "|".join(re.escape(word) for word in sorted(own, key=len, reverse=True))
+    return _OF_ONE_RUN.sub("…", re.sub(rf"(?<![\w.-])(?:{words})(?![\w-])", "…", text))
+
+
+def _ranges(numbers: Sequence[str]) -> str:
+    """Write numbers as one range expression; the zeros before them are kept. One number stays itself."""
+    runs: list[list[str]] = []
+    for number in sorted(set(numbers), key=lambda digits: (int(digits), len(digits))):
+        last = runs[-1] if runs else None
+        if last and number == f"{int(last[-1]) + 1:0{len(last[0])}d}":
+            last.append(number)
+        else:
+            runs.append([number])
+    texts = [run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    return texts[0] if len(runs) == 1 and len(runs[0]) == 1 else f"[{','.join(texts)}]"

@@ -1,0 +1,327 @@
+"""inventory.yaml in, hosts out, and the choice among them by name, group, glob and label. Floor 2.
+
+In this room: `document` reads the text, `schema` knows what may stand in it, `starter` writes a first one.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from fleet.errors import InventoryError, UsageError
+from fleet.hostnames import HOST_LIMIT, expand_range
+from fleet.model import BuildPlace, Host, PlanWish, ToolchainWish, Via
+from fleet.text import nearest
+
+if TYPE_CHECKING:
+    from fleet.inventory.document import Document
+
+SIZE_LIMIT_BYTES = 8 << 20
+ALL = "all"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+NAME_ADVICE = (
+    "a name is letters, digits, dot, dash and _, letter or digit first, at most 100; "
+    "put the machine's real name in `address:`"
+)
+_BY_KEY = ("env", "labels", "toolchain", "plan")  # merged key by key; anything else is replaced whole
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What the file declares. `groups`: host names by group name, both in the file's order."""
+
+    hosts: tuple[Host, ...]
+    groups: Mapping[str, tuple[str, ...]]
+    path: Path
+
+    def select(self, patterns: Sequence[str] = ()) -> tuple[Host, ...]:
+        """The hosts that match any pattern and no `!pattern`, in the inventory's order; no pattern means all.
+
+        A pattern is a host's or group's name, a glob, `board[01-04,07]`, `label=value` or `all`.
+        Raises UsageError for a pattern that matches nothing and for an empty result.
+        """
+        wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
+        unwanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+        chosen = {name for pattern in wanted or [ALL] for name in self._matching(pattern)}
+        chosen -= {name for pattern in unwanted for name in self._matching(pattern)}
+        if not chosen:
+            raise UsageError(
+                f"{self.path}: the selection {' '.join(patterns)!r} leaves no host. See `fleet hosts`."
+            )
+        return tuple(host for host in self.hosts if host.name in chosen)
+
+    def _matching(self, pattern: str) -> set[str]:
+        if pattern == ALL:
+            return {host.name for host in self.hosts}
+        if "=" in pattern:
+            return self._labelled(*pattern.split("=", 1))
+        try:
+            globs = expand_range(pattern)
+        except ValueError as err:
+            raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
+        names = {host.name for host in self.hosts if any(fnmatchcase(host.name, glob) for glob in globs)}
+        names.update(self.groups.get(pattern, ()))
+        if not names and pattern not in self.groups:
+            raise UsageError(
+                f"{self.path}: no host or group is called {pattern!r}"
+                f"{nearest(pattern, self._all_names())} See `fleet hosts`."
+            )
+        return names
+
+    def _labelled(self, key: str, value: str) -> set[str]:
+        found = {
+            host.name for host in self.hosts if key in host.labels and fnmatchcase(host.labels[key], value)
+        }
+        if not found:
+            known = sorted({f"{name}={text}" for host in self.hosts for name, text in host.labels.items()})
+            said = f"{nearest(f'{key}={value}', known)} Known labels: {', '.join(known[:20]) or 'none'}."
+            raise UsageError(f"{self.path}: no host has the label {key}={value}{said}")
+        return found
+
+    def _all_names(self) -> list[str]:
+        return [host.name for host in self.hosts] + list(self.groups)
+
+
+def load(path: Path) -> Inventory:
+    """Read an inventory. Raises InventoryError that names, line by line, what is wrong with it."""
+    from fleet.inventory import schema  # noqa: PLC0415  its library is heavy
+    from fleet.inventory.document import BrokenError, read  # noqa: PLC0415
+
+    try:
+        document = read(_text(path))
+    except BrokenError as err:
+        raise _error(path, [err.problem]) from err
+    if document.data is None and not document.problems:
+        document.problem((), "the file is empty; `fleet init` shows what belongs in it")
+    elif not isinstance(document.data, dict):
+        document.problem((), "must be a mapping with `hosts:` and perhaps `defaults:` and `groups:`")
+    if document.problems:
+        raise _error(path, document.problems)
+    declared = schema.check(document)
+    inventory = _Resolver(path, document, declared).inventory() if not document.problems else None
+    if inventory is None or document.problems:
+        raise _error(path, document.problems)
+    return inventory
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(SIZE_LIMIT_BYTES + 1)
+    except FileNotFoundError as err:
+        raise InventoryError(
+            f"{path}: there is no such file. `fleet init` writes one to start from."
+        ) from err
+    except (OSError, ValueError) as err:
+        raise InventoryError(f"{path}: cannot be read: {err}") from err
+    if len(raw) > SIZE_LIMIT_BYTES:
+        raise InventoryError(f"{path}: larger than {SIZE_LIMIT_BYTES >> 20} MiB; is this the inventory?")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as err:
+        line = raw.count(b"\n", 0, err.start) + 1
+        raise InventoryError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from err
+
+
+def _error(path: Path, problems: Iterable[Any]) -> InventoryError:
+    lines = []
+    for problem in sorted(problems, key=lambda problem: problem.line):
+        where = f"{problem.where}: " if problem.where else ""
+        lines.append(f"{path}:{problem.line}: {where}{problem.text}")
+    return InventoryError("\n".join(dict.fromkeys(lines)))
+
+
+class _Resolver:
+    """Merges defaults, groups and entries into hosts; notes in the document what does not fit together."""
+
+    def __init__(self, path: Path, document: "Document", declared: Mapping[str, Any]) -> None:
+        self.path = path
+        self.document = document
+        self.defaults: dict[str, Any] = declared.get("defaults") or {}
+        self.groups = {name: entry or {} for name, entry in (declared.get("groups") or {}).items()}
+        self.entries: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._expand(declared.get("hosts") or {})
+
+    def inventory(self) -> Inventory:
+        """The whole inventory, to be thrown away if the document has problems by then."""
+        if not self.entries and not self.document.problems:
+            self.document.problem(("hosts",), "names no host; add one below `hosts:`, such as `web1:`")
+        self._check_names()
+        members = self._members()
+        hosts = {
+            name: self._host(name, [group for group in members if name in members[group]])
+            for name in self.entries
+        }
+        kept = {
+            group: tuple(name for name in self.entries if name in names) for group, names in members.items()
+        }
+        built = tuple(self._with_build_host(host, hosts) for host in hosts.values())
+        return Inventory(built, MappingProxyType(kept), self.path)
+
+    def _expand(self, hosts: Mapping[str, Any]) -> None:
+        for written, entry in hosts.items():
+            try:
+                names = expand_range(written)
+            except ValueError as err:
+                self.document.problem(("hosts", written), str(err))
+                continue
+            for name in names:
+                if name in self.entries:
+                    first = self.document.line(("hosts", self.entries[name][0]))
+                    text = f"{name} is declared a second time (first in line {first}); keep one of them"
+                    self.document.problem(("hosts", written), text)
+                self.entries.setdefault(name, (written, entry or {}))
+            if len(self.entries) > HOST_LIMIT:
+                self.document.problem(
+                    ("hosts", written), f"more than {HOST_LIMIT} hosts; split the inventory"
+                )
+                return
+
+    def _check_names(self) -> None:
+        taken: dict[str, str] = {}
+        for name, (written, _) in self.entries.items():
+            path = ("hosts", written)
+            if not NAME.fullmatch(name):
+                self.document.problem(path, NAME_ADVICE)
+                continue
+            key = Host(name, "").host_id.casefold()
+            if key in taken and taken[key] != name:
+                text = f"{name} and {taken[key]} would share one directory of results; rename one of them"
+                self.document.problem(path, text)
+            taken.setdefault(key, name)
+            if name == ALL:
+                self.document.problem(path, f"{ALL!r} selects every host and cannot name one")
+        for group in self.groups:
+            if not NAME.fullmatch(group):
+                self.document.problem(("groups", group), NAME_ADVICE)
+            elif group in self.entries or group == ALL:
+                self.document.problem(("groups", group), "is also the name of a host; rename the group")
+
+    def _members(self) -> dict[str, set[str]]:
+        """Host names by group, parents before children, else in the file's order: later wins."""
+        own = {group: self._own_members(group) for group in self.groups}
+        for group in self.groups:
+            self._check_children(group)
+        if self.document.problems:
+            return {}
+        everything = {group: set[str]() for group in self._parents_first()}
+        for group in reversed(everything):
+            everything[group] |= own[group]
+            for child in self.groups[group].get("children", ()):
+                everything[group] |= everything[child]
+        return everything
+
+    def _own_members(self, group: str) -> set[str]:
+        found: set[str] = set()
+        for index, written in enumerate(self.groups[group].get("hosts", ())):
+            path = ("groups", group, "hosts", index)
+            try:
+                patterns = expand_range(written)
+            except ValueError as err:
+                self.document.problem(path, str(err))
+                continue
+            for pattern in patterns:
+                matched = self._entries_like(pattern)
+                if not matched:
+                    self.document.problem(
+                        path, f"no host is called {pattern!r}{nearest(pattern, self.entries)}"
+                    )
+                found |= matched
+        return found
+
+    def _entries_like(self, pattern: str) -> set[str]:
+        if pattern in self.entries:
+            return {pattern}
+        return {name for name in self.entries if fnmatchcase(name, pattern)}
+
+    def _check_children(self, group: str) -> None:
+        for index, child in enumerate(self.groups[group].get("children", ())):
+            if child not in self.groups:
+                path = ("groups", group, "children", index)
+                self.document.problem(path, f"no group is called {child!r}{nearest(child, self.groups)}")
+
+    def _parents_first(self) -> list[str]:
+        waiting = {group: set(self.groups[group].get("children", ())) for group in self.groups}
+        order: list[str] = []
+        while waiting:
+            below = set().union(*waiting.values())
+            ready = next((group for group in waiting if group not in below), None)
+            if ready is None:
+                group = next(iter(waiting))
+                self.document.problem(("groups", group, "children"), "these groups contain one another")
+                break
+            order.append(ready)
+            del waiting[ready]
+        return order + list(waiting)
+
+    def _host(self, name: str, groups: list[str]) -> Host:
+        written, entry = self.entries[name]
+        said: dict[str, Any] = {}
+        for layer in (self.defaults, *(self.groups[group] for group in groups), entry):
+            _lay_over(said, layer)
+        if said.get("build") is BuildPlace.PREBUILT and "binary" not in said.get("toolchain", {}):
+            path = ("hosts", written, "build")
+            self.document.problem(path, f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well")
+        if "os_release" in said and said.get("os") != "qnx":
+            path = ("hosts", written, "os_release")
+            self.document.problem(path, f"{name}: os_release is for QNX hosts: say `os: qnx` as well")
+        local = said.get("via") is Via.LOCAL
+        return Host(
+            name=name,
+            groups=tuple(sorted(groups, key=list(self.groups).index)),
+            origin=f"{self.path}:{self.document.line(('hosts', written))}",
+            **_typed(said, self.path.parent, default_address="localhost" if local else name, name=name),
+        )
+
+    def _with_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
+        """The host with the one that builds for it; a build host that inherits its own name has none."""
+        named = host.toolchain.build_host
+        if named is None or named == host.name:
+            if host.build is BuildPlace.BUILD_HOST:
+                path = ("hosts", self.entries[host.name][0], "build")
+                self.document.problem(
+                    path, f"{host.name}: build-host needs `toolchain: {{build_host: NAME}}` as well"
+                )
+            return host
+        if named not in hosts:
+            path = ("hosts", self.entries[host.name][0], "toolchain")
+            self.document.problem(path, f"no host is called {named!r}{nearest(named, hosts)}")
+            return host
+        return replace(host, build_host=hosts[named])
+
+
+def _lay_over(said: dict[str, Any], layer: Mapping[str, Any]) -> None:
+    for key, value in layer.items():
+        if key in _BY_KEY:
+            said[key] = {**said.get(key, {}), **value}
+        elif key not in {"hosts", "children"}:
+            said[key] = value
+
+
+def _typed(said: Mapping[str, Any], directory: Path, *, default_address: str, name: str) -> dict[str, Any]:
+    """The merged keys as Host's arguments; paths on the controller are relative to the inventory.
+
+    A home in `sdp` is that of the machine where it lies, which may be a build host.
+    """
+    fields = dict(said)
+    fields["address"] = str(said.get("address", default_address)).replace("{name}", name)
+    fields["identity_files"] = tuple(_near(directory, file) for file in said.get("identity_files", ()))
+    toolchain = dict(said.get("toolchain", {}))
+    for key in ("binary", "sdp"):
+        if key in toolchain and not (key == "sdp" and toolchain[key].startswith("~/")):
+            toolchain[key] = _near(directory, toolchain[key])
+    fields["toolchain"] = ToolchainWish(**toolchain)
+    fields["plan"] = PlanWish(**said.get("plan", {}))
+    for key in ("env", "labels"):
+        fields[key] = MappingProxyType(dict(said.get(key, {})))
+    return fields
+
+
+def _near(directory: Path, path: str) -> str:
+    try:
+        return str(directory.absolute() / Path(path).expanduser())
+    except RuntimeError:  # ~somebody who does not exist here: left for whoever opens the file to complain
+        return path

@@ -1,0 +1,107 @@
+"""A host: a machine in the inventory, and what an agent for it is built for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from fleet.model.plan import PlanWish
+
+
+class Via(StrEnum):
+    """How a host is reached."""
+
+    SSH = "ssh"
+    LOCAL = "local"
+
+
+class HostKeyPolicy(StrEnum):
+    """What to do with the key of a host we have never seen. A changed key is always refused."""
+
+    STRICT = "strict"
+    ACCEPT_NEW = "accept-new"
+
+
+class LockPolicy(StrEnum):
+    """What to do where another controller measures on a machine: give up, wait for it, or not even ask."""
+
+    REFUSE = "refuse"
+    WAIT = "wait"
+    OFF = "off"
+
+
+class BuildPlace(StrEnum):
+    """Where the agent's binary comes from; AUTO tries host, then controller, for QNX then the others too."""
+
+    AUTO = "auto"
+    HOST = "host"
+    CONTROLLER = "controller"
+    BUILD_HOST = "build-host"
+    PREBUILT = "prebuilt"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolchainWish:
+    """What the inventory asks of the toolchain; None and () leave the choice to us.
+
+    cc: compiler command, for instance "gcc-12". cflags: added to ours. binary: path, on the controller,
+    of a prebuilt agent. sdp: path of a QNX software development platform on the controller, and of a build
+    host on itself. build_host: name of a host of the inventory that has one.
+    """
+
+    cc: str | None = None
+    cflags: tuple[str, ...] = ()
+    binary: str | None = None
+    sdp: str | None = None
+    build_host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A machine in the inventory, after defaults, groups and the host's own entry have been merged.
+
+    `name` is the inventory's; `host_id` (see below) is the key in the tables. `os`, `arch`: None means
+    "find out". `os_release`: QNX's, for a host that does not tell it. `port`, `user`: None means "as
+    ssh_config says, else 22 / the current user". `jump`: hops in order, each `[user@]host[:port]`.
+    `build_host`: the one `toolchain` names, with how to reach it. `origin`: "file:line" of the entry.
+    """
+
+    name: str
+    address: str
+    via: Via = Via.SSH
+    port: int | None = None
+    user: str | None = None
+    identity_files: tuple[str, ...] = ()
+    jump: tuple[str, ...] = ()
+    host_key: HostKeyPolicy = HostKeyPolicy.STRICT
+    os: str | None = None
+    arch: str | None = None
+    os_release: str | None = None
+    build: BuildPlace = BuildPlace.AUTO
+    toolchain: ToolchainWish = ToolchainWish()
+    workdir: str | None = None
+    priority: int | None = None
+    lock: LockPolicy = LockPolicy.REFUSE
+    cpus: tuple[int, ...] | None = None
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    plan: PlanWish = field(default_factory=PlanWish)
+    groups: tuple[str, ...] = ()
+    build_host: "Host | None" = None
+    origin: str = ""
+
+    @property
+    def host_id(self) -> str:
+        """The key in the tables: the name, made to begin with a letter so that readers keep it a string."""
+        return self.name if self.name[0].isalpha() else f"h-{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The (os, arch) an agent is built for; never a machine. Written `linux-aarch64`."""
+
+    os: str
+    arch: str
+
+    def __str__(self) -> str:
+        return f"{self.os}-{self.arch}"

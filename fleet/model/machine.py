@@ -1,0 +1,234 @@
+"""A machine as it was found: facts, CPUs, the relations between them, and what would disturb a run."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from fleet.model.host import Target
+
+
+class Relation(StrEnum):
+    """The smallest group of CPUs, as the kernel groups them, that two CPUs share.
+
+    Ordered from near to far. SELF is a CPU with itself (the `clock` benchmark), MACHINE a pair that
+    shares nothing smaller than the machine, UNKNOWN a pair whose topology the host does not tell.
+    """
+
+    SELF = "self"
+    SMT = "smt"
+    CLUSTER = "cluster"
+    LLC = "llc"
+    DIE = "die"
+    NODE = "node"
+    PACKAGE = "package"
+    MACHINE = "machine"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """One cache of one CPU as the kernel lists it. `kind`: Data, Instruction or Unified."""
+
+    level: int
+    kind: str
+    size_bytes: int | None
+    line_bytes: int | None
+    shared_cpus: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """One logical CPU, by the OS's number, and the groups it is in.
+
+    `core`, `cluster`, `llc`, `die`, `package` each hold the lowest CPU number of that group (so an id is
+    unique on the machine, unlike the kernel's core_id); `node` is the NUMA node's own number. None: the
+    host does not tell. `kind`: "performance" or "efficiency" on hybrid machines. `capacity`: relative
+    speed 0..1024 (Arm). `isolated`: taken out of the scheduler by isolcpus.
+    """
+
+    cpu: int
+    online: bool = True
+    allowed: bool = True
+    core: int | None = None
+    cluster: int | None = None
+    llc: int | None = None
+    die: int | None = None
+    package: int | None = None
+    node: int | None = None
+    kind: str | None = None
+    capacity: int | None = None
+    model: str | None = None
+    max_khz: int | None = None
+    governor: str | None = None
+    isolated: bool | None = None
+    caches: tuple[Cache, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy and warm the host was at one moment; None where it does not tell.
+
+    load_1m: runnable threads averaged over a minute. temperature_c: the hottest sensor.
+    steal_ticks: time stolen by the hypervisor since boot, in clock ticks. running: runnable threads now.
+    """
+
+    load_1m: float | None = None
+    running: int | None = None
+    temperature_c: float | None = None
+    steal_ticks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A compiler found on a host or the controller: the command and the first line of its --version."""
+
+    command: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was found on a host. Unknown stays None; nothing here is guessed.
+
+    `idle_state`, `idle_exit_us`: the deepest that is enabled, and how long leaving it takes. `cpu_quota`:
+    CPUs' worth of time our control group may use; None also without a limit. `rt_runtime_us`: of a second,
+    for realtime threads; -1: all of it. `core_throttles`, `package_throttles`: since boot, of all CPUs.
+    `workdir`: the private directory chosen for our files. `workdir_entries`: the names in it.
+    `workdir_hashes`: of agents there, the SHA-256 of what they hold; none where the host cannot tell.
+    `workdir_made`: it is there; False only where we looked without making it.
+    `compilers`: those there are, best first; one without a version was not asked for it. `notes`: sentences
+    for the person (a hypervisor hides the topology, a CPU is offline, ...). `probe`: the probe's answer as
+    received, for later readers.
+    """
+
+    os: str
+    arch: str
+    hostname: str | None = None
+    kernel: str | None = None
+    kernel_version: str | None = None
+    kernel_cmdline: str | None = None
+    distribution: str | None = None
+    libc: str | None = None
+    machine_id: str | None = None
+    boot_id: str | None = None
+    uptime_s: float | None = None
+    cpu_model: str | None = None
+    cpu_vendor: str | None = None
+    cpu_family: str | None = None
+    cpu_model_number: str | None = None
+    cpu_stepping: str | None = None
+    microcode: str | None = None
+    cpu_flags: tuple[str, ...] = ()
+    board: str | None = None
+    firmware: str | None = None
+    firmware_date: str | None = None
+    hypervisor: str | None = None
+    container: str | None = None
+    memory_bytes: int | None = None
+    page_bytes: int | None = None
+    huge_pages: str | None = None
+    clock_source: str | None = None
+    governor: str | None = None
+    frequency_driver: str | None = None
+    boost: bool | None = None
+    idle_driver: str | None = None
+    idle_state: str | None = None
+    idle_exit_us: int | None = None
+    cpu_quota: float | None = None
+    rt_runtime_us: int | None = None
+    irqbalance: bool | None = None
+    core_throttles: int | None = None
+    package_throttles: int | None = None
+    smt: bool | None = None
+    isolated_cpus: tuple[int, ...] = ()
+    nohz_full_cpus: tuple[int, ...] = ()
+    numa_balancing: bool | None = None
+    mitigations: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    cpus: tuple[Cpu, ...] = ()
+    load: Load = Load()
+    user: str | None = None
+    workdir: str = ""
+    workdir_entries: tuple[str, ...] = ()
+    workdir_hashes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    workdir_made: bool = True
+    compilers: tuple[Compiler, ...] = ()
+    notes: tuple[str, ...] = ()
+    probe: str = ""
+
+    @property
+    def target(self) -> Target:
+        """What an agent for this host must be built for; a stand-in gets the agent of what it imitates."""
+        return Target(self.os.removesuffix("-standin"), self.arch)
+
+
+class Severity(StrEnum):
+    """How much a finding spoils numbers: nothing by itself, somewhat, or so that they mislead."""
+
+    INFO = "info"
+    WARNING = "warning"
+    SERIOUS = "serious"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A source of noise on a host. `found`: a sentence with the value; `evidence`: the field it is from.
+
+    remedy: a command or setting, with what it costs; empty where there is none.
+    """
+
+    kind: str
+    severity: Severity
+    found: str
+    remedy: str
+    evidence: str
+
+
+_GROUPS = (Relation.PACKAGE, Relation.NODE, Relation.DIE, Relation.CLUSTER, Relation.LLC)
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The CPUs of one machine and the relation of any two of them.
+
+    `_groups`: of each CPU, the groups it is in as (relation, group id), the smallest first; made once, so
+    that all pairs of a machine with hundreds of CPUs are named in a fraction of a second.
+    """
+
+    cpus: tuple[Cpu, ...]
+    _groups: Mapping[int, Mapping[Relation, int]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        sizes = Counter(group for cpu in self.cpus for group in _groups_of(cpu))
+        object.__setattr__(
+            self,
+            "_groups",
+            {cpu.cpu: dict(sorted(_groups_of(cpu), key=sizes.__getitem__)) for cpu in self.cpus},
+        )
+
+    def relation(self, one: int, other: int) -> Relation:
+        """Name the smallest group both CPUs share.
+
+        SMT siblings are named first. Where groups coincide (a desktop's last-level cache, die, node and
+        package are often the same CPUs) the most familiar name is used: package, node, die, cluster, llc,
+        in that order. UNKNOWN if the host tells nothing of one of them, or if it is none of its CPUs.
+        """
+        if one == other:
+            return Relation.SELF
+        a, b = self._groups.get(one), self._groups.get(other)
+        if not a or not b:
+            return Relation.UNKNOWN
+        if Relation.SMT in a and a[Relation.SMT] == b.get(Relation.SMT):
+            return Relation.SMT
+        for relation, group in a.items():
+            if b.get(relation) == group:
+                return relation
+        known = len(a) > (Relation.SMT in a) and len(b) > (Relation.SMT in b)
+        return Relation.MACHINE if known else Relation.UNKNOWN
+
+
+def _groups_of(cpu: Cpu) -> list[tuple[Relation, int]]:
+    """The groups a CPU is told to be in, the most familiar first, its core last."""
+    told = [(relation, getattr(cpu, relation.value)) for relation in _GROUPS] + [(Relation.SMT, cpu.core)]
+    return [(relation, group) for relation, group in told if group is not None]

@@ -1,0 +1,158 @@
+"""A run: what an agent sent, burst by burst, and all that makes its numbers explainable years later."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from fleet.model.host import Host, Target
+from fleet.model.machine import Facts, Load
+from fleet.model.plan import Estimator, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent proved to be on a host.
+
+    path: on the host. build: the build id it must repeat in its hello. place: where it was built, in
+    words for people ("on the host with gcc 12.2", "cached", ...). compiler: None if only the agent knows.
+    """
+
+    path: str
+    build: str
+    target: Target
+    place: str
+    compiler: str | None = None
+    cflags: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The agent's first record, decoded; `raw` is the whole JSON object, kept with the run.
+
+    bursts: visits of the least rounds. bursts_max: at most so many follow; more than `bursts` only if
+    there is a precision to reach. precision: as in Plan, None for none.
+    """
+
+    build: str
+    os: str
+    arch: str
+    clock: str
+    ticks_per_second: int
+    pairs: int
+    bursts: int
+    cpus: tuple[int, ...]
+    raw: Mapping[str, object]
+    bursts_max: int = 0
+    precision: float | None = None
+    time_budget_s: float | None = None
+    spread_s: float = 0.0
+    preset: str | None = None
+    estimator: Estimator = Estimator.MEDIAN
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bursts_max", max(self.bursts, self.bursts_max))
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """The few samples of one pair taken at one visit, on a fresh line; the unit the tables store.
+
+    ticks: elapsed clock ticks of each sample of `iterations` round trips; the first `warmup` are
+    warm-ups. start_offset_ns: since the agent's hello. ping_cpus, pong_cpus: the CPU each thread was on
+    (before, after). switches: voluntary and involuntary context switches of ping, then of pong; None
+    where the OS does not count them. ran_ppm: share of the burst that ping and pong really ran, in
+    millionths. line_page: virtual, line_physical: physical page number; None
+    where unknown. flags: what may have spoilt it (docs/flags.md).
+    """
+
+    benchmark: str
+    variant: str
+    round: int
+    ping_cpu: int
+    pong_cpu: int
+    iterations: int
+    warmup: int
+    ticks: tuple[int, ...]
+    start_offset_ns: int
+    ping_cpus: tuple[int, int]
+    pong_cpus: tuple[int, int]
+    switches: tuple[int, int, int, int] | None
+    line_page: int | None = None
+    line_offset: int | None = None
+    line_node: int | None = None
+    line_physical: int | None = None
+    ran_ppm: tuple[int, int] | None = None
+    flags: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, int, int, int]:
+        """What makes a burst unique in its run."""
+        return (self.benchmark, self.variant, self.round, self.ping_cpu, self.pong_cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A burst the agent had to give up, and why; it has no numbers."""
+
+    benchmark: str
+    variant: str
+    round: int
+    ping_cpu: int
+    pong_cpu: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence from the agent for the person: a refused priority, a coarse clock, ..."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The agent's last record. `reason` is "done" only if every planned burst was taken or reported.
+
+    converged, unconverged: how many pairs (of a benchmark and variant) reached the precision asked for
+    and how many did not in the time there was; None without a precision.
+    """
+
+    bursts: int
+    failed: int
+    reason: str
+    converged: int | None = None
+    unconverged: int | None = None
+
+
+class RunState(StrEnum):
+    """COMPLETE: every planned burst. PARTIAL: some failed, named in the run. UNFINISHED: only a journal."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One plan on one host at one time, and all that makes its numbers explainable years later.
+
+    started_utc, ended_utc: ISO 8601 with Z, by the controller's clock. load_before, load_after: as found.
+    """
+
+    run_id: str
+    session_id: str
+    host: Host
+    plan: Plan
+    facts: Facts
+    agent: Agent
+    started_utc: str
+    hello: Hello | None = None
+    end: End | None = None
+    ended_utc: str | None = None
+    state: RunState = RunState.UNFINISHED
+    failed: tuple[Failed, ...] = ()
+    notes: tuple[str, ...] = ()
+    load_after: Load = field(default_factory=Load)
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    fleet_version: str = ""

@@ -1,0 +1,160 @@
+"""Merges what was asked into one plan per host, and says how long it will take. Floor 4; connects nowhere."""
+
+import random
+import secrets
+from dataclasses import dataclass, fields, replace
+
+from fleet.errors import UsageError
+from fleet.model import Facts, Host, PairChoice, Pairs, Plan, PlanWish, Preset, Relation, Topology
+from fleet.plan.cpulist import pairs_text
+from fleet.store.rows import Relations
+
+# The agent's defaults (docs/measuring.md), for the estimate only: the agent is told what was asked, no more.
+SAMPLES, WARMUP, ROUNDS, SPREAD_S, PRECISION, BUDGET_S = 10, 1, 10, 5.0, 0.01, 20.0
+_SAMPLE_S = 0.0001  # as long as the agent makes a sample
+_BURST_S = 0.0005  # two threads, fresh lines, the first tries of how many round trips a sample needs
+_ROUND_TRIP_S = 2e-7  # where the number of round trips is given
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """How long a plan takes: the least rounds, and all that may follow for the precision."""
+
+    least_s: float
+    most_s: float
+
+    def __str__(self) -> str:
+        least, most = _in_words(self.least_s), _in_words(self.most_s)
+        return least if least == most else f"{least} to {most}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Scheme:
+    """How another tool samples: what its preset stands for, as far as time goes."""
+
+    samples: int
+    iterations: int
+    warmup: int
+    pairs: Pairs
+
+
+_SCHEMES = {
+    Preset.CORE_LATENCY: _Scheme(500, 4000, 0, Pairs.ORDERED),
+    Preset.CORE_TO_CORE_LATENCY: _Scheme(300, 1000, 1, Pairs.HALF),
+    Preset.C2CLAT: _Scheme(1000, 100, 0, Pairs.HALF),
+}
+
+
+def plan_for(host: Host, wish: PlanWish, cpus: int) -> Plan:
+    """Merge the command line's wish, the host's own and the defaults, in that order of strength.
+
+    cpus: how many CPUs the host lets us use; a deadline nobody asked for is generous for that many.
+    """
+    own = replace(host.plan, cpus=host.cpus, priority=host.priority, seed=secrets.randbits(31))
+    plan = _granted(_granted(Plan(), own), wish)
+    if wish.deadline_s is not None:
+        return plan
+    used = len(plan.cpus) if plan.cpus else cpus
+    return replace(plan, deadline_s=600 + round(5 * expected(plan, used).most_s))
+
+
+def plan_on(host: Host, wish: PlanWish, facts: Facts) -> Plan:
+    """The same where the host's CPUs are known: pairs asked for by relation are chosen. Raises UsageError."""
+    usable = {cpu.cpu for cpu in facts.cpus if cpu.allowed and cpu.online}
+    plan = plan_for(host, wish, len(usable))
+    if plan.pairs is None or plan.pairs.per_relation is None:
+        return plan
+    measured = usable & set(plan.cpus) if plan.cpus else usable
+    try:
+        return replace(plan, pairs=per_relation(plan.pairs.per_relation, facts, measured, plan.seed))
+    except ValueError as err:
+        raise UsageError(f"{host.name}: --pairs per-relation:{plan.pairs.per_relation}: {err}") from err
+
+
+def per_relation(count: int, facts: Facts, measured: set[int], seed: int) -> PairChoice:
+    """Choose `count` pairs of each relation among `measured`, or all there are; equal seeds choose alike.
+
+    Every pair is looked at once (reservoir sampling), so memory does not grow with the machine. Raises
+    ValueError where the list is too long to be passed on.
+    """
+    relation = Relations(Topology(facts.cpus))
+    chance = random.Random(seed)  # noqa: S311 - a choice to repeat, not a secret
+    kept: dict[str, list[tuple[int, int]]] = {}
+    seen: dict[str, int] = {}
+    cpus = sorted(measured)
+    for at, one in enumerate(cpus):
+        for other in cpus[at + 1 :]:
+            name = relation(one, other)
+            seen[name] = seen.get(name, 0) + 1
+            some = kept.setdefault(name, [])
+            if len(some) < count:
+                some.append((one, other))
+            elif (place := int(chance.random() * seen[name])) < count:
+                some[place] = (one, other)
+    chosen = tuple(sorted(pair for some in kept.values() for pair in some))
+    pairs_text(chosen)
+    return PairChoice(Pairs.PER_RELATION, chosen, count)
+
+
+def expected(plan: Plan, cpus: int) -> Duration:
+    """Estimate how long a plan takes: samples of about 0.1 ms, and 0.5 ms to set each burst up."""
+    scheme = _SCHEMES.get(plan.preset) if plan.preset else None
+    rounds = plan.rounds or (1 if scheme else ROUNDS)
+    work = _visits(plan, scheme, cpus) * rounds * _burst_s(plan, scheme)
+    adaptive = plan.rounds is None and scheme is None
+    spread = plan.spread_s if plan.spread_s is not None else SPREAD_S if adaptive else 0.0
+    least = max(work, spread)
+    precision = plan.precision if plan.precision is not None else PRECISION if adaptive else 0.0
+    if not precision:
+        return Duration(least, least)
+    budget = plan.time_budget_s if plan.time_budget_s is not None else max(BUDGET_S, 2 * least)
+    return Duration(least, max(least, budget))
+
+
+def bursts(plan: Plan, cpus: int) -> int:
+    """How many bursts the least rounds of a plan take."""
+    scheme = _SCHEMES.get(plan.preset) if plan.preset else None
+    return _visits(plan, scheme, cpus) * (plan.rounds or (1 if scheme else ROUNDS))
+
+
+def pairs(plan: Plan, cpus: int) -> int:
+    """How many pairs each benchmark of a plan visits in a round."""
+    return _pairs(plan, _SCHEMES.get(plan.preset) if plan.preset else None, cpus)
+
+
+def _pairs(plan: Plan, scheme: _Scheme | None, cpus: int) -> int:
+    pairs = cpus * (cpus - 1) // 2
+    choice = plan.pairs or PairChoice(scheme.pairs if scheme else Pairs.HALF)
+    if choice.which is Pairs.ORDERED:
+        pairs *= 2
+    elif choice.listed:
+        pairs = len(choice.listed)
+    elif choice.per_relation is not None:  # not chosen yet: as if there were every relation there is
+        pairs = min(pairs, choice.per_relation * len(Relation))
+    return pairs
+
+
+def _visits(plan: Plan, scheme: _Scheme | None, cpus: int) -> int:
+    """Bursts in one round."""
+    pairs = _pairs(plan, scheme, cpus)
+    return sum(cpus if name == "clock" else pairs for name in plan.benchmarks)
+
+
+def _burst_s(plan: Plan, scheme: _Scheme | None) -> float:
+    usual = scheme or _Scheme(SAMPLES, 0, WARMUP, Pairs.HALF)
+    samples = (plan.samples or usual.samples) + (usual.warmup if plan.warmup is None else plan.warmup)
+    iterations = plan.iterations or usual.iterations
+    return _BURST_S + samples * (iterations * _ROUND_TRIP_S if iterations else _SAMPLE_S)
+
+
+def _granted(plan: Plan, wish: PlanWish) -> Plan:
+    asked = {part.name: getattr(wish, part.name) for part in fields(PlanWish)}
+    return replace(plan, **{name: value for name, value in asked.items() if value is not None})
+
+
+def _in_words(seconds: float) -> str:
+    if seconds < 0.95:
+        return "under 1 s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

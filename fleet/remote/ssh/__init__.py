@@ -1,0 +1,1 @@
+"""A host over SSH: everything that knows paramiko and fabric. `connection` is the door."""

@@ -1,0 +1,177 @@
+"""The sshds on the way to a host, by the inventory and the person's ssh_config, which `ssh_answers` reads.
+
+The inventory wins over ssh_config. FLEET_SSH_CONFIG names another file to read instead of ~/.ssh/config
+and /etc/ssh/ssh_config, as `ssh -F` does. Used by `ssh`, which dials what comes out of here.
+"""
+
+import getpass
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fleet.errors import UnreachableError
+from fleet.model import Host, HostKeyPolicy
+from fleet.remote.ssh import config_lookup
+
+_NOT_HONOURED = {
+    "certificatefile": "CertificateFile (a certificate named KEY-cert.pub beside its key is)",
+    "pkcs11provider": "PKCS11Provider",
+    "knownhostscommand": "KnownHostsCommand",
+    "bindaddress": "BindAddress",
+    "bindinterface": "BindInterface",
+}
+_HOPS_AT_MOST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One sshd on the way to a host, and how to be let in there.
+
+    name: as the person wrote it. address, port: where to connect. inventory_files: the keys the inventory
+    names, offered before anything else is looked for. identity_files: those of ssh_config. only_these: offer
+    nothing but these (an agent may still sign for them). use_agent: False forbids even that.
+    host_key_name: as known_hosts files write it. proxy_command: None, or the command to talk through,
+    its %-marks replaced. jump: the hops its own ssh_config asks for.
+    """
+
+    name: str
+    address: str
+    port: int
+    user: str
+    inventory_files: tuple[str, ...]
+    identity_files: tuple[str, ...]
+    only_these: bool
+    use_agent: bool
+    host_key_name: str
+    host_key: HostKeyPolicy
+    user_known_hosts: tuple[str, ...]
+    global_known_hosts: tuple[str, ...]
+    proxy_command: str | None
+    jump: tuple[str, ...]
+    connect_timeout_s: float | None
+    notes: tuple[str, ...]
+
+
+def route(host: Host) -> tuple[Endpoint, ...]:
+    """Return the sshds to pass, the host's own last. Raises UnreachableError on an unusable ssh_config."""
+    target = _endpoint(host, host.address, host.user, host.port)
+    if host.identity_files:
+        target = replace(target, identity_files=(), only_these=True)
+    jump = host.jump or target.jump
+    if not jump:
+        return (target,)
+    return (*_hops(host, jump), replace(target, proxy_command=None))
+
+
+def _hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
+    """Resolve the hops in order; only the first one's own ProxyJump counts, as in OpenSSH."""
+    hops: list[Endpoint] = []
+    pending = tuple(jump)
+    while pending:
+        if len(hops) + len(pending) > _HOPS_AT_MOST:
+            raise UnreachableError(
+                f"{host.name}: more than {_HOPS_AT_MOST} jump hosts. Does ProxyJump in your ssh_config "
+                "make a host jump through itself?"
+            )
+        endpoints = [_endpoint(host, *split_hop(hop)) for hop in pending]
+        first = endpoints[0]
+        hops = [first, *(replace(hop, proxy_command=None) for hop in endpoints[1:]), *hops]
+        pending = first.jump
+        if pending:
+            hops[0] = replace(first, proxy_command=None)
+    return hops
+
+
+def split_hop(text: str) -> tuple[str, str | None, int | None]:
+    """Split `[user@]host[:port]`, `[v6]:port` or `ssh://...` into (host, user, port)."""
+    user, _, place = text.removeprefix("ssh://").rpartition("@")
+    if place.startswith("["):
+        address, bracket, port = place[1:].partition("]")
+        port = port.removeprefix(":") if bracket else "no closing bracket"
+    elif place.count(":") == 1:
+        address, _, port = place.partition(":")
+    else:
+        address, port = place, ""
+    if not address or (port and not port.isdecimal()):
+        raise UnreachableError(f"jump host {text!r} is not [user@]host[:port].")
+    return address, user or None, int(port) if port else None
+
+
+def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endpoint:
+    said = config_lookup.said(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
+    address = _last(said, "hostname", name)
+    real_port = port or int(_last(said, "port", "22"))
+    real_user = user or _last(said, "user", "") or getpass.getuser()
+    alias = _last(said, "hostkeyalias", "")
+    agent = _last(said, "identityagent", "SSH_AUTH_SOCK")
+    notes = [
+        f"ssh_config: {words} is not honoured" for key, words in _NOT_HONOURED.items() if _set(said, key)
+    ]
+    if agent not in ("none", "SSH_AUTH_SOCK"):
+        notes.append("ssh_config: IdentityAgent is not honoured, only the agent at $SSH_AUTH_SOCK")
+    jump, command = _last(said, "proxyjump", "none"), _last(said, "proxycommand", "none")
+    timeout = _last(said, "connecttimeout", "none")
+    return Endpoint(
+        name=name,
+        address=address,
+        port=real_port,
+        user=real_user,
+        inventory_files=tuple(os.path.expanduser(file) for file in host.identity_files),  # noqa: PTH111 ~user
+        identity_files=tuple(_expand(file, address, real_user) for file in said.get("identityfile", ())),
+        only_these=_last(said, "identitiesonly", "no") in ("yes", "true"),
+        use_agent=agent != "none",
+        host_key_name=alias or known_hosts_name(address, real_port),
+        host_key=host.host_key,
+        user_known_hosts=_files(said, "userknownhostsfile", ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")),
+        global_known_hosts=_files(said, "globalknownhostsfile", ("/etc/ssh/ssh_known_hosts",)),
+        proxy_command=None if command == "none" else _marks(command, name, address, real_port, real_user),
+        jump=() if jump == "none" else tuple(hop.strip() for hop in jump.split(",")),
+        connect_timeout_s=float(timeout) if timeout.isdecimal() and int(timeout) else None,
+        notes=tuple(notes),
+    )
+
+
+def known_hosts_name(address: str, port: int) -> str:
+    """Write a host as known_hosts does: `name`, or `[name]:port` off the standard port."""
+    return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
+
+
+def _last(said: Mapping[str, tuple[str, ...]], key: str, default: str) -> str:
+    values = said.get(key, ())
+    return values[-1] if values else default
+
+
+def _set(said: Mapping[str, tuple[str, ...]], key: str) -> bool:
+    return _last(said, key, "none") != "none"
+
+
+def _files(said: Mapping[str, tuple[str, ...]], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    files = split_files(_last(said, key, " ".join(default)))
+    return tuple(os.path.expanduser(file) for file in files if file != "none")  # noqa: PTH111
+
+
+def split_files(text: str) -> list[str]:
+    """Split the list of files that `ssh -G` prints without quotes: a new one begins with / or ~.
+
+    So a path may hold blanks: "/a b/known_hosts ~/c" -> ["/a b/known_hosts", "~/c"].
+    """
+    return re.split(r" +(?=[/~])", text) if text else []
+
+
+def _expand(file: str, address: str, user: str) -> str:
+    """Replace what ssh -G leaves in an IdentityFile: ~ and the common %-marks."""
+    home = os.path.expanduser("~")  # noqa: PTH111
+    file = _replace_marks(file, {"d": home, "u": getpass.getuser(), "h": address, "r": user})
+    return os.path.expanduser(file)  # noqa: PTH111
+
+
+def _marks(command: str, name: str, address: str, port: int, user: str) -> str:
+    return _replace_marks(command, {"h": address, "p": str(port), "r": user, "n": name})
+
+
+def _replace_marks(text: str, values: Mapping[str, str]) -> str:
+    pieces = text.split("%%")
+    for mark, value in values.items():
+        pieces = [piece.replace(f"%{mark}", value) for piece in pieces]
+    return "%".join(pieces)

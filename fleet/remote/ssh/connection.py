@@ -1,0 +1,263 @@
+"""A host over SSH: the Connection protocol on the channels of a session that `ssh_dial` opened.
+
+No invoke runner, and SFTP only for hosts with hardly anything else: a channel with a shell that answers one
+question after the other and ends as the first command that wants a stdin of its own, a time limit on every
+wait, and every way a link can break told as a LinkError with words.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import paramiko
+from paramiko.ssh_exception import SSHException
+
+from fleet.errors import LinkError
+from fleet.model import Host
+from fleet.remote import minimal_put, shell
+from fleet.remote.connection import Completed
+from fleet.remote.output import Answer, Lines, Tail, Whole
+from fleet.remote.ssh import channels
+from fleet.remote.ssh.channels import LOST
+from fleet.remote.ssh.dial import Dialled, dial
+from fleet.remote.ssh.sftp import SftpChannel, open_sftp
+from fleet.remote.ssh.sockets import DEAD_PEER_S
+
+_HANG_UP_AFTER_S = 1.0
+_STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
+
+
+class SshConnection:
+    """An open SSH session with one host."""
+
+    def __init__(self, host: Host, dialled: Dialled) -> None:
+        self.host_name = host.name
+        self.notes = dialled.notes
+        self._env = dict(host.env)
+        self._frugal = False
+        self._shell: tuple[paramiko.Channel, str] | None = None  # one that waits, and its mark
+        self._dialled = dialled
+        self._closed = False
+
+    @classmethod
+    def open(cls, host: Host, timeout_s: float) -> Self:
+        """Dial `host`. Raises UnreachableError, HostKeyError or AuthError."""
+        return cls(host, dial(host, timeout_s))
+
+    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
+        """See Connection.run. A command whose time is up is left to itself, without stdin and stdout."""
+        with self._limit(timeout_s, _never_ended(timeout_s)) as deadline:
+            channel, mark = self._waiting_shell(timeout_s)
+            try:
+                if stdin:
+                    return self._run_last(channel, mark, command, stdin, deadline)
+                out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
+                question = shell.question(command, self._env, mark)
+                answer = channels.ask(channel, question, out, err, deadline)
+                if answer is None:
+                    return Completed(self._exit_code(channel, deadline), out.bytes(), err.bytes())
+                self._shell = (channel, mark)
+                return answer
+            finally:
+                if self._shell is None:
+                    channels.close(channel)
+
+    def _run_last(
+        self, channel: paramiko.Channel, mark: str, command: str, stdin: bytes, deadline: float
+    ) -> Completed:
+        """Run a command that gets the rest of the channel as its stdin."""
+        stdout, stderr = Whole(self.host_name), Whole(self.host_name)
+        head = shell.last(command, self._env, mark)
+        for is_stderr, data in channels.talk(channel, head + stdin, deadline):
+            (stderr if is_stderr else stdout).feed(data)
+        return Completed(self._exit_code(channel, deadline), stdout.bytes(), stderr.bytes())
+
+    def stream(self, command: str, *, idle_timeout_s: float) -> "SshStream":
+        """See Connection.stream."""
+        return SshStream(self, command, idle_timeout_s)
+
+    def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
+        """See Connection.put."""
+        if self._frugal:
+            return minimal_put.put(self, data, path, mode, timeout_s)
+        return self.run(shell.put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
+
+    def make_do(self, path: str) -> None:
+        """See Connection.make_do."""
+        self._env["PATH"] = path
+        self._frugal = True
+
+    @contextlib.contextmanager
+    def sftp(self, timeout_s: float) -> Iterator[SftpChannel | None]:
+        """Open a file transfer for as long as the block lasts; None if the host has none."""
+
+        def limit() -> contextlib.AbstractContextManager[object]:
+            return self._limit(timeout_s, f"a file transfer was not done within {timeout_s:g} s.")
+
+        with limit():
+            opened = open_sftp(self._dialled.transport, limit)
+        try:
+            yield opened
+        finally:
+            if opened is not None:
+                opened.close()
+
+    def close(self) -> None:
+        """See Connection.close."""
+        self._closed = True
+        self._dialled.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _waiting_shell(self, timeout_s: float) -> tuple[paramiko.Channel, str]:
+        """Hand out the shell that waits, or a new one, with its mark, to whoever gives it back or ends it.
+
+        So a host that allows one session at a time never has two.
+        """
+        kept, self._shell = self._shell, None
+        if kept is not None:
+            return kept
+        mark = shell.new_mark()
+        return channels.start(self._dialled.transport, shell.LOADER + mark, timeout_s), mark
+
+    def _exit_code(self, channel: paramiko.Channel, deadline: float) -> int:
+        if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
+            raise TimeoutError
+        if channel.exit_status >= 0:
+            return channel.exit_status
+        # paramiko's word both for a lost link and for a shell that was killed.
+        if not self._dialled.transport.is_active():
+            raise EOFError
+        if channels.refused(channel):
+            raise SSHException("Channel closed.")
+        raise LinkError(
+            f"{self.host_name}: the command ended without an exit code: something on the host killed its "
+            "shell. Look at the host's system log (out of memory?)."
+        )
+
+    @contextlib.contextmanager
+    def _limit(self, timeout_s: float, too_late: str) -> Iterator[float]:
+        """Hand out the deadline, and turn whatever breaks inside into a LinkError.
+
+        paramiko cannot be told to give up a write on a link that takes nothing, so a timer ends the
+        whole session a little after the deadline.
+        """
+        hung_up = threading.Event()
+
+        def hang_up() -> None:
+            hung_up.set()
+            self._dialled.close()
+
+        timer = threading.Timer(timeout_s + _HANG_UP_AFTER_S, hang_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield time.monotonic() + timeout_s
+        except LOST as error:
+            late = hung_up.is_set() or channels.is_timeout(error)
+            raise LinkError(f"{self.host_name}: {too_late}" if late else self._broken(error)) from error
+        finally:
+            timer.cancel()
+
+    def _broken(self, error: Exception) -> str:
+        transport = self._dialled.transport
+        if self._closed:
+            return f"{self.host_name}: the connection has been closed on our side."
+        if transport.is_active():
+            return f"{self.host_name}: the host ended the command's channel: {error or type(error).__name__}."
+        cause = transport.get_exception() or error
+        match cause:
+            case EOFError():
+                what = "the connection was cut (end of file)"
+            case TimeoutError():
+                what = f"the host has acknowledged nothing for {DEAD_PEER_S} s"
+            case _:
+                what = str(cause) or type(cause).__name__
+        return (
+            f"{self.host_name}: the SSH session broke: {what}. What the command did is unknown. "
+            "Is the host still up, and the network between?"
+        )
+
+
+class SshStream:
+    """A command running over SSH; see Stream."""
+
+    def __init__(self, connection: SshConnection, command: str, idle_timeout_s: float) -> None:
+        self.exit_code: int | None = None
+        self.stderr = b""
+        self._connection = connection
+        self._idle_timeout_s = idle_timeout_s
+        self._lines = Lines(connection.host_name)
+        self._tail = Tail()
+        self._given_up = False
+        with connection._limit(idle_timeout_s, f"the command did not start within {idle_timeout_s:g} s."):
+            self._channel, mark = connection._waiting_shell(idle_timeout_s)
+            head = shell.last(command, connection._env, mark)
+            for begin in range(0, len(head), channels.SLICE_BYTES):
+                self._channel.sendall(head[begin : begin + channels.SLICE_BYTES])
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for is_stderr, data in self._pieces():
+                if is_stderr:
+                    self._tail.feed(data)
+                else:
+                    yield from self._lines.feed(data)
+        except LinkError:
+            self._given_up = True
+            raise
+        finally:
+            self.stderr = self._tail.bytes()
+        yield from self._lines.rest()
+
+    def stop(self) -> None:
+        """See Stream.stop."""
+        with contextlib.suppress(*LOST):
+            self._channel.shutdown_write()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if kind is None and not self._given_up:
+            self._let_it_end()
+        channels.close(self._channel)
+
+    def _pieces(self) -> Iterator[tuple[bool, bytes]]:
+        """Yield (is it stderr, data) to the end, then set the exit code."""
+        silence = f"the command printed nothing for {self._idle_timeout_s:g} s; is the host still there?"
+        try:
+            yield from channels.listen(self._channel, self._idle_timeout_s)
+            deadline = time.monotonic() + self._idle_timeout_s
+            self.exit_code = self._connection._exit_code(self._channel, deadline)
+        except LOST as error:
+            said = f"{self._connection.host_name}: {silence}" if channels.is_timeout(error) else None
+            raise LinkError(said or self._connection._broken(error)) from error
+
+    def _let_it_end(self) -> None:
+        """Throw away what the command still says, for a little while, so that it ends in its own way."""
+        deadline = time.monotonic() + _STOP_GRACE_S
+        with contextlib.suppress(*LOST):
+            for _ in channels.listen(self._channel, _STOP_GRACE_S):
+                if time.monotonic() > deadline:
+                    return
+            self._channel.status_event.wait(max(0.0, deadline - time.monotonic()))
+
+
+def _never_ended(timeout_s: float) -> str:
+    return (
+        f"a command did not end within {timeout_s:g} s. Log in by hand: is the host overloaded, or does its "
+        "login shell wait for something?"
+    )

@@ -1,0 +1,231 @@
+"""Prove who we are: which keys may be offered to an sshd, in which order, and the words when none will do.
+
+Public keys only: no password, no GSSAPI, no prompt. Used by `ssh_dial`.
+"""
+
+import base64
+import binascii
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import paramiko
+from paramiko.agent import AgentKey, AgentSSH
+from paramiko.auth_strategy import AuthResult, AuthStrategy, InMemoryPrivateKey, SourceResult
+from paramiko.ssh_exception import AuthenticationException, BadAuthenticationType, SSHException
+
+from fleet.errors import AuthError
+from fleet.remote.ssh.config import Endpoint
+from fleet.remote.ssh.known_hosts import fingerprint
+
+_MAGIC = b"openssh-key-v1\0"
+_AGENT_ANSWERS_S = 5.0
+_AGENT_SIGNS_S = 60.0  # the person may have to touch a token or to confirm
+
+
+class SilentError(Exception):
+    """The sshd did not answer a key in time, or the link broke while it was asked."""
+
+
+class Identity(InMemoryPrivateKey):
+    """A key we can sign with, and how to name it to the person."""
+
+    def __init__(self, user: str, key: paramiko.PKey, shown: str) -> None:
+        super().__init__(user, key)
+        self.shown = shown
+
+
+class _SshAgent(AgentSSH):
+    """The agent at `path`, which must answer in time: paramiko's own would wait for ever."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        link = socket.socket(socket.AF_UNIX)
+        link.settimeout(_AGENT_ANSWERS_S)
+        try:
+            link.connect(path)
+            self._connect(link)  # type: ignore[attr-defined]  # not in the stubs
+        except BaseException:
+            link.close()
+            raise
+        link.settimeout(_AGENT_SIGNS_S)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._close()  # type: ignore[attr-defined]  # not in the stubs
+
+
+class Identities(AuthStrategy):
+    """Offers every allowed key once, in order, and stops at the first answer that settles the matter."""
+
+    def __init__(self, host_name: str, endpoint: Endpoint) -> None:
+        super().__init__(ssh_config=paramiko.SSHConfig())
+        self._host_name = host_name
+        self._endpoint = endpoint
+        self._unusable: list[str] = []
+        self._agent: _SshAgent | None = None
+
+    def authenticate(self, transport: paramiko.Transport) -> AuthResult:
+        """Offer the keys. Raises AuthError, or SilentError when no answer came."""
+        tried: list[str] = []
+        sources = self.get_sources()
+        with contextlib.closing(sources):
+            for source in sources:
+                tried.append(source.shown)
+                if self._offer(transport, source, tried):
+                    return _settled(self, source)
+        raise AuthError(self._refused(tried))
+
+    def get_sources(self) -> Generator[Identity, None, None]:
+        """Yield the keys to offer, in order; the agent, where it is needed, stays open meanwhile."""
+        offered: set[bytes] = set()
+        try:
+            for identity in self._allowed():
+                if (blob := identity.pkey.asbytes()) not in offered:
+                    offered.add(blob)
+                    yield identity
+        finally:
+            if self._agent is not None:
+                self._agent.close()
+
+    def _offer(self, transport: paramiko.Transport, identity: Identity, tried: list[str]) -> bool:
+        try:
+            more = identity.authenticate(transport)
+        except BadAuthenticationType as error:
+            raise AuthError(
+                f"{self._to()} takes no keys, only {', '.join(error.allowed_types)}; fleet offers keys only. "
+                "Allow PubkeyAuthentication in the host's sshd_config."
+            ) from error
+        except AuthenticationException as error:
+            if "timeout" in str(error).lower():
+                raise SilentError from error
+            if transport.is_active():
+                return False
+            if len(tried) == 1:  # no sshd gives up after a single key, so it was the link
+                raise SilentError from error
+            raise AuthError(
+                f"{self._to()} hung up after {len(tried)} of our keys ({', '.join(tried)}). Name the "
+                "right one with `identity_files` in the inventory, or with IdentityFile and IdentitiesOnly "
+                "in ssh_config."
+            ) from error
+        except (SSHException, EOFError, OSError) as error:
+            # With words: the key itself, for instance an agent that will not sign. Without: the link.
+            if transport.is_active() and isinstance(error, SSHException) and str(error):
+                self._unusable.append(f"{identity.shown}: {error}")
+                return False
+            raise SilentError from error
+        if more:
+            raise AuthError(
+                f"{self._to()} accepted {identity.shown} but wants {', '.join(more)} as well, "
+                "which fleet cannot give. Exempt this key in the host's sshd_config (AuthenticationMethods)."
+            )
+        return True
+
+    def _allowed(self) -> Iterator[Identity]:
+        """Yield the keys the inventory names, then those ssh would offer, in its order."""
+        end = self._endpoint
+        yield from self._of_files(end.inventory_files, wanted=True)
+        if not end.only_these:
+            named = {public: path for path in end.identity_files if (public := _public_blob(path))}
+            for blob in (*(blob for blob in named if blob in self._held), *self._held):
+                yield self._of_agent(blob, named.get(blob))
+        yield from self._of_files(end.identity_files, wanted=end.only_these)
+
+    def _of_files(self, paths: Sequence[str], *, wanted: bool) -> Iterator[Identity]:
+        """Yield the keys of files. The agent is asked only for one that its file does not give.
+
+        wanted: the person named them, so that a missing one is worth a word.
+        """
+        for path in paths:
+            key, why_not = _load(path)
+            if key is not None:
+                shown = f"{path} ({fingerprint(key.asbytes())})"
+                yield Identity(self._endpoint.user, key, shown)
+            elif (blob := _public_blob(path)) and blob in self._held:
+                yield self._of_agent(blob, path)
+            elif wanted or Path(path).exists():
+                self._unusable.append(f"{path}: {why_not}")
+
+    def _of_agent(self, blob: bytes, path: str | None) -> Identity:
+        key = self._held[blob]
+        shown = path or key.comment or key.get_name()
+        return Identity(self._endpoint.user, key, f"{shown} (agent, {fingerprint(blob)})")
+
+    @cached_property
+    def _held(self) -> Mapping[bytes, AgentKey]:
+        """What the agent holds, by the keys' public halves. It is asked when this is first needed."""
+        path = os.environ.get("SSH_AUTH_SOCK")
+        if not path or not self._endpoint.use_agent:
+            return {}
+        try:
+            self._agent = _SshAgent(path)
+        except TimeoutError:
+            self._unusable.append(f"ssh-agent: said nothing at {path} within {_AGENT_ANSWERS_S:g} s")
+        except (SSHException, OSError, struct.error):  # a dead socket is no agent
+            pass
+        return {key.asbytes(): key for key in self._agent.get_keys()} if self._agent else {}
+
+    def _to(self) -> str:
+        end = self._endpoint
+        return f"{self._host_name}: {end.address} port {end.port}"
+
+    def _refused(self, tried: list[str]) -> str:
+        unusable = f" Not usable: {'; '.join(dict.fromkeys(self._unusable))}." if self._unusable else ""
+        user = self._endpoint.user
+        if not tried:
+            return (
+                f"{self._to()}: no key to offer for user {user!r}.{unusable} Load one into ssh-agent "
+                "(`ssh-add`), or name one with `identity_files` in the inventory."
+            )
+        return (
+            f"{self._to()} refused user {user!r} with every key we may offer: {', '.join(tried)}.{unusable} "
+            f"Put the public key into ~{user}/.ssh/authorized_keys on the host, or set `user` or "
+            "`identity_files` in the inventory."
+        )
+
+
+def _load(path: str) -> tuple[paramiko.PKey | None, str]:
+    """Read a key file: (key, ""), or None and why not."""
+    try:
+        seen = os.stat(path)  # noqa: PTH116 - once a host
+    except OSError as error:
+        return None, "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+    return _parsed(path, seen.st_mtime_ns, seen.st_size)
+
+
+@lru_cache(maxsize=64)  # one key opens many hosts
+def _parsed(path: str, _written_ns: int, _size: int) -> tuple[paramiko.PKey | None, str]:
+    try:
+        return paramiko.PKey.from_path(path), ""
+    except TypeError:  # cryptography's word for a missing passphrase
+        return None, f"has a passphrase; run `ssh-add {path}` first"
+    except Exception as error:  # from_path lets out whatever its libraries raise
+        locked = "ncrypted" in str(error)
+        return None, "has a passphrase" if locked else str(error) or type(error).__name__
+
+
+def _settled(strategy: AuthStrategy, source: Identity) -> AuthResult:
+    result = AuthResult(strategy)
+    result.append(SourceResult(source, []))
+    return result
+
+
+def _public_blob(path: str) -> bytes | None:
+    """Return a key file's public half without its passphrase: from PATH.pub, else from the file itself."""
+    try:
+        public = Path(f"{path}.pub")
+        if public.exists():
+            return base64.b64decode(public.read_text().split()[1])
+        lines = [line for line in Path(path).read_text().splitlines() if not line.startswith("-----")]
+        message = paramiko.Message(base64.b64decode("".join(lines)))
+        if message.get_bytes(len(_MAGIC)) != _MAGIC:
+            return None
+        for _ in range(3):  # cipher, key derivation, its options
+            message.get_string()
+        return message.get_string() if message.get_int() == 1 else None
+    except (OSError, ValueError, IndexError, binascii.Error):
+        return None

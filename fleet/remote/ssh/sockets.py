@@ -1,0 +1,114 @@
+"""The TCP connection under an SSH session: a socket tuned for few round trips that notices a dead peer.
+
+Also the pipe to a ProxyCommand. Used by `ssh_dial`.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+
+from fleet.errors import UnreachableError
+from fleet.remote.ssh.config import Endpoint
+
+DEAD_PEER_S = 15  # sent data unacknowledged for so long means that the peer is gone
+_QUICKACK = getattr(socket, "TCP_QUICKACK", None)
+
+
+class LinkSocket(socket.socket):
+    """A TCP socket that acknowledges at once.
+
+    Nagle's algorithm and delayed acknowledgements together cost an SSH handshake some 80 ms. Linux
+    forgets TCP_QUICKACK by and by, so it is set again with every read.
+    """
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        """Read as socket.recv does."""
+        data = super().recv(size, flags)
+        if _QUICKACK is not None:
+            with contextlib.suppress(OSError):
+                self.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
+        return data
+
+    def tune(self) -> None:
+        """Set the options that do not wear off."""
+        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            self.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_PEER_S * 1000)
+
+
+class ProxySocket(socket.socket):
+    """Our end of a ProxyCommand's stdin and stdout; ends the command when closed."""
+
+    child: subprocess.Popen[bytes] | None = None
+
+    def close(self) -> None:
+        """Close the socket, which the command sees as end-of-file, and make sure that it ends."""
+        super().close()
+        child, self.child = self.child, None
+        if child is None:
+            return
+        try:
+            child.wait(1.0)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.socket:
+    """Connect to the first of the endpoint's addresses that answers, in the resolver's order."""
+    where = f"{endpoint.address} port {endpoint.port}"
+    try:
+        found = socket.getaddrinfo(endpoint.address, endpoint.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise UnreachableError(
+            f"{host_name}: the name {endpoint.address!r} cannot be resolved: {_reason(error)}. "
+            "Correct `address` in the inventory, or HostName in ssh_config."
+        ) from error
+    deadline = time.monotonic() + timeout_s
+    refusals = []
+    for index, (family, kind, protocol, _, address) in enumerate(found):
+        link = LinkSocket(family, kind, protocol)
+        link.settimeout(max(0.1, (deadline - time.monotonic()) / (len(found) - index)))
+        try:
+            link.tune()
+            link.connect(address)
+        except OSError as error:
+            link.close()
+            silent = isinstance(error, TimeoutError) and error.errno is None
+            reason = f"no answer within {timeout_s:g} s" if silent else _reason(error)
+            refusals.append(f"{address[0]}: {reason}")
+        else:
+            return link
+    raise UnreachableError(
+        f"{host_name}: no TCP connection to {where} ({'; '.join(refusals)}). "
+        "Is the host up, its sshd running, and the address and port right?"
+    )
+
+
+def open_proxy(host_name: str, command: str) -> socket.socket:
+    """Start ssh_config's ProxyCommand and return the socket to talk through."""
+    ours, theirs = socket.socketpair()
+    link = ProxySocket(fileno=ours.detach())
+    with theirs:
+        try:
+            link.child = subprocess.Popen(
+                ["/bin/sh", "-c", f"exec {command}"],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            link.close()
+            raise UnreachableError(f"{host_name}: ProxyCommand cannot be started: {error}.") from error
+    return link
+
+
+def _reason(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return text[0].lower() + text[1:]

@@ -1,0 +1,99 @@
+"""`fleet clean`: removes what fleet made on hosts, and nothing else. Floor 4."""
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.errors import FleetError, LockedError, ProbeError
+from fleet.model import Host
+from fleet.remote.connection import Connection
+from fleet.session.cancellation import Stopping
+from fleet.session.outcome import Outcome, Story, Watcher
+from fleet.session.runner import on_each
+from fleet.text import one_line
+
+MARK = "@fleet-clean-5d0c42e9@"
+TIMEOUT_S = 60.0
+
+_SCRIPT = Path(__file__).with_name("clean.sh")
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """A host's outcome, and paths there. A directory's ends in `/`.
+
+    removed: what is gone, or would be in a dry run. left: sentences about what was not touched, and why.
+    """
+
+    outcome: Outcome
+    removed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def clean(
+    hosts: Sequence[Host],
+    connect: Callable[[Host], AbstractContextManager[Connection]],
+    watcher: Watcher,
+    parallel: int,
+    *,
+    dry_run: bool = False,
+) -> list[Cleaned]:
+    """Clean `hosts`, at most `parallel` at once; one result per host, in the order given.
+
+    A host where an agent or a build of ours is seen at work is left alone; its outcome says so.
+    """
+    stopping = Stopping()
+    said: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+
+    def work(host: Host, story: Story) -> Outcome:
+        stopping.check()
+        story.enter("connect")
+        with connect(host) as connection, stopping.watching(connection):
+            story.enter("clean")
+            done = connection.run("exec /bin/sh", stdin=script(host, dry_run=dry_run), timeout_s=TIMEOUT_S)
+        lines = list(_answer(host, done.stdout))
+        if running := _of("running", lines):
+            raise _in_use(host, running)
+        said[host.name] = (_of("removed", lines) or _of("found", lines), _of("left", lines))
+        return story.done()
+
+    ended = on_each(hosts, work, watcher, stopping, parallel)
+    return [Cleaned(outcome, *said.get(outcome.host.name, ((), ()))) for outcome in ended]
+
+
+def script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes:
+    """What cleans, as text for `/bin/sh`'s stdin. It runs as one function, so half of it does nothing.
+
+    root: where /var/tmp and its like lie; a test's own tree.
+    """
+    settings = {"MARK": MARK, "PLACES": host.workdir or "", "DRY": "1" if dry_run else "", "ROOT": root}
+    head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
+    return f"{head}{_SCRIPT.read_text(encoding='utf-8')}\nmain </dev/null 2>/dev/null\n".encode()
+
+
+def _answer(host: Host, output: bytes) -> Iterator[str]:
+    """The marked lines between begin and end, without their mark, made harmless."""
+    lines = [line[len(MARK) + 1 :] for line in _text(output) if line.startswith(f"{MARK} ")]
+    if lines[:1] != ["begin"] or lines[-1:] != ["end"]:
+        raise ProbeError(
+            f"{host.name}: /bin/sh did not answer whole; what was removed is not known. Clean it again."
+        )
+    yield from map(one_line, lines[1:-1])
+
+
+def _text(output: bytes) -> list[str]:
+    return output.decode("utf-8", "replace").split("\n")
+
+
+def _of(word: str, lines: Sequence[str]) -> tuple[str, ...]:
+    return tuple(line[len(word) + 1 :] for line in lines if line.startswith(f"{word} "))
+
+
+def _in_use(host: Host, running: Sequence[str]) -> FleetError:
+    pid, _, path = running[0].partition(" ")
+    return LockedError(
+        f"{host.name}: nothing was removed, since process {pid} uses {path}. "
+        "Wait for that session or stop it, then clean again."
+    )

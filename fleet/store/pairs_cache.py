@@ -1,0 +1,73 @@
+"""Keeps what was derived from a run: `_pairs`, beside the raw samples and never instead of them.
+
+A file says of which samples and by which version of the statistics it was made. One that says otherwise, or
+cannot be read, counts as absent; writing it anew replaces it whole. So it may be deleted at any time.
+"""
+
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from fleet.errors import StoreError
+from fleet.store.ids import checked_key
+from fleet.store.places import Folder, Place
+from fleet.store.reading import TableFile, Where
+from fleet.store.runs import RunSummary
+
+_ROW_GROUP = 4096  # rows, so that one relation is found without reading all
+_SAMPLES, _VERSION = b"fleet.samples_sha256", b"fleet.stats_version"
+
+
+def kept_pairs(
+    place: Place, run: RunSummary, version: int, columns: Sequence[str] | None, where: Where
+) -> Any | None:
+    """The run's derived pairs as a pyarrow table; None where they are missing, old or spoilt."""
+    try:
+        file = TableFile(place, _name(run), "pairs")
+        if any(file.said.get(key) != value for key, value in _made_of(run, version).items()):
+            return None
+        return file.read(columns, where)
+    except StoreError:
+        return None
+
+
+def keep_pairs(place: Place, run: RunSummary, version: int, pairs: Any) -> bool:
+    """Keep them for the next reader; False where the place cannot be written, which costs only time."""
+    pairs = pairs.replace_schema_metadata({**pairs.schema.metadata, **_made_of(run, version)})
+    try:
+        _replace(place, _name(run), pairs)
+    except OSError:
+        return False
+    return True
+
+
+def _name(run: RunSummary) -> str:
+    host, key = checked_key(run.host_id, "host"), checked_key(run.run_id, "run")
+    return f"_pairs/host_id={host}/run_id={key}/pairs.parquet"
+
+
+def _made_of(run: RunSummary, version: int) -> dict[bytes, bytes]:
+    return {_SAMPLES: (run.content_sha256 or "").encode(), _VERSION: str(version).encode()}
+
+
+def _replace(place: Place, name: str, table: Any) -> None:
+    """Make `table` the file's content, whole, for whoever opens it from now on."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    if not isinstance(place, Folder):
+        whole = pa.BufferOutputStream()
+        pq.write_table(table, whole, row_group_size=_ROW_GROUP, compression="zstd")
+        with place.filesystem.open_output_stream(place.path(name)) as stream:
+            stream.write(whole.getvalue())
+        return
+    draft, target = place.desk / "_staging" / f"pairs-{secrets.token_hex(8)}", place.desk / name
+    try:
+        draft.parent.mkdir(exist_ok=True)
+        pq.write_table(table, draft, row_group_size=_ROW_GROUP, compression="zstd")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.replace(target)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)

@@ -1,0 +1,134 @@
+"""The store as the rest of the house sees it: one results root (docs/tables.md)."""
+
+import tempfile
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from fleet.errors import StoreError
+from fleet.model import Burst, Run
+from fleet.store import runs, sessions
+from fleet.store.files import remove, storing
+from fleet.store.ids import checked_key
+from fleet.store.journal import RUN_FILE, Journal
+from fleet.store.places import place_of
+from fleet.store.publish import clear_leftovers, publish
+from fleet.store.rows import as_object, to_json
+from fleet.store.runs import RunSummary
+from fleet.store.sessions import Intent
+
+_NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after"}  # known only at the end
+
+
+class Store:
+    """A results root. Made on the first write; several controllers may write to one at the same time.
+
+    place: where published files stand. desk: where this machine's journals and drafts do.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.place = place_of(root)
+        self.desk = self.place.desk
+
+    def make_ready(self) -> None:
+        """Make sure, before anything is measured, that journals can be written and the place answers."""
+        folder = self.desk / "_journal"
+        with storing("keep journals there", folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        with storing("store results there", self.place):
+            self.place.reach()
+
+    def journal(self, run: Run) -> Journal:
+        """Open the journal of a run that is about to begin. Raises StoreError if it has one already."""
+        folder = self._journal_dir(run.run_id)
+        if folder.exists():
+            raise StoreError(f"{folder}: this run has a journal already; a new run needs a new id.")
+        said = {key: value for key, value in as_object(run).items() if key not in _NOT_IN_A_JOURNAL}
+        draft = self.desk / "_staging" / f"{run.run_id}-journal"
+        with storing("open the journal", folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            draft.mkdir(parents=True)
+            journal = Journal(draft)
+            (draft / RUN_FILE).write_bytes(to_json(said | {"host_id": run.host.host_id}).encode())
+            journal.move(folder)
+        return journal
+
+    def begun(self) -> list[Run]:
+        """Every run that has a journal on this machine, as it began, oldest first; published ones too."""
+        return sessions.begun(self.desk)
+
+    def damaged(self) -> list[str]:
+        """Of each journal that nobody can tell any more what run it is of: which, why, what to do."""
+        return sessions.damaged(self.desk)
+
+    def reopen(self, run_id: str) -> Journal:
+        """Take over the journal of a run. Raises LockedError while another controller here has it open."""
+        return Journal(self._journal_dir(run_id))
+
+    def drop(self, run_id: str) -> None:
+        """Remove the journal of a run of which nothing is to be kept."""
+        folder = self._journal_dir(run_id)
+        with storing("remove the journal", folder):
+            (self.desk / "_staging").mkdir(exist_ok=True)
+            remove(folder, self.desk / "_staging")
+
+    def under_way(self, intent: Intent) -> AbstractContextManager[None]:
+        """Note what a session sets out to do, before it does anything, and that we are at it.
+
+        Raises LockedError while another controller here is at the same session.
+        """
+        return sessions.under_way(self.desk, intent)
+
+    def busy(self) -> dict[str, int]:
+        """The sessions some controller of this machine is at, and its process."""
+        return sessions.busy(self.desk)
+
+    def ended(self, session_id: str) -> None:
+        """Forget what a session set out to do: every host of it is stored, or given up."""
+        sessions.remove_intent(self.desk, session_id)
+
+    def intents(self) -> list[Intent]:
+        """What sessions set out to do that did not end well and nobody here is at, oldest first."""
+        return sessions.intents(self.desk)
+
+    def publish(self, run: Run, bursts: Iterable[Burst]) -> str:
+        """Turn a finished run into tables, then remove its journal; return the name of its samples file.
+
+        Publishing the same run again changes nothing; other bursts under its id raise StoreError. On any
+        failure the journal stays, readers see nothing half, and publishing again completes the work.
+        """
+        name = publish(self.place, run, bursts)
+        folder = self._journal_dir(run.run_id)
+        with storing("remove the journal of the published run", folder, kept=True):
+            clear_leftovers(self.desk, run.run_id)
+            if folder.exists():
+                remove(folder, self.desk / "_staging")
+        return name
+
+    def runs(self) -> list[RunSummary]:
+        """Every run, oldest first, the unfinished among them. Reads no samples."""
+        return sorted(self.published() + self.unfinished(), key=lambda run: (run.started_utc, run.run_id))
+
+    def published(self) -> list[RunSummary]:
+        """The runs whose samples can be read, oldest first."""
+        return runs.published(self.place)
+
+    def unfinished(self) -> list[RunSummary]:
+        """The runs that are only a journal, oldest first: under way elsewhere, or cut short."""
+        return runs.unfinished(self.place)
+
+    def find(self, text: str) -> str:
+        """The published run that `text` means: its id, the beginning of it, or a host's name (the latest).
+
+        Raises UsageError naming what there is.
+        """
+        return runs.find(self.published(), text, self.place)
+
+    def last_session(self) -> list[str]:
+        """The published runs of the session that began last. Raises UsageError if there is none."""
+        return runs.last_session(self.published(), self.place)
+
+    def _journal_dir(self, run_id: str) -> Path:
+        return self.desk / "_journal" / checked_key(run_id, "run")

@@ -1,0 +1,57 @@
+"""Text for people: what a host or a file printed made harmless, counts, near misses. Pure; floor 1.
+
+Every place that shows such text goes through here: terminals, pages, JSON.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+LABEL_KEY = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+SECRET_LENGTH = 4
+_MAYBE_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
+
+
+def printable(text: str) -> str:
+    """Safe for a terminal: control characters become visible escapes; newlines stay."""
+    return "".join(c if c == "\n" or c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def one_line(text: str) -> str:
+    """The same where a newline could pass for a line of ours."""
+    return printable(text).replace("\n", "\\n")
+
+
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """The text without these values, wherever a host or a tool has repeated one.
+
+    Values of fewer than SECRET_LENGTH characters stay: they hide nothing and would tear words apart.
+    """
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= SECRET_LENGTH:
+            text = text.replace(secret, "…")
+    return text
+
+
+def as_json(value: Any) -> str:
+    """JSON for programs that is safe on a terminal too: what cannot be printed becomes an escape."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return _MAYBE_UNPRINTABLE.sub(lambda found: _escaped(found[0]), text)
+
+
+def _escaped(sign: str) -> str:
+    return sign if sign.isprintable() else json.dumps(sign)[1:-1]
+
+
+def counted(count: int, what: str) -> str:
+    """Write "1 host", "2 hosts", "1,200 hosts"."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """End a sentence about an unknown word: "; did you mean 'port'?", or "." if nothing comes close."""
+    import difflib  # noqa: PLC0415  only a mistake needs it
+
+    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(repr(name) for name in close)}?" if close else "."

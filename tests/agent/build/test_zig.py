@@ -1,0 +1,41 @@
+"""The `cross` extra: a controller without any compiler builds agents with zig, for targets of both kinds."""
+
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fleet.agent.build import toolchain as tc
+from fleet.agent.build.on_controller import Builder
+from fleet.agent.build.source import sources
+from fleet.model import Target
+from tests import needs
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # the first build for a target compiles its libc
+
+
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
+def test_zig_builds_a_static_agent_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str
+) -> None:
+    needs.python_module("ziglang", "ziglang")
+    emulator = (
+        [] if arch == platform.machine() else [needs.program(f"qemu-{arch}-static", "qemu-user-static")]
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))  # no cc, gcc, clang or cross compiler to be found
+    target = Target("linux", arch)
+    files = tc.sources_for(target, sources())
+    assert files is not None
+    said: list[str] = []
+    built = Builder(tmp_path / "cache").build(target, files, say=said.append)
+    assert built.toolchain.command[:3] == tc.ZIG
+    assert said == [f"compiling the agent for {target} with zig; the first time takes about a minute"]
+    assert tc.read_elf(built.binary) == tc.Elf(arch, None, None)
+    agent = tmp_path / "agent"
+    agent.write_bytes(built.binary)
+    agent.chmod(0o755)
+    shown = subprocess.run(
+        [*emulator, agent, "--build-id"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert shown.stdout.strip() == built.build

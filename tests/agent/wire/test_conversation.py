@@ -1,0 +1,218 @@
+"""The wire's reader: what docs/wire.md allows goes through unchanged, everything else is refused in words."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.agent.wire import conversation, parts, records
+from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.records import WireError
+from fleet.model import Burst, End, Failed, Hello
+
+HELLO: dict[str, Any] = {
+    "record": "hello",
+    "protocol": 1,
+    "build": "0123456789abcdef",
+    "os": "linux",
+    "arch": "x86_64",
+    "clock": "tsc",
+    "ticks_per_second": 2_500_000_000,
+    "clock_quantum_ticks": 2,
+    "cpus": [0, 1, 3],
+    "plan": {"benchmarks": [{"benchmark": "cas", "variant": "cmpxchg"}]},
+    "pairs": 3,
+    "bursts": 2,
+}
+BURST: dict[str, Any] = {
+    "record": "burst",
+    "benchmark": "cas",
+    "variant": "cmpxchg",
+    "round": 0,
+    "ping": 0,
+    "pong": 3,
+    "iterations": 1000,
+    "warmup": 1,
+    "ticks": [300_000, 250_001, 250_002],
+    "start_ns": 17,
+    "ping_cpus": [0, 0],
+    "pong_cpus": [3, 3],
+    "switches": [1, 0, 1, 0],
+    "line_page": 34359738368,
+    "line_offset": 128,
+    "line_node": None,
+}
+END = {"record": "end", "bursts": 2, "failed": 0, "reason": "done"}
+
+
+def line(record: dict[str, Any], **changes: object) -> bytes:
+    return json.dumps({**record, **changes}, separators=(",", ":")).encode()
+
+
+def said(*lines: bytes) -> Reader:
+    reader = Reader()
+    for one in lines:
+        reader.feed(one)
+    return reader
+
+
+def test_a_burst_arrives_number_for_number() -> None:
+    burst = records.decode(line(BURST))
+    assert isinstance(burst, Burst)
+    assert burst.ticks == (300_000, 250_001, 250_002)
+    assert burst.key == ("cas", "cmpxchg", 0, 0, 3)
+    assert (burst.line_page, burst.line_offset, burst.line_node) == (34359738368, 128, None)
+
+
+def test_a_whole_conversation_is_a_finished_run() -> None:
+    reader = said(line(HELLO), line(BURST), line(BURST, round=1), line(END))
+    assert reader.verdict() is None
+    assert isinstance(reader.hello, Hello)
+    assert reader.end == End(2, 0, "done")
+
+
+def test_chatter_before_hello_is_a_note_and_after_it_an_error() -> None:
+    reader = said(b"Welcome to \x1b[31mboard7", b"", line(HELLO))
+    assert reader.notes == ["before hello the host printed: 'Welcome to \\x1b[31mboard7'"]
+    with pytest.raises(WireError, match="not a JSON record"):
+        reader.feed(b"Welcome again")
+
+
+def test_a_flood_of_chatter_is_refused() -> None:
+    reader = Reader()
+    with pytest.raises(WireError, match="still no hello"):
+        for _ in range(conversation.NOISE_LIMIT_LINES + 1):
+            reader.feed(b"la la la")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"protocol": 2}, "wire protocol '2'; this fleet speaks 1"),
+        ({"build": 7}, "build: text expected"),
+        ({"ticks_per_second": 0}, "ticks_per_second is 0"),
+        ({"cpus": "0-3"}, "cpus: a list of numbers"),
+        ({"plan": {}}, "plan.benchmarks must be a list"),
+    ],
+)
+def test_a_hello_we_cannot_read_is_an_error_not_chatter(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(WireError, match=words):
+        Reader().feed(line(HELLO, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"ticks": [1, -2, 3]}, "ticks: a list of numbers from 0"),
+        ({"ticks": [1, 2.5, 3]}, "ticks: a list of numbers from 0"),
+        ({"ticks": [1, True, 3]}, "ticks: a list of numbers from 0"),
+        ({"ticks": [2**63, 1]}, "ticks: a list of numbers from 0"),
+        ({"ticks": [5]}, "leave none"),
+        ({"iterations": 0}, "iterations is 0"),
+        ({"ping_cpus": [0, 1]}, "asked for CPUs 0,3 but ran on"),
+        ({"pong_cpus": [3]}, "two numbers expected"),
+        ({"switches": [0, 0]}, "four numbers expected"),
+        ({"variant": "lse"}, "not in the plan"),
+        ({"pong": 2, "pong_cpus": [2, 2]}, "not in the plan's CPUs"),
+    ],
+)
+def test_a_burst_that_cannot_be_true_is_refused(changes: dict[str, Any], words: str) -> None:
+    reader = said(line(HELLO))
+    with pytest.raises(WireError, match=words):
+        reader.feed(line(BURST, **changes))
+
+
+def test_no_visit_comes_twice_and_rounds_do_not_go_back() -> None:
+    reader = said(line(HELLO, bursts=5), line(BURST, round=1))
+    with pytest.raises(WireError, match="came twice"):
+        reader.feed(line(BURST, round=1))
+    with pytest.raises(WireError, match="round 0 after round 1"):
+        reader.feed(line(BURST))
+
+
+def test_more_bursts_than_promised_are_refused() -> None:
+    reader = said(line(HELLO, bursts=1), line(BURST))
+    with pytest.raises(WireError, match="more bursts than the 1 promised"):
+        reader.feed(line(BURST, round=1))
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        ([], "never said hello"),
+        ([line(HELLO), line(BURST)], "cut after 1 of 2 bursts"),
+        ([line(HELLO), line(BURST), line(END)], "counts 2 bursts and 0 failed ones, but 1 and 0 arrived"),
+        ([line(HELLO), line(END, bursts=0)], "2 bursts were promised, 0 arrived"),
+        (
+            [line(HELLO), line(BURST), line(END, bursts=1, reason="deadline")],
+            r"ended early \(deadline\) after 1 of 2",
+        ),
+    ],
+)
+def test_a_run_without_its_whole_story_is_not_finished(lines: list[bytes], verdict: str) -> None:
+    found = said(*lines).verdict()
+    assert found is not None
+    with pytest.raises(AssertionError, match=verdict):
+        raise AssertionError(found)
+
+
+def test_a_failed_burst_counts_as_a_visit_and_has_no_numbers() -> None:
+    failed = {k: BURST[k] for k in ("benchmark", "variant", "round", "ping", "pong")}
+    reader = said(
+        line(HELLO),
+        line(BURST),
+        line({"record": "failed", **failed, "round": 1, "reason": "no progress for 5 s"}),
+        line(END, bursts=1, failed=1),
+    )
+    assert reader.verdict() is None
+    assert reader.failed == [Failed("cas", "cmpxchg", 1, 0, 3, "no progress for 5 s")]
+
+
+def test_what_may_have_spoilt_a_burst_becomes_a_flag() -> None:
+    hello = line(HELLO, clock_quantum_ticks=10_000)
+    told = [b'{"record":"burst"}', hello, line(BURST), line(BURST, switches=[0, 0, 0, 2]), line(END)]
+    calm, pushed = parts.bursts([told])
+    assert calm.flags == ("coarse_clock",)
+    assert pushed.flags == ("preempted", "coarse_clock")
+
+
+def test_nothing_may_follow_the_end() -> None:
+    reader = said(line(HELLO), line(END))
+    with pytest.raises(WireError, match="after the end record"):
+        reader.feed(line(BURST))
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_end_in_a_record_or_the_documented_error(data: bytes) -> None:
+    try:
+        records.decode(data)
+    except WireError as err:
+        assert str(err).isprintable()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from([HELLO, BURST, END]), st.data())
+def test_any_damage_to_one_key_ends_in_a_record_or_the_documented_error(
+    record: dict[str, Any], data: st.DataObject
+) -> None:
+    key = data.draw(st.sampled_from(sorted(record)))
+    damaged = json.dumps({**record, key: data.draw(JSON)}).encode()
+    reader = said(line(HELLO))
+    for feed in (Reader().feed, reader.feed):
+        try:
+            feed(damaged)
+        except WireError as err:
+            assert str(err).isprintable()
+
+
+def test_deep_nesting_is_refused_not_followed() -> None:
+    with pytest.raises(WireError, match="not a JSON"):
+        records.decode(b"[" * 100_000)

@@ -1,0 +1,176 @@
+"""What the agent tells of a machine becomes CPUs and groups; anything else is refused in words."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.agent.wire.machine import KEPT_BEHIND, Machine, complete, describe, read
+from fleet.agent.wire.records import WireError
+from fleet.facts.gather import gather
+from fleet.model import Agent, Cache, Cpu, Facts, Host, Relation, Target, Topology, Via
+from fleet.remote.local import LocalConnection
+from tests import needs
+from tests.native import qnx
+from tests.native.agent import run
+
+BOARD = Facts(os="qnx", arch="aarch64", cpus=(Cpu(0, model="Cortex-A76"), Cpu(1)), probe="as asked")
+
+
+def said(arch: str, *cpus: dict[str, object], **first: object) -> bytes:
+    head = {"record": "machine", "protocol": 1, "build": "b1d5", "os": "qnx", "arch": arch, "cpus": len(cpus)}
+    empty = {"record": "cpu", "name": None, "mhz": None, "hardware_id": None, "core": None, "caches": []}
+    records = [{**head, **first}, *({**empty, "cpu": number, **cpu} for number, cpu in enumerate(cpus))]
+    return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
+
+
+def relations(machine: Machine) -> dict[tuple[int, int], Relation]:
+    topology = Topology(machine.cpus)
+    numbers = [cpu.cpu for cpu in machine.cpus]
+    return {(a, b): topology.relation(a, b) for a in numbers for b in numbers if a < b}
+
+
+def arm(*ids: int) -> Machine:
+    return read(said("aarch64", *({"hardware_id": id_} for id_ in ids)))
+
+
+def test_clusters_of_an_arm_are_read_from_its_affinity_fields() -> None:
+    two_of_two = arm(0x80000000, 0x80000001, 0x80000100, 0x80000101)
+    assert [(cpu.core, cpu.cluster) for cpu in two_of_two.cpus] == [(0, 0), (1, 0), (2, 2), (3, 2)]
+    assert relations(two_of_two) == {
+        (0, 1): Relation.CLUSTER, (2, 3): Relation.CLUSTER,
+        (0, 2): Relation.MACHINE, (0, 3): Relation.MACHINE,
+        (1, 2): Relation.MACHINE, (1, 3): Relation.MACHINE,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("mark", [0x81000000, 0], ids=["as the register is", "without its flags"])
+def test_cores_that_count_threads_in_the_lowest_field_are_one_field_higher(mark: int) -> None:
+    one_cluster = arm(*(mark | core << 8 for core in range(4)))
+    assert {cpu.cluster for cpu in one_cluster.cpus} == {0}
+    assert [cpu.core for cpu in one_cluster.cpus] == [0, 1, 2, 3]
+
+
+def test_threads_of_an_arm_core_are_siblings() -> None:
+    assert relations(arm(0x81000000, 0x81000001, 0x81000100))[0, 1] is Relation.SMT
+
+
+def test_the_highest_field_lies_apart_and_counts_too() -> None:
+    far = arm(0x80000000, 0x180000000)
+    assert [cpu.cluster for cpu in far.cpus] == [0, 1]
+
+
+@pytest.mark.parametrize("ids", [(0, 0), (0x80000000, 0x80000000)])
+def test_ids_that_do_not_tell_cpus_apart_tell_nothing(ids: tuple[int, ...]) -> None:
+    assert set(relations(arm(*ids)).values()) == {Relation.UNKNOWN}
+
+
+def test_a_pc_tells_its_groups_and_who_shares_a_cache() -> None:
+    def cpu(id_: int) -> dict[str, object]:
+        caches = [
+            {"level": 1, "kind": "Data", "bytes": 32768, "line_bytes": 64, "group": id_ >> 1},
+            {"level": 3, "kind": "Unified", "bytes": 1 << 24, "line_bytes": 64, "group": id_ >> 2},
+        ]
+        return {"hardware_id": id_, "core": id_ >> 1, "package": id_ >> 3, "mhz": 2500, "caches": caches}
+
+    machine = read(said("x86_64", *(cpu(id_) for id_ in range(16))))
+    assert [c.core for c in machine.cpus[:4]] == [0, 0, 2, 2]
+    assert [c.llc for c in machine.cpus[:8]] == [0] * 4 + [4] * 4
+    assert {c.package for c in machine.cpus} == {0, 8}
+    assert machine.cpus[5].caches[1] == Cache(3, "Unified", 1 << 24, 64, (4, 5, 6, 7))
+    assert machine.cpus[0].max_khz == 2_500_000
+    found = relations(machine)
+    assert [found[0, other] for other in (1, 2, 4, 8)] == [
+        Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.MACHINE
+    ]  # fmt: skip
+
+
+def test_what_the_probe_found_stays_and_a_cpu_we_may_not_use_is_known_as_such() -> None:
+    machine = read(said("aarch64", {"hardware_id": 0x80000000, "name": "core 0", "mhz": 2400}))
+    facts = complete(BOARD, machine)
+    assert [(cpu.cpu, cpu.allowed, cpu.model) for cpu in facts.cpus] == [
+        (0, True, "Cortex-A76"),
+        (1, False, None),
+    ]
+    assert facts.cpus[0].max_khz == 2_400_000
+    assert facts.probe == f"as asked\n{KEPT_BEHIND}\n{machine.text}"
+    assert facts.os == "qnx"
+
+
+def test_an_imitation_says_that_it_is_one_and_so_do_the_facts() -> None:
+    facts = complete(BOARD, read(said("aarch64", {}, os="qnx-standin")))
+    assert (facts.os, facts.target) == ("qnx-standin", Target("qnx", "aarch64"))
+
+
+def test_where_the_probe_finds_no_cpu_the_agent_does() -> None:
+    machine = read(said("aarch64", {"name": "Cortex-A72"}, {"name": "Cortex-A72"}))
+    facts = complete(replace(BOARD, cpus=()), machine)
+    assert [cpu.cpu for cpu in facts.cpus] == [0, 1]
+    assert facts.cpu_model == "Cortex-A72"
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (b"", "a record `machine` of protocol 1 expected"),
+        (b"sh: no such file\n", "expected, got 'sh: no such file"),
+        (said("x86_64", {}, protocol=2), "of protocol 1 expected"),
+        (said("x86_64", {}, cpus=2), "1 CPUs arrived, '2' were announced"),
+        (said("x86_64", {}, {"cpu": 0}), "a CPU was named twice"),
+        (said("x86_64", {"cpu": -1}), "cpu: a number from 0"),
+        (said("x86_64", {"core": 2**63}), "core: a number from 0"),
+        (said("x86_64", {"name": "a\x1b[2J"}), "name: a short text expected"),
+        (said("x86_64", {"caches": [{}] * 9}), "at most 8 objects expected"),
+        (said("x86_64", {"caches": [{"level": 1, "kind": None}]}), "kind: a short text expected"),
+    ],
+)
+def test_what_the_wire_does_not_allow_is_refused_in_words(output: bytes, words: str) -> None:
+    with pytest.raises(WireError, match=words):
+        read(output)
+
+
+@given(st.binary(max_size=200))
+def test_whatever_a_host_prints_is_a_machine_or_an_error_in_words(noise: bytes) -> None:
+    for output in (noise, b'{"record":' + noise, said("x86_64", {}).replace(b"null", noise, 1)):
+        try:
+            read(output)
+        except WireError as err:
+            assert str(err).isprintable()
+
+
+def agent_at(path: str) -> Agent:
+    return Agent(path, "b1d5", Target("qnx", "x86_64"), "here")
+
+
+def test_an_agent_that_cannot_tell_costs_only_a_note(tmp_path: Path) -> None:
+    silent = tmp_path / "it's silent"
+    silent.write_text("#!/bin/sh\necho 'fleet-agent: cannot' >&2; exit 1\n")
+    silent.chmod(0o755)
+    with LocalConnection(Host("here", "localhost", via=Via.LOCAL)) as connection:
+        facts = describe(connection, agent_at(str(silent)), BOARD)
+        (note,) = facts.notes
+        assert note.endswith("relations are unknown: fleet-agent: cannot")
+        assert replace(facts, notes=()) == BOARD
+        linux = replace(BOARD, os="linux")
+        assert describe(connection, agent_at("/no/such"), linux) is linux
+
+
+@pytest.mark.slow
+def test_the_stand_ins_agent_groups_this_machine_as_linux_does() -> None:
+    needs.cpus(2)
+    done = run("--machine", prefix=qnx.loader("x86_64"), binary=qnx.agent("x86_64"))
+    machine = read(done.stdout.encode())
+    host = Host("here", "localhost", via=Via.LOCAL)
+    with LocalConnection(host) as connection:
+        known = {cpu.cpu: cpu for cpu in gather(connection, host).cpus}
+    for told in machine.cpus:  # what the CPU itself does not tell is None
+        linux = known[told.cpu]
+        assert told.core in (None, linux.core)
+        assert told.package in (None, linux.package)
+        assert told.llc in (None, linux.llc)
+        shared = {(cache.level, cache.kind, cache.shared_cpus) for cache in told.caches if cache.shared_cpus}
+        assert shared <= {(cache.level, cache.kind, cache.shared_cpus) for cache in linux.caches}
+    assert any(cpu.llc is not None for cpu in machine.cpus)

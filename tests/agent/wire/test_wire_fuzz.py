@@ -1,0 +1,305 @@
+"""The wire's reader against whatever a broken or hostile host may send: a documented end, in bounded memory.
+
+Valid conversations are generated, then cut, repeated, reordered and corrupted; long hostile streams are
+weighed. With atheris installed (pip install atheris) `pytest -m slow` lets it search for 30 seconds more.
+"""
+
+import json
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.agent.wire import conversation, parts, records
+from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.records import WireError
+from fleet.store.rows import to_json
+
+ROOT = Path(__file__).parents[3]
+KINDS = (("cas", "cmpxchg"), ("readwrite", "mov"))
+CPUS = (0, 1, 3)
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def hello(**changes: object) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "record": "hello", "protocol": 1, "build": "0123456789abcdef", "os": "linux", "arch": "x86_64",
+        "compiler": "gcc", "cflags": "-O2", "clock": "tsc", "ticks_per_second": 2_500_000_000,
+        "clock_cost_ticks": 40, "clock_quantum_ticks": 2, "cpus": list(CPUS), "pairs": 3,
+        "plan": {
+            "benchmarks": [{"benchmark": b, "variant": v} for b, v in KINDS], "rounds": 2, "rounds_max": 1000,
+            "precision_ppm": 10_000, "time_budget_ms": None, "spread_ms": 5000, "preset": None,
+            "estimator": "median",
+        },
+        "bursts": 12, "bursts_max": 60,
+    }  # fmt: skip
+    return said | changes
+
+
+def visit(kind: tuple[str, str], round_: int, ping: int, pong: int) -> dict[str, Any]:
+    return {"benchmark": kind[0], "variant": kind[1], "round": round_, "ping": ping, "pong": pong}
+
+
+def burst(kind: tuple[str, str] = KINDS[0], round_: int = 0, ping: int = 0, pong: int = 1) -> dict[str, Any]:
+    return {
+        "record": "burst", **visit(kind, round_, ping, pong), "iterations": 1000, "warmup": 1,
+        "ticks": [900, 500, 501], "start_ns": 7, "ping_cpus": [ping, ping], "pong_cpus": [pong, pong],
+        "switches": None, "ran_ppm": [999_000, 1_000_000], "line_page": 17, "line_offset": 256,
+        "line_node": 0, "line_physical": None,
+    }  # fmt: skip
+
+
+def encode(record: object) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode()
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[bytes]:
+    """What an agent may say: noise, hello, two whole rounds in any order, then more of some pairs."""
+    pairs = [(one, other) for one in CPUS for other in CPUS if one < other]
+    lines = [encode(hello())]
+    sent = {"burst": 0, "failed": 0}
+    for round_ in range(draw(st.integers(2, 5))):
+        visits = [(kind, pair) for kind in KINDS for pair in pairs]
+        if round_ >= 2:
+            visits = draw(st.lists(st.sampled_from(visits), unique=True, max_size=4))
+        for kind, (one, other) in draw(st.permutations(visits)):
+            ping, pong = draw(st.sampled_from([(one, other), (other, one)]))
+            record = burst(kind, round_, ping, pong)
+            if draw(st.integers(0, 9)) == 0:
+                record = {"record": "failed", **visit(kind, round_, ping, pong), "reason": "no progress"}
+            sent[record["record"]] += 1
+            lines.append(encode(record))
+        lines += draw(
+            st.lists(
+                st.sampled_from([encode({"record": "alive"}), encode({"record": "note", "text": "x"})]),
+                max_size=2,
+            )
+        )
+    end = {"record": "end", "bursts": sent["burst"], "failed": sent["failed"], "reason": "done"}
+    lines.append(encode(end | {"converged": 5, "unconverged": 1}))
+    return draw(st.lists(st.sampled_from([b"", b"motd", b"\xff\xfe"]), max_size=2)) + lines
+
+
+HOSTILE = st.sampled_from(
+    [
+        b"", b"{}", b"[]", b"null", b"\x00", b"\xff" * 50, b"[" * 100_000, b'{"a":' * 50_000, b"9" * 10_000,
+        b'{"record":"note","text":"\\ud800"}', b'{"record":"note","text":"\xed\xa0\x80"}',
+        b'{"record":"note","text":"\x1b]0;gone\x07\x1b[2J"}', b'{"record":"end","bursts":1e400,"failed":NaN}',
+        b"\xef\xbb\xbf" + encode(burst()), encode(burst()).decode().encode("utf-16"),
+        encode(burst() | {"ticks": [2**63]}), encode(burst() | {"ticks": [10**4000]}),
+        encode(burst() | {"round": 2**31}), encode(burst() | {"benchmark": "\x1b[31m" * 1000}),
+        encode(burst() | {"iterations": -0.0}), encode(burst() | {"ran_ppm": [1]}),
+        encode(hello()), encode({"record": "hello"}), encode({"record": ["burst"]}),
+        encode({"record": "x" * 9000}),
+    ]
+)  # fmt: skip
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> list[bytes]:
+    """A valid conversation after some accidents."""
+    lines = draw(conversations())
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, max(len(lines) - 1, 0)))
+        match draw(st.sampled_from(["cut", "repeat", "swap", "drop", "bytes", "hostile", "halve"])):
+            case "cut":
+                lines = lines[:at]
+            case "repeat":
+                lines[at:at] = lines[at : at + 1]
+            case "swap":
+                lines[at : at + 2] = reversed(lines[at : at + 2])
+            case "drop":
+                del lines[at : at + 1]
+            case "bytes" if lines:
+                spoilt = bytearray(lines[at] or b" ")
+                spoilt[draw(st.integers(0, len(spoilt) - 1))] = draw(st.integers(0, 255))
+                lines[at] = bytes(spoilt)
+            case "hostile":
+                lines.insert(at, draw(HOSTILE))
+            case "halve" if lines:
+                lines[at] = lines[at][: len(lines[at]) // 2]
+    return lines
+
+
+def told(lines: list[bytes]) -> tuple[Reader, str | None]:
+    """The reader after all lines, or after the one it refused; and what it said of them."""
+    reader = Reader()
+    try:
+        for line in lines:
+            reader.feed(line)
+    except WireError as err:
+        return reader, str(err)
+    return reader, reader.verdict()
+
+
+@SETTINGS
+@given(conversations())
+def test_every_conversation_the_wire_allows_is_a_finished_run(lines: list[bytes]) -> None:
+    reader, said = told(lines)
+    assert said is None
+    assert reader.hello is not None
+    assert len(list(parts.bursts([lines]))) == reader.bursts
+    assert reader.end is not None
+    assert (reader.end.converged, reader.end.unconverged) == (5, 1)
+
+
+@SETTINGS
+@given(damaged())
+def test_every_accident_ends_in_a_verdict_or_the_documented_error(lines: list[bytes]) -> None:
+    reader, said = told(lines)
+    if said is not None:
+        assert said.isprintable()
+        assert len(said) < 500
+        return
+    assert reader.hello is not None  # what is called finished can be stored, number for number
+    for one in parts.bursts([lines]):
+        assert all(0 <= tick <= records.INT64_MAX for tick in one.ticks)
+    for value in (reader.hello.raw, reader.failed, reader.notes):
+        to_json(value).encode()
+
+
+@SETTINGS
+@given(conversations(), st.data())
+def test_a_visit_lost_or_repeated_is_never_a_finished_run(lines: list[bytes], data: st.DataObject) -> None:
+    visits = [at for at, line in enumerate(lines) if b'"ping"' in line]
+    at = data.draw(st.sampled_from(visits))
+    repeated = [*lines[: at + 1], *lines[at:]]
+    lost = lines[:at] + lines[at + 1 :]
+    assert told(repeated)[1] is not None
+    assert told(lost)[1] is not None
+
+
+@pytest.mark.parametrize("cut", range(1, 14))
+def test_a_conversation_cut_at_any_line_is_not_finished(cut: int) -> None:
+    pairs = [(0, 1), (0, 3), (1, 3)]
+    bursts = [burst(kind, round_, *pair) for round_ in (0, 1) for kind in KINDS for pair in pairs]
+    lines = [encode(record) for record in (hello(), *bursts)]
+    assert told([*lines, encode({"record": "end", "bursts": 12, "failed": 0, "reason": "done"})])[1] is None
+    assert "cut after" in (told(lines[:cut])[1] or "")
+
+
+def test_more_than_bursts_max_and_less_than_bursts_are_refused() -> None:
+    few = [encode(hello(bursts=2, bursts_max=2)), encode(burst())]
+    end = encode({"record": "end", "bursts": 1, "failed": 0, "reason": "done"})
+    assert told([*few, end])[1] == "2 bursts were promised, 1 arrived"
+    third = [encode(burst(round_=round_)) for round_ in (1, 2)]
+    assert told([*few, *third])[1] == "more bursts than the 2 promised"
+    assert "bursts_max 1 is less than bursts 2" in (told([encode(hello(bursts=2, bursts_max=1))])[1] or "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cpus": [0, 0]}, "each once"),
+        ({"cpus": list(range(5000))}, "at most 4096"),
+        ({"cpus": [2**40]}, "numbers end at 65535"),
+        ({"compiler": ["gcc"]}, "compiler: text expected"),
+        ({"clock_cost_ticks": "many"}, "clock_cost_ticks: a number"),
+        ({"deep": [[[[[[[[[[[]]]]]]]]]]]}, "more than 8 levels"),
+        ({"plan": hello()["plan"] | {"estimator": "best"}}, "unknown estimator"),
+        ({"plan": hello()["plan"] | {"precision_ppm": 0.1}}, "precision_ppm: a number"),
+        ({"plan": {"benchmarks": [{"benchmark": "b", "variant": str(n)} for n in range(99)]}}, "at most 32"),
+    ],
+)
+def test_a_hello_no_table_could_take_is_refused(changes: dict[str, Any], words: str) -> None:
+    assert words in (told([encode(hello(**changes))])[1] or "")
+
+
+def stream_of(record: Callable[[int], dict[str, Any]], count: int = 4000) -> Callable[[], Iterator[bytes]]:
+    def lines() -> Iterator[bytes]:
+        yield encode(hello(cpus=list(range(256)), bursts=1, bursts_max=2**62))
+        for number in range(count):
+            yield encode(record(number))
+
+    return lines
+
+
+def noise() -> Iterator[bytes]:
+    yield from (bytes(1 << 20) for _ in range(300))
+
+
+STREAMS = {
+    "bursts": stream_of(
+        lambda n: burst(ping=n // 256, pong=n % 256) | {"ticks": list(range(n, n + 300))}, 1500
+    ),
+    "new rounds": stream_of(lambda n: burst(round_=n)),
+    "failed, long reasons": stream_of(
+        lambda n: {"record": "failed", **visit(KINDS[0], n, 0, 1), "reason": "r" * 20_000}
+    ),
+    "notes": stream_of(lambda n: {"record": "note", "text": "t" * 20_000}),
+    "unknown keys": stream_of(lambda n: burst(round_=n) | {f"k{n}": "v" * 20_000}),
+    "noise of megabytes": noise,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_long_hostile_stream_takes_little_memory(name: str) -> None:
+    tracemalloc.start()
+    try:
+        reader = Reader()
+        try:
+            for line in STREAMS[name]():
+                reader.feed(line)
+        except WireError:
+            pass
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 12 << 20  # each stream is several times as large
+
+
+def test_a_line_above_the_limit_is_refused_unread() -> None:
+    with pytest.raises(WireError, match="at most 1048576 are allowed"):
+        Reader().feed(b" " * (conversation.LINE_LIMIT_BYTES + 1))
+
+
+@pytest.mark.slow
+def test_a_fuzzer_guided_by_coverage_finds_no_crash(tmp_path: Path) -> None:
+    """Opt-in: `pip install atheris`, then pytest -m slow; 30 seconds."""
+    pytest.importorskip("atheris", reason="no Python module 'atheris': pip install atheris")
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    seed = [hello(), burst(), {"record": "end", "bursts": 1, "failed": 0, "reason": "done"}]
+    (corpus / "seed").write_bytes(b"\n".join(map(encode, seed)))
+    script = tmp_path / "fuzz.py"
+    script.write_text(textwrap.dedent(_FUZZER))
+    done = subprocess.run(
+        [sys.executable, script, f"-artifact_prefix={tmp_path}/", "-max_total_time=30", corpus],
+        cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+_FUZZER = """
+    import sys
+
+    import atheris
+
+    with atheris.instrument_imports(include=["fleet.agent.wire"]):
+        from fleet.agent.records import WireError
+        from fleet.agent.wire import Reader
+
+
+    def one(data: bytes) -> None:
+        reader = Reader()
+        try:
+            for line in data.split(b"\\n"):
+                reader.feed(line)
+        except WireError as err:
+            assert str(err).isprintable()
+        else:
+            reader.verdict()
+
+
+    atheris.Setup(sys.argv, one)
+    atheris.Fuzz()
+"""

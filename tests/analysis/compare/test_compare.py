@@ -1,0 +1,288 @@
+"""What a comparison claims, on runs whose truth is known: stored, loaded and judged as any other."""
+
+import json
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from fleet.analysis.compare.comparison import compare
+from fleet.analysis.views.compare import compare_csv, compare_json, compare_text
+from fleet.errors import UsageError
+from fleet.model import Cpu, Host, Preset, Relation, Run, Topology
+from fleet.store import Store
+from tests import builders
+from tests.command import Fleet
+
+DESKTOP = builders.small_desktop()
+
+
+def keep(
+    root: Path,
+    place: int,
+    side: str,
+    *,
+    host: str = "rpi5",
+    cpus: tuple[Cpu, ...] = DESKTOP,
+    slower: dict[Relation, float] | None = None,
+    pair: tuple[int, int, float] | None = None,
+    variant: str | None = None,
+    **facts: object,
+) -> Run:
+    """Store the run number `place` of a series: `side` as label, 0.5 % of noise of its own per relation."""
+    run = builders.a_run(cpus, run_id=f"r20260102T03{place:02}00Z-{place:08x}", host=Host(host, "192.0.2.7"))
+    run = replace(
+        run,
+        started_utc=f"2026-01-02T03:{place:02}:00Z",
+        labels=MappingProxyType({"kernel": side}),
+        facts=replace(run.facts, **{"kernel": "6.12", **facts}),  # type: ignore[arg-type]
+    )
+    topology, chance = Topology(cpus), random.Random(place)
+    shift = {relation: chance.gauss(1, 0.005) for relation in Relation}
+
+    def ns(one: int, other: int) -> float:
+        relation = topology.relation(one, other)
+        own = pair[2] if pair and (one, other) == pair[:2] else 1.0
+        return builders.NS[relation] * shift[relation] * (slower or {}).get(relation, 1.0) * own
+
+    bursts = builders.bursts_of(run, noise=0.005, ns=ns, seed=place)
+    Store(root).publish(run, (replace(b, variant=variant or b.variant) for b in bursts))
+    return run
+
+
+def series(root: Path, order: str, **of_b: object) -> list[Run]:
+    """Runs of sides a and b in the order given, as "abba"; what `of_b` says holds for b only."""
+    return [keep(root, place, side, **(of_b if side == "b" else {})) for place, side in enumerate(order)]  # type: ignore[arg-type]
+
+
+def verdicts(root: Path, *sides: str) -> dict[str, str]:
+    (found,) = compare(root, sides or ("kernel=a", "kernel=b"))
+    return dict(zip(found.relations["relation"], found.relations["verdict"], strict=True))
+
+
+def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
+    series(tmp_path, "abbaabbaab", slower={Relation.PACKAGE: 1.08})
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    smt, package = found.relations.to_dict("records")
+    assert (smt["relation"], smt["verdict"]) == ("smt", "equivalent")
+    assert (package["verdict"], package["why"]) == ("changed", "slower")
+    assert package["ratio"] == pytest.approx(1.08, abs=0.01)
+    assert 1.05 < package["low"] < package["ratio"] < package["high"] < 1.11
+    assert (package["pairs"], package["a_units"], package["b_units"]) == (24, 5, 5)
+    assert found.pairs["changed"].sum() == 24
+    assert found.caveats == ()
+    text = compare_text([found])
+    said = r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%, package\), 1 equiv"
+    assert re.match(said, text)
+    assert "Pairs: 24 of 28 changed by more than 3%" in text
+    assert "none otherwise than their relation" in text
+
+
+def test_a_single_pair_that_moved_is_found_though_its_relation_did_not(tmp_path: Path) -> None:
+    series(tmp_path, "abbaabbaab", pair=(1, 2, 1.10))
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert set(found.relations["verdict"]) == {"equivalent"}
+    changed = found.pairs[found.pairs["changed"]]
+    assert list(zip(changed["ping_cpu"], changed["pong_cpu"], strict=True)) == [(1, 2)]
+    assert "1-2" in compare_text([found])
+
+
+def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
+    """However far apart they are, and however sure either is of itself."""
+    a, b = series(tmp_path, "ab", slower={Relation.PACKAGE: 2.0})
+    (found,) = compare(tmp_path, [a.run_id, b.run_id])
+    assert set(found.relations["verdict"]) == {"no verdict"}
+    assert found.relations[["low", "high", "p", "q", "smallest"]].isna().all(axis=None)
+    assert found.pairs.empty
+    assert not found.changed
+    assert not found.judged
+    text = compare_text([found])
+    assert "no verdict, too few runs" in text
+    assert found.relations["ratio"][1] == pytest.approx(2, rel=0.05)
+    assert "missing are 2 more of A and 2 more of B" in text
+    assert "within A" in text
+
+
+@pytest.mark.parametrize(("order", "missing"), [("abbab", "1 more of A"), ("aaaabb", "1 more of B")])
+def test_too_few_runs_are_counted_for_the_reader(tmp_path: Path, order: str, missing: str) -> None:
+    series(tmp_path, order, slower={Relation.SMT: 1.5})
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert set(found.relations["verdict"]) == {"no verdict"}
+    assert any(missing in line for line in found.caveats)
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ("aaabbb", "two separate blocks"),
+        ("aaaabbbbab", "hardly interleaved"),
+        ("abbaab", None),
+        ("ababab", None),
+    ],
+)
+def test_sides_that_were_not_interleaved_are_pointed_out(
+    tmp_path: Path, order: str, said: str | None
+) -> None:
+    series(tmp_path, order)
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert [said in line for line in found.caveats] == [True] if said else found.caveats == ()
+
+
+def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
+    changed = {"kernel": "6.13", "microcode": "0x2b", "governor": "powersave", "boost": False}
+    series(tmp_path, "abbaab", mitigations=MappingProxyType({"mds": "Vulnerable"}), **changed)
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    told = {row["what"]: (row["a"], row["b"]) for row in found.environment.to_dict("records")}
+    assert told == {
+        "kernel": ("6.12", "6.13"),
+        "microcode": ("unknown", "0x2b"),
+        "governor": ("unknown", "powersave"),
+        "boost": ("unknown", "False"),
+        "label.kernel": ("a", "b"),
+        "mitigation.mds": ("unknown", "Vulnerable"),
+    }
+    assert "microcode" in compare_text([found])
+
+
+def test_a_hypervisor_raises_what_matters_to_five_percent(tmp_path: Path) -> None:
+    series(tmp_path, "abbaab", slower={Relation.PACKAGE: 1.04}, hypervisor="kvm")
+    assert compare(tmp_path, ["kernel=a", "kernel=b"])[0].threshold == 0.05
+    assert verdicts(tmp_path)["package"] != "changed"
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"], threshold=0.02)
+    assert found.threshold == 0.02
+    assert found.changed
+
+
+def test_different_variants_are_never_one_number(tmp_path: Path) -> None:
+    series(tmp_path, "abbaab", variant="c11")
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert found.relations.empty
+    assert any("A was measured with cmpxchg, B with c11" in line for line in found.caveats)
+    assert "nothing in common" in compare_text([found])
+
+
+def test_other_ways_of_sampling_are_compared_by_the_median_and_said(tmp_path: Path) -> None:
+    hello = replace(builders.a_run().hello, preset=Preset("c2clat"), estimator="min")  # type: ignore[type-var, arg-type]
+    for place, side in enumerate("abbaab"):
+        run = builders.a_run(DESKTOP, run_id=f"r2026010{place}T030000Z-{place:08x}")
+        own = {"hello": hello} if side == "b" else {}
+        run = replace(run, labels=MappingProxyType({"kernel": side}), **own)  # type: ignore[arg-type]
+        Store(tmp_path).publish(run, builders.bursts_of(run, seed=place))
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert any("sampled in different ways, c2clat (min), our own (median)" in line for line in found.caveats)
+
+
+def test_hosts_of_other_topology_are_matched_by_relation_only(tmp_path: Path) -> None:
+    for place in range(6):
+        host, cpus = (("one", DESKTOP), ("two", builders.hybrid_laptop()))[place % 2]
+        keep(tmp_path, place, "a", host=host, cpus=cpus)
+    (found,) = compare(tmp_path, ["one", "two"])
+    assert list(found.relations["relation"]) == ["smt", "package"]  # the laptop's clusters have no partner
+    assert found.pairs.empty
+    assert any("these two machines only" in line for line in found.caveats)
+
+
+def test_two_hosts_of_one_model_are_compared_cell_by_cell(tmp_path: Path) -> None:
+    for place in range(6):
+        keep(tmp_path, place, "a", host=("one", "two")[place % 2])
+    assert len(compare(tmp_path, ["one", "two"])[0].pairs) == 28
+
+
+def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> None:
+    for place in range(12):
+        host, side = ("one", "two")[place % 2], "abba"[place // 2 % 4]
+        slower = {Relation.SMT: 1.3} if (host, side) == ("two", "b") else None
+        keep(tmp_path, place, side, host=host, slower=slower)
+    found = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert [(one.a.name, one.b.name) for one in found] == [
+        ("one@kernel=a", "one@kernel=b"),
+        ("two@kernel=a", "two@kernel=b"),
+    ]
+    assert all(one.unit == "run" and one.judged for one in found)
+    first, second, *_ = compare_text(found).splitlines()  # what changed, before any details
+    assert re.match(r"two@kernel=b against two@kernel=a: 2 relations, 1 changed \(at most \+.*, smt\)", first)
+    assert re.match(r"one@kernel=b against one@kernel=a: 2 relations, .*2 equivalent", second)
+    assert len(compare(tmp_path, ["one@kernel=a", "two@kernel=b"])) == 1
+
+
+def test_groups_of_different_hosts_count_each_host_once(tmp_path: Path) -> None:
+    for place in range(12):
+        keep(tmp_path, place, "ab"[place % 2], host=f"h{place % 4}")
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert found.unit == "host"
+    assert set(found.relations["a_units"]) == {2}
+    assert set(found.relations["verdict"]) == {"no verdict"}
+
+
+def test_the_baseline_is_compared_with_each_further_side(tmp_path: Path) -> None:
+    for place, side in enumerate("abcabcabc"):
+        keep(tmp_path, place, side, slower={Relation.SMT: 1.2} if side == "c" else None)
+    found = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"])
+    assert [(one.a.name, one.b.name, one.changed) for one in found] == [
+        ("kernel=a", "kernel=b", False),
+        ("kernel=a", "kernel=c", True),
+    ]
+
+
+def test_pairs_that_not_every_run_has_are_left_out_and_counted(tmp_path: Path) -> None:
+    series(tmp_path, "abbaa")
+    keep(tmp_path, 9, "b", cpus=DESKTOP[:7])
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    assert any("topology is not the same" in line for line in found.caveats)
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [
+        (("kernel=a", "kernel=z"), "no run has 'kernel=z'. Labels there are: kernel=a, kernel=b"),
+        (("kernel=a", "nobody"), "no run and no host 'nobody'. Hosts: rpi5"),
+        (("rpi5", "kernel=a"), "on both sides"),
+        (("kernel=a", "r2026"), "is the beginning of 2 runs"),
+    ],
+)
+def test_a_side_that_means_nothing_says_what_there_is(
+    tmp_path: Path, sides: Sequence[str], message: str
+) -> None:
+    series(tmp_path, "ab")
+    with pytest.raises(UsageError, match=message):
+        compare(tmp_path, sides)
+
+
+def test_an_empty_root_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no run is stored here yet"):
+        compare(tmp_path, ["a", "b"])
+
+
+def test_json_and_csv_hold_what_the_text_says(tmp_path: Path) -> None:
+    runs = series(tmp_path, "abbaab", slower={Relation.SMT: 1.1})
+    found = compare(tmp_path, ["kernel=a", "kernel=b"])
+    (told,) = json.loads(compare_json(found))
+    assert told["a"]["runs"] == [runs[place].run_id for place in (0, 3, 4)]
+    assert [row["verdict"] for row in told["relations"]] == ["changed", "equivalent"]
+    assert len(told["pairs"]) == 28
+    assert compare_csv(found).splitlines()[0].startswith("benchmark,variant,relation,pairs")
+    (few,) = json.loads(compare_json(compare(tmp_path, [runs[0].run_id, runs[1].run_id])))
+    assert few["relations"][0]["p"] is None
+
+
+def test_a_change_has_an_exit_code_of_its_own_for_who_asks(tmp_path: Path) -> None:
+    series(tmp_path / "results", "abbaab", slower={Relation.SMT: 1.1})
+    with Fleet(tmp_path) as fleet:
+        changed = fleet("compare", "kernel=a", "kernel=b", "--fail-on-change")
+    assert (changed.exit_code, changed.stdout[:8]) == (20, "kernel=b")
+
+
+@pytest.mark.slow
+def test_a_gate_that_cannot_judge_does_not_pass(tmp_path: Path) -> None:
+    series(tmp_path / "results", "ab")
+    with Fleet(tmp_path) as fleet:
+        few = fleet("compare", "kernel=a", "kernel=b", "--fail-on-change")
+        assert fleet("compare", "kernel=a", "kernel=b").exit_code == 0
+        wrong = fleet("compare", "kernel=a", "kernel=b", "--threshold", "much")
+    assert (few.exit_code, wrong.exit_code) == (2, 2)
+    assert "no verdict is possible" in few.stderr
+    assert "--threshold much: not a share" in wrong.stderr

@@ -1,0 +1,117 @@
+"""The tests behind a comparison, held against theory, a second reckoning, and simulated machines."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from benchmarks import aa, power
+from fleet.analysis.compare.inference import change, false_discovery, moderated_p, prior
+
+
+def test_a_change_is_welchs_t_on_logarithms() -> None:
+    a, b = np.array([50.0, 51.0, 49.5, 50.4]), np.array([52.0, 55.0, 53.0])
+    found = change(a, b)
+    other = stats.ttest_ind(np.log(b), np.log(a), equal_var=False)
+    interval = other.confidence_interval(0.95)
+    assert found.p == pytest.approx(other.pvalue)
+    assert (found.low, found.high) == pytest.approx((np.exp(interval.low), np.exp(interval.high)))
+    assert found.ratio == pytest.approx(np.exp(np.log(b).mean() - np.log(a).mean()))
+
+
+@pytest.mark.parametrize(("a", "b"), [([50.0], [100.0]), ([50.0, 50.1], [99.0, 100.0, 101.0])])
+def test_fewer_than_three_values_prove_nothing(a: list[float], b: list[float]) -> None:
+    found = change(np.array(a), np.array(b))
+    assert found.ratio > 1.9
+    assert np.isnan([found.low, found.high, found.p, found.smallest]).all()
+
+
+def test_equal_values_are_known_no_better_than_the_clock_tells() -> None:
+    """A coarse clock gives the same number again and again; that is no certainty."""
+    found = change(np.full(3, 50.0), np.full(3, 50.01))
+    assert found.low < 1 < found.high
+    assert found.high / found.low < 1.003
+
+
+def test_what_would_have_been_seen_is_seen_four_times_in_five() -> None:
+    chance, sides = np.random.default_rng(5), 2_000
+    scatter, runs = 0.02, 5
+    promised = np.median(
+        [
+            change(*np.exp(chance.normal(0, scatter, (2, runs)))).smallest  # type: ignore[arg-type]
+            for _ in range(300)
+        ]
+    )
+    logs = chance.normal(0, scatter, (sides, 2, runs))
+    logs[:, 1] += np.log1p(promised)
+    p = stats.ttest_ind(logs[:, 0], logs[:, 1], axis=1, equal_var=False).pvalue
+    assert 0.72 < (p < 0.05).mean() < 0.88
+
+
+def test_the_prior_finds_what_the_variances_were_drawn_from() -> None:
+    chance, own, freedom, level = np.random.default_rng(3), 8, 10.0, 0.0004
+    true = level * freedom / chance.chisquare(freedom, 20_000)
+    drawn = true * chance.chisquare(own, len(true)) / own
+    found, around = prior(drawn, own)
+    assert found == pytest.approx(freedom, rel=0.1)
+    assert around == pytest.approx(level, rel=0.05)
+
+
+def test_variances_that_differ_by_chance_only_have_an_infinite_prior() -> None:
+    own = 4
+    even = 0.01 * stats.chi2.ppf((np.arange(200) + 0.5) / 200, own) / own
+    assert prior(even[60:140], own)[0] == float("inf")
+    assert prior(np.array([0.1, 0.2]), own) == (0.0, 1.0)
+    x = prior(even * np.exp(np.linspace(-2, 2, 200)), own)[0] / 2
+    e = np.log(even * np.exp(np.linspace(-2, 2, 200)))
+    assert special.polygamma(1, x) == pytest.approx(e.var(ddof=1) - special.polygamma(1, own / 2))
+
+
+@pytest.mark.parametrize("together", [0.0, 0.01, 0.05])
+def test_moderated_p_is_uniform_where_nothing_changed(together: float) -> None:
+    """Also where all pairs of a run move together, which makes rows anything but independent."""
+    chance, p = np.random.default_rng(11), []
+    for _ in range(400):
+        own = 0.01 * np.sqrt(4 / chance.chisquare(4, (40, 1)))
+        logs = chance.normal(0, 1, (40, 6)) * own + chance.normal(0, together, (1, 6))
+        p.append(moderated_p(logs[:, :3], logs[:, 3:]))
+    assert 0.03 < (np.concatenate(p) < 0.05).mean() < 0.085
+
+
+def test_a_single_pair_is_judged_by_its_own_variance() -> None:
+    logs = np.log([[50, 51, 52, 60, 61, 62]])
+    plain = stats.ttest_ind(logs[0, :3], logs[0, 3:]).pvalue
+    assert moderated_p(logs[:, :3], logs[:, 3:])[0] == pytest.approx(plain, rel=0.05)
+
+
+def test_q_is_benjamini_and_hochbergs() -> None:
+    p = np.array([0.001, 0.04, 0.03, 0.8])
+    assert false_discovery(p) == pytest.approx([0.004, 0.16 / 3, 0.16 / 3, 0.8])
+    assert len(false_discovery(np.array([]))) == 0
+
+
+def test_an_unchanged_machine_is_called_changed_one_time_in_twenty() -> None:
+    """The full study is benchmarks/aa.py; 30 simulations of a true 5 % pass 20 % once in a thousand."""
+    tally = aa.nothing_changed(aa.SERVER, 3, simulations=30, seed=2, pairs=10)
+    relation, verdict, pair, any_pair, naive = tally.rates()
+    assert relation <= 0.2
+    assert verdict == 0
+    assert pair < 0.1
+    assert any_pair < 0.2
+    assert naive > 0.5  # what everybody does says "different" of one machine, unchanged
+
+
+def test_five_percent_are_found_with_five_runs_on_a_quiet_server() -> None:
+    assert power.class_power(aa.SERVER, 5, 0.05, simulations=8, seed=4) >= 0.95
+    named, false = power.pair_power(aa.SERVER, 5, 0.05, simulations=3, seed=4)
+    assert named >= 0.9
+    assert false < 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [3, 5, 10])
+def test_the_class_test_keeps_its_five_percent(runs: int) -> None:
+    """300 simulations of a true 5 % lie within 2 % and 9 % all but once in a thousand times."""
+    relation = aa.nothing_changed(aa.SERVER, runs, simulations=300, seed=runs, pairs=6, naive=False).rates()[
+        0
+    ]
+    assert 0.02 <= relation <= 0.09

@@ -1,0 +1,183 @@
+"""Imported and published summaries: stored beside the runs, never among them."""
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from fleet.analysis.exchange.beside import beside, beside_text
+from fleet.analysis.exchange.export import export
+from fleet.analysis.exchange.import_matrices import Told, import_files
+from fleet.analysis.exchange.summaries import find_summary, grid_of, load_published, load_summaries
+from fleet.analysis.views.heatmap import Page
+from fleet.analysis.views.summaries import list_text, summary_text
+from fleet.errors import UsageError
+from fleet.store import Store, schema
+from tests import builders
+from tests.analysis.exchange.test_tools import CORE_LATENCY, RUST_CSV
+
+SMT_PAIRS = {
+    "i9-13980hx-boost": {(n, n + 1) for n in range(0, 16, 2)},
+    "i7-13850hx-noboost": {(n, n + 1) for n in range(0, 16, 2)},
+    "i7-4930k": {(n, n + 6) for n in range(6)},
+    "i3-2120t": {(0, 2), (1, 3)},
+}
+
+
+def saved(folder: Path, text: str, name: str = "table.txt") -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
+    run = builders.a_run()
+    Store(tmp_path / "results").publish(run, builders.bursts_of(run))
+    before = pd.read_parquet(tmp_path / "results")
+    said = import_files(
+        tmp_path / "results", [saved(tmp_path, CORE_LATENCY)], "i3", Told(variant="cmpxchg", os="linux")
+    )
+    assert "summary:i3" in said
+    rows = load_summaries(tmp_path / "results")
+    assert list(rows.columns) == [column.name for column in schema.SUMMARIES]
+    assert set(rows["estimator"]) == {"median"}
+    assert set(rows["relation"]) == {"unknown"}
+    assert grid_of(rows).cells[2, 0] == 12
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results"), before)
+
+
+def test_its_file_says_what_it_is(tmp_path: Path) -> None:
+    import_files(tmp_path, [saved(tmp_path, CORE_LATENCY)], "i3", Told())
+    found = pq.read_schema(tmp_path / "_summaries" / "i3.parquet")
+    assert found.metadata[b"fleet.table"] == b"summaries"
+
+
+def test_an_imported_csv_goes_out_byte_for_byte(tmp_path: Path) -> None:
+    import_files(tmp_path, [saved(tmp_path, RUST_CSV)], "friend", Told(benchmark="cas"))
+    assert "".join(export(tmp_path, "summary:friend", "core-to-core-latency", None)) == RUST_CSV
+
+
+def test_cpus_that_a_csv_has_lost_can_be_told(tmp_path: Path) -> None:
+    import_files(tmp_path, [saved(tmp_path, RUST_CSV)], "friend", Told(benchmark="cas", cpus=(0, 4, 9)))
+    assert set(grid_of(load_summaries(tmp_path)).cells) == {(4, 0), (9, 0), (9, 4)}
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "message"),
+    [
+        (RUST_CSV, Told(), "does not say which benchmark"),
+        (RUST_CSV, Told(benchmark="cas", cpus=(0, 1)), "--cpus names 2 CPUs, the matrix has 3"),
+        (RUST_CSV, Told(tool="lmbench"), "--tool lmbench: there are"),
+        (CORE_LATENCY * 2, Told(), "a second matrix of cas"),
+        (CORE_LATENCY * 2, Told(benchmark="cas"), "holds 2 matrices"),
+    ],
+)
+def test_what_is_not_clear_is_asked_for_and_nothing_is_stored(
+    tmp_path: Path, text: str, told: Told, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        import_files(tmp_path / "results", [saved(tmp_path, text)], "x", told)
+    assert load_summaries(tmp_path / "results").empty
+
+
+def test_a_name_is_used_once(tmp_path: Path) -> None:
+    file = saved(tmp_path, CORE_LATENCY)
+    import_files(tmp_path, [file], "i3", Told())
+    with pytest.raises(UsageError, match="'i3' is stored already"):
+        import_files(tmp_path, [file], "i3", Told())
+    with pytest.raises(UsageError, match="fleet ships a summary of this name"):
+        import_files(tmp_path, [file], "i3-2120t", Told())
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff\xfe" + CORE_LATENCY.encode("utf-16-le"), CORE_LATENCY.encode("utf-8-sig")]
+)
+def test_text_as_windows_saves_it_is_read(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "x").write_bytes(data)
+    import_files(tmp_path, [tmp_path / "x"], "i3", Told())
+    assert len(load_summaries(tmp_path)) == 12
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"Num cores: \xb1\xfe")
+    with pytest.raises(UsageError, match="not text"):
+        import_files(tmp_path, [tmp_path / "x"], "i3", Told())
+
+
+def test_the_published_set_is_whole_and_says_where_it_comes_from() -> None:
+    rows = load_published()
+    assert rows["summary"].nunique() == 13
+    assert rows[["benchmark", "variant", "source", "cpu_model", "os"]].notna().all().all()
+    assert not (rows["relation"] == "unknown").any()
+    assert set(rows[rows["os"] == "qnx"]["conditions"]) == {"QNX 7.1.0", "QNX 8.0.0"}
+
+
+@pytest.mark.parametrize("name", SMT_PAIRS)
+def test_the_siblings_of_published_machines_are_nearest(name: str) -> None:
+    rows = find_summary("", name)
+    rows = rows[rows["benchmark"] == "cas"]
+    siblings = rows[rows["relation"] == "smt"]
+    assert {
+        tuple(sorted(pair)) for pair in siblings[["ping_cpu", "pong_cpu"]].itertuples(index=False)
+    } == SMT_PAIRS[name]
+    assert siblings["latency_ns"].max() * 1.6 < rows[rows["relation"] != "smt"]["latency_ns"].min()
+
+
+def test_a_summary_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"'rpi9'; there are: .*rpi4-qnx800"):
+        find_summary(tmp_path, "summary:rpi9")
+
+
+def test_the_views_name_tool_estimator_and_origin() -> None:
+    assert "core_latency" in list_text(load_published())
+    text = summary_text(find_summary("", "rpi4-qnx800"), Page())
+    assert "summary, not raw: the median of each pair, as core_latency printed it" in text
+    assert "QNX 8.0.0" in text
+    assert "readwrite/c11" in text
+
+
+def test_a_run_goes_out_with_every_digit(tmp_path: Path) -> None:
+    run = builders.a_run()
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    text = "".join(export(tmp_path, run.run_id, "core-to-core-latency", "cas", "median"))
+    import_files(tmp_path, [saved(tmp_path, text)], "again", Told(benchmark="cas"))
+    assert "".join(export(tmp_path, "summary:again", "core-to-core-latency", None)) == text
+    assert len(text.splitlines()) == len(text.splitlines()[0].split(","))
+
+
+def test_every_sample_goes_out_as_csv(tmp_path: Path) -> None:
+    run = builders.a_run()
+    bursts = list(builders.bursts_of(run))
+    Store(tmp_path).publish(run, bursts)
+    file = saved(tmp_path, "".join(export(tmp_path, run.run_id, "csv", None, "median")), "samples.csv")
+    read = pd.read_csv(file, keep_default_na=False)
+    assert sorted(read["ticks"]) == sorted(tick for burst in bursts for tick in burst.ticks)
+    assert read["is_warmup"].sum() == sum(burst.warmup for burst in bursts)
+
+
+@pytest.mark.parametrize("asked", [None, "nothing"])
+def test_a_choice_that_is_open_is_asked_for(tmp_path: Path, asked: str | None) -> None:
+    with pytest.raises(UsageError, match="--benchmark must name one of cas/llsc, readwrite/c11"):
+        list(export(tmp_path, "summary:rpi4-qnx800", "c2clat", asked))
+
+
+def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:
+    run = builders.a_run()
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    rows = beside(tmp_path, [run.run_id, "summary:i9-13980hx-boost", "summary:i9-13980hx-noboost"])
+    mine = rows[(rows["side"] == run.run_id) & (rows["relation"] == "all pairs")].set_index("benchmark")
+    theirs = rows[(rows["side"] == "summary:i9-13980hx-boost") & (rows["relation"] == "all pairs")]
+    theirs = theirs.set_index("benchmark")
+    assert mine["runs"].unique() == [1]
+    assert theirs["runs"].unique() == [0]
+    assert theirs["ratio"]["cas"] == pytest.approx(theirs["median_ns"]["cas"] / mine["median_ns"]["cas"])
+    text = beside_text(rows)
+    assert "allows no verdict" in text
+    assert "equivalent" not in text
+    assert "%" not in text
+
+
+def test_other_instructions_are_not_given_a_ratio(tmp_path: Path) -> None:
+    rows = beside(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])
+    other = rows[(rows["side"] == "summary:i3-2120t") & (rows["benchmark"] == "cas")]
+    assert other["ratio"].isna().all()

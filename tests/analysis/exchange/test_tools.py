@@ -1,0 +1,176 @@
+"""Matrices of other tools: read as they print them, written so that no digit is lost."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.analysis.exchange import tools
+from fleet.analysis.exchange.grid import Grid
+from fleet.errors import UsageError
+
+CORE_LATENCY = """\
+Running CAS Core Benchmark
+ Samples: 500
+ Iterations: 4000
+
+      0     1     2     3
+0           39    13    38
+1     38          39    13
+2     12    38          39
+3     38    12    38
+"""
+RUST_SCREEN = """\
+CPU: Some CPU
+Num cores: 3
+Num iterations per samples: 4000
+Num samples: 500
+
+1) CAS latency on a single shared cache line
+
+           0       2       5
+      0
+      2   11±0
+      5   94±12   93±1
+
+    Min  latency: 11.0ns ±0.0 cores: (2,0)
+    Max  latency: 94.2ns ±12.1 cores: (5,0)
+    Mean latency: 66.0ns
+"""
+RUST_CSV = ",,\n20.459379999999996,,\n20.151615000000003,19.43073,\n"
+C2CLAT = """\
+ CPU    0    1
+   0    0   53
+   1   53    0
+"""
+
+
+def test_core_latency_leaves_the_diagonal_empty() -> None:
+    tool, (grid,) = tools.read(CORE_LATENCY, "x")
+    assert (tool, grid.benchmark, grid.samples, grid.iterations) == ("core_latency", "cas", 500, 4000)
+    assert grid.cpus == (0, 1, 2, 3)
+    assert len(grid.cells) == 12
+    assert (grid.cells[0, 1], grid.cells[1, 0], grid.cells[3, 2]) == (39, 38, 38)
+
+
+def test_core_latency_is_written_as_it_prints() -> None:
+    _, (grid,) = tools.read(CORE_LATENCY, "x")
+    written = tools.TOOLS["core_latency"].write(grid)
+    assert [line.rstrip() for line in written.splitlines()] == CORE_LATENCY.splitlines()
+
+
+def test_two_benchmarks_in_one_text_are_two_matrices() -> None:
+    both = CORE_LATENCY + CORE_LATENCY.replace("CAS", "Read/Write")
+    assert [grid.benchmark for grid in tools.read(both, "x")[1]] == ["cas", "readwrite"]
+
+
+def test_a_row_that_a_paste_lost_is_missing_not_an_error() -> None:
+    cut = "\n".join(CORE_LATENCY.splitlines()[:-1]) + "\n"
+    (grid,) = tools.read(cut, "x")[1]
+    assert grid.cpus == (0, 1, 2, 3)
+    assert len(grid.cells) == 9
+
+
+def test_the_screen_of_the_rust_tool_keeps_its_cpu_numbers() -> None:
+    tool, (grid,) = tools.read(RUST_SCREEN, "x")
+    assert (tool, grid.benchmark, grid.cpu_model) == ("core-to-core-latency", "cas", "Some CPU")
+    assert grid.cells == {(2, 0): 11, (5, 0): 94, (5, 2): 93}
+
+
+def test_its_csv_beside_the_screen_gives_the_digits() -> None:
+    (grid,) = tools.read(RUST_SCREEN + RUST_CSV, "x")[1]
+    assert grid.cells == {(2, 0): 20.459379999999996, (5, 0): 20.151615000000003, (5, 2): 19.43073}
+    assert grid.samples == 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RUST_CSV,
+        RUST_CSV.replace(",", ";"),
+        RUST_CSV.replace("\n", "\r\n"),
+        "\ufeff" + RUST_CSV,
+        RUST_CSV + "\n\n",
+        "\n20.459379999999996\n20.151615000000003,19.43073\n",  # rows that end before the diagonal
+        ",\n20.459379999999996,NaN\n20.151615000000003,19.43073,NaN\n".replace(",\n2", "NaN\n2", 1),
+    ],
+    ids=["as written", "semicolons", "windows", "byte order mark", "empty lines", "ragged", "ragged, NaN"],
+)
+def test_every_shape_its_public_csv_files_have_is_read(text: str) -> None:
+    (grid,) = tools.read(text, "x", "core-to-core-latency")[1]
+    assert grid.cells == {(1, 0): 20.459379999999996, (2, 0): 20.151615000000003, (2, 1): 19.43073}
+    assert grid.benchmark is None
+
+
+def test_its_csv_is_written_byte_for_byte() -> None:
+    (grid,) = tools.read(RUST_CSV, "x")[1]
+    assert tools.TOOLS["core-to-core-latency"].write(grid) == RUST_CSV
+
+
+def test_benchmarks_below_each_other_are_told_apart_by_their_order() -> None:
+    grids = tools.read(RUST_CSV + RUST_CSV.replace("20.", "70."), "x")[1]
+    assert [grid.benchmark for grid in grids] == ["cas", "readwrite"]
+    assert grids[1].cells[2, 0] == 70.151615000000003
+
+
+@pytest.mark.parametrize(
+    "text", [C2CLAT, "reset\nset autoscale fix\n$data << EOD\n   0   53\n   53   0\nEOD\nplot\n"]
+)
+def test_c2clat_has_zeros_on_the_diagonal_that_are_no_latencies(text: str) -> None:
+    tool, (grid,) = tools.read(text, "x")
+    assert (tool, grid.benchmark) == ("c2clat", "readwrite")
+    assert grid.cells == {(0, 1): 53, (1, 0): 53}
+
+
+def test_c2clat_is_written_as_it_prints() -> None:
+    (grid,) = tools.read(C2CLAT, "x")[1]
+    assert tools.TOOLS["c2clat"].write(grid) == C2CLAT
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hello\n", "no matrix that fleet can read"),
+        ("", "no matrix that fleet can read"),
+        (",,\n1,,\n2,3,4,5,6\n", "line 3: 5 values where 3 were expected.*ran together"),
+        (",\n1,\n2,\n", "3 rows of 2 values are no square"),
+        (",\n-1,\n", "cannot be a latency"),
+        (",\n1e999,\n", "cannot be a latency"),
+        (CORE_LATENCY.replace("39    13    38", "39    13"), "line 6: 2 values in the row of CPU 0, 3"),
+        (CORE_LATENCY.replace("\n2  ", "\n7  "), "line 8: the row of CPU 2 was expected"),
+        (C2CLAT.replace("   1   53    0\n", ""), "line 3: the row of CPU 1"),
+        (RUST_SCREEN.replace("11±0", "11±0 9±1 8±1"), "line 10: 3 values in the row of CPU 2, 1"),
+    ],
+)
+def test_a_damaged_text_is_refused_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"file.txt: .*{message}"):
+        tools.read(text, "file.txt")
+
+
+LATENCIES = st.floats(min_value=0.001, max_value=1e9, allow_nan=False)
+
+
+@st.composite
+def grids(draw: st.DrawFn, *, gaps: bool) -> Grid:
+    count = draw(st.integers(2, 6))
+    cpus = tuple(range(count))
+    cells = {(row, column): draw(LATENCIES) for row in cpus for column in cpus if row != column}
+    if gaps:
+        cells = {where: value for where, value in cells.items() if where[0] > where[1]}
+    return Grid(cpus, cells, "readwrite")
+
+
+@given(st.sampled_from(sorted(tools.TOOLS)), st.booleans(), st.data())
+def test_what_is_written_reads_back_number_for_number(tool: str, gaps: bool, data: st.DataObject) -> None:
+    grid = data.draw(grids(gaps=gaps and tool == "core-to-core-latency"))
+    (back,) = tools.read(tools.TOOLS[tool].write(grid), "x", tool)[1]
+    assert back.cpus == grid.cpus
+    assert dict(back.cells) == dict(grid.cells)
+
+
+@given(st.text(alphabet=" \n,;0123456789.±CPUNum:eE-naN)", max_size=200))
+def test_no_text_ends_in_anything_but_matrices_or_a_clear_error(text: str) -> None:
+    for tool in (None, *tools.TOOLS):
+        try:
+            assert tools.read(text, "x", tool)[1]
+        except UsageError as err:
+            assert str(err).startswith("x: ")

@@ -1,0 +1,186 @@
+"""Every flag, shown by data into which its cause was planted, and absent from the same data without it."""
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.agent.wire import conversation
+from fleet.agent.wire.conversation import BUSY_PPM
+from fleet.analysis.reduce.flags import PAIR_FLAGS, with_pair_flags
+from fleet.analysis.reduce.load import load_samples
+from fleet.analysis.reduce.matrices import pair_medians
+from fleet.analysis.views.show import show_text
+from fleet.model import Burst, Cpu, End, Estimator
+from fleet.store import Store, new_run_id
+from tests import builders
+
+PAGE = Path(__file__).parents[3] / "docs" / "flags.md"
+Level = Callable[[int], float]  # ns one way in a round
+
+
+def taken(level: Level, rounds: int = 20, pair: tuple[int, int] = (0, 1), seed: int = 1) -> Iterator[Burst]:
+    """Bursts of a pair at `level`, with 1 % of noise, half a second apart."""
+    chance = random.Random(seed)
+    for visit in range(rounds):
+        ns = level(visit) * chance.gauss(1, 0.01)
+        ticks = tuple(round(ns * 5000 * chance.gauss(1, 0.01)) for _ in range(11))
+        yield builders.a_burst(
+            round=visit, ping_cpu=pair[0], pong_cpu=pair[1], ticks=ticks, start_offset_ns=visit * 500_000_000
+        )
+
+
+def shown(root: Path, bursts: list[Burst], cpus: tuple[Cpu, ...] = (), **changes: object) -> str:
+    run = replace(builders.a_run(cpus, run_id=new_run_id()), **changes)  # type: ignore[arg-type]
+    Store(root).publish(run, bursts)
+    return show_text(root, run.run_id)
+
+
+def judged(root: Path, bursts: list[Burst], precision: float | None = None) -> dict[str, object]:
+    Store(root).publish(builders.a_run(), bursts)
+    (row,) = with_pair_flags(pair_medians(load_samples(root)), precision).to_dict("records")
+    return dict(row)
+
+
+def test_a_calm_pair_has_no_flag(tmp_path: Path) -> None:
+    row = judged(tmp_path, list(taken(lambda _: 50.0)), precision=0.01)
+    assert row["flags"] == ""
+    assert "distrust" not in show_text(tmp_path, builders.a_run().run_id)
+
+
+def test_two_modes_are_shown_both_and_never_averaged(tmp_path: Path) -> None:
+    """What a virtual machine does whose two CPUs now and then share a core: 3 of 20 bursts at 8 ns."""
+    bursts = list(taken(lambda visit: 8.0 if visit in (4, 5, 17) else 51.0))
+    row = judged(tmp_path, bursts)
+    assert row["flags"] == "multimodal"
+    assert row["median_ns"] == pytest.approx(51, rel=0.02)
+    assert row["low_ns"] < 51 < row["high_ns"]  # type: ignore[operator]
+    assert row["spread"] < 0.02  # type: ignore[operator]
+    assert (row["other_ns"], row["other_share"]) == (pytest.approx(8, rel=0.05), pytest.approx(0.15))
+    text = show_text(tmp_path, builders.a_run().run_id)
+    assert re.search(r"two levels: 0-1 5[01]\.\d or, in 15% of bursts, [78]\.\d", text)
+    assert "multimodal: 1 of 1 pairs have two levels" in text
+
+
+def test_of_equal_modes_the_faster_is_the_headline_and_not_the_middle(tmp_path: Path) -> None:
+    row = judged(tmp_path, list(taken(lambda visit: 30.0 if visit % 2 else 60.0)))
+    assert row["median_ns"] == pytest.approx(30, rel=0.02)
+    assert row["other_ns"] == pytest.approx(60, rel=0.02)
+
+
+def test_a_single_odd_burst_among_twenty_is_no_mode(tmp_path: Path) -> None:
+    row = judged(tmp_path, list(taken(lambda visit: 90.0 if visit == 3 else 50.0)))
+    assert row["flags"] == ""
+    assert pd.isna(row["other_ns"])
+
+
+@pytest.mark.parametrize(("rise", "flags"), [(0.10, "drift"), (-0.10, "drift"), (0.01, "")])
+def test_a_level_that_moves_is_a_drift_and_its_size_is_told(tmp_path: Path, rise: float, flags: str) -> None:
+    row = judged(tmp_path, list(taken(lambda visit: 50.0 * (1 + rise * visit / 19))))
+    assert row["flags"] == flags
+    if flags:
+        assert row["drift"] == pytest.approx(rise, rel=0.25)
+        assert f"worst: cas 0-1 {'+' if rise > 0 else '-'}" in show_text(tmp_path, builders.a_run().run_id)
+
+
+def test_drift_is_judged_by_the_clock_not_by_the_order_of_the_rows(tmp_path: Path) -> None:
+    bursts = list(taken(lambda visit: 50.0 * (1 + 0.1 * visit / 19)))
+    mixed = [replace(burst, round=19 - burst.round) for burst in reversed(bursts)]
+    assert judged(tmp_path, mixed)["drift"] == pytest.approx(0.1, rel=0.25)
+
+
+def test_a_pair_known_worse_than_asked_has_not_converged(tmp_path: Path) -> None:
+    bursts = list(taken(lambda visit: 50.0 + visit % 3, rounds=6))
+    assert judged(tmp_path / "a", bursts, precision=0.001)["flags"] == "not_converged"
+    assert judged(tmp_path / "b", bursts, precision=0.2)["flags"] == ""
+    hello = replace(builders.a_run().hello, precision=0.001)  # type: ignore[type-var]
+    text = shown(tmp_path, bursts, hello=hello, end=End(6, 0, "done", 0, 1))
+    assert "not_converged: 1 of 1 pairs did not reach ±0.1%; worst: cas 0-1 ±" in text
+
+
+def test_siblings_that_are_not_nearest_are_named(tmp_path: Path) -> None:
+    """The OS calls 0-4, 1-5, ... siblings, but 0-1 shares a core: a topology some hypervisor made up."""
+    cpus = builders.small_desktop()
+    run = builders.a_run(cpus)
+    ns = {(0, 1): 6.0, (4, 5): 6.0, (0, 4): 45.0, (1, 5): 45.0, (2, 6): 6.0, (3, 7): 6.0}
+    bursts = list(builders.bursts_of(run, noise=0.005, ns=lambda a, b: ns.get((a, b), 45.0)))
+    Store(tmp_path).publish(run, bursts)
+    table = with_pair_flags(pair_medians(load_samples(tmp_path)))
+    named = table[table["flags"].str.contains("smt_pair")]
+    assert set(zip(named["ping_cpu"], named["pong_cpu"], strict=True)) == {(0, 1), (4, 5), (0, 4), (1, 5)}
+    text = show_text(tmp_path, run.run_id)
+    assert "smt_pair: 2 of 28 pairs are far nearer than their relation: cas 0-1" in text
+    assert "siblings: siblings to the OS, but not each other's nearest by 1.3 times: cas 0-4" in text
+
+
+def test_a_true_topology_raises_no_smt_pair(tmp_path: Path) -> None:
+    run = builders.a_run(builders.hybrid_laptop())
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    table = with_pair_flags(pair_medians(load_samples(tmp_path)))
+    assert not table["flags"].str.contains("smt_pair").any()
+
+
+def test_many_far_samples_are_outliers(tmp_path: Path) -> None:
+    bursts = [replace(b, ticks=(*b.ticks[:-1], 10 * b.ticks[-1])) for b in taken(lambda _: 50.0)]
+    row = judged(tmp_path, bursts)
+    assert (row["flags"], row["outliers"]) == ("outliers", pytest.approx(0.1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags"),
+    [
+        ({}, ()),
+        ({"switches": (5, 0, 5, 0)}, ()),
+        ({"switches": (0, 1, 0, 0)}, ("preempted",)),
+        ({"switches": (0, 0, 0, 1)}, ("preempted",)),
+        ({"switches": None}, ()),
+        ({"ran_ppm": (1_000_000, BUSY_PPM)}, ()),
+        ({"ran_ppm": (1_000_000, BUSY_PPM - 1)}, ("busy_cpu",)),
+        ({"ran_ppm": (400_000, 999_000)}, ("busy_cpu",)),
+        ({"ticks": (150, 199, 199)}, ("coarse_clock",)),
+    ],
+)
+def test_what_a_burst_tells_of_itself_becomes_its_flags(
+    changes: dict[str, object], flags: tuple[str, ...]
+) -> None:
+    assert conversation.flagged(builders.a_burst(**changes), quantum_ticks=2).flags == flags
+
+
+def test_the_flagged_column_is_the_share_of_bursts(tmp_path: Path) -> None:
+    bursts = list(taken(lambda _: 50.0))
+    bursts[3] = replace(bursts[3], flags=("busy_cpu", "preempted"))
+    text = shown(tmp_path, bursts)
+    assert re.search(r"^unknown .* 5\.0%$", text, re.MULTILINE)
+    assert "busy_cpu: 5.0% of the bursts" in text
+    assert "preempted: 5.0% of the bursts" in text
+
+
+def test_every_flag_is_explained() -> None:
+    page = PAGE.read_text()
+    for flag in (*PAIR_FLAGS, "preempted", "busy_cpu", "coarse_clock"):
+        assert f"| `{flag}` |" in page
+
+
+@pytest.mark.parametrize(
+    ("estimator", "words"),
+    [("min", "smallest sample"), ("mean", "mean sample"), ("median", "median")],
+)
+def test_a_presets_number_is_made_as_its_tool_makes_it(tmp_path: Path, estimator: str, words: str) -> None:
+    burst = builders.a_burst(ticks=(999_999, 400_000, 500_000, 1_000_000, 2_000_000))
+    hello = replace(builders.a_run().hello, preset="c2clat", estimator=Estimator(estimator))  # type: ignore[type-var]
+    text = shown(tmp_path, [burst], hello=hello)
+    kticks = {"min": 400, "mean": 975, "median": 750}[estimator]
+    assert f"measured as c2clat does; its number is the {words}" in text
+    assert f"latency in ns ({words} of each pair)" in text
+    assert re.search(rf"^unknown +1 +{kticks * 0.4 / 2:.1f} ", text, re.MULTILINE)
+
+
+def test_benchmarks_come_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    run = builders.a_run(benchmarks=("readwrite", "cas", "clock"))
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    text = show_text(tmp_path, run.run_id)
+    assert text.index("readwrite/") < text.index("cas/") < text.index("clock/")

@@ -1,0 +1,141 @@
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fleet.analysis.reduce.load import load_cpus, load_runs, load_samples, samples_long
+from fleet.errors import StoreError
+from fleet.model import Host
+from fleet.store import Store, new_run_id, schema
+from tests import builders
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two runs on two hosts, one burst of `cas` and one of `clock` each."""
+    for name in ("a", "b"):
+        run = builders.a_run(run_id=new_run_id(), host=Host(name, "192.0.2.1"))
+        cas = builders.a_burst(ticks=(900, 500, 700), iterations=100, warmup=1)
+        clock = builders.a_burst(benchmark="clock", variant="rdtscp", pong_cpu=0, ticks=(30, 40), warmup=0)
+        Store(tmp_path).publish(run, [cas, clock])
+    return tmp_path
+
+
+def test_every_column_is_there_also_without_rows(tmp_path: Path) -> None:
+    for frame, table in (
+        (load_samples(tmp_path), "samples"),
+        (load_runs(tmp_path), "runs"),
+        (load_cpus(tmp_path), "cpus"),
+    ):
+        assert list(frame.columns) == [column.name for column in schema.TABLES[table]]
+        assert frame.empty
+
+
+def test_filters_choose_host_run_and_benchmark(root: Path) -> None:
+    assert len(load_samples(root)) == 4
+    assert set(load_samples(root, host_id="a")["host_id"]) == {"a"}
+    assert set(load_samples(root, benchmark="clock")["benchmark"]) == {"clock"}
+    one = load_runs(root)["run_id"][0]
+    assert set(load_samples(root, run_id=one)["run_id"]) == {one}
+    assert load_samples(root, host_id="nobody").empty
+
+
+def test_filters_take_several_values_relations_and_labels(root: Path) -> None:
+    assert len(load_samples(root, host_id=["a", "b"], benchmark={"cas", "clock"})) == 4
+    assert set(load_samples(root, relation="self")["benchmark"]) == {"clock"}
+    assert load_samples(root, labels={"rack": "b3"}).empty
+    run = builders.a_run(run_id=new_run_id(), host=Host("c", "192.0.2.1", labels={"rack": "c"}))
+    Store(root).publish(run, [builders.a_burst()])
+    assert set(load_samples(root, labels={"rack": "c"})["host_id"]) == {"c"}
+    assert set(load_runs(root, labels={"rack": "c"})["host_id"]) == {"c"}
+    assert set(load_cpus(root, host_id="c")["run_id"]) == {run.run_id}
+
+
+def test_only_the_columns_asked_for_are_read(root: Path) -> None:
+    frame = load_samples(root, benchmark="cas", columns=["ping_cpu", "flags"])
+    assert list(frame.columns) == ["ping_cpu", "flags"]
+    assert len(frame) == 2
+
+
+def test_plain_pandas_reads_the_same_in_one_line(root: Path) -> None:
+    ours = load_samples(root, benchmark="cas").sort_values("run_id")
+    plain = pd.read_parquet(root, filters=[("benchmark", "==", "cas")]).sort_values("run_id")
+    assert [list(ticks) for ticks in ours["ticks"]] == [list(ticks) for ticks in plain["ticks"]]
+    assert list(ours["run_id"].astype(str)) == list(plain["run_id"].astype(str))
+
+
+def test_a_published_run_whose_samples_are_gone_is_an_error(root: Path) -> None:
+    run = load_runs(root, host_id="a")["run_id"][0]
+    (root / "host_id=a").rename(root / "_elsewhere")
+    (root / "host_id=a").write_text("no folder")
+    with pytest.raises(StoreError, match=rf"cannot read the samples table: host_id=a/run_id={run}"):
+        load_samples(root, run_id=run)
+
+
+def test_a_folder_that_may_not_be_read_is_an_error_and_not_an_empty_frame() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # not tmp_path, which only its owner may enter
+        root = Path(folder)
+        root.chmod(0o755)
+        Store(root).publish(builders.a_run(), [builders.a_burst()])
+        (root / "host_id=rpi5").chmod(0)
+        with unprivileged():
+            for wanted in ({}, {"host_id": "rpi5"}, {"labels": {"rack": "b2"}}):
+                with pytest.raises(StoreError, match="Permission denied"):
+                    load_samples(root, **wanted)  # type: ignore[arg-type]
+        (root / "host_id=rpi5").chmod(0o755)
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Nobody's rights for a while, where the tests have root's."""
+    was_root = os.geteuid() == 0
+    if was_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if was_root:
+            os.seteuid(0)
+
+
+def test_a_column_that_older_files_lack_does_not_vanish(root: Path) -> None:
+    (old,) = root.glob("host_id=a/*/samples.parquet")
+    table = pq.read_table(old, partitioning=None).drop_columns(["line_node"])
+    pq.write_table(table, old)
+    assert load_samples(root)["line_node"].isna().all()
+
+
+def test_one_row_per_sample_with_its_latency(root: Path) -> None:
+    long = samples_long(load_samples(root, host_id="a"))
+    cas = long[long["benchmark"] == "cas"]
+    assert list(cas["ticks"]) == [900, 500, 700]
+    assert list(cas["is_warmup"]) == [True, False, False]
+    assert list(cas["sample"]) == [0, 1, 2]
+    np.testing.assert_allclose(cas["latency_ns"], [1.8, 1.0, 1.4])  # 0.4 ns a tick, 100 round trips, one way
+    clock = long[long["benchmark"] == "clock"]
+    np.testing.assert_allclose(clock["latency_ns"], [0.012, 0.016])  # readings are not halved
+
+
+def test_no_rows_have_no_samples(tmp_path: Path) -> None:
+    assert samples_long(load_samples(tmp_path)).empty
+
+
+def test_a_file_that_is_no_parquet_is_named(root: Path) -> None:
+    (spoilt,) = root.glob("host_id=a/*/samples.parquet")
+    spoilt.write_text("no")
+    with pytest.raises(StoreError, match="cannot read the samples table"):
+        load_samples(root)
+
+
+def test_null_means_the_host_did_not_tell(root: Path) -> None:
+    row = load_runs(root).iloc[0]
+    assert row["kernel"] is None or pd.isna(row["kernel"])
+    assert row["cpu_model"] == "Model T"
+    assert pa.types.is_boolean(schema.arrow_schema("runs").field("smt").type)

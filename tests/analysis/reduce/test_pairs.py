@@ -1,0 +1,238 @@
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from fleet.analysis.reduce import pairs
+from fleet.analysis.reduce.flags import with_pair_flags
+from fleet.analysis.reduce.load import load_samples
+from fleet.analysis.reduce.matrices import pair_medians
+from fleet.analysis.reduce.pairs import STATS_VERSION, history, load_pairs, widened
+from fleet.errors import StoreError
+from fleet.model import Host, Run
+from fleet.store import Store, new_run_id, schema
+from tests import builders
+from tests.hosts.s3 import BUCKET, ObjectStore
+
+ROOT = Path(__file__).parents[3]
+
+
+def publish(root: Path, name: str = "a", started: str = "2026-01-02T03:04:05Z", **changes: object) -> Run:
+    run = builders.a_run(
+        builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1"), benchmarks=("cas", "clock"), rounds=5
+    )
+    run = replace(run, started_utc=started, **changes)  # type: ignore[arg-type]
+    Store(root).publish(run, builders.bursts_of(run, seed=len(name)))
+    return run
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """One run of eight CPUs, `cas` and `clock`."""
+    publish(tmp_path)
+    return tmp_path
+
+
+def kept(root: Path) -> Path:
+    (file,) = (root / "_pairs").rglob("*.parquet")
+    return file
+
+
+def derivations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The runs that are derived from now on."""
+    runs: list[str] = []
+    real = pairs.derive
+
+    def spy(place, run):
+        runs.append(run.run_id)
+        return real(place, run)
+
+    monkeypatch.setattr(pairs, "derive", spy)
+    return runs
+
+
+def test_they_are_what_the_samples_say(root: Path) -> None:
+    expected = with_pair_flags(pair_medians(load_samples(root)))
+    found = widened(load_pairs(root)).drop(columns=["host_id", "stats_version"])
+    keys = ["benchmark", "ping_cpu", "pong_cpu"]
+    expected, found = (
+        frame.sort_values(keys).reset_index(drop=True) for frame in (expected[found.columns], found)
+    )
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-6)
+
+
+def test_every_column_is_there_also_without_runs(tmp_path: Path) -> None:
+    names = [column.name for column in schema.PAIRS]
+    assert list(load_pairs(tmp_path).columns) == names
+    publish(tmp_path)
+    assert list(load_pairs(tmp_path, benchmark="none").columns) == names
+
+
+def test_the_second_reader_derives_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, runs, said = load_pairs(root), derivations(monkeypatch), list[str]()
+    pd.testing.assert_frame_equal(load_pairs(root, note=said.append), first)
+    assert (runs, said) == ([], [])
+
+
+@pytest.mark.parametrize("spoil", ["gone", "torn", "empty", "older statistics", "other samples"])
+def test_what_is_missing_spoilt_or_old_is_made_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
+) -> None:
+    first, file = load_pairs(root), kept(root)
+    match spoil:
+        case "gone":
+            shutil.rmtree(root / "_pairs")
+        case "torn":
+            file.write_bytes(file.read_bytes()[:1000])
+        case "empty":
+            file.write_bytes(b"")
+        case _:
+            key = b"fleet.stats_version" if spoil == "older statistics" else b"fleet.samples_sha256"
+            table = pq.read_table(file, partitioning=None)
+            pq.write_table(table.replace_schema_metadata({**table.schema.metadata, key: b"0"}), file)
+    runs, said = derivations(monkeypatch), list[str]()
+    pd.testing.assert_frame_equal(load_pairs(root, note=said.append), first)
+    assert len(runs) == 1
+    assert said == ["reducing the samples of 1 of 1 runs to pairs; the next time this is kept"]
+    load_pairs(root)
+    assert len(runs) == 1
+
+
+def test_where_they_cannot_be_kept_they_are_told_all_the_same(root: Path) -> None:
+    (root / "_pairs").write_text("a file where the folder should be")
+    assert len(load_pairs(root)) == 28 + 8
+    assert list((root / "_staging").iterdir()) == []
+
+
+def test_several_at_once_write_the_same(root: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: load_pairs(root), range(4)))
+    for frame in (*found, load_pairs(root)):
+        pd.testing.assert_frame_equal(frame, found[0])
+    assert kept(root).exists()
+
+
+def test_plain_pandas_reads_them_and_the_samples_beside_them(root: Path) -> None:
+    before = pd.read_parquet(root)
+    ours = load_pairs(root)
+    plain = pd.read_parquet(root / "_pairs")
+    assert list(plain["median_ns"]) == list(ours["median_ns"])
+    assert len(pd.read_parquet(root)) == len(before)
+
+
+def test_filters_choose_runs_benchmarks_and_relations(root: Path) -> None:
+    labelled = publish(root, "b", labels={"kernel": "7.0"})
+    assert set(load_pairs(root, host_id="b")["run_id"]) == {labelled.run_id}
+    assert set(load_pairs(root, labels={"kernel": "7.0"})["host_id"]) == {"b"}
+    smt = load_pairs(root, relation=["smt"], benchmark="cas", columns=["ping_cpu", "pong_cpu", "median_ns"])
+    assert list(smt.columns) == ["ping_cpu", "pong_cpu", "median_ns"]
+    assert len(smt) == 2 * 4
+    assert (smt["pong_cpu"] - smt["ping_cpu"] == 4).all()
+
+
+def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, sizes = load_pairs(root), list[int]()
+    real = pairs.of_arrow
+
+    def spy(table):
+        sizes.append(len(table))
+        return real(table)
+
+    shutil.rmtree(root / "_pairs")
+    monkeypatch.setattr(pairs, "SLICE_SAMPLES", 100)
+    monkeypatch.setattr(pairs, "of_arrow", spy)
+    pd.testing.assert_frame_equal(load_pairs(root), whole)
+    assert sum(sizes) == 5 * (28 + 8)
+    assert max(sizes) <= 6 * 5  # bursts of the six pairs of one CPU: a slice is never less than that
+    assert len(sizes) > 5
+
+
+def test_a_run_whose_samples_are_gone_is_an_error(root: Path) -> None:
+    shutil.rmtree(root / "host_id=a")
+    with pytest.raises(StoreError, match="cannot read the samples table: host_id=a"):
+        load_pairs(root)
+
+
+def test_a_history_has_a_row_per_run_oldest_first(root: Path) -> None:
+    publish(root, "b", "2026-01-01T00:00:00Z")
+    publish(root, "aa", "2026-01-03T00:00:00Z", labels={"kernel": "7.0"})
+    found = history(root, relation="smt")
+    assert list(found["host_name"]) == ["b", "a", "aa"]
+    assert list(found["pairs"]) == [4, 4, 4]
+    np.testing.assert_allclose(found["median_ns"], 6.0, rtol=0.1)
+    assert found["labels"][2]["kernel"] == "7.0"
+    assert list(history(root, host_id="a")["relation"]) == ["smt", "package", "self"]
+    assert history(root, host_id="nobody").empty
+
+
+def test_numbers_change_only_with_the_version_of_the_statistics(root: Path) -> None:
+    """Whoever changes what a pair's numbers are must raise STATS_VERSION, or old ones stay in `_pairs`."""
+    row = load_pairs(root, benchmark="cas", relation="smt").iloc[0]
+    names = ("median_ns", "low_ns", "high_ns", "min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
+    known = {2: (6.0411, 5.77529, 6.16239, 5.7166, 5.76366, 5.96921, 0.0761, 6.149756, 6.155)}
+    np.testing.assert_allclose(row[list(names)].to_numpy(dtype=float), known[STATS_VERSION], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
+    """Ten million samples, each slice a tenth of them: less than half of what all at once take."""
+    run, ticks = builders.a_run(builders.two_sockets()), tuple(range(50_000, 50_300))
+    pairs_of_cpus = [(a, b) for a in range(128) for b in range(a + 1, 128)]
+    Store(tmp_path).publish(
+        run,
+        (
+            builders.a_burst(round=visit, ping_cpu=a, pong_cpu=b, ticks=ticks)
+            for visit in range(4)
+            for a, b in pairs_of_cpus
+        ),
+    )
+    code = (
+        "import sys, re\n"
+        "from pathlib import Path\n"
+        "from fleet.analysis import pairs\n"
+        "def peak(): return int(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1])\n"
+        "pairs.SLICE_SAMPLES = int(sys.argv[2])\n"
+        "before = peak(); found = pairs.load_pairs(sys.argv[1]); print(len(found), peak() - before)\n"
+    )
+
+    def grown_kib(slice_samples: int) -> int:
+        done = subprocess.run(
+            [sys.executable, "-c", code, tmp_path, str(slice_samples)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        shutil.rmtree(tmp_path / "_pairs")
+        count, kib = map(int, done.stdout.split())
+        assert count == 128 * 127 // 2
+        return kib
+
+    assert grown_kib(1_000_000) < 0.5 * grown_kib(10_000_000)
+
+
+@pytest.mark.slow
+def test_an_object_store_keeps_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    with ObjectStore(tmp_path / "buckets") as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        root = f"s3://{BUCKET}/lab"
+        run = builders.a_run(builders.small_desktop())
+        Store(root).publish(run, builders.bursts_of(run))
+        first, runs = load_pairs(root), derivations(monkeypatch)
+        pd.testing.assert_frame_equal(load_pairs(root), first)
+        assert runs == []
+        names = Store(root).place.files("_pairs/host_id=*/run_id=*/pairs.parquet")
+        assert names == [f"_pairs/host_id=rpi5/run_id={run.run_id}/pairs.parquet"]
+        assert list(history(root, relation="smt")["pairs"]) == [4]

@@ -1,0 +1,96 @@
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.analysis.views.history import of_relation, past_json, past_text
+from fleet.analysis.views.runs import chosen
+from fleet.analysis.views.show import show_json, show_text, shows_csv
+from fleet.errors import StoreError, UsageError
+from fleet.model import Host
+from fleet.store import Store, new_run_id
+from tests import builders
+from tests.command import Fleet
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two runs of host `a`, one of `b` between them, one of `b` under way."""
+    for name, hour in (("a", 1), ("b", 2), ("a", 3)):
+        run = builders.a_run(
+            builders.small_desktop(), new_run_id(), Host(name, "192.0.2.1", labels={"rack": name})
+        )
+        run = replace(run, started_utc=f"2026-01-02T{hour:02}:00:00Z", labels={"hour": str(hour)})
+        Store(tmp_path / "results").publish(run, builders.bursts_of(run, seed=hour))
+    Store(tmp_path / "results").journal(builders.a_run(host=Host("b", "192.0.2.1"))).close()
+    return tmp_path / "results"
+
+
+def test_runs_are_chosen_by_host_and_label(root: Path) -> None:
+    listed = Store(root).runs()
+    assert len(chosen(listed, [], [])) == 4
+    assert [run.host_name for run in chosen(listed, ["a"], [])] == ["a", "a"]
+    assert [run.host_name for run in chosen(listed, ["a", "b"], ["hour=2"])] == ["b"]
+    assert chosen(listed, ["a"], ["hour=2"]) == []
+    with pytest.raises(UsageError, match=r"no run of a host 'rpi5' is stored"):
+        chosen(listed, ["rpi5"], [])
+    with pytest.raises(UsageError, match="--label hour: a label is KEY=VALUE"):
+        chosen(listed, [], ["hour"])
+
+
+def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
+    found = of_relation(root, Store(root).runs(), "smt", None)
+    text = past_text(found)
+    lines = re.findall(r"^2026-01-02 0(\d):00:00  (\w) +r\S+ +cas/cmpxchg +4 +([\d.]+) ", text, re.MULTILINE)
+    assert [(hour, host) for hour, host, _ in lines] == [("1", "a"), ("2", "b"), ("3", "a")]
+    assert all(5.5 < float(median) < 6.5 for *_, median in lines)
+    said = json.loads(past_json(found))
+    assert [row["labels"]["hour"] for row in said] == ["1", "2", "3"]
+    assert "\x1b" not in text
+
+
+def test_a_past_that_is_not_there_says_what_to_do(root: Path) -> None:
+    listed = Store(root).runs()
+    with pytest.raises(UsageError, match=r"--relation smtt: no such relation; did you mean 'smt'"):
+        of_relation(root, listed, "smtt", None)
+    with pytest.raises(
+        UsageError, match=r"none of 3 runs has a pair of relation smt measured with readwrite"
+    ):
+        of_relation(root, listed, "smt", "readwrite")
+
+
+def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -> None:
+    runs = [run.run_id for run in Store(root).published()]
+    (tmp_path / "pairs.csv").write_text(shows_csv(root, runs))
+    frame = pd.read_csv(tmp_path / "pairs.csv")
+    kept = pd.read_parquet(root / "_pairs")
+    keys = ["run_id", "ping_cpu", "pong_cpu"]
+    assert len(frame) == 3 * 28
+    merged = frame.merge(kept.assign(run_id=kept["run_id"].astype(str)), on=keys, suffixes=("", "_kept"))
+    assert (merged["median_ns"].astype("float32") == merged["median_ns_kept"]).all()
+    said = json.loads(show_json(root, runs[0]))
+    assert said["pairs"][0]["median_ns"] == frame.set_index(keys)["median_ns"][runs[0], 0, 1]
+
+
+def test_a_run_whose_samples_cannot_be_read_is_an_error_not_empty_headings(root: Path) -> None:
+    run = Store(root).published()[0].run_id
+    show_text(root, run)
+    (root / "host_id=a").rename(root / "_moved")
+    (root / "host_id=a").write_text("no folder any more")
+    with pytest.raises(StoreError, match="cannot read the samples table: host_id=a"):
+        show_text(root, run)
+
+
+def test_the_commands_print_them(root: Path) -> None:
+    with Fleet(root.parent) as fleet:
+        past = fleet("runs", "a", "--relation", "package")
+        assert (past.exit_code, past.stdout.count("cas/cmpxchg")) == (0, 2)
+        assert past.stderr == "reducing the samples of 2 of 2 runs to pairs; the next time this is kept\n"
+        listed = fleet("runs", "-l", "hour=2", "--json").json
+        assert [run["host_name"] for run in listed] == ["b"]
+        csv = fleet("show", "a", "--csv")
+        assert csv.stdout.splitlines()[0].startswith("host_id,run_id,benchmark,variant,relation,ping_cpu,")
+        assert len(csv.stdout.splitlines()) == 1 + 28

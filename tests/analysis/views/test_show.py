@@ -1,0 +1,184 @@
+import json
+import re
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from fleet.analysis.reduce.load import load_cpus, load_samples
+from fleet.analysis.reduce.matrices import matrix, pair_medians
+from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.views.heatmap import Page, draw
+from fleet.analysis.views.runs import runs_json, runs_text
+from fleet.analysis.views.show import show_json, show_text
+from fleet.analysis.views.text import fitted, pair_text
+from fleet.errors import StoreError
+from fleet.model import Cpu, Failed, Host, Run
+from fleet.plan.cpulist import cpus_text
+from fleet.store import Store, new_run_id
+from tests import builders
+
+
+def publish(root: Path, cpus: tuple[Cpu, ...], **changes: object) -> Run:
+    run = builders.a_run(cpus, run_id=new_run_id(), benchmarks=("cas", "clock"), rounds=2)
+    run = replace(run, **changes)  # type: ignore[arg-type]
+    Store(root).publish(run, builders.bursts_of(run, samples=3, noise=0.0))
+    return run
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+    """A results root with one run of 128 CPUs."""
+    root = tmp_path_factory.mktemp("server")
+    return root, publish(root, builders.two_sockets())
+
+
+def laid_out(root: Path, run: Run) -> Layout:
+    return layout(load_cpus(root, run_id=run.run_id), [cpu.cpu for cpu in run.facts.cpus])
+
+
+def test_siblings_stand_side_by_side_and_sockets_apart(server: tuple[Path, Run]) -> None:
+    order = laid_out(*server)
+    assert order.cpus[:4] == (0, 64, 1, 65)
+    assert order.cpus[64:66] == (32, 96)
+    assert order.ruling() == "llc"
+    assert order.blocks("package") == (order.cpus[:64], order.cpus[64:])
+
+
+def test_lines_run_between_cores_where_nothing_larger_parts_the_cpus() -> None:
+    pairs = tuple((0, 0, 0, 0, 0, cpu // 2) for cpu in range(4))
+    assert Layout((0, 1, 2, 3), pairs).ruling() == "core"
+    assert Layout((0, 1), ((0,) * 6, (0, 0, 0, 0, 0, 1))).ruling() is None
+
+
+def test_a_hybrid_laptop_is_ruled_by_sibling_pairs_and_clusters(tmp_path: Path) -> None:
+    order = laid_out(tmp_path, publish(tmp_path, builders.hybrid_laptop()))
+    assert [len(block) for block in order.blocks(order.ruling() or "")] == [2] * 8 + [4] * 4
+    assert order.efficiency == set(range(16, 32))
+
+
+def test_cpu_lists_read_as_the_kernel_writes_them() -> None:
+    assert cpus_text((5, 0, 1, 2)) == "0-2,5"
+    assert cpus_text(()) == ""
+
+
+def test_a_small_matrix_shows_each_number_in_topology_order(tmp_path: Path) -> None:
+    text = show_text(tmp_path, publish(tmp_path, builders.small_desktop()).run_id)
+    assert "smt: siblings of one core; package: one socket\n" in text
+    assert re.search(r"^\s+\|\s+0\s+4 \|\s+1\s+5 \|\s+2\s+6 \|\s+3\s+7$", text, re.MULTILINE)
+    assert re.search(r"^4 \|  6\.0    - \| 45\.0 45\.0 \|", text, re.MULTILINE)
+    assert re.search(r"^smt +4 +6\.0 +6\.0 +6\.0 ", text, re.MULTILINE)
+    assert re.search(r"^package +24 +45\.0 ", text, re.MULTILINE)
+    assert "cost of one clock reading in ns" in text
+
+
+def test_what_is_piped_has_no_colour_codes(tmp_path: Path) -> None:
+    for cpus in (builders.small_desktop(), builders.hybrid_laptop()):
+        assert "\x1b" not in show_text(tmp_path, publish(tmp_path, cpus).run_id)
+
+
+def test_no_matrix_is_wider_than_the_terminal(tmp_path: Path, server: tuple[Path, Run]) -> None:
+    smaller = [
+        (tmp_path / name, publish(tmp_path / name, cpus))
+        for name, cpus in (("desktop", builders.small_desktop()), ("laptop", builders.hybrid_laptop()))
+    ]
+    for root, run in (*smaller, server):
+        order = laid_out(root, run)
+        table = matrix(pair_medians(load_samples(root, benchmark="cas")), order.cpus)
+        for width, colour in product((80, 200), (False, True)):
+            drawn = draw(table, order, Page(width, colour))
+            assert max(len(line) for line in drawn.plain.splitlines()) <= width
+
+
+def test_where_numbers_do_not_fit_cells_are_coloured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    run = publish(tmp_path, builders.hybrid_laptop())
+    assert "\x1b[48;" in show_text(tmp_path, run.run_id, width=80, colour=True)
+    assert "by colour" not in show_text(tmp_path, run.run_id, width=200, colour=True)
+
+
+def test_a_big_machine_is_shown_by_groups_and_says_so(server: tuple[Path, Run]) -> None:
+    root, run = server
+    text = show_text(root, run.run_id, width=80)
+    assert "128 CPUs as 8 groups (CPUs that share a last-level cache)" in text
+    assert re.search(r"^ +0-7,64-71 A \| +24\.0 +45\.0 +45\.0 +45\.0 +130\.0", text, re.MULTILINE)
+
+
+def test_a_big_machine_without_groups_is_shown_by_neighbours(tmp_path: Path) -> None:
+    run = publish(tmp_path, tuple(Cpu(number) for number in range(70)))
+    assert "for the host names no groups" in show_text(tmp_path, run.run_id, width=80)
+
+
+def test_what_to_distrust_is_said(tmp_path: Path) -> None:
+    run = builders.a_run(rounds=2)
+    run = replace(
+        run, failed=(Failed("cas", "cmpxchg", 1, 0, 1, "no progress for 5 s"),), notes=("coarse clock",)
+    )
+    bursts = [builders.a_burst(flags=("preempted",)), builders.a_burst(round=1, ticks=(0, 900, 900))]
+    Store(tmp_path).publish(run, bursts)
+    text = show_text(tmp_path, run.run_id).split("What to distrust")[1]
+    assert "preempted: 50% of the bursts; a thread was put off its CPU" in text
+    assert "1 visits gave no number: no progress for 5 s" in text
+    assert "coarse clock" in text
+    assert "no better than ±5%; worst: cas 0-1" in text
+
+
+def test_a_run_in_which_everything_failed_is_still_shown(tmp_path: Path) -> None:
+    run = replace(builders.a_run(), failed=(Failed("cas", "cmpxchg", 0, 0, 1, "stuck"),))
+    Store(tmp_path).publish(run, [])
+    assert "stuck" in show_text(tmp_path, run.run_id)
+
+
+def test_what_a_host_says_cannot_move_the_cursor(tmp_path: Path) -> None:
+    run = builders.a_run()
+    run = replace(run, facts=replace(run.facts, cpu_model="\x1b[2JEvil"), notes=("\rnote",))
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    text = show_text(tmp_path, run.run_id)
+    assert "\\x1b[2JEvil" in text
+    assert "\x1b" not in text
+    assert "\r" not in text
+
+
+def test_json_gives_programs_the_same_numbers(tmp_path: Path) -> None:
+    run = publish(tmp_path, builders.small_desktop())
+    said = json.loads(show_json(tmp_path, run.run_id))
+    pairs = {(row["ping_cpu"], row["pong_cpu"]): row["median_ns"] for row in said["pairs"]}
+    assert pairs[0, 4] == pytest.approx(6.0, rel=0.01)
+    assert said["cpus"] == [0, 4, 1, 5, 2, 6, 3, 7]
+    assert said["run"]["labels"] == {"rack": "b2", "kernel": "6.12"}
+    assert {row["relation"] for row in said["relations"]} == {"self", "smt", "package"}
+
+
+def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = publish(tmp_path, builders.small_desktop(), host=Host("rpi5", "192.0.2.7"))
+    store.journal(builders.a_run(host=Host("late", "192.0.2.8"))).close()
+    text = runs_text(store.runs())
+    assert re.search(rf"^{run.run_id} +rpi5 .* 28 +72 +complete +kernel=6.12$", text, re.MULTILINE)
+    assert re.search(r" late .* - +- +unfinished\b", text, re.MULTILINE)
+    listed = {row["host_name"]: row for row in json.loads(runs_json(store.runs()))}
+    assert listed["rpi5"]["bursts"] == 72
+    assert listed["late"]["bursts"] is None
+    assert "fleet run" in runs_text([])
+
+
+def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="not published"):
+        show_text(tmp_path, "r1")
+
+
+def test_groups_of_one_cpu_get_no_lines() -> None:
+    assert Layout((0, 1), ((0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 1, 1))).ruling() is None
+
+
+def test_a_pair_is_named_by_its_cpus_and_a_clock_by_its_one() -> None:
+    named = [pair_text({"ping_cpu": 3, "pong_cpu": pong}) for pong in (40, 3)]
+    assert named == ["3-40", "3"]
+
+
+def test_sentences_fit_the_terminal_and_tables_stay_whole() -> None:
+    text = "  one two three four\nname  a  b  c  d\nshort"
+    assert fitted(text, 12) == "  one two\n    three\n    four\nname  a  b  c  d\nshort"
+    assert fitted(text, None) == text

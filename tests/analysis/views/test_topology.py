@@ -1,0 +1,51 @@
+"""Which CPUs belong together, in lines a person can read at a glance on machines of any size."""
+
+import pandas as pd
+import pytest
+
+from fleet.analysis.reduce.topology import GROUPS, layout
+from fleet.analysis.views.topology import topology_lines
+from fleet.model import Cpu
+from tests import builders
+
+
+def lines(cpus: tuple[Cpu, ...]) -> list[str]:
+    frame = pd.DataFrame([{"cpu": cpu.cpu, **{name: getattr(cpu, name) for name in GROUPS}} for cpu in cpus])
+    return topology_lines(layout(frame, [cpu.cpu for cpu in cpus]))
+
+
+def test_a_desktop_names_its_siblings() -> None:
+    assert lines(builders.small_desktop()) == ["SMT siblings: 0-4 1-5 2-6 3-7"]
+
+
+def test_a_server_says_by_what_rule_siblings_are_numbered() -> None:
+    assert lines(builders.two_sockets()) == [
+        "package: 0-31,64-95 | 32-63,96-127",
+        "llc: 8 groups of 16 CPUs; the first 0-7,64-71",
+        "SMT siblings: n and n+64, for n of 0-63",
+    ]
+
+
+def test_a_hybrid_machine_says_how_many_cpus_have_no_sibling() -> None:
+    told = lines(builders.hybrid_laptop())
+    assert told[-1] == "SMT siblings: 0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15; 16 CPUs have none"
+
+
+@pytest.mark.parametrize(
+    ("cores", "said"),
+    [
+        ([n & ~1 for n in range(40)], "n and n+1, for every second n from 0 to 38"),
+        ([n // 4 * 4 for n in range(64)], "n and n+1 and n+2 and n+3, for every fourth n from 0 to 60"),
+        ([n % 12 if n < 24 else n for n in range(30)], "n and n+12, for n of 0-11; 6 CPUs have none"),
+        (list(range(6)), "none"),
+        ([None, None], "the host does not say"),
+        ([*(n & ~1 for n in range(20)), *(20 + n % 2 for n in range(4))], None),
+    ],
+)
+def test_siblings_of_any_numbering(cores: list[int | None], said: str | None) -> None:
+    *_, told = lines(tuple(Cpu(n, core=core, package=0) for n, core in enumerate(cores)))
+    assert told == "SMT siblings: " + (said or "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15 and 4 cores more")
+
+
+def test_one_cpu_has_no_topology() -> None:
+    assert lines((Cpu(0),)) == []

@@ -1,0 +1,289 @@
+"""What a session says at its end and on the way: exit codes, folded failures, lines, the live table."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import sys
+import termios
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from fleet import hostnames
+from fleet.console import summary
+from fleet.console.live_table import LiveTable
+from fleet.console.progress import Lines, Quiet, progress
+from fleet.errors import BuildError, LinkError
+from fleet.hostnames import expand_range
+from fleet.model import Host, PlanWish
+from fleet.plan.estimate import expected, plan_for
+from fleet.session.outcome import Outcome, State, Story, exit_code
+from fleet.text import printable
+from tests.builders import a_run
+from tests.command import ROOT
+
+
+def host(name: str = "board") -> Host:
+    return Host(name=name, address="192.0.2.1")
+
+
+def outcome(state: State, code: int = 0, name: str = "board", message: str = "") -> Outcome:
+    return Outcome(host(name), state, stage="connect" if code else "done", message=message, exit_code=code)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        ([outcome(State.COMPLETE), outcome(State.COMPLETE)], 0),
+        ([outcome(State.COMPLETE), outcome(State.FAILED, 3)], 1),
+        ([outcome(State.FAILED, 3), outcome(State.FAILED, 3)], 3),
+        ([outcome(State.FAILED, 3), outcome(State.FAILED, 8)], 1),
+        ([outcome(State.PARTIAL, 1)], 1),
+        ([outcome(State.COMPLETE), outcome(State.INTERRUPTED, 130)], 130),
+    ],
+)
+def test_the_exit_code_says_how_much_went_well(outcomes: Sequence[Outcome], code: int) -> None:
+    assert exit_code(outcomes) == code
+
+
+def test_equal_failures_are_told_once_with_all_their_names() -> None:
+    dead = [outcome(State.FAILED, 3, f"h{i}", f"h{i}: no route to host.") for i in range(17)]
+    other = outcome(State.FAILED, 8, "odd", "odd: no compiler.")
+    text = summary.outcomes_text([*dead, other])
+    assert text.count("no route to host.") == 1
+    assert "17 hosts, connect: h[0-16]\n  the first: h0: no route to host." in text
+    assert "odd: no compiler." in text
+
+
+def test_what_a_host_said_cannot_drive_the_terminal() -> None:
+    text = summary.outcomes_text([outcome(State.FAILED, 3, message="board: \x1b[2J\x07gone\u202e")])
+    assert "\x1b" not in text
+    assert "\\x1b[2J\\x07gone\\u202e" in text
+    assert printable("two\nlines\r") == "two\nlines\\r"
+
+
+def test_a_failure_says_what_is_kept() -> None:
+    story = Story(host(), Quiet())
+    assert story.failed(BuildError("board: no compiler.")).message == "board: no compiler."
+    run = a_run()
+    story.enter("measure", run)
+    story._bursts = 7
+    ended = story.failed(LinkError("board: cut."))
+    kept = f"7 bursts are kept in the journal of {run.run_id}; `fleet resume` measures the rest."
+    assert ended.message == f"board: cut. {kept}"
+    assert (ended.stage, ended.exit_code, ended.run_id) == ("link", 6, run.run_id)
+
+
+def test_lines_report_every_tenth_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    for done in range(1001):
+        lines.progress(host(), done, 1000)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 10
+    assert said[-1] == "board: 1000 of 1000 bursts"
+
+
+def test_lines_say_once_that_further_rounds_follow(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    for done in range(8, 15):
+        lines.progress(host(), done, max(done, 10))
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2:] == [
+        "board: 10 of 10 bursts",
+        "board: further rounds, until each pair is known well enough",
+    ]
+
+
+def drawn(table: LiveTable, console: Console) -> list[str]:
+    with console.capture() as capture:
+        console.print(table.render())
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_the_live_table_has_a_row_per_host() -> None:
+    console = Console(width=80, height=40, force_terminal=False)
+    table = LiveTable([host("a"), host("b")], console)
+    table.stage(host("a"), "measure")
+    table.progress(host("a"), 30, 120)
+    lines = drawn(table, console)
+    assert lines[0].split() == ["host", "stage", "bursts", "left"]
+    assert lines[1].split()[:3] == ["a", "measure", "30/120"]
+    assert lines[2].split() == ["b", "waiting"]
+
+
+def test_five_hundred_hosts_fit_a_small_terminal_with_those_at_work_on_top() -> None:
+    console = Console(width=80, height=20, force_terminal=False)
+    hosts = [host(f"h{i:03}") for i in range(500)]
+    table = LiveTable(hosts, console)
+    for one in hosts[:400]:
+        table.finished(Outcome(one, State.COMPLETE))
+    table.finished(Outcome(hosts[400], State.FAILED, stage="connect"))
+    table.stage(hosts[450], "deploy")
+    lines = drawn(table, console)
+    assert len(lines) <= 20
+    assert any(line.startswith("h450  deploy") for line in lines)
+    assert any(line.startswith("h400  failed (connect)") for line in lines)
+    assert lines[0].startswith("401 of 500 hosts done: 400 complete, 1 failed; 98 waiting, 1 deploy; about ")
+
+
+def test_the_command_line_goes_over_the_hosts_wishes_and_these_over_the_defaults() -> None:
+    board = Host(name="board", address="x", cpus=(0, 2), plan=PlanWish(rounds=20, samples=5))
+    plan = plan_for(board, PlanWish(samples=7), cpus=4)
+    assert (plan.rounds, plan.samples, plan.warmup, plan.cpus) == (20, 7, None, (0, 2))
+    assert plan_for(board, PlanWish(cpus=(1, 3)), cpus=4).cpus == (1, 3)
+
+
+def test_a_deadline_nobody_asked_for_leaves_room_for_the_whole_plan() -> None:
+    plan = plan_for(host(), PlanWish(), cpus=576)
+    assert plan.deadline_s > 2 * expected(plan, 576).most_s
+    assert plan_for(host(), PlanWish(deadline_s=9), cpus=576).deadline_s == 9
+
+
+@pytest.mark.parametrize(
+    ("names", "folded_names"),
+    [
+        (["web01", "web02", "web03"], ["web[01-03]"]),
+        (["web1", "web3", "db", "web2", "web9", "web10"], ["web[1-3,9-10]", "db"]),
+        (["r1n1", "r1n2", "r2n1", "r2n2"], ["r[1-2]n[1-2]"]),
+        (["a7", "a007"], ["a[7,007]"]),
+        (["one", "one"], ["one"]),
+        ([], []),
+    ],
+)
+def test_numbered_names_fold_into_ranges(names: list[str], folded_names: list[str]) -> None:
+    assert hostnames.fold(names) == folded_names
+
+
+@given(st.lists(st.from_regex(r"[a-c][0-9]{1,3}(-[0-9]{1,2})?", fullmatch=True), max_size=30))
+def test_folded_names_unfold_to_what_they_were(names: list[str]) -> None:
+    unfolded = [name for part in hostnames.fold(names) for name in expand_range(part)]
+    assert sorted(unfolded) == sorted(set(names))
+
+
+def test_a_folded_list_of_many_names_stays_short() -> None:
+    text = hostnames.folded([f"h{i}" for i in range(0, 9999, 2)], limit=60)
+    assert len(text) < 70
+    assert text.endswith(",…]")
+    assert len(hostnames.folded([f"{'x' * 99}{i}y{i * i}" for i in range(40)], limit=60)) < 70
+
+
+def test_messages_that_differ_by_a_hosts_own_words_are_told_once_the_most_frequent_first() -> None:
+    web = [Host(f"w{i}", f"192.0.2.{i}", port=2200 + i) for i in range(1, 4)]
+    said = [(host("odd"), "odd: no compiler")]
+    said += [(h, f"{h.name}: no route to {h.address} port {h.port}; {h.port} bursts are kept") for h in web]
+    most, other = hostnames.told_once(said)
+    assert most.names == ("w1", "w2", "w3")
+    assert most.text.startswith("w1: no route to 192.0.2.1 port 2201")
+    assert other.names == ("odd",)
+
+
+def test_a_short_name_is_not_taken_out_of_the_words_around_it() -> None:
+    said = [(host("a"), "a: an agent a-b failed"), (host("b"), "b: an agent b-b failed")]
+    assert len(hostnames.told_once(said)) == 2
+
+
+def many(count: int = 500) -> list[Outcome]:
+    hosts = [host(f"h{i:03}") for i in range(count)]
+    return [
+        Outcome(h, State.FAILED, stage="connect", message=f"{h.name}: no route.", exit_code=3)
+        if int(h.name[1:]) % 10 == 3
+        else Outcome(h, State.COMPLETE, bursts=10, notes=(f"{h.name}: governor powersave",))
+        for h in hosts
+    ]
+
+
+def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
+    outcomes = many()
+    text = summary.outcomes_text(outcomes, logs="LOGS")
+    assert len(text.splitlines()) < 20
+    assert "450    complete  done     4,500   " in text
+    assert "50 hosts, connect: h[003,013,023," in text
+    assert "  450 hosts: governor powersave  [h[000-002," in text
+    assert "\n\n450 of 500 hosts stored. Next: fleet show\n" in text
+    assert text.endswith("\nAll that was said stands in LOGS. fleet resume measures what is missing.")
+    assert [entry["host"] for entry in json.loads(summary.outcomes_json(outcomes))] == [
+        outcome.host.name for outcome in outcomes
+    ]
+
+
+def test_five_hundred_different_failures_are_still_a_page() -> None:
+    failed = [
+        Outcome(host(f"h{i:03}"), State.FAILED, stage="build", message=f"h{i:03}: {'x' * i * 100}")
+        for i in range(500)
+    ]
+    text = summary.outcomes_text(failed)
+    assert len(text) < 50_000
+    assert "480 other failures on 480 hosts: see --json." in text
+
+
+def test_the_log_of_five_hundred_hosts_is_a_screen_long(capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes = many()
+    with progress([one.host for one in outcomes]) as watcher:
+        for one in outcomes:
+            for stage in ("connect", "facts", "deploy", "measure", "store"):
+                watcher.stage(one.host, stage)
+            watcher.note(one.host, "governor powersave")
+            watcher.finished(one)
+    said = capsys.readouterr().err.splitlines()
+    assert "h003: failed in stage connect" in said
+    assert len(said) <= 70
+    assert said[-1] == "500 of 500 hosts done: 450 complete, 50 failed"
+
+
+@pytest.mark.parametrize("height", [3, 8, 24, 200])
+@pytest.mark.parametrize("count", [1, 5, 40, 500])
+def test_the_live_table_is_never_taller_or_wider_than_the_terminal(height: int, count: int) -> None:
+    console = Console(width=40, height=height, force_terminal=False)
+    outcomes = many(count)
+    table = LiveTable([one.host for one in outcomes], console)
+    for one in outcomes[::2]:
+        table.stage(one.host, "measure")
+        table.finished(one)
+    for one in outcomes[1::3]:
+        table.stage(one.host, "a stage with a name that is much too long for the line it stands in")
+    lines = drawn(table, console)
+    assert len(lines) < max(height, 4)
+    assert max(map(len, lines)) <= 40
+
+
+def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() -> None:
+    """What goes up again is what went down: each new drawing climbs less than the terminal is tall."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, [sys.executable, "-c", _PLAY], {"TERM": "xterm", "PYTHONPATH": str(ROOT)})
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 60, 0, 0))
+    os.write(terminal, b"\n")
+    printed = b""
+    with contextlib.suppress(OSError):  # EIO at the end of a pty
+        while piece := os.read(terminal, 1 << 16):
+            printed += piece
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, printed
+    climbs = [
+        len(re.findall(rb"\x1b\[1A", run)) for run in re.findall(rb"(?:\x1b\[2K|\x1b\[1A|\r)+", printed)
+    ]
+    assert 3 <= max(climbs) < 10
+    assert b"hosts done" in printed
+
+
+_PLAY = """
+from fleet.console.progress import progress
+from tests.console.test_summary import many
+input()
+outcomes = many()
+with progress([one.host for one in outcomes]) as table:
+    for number, one in enumerate(outcomes):
+        table.stage(one.host, "measure")
+        table.note(one.host, "a note")
+        if number > 40:
+            table.finished(outcomes[number - 40])
+            if number % 50 == 0:
+                print(number)  # above the table, which is drawn again
+"""

@@ -1,0 +1,532 @@
+# ruff: noqa: E501  a table of mistakes reads best with one mistake a line
+"""inventory.yaml as people write it, well and badly."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.errors import InventoryError, UsageError
+from fleet.hostnames import expand_range
+from fleet.inventory import schema, select, starter
+from fleet.inventory.select import Inventory
+from fleet.model import BuildPlace, HostKeyPolicy, LockPolicy, PairChoice, Pairs, Via
+
+ROOT = Path(__file__).parents[2]
+
+LAB = """\
+defaults:
+  user: bench
+  labels: {site: lab, rack: 1.10}
+groups:
+  boards:
+    hosts: [rpi*, "b[01-02]"]
+    port: 2222
+    labels: {kind: board}
+    env: {MODE: fast}
+  arms: {children: [boards], hosts: [server], port: 1, labels: {isa: arm}}
+hosts:
+  rpi4: {labels: {kind: pi}, port: 2200}
+  rpi5:
+  b[01-03]: {address: "{name}.lab.example"}
+  server: {plan: {rounds: 3}}
+  localhost: {via: local}
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load_text(text: str | bytes) -> Inventory:
+        path = tmp_path / "inventory.yaml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return select.load(path)
+
+    return load_text
+
+
+@pytest.fixture
+def refused(load, tmp_path):
+    """The problems of a text that must be refused, a line each, the directory cut off."""
+
+    def problems(text: str | bytes) -> list[str]:
+        with pytest.raises(InventoryError) as caught:
+            load(text)
+        return str(caught.value).replace(f"{tmp_path}/", "").splitlines()
+
+    return problems
+
+
+def by_name(found: Inventory) -> dict:
+    return {host.name: host for host in found.hosts}
+
+
+def test_a_host_goes_over_its_groups_over_the_defaults_and_mappings_merge_key_by_key(load):
+    hosts = by_name(load(LAB))
+    assert dict(hosts["rpi4"].labels) == {"site": "lab", "rack": "1.10", "isa": "arm", "kind": "pi"}
+    assert (hosts["rpi4"].port, hosts["rpi5"].port, hosts["b03"].port) == (2200, 2222, None)
+    assert dict(hosts["rpi4"].env) == {"MODE": "fast"}
+    assert hosts["server"].plan.rounds == 3
+    assert hosts["server"].port == 1
+    assert hosts["rpi5"].user == "bench"
+
+
+def test_a_group_inside_another_goes_over_it(load):
+    hosts = by_name(load(LAB))
+    assert hosts["b01"].groups == ("boards", "arms")
+    assert hosts["b01"].port == 2222
+
+
+def test_hosts_come_in_the_order_of_the_file_with_ranges_unfolded_in_place(load):
+    assert list(by_name(load(LAB))) == ["rpi4", "rpi5", "b01", "b02", "b03", "server", "localhost"]
+
+
+def test_an_address_is_the_name_unless_the_file_says_otherwise(load):
+    hosts = by_name(load(LAB))
+    assert hosts["rpi5"].address == "rpi5"
+    assert hosts["b02"].address == "b02.lab.example"
+    assert hosts["localhost"].address == "localhost"
+
+
+def test_each_host_remembers_the_line_it_stands_in(load):
+    hosts = by_name(load(LAB))
+    assert hosts["rpi5"].origin.endswith("inventory.yaml:13")
+    assert hosts["b03"].origin.endswith("inventory.yaml:14")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        ([], ["rpi4", "rpi5", "b01", "b02", "b03", "server", "localhost"]),
+        (["all"], ["rpi4", "rpi5", "b01", "b02", "b03", "server", "localhost"]),
+        (["server", "rpi4"], ["rpi4", "server"]),
+        (["boards"], ["rpi4", "rpi5", "b01", "b02"]),
+        (["arms", "!boards"], ["server"]),
+        (["rpi*"], ["rpi4", "rpi5"]),
+        (["b[02-03]"], ["b02", "b03"]),
+        (["kind=*"], ["rpi4", "rpi5", "b01", "b02"]),
+        (["kind=board", "!b0?"], ["rpi5"]),
+        (["!kind=*"], ["b03", "server", "localhost"]),
+        (["rack=1.10", "!server", "!localhost", "!b*"], ["rpi4", "rpi5"]),
+    ],
+)
+def test_hosts_are_selected_by_name_group_glob_label_and_exclusion(load, patterns, names):
+    assert [host.name for host in load(LAB).select(patterns)] == names
+
+
+@pytest.mark.parametrize(
+    ("patterns", "said"),
+    [
+        (["rpi6"], "did you mean 'rpi5' or 'rpi4'"),
+        (["board"], "did you mean 'boards'"),
+        (["!rpi6"], "no host or group is called 'rpi6'"),
+        (["kind=bord"], "did you mean 'kind=board'"),
+        (["rpi4", "!rpi*"], "leaves no host"),
+        (["!all"], "leaves no host"),
+        (["b[3-1]"], "runs backwards"),
+        ([""], "no host or group is called ''"),
+    ],
+)
+def test_a_selection_that_finds_nothing_is_an_error_that_helps(load, patterns, said):
+    with pytest.raises(UsageError, match=r"inventory.yaml: ") as caught:
+        load(LAB).select(patterns)
+    assert said in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_every_key_reaches_the_host(load, tmp_path):
+    (host,) = load(
+        """\
+hosts:
+  h:
+    address: "[fe80::1%eth0]"
+    port: "22"
+    user: me
+    identity_files: keys/id
+    jump: me@one:22, two
+    via: ssh
+    host_key: accept-new
+    os: Linux
+    arch: arm64
+    build: prebuilt
+    toolchain: {cc: gcc-12, cflags: "-O2 -DX='a b'", binary: /agent, sdp: ~/qnx}
+    workdir: ~/.fleet
+    priority: 10
+    lock: off
+    cpus: 0-3,8
+    env: {LD_DEBUG: 1}
+    labels: {on: yes}
+    plan: {benchmarks: [cas], variant: lse, samples: 5, iterations: 100, rounds: 2, warmup: 0, pairs: ordered}
+"""
+    ).hosts
+    assert (host.address, host.port, host.user) == ("fe80::1%eth0", 22, "me")
+    assert host.identity_files == (str(tmp_path / "keys/id"),)
+    assert host.jump == ("me@one:22", "two")
+    assert (host.via, host.host_key, host.build) == (Via.SSH, HostKeyPolicy.ACCEPT_NEW, BuildPlace.PREBUILT)
+    assert (host.os, host.arch) == ("linux", "aarch64")
+    assert host.toolchain.cc == "gcc-12"
+    assert host.toolchain.cflags == ("-O2", "-DX=a b")
+    assert host.toolchain.binary == "/agent"
+    assert host.toolchain.sdp == "~/qnx"  # of the machine it lies on
+    assert (host.workdir, host.priority, host.cpus) == ("~/.fleet", 10, (0, 1, 2, 3, 8))
+    assert host.lock is LockPolicy.OFF
+    assert dict(host.env) == {"LD_DEBUG": "1"}
+    assert dict(host.labels) == {"on": "yes"}
+    assert host.plan.benchmarks == ("cas",)
+    assert (host.plan.warmup, host.plan.pairs) == (0, PairChoice(Pairs.ORDERED))
+
+
+def test_words_that_yaml_takes_for_something_else_stay_as_written(load):
+    found = load(
+        "hosts:\n  no: {labels: {a: 1.10, b: on, c: 022, d: 2024-01-02}}\n  0x10:\n  123: {cpus: [1, 0]}\n"
+    )
+    assert [host.name for host in found.hosts] == ["no", "0x10", "123"]
+    assert dict(found.hosts[0].labels) == {"a": "1.10", "b": "on", "c": "022", "d": "2024-01-02"}
+    assert found.hosts[2].cpus == (0, 1)
+    assert found.hosts[2].host_id == "h-123"
+
+
+def test_anchors_and_merge_keys_work_and_the_own_key_wins(load):
+    found = load(
+        "defaults: &base {user: a, port: 1}\nhosts:\n  x: {<<: *base, port: 2}\n  y: {<<: [{user: c}, *base]}\n"
+    )
+    assert [(host.user, host.port) for host in found.hosts] == [("a", 2), ("c", 1)]
+
+
+def test_a_key_with_nothing_behind_it_says_nothing(load):
+    (host,) = load("defaults: {port: 5}\ngroups:\nhosts: {a: {port: , labels: }}\n").hosts
+    assert host.port == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "inventory.yaml:1: the file is empty; `fleet init` shows"),
+        ("# nothing\n", "inventory.yaml:1: the file is empty"),
+        ("- a\n", "inventory.yaml:1: must be a mapping with `hosts:`"),
+        ("hosts:\n", "inventory.yaml:1: hosts: names no host"),
+        ("hosts: [a]\n", "inventory.yaml:1: hosts: must be a mapping (lines of `key: value` below it), not a list"),
+        ("hosts:\n  a:\n\tport: 1\n", "inventory.yaml:3: broken YAML: a tab stands in this line"),
+        ("hosts:\n  a: {port: 1\n", "broken YAML: "),
+        ("hosts: {a: 'b}\n", "broken YAML: "),
+        ("hosts: {a: }\n---\nhosts: {}\n", "broken YAML: "),
+        ("hosts: {a: \x01}\n", "inventory.yaml:1: a control character"),
+        (b"hosts:\n  \xff:\n", "inventory.yaml:2: not UTF-8 text"),
+        ("hosts:\n  a:\n  a:\n", "inventory.yaml:3: hosts.a: stands here a second time (first in line 2)"),
+        ("hosts:\n  a:\n    port: 1\n    port: 2\n", "inventory.yaml:4: hosts.a.port: stands here a second time"),
+        ("hosts:\n  a:\n  A:\n", "inventory.yaml:3: hosts.A: A and a would share one directory of results"),
+        ("hosts:\n  3a:\n  h-3a:\n", "h-3a and 3a would share one directory of results"),
+        ("hosts:\n  a2:\n  a[1-3]:\n", "inventory.yaml:3: hosts.a[1-3]: a2 is declared a second time (first in line 2)"),
+        ("hosts:\n  a b:\n", "inventory.yaml:2: hosts.a b: a name is letters"),
+        ("hosts:\n  ../x:\n", "a name is letters"),
+        ("hosts:\n  all:\n", "'all' selects every host"),
+        ("hosts:\n  a[3-1]:\n", "the range [3-1] runs backwards"),
+        ("hosts:\n  a[1-999999]:\n", "is more than 20000 names"),
+        ("hosts: {a: }\ngroups: {a: {hosts: [a]}}\n", "groups.a: is also the name of a host"),
+        ("hosts: {rpi4: }\ngroups: {g: {hosts: [rpi]}}\n", "groups.g.hosts[0]: no host is called 'rpi'; did you mean 'rpi4'?"),
+        ("hosts: {a: }\ngroups: {g: {children: [h]}}\n", "groups.g.children[0]: no group is called 'h'."),
+        ("hosts: {a: }\ngroups: {g: {children: [h]}, h: {children: [g]}}\n", "these groups contain one another"),
+        ("hosts: {a: }\nhost: {}\n", "inventory.yaml:2: host: unknown key; did you mean 'hosts'?"),
+        ("hosts:\n  a:\n    prot: 1\n", "inventory.yaml:3: hosts.a.prot: unknown key; did you mean "),
+        ("hosts: {a: {plan: {round: 1}}}\n", "hosts.a.plan.round: unknown key; did you mean 'rounds'?"),
+        ("hosts: {a: {toolchain: {gcc: 1}}}\n", "hosts.a.toolchain.gcc: unknown key"),
+        ("hosts:\n  a:\n    port: 70000\n", "inventory.yaml:3: hosts.a.port: must be at most 65535, not '70000'"),
+        ("hosts: {a: {port: 0}}\n", "hosts.a.port: must be at least 1, not '0'"),
+        ("hosts: {a: {port: yes}}\n", "hosts.a.port: must be a whole number without leading zeros, not 'yes'"),
+        ("hosts: {a: {port: 022}}\n", "without leading zeros, not '022'"),
+        ("hosts: {a: {port: 22.5}}\n", "must be a whole number"),
+        ("hosts: {a: {port: [22]}}\n", "hosts.a.port: must be a whole number, not a list"),
+        ("hosts: {a: web}\n", "hosts.a: must be a mapping (lines of `key: value` below it), not 'web'"),
+        ("hosts: {a: {user: {x: y}}}\n", "hosts.a.user: must be one piece of text, not a mapping"),
+        ("hosts: {a: {user: -oX}}\n", "hosts.a.user: must be a user name"),
+        ("hosts: {a: {address: -oProxyCommand=x}}\n", "hosts.a.address: must be a name or an IP address"),
+        ("hosts: {a: {address: 'h:22'}}\n", "`address: h` and `port: 22`"),
+        ("hosts: {a: {address: me@h}}\n", "write the user on a line of its own"),
+        ("hosts: {a: {via: telnet}}\n", "hosts.a.via: must be ssh or local, not 'telnet'"),
+        ("hosts: {a: {host_key: no}}\n", "hosts.a.host_key: must be strict or accept-new, not 'no'"),
+        ("hosts: {a: {arch: sparc}}\n", "hosts.a.arch: must be auto or one of aarch64,"),
+        ("hosts: {a: {jump: [a, 'b c']}}\n", "hosts.a.jump[1]: each hop must read [user@]host[:port]"),
+        ("hosts: {a: {cpus: 3-1}}\n", "the range 3-1 runs backwards; write 1-3"),
+        ("hosts: {a: {cpus: 0-99999}}\n", "there is no CPU 99999"),
+        ("hosts: {a: {cpus: {x: 1}}}\n", "hosts.a.cpus: must be CPU numbers such as 0-3,8"),
+        ("hosts: {a: {workdir: tmp}}\n", "hosts.a.workdir: must be an absolute path"),
+        ("hosts: {a: {workdir: /}}\n", "hosts.a.workdir: must be an absolute path"),
+        ("hosts: {a: {workdir: /a/../b}}\n", "hosts.a.workdir: must be an absolute path"),
+        ("hosts: {a: {env: {1X: y}}}\n", "hosts.a.env: '1X' is no name we can use"),
+        ("hosts: {a: {env: {X: [1]}}}\n", "hosts.a.env.X: must be one piece of text, not a list"),
+        ('hosts: {a: {labels: {x: "a\\nb"}}}\n', "hosts.a.labels.x: must be one line of text"),
+        ("hosts: {a: {toolchain: {cflags: \"'\"}}}\n", "cannot be split into flags"),
+        ("hosts: {a: {build: prebuilt}}\n", "hosts.a.build: a: prebuilt needs `toolchain: {binary: PATH}`"),
+        ("hosts: {a: !!python/object:os.system {}}\n", "is not understood here"),
+        ("hosts: {a: !x {}}\n", "hosts.a: the YAML tag !x is not understood here"),
+        ("hosts: {a: &a {b: *a}}\n", "nested too deeply"),
+        ("hosts: {a: &a {<<: *a}}\n", "nested too deeply"),
+        ("hosts: " + "[" * 500_000, "inventory.yaml:1: nested too deeply"),
+        ("- " * 500_000, "inventory.yaml:1: nested too deeply"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_line_and_field(refused, text, problem):
+    assert problem in "\n".join(refused(text))
+
+
+def test_all_mistakes_are_listed_in_the_order_of_the_file(refused):
+    problems = refused("defaults:\n  usr: x\nhosts:\n  a: {port: x}\n  b:\n    via: z\n    cpus: q\n")
+    assert [problem.split(": ")[1] for problem in problems] == [
+        "defaults.usr",
+        "hosts.a.port",
+        "hosts.b.via",
+        "hosts.b.cpus",
+    ]
+    assert [problem.split(":")[1] for problem in problems] == ["2", "4", "6", "7"]
+
+
+@pytest.mark.parametrize("key", ["password", "passphrase", "ssh_secret", "token", "api_key"])
+@pytest.mark.parametrize(
+    "place", ["hosts: {{a: {{{key}: hunter2}}}}", "defaults: {{env: {{{key}: hunter2}}}}"]
+)
+def test_a_secret_is_refused_with_advice_and_never_repeated(refused, key, place):
+    (problem,) = refused(place.format(key=key) + "\n")
+    assert "no secret may stand in this file; use an SSH agent" in problem
+    assert "hunter2" not in problem
+
+
+def test_a_password_inside_a_hop_is_not_repeated(refused):
+    assert "hunter2" not in "".join(refused("hosts: {a: {jump: 'me:hunter2@host'}}\n"))
+
+
+def test_a_file_that_unfolds_without_end_is_refused(refused):
+    levels = [f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    assert "unfolds to far too much" in refused("\n".join(["x:", "  a0: &a0 [1]", *levels]))[0]
+
+
+def test_a_missing_file_points_to_init(tmp_path):
+    with pytest.raises(InventoryError, match="there is no such file"):
+        select.load(tmp_path / "inventory.yaml")
+
+
+def test_a_directory_is_no_inventory(tmp_path):
+    with pytest.raises(InventoryError, match="cannot be read"):
+        select.load(tmp_path)
+
+
+_WORDS = st.sampled_from(
+    [
+        "hosts:",
+        "defaults:",
+        "groups:",
+        "children:",
+        "a",
+        "b",
+        "port:",
+        "22",
+        "labels:",
+        "env:",
+        "cpus:",
+        "0-3",
+        "[",
+        "]",
+        "{",
+        "}",
+        "&",
+        "*",
+        "&x",
+        "*x",
+        "<<:",
+        ":",
+        ",",
+        "-",
+        "?",
+        "|",
+        ">",
+        "'",
+        '"',
+        "#",
+        "!",
+        "!!int",
+        "~",
+        "null",
+        "yes",
+        "jump:",
+        "plan:",
+        "toolchain:",
+        "workdir:",
+        "a[1-3]",
+        "\\",
+        "%",
+        "@",
+        "`",
+        "---",
+        "...",
+    ]
+)
+_PIECES = st.lists(
+    st.one_of(_WORDS, st.sampled_from(["\n", "\n  ", "\n    ", "\t", " "]), st.text(max_size=3)), max_size=40
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.one_of(st.text(max_size=200), st.binary(max_size=60), _PIECES.map(" ".join)))
+def test_any_text_ends_in_an_inventory_or_an_inventory_error(load, text):
+    try:
+        found = load(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+    except InventoryError as err:
+        assert str(err)
+    else:
+        assert found.hosts
+
+
+def test_500_hosts_load_and_select_quickly_enough_to_wait_for(load):
+    found = load(
+        "hosts:\n" + "".join(f"  h{n}: {{address: 10.0.0.{n % 250}, port: 22}}\n" for n in range(500))
+    )
+    assert len(found.select(["h*", "!h1*"])) == 500 - 111
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("a", ["a"]),
+        ("b[08-10]x", ["b08x", "b09x", "b10x"]),
+        ("[1-2]-[1-2]", ["1-1", "1-2", "2-1", "2-2"]),
+        ("b[1-2,07,9]", ["b1", "b2", "b07", "b9"]),
+        ("b[12]", ["b[12]"]),
+    ],
+)
+def test_ranges_unfold_and_keep_their_width(name, names):
+    assert expand_range(name) == names
+
+
+def test_the_shipped_inventory_measures_this_machine():
+    (host,) = select.load(ROOT / "inventory.yaml").hosts
+    assert (host.name, host.via) == ("localhost", Via.LOCAL)
+
+
+def test_the_starter_loads_also_with_every_commented_line_made_real(load):
+    assert [host.name for host in load(starter.starter()).hosts] == ["localhost"]
+    lines = starter.starter().splitlines()
+    active = [
+        line.replace("# ", "", 1) if ":" in line and "  #" in "  " + line else line for line in lines[5:]
+    ]
+    text = "\n".join(
+        line for line in active if not line.lstrip().startswith("#") and not line.endswith((".", "needed:"))
+    )
+    kept = [line for line in text.splitlines() if not line.strip().endswith(("alike:", "name:"))]
+    assert {"rpi4", "web1", "board40"} <= set(by_name(load("\n".join(kept))))
+
+
+def test_the_page_about_the_inventory_shows_one_that_loads_and_names_every_key(load):
+    page = (ROOT / "docs/inventory.md").read_text()
+    example = page.split("```yaml\n")[1].split("```")[0]
+    found = load(example)
+    assert [host.name for host in found.select(["arm", "!boards"])] == ["altra"]
+    for key in (*schema.ENTRY_KEYS, *schema.PLAN_KEYS, *schema.TOOLCHAIN_KEYS):
+        assert f"`{key}`" in page
+
+
+def test_a_new_file_never_goes_over_an_old_one(tmp_path):
+    path = tmp_path / "inventory.yaml"
+    starter.write_new(path, "one")
+    with pytest.raises(InventoryError, match="exists already"):
+        starter.write_new(path, "two")
+    assert path.read_text() == "one"
+    with pytest.raises(InventoryError, match="cannot be written"):
+        starter.write_new(tmp_path / "nowhere" / "x", "")
+
+
+def test_ssh_config_hosts_become_inventory_hosts_that_ssh_config_still_decides(load, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    (home / ".ssh" / "conf.d").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    config = home / ".ssh" / "config"
+    config.write_text(
+        "Include conf.d/*.conf\n# Host not-this\nHost web1 web2 *.example !bad\n  HostName 192.0.2.1\n"
+        'host="lab pi" no\n\tPort 22\nMatch user root\n  Port 1\nHost WEB1 web1\nInclude missing\n'
+    )
+    (home / ".ssh" / "conf.d" / "a.conf").write_text("Host inner\nInclude ~/.ssh/config\n")
+    text = starter.from_ssh_config(config)
+    hosts = load(text).hosts
+    assert [host.name for host in hosts] == ["inner", "web1", "web2", "no"]
+    assert {host.address for host in hosts} == {"inner", "web1", "web2", "no"}
+    assert "# Not taken over:" in text
+    assert "Match user root" in text
+    assert "Host WEB1" in text
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=12), max_size=5
+    )
+)
+def test_any_ssh_config_gives_an_inventory_that_loads(load, tmp_path, names):
+    config = tmp_path / "config"
+    config.write_text("Host " + " ".join(names) + "\n")
+    assert load(starter.from_ssh_config(config)).hosts
+
+
+def test_a_missing_ssh_config_is_said(tmp_path):
+    with pytest.raises(InventoryError, match="cannot be read"):
+        starter.from_ssh_config(tmp_path / "config")
+
+
+def test_importing_the_inventory_imports_nothing_heavy():
+    code = "import sys, fleet.inventory.select, fleet.inventory.starter; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"yaml", "pydantic", "pydantic_core", "pandas", "paramiko"} & set(loaded)
+
+
+def test_loading_an_inventory_never_imports_pydantics_model_layer():
+    code = "import sys, pathlib, fleet.inventory.select as i; i.load(pathlib.Path('inventory.yaml')); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "pydantic.main" not in run.stdout.split()
+
+
+def test_a_build_host_is_named_and_comes_with_how_to_reach_it(load):
+    found = load(
+        """\
+defaults: {toolchain: {build_host: forge}}
+hosts:
+  board: {os: qnx, build: build-host}
+  forge: {address: forge.example.net, user: me, toolchain: {sdp: ~/qnx800}}
+"""
+    )
+    board, forge = found.hosts
+    assert board.build_host is not None
+    assert (board.build_host.address, board.build_host.user) == ("forge.example.net", "me")
+    assert board.build_host.toolchain.sdp == "~/qnx800"  # a home there, not here
+    assert forge.build_host is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hosts: {a: {toolchain: {build_host: forgo}}, forge: }", r"no host is called 'forgo'.*forge"),
+        ("hosts: {a: {build: build-host}}", r"build-host needs `toolchain: {build_host: NAME}` as well"),
+        ("hosts: {a: {toolchain: {build_host: -x}}}", r"must be the name of a host in this file"),
+    ],
+)
+def test_a_build_host_that_is_not_there_is_named(load, text, words):
+    with pytest.raises(InventoryError, match=words):
+        load(text)
+
+
+def test_a_release_is_of_qnx_and_stays_as_it_is_written(load):
+    found = load("groups: {boards: {os: qnx, os_release: 8.0, hosts: a}}\nhosts: {a: , b: }")
+    assert [host.os_release for host in found.hosts] == ["8.0", None]
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("os_release: 8.0", "os_release is for QNX hosts: say `os: qnx` as well"),
+        ("os: linux, os_release: 6.12", "os_release is for QNX hosts"),
+        ("os: qnx, os_release: QNX 8", "must be a release of QNX, as 8.0"),
+    ],
+)
+def test_a_release_that_cannot_be_is_refused(load, entry, words):
+    with pytest.raises(InventoryError, match=words):
+        load(f"hosts: {{a: {{{entry}}}}}")

@@ -1,0 +1,248 @@
+"""From what was asked to what an agent is told, and how long that takes."""
+
+import shlex
+from collections import Counter
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+
+from fleet.agent.measure import agent_command
+from fleet.console.summary import plans_text
+from fleet.errors import UsageError
+from fleet.model import (
+    Agent,
+    Cpu,
+    Facts,
+    Host,
+    LinePolicy,
+    Order,
+    PairChoice,
+    Pairs,
+    Plan,
+    PlanWish,
+    Preset,
+    Relation,
+    Side,
+    Target,
+    Topology,
+)
+from fleet.plan import options
+from fleet.plan.cpulist import MOST_BYTES, pairs_text
+from fleet.plan.estimate import expected, per_relation, plan_on
+from fleet.plan.words import pair_choice, precision, seconds, switch
+from tests import builders
+
+AGENT = Agent("/tmp/agent", "b1d5", Target("linux", "x86_64"), "on the host")
+HOST = Host("board", "192.0.2.1")
+
+
+def arguments(plan: Plan) -> dict[str, str]:
+    """The options an agent would be given, as name and value."""
+    command = agent_command(AGENT, plan).removeprefix("echo; ").removesuffix("; code=$?\nexit $code")
+    words = [word.removeprefix("--").partition("=") for word in shlex.split(command)[1:]]
+    return {name: value for name, _, value in words}
+
+
+def huge_server() -> tuple[Cpu, ...]:
+    """4 packages of 128 cores with two siblings each: 1,024 CPUs, 24-core caches."""
+    return tuple(
+        Cpu(n, core=n % 512, llc=n % 512 // 16 * 16, package=n % 512 // 128 * 128, node=n % 512 // 128)
+        for n in range(1024)
+    )
+
+
+def test_what_nobody_asked_for_is_left_to_the_agent() -> None:
+    told = arguments(Plan(seed=3, deadline_s=60))
+    assert told == {
+        "format": "jsonl",
+        "until-eof": "",
+        "deadline": "60",
+        "benchmark": "cas,readwrite",
+        "seed": "3",
+    }
+
+
+def test_rounds_alone_are_passed_on_alone() -> None:
+    assert arguments(Plan(rounds=7))["rounds"] == "7"
+    assert "precision" not in arguments(Plan(rounds=7))
+
+
+def test_everything_asked_for_reaches_the_agent_and_a_preset_comes_first() -> None:
+    plan = Plan(
+        variant="lse",
+        preset=Preset.C2CLAT,
+        samples=5,
+        iterations=200,
+        warmup=0,
+        rounds=3,
+        precision=0.0001,
+        time_budget_s=30.5,
+        spread_s=0,
+        pairs=PairChoice(Pairs.LISTED, ((0, 1), (0, 4))),
+        order=Order.SEQUENTIAL,
+        line=LinePolicy.FIXED,
+        owner=Side.PONG,
+        node=1,
+        separation_bytes=128,
+        huge_page=True,
+        governor="performance",
+        boost=False,
+        cpus=(0, 1, 4),
+        priority=10,
+    )
+    told = arguments(plan)
+    names = list(told)
+    assert names.index("preset") < names.index("samples")
+    assert told | {"seed": "", "deadline": ""} == {
+        "format": "jsonl",
+        "until-eof": "",
+        "deadline": "",
+        "seed": "",
+        "preset": "c2clat",
+        "benchmark": "cas,readwrite",
+        "variant": "cas=lse",
+        "samples": "5",
+        "iterations": "200",
+        "warmup": "0",
+        "rounds": "3",
+        "precision": "0.0001",
+        "time-budget": "30.5",
+        "spread": "0",
+        "pairs": "0-1,0-4",
+        "order": "sequential",
+        "line": "fixed",
+        "owner": "pong",
+        "node": "1",
+        "sep": "128",
+        "huge-page": "",
+        "governor": "performance",
+        "boost": "off",
+        "cpus": "0,1,4",
+        "priority": "10",
+    }
+    assert arguments(Plan(precision=0.0))["precision"] == "off"
+    assert arguments(Plan(pairs=PairChoice(Pairs.ORDERED)))["pairs"] == "ordered"
+
+
+def test_some_pairs_of_each_relation_are_chosen_by_the_seed() -> None:
+    facts = Facts("linux", "x86_64", cpus=builders.two_sockets())
+    host = Host("board", "192.0.2.1", plan=PlanWish(pairs=pair_choice("per-relation:3")))
+    plan = plan_on(host, PlanWish(seed=1), facts)
+    assert plan.pairs is not None
+    relation = Topology(facts.cpus).relation
+    counts = Counter(relation(one, other) for one, other in plan.pairs.listed)
+    assert counts == dict.fromkeys((Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.MACHINE), 3)
+    assert plan_on(host, PlanWish(seed=1), facts).pairs == plan.pairs
+    assert plan_on(host, PlanWish(seed=2), facts).pairs != plan.pairs
+    assert arguments(plan)["pairs"] == pairs_text(plan.pairs.listed)
+
+
+def test_pairs_by_relation_are_of_usable_cpus_only() -> None:
+    cpus = tuple(replace(cpu, allowed=cpu.cpu != 3, online=cpu.cpu != 5) for cpu in builders.small_desktop())
+    facts = Facts("linux", "x86_64", cpus=cpus)
+    wish = PlanWish(pairs=pair_choice("per-relation:100"), cpus=(0, 1, 2, 3, 4, 5))
+    plan = plan_on(HOST, wish, facts)
+    assert plan.pairs is not None
+    assert plan.pairs.listed == tuple(combinations((0, 1, 2, 4), 2))
+
+
+def test_a_machine_of_1024_cpus_is_sampled_in_seconds_and_evenly() -> None:
+    facts = Facts("linux", "x86_64", cpus=huge_server())
+    chosen = per_relation(40, facts, set(range(1024)), seed=7)
+    relation = Topology(facts.cpus).relation
+    by_relation: dict[Relation, list[tuple[int, int]]] = {}
+    for pair in chosen.listed:
+        by_relation.setdefault(relation(*pair), []).append(pair)
+    assert {name: len(pairs) for name, pairs in by_relation.items()} == dict.fromkeys(by_relation, 40)
+    lower = [one for one, _ in by_relation[Relation.MACHINE]]
+    assert min(lower) < 128
+    assert max(lower) > 512  # from all over the machine, not from its first CPUs
+
+
+@pytest.mark.slow
+def test_a_list_no_program_would_take_is_refused_in_words() -> None:
+    facts = Facts("linux", "x86_64", cpus=huge_server())
+    with pytest.raises(UsageError, match=r"per-relation:9000: \d+ pairs make a list of \d+ KiB"):
+        plan_on(HOST, PlanWish(pairs=pair_choice("per-relation:9000")), facts)
+    assert len(pairs_text(combinations(range(100), 2))) < MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("wish", "cpus", "least_s", "most_s"),
+    [
+        (PlanWish(), 2, 5, 20),
+        (PlanWish(rounds=10), 2, 0, 1),
+        (PlanWish(rounds=10, precision=0.01), 2, 0, 20),
+        (PlanWish(precision=0.0), 2, 5, 5),
+        (PlanWish(spread_s=30.0), 2, 30, 60),
+        (PlanWish(time_budget_s=100.0), 2, 5, 100),
+        (PlanWish(), 128, 200, 700),
+        (PlanWish(preset=Preset.CORE_LATENCY), 128, 3600, 48 * 3600),
+        (PlanWish(pairs=pair_choice("per-relation:5")), 1024, 5, 60),
+    ],
+)
+def test_how_long_it_takes_is_known_before(wish: PlanWish, cpus: int, least_s: float, most_s: float) -> None:
+    duration = expected(plan_on(HOST, wish, Facts("linux", "x86_64", cpus=())), cpus)
+    assert least_s <= duration.least_s <= duration.most_s <= most_s
+
+
+def test_a_dry_run_says_how_long_it_would_take() -> None:
+    text = plans_text([HOST], PlanWish(cpus=(0, 1)))
+    assert "10 rounds or more, over 5 s, until ±1%" in text
+    assert "Measuring takes about 5 s to 20 s." in text
+    assert "64 CPUs" in plans_text([HOST], PlanWish())
+    assert "as c2clat does" in plans_text([HOST], PlanWish(preset=Preset.C2CLAT))
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("half", PairChoice()),
+        ("ordered", PairChoice(Pairs.ORDERED)),
+        ("0-1,4:0", PairChoice(Pairs.LISTED, ((0, 1), (0, 4)))),
+        ("per-relation:4", PairChoice(Pairs.PER_RELATION, per_relation=4)),
+    ],
+)
+def test_pairs_are_read_as_people_write_them(text: str, choice: PairChoice) -> None:
+    assert pair_choice(text) == choice
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"pairs": "all"}, "--pairs all: must be half, ordered, per-relation:K, or a list"),
+        ({"pairs": "0-1,1-0"}, "the pair 0-1 is listed twice"),
+        ({"pairs": "2-2"}, "is one CPU, not a pair"),
+        ({"pairs": "0-1,x"}, "not 'x'"),
+        ({"pairs": "0-70000"}, "there is no CPU 70000"),
+        ({"pairs": "per-relation:0"}, "would measure nothing"),
+        ({"precision": "1"}, "--precision 1: must be a share such as 1%"),
+        ({"precision": "-1%"}, "must be a share"),
+        ({"time_budget_s": "1e9"}, "--time-budget 1e9: must be a number of seconds"),
+        ({"preset": "c2cla"}, "there are core_latency, core-to-core-latency, c2clat; did you mean 'c2clat'?"),
+        ({"order": "random"}, "there are shuffled, sequential"),
+        ({"line": "old"}, "there are fresh, fixed"),
+        ({"owner": "both"}, "there are ping, pong"),
+        ({"boost": "yes"}, "must be on or off"),
+        ({"governor": "no good"}, "must be a governor's name"),
+        ({"variant": "nope"}, "unknown variant 'nope'"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_refused_with_what_there_is(
+    said: dict[str, str], words: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        options.plan(**said)
+    assert words in str(caught.value)
+
+
+def test_numbers_with_a_unit_are_read() -> None:
+    assert (precision("1%"), precision("0.01"), precision("2.5 %"), precision("off")) == (
+        0.01,
+        0.01,
+        0.025,
+        0,
+    )
+    assert (seconds("20"), seconds("0.5")) == (20.0, 0.5)
+    assert (switch("on"), switch("off")) == (True, False)

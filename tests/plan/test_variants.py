@@ -1,0 +1,57 @@
+"""The words for variants: every one the agent's sources know, and no other."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fleet.plan.variants import VARIANTS, for_benchmarks, variant_wish
+
+NATIVE = Path(__file__).parents[2] / "agent" / "native"
+
+
+def test_the_list_is_that_of_the_agents_sources() -> None:
+    text = "".join(path.read_text() for path in NATIVE.glob("*.c"))
+    for benchmark in ("cas", "readwrite"):
+        coded = set(re.findall(rf'\.name = "(\w+)"[^}}]*\.{benchmark} =', text))
+        assert coded
+        assert coded == set(VARIANTS[benchmark])
+
+
+@pytest.mark.parametrize(
+    ("wish", "benchmarks", "sent"),
+    [
+        ("lse", ("cas", "readwrite"), "cas=lse"),
+        ("ldar", ("cas", "readwrite", "clock"), "readwrite=ldar"),
+        ("c11", ("cas", "readwrite", "clock"), "cas=c11,readwrite=c11"),
+        ("lse", ("cas",), "lse"),
+        ("all", ("cas", "readwrite"), "all"),
+        ("cas=lse,readwrite=ldar", ("cas", "readwrite"), "cas=lse,readwrite=ldar"),
+        ("lse", ("readwrite", "clock"), "lse"),
+    ],
+)
+def test_a_lone_name_goes_to_the_benchmarks_that_know_it(
+    wish: str, benchmarks: tuple[str, ...], sent: str
+) -> None:
+    assert for_benchmarks(wish, benchmarks) == sent
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lsee", "unknown variant 'lsee'; there are auto, all, and for cas cmpxchg"),
+        ("cas=mov", "unknown variant 'mov' of cas; there are auto, all, and for cas cmpxchg"),
+        ("csa=lse", "unknown benchmark 'csa'"),
+        ("lse,mov", "written per benchmark"),
+        ("", "unknown variant ''"),
+        ("cas=", "unknown variant ''"),
+    ],
+)
+def test_an_unknown_word_is_refused_with_what_there_is(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        variant_wish(text)
+
+
+@pytest.mark.parametrize("text", ["auto", "all", "lse", "cas=lse, readwrite=ldar", "cas=all", "clock=auto"])
+def test_what_is_known_is_taken(text: str) -> None:
+    assert variant_wish(text) == text.replace(" ", "")

@@ -1,0 +1,144 @@
+"""Which host keys are believed. Real sshds, real known_hosts files, real ssh-keygen."""
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import HostKeyError
+from fleet.model import HostKeyPolicy
+from fleet.remote.connect import connect
+from fleet.remote.ssh import known_hosts as files
+from tests.hosts.sshd import keygen
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory):
+    """Another host's public key: "ssh-ed25519 AAAA..."."""
+    key = keygen(tmp_path_factory.mktemp("stranger") / "key")
+    return " ".join(key.with_suffix(".pub").read_text().split()[:2])
+
+
+def connects(host) -> bool:
+    with connect(host) as connection:
+        return connection.run("echo here").stdout == b"here\n"
+
+
+def shown_by_ssh_keygen(key: Path) -> str:
+    """The fingerprint as the person will read it on the host."""
+    done = subprocess.run(["ssh-keygen", "-lf", key], capture_output=True, text=True, check=True)
+    return done.stdout.split()[1]
+
+
+def test_an_unknown_host_is_refused_with_its_fingerprint_and_the_command_to_run(ssh_host, known_hosts):
+    with pytest.raises(HostKeyError) as refused:
+        connect(ssh_host.entry(name="board"))
+    text = str(refused.value)
+    assert text.startswith(f"board: {ssh_host.address} port {ssh_host.port} showed the ssh-ed25519 key")
+    assert shown_by_ssh_keygen(ssh_host.host_key) in text
+    assert f"ssh-keyscan -p {ssh_host.port} -t ed25519 {ssh_host.address} >> {known_hosts}" in text
+    assert known_hosts.read_text() == ""
+
+
+def test_the_command_an_unknown_host_is_refused_with_makes_it_known(ssh_host, known_hosts):
+    with pytest.raises(HostKeyError) as refused:
+        connect(ssh_host.entry())
+    command = str(refused.value).split("then run `")[1].split("`")[0]
+    subprocess.run(["sh", "-c", command], check=True, capture_output=True)
+    assert connects(ssh_host.entry())
+
+
+def test_a_changed_key_is_refused_even_with_accept_new(ssh_host, known_hosts, stranger):
+    known_hosts.write_text(f"# mine\n[{ssh_host.address}]:{ssh_host.port} {stranger}\n")
+    before = known_hosts.read_text()
+    with pytest.raises(HostKeyError, match="but the known one is") as refused:
+        connect(ssh_host.entry(host_key=HostKeyPolicy.ACCEPT_NEW))
+    assert f"{known_hosts}:2" in str(refused.value)
+    assert known_hosts.read_text() == before
+
+
+def test_the_command_a_changed_key_is_refused_with_removes_the_old_one(ssh_host, known_hosts, stranger):
+    known_hosts.write_text(f"[{ssh_host.address}]:{ssh_host.port} {stranger}\n")
+    with pytest.raises(HostKeyError) as refused:
+        connect(ssh_host.entry())
+    command = str(refused.value).split("run `")[1].split("`")[0]
+    subprocess.run(["sh", "-c", command], check=True, capture_output=True)
+    assert connects(ssh_host.entry(host_key=HostKeyPolicy.ACCEPT_NEW))
+
+
+def test_accept_new_remembers_the_key_so_that_strict_lets_it_in_later(ssh_host, known_hosts):
+    known_hosts.unlink()
+    known_hosts.with_name("folder").mkdir()
+    with connect(ssh_host.entry(host_key=HostKeyPolicy.ACCEPT_NEW)) as connection:
+        assert "accepted" in " ".join(connection.notes)
+    assert known_hosts.read_text() == ssh_host.known_hosts_line
+    assert stat.S_IMODE(known_hosts.stat().st_mode) == 0o600
+    assert connects(ssh_host.entry())
+
+
+def test_accept_new_does_not_glue_its_line_to_an_unfinished_one(ssh_host, known_hosts, stranger):
+    known_hosts.write_text(f"other {stranger}")
+    assert connects(ssh_host.entry(host_key=HostKeyPolicy.ACCEPT_NEW))
+    assert known_hosts.read_text() == f"other {stranger}\n{ssh_host.known_hosts_line}"
+
+
+def test_hashed_names_are_found(ssh_host, known_hosts):
+    known_hosts.write_text(ssh_host.known_hosts_line)
+    subprocess.run(["ssh-keygen", "-H", "-f", known_hosts], check=True, capture_output=True)
+    assert ssh_host.address not in known_hosts.read_text()
+    assert connects(ssh_host.entry())
+
+
+def test_wildcards_are_found_and_a_negation_takes_a_host_out(ssh_host, known_hosts):
+    key = ssh_host.known_hosts_line.split(" ", 1)[1]
+    known_hosts.write_text(f"[127.7.*]:* {key}")
+    assert connects(ssh_host.entry())
+    known_hosts.write_text(f"[127.7.*]:*,![{ssh_host.address}]:* {key}")
+    with pytest.raises(HostKeyError, match="no known_hosts file lists"):
+        connect(ssh_host.entry())
+
+
+def test_a_revoked_key_is_refused_even_if_it_is_listed_as_good(ssh_host, known_hosts):
+    known_hosts.write_text(
+        f"{ssh_host.known_hosts_line}@revoked * {ssh_host.known_hosts_line.split(' ', 1)[1]}"
+    )
+    with pytest.raises(HostKeyError, match="revoked"):
+        connect(ssh_host.entry(host_key=HostKeyPolicy.ACCEPT_NEW))
+
+
+def test_a_host_with_several_keys_is_asked_for_the_one_we_know(make_hosts, known_hosts, tmp_path):
+    rsa = keygen(tmp_path / "rsa", "rsa")
+    (host,) = make_hosts(1, options=[f"HostKey {rsa}"])
+    key_type, key, *_ = rsa.with_suffix(".pub").read_text().split()
+    known_hosts.write_text(f"[{host.address}]:{host.port} {key_type} {key}\n")
+    assert connects(host.entry())
+
+
+def test_a_host_known_by_its_bare_name_is_known_on_any_port(ssh_host, known_hosts):
+    known_hosts.write_text(f"{ssh_host.address} {ssh_host.known_hosts_line.split(' ', 1)[1]}")
+    assert connects(ssh_host.entry())
+
+
+def test_unreadable_lines_and_comments_are_skipped(ssh_host, known_hosts):
+    known_hosts.write_text(
+        f"# a comment\n\nnonsense\nx ssh-ed25519 !!!\n|1|broken ssh-rsa AAAA\n{ssh_host.known_hosts_line}"
+    )
+    assert connects(ssh_host.entry())
+
+
+def test_five_thousand_lines_are_read_once(tmp_path, stranger, monkeypatch):
+    path = tmp_path / "many"
+    path.write_text(
+        "".join(f"host{number},10.0.{number // 250}.{number % 250} {stranger}\n" for number in range(5000))
+    )
+    reads = []
+    really_read = files._read
+    monkeypatch.setattr(files, "_read", lambda file: reads.append(file) or really_read(file))
+    for number in range(0, 5000, 100):
+        assert [e.place for e in files.find([str(path)], f"host{number}")] == [f"{path}:{number + 1}"]
+    assert reads == [str(path)]
+    os.utime(path, ns=(0, 0))
+    files.find([str(path)], "host1")
+    assert len(reads) == 2

@@ -1,0 +1,294 @@
+"""Who we say we are: files, the agent, and what the person reads when the host does not want us."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import AuthError, UnreachableError
+from fleet.remote.connect import connect
+from fleet.remote.ssh import identities
+from tests import needs
+from tests.hosts.sshd import keygen
+
+
+@pytest.fixture
+def host(ssh_host, known_hosts):
+    known_hosts.write_text(ssh_host.known_hosts_line)
+    return ssh_host
+
+
+@pytest.fixture
+def agent(tmp_path, known_hosts, monkeypatch):
+    """A function that adds a key to an ssh-agent of our own."""
+    path = str(tmp_path / "agent.socket")
+    process = subprocess.Popen(
+        [needs.program("ssh-agent", "openssh-client"), "-D", "-a", path],
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while not Path(path).exists():
+        assert process.poll() is None
+    monkeypatch.setenv("SSH_AUTH_SOCK", path)
+    yield lambda key: subprocess.run(["ssh-add", "-q", key], check=True, capture_output=True)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def connects(host) -> bool:
+    with connect(host) as connection:
+        return connection.run("echo here").stdout == b"here\n"
+
+
+def test_a_wrong_key_is_refused_in_words_that_name_user_key_and_remedy(host, tmp_path):
+    wrong = keygen(tmp_path / "wrong")
+    with pytest.raises(AuthError) as refused:
+        connect(host.entry(name="board", identity_files=(str(wrong),), user="nobody"))
+    text = str(refused.value)
+    assert text.startswith(f"board: {host.address} port {host.port} refused user 'nobody'")
+    assert str(wrong) in text
+    assert "~nobody/.ssh/authorized_keys" in text
+
+
+def test_one_refused_connection_is_all_a_wrong_key_costs(host, tmp_path):
+    wrong = keygen(tmp_path / "wrong")
+    before = host.log.read_bytes().count(b"Connection from")
+    with pytest.raises(AuthError):
+        connect(host.entry(identity_files=(str(wrong),)))
+    assert host.log.read_bytes().count(b"Connection from") == before + 1
+
+
+def test_the_second_key_file_is_tried_when_the_first_is_refused(host, tmp_path, client_key):
+    wrong = keygen(tmp_path / "wrong")
+    assert connects(host.entry(identity_files=(str(wrong), str(client_key))))
+
+
+@pytest.mark.parametrize("form", [(), ("-m", "PEM")], ids=["openssh", "pem"])
+def test_a_key_with_a_passphrase_asks_for_ssh_add(host, tmp_path, form):
+    locked = tmp_path / "locked"
+    subprocess.run(["ssh-keygen", "-q", "-t", "rsa", *form, "-N", "secret", "-f", locked], check=True)
+    with pytest.raises(AuthError, match=f"{locked}: has a passphrase; run `ssh-add {locked}`"):
+        connect(host.entry(identity_files=(str(locked),)))
+
+
+def test_a_key_file_that_does_not_exist_is_named(host):
+    with pytest.raises(AuthError, match="/nowhere/key: no such file"):
+        connect(host.entry(identity_files=("/nowhere/key",)))
+
+
+def test_a_file_that_is_no_key_is_named(host, tmp_path):
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(AuthError, match=f"{tmp_path}/text: "):
+        connect(host.entry(identity_files=(str(tmp_path / "text"),)))
+
+
+def test_the_agents_key_opens_a_host_without_identity_files(host, agent, client_key):
+    agent(client_key)
+    assert connects(host.entry(identity_files=()))
+
+
+def test_the_agent_signs_for_a_named_key_that_has_a_passphrase(make_hosts, known_hosts, agent, tmp_path):
+    locked = keygen(tmp_path / "locked")
+    (host,) = make_hosts(1, options=[f"AuthorizedKeysFile {locked}.pub"])
+    known_hosts.write_text(host.known_hosts_line)
+    agent(locked)
+    subprocess.run(["ssh-keygen", "-q", "-p", "-N", "secret", "-f", locked], check=True, capture_output=True)
+    assert connects(host.entry(identity_files=(str(locked),)))
+
+
+def test_with_identity_files_no_other_key_of_the_agent_is_offered(host, agent, client_key, tmp_path):
+    agent(client_key)
+    wrong = keygen(tmp_path / "wrong")
+    with pytest.raises(AuthError) as refused:
+        connect(host.entry(identity_files=(str(wrong),)))
+    assert "agent" not in str(refused.value)
+
+
+def test_an_agent_with_too_many_keys_is_told_so(host, agent, tmp_path):
+    for number in range(8):
+        agent(keygen(tmp_path / f"key{number}"))
+    with pytest.raises(AuthError, match=r"hung up after .* of our keys.*identity_files"):
+        connect(host.entry(identity_files=()))
+
+
+def test_a_host_that_wants_something_else_than_keys_says_what(make_hosts, known_hosts):
+    (host,) = make_hosts(1, options=["PubkeyAuthentication no", "PasswordAuthentication yes"])
+    known_hosts.write_text(host.known_hosts_line)
+    with pytest.raises(AuthError, match="only password"):
+        connect(host.entry())
+
+
+def test_a_host_that_wants_a_second_factor_says_which(make_hosts, known_hosts):
+    options = ["AuthenticationMethods publickey,password", "PasswordAuthentication yes"]
+    (host,) = make_hosts(1, options=options)
+    known_hosts.write_text(host.known_hosts_line)
+    with pytest.raises(AuthError, match="wants password as well"):
+        connect(host.entry())
+
+
+def test_a_server_that_signs_with_sha1_only_is_told_apart(make_hosts, known_hosts):
+    (host,) = make_hosts(1, options=["HostKeyAlgorithms ssh-rsa"], host_key_kind="rsa")
+    with pytest.raises(UnreachableError, match=r"SHA-1 only .*ssh-keygen -A"):
+        connect(host.entry())
+
+
+@pytest.fixture
+def mute_agent(tmp_path, known_hosts, monkeypatch):
+    """An ssh-agent that lets us connect and never says a word."""
+    path = str(tmp_path / "mute.socket")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        monkeypatch.setenv("SSH_AUTH_SOCK", path)
+        monkeypatch.setattr(identities, "_AGENT_ANSWERS_S", 0.3)
+        yield path
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home of our own; where ssh looks by itself lies a key that would be let in nowhere."""
+    keys = tmp_path / "home" / ".ssh"
+    keys.mkdir(parents=True, mode=0o700)
+    keygen(keys / "id_ed25519")
+    monkeypatch.setenv("HOME", str(keys.parent))
+    return keys.parent
+
+
+@pytest.fixture
+def config(known_hosts):
+    """Put lines in front of the test's ssh_config, where they win."""
+    path = known_hosts.with_name("ssh_config")
+    return lambda lines: path.write_text(f"{lines}\n{path.read_text()}")
+
+
+def test_an_agent_that_never_answers_keeps_no_key_file_from_being_used(
+    host, mute_agent, home, config, client_key
+):
+    config(f"Host *\n  IdentityFile {client_key}")
+    assert connects(host.entry(identity_files=()))
+
+
+def test_an_agent_that_never_answers_is_named_when_nothing_else_lets_us_in(host, mute_agent, home):
+    with pytest.raises(AuthError, match=f"ssh-agent: said nothing at {mute_agent} within 0.3 s"):
+        connect(host.entry(identity_files=()))
+
+
+# ---- nothing is looked up or offered that was not asked for ----------------------------------------------
+
+
+@pytest.fixture
+def opened(home):
+    """The files that were opened below the home."""
+    seen: list[str] = []
+    _hear_of_files()
+    _listeners.append(lambda path: seen.append(path) if path.startswith(f"{home}/") else None)
+    yield seen
+    _listeners.clear()
+
+
+_listeners: list = []
+
+
+@cache
+def _hear_of_files() -> None:
+    """Hand every path that is opened to the listeners. Once for all: such a hook cannot be removed."""
+
+    def heard(event, arguments):
+        for listener in _listeners if event == "open" else ():
+            listener(os.fsdecode(arguments[0]) if isinstance(arguments[0], (str, bytes)) else "")
+
+    sys.addaudithook(heard)
+
+
+@pytest.fixture
+def debugging_hosts(make_hosts, known_hosts):
+    """`debugging_hosts(2)`: sshds that take several methods and log which are tried with what."""
+
+    def make(count):
+        hosts = make_hosts(
+            count, ["LogLevel DEBUG1", "GSSAPIAuthentication yes", "PasswordAuthentication yes"]
+        )
+        known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
+        return hosts
+
+    return make
+
+
+def tried(host) -> list[str]:
+    """The methods and keys a host was asked to let us in by, in order."""
+    said = re.compile(r"method (\S+) \[preauth\]|(?:Accepted|Failed) publickey .*(SHA256:\S+)")
+    return [found[1] or found[2] for found in said.finditer(host.log.read_text())]
+
+
+def public_name(key: Path) -> str:
+    done = subprocess.run(["ssh-keygen", "-l", "-f", key], check=True, capture_output=True, text=True)
+    return done.stdout.split()[1]
+
+
+def nobody_called(listening: socket.socket) -> bool:
+    listening.setblocking(False)
+    with suppress(BlockingIOError):
+        listening.accept()
+        return False
+    return True
+
+
+@pytest.fixture
+def deaf_agent(known_hosts, tmp_path, monkeypatch):
+    """Where an ssh-agent would listen: a socket that keeps whoever calls waiting."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "deaf.socket"))
+        listening.listen()
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "deaf.socket"))
+        monkeypatch.setattr(identities, "_AGENT_ANSWERS_S", 0.3)
+        yield listening
+
+
+@pytest.mark.parametrize("named", ["in the inventory", "in ssh_config"])
+def test_a_named_key_is_offered_once_and_nothing_else_is_looked_for(
+    debugging_hosts, client_key, config, opened, deaf_agent, named
+):
+    (host,) = debugging_hosts(1)
+    if named == "in ssh_config":
+        config(f"Host *\n  IdentityFile {client_key}\n  IdentitiesOnly yes")
+    assert connects(host.entry(identity_files=(str(client_key),) if named == "in the inventory" else ()))
+    assert tried(host) == ["publickey", public_name(client_key)]
+    assert nobody_called(deaf_agent)
+    assert opened == []
+
+
+def test_a_key_of_the_inventory_opens_the_jump_host_before_anything_is_looked_for(
+    debugging_hosts, client_key, opened, deaf_agent
+):
+    host, bastion = debugging_hosts(2)
+    assert connects(host.entry(jump=(f"{bastion.address}:{bastion.port}",)))
+    assert tried(bastion) == tried(host) == ["publickey", public_name(client_key)]
+    assert nobody_called(deaf_agent)
+    assert opened == []
+
+
+def test_a_jump_host_that_refuses_the_inventorys_key_is_offered_what_ssh_would(
+    make_hosts, known_hosts, agent, tmp_path, opened
+):
+    (host,) = make_hosts(1)
+    (bastion,) = make_hosts(1, [f"AuthorizedKeysFile {tmp_path / 'other'}.pub"])
+    agent(keygen(tmp_path / "other"))
+    known_hosts.write_text(host.known_hosts_line + bastion.known_hosts_line)
+    assert connects(host.entry(jump=(f"{bastion.address}:{bastion.port}",)))
+
+
+def test_a_refused_named_key_is_all_that_is_offered(debugging_hosts, tmp_path, opened, deaf_agent):
+    (host,) = debugging_hosts(1)
+    wrong = keygen(tmp_path / "wrong")
+    with pytest.raises(AuthError):
+        connect(host.entry(identity_files=(str(wrong), str(wrong))))
+    assert tried(host) == ["publickey", public_name(wrong)]
+    assert nobody_called(deaf_agent)
+    assert opened == []

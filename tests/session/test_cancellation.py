@@ -1,0 +1,85 @@
+"""Ctrl-C ends whatever a session has under way, also what is no host that is being measured."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.agent.deploy import deploy
+from fleet.console.progress import Quiet
+from fleet.errors import EXIT_INTERRUPTED
+from fleet.model import BuildPlace, Facts, Host, ToolchainWish, Via
+from fleet.remote.connect import connect
+from fleet.remote.local import LocalConnection
+from fleet.session import runner
+from fleet.session.outcome import Outcome, State, Story
+from fleet.store import Store
+from tests.command import wait_for
+from tests.hosts.qnx import sdp
+from tests.hosts.sshd import SshHost
+
+
+@pytest.fixture
+def endless_compiler(tmp_path: Path) -> tuple[Path, Path]:
+    """An SDP whose compiler is at work until the test ends, and the file that is there meanwhile."""
+    platform, at_work = tmp_path / "sdp", tmp_path / "at work"
+    (platform / "target/qnx").mkdir(parents=True)
+    qcc = platform / sdp.QCC
+    qcc.parent.mkdir(parents=True)
+    qcc.write_text(
+        "#!/bin/sh\n[ $1 != -V ] || { echo gcc_ntox86_64; exit; }\n"
+        f"touch '{at_work}'; while [ -e '{at_work}' ]; do sleep 0.1; done\n"
+    )
+    qcc.chmod(0o755)
+    return platform, at_work
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT is Ctrl-C, also in a worker of pytest-xdist."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("where", [BuildPlace.BUILD_HOST, BuildPlace.CONTROLLER])
+def test_a_build_here_or_elsewhere_ends_with_the_session(
+    where: BuildPlace,
+    ssh_host: SshHost,
+    known_hosts: Path,
+    tmp_path: Path,
+    endless_compiler: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known_hosts.write_text(ssh_host.known_hosts_line)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(runner, "STOP_PATIENCE_S", 0.1)
+    platform, at_work = endless_compiler
+    wish = ToolchainWish(sdp=str(platform))
+    forge = ssh_host.entry(name="forge", toolchain=wish)
+    hosts = [Host(name, "here", Via.LOCAL, build=where, toolchain=wish, build_host=forge) for name in "ab"]
+    facts = Facts(os="qnx", arch="x86_64", kernel="8.0.0", workdir=str(tmp_path))
+    shared = runner.Session("s", Store(tmp_path / "results"), Quiet(), connect)
+
+    def deployed(host: Host, story: Story) -> Outcome:
+        story.enter("deploy")
+        deploy(LocalConnection(host), host, facts, shared.builder, story.tell)
+        return story.done()
+
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        wait_for(at_work.exists)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        outcomes = runner.on_each(hosts, deployed, shared.watcher, shared.stopping, 2)
+    finally:
+        at_work.unlink(missing_ok=True)
+    assert [(one.state, one.stage, one.exit_code) for one in outcomes] == [
+        (State.INTERRUPTED, "deploy", EXIT_INTERRUPTED)
+    ] * 2

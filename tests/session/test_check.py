@@ -1,0 +1,250 @@
+"""`fleet check` as a person types it: real hosts, dead ones among them, and nothing changed on any."""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.analysis.views.show import shows_text
+from fleet.console.check import checks_json, checks_text
+from fleet.errors import AgentError, BuildError, DeployError
+from fleet.facts import probe
+from fleet.model import Facts, Finding, Host, Plan, Severity
+from fleet.plan.estimate import Duration
+from fleet.session.cancellation import Stopped, Stopping
+from fleet.session.check import Check, Checked, Forecast
+from fleet.session.outcome import Outcome, State
+from fleet.store import Store
+from tests import needs
+from tests.command import Fleet, interrupt
+from tests.hosts.sshd import SshHost
+
+LOCAL = "hosts:\n  here: {via: local, address: localhost, workdir: %s}\n"
+BUSY = "The host is busy: 99 runnable threads"
+CHECK = {"target", "cpu_model", "kernel", "cpus", "workdir", "workdir_made", "run", "findings"}
+RUN = {"agent", "plan", "cpus", "pairs", "bursts", "seconds"}
+UNMEASURABLE = {  # of a host: its inventory entry, how a run on it would end, and why
+    "file": ("workdir: /dev/null", DeployError, "is not a directory"),
+    "uncompiled": ("build: controller, toolchain: {cc: no-such-cc}", BuildError, "not installed"),
+    "unsent": ("build: prebuilt, toolchain: {binary: /no/agent}", BuildError, "/no/agent"),
+    "small": ("cpus: 0-70", AgentError, "cannot be used: the agent may use 0"),
+    "single": ("cpus: [0]", AgentError, "a pair needs two CPUs"),
+    "apart": ("plan: {pairs: 0-71}", AgentError, "CPU 71 cannot be used"),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One inventory checked as JSON and as text at the same time, on a machine that says it is busy.
+
+    clock: what `check new --cpus … -b clock` said.
+    """
+
+    folder: Path
+    exit_codes: tuple[int, int]
+    hosts: dict[str, Any]
+    text: str
+    clock: str
+    before: list[tuple[str, int, int]]
+    after: list[tuple[str, int, int]]
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
+    """Hosts that can be measured, hosts that cannot, and a dead one."""
+    needs.program("gcc", "gcc")
+    needs.cpus(2)
+    folder = tmp_path_factory.mktemp("asked")
+    one, other, *_ = sorted(os.sched_getaffinity(0))
+    entries = {
+        "new": f"workdir: {folder / 'not' / 'there'}",
+        "sent": "build: controller, toolchain: {cc: gcc}",
+        "paired": f"cpus: [{one}, {other}], plan: {{benchmarks: [cas], pairs: ordered}}",
+        **{name: entry for name, (entry, _, _) in UNMEASURABLE.items()},
+    }
+    lines = [f"  {name}: {{via: local, address: localhost, {entry}}}\n" for name, entry in entries.items()]
+    (folder / "cache").mkdir()
+    (folder / "home").mkdir()
+    with Fleet(folder, {"XDG_CACHE_HOME": str(folder / "cache")}) as fleet:
+        plant_load(fleet)
+        fleet.inventory("hosts:\n  dead: {address: 127.0.0.1, port: 1}\n" + "".join(lines))
+        before = listing(folder)
+        processes = [fleet.start("check", "-q", *extra) for extra in ((), ("--json",))]
+        processes.append(fleet.start("check", "-q", "new", "--cpus", str(other), "-b", "clock"))
+        text, told, clock = (process.communicate(timeout=60)[0] for process in processes)
+    hosts = {host["host"]: host for host in json.loads(told)}
+    codes = (processes[0].returncode, processes[1].returncode)
+    return Asked(folder, codes, hosts, text, clock, before, listing(folder))
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """One host, this machine."""
+    needs.program("cc", "gcc")
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory(LOCAL % (tmp_path / "work"))
+        yield fleet
+
+
+def listing(*folders: Path) -> list[tuple[str, int, int]]:
+    """Everything below, by name, size and time of change."""
+    found = [path for folder in folders for path in [folder, *folder.rglob("*")]]
+    return sorted((str(path), path.lstat().st_size, path.lstat().st_mtime_ns) for path in found)
+
+
+def plant_load(fleet: Fleet) -> None:
+    """Have this machine say that it is busy: the probe's grep is one that tells of another load before."""
+    real = needs.program("grep", "grep")
+    planted = fleet.folder / "planted"
+    planted.mkdir()
+    (planted / "grep").write_text(
+        '#!/bin/sh\ncase "$*" in *proc/uptime*)'
+        f" echo '{probe.MARK} load'; echo 'proc/loadavg:99 99 99 1/1 1'; echo '{probe.MARK} files' ;;\n"
+        f'esac\nexec {real} "$@"\n'
+    )
+    (planted / "grep").chmod(0o700)
+    fleet.environment["PATH"] = f"{planted}:{os.environ['PATH']}"
+
+
+def test_a_check_changes_nothing_not_even_the_cache_of_agents(asked: Asked) -> None:
+    assert asked.after == asked.before
+
+
+def test_a_check_says_what_a_run_would_do(asked: Asked) -> None:
+    new = asked.hosts["new"]
+    assert (new["state"], new["exit_code"]) == ("complete", 0)
+    assert set(new) == {"host", "state", "stage", "exit_code", "message", "notes", "check", "told"}
+    assert set(new["check"]) == CHECK
+    assert set(new["check"]["run"]) == RUN
+    assert new["check"]["run"]["agent"].startswith("would be built on the host with ")
+    assert (new["check"]["workdir"], new["check"]["workdir_made"]) == (f"{asked.folder}/not/there", False)
+    assert f"would create {asked.folder}/not/there." in asked.text
+    for finding in new["check"]["findings"]:
+        assert set(finding) == {"kind", "severity", "found", "remedy", "evidence"}
+
+
+def test_an_agent_to_be_built_here_is_foretold_with_its_compiler(asked: Asked) -> None:
+    assert asked.hosts["sent"]["exit_code"] == 0
+    assert "The agent would be built with gcc on the controller and sent; " in asked.text
+
+
+def test_only_the_cpus_and_pairs_of_the_plan_are_counted(asked: Asked) -> None:
+    run = asked.hosts["paired"]["check"]["run"]
+    assert (run["cpus"], run["pairs"], run["bursts"]) == (2, 2, 20)
+    assert "fleet run would measure cas on 2 CPUs: 2 pairs, 20 bursts or more, about" in asked.text
+
+
+@pytest.mark.parametrize("name", UNMEASURABLE)
+def test_a_host_that_cannot_be_measured_keeps_its_findings_and_ends_as_a_run_would(
+    asked: Asked, name: str
+) -> None:
+    host, (_, error, words) = asked.hosts[name], UNMEASURABLE[name]
+    assert (host["state"], host["stage"], host["exit_code"]) == ("failed", error.stage, error.exit_code)
+    assert words in host["message"]
+    assert host["message"] in asked.text
+    assert host["check"]["run"] is None
+    assert BUSY in host["check"]["findings"][0]["found"]
+
+
+def test_a_dead_host_costs_the_others_nothing(asked: Asked) -> None:
+    assert asked.exit_codes == (1, 1)
+    assert asked.hosts["dead"]["check"] is None
+    assert "dead: failed in stage connect" in asked.text
+
+
+def test_many_hosts_share_a_finding_told_once(asked: Asked) -> None:
+    names = ["new", "sent", "paired", *UNMEASURABLE]
+    assert asked.text.count(BUSY) == 1
+    _, heading, findings = asked.text.partition("\n\nFindings\n")
+    assert heading
+    assert findings.startswith(f"  serious: {BUSY}")
+    assert f"\n      {len(names)} hosts: {', '.join(names)}\n" in findings
+
+
+def test_what_a_run_is_asked_can_be_asked_of_a_check(asked: Asked) -> None:
+    assert "fleet run would measure clock on 1 CPU: 10 bursts or more, about" in asked.clock
+
+
+def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet: Fleet) -> None:
+    needs.cpus(2)
+    plant_load(fleet)
+    fleet.inventory((LOCAL % (fleet.folder / "work")).replace("}", ", build: controller}"))
+    ran = fleet("run", "-q", "-b", "cas", "--rounds", "1", "--pairs", "per-relation:1")
+    assert ran.exit_code == 0, ran.stderr
+    shown = shows_text(fleet.results, Store(fleet.results).last_session())
+    _, heading, distrusted = shown.partition("What to distrust\n")
+    assert heading
+    assert f"  {BUSY}" in distrusted
+
+
+def test_a_host_over_ssh_is_checked_and_nothing_in_its_home_changes(
+    tmp_path: Path, known_hosts: Path, ssh_host: SshHost
+) -> None:
+    known_hosts.write_text(ssh_host.known_hosts_line)
+    workdir = tmp_path / "work"
+    workdir.mkdir(mode=0o700)
+    (workdir / "kept").write_text("as it was")
+    (ssh_host.home / ".profile").touch()
+    before = listing(ssh_host.home, workdir)
+    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
+        fleet.hosts(ssh_host.entry(name="home"), ssh_host.entry(name="named", workdir=str(workdir)))
+        done = fleet("check", "-q", "--json")
+    assert done.exit_code == 0, done.stderr
+    home, named = (host["check"] for host in done.json)
+    assert home["workdir"] == str(ssh_host.home / ".cache" / "fleet")
+    assert (named["workdir"], named["workdir_made"]) == (str(workdir), True)
+    assert listing(ssh_host.home, workdir) == before
+
+
+def a_check(number: int) -> Checked:
+    """One of many boards: some dead, all busy to a different degree, the even ones with a governor."""
+    board = Host(f"b{number:03}", "192.0.2.1")
+    if number % 40 == 7:
+        message = f"{board.name}: no route to host."
+        return Checked(Outcome(board, State.FAILED, stage="connect", message=message, exit_code=3), None)
+    governor = Finding("governor", Severity.WARNING, "Governor powersave.", "set it", "governor")
+    load = Finding("load", Severity.SERIOUS, f"The load is {number}.", "end it", "load")
+    facts = Facts("linux", "aarch64", cpu_model="Cortex-A76", kernel="6.12", workdir="/w")
+    forecast = Forecast("is already on the host", Plan(), 4, 6, 120, Duration(5, 5))
+    findings = (governor, load) if number % 2 == 0 else (load,)
+    return Checked(Outcome(board, State.COMPLETE), Check(facts, findings, forecast))
+
+
+def test_two_hundred_hosts_are_checked_on_a_page_the_worst_first() -> None:
+    checked = [a_check(number) for number in range(200)]
+    text = checks_text(checked)
+    assert len(text.splitlines()) < 25
+    assert text.startswith("195 hosts: b[000-006,008-046,")
+    assert "5 hosts, connect: b[007,047,087,127,167]\n  the first: b007: no route to host." in text
+    serious, warning = (
+        text.index("  serious: The load is 0. (so b000; the others alike)"),
+        text.index("  warn"),
+    )
+    assert serious < warning
+    assert "\n      100 hosts: b[000,002," in text
+    assert text.endswith("195 of 200 hosts can be measured.")
+    told = json.loads(checks_json(checked))
+    assert [len(host["check"]["findings"]) for host in told if host["check"]].count(2) == 100
+
+
+def test_ctrl_c_ends_a_check_in_its_pause(fleet: Fleet) -> None:
+    process = fleet.start("check")
+    assert process.stderr is not None
+    while "noise" not in (line := process.stderr.readline()):
+        assert line, "it ended before its pause"
+    interrupt(process)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "here: interrupted in stage noise" in out
+
+
+def test_a_pause_ends_when_the_person_asks_to_stop() -> None:
+    stopping = Stopping()
+    threading.Timer(0.05, stopping.ask).start()
+    with pytest.raises(Stopped):
+        stopping.pause(3600)

@@ -1,0 +1,153 @@
+"""One session on the workers of a real Dask cluster, one of which is killed in the middle."""
+
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.errors import EXIT_INTERRUPTED
+from fleet.store import Store
+from tests import needs
+from tests.command import Fleet, interrupt, wait_for
+from tests.hosts.s3 import BUCKET, ObjectStore
+from tests.hosts.sshd import MakeHosts
+from tests.session.test_log import a_log, session_id
+
+pytestmark = pytest.mark.slow
+PLAN = ("-b", "clock", "--rounds", "20", "--samples", "3", "--spread", "2")
+KEY = ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, make_hosts: MakeHosts) -> Fleet:
+    """Four hosts, which are one machine: nothing but --lock off lets them be measured at once."""
+    needs.python_module("distributed", "corefleet[dask]")
+    fleet = Fleet(tmp_path)
+    hosts = make_hosts(4)
+    known = tmp_path / "known_hosts"
+    known.write_text("".join(host.known_hosts_line for host in hosts))
+    config = tmp_path / "ssh_config"
+    config.write_text(f"Host *\n  UserKnownHostsFile {known}\n")
+    fleet.environment["FLEET_SSH_CONFIG"] = str(config)
+    fleet.hosts(*(host.entry() for host in hosts))
+    return fleet
+
+
+def open_journals(root: Path) -> dict[int, str]:
+    """The run each process is journaling at this moment, by process."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended, or it is not ours
+            for link in (process / "fd").iterdir():
+                target = link.readlink()
+                if target.is_relative_to(root / "_journal") and target.suffix == ".jsonl":
+                    found[int(process.name)] = target.parent.name
+    return found
+
+
+def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(fleet: Fleet) -> None:
+    root = fleet.results.resolve()
+    seen: dict[int, list[str]] = {}
+
+    def a_worker_is_at_its_second_host() -> bool:
+        assert session.poll() is None, session.communicate()
+        for process, run_id in open_journals(root).items():
+            runs = seen.setdefault(process, [])
+            if run_id not in runs:
+                runs.append(run_id)
+        return any(len(runs) > 1 for runs in seen.values())
+
+    a_log(Store(fleet.results), session_id(1))
+    with fleet:
+        session = fleet.start("run", "--dask", "local:2", "--parallel", "1", "--lock", "off", *PLAN)
+        wait_for(a_worker_is_at_its_second_host)
+        victim, (stored, cut) = next((pid, runs) for pid, runs in seen.items() if len(runs) > 1)
+        os.kill(victim, signal.SIGKILL)
+        out, err = session.communicate(timeout=60)
+    assert session.returncode == 0, out + err
+
+    runs = pd.read_parquet(fleet.results / "_runs")
+    samples = fleet.samples()
+    assert len(runs) == 4
+    assert runs["host_name"].is_unique
+    assert runs["session_id"].nunique() == 1
+    assert {stored, cut} <= set(runs["run_id"])
+    assert not samples.duplicated(KEY).any()
+    assert set(samples.groupby("host_id", observed=True).size()) == {samples["ping_cpu"].nunique() * 20}
+    assert list((fleet.results / "_journal").iterdir()) == []
+    check_told(fleet, err, runs, first=stored, second=cut)
+
+
+def check_told(fleet: Fleet, err: str, runs: pd.DataFrame, first: str, second: str) -> None:
+    """Each host's way was told while it went, its end once: on stderr and in the session's log."""
+    lines = err.splitlines()
+    for name in runs["host_name"]:
+        assert sum(line.startswith(f"{name}: complete, ") for line in lines) == 1, err
+        assert f"{name}: measure" in lines, err
+    names = runs.set_index("run_id")["host_name"]
+    told = next(i for i, line in enumerate(lines) if line.startswith(f"{names[first]}: complete, "))
+    assert told < lines.index(f"{names[second]}: measure")  # long before their shard ended
+    (log,) = fleet.results.glob("_logs/*/session.log")  # and the old one is gone
+    text = log.read_text()
+    for name in runs["host_name"]:
+        assert f" {name}: stage measure\n" in text
+        assert text.count(f" {name}: complete in stage done") == 1
+    assert list(log.parent.iterdir()) == [log]
+
+
+def test_a_host_that_has_ended_keeps_its_outcome_when_its_shard_is_withdrawn(tmp_path: Path) -> None:
+    needs.python_module("distributed", "corefleet[dask]")
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts: {first: {via: local}, second: {via: local}}\n")
+        session = fleet.start("run", "--dask", "local:1", "--parallel", "1", "--json", *PLAN)
+        assert session.stderr is not None
+        while "second: measure" not in (line := session.stderr.readline()):
+            assert line, session.communicate()
+        interrupt(session)
+        out, err = session.communicate(timeout=60)
+    assert session.returncode == EXIT_INTERRUPTED, err
+    assert "Traceback" not in err
+    first, second = json.loads(out)
+    assert (first["state"], second["state"]) == ("complete", "interrupted")
+    assert first["run_id"] in set(fleet.samples()["run_id"])
+    assert len(list((fleet.results / "_journal").glob("s*.json"))) == 1
+
+
+def test_workers_of_a_scheduler_publish_into_an_object_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = needs.python_module("distributed", "corefleet[dask]")
+    root = f"s3://{BUCKET}/team"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state of the workers"))
+    with ObjectStore(tmp_path / "buckets") as server, Fleet(tmp_path, server.environment) as fleet:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+            fleet.inventory("hosts: {here: {via: local}}\n")
+            arguments = ("-r", root, "-b", "clock", "--rounds", "2", "--json")
+            done = fleet("run", "--dask", cluster.scheduler_address, *arguments)
+        assert done.exit_code == 0, done.stderr
+        assert [entry["state"] for entry in done.json] == ["complete"]
+        listed = fleet("runs", "-r", root, "--json").json
+        assert [run["run_id"] for run in listed] == [entry["run_id"] for entry in done.json]
+
+
+@pytest.mark.parametrize(
+    ("where", "said", "exit_code"),
+    [
+        ("nonsense", "neither a scheduler", 2),
+        ("local:0", "neither a scheduler", 2),
+        ("tcp://127.0.0.1:9", "no scheduler answers", 3),
+    ],
+)
+def test_a_cluster_that_is_none_is_refused(where: str, said: str, exit_code: int, tmp_path: Path) -> None:
+    needs.python_module("distributed", "corefleet[dask]")
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts: {here: {via: local}}\n")
+        done = fleet("run", "--dask", where)
+    assert (done.exit_code, said in done.stderr) == (exit_code, True), done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,143 @@
+"""`fleet run` on hosts with something wrong: each either works or says in words what is wrong."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.model import BuildPlace, ToolchainWish
+from tests import needs
+from tests.command import Fleet
+from tests.hosts import odd
+from tests.hosts.sshd import MakeHosts, SshHost
+from tests.session.test_run_ssh import CLOCK, know, only
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
+    needs.program("cc", "gcc")
+    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def host_with(make_hosts: MakeHosts, known_hosts: Path):
+    """`host_with(options)`: an sshd with these options, known to us."""
+
+    def make(options: odd.Options) -> SshHost:
+        (server,) = make_hosts(1, options=options)
+        know(known_hosts, server)
+        return server
+
+    return make
+
+
+def test_a_host_without_a_compiler_gets_its_agent_from_here(fleet: Fleet, host_with, tmp_path: Path) -> None:
+    host = host_with(odd.only_programs_of(odd.all_but_compilers(tmp_path / "bin")))
+    fleet.hosts(host.entry(name="bare"))
+    done = fleet("run", *CLOCK)
+    assert only(done)[0] == 0, done.stdout
+    assert any("no C compiler on the host" in note for note in done.json[0]["notes"])
+
+
+def test_a_busybox_host_gets_its_agent_from_here(fleet: Fleet, host_with, tmp_path: Path) -> None:
+    host = host_with(odd.only_programs_of(odd.busybox_only(tmp_path / "bin")))
+    fleet.hosts(host.entry(name="busybox"))
+    assert only(fleet("run", *CLOCK))[0] == 0
+
+
+def test_build_host_without_a_compiler_is_an_error(fleet: Fleet, host_with, tmp_path: Path) -> None:
+    host = host_with(odd.only_programs_of(odd.all_but_compilers(tmp_path / "bin")))
+    fleet.hosts(host.entry(name="bare", build=BuildPlace.HOST))
+    code, stage, message = only(fleet("run", *CLOCK))
+    assert (code, stage) == (8, "build")
+    assert "build: controller" in message
+
+
+@pytest.mark.parametrize("compiler", [odd.FAILING_COMPILER, odd.LYING_COMPILER], ids=["fails", "lies"])
+def test_a_bad_compiler_is_quoted(fleet: Fleet, host_with, tmp_path: Path, compiler: str) -> None:
+    programs = odd.add_compiler(odd.all_but_compilers(tmp_path / "bin"), compiler)
+    host = host_with(odd.only_programs_of(programs))
+    fleet.hosts(host.entry(name="board", build=BuildPlace.HOST))
+    code, stage, message = only(fleet("run", *CLOCK))
+    assert (code, stage) == (8, "build")
+    assert "could not build the agent" in message
+    assert ("cannot execute cc1" in message) is (compiler == odd.FAILING_COMPILER)
+
+    fleet.hosts(host.entry(name="board"))
+    done = fleet("run", *CLOCK)
+    assert only(done)[0] == 0, done.stdout
+    assert any("Building on the controller instead" in note for note in done.json[0]["notes"])
+
+
+def test_a_wished_compiler_that_is_not_there_is_an_error(
+    fleet: Fleet, ssh_host: SshHost, known_hosts: Path
+) -> None:
+    know(known_hosts, ssh_host)
+    fleet.hosts(ssh_host.entry(name="board", toolchain=ToolchainWish(cc="gcc-1.27")))
+    code, stage, message = only(fleet("run", *CLOCK))
+    assert (code, stage) == (8, "build")
+    assert "gcc-1.27" in message
+
+
+@pytest.mark.parametrize(
+    ("disk", "words"),
+    [(odd.read_only_disk, "read-only"), (odd.noexec_disk, "noexec"), (odd.small_disk, "space")],
+    ids=["read-only", "noexec", "full"],
+)
+def test_a_workdir_that_cannot_be_used_is_named_with_the_remedy(
+    fleet: Fleet, ssh_host: SshHost, known_hosts: Path, tmp_path: Path, disk, words: str
+) -> None:
+    know(known_hosts, ssh_host)
+    with disk(tmp_path / "disk") as folder:
+        if disk is odd.small_disk:
+            (folder / "ballast").write_bytes(bytes(60_000))
+        fleet.hosts(ssh_host.entry(name="board", workdir=str(folder / "fleet")))
+        code, stage, message = only(fleet("run", *CLOCK))
+    assert (code, stage) == (9, "deploy"), message
+    assert words in message.lower()
+    assert str(folder) in message
+
+
+def test_a_noisy_slow_login_shell_changes_nothing(fleet: Fleet, host_with) -> None:
+    host = host_with(odd.noisy_login(delay_s=0.3))
+    fleet.hosts(host.entry(name="chatty", build=BuildPlace.CONTROLLER))
+    done = fleet("run", *CLOCK)
+    assert only(done)[0] == 0, done.stdout
+    assert len(fleet.samples()) == 2 * len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    ("shell", "package"),
+    [("mksh", "mksh"), ("dash", "dash"), ("csh", "csh"), ("fish", "fish"), ("tcsh", "tcsh")],
+)
+def test_any_login_shell_will_do(fleet: Fleet, host_with, shell: str, package: str) -> None:
+    host = host_with(odd.login_shell(needs.program(shell, package), package))
+    fleet.hosts(host.entry(name="board", build=BuildPlace.CONTROLLER))
+    done = fleet("run", *CLOCK)
+    assert only(done)[0] == 0, done.stdout
+
+
+def test_a_host_restricted_to_one_cpu_says_so_and_still_times_its_clock(fleet: Fleet, host_with) -> None:
+    first = min(os.sched_getaffinity(0))
+    host = host_with(odd.only_cpus(str(first)))
+    fleet.hosts(host.entry(name="small", build=BuildPlace.CONTROLLER))
+    code, stage, message = only(fleet("run", "-b", "cas", "-q", "--json"))
+    assert (code, stage) == (10, "measure")
+    assert "two" in message
+    assert only(fleet("run", *CLOCK))[0] == 0
+    assert set(fleet.samples()["ping_cpu"]) == {first}
+
+
+def test_a_full_disk_on_the_controller_is_named_and_the_others_are_not_harmed(
+    fleet: Fleet, ssh_host: SshHost, known_hosts: Path, tmp_path: Path
+) -> None:
+    know(known_hosts, ssh_host)
+    fleet.hosts(ssh_host.entry(name="board", build=BuildPlace.CONTROLLER))
+    with odd.small_disk(tmp_path / "results", "256k") as results:
+        done = fleet("run", "-b", "clock", "--rounds", "2000", "-q", "--json", "-r", str(results))
+        code, stage, message = only(done)
+        assert (code, stage) == (11, "store"), message
+        assert "No space left" in message
+        assert list((results / "_journal").glob("*/stream.jsonl")), "what had arrived must be kept"

@@ -1,0 +1,115 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import StoreError, UsageError
+from fleet.model import Host, LockPolicy, PlanWish, Via
+from fleet.session.dask_cluster import Job, measure_shard
+from fleet.session.shards import Shard, deal, parse, take
+from tests.command import Fleet
+
+HOSTS = tuple(Host(f"host{number}", f"10.0.{number // 250}.{number % 250}") for number in range(1000))
+
+
+def parts(hosts: Sequence[Host], count: int) -> list[list[str]]:
+    return [names(take(hosts, Shard(number, count))) for number in range(1, count + 1)]
+
+
+def names(hosts: Sequence[Host]) -> list[str]:
+    return [host.name for host in hosts]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 16])
+def test_every_host_is_in_exactly_one_shard_and_the_order_stays(count: int) -> None:
+    shards = parts(HOSTS, count)
+    assert sorted(chain(*shards)) == sorted(names(HOSTS))
+    for shard in shards:
+        assert shard == [name for name in names(HOSTS) if name in shard]
+        assert len(shard) == pytest.approx(1000 / count, rel=0.5)
+
+
+def test_the_shards_are_those_of_every_release_and_machine() -> None:
+    hosts = tuple(Host(name, name) for name in ("rpi4", "rpi5", "epyc1", "epyc2", "xeon"))
+    assert parts(hosts, 2) == [["epyc1", "epyc2"], ["rpi4", "rpi5", "xeon"]]
+
+
+def test_a_new_host_moves_no_other() -> None:
+    before = parts(HOSTS[:-1], 7)
+    after = parts(HOSTS, 7)
+    assert sum(len(new) - len(old) for old, new in zip(before, after, strict=True)) == 1
+    assert all(set(old) <= set(new) for old, new in zip(before, after, strict=True))
+
+
+def test_another_shard_takes_its_part_from_each_and_moves_nothing_else() -> None:
+    before, after = parts(HOSTS, 7), parts(HOSTS, 8)
+    assert all(set(new) <= set(old) for old, new in zip(before, after[:7], strict=True))
+    assert 60 < len(after[7]) < 200
+
+
+def test_what_is_chosen_beside_a_host_does_not_decide_its_shard() -> None:
+    chosen = set(names(HOSTS[::3]))
+    assert set(parts(HOSTS[::3], 5)[1]) == chosen & set(parts(HOSTS, 5)[1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Host("one", "10.0.0.1"), Host("other", "10.0.0.1", port=2222, user="root")),
+        (Host("one", "Rack7.example"), Host("other", "rack7.example")),
+        (Host("one", "a", via=Via.LOCAL), Host("other", "b", via=Via.LOCAL)),
+        (Host("one", "a", via=Via.LOCAL), Host("other", "localhost")),
+        (Host("one", "10.0.0.1", jump=("gate",)), Host("other", "10.0.0.1", jump=("gate",))),
+    ],
+)
+def test_entries_of_one_machine_stay_together(one: Host, other: Host) -> None:
+    hosts = (*HOSTS, one, other)
+    for count in (2, 5):
+        (shard,) = [shard for shard in parts(hosts, count) if one.name in shard]
+        assert other.name in shard
+        (group,) = [group for group in deal(hosts, count) if one in group]
+        assert other in group
+
+
+def test_the_same_address_behind_two_gateways_is_two_machines() -> None:
+    hosts = [Host(f"h{number}", "192.168.0.2", jump=(f"gate{number}",)) for number in range(50)]
+    assert len(deal(hosts, 50)) == 50
+
+
+def test_dealing_is_even_and_leaves_no_group_empty() -> None:
+    assert sorted(len(group) for group in deal(HOSTS[:50], 8)) == [6] * 6 + [7] * 2
+    assert [len(group) for group in deal(HOSTS[:3], 8)] == [1, 1, 1]
+    same = [replace(HOSTS[0], name=f"again{number}") for number in range(9)]
+    assert [len(group) for group in deal(same, 4)] == [9]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "0/2", "3/2", "1/0", "a/b", "-1/2", "1/2/3", "1 / 2", "1/1001", "²/2"]
+)
+def test_what_is_no_shard_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not a shard"):
+        parse(text)
+
+
+def test_a_shard_reads_as_it_is_written() -> None:
+    assert str(parse("2/4")) == "2/4"
+
+
+def test_a_dry_run_shows_the_shard_and_an_empty_one_is_no_failure(tmp_path: Path) -> None:
+    full, empty = ("1/2", "2/2") if parts([Host("only", "192.0.2.1")], 2)[0] else ("2/2", "1/2")
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts: {only: {address: 192.0.2.1}}\n")
+        shown = fleet("run", "--shard", full, "--dry-run", "--json")
+        assert [plan["host"]["name"] for plan in shown.json] == ["only"]
+        assert shown.stderr == f"shard {full}: 1 of 1 hosts\n"
+        done = fleet("run", "--shard", empty)
+        assert (done.exit_code, done.stdout) == (0, "Nothing to measure in this shard.\n")
+        assert not fleet.results.exists()
+
+
+def test_a_worker_that_does_not_see_the_shared_folder_measures_nothing(tmp_path: Path) -> None:
+    job = Job("s20260101T000000Z-00000000", str(tmp_path), PlanWish(), {}, 1, LockPolicy.REFUSE, 0.0, 1.0)
+    with pytest.raises(StoreError, match="does not see the folder"):
+        measure_shard(job, HOSTS[:1])
