@@ -70,7 +70,7 @@ def resume(
     hosts = resume.hosts_of(left, known, partial=publish_partial)
     store.make_ready()
     with progress(hosts, quiet=quiet) as watcher, stop_on_signals():
-        logged = log.Logged(store.desk / "_logs" / left.session_id, watcher)
+        logged = log.Logged(store.state_dir / "_logs" / left.session_id, watcher)
         shared = Session(
             session_id=left.session_id,
             store=store,
@@ -78,7 +78,7 @@ def resume(
             connect=bound(connect, timeout_s=connect_timeout),
             lock=lock,
             reconnect_s=reconnect,
-            wish=left.intent.wish,
+            wish=left.intent.requested,
             labels=left.intent.labels,
         )
         ended = resume.resume(left, hosts, shared, parallel, partial=publish_partial)

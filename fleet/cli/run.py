@@ -183,7 +183,7 @@ def run(
     store.make_ready()
     with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
         session_id = new_session_id()
-        logged = log.Logged(store.desk / "_logs" / session_id, watcher)
+        logged = log.Logged(store.state_dir / "_logs" / session_id, watcher)
         shared = runner.Session(
             session_id=session_id,
             store=store,

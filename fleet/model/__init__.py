@@ -1,6 +1,6 @@
 """The nouns (floor 1): frozen dataclasses and closed sets of words, as docs/glossary.md defines them."""
 
-from fleet.model.host import BuildPlace, Host, HostKeyPolicy, LockPolicy, Target, ToolchainWish, Via
+from fleet.model.host import BuildPlace, Host, HostKeyPolicy, LockPolicy, RequestedToolchain, Target, Via
 from fleet.model.machine import Cache, Compiler, Cpu, Facts, Finding, Load, Relation, Severity, Topology
 from fleet.model.plan import Estimator, LinePolicy, Order, PairChoice, Pairs, Plan, PlanWish, Preset, Side
 from fleet.model.run import Agent, Burst, End, Failed, Hello, Note, Run, RunState
@@ -31,12 +31,12 @@ __all__ = [
     "PlanWish",
     "Preset",
     "Relation",
+    "RequestedToolchain",
     "Run",
     "RunState",
     "Severity",
     "Side",
     "Target",
-    "ToolchainWish",
     "Topology",
     "Via",
 ]

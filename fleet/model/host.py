@@ -41,7 +41,7 @@ class BuildPlace(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolchainWish:
+class RequestedToolchain:
     """What the inventory asks of the toolchain; None and () leave the choice to us.
 
     cc: compiler command, for instance "gcc-12". cflags: added to ours. binary: path, on the controller,
@@ -78,7 +78,7 @@ class Host:
     arch: str | None = None
     os_release: str | None = None
     build: BuildPlace = BuildPlace.AUTO
-    toolchain: ToolchainWish = ToolchainWish()
+    toolchain: RequestedToolchain = RequestedToolchain()
     workdir: str | None = None
     priority: int | None = None
     lock: LockPolicy = LockPolicy.REFUSE

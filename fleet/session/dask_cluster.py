@@ -89,7 +89,10 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
     """What a worker does: measure those of `hosts` that the session has not stored yet."""
     store = Store(job.root)
     store.make_ready()
-    if isinstance(store.place, Folder) and not (store.desk / "_journal" / f"{job.session_id}.json").exists():
+    if (
+        isinstance(store.place, Folder)
+        and not (store.state_dir / "_journal" / f"{job.session_id}.json").exists()
+    ):
         raise StoreError(
             f"{store.place}: a worker does not see the folder that the controller writes to. Give a folder "
             f"that all of them share, or an s3:// address."

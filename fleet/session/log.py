@@ -88,12 +88,12 @@ class Logged:
 def prune(store: Store) -> None:
     """Remove the logs of sessions that said their last word long ago and have nothing left to finish.
 
-    Whatever is under way, on any machine with this desk, has its note or a journal there, and is left
-    alone; so is all that is no log of ours, and links.
+    A session under way, on any machine with this state directory, has a note or a journal there and is
+    left alone; so are links and files that are not logs.
     """
     long_ago = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
     with contextlib.suppress(OSError, StoreError):  # what cannot be looked at stays
-        old = [folder for folder in (store.desk / "_logs").iterdir() if _ended_before(folder, long_ago)]
+        old = [folder for folder in (store.state_dir / "_logs").iterdir() if _ended_before(folder, long_ago)]
         unfinished = _unfinished(store) if old else set()
         for folder in old:
             if folder.name not in unfinished:

@@ -51,7 +51,7 @@ def find(store: Store, session: str | None) -> Left | None:
         return left[free[-1]]
     if session is None and busy:
         name, process = max(busy.items())
-        raise LockedError(f"session {name} is under way: process {process} on this machine is at it.")
+        raise LockedError(f"session {name} is under way: process {process} on this machine is measuring it.")
     if session is None:
         return None
     if not left:

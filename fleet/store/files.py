@@ -19,7 +19,7 @@ def storing(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
     """Turn an OSError (pyarrow raises them too) into a StoreError: what was tried, where, what to do.
 
     place: a path or a root; its text names it.
-        kept: whether a journal holds by now what the agent has said.
+        kept: whether a journal already holds what the agent sent.
     """
     try:
         yield

@@ -23,7 +23,7 @@ def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     place, file = place_of(root), f"_summaries/{checked_key(name, 'summary')}.parquet"
-    draft = place.desk / "_staging" / f"{name}-summary-{secrets.token_hex(4)}"
+    draft = place.state_dir / "_staging" / f"{name}-summary-{secrets.token_hex(4)}"
     with storing("store the summary", place):
         place.reach()
         draft.parent.mkdir(parents=True, exist_ok=True)

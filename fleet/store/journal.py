@@ -1,7 +1,7 @@
 """The journal of one run: every line of the agent, byte for byte, before anything else happens to it.
 
 `run.json` says what was to be measured; `stream.jsonl` is what came back, `stream-2.jsonl` what a second
-agent said that went on where the first was cut, and so on. A killed controller loses nothing that
+agent sent that continued where the first was interrupted, and so on. A killed controller loses nothing that
 `append` returned for, because the bytes are with the kernel. A power cut can cost what arrived in the last
 `SYNC_INTERVAL_S` seconds, and may leave the last line torn. A run that is over and published before that
 never waits for the disk here: its tables do.
@@ -183,10 +183,10 @@ def _locked(folder: Path) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            who = os.pread(descriptor, 20, 0).decode("ascii", "replace")
+            who = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
             os.close(descriptor)
             raise LockedError(
-                f"{folder.name}: under way: the fleet of process {who} on this machine is at it. Wait for it."
+                f"{folder.name}: under way: process {who} on this machine is measuring it. Wait for it."
             ) from None
         except OSError:
             return descriptor  # a file system without locks

@@ -25,7 +25,7 @@ def kept_pairs(
     """The run's derived pairs as a pyarrow table; None where they are missing, old or spoilt."""
     try:
         file = TableFile(place, _name(run), "pairs")
-        if any(file.said.get(key) != value for key, value in _made_of(run, version).items()):
+        if any(file.metadata.get(key) != value for key, value in _made_of(run, version).items()):
             return None
         return file.read(columns, where)
     except StoreError:
@@ -62,7 +62,7 @@ def _replace(place: Place, name: str, table: Any) -> None:
         with place.filesystem.open_output_stream(place.path(name)) as stream:
             stream.write(whole.getvalue())
         return
-    draft, target = place.desk / "_staging" / f"pairs-{secrets.token_hex(8)}", place.desk / name
+    draft, target = place.state_dir / "_staging" / f"pairs-{secrets.token_hex(8)}", place.state_dir / name
     try:
         draft.parent.mkdir(exist_ok=True)
         pq.write_table(table, draft, row_group_size=_ROW_GROUP, compression="zstd")

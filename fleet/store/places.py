@@ -2,7 +2,7 @@
 
 Names are relative to the root and separated by "/". Both kinds can say what is there, read, and take a
 finished file so that it is there whole or not at all; neither changes or removes one that is there.
-Journals and drafts stay on this machine, on the root's desk.
+Journals and drafts stay on this machine, in the root's state directory.
 """
 
 import errno
@@ -24,7 +24,7 @@ class Place(Protocol):
     """A results root. `str(place)` names it for people; it never holds a credential."""
 
     @property
-    def desk(self) -> Path:
+    def state_dir(self) -> Path:
         """The folder on this machine for `_journal` and `_staging`; of a local root, the root itself."""
         ...
 
@@ -85,16 +85,16 @@ class Folder:
     """A root on this machine, or on a file system that looks like it."""
 
     def __init__(self, root: Path) -> None:
-        self.desk = root
+        self.state_dir = root
         self._known: set[Path] = {root}  # folders whose own names are on the disk
 
     def __str__(self) -> str:
-        return str(self.desk)
+        return str(self.state_dir)
 
     @property
     def address(self) -> str:
         """The whole path."""
-        return str(self.desk.resolve())
+        return str(self.state_dir.resolve())
 
     @cached_property
     def filesystem(self) -> Any:
@@ -105,22 +105,22 @@ class Folder:
 
     def path(self, name: str) -> str:
         """The file's path."""
-        return str(self.desk / name)
+        return str(self.state_dir / name)
 
     def reach(self) -> None:
         """Nothing: folders are made when they are needed."""
 
     def exists(self, name: str) -> bool:
         """Whether the file is there."""
-        return (self.desk / name).exists()
+        return (self.state_dir / name).exists()
 
     def files(self, pattern: str) -> list[str]:
         """The files that match, sorted."""
-        return sorted(str(path.relative_to(self.desk)) for path in self.desk.glob(pattern))
+        return sorted(str(path.relative_to(self.state_dir)) for path in self.state_dir.glob(pattern))
 
     def put(self, draft: Path, name: str) -> bool:
         """Link the draft into place, so that a file which is there stays; then wait for the disk."""
-        target = self.desk / name
+        target = self.state_dir / name
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(draft, target)

@@ -35,7 +35,7 @@ def publish(place: Place, run: Run, bursts: Iterable[Burst]) -> str:
     Doing it again with the same bursts changes nothing; with others it raises StoreError.
     """
     name = samples_name(run.host.host_id, run.run_id)
-    staging = place.desk / "_staging" / f"{run.run_id}-{secrets.token_hex(4)}"
+    staging = place.state_dir / "_staging" / f"{run.run_id}-{secrets.token_hex(4)}"
     with _at_once, storing("publish the run", place, kept=True):
         staging.mkdir(parents=True)
         try:
@@ -60,12 +60,12 @@ def committed(place: Place, run_id: str) -> bool:
     return place.exists(f"_runs/{run_id}.parquet")
 
 
-def clear_leftovers(desk: Path, run_id: str) -> None:
+def clear_leftovers(state_dir: Path, run_id: str) -> None:
     """Remove from `_staging` what killed controllers left: of this run, half-removed journals, what is old.
 
     Another run's young files may belong to a controller at work, here or on another machine.
     """
-    staging = desk / "_staging"
+    staging = state_dir / "_staging"
     old = time.time() - LEFTOVER_AFTER_S
     for leftover in staging.iterdir():
         mine = leftover.name.startswith(f"{run_id}-") or "-removed-" in leftover.name

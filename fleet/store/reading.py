@@ -77,7 +77,7 @@ class TableFile:
             )
 
     @property
-    def said(self) -> dict[bytes, bytes]:
+    def metadata(self) -> dict[bytes, bytes]:
         """Its key-value metadata."""
         return {**(self._file.schema_arrow.metadata or {}), **(self._file.metadata.metadata or {})}
 
@@ -125,9 +125,9 @@ class TableFile:
         """Whether the statistics of the row group leave room for a value of each column."""
         about = self._file.metadata.row_group(group)
         for column, values in where.items():
-            told = about.column(self._place_of(column)).statistics
-            known = told is not None and told.has_min_max
-            if known and not any(told.min <= value <= told.max for value in values):
+            statistics = about.column(self._place_of(column)).statistics
+            known = statistics is not None and statistics.has_min_max
+            if known and not any(statistics.min <= value <= statistics.max for value in values):
                 return False
         return True
 
@@ -144,9 +144,9 @@ class TableFile:
         try:
             return work()
         except (OSError, pa.ArrowException) as err:
-            said = " ".join(str(err).split()).rstrip(".")
+            reason = " ".join(str(err).split()).rstrip(".")
             raise StoreError(
-                f"{self._what}: {said}. If the file is damaged, put it back from a copy, or move all files "
+                f"{self._what}: {reason}. If the file is damaged, put it back from a copy, or move all files "
                 "of that run away."
             ) from err
 

@@ -36,8 +36,8 @@ def as_object(noun: Any) -> dict[str, Any]:
 
     A Host's environment becomes the names of its variables: values may be secrets.
     """
-    said = {name: getattr(noun, name) for name in _field_names(type(noun))}  # type: ignore[arg-type]  # a class is hashable
-    return said | {"env": sorted(noun.env)} if type(noun) is Host else said
+    values = {name: getattr(noun, name) for name in _field_names(type(noun))}  # type: ignore[arg-type]  # a class is hashable
+    return values | {"env": sorted(noun.env)} if type(noun) is Host else values
 
 
 def _plainer(value: Any) -> Any:
@@ -116,7 +116,7 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
 
 
 def cpus_rows(run: Run) -> list[dict[str, Any]]:
-    """A row of `cpus` for every CPU the host told of."""
+    """A row of `cpus` for every CPU of the host."""
     measured = set(hello_of(run).cpus)
     groups = ("core", "cluster", "llc", "die", "package", "node")
     others = ("cpu", "online", "allowed", "kind", "capacity", "model", "max_khz", "governor", "isolated")
@@ -157,8 +157,8 @@ class Relations:
         a, b = self._cpus.get(one), self._cpus.get(other)
         if one == other or a is None or b is None:
             return one == other
-        told = any(group is not None for group in a[1:])
-        return (told, *(x if x == y else None for x, y in zip(a, b, strict=True)))
+        known = any(group is not None for group in a[1:])
+        return (known, *(x if x == y else None for x, y in zip(a, b, strict=True)))
 
 
 def _benchmarks(run: Run) -> list[str]:

@@ -59,7 +59,7 @@ def published(place: Place) -> list[RunSummary]:
 def unfinished(place: Place) -> list[RunSummary]:
     """The runs that are only a journal on this machine, oldest first: under way, or cut short."""
     with storing("read the journals", place):
-        folders = sorted((place.desk / "_journal").glob("*/"))
+        folders = sorted((place.state_dir / "_journal").glob("*/"))
         left = [folder for folder in folders if not committed(place, folder.name)]
     found = (_unfinished(folder) for folder in left)
     return sorted((summary for summary in found if summary is not None), key=_when)
@@ -164,20 +164,20 @@ def _published(row: Mapping[str, Any]) -> RunSummary:
 def _unfinished(folder: Path) -> RunSummary | None:
     """A journal's run; None where `run.json` is not there, is not ours, or vanished while we looked."""
     try:
-        said = json.loads((folder / RUN_FILE).read_bytes())
-        name = said["host"]["name"]
+        written = json.loads((folder / RUN_FILE).read_bytes())
+        name = written["host"]["name"]
         return RunSummary(
-            run_id=said["run_id"],
-            session_id=said["session_id"],
-            host_id=said["host_id"],
+            run_id=written["run_id"],
+            session_id=written["session_id"],
+            host_id=written["host_id"],
             host_name=name,
             state=RunState.UNFINISHED,
-            started_utc=datetime.fromisoformat(said["started_utc"]),
-            target="{os}-{arch}".format(**said["facts"]),
-            benchmarks=tuple(said["plan"]["benchmarks"]),
-            agent_build=said["agent"]["build"],
-            labels=tuple(said["labels"].items()),
-            cpu_model=said["facts"]["cpu_model"],
+            started_utc=datetime.fromisoformat(written["started_utc"]),
+            target="{os}-{arch}".format(**written["facts"]),
+            benchmarks=tuple(written["plan"]["benchmarks"]),
+            agent_build=written["agent"]["build"],
+            labels=tuple(written["labels"].items()),
+            cpu_model=written["facts"]["cpu_model"],
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

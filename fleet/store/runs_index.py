@@ -1,7 +1,7 @@
-"""Remembers what the files of `runs` said, so that a listing opens only those it has not seen.
+"""Caches the rows of the files of `runs`, so that a listing opens only those it has not seen.
 
-`_index/runs.json` on the desk holds, for each file, its size and time and a row of plain values. It may be
-deleted, torn or old at any time: what does not fit is read again.
+`_index/runs.json` in the state directory holds, for each file, its size and time and a row of plain values.
+It may be deleted, torn or old at any time: what does not fit is read again.
 """
 
 import json
@@ -21,10 +21,10 @@ Rows = dict[str, dict[str, Any]]  # by name of the file
 def remembered(place: Place, names: Sequence[str], columns: Sequence[str]) -> Rows:
     """The rows of those files that are as they were when the index was written."""
     try:
-        said = json.loads((_folder(place) / _FILE).read_bytes())
-        if said["columns"] != list(columns):
+        index = json.loads((_folder(place) / _FILE).read_bytes())
+        if index["columns"] != list(columns):
             return {}
-        kept = said["rows"]
+        kept = index["rows"]
         return {
             name: dict(zip(columns, kept[name][1], strict=True))
             for name in names
@@ -36,7 +36,7 @@ def remembered(place: Place, names: Sequence[str], columns: Sequence[str]) -> Ro
 
 def remember(place: Place, rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> None:
     """Write the index anew; where that is not possible, listings only stay slower."""
-    said = {
+    index = {
         "columns": list(columns),
         "rows": {
             name: [_stamp(place, name), [row[column] for column in columns]] for name, row in rows.items()
@@ -45,7 +45,7 @@ def remember(place: Place, rows: Mapping[str, Mapping[str, Any]], columns: Seque
     draft = _folder(place) / f".{_FILE}.{secrets.token_hex(4)}"
     try:
         draft.parent.mkdir(exist_ok=True)
-        draft.write_text(json.dumps(said, separators=(",", ":")))
+        draft.write_text(json.dumps(index, separators=(",", ":")))
         draft.replace(draft.with_name(_FILE))
     except OSError:
         with suppress(OSError):
@@ -53,7 +53,7 @@ def remember(place: Place, rows: Mapping[str, Mapping[str, Any]], columns: Seque
 
 
 def _folder(place: Place) -> Path:
-    return place.desk / "_index"
+    return place.state_dir / "_index"
 
 
 def _stamp(place: Place, name: str) -> list[int]:

@@ -36,7 +36,7 @@ class Bucket:
         return f"{self}?{urlencode(self._options)}" if self._options else str(self)
 
     @cached_property
-    def desk(self) -> Path:
+    def state_dir(self) -> Path:
         """A folder of this root's own under $XDG_STATE_HOME/fleet."""
         state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
         endpoint = self._options.get("endpoint_override", "").rstrip("/")
@@ -111,24 +111,24 @@ class Bucket:
 def bucket_of(text: str) -> Bucket:
     """Read s3://bucket/prefix?…. Raises UsageError, which repeats no part that may be secret."""
     try:
-        said = urlsplit(text)
-        options = dict(parse_qsl(said.query, keep_blank_values=True, strict_parsing=bool(said.query)))
+        url = urlsplit(text)
+        options = dict(parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query)))
     except ValueError:
         raise UsageError(f"--results s3://…: not an address: {_SHAPE}.") from None
-    if "@" in said.netloc or "@" in options.get("endpoint_override", ""):
+    if "@" in url.netloc or "@" in options.get("endpoint_override", ""):
         raise UsageError(
             "--results s3://…@…: no credentials in the address: it stands in process lists and histories. "
             "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE."
         )
     if unknown := sorted(set(options) - set(_OPTIONS)):
         raise UsageError(
-            f"--results {said.scheme}://{said.netloc}{said.path}?…: unknown: {', '.join(unknown)}. "
+            f"--results {url.scheme}://{url.netloc}{url.path}?…: unknown: {', '.join(unknown)}. "
             f"There are {', '.join(_OPTIONS)}."
         )
-    prefix = [part for part in unquote(said.path).split("/") if part]
-    if not said.netloc or said.fragment or ".." in prefix:
-        raise UsageError(f"--results {said.scheme}://{said.netloc}{said.path}: not an address: {_SHAPE}.")
-    return Bucket("/".join([said.netloc, *prefix]), options)
+    prefix = [part for part in unquote(url.path).split("/") if part]
+    if not url.netloc or url.fragment or ".." in prefix:
+        raise UsageError(f"--results {url.scheme}://{url.netloc}{url.path}: not an address: {_SHAPE}.")
+    return Bucket("/".join([url.netloc, *prefix]), options)
 
 
 def _matches(name: str, parts: list[str]) -> bool:

@@ -1,7 +1,7 @@
-"""Finds what sessions have left: the journals of runs not published, and what each session set out to do.
+"""Unfinished sessions: the journals of unpublished runs, and the note of what each session was to do.
 
 A session writes `_journal/<session_id>.json` before it connects to anything and removes it when every host
-is stored. So what a dead controller had not begun is known as well as what it had.
+is stored. So the hosts that a dead controller had not begun are known too.
 """
 
 import fcntl
@@ -24,24 +24,24 @@ from fleet.store.rows import as_object, to_json
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a session set out to do: hosts, by their inventory names, a wish and labels."""
+    """What a session was asked to do. hosts: their inventory names. Its note keeps `requested` as "wish"."""
 
     session_id: str
     hosts: tuple[str, ...]
-    wish: PlanWish = field(default_factory=PlanWish)
+    requested: PlanWish = field(default_factory=PlanWish)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @contextmanager
-def under_way(desk: Path, intent: Intent) -> Iterator[None]:
-    """Note what a session is about to do, and that this process is at it. Raises StoreError, LockedError.
+def under_way(state_dir: Path, intent: Intent) -> Iterator[None]:
+    """Write the note of a session and lock it for as long as it runs. Raises StoreError, LockedError.
 
     The note stays when the process ends, however it ends; the kernel's lock on it does not.
     """
-    path = _intent_path(desk, intent.session_id)
-    if path.exists() and (pid := _at_work(path)):
+    path = _intent_path(state_dir, intent.session_id)
+    if path.exists() and (pid := _owner(path)):
         raise LockedError(
-            f"session {intent.session_id} is under way: process {pid} on this machine is at it."
+            f"session {intent.session_id} is under way: process {pid} on this machine is measuring it."
         )
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with storing("note the session", path):
@@ -51,7 +51,7 @@ def under_way(desk: Path, intent: Intent) -> Iterator[None]:
         with storing("note the session", path):
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            write_all(descriptor, to_json({**as_object(intent), "pid": os.getpid()}).encode())
+            write_all(descriptor, _note(intent))
             os.fsync(descriptor)
             draft.replace(path)
             sync(path.parent)
@@ -60,43 +60,42 @@ def under_way(desk: Path, intent: Intent) -> Iterator[None]:
         os.close(descriptor)
 
 
-def remove_intent(desk: Path, session_id: str) -> None:
-    """Forget it: nothing of the session is left to do."""
-    path = _intent_path(desk, session_id)
+def remove_intent(state_dir: Path, session_id: str) -> None:
+    """Remove the note of a session that has nothing left to do."""
+    path = _intent_path(state_dir, session_id)
     with storing("end the session", path):
         path.unlink(missing_ok=True)
 
 
-def intents(desk: Path) -> list[Intent]:
-    """Every session that has not ended well and that nobody here is at, oldest first.
+def intents(state_dir: Path) -> list[Intent]:
+    """Every session that is unfinished and not under way on this machine, oldest first.
 
     What cannot be read is left out.
     """
     found = []
-    with storing("read the sessions", desk):
-        paths = sorted((desk / "_journal").glob("s*.json"))
+    with storing("read the sessions", state_dir):
+        paths = sorted((state_dir / "_journal").glob("s*.json"))
     for path in paths:
         try:
-            if _at_work(path):
-                continue
-            found.append(decode(Intent, json.loads(path.read_bytes())))
+            if _owner(path) is None:
+                found.append(_intent(path))
         except (OSError, ValueError):
             continue  # removed while we looked, or not ours
     return found
 
 
-def busy(desk: Path) -> dict[str, int]:
-    """The sessions that a process of this machine is at."""
+def busy(state_dir: Path) -> dict[str, int]:
+    """The sessions under way on this machine, and the process of each."""
     found = {}
-    for path in (desk / "_journal").glob("s*.json"):
+    for path in (state_dir / "_journal").glob("s*.json"):
         with suppress(OSError, ValueError):  # ended while we looked
-            if (process := _at_work(path)) is not None:
+            if (process := _owner(path)) is not None:
                 found[path.stem] = process
     return found
 
 
 def read_run(folder: Path) -> Run:
-    """The run a journal is of, as it began. Raises StoreError where `run.json` cannot be understood."""
+    """The run of a journal, as it began. Raises StoreError where `run.json` cannot be read as one."""
     path = folder / RUN_FILE
     with storing("read the journal", path):
         text = path.read_bytes()
@@ -109,20 +108,20 @@ def read_run(folder: Path) -> Run:
         ) from err
 
 
-def begun(desk: Path) -> list[Run]:
-    """The runs of all journals, oldest first; left out is what cannot be understood or vanishes meanwhile."""
-    return [said for said in _read_all(desk) if isinstance(said, Run)]
+def begun(state_dir: Path) -> list[Run]:
+    """The runs of all journals, oldest first; without those that cannot be read or vanish meanwhile."""
+    return [run for run in _read_all(state_dir) if isinstance(run, Run)]
 
 
-def damaged(desk: Path) -> list[str]:
-    """Why each journal that cannot be understood cannot be; not of those that vanish meanwhile."""
-    return [str(said) for said in _read_all(desk) if isinstance(said, StoreError)]
+def damaged(state_dir: Path) -> list[str]:
+    """An error message for each journal that cannot be read; not for those that vanish meanwhile."""
+    return [str(err) for err in _read_all(state_dir) if isinstance(err, StoreError)]
 
 
-def _read_all(desk: Path) -> Iterator[Run | StoreError]:
-    """What each journal that is there says, oldest first: its run, or why that cannot be told."""
-    with storing("read the journals", desk):
-        folders = sorted(path for path in (desk / "_journal").glob("*") if path.is_dir())
+def _read_all(state_dir: Path) -> Iterator[Run | StoreError]:
+    """Each journal's run, or why it cannot be read, oldest first."""
+    with storing("read the journals", state_dir):
+        folders = sorted(path for path in (state_dir / "_journal").glob("*") if path.is_dir())
     for folder in folders:
         try:
             yield read_run(folder)
@@ -131,8 +130,8 @@ def _read_all(desk: Path) -> Iterator[Run | StoreError]:
                 yield err
 
 
-def _at_work(path: Path) -> int | None:
-    """The process that holds the lock on a session's note; None if none does."""
+def _owner(path: Path) -> int | None:
+    """The process that has locked a session's note; None if none has."""
     with path.open("rb") as note:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -143,5 +142,19 @@ def _at_work(path: Path) -> int | None:
     return None
 
 
-def _intent_path(desk: Path, session_id: str) -> Path:
-    return desk / "_journal" / f"{checked_key(session_id, 'session')}.json"
+def _note(intent: Intent) -> bytes:
+    fields = as_object(intent)
+    fields["wish"] = fields.pop("requested")
+    return to_json({**fields, "pid": os.getpid()}).encode()
+
+
+def _intent(path: Path) -> Intent:
+    """Read a note. Raises ValueError, OSError."""
+    note = json.loads(path.read_bytes())
+    if isinstance(note, dict) and "wish" in note:
+        note["requested"] = note["wish"]
+    return decode(Intent, note)
+
+
+def _intent_path(state_dir: Path, session_id: str) -> Path:
+    return state_dir / "_journal" / f"{checked_key(session_id, 'session')}.json"

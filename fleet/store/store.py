@@ -23,16 +23,16 @@ _NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after
 class Store:
     """A results root. Made on the first write; several controllers may write to one at the same time.
 
-    place: where published files stand. desk: where this machine's journals and drafts do.
+    place: where published files are. state_dir: where this machine keeps journals and drafts.
     """
 
     def __init__(self, root: str | Path) -> None:
         self.place = place_of(root)
-        self.desk = self.place.desk
+        self.state_dir = self.place.state_dir
 
     def make_ready(self) -> None:
         """Make sure, before anything is measured, that journals can be written and the place answers."""
-        folder = self.desk / "_journal"
+        folder = self.state_dir / "_journal"
         with storing("keep journals there", folder):
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
@@ -45,23 +45,23 @@ class Store:
         folder = self._journal_dir(run.run_id)
         if folder.exists():
             raise StoreError(f"{folder}: this run has a journal already; a new run needs a new id.")
-        said = {key: value for key, value in as_object(run).items() if key not in _NOT_IN_A_JOURNAL}
-        draft = self.desk / "_staging" / f"{run.run_id}-journal"
+        fields = {key: value for key, value in as_object(run).items() if key not in _NOT_IN_A_JOURNAL}
+        draft = self.state_dir / "_staging" / f"{run.run_id}-journal"
         with storing("open the journal", folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             draft.mkdir(parents=True)
             journal = Journal(draft)
-            (draft / RUN_FILE).write_bytes(to_json(said | {"host_id": run.host.host_id}).encode())
+            (draft / RUN_FILE).write_bytes(to_json(fields | {"host_id": run.host.host_id}).encode())
             journal.move(folder)
         return journal
 
     def begun(self) -> list[Run]:
         """Every run that has a journal on this machine, as it began, oldest first; published ones too."""
-        return sessions.begun(self.desk)
+        return sessions.begun(self.state_dir)
 
     def damaged(self) -> list[str]:
         """Of each journal that nobody can tell any more what run it is of: which, why, what to do."""
-        return sessions.damaged(self.desk)
+        return sessions.damaged(self.state_dir)
 
     def reopen(self, run_id: str) -> Journal:
         """Take over the journal of a run. Raises LockedError while another controller here has it open."""
@@ -71,27 +71,27 @@ class Store:
         """Remove the journal of a run of which nothing is to be kept."""
         folder = self._journal_dir(run_id)
         with storing("remove the journal", folder):
-            (self.desk / "_staging").mkdir(exist_ok=True)
-            remove(folder, self.desk / "_staging")
+            (self.state_dir / "_staging").mkdir(exist_ok=True)
+            remove(folder, self.state_dir / "_staging")
 
     def under_way(self, intent: Intent) -> AbstractContextManager[None]:
         """Note what a session sets out to do, before it does anything, and that we are at it.
 
         Raises LockedError while another controller here is at the same session.
         """
-        return sessions.under_way(self.desk, intent)
+        return sessions.under_way(self.state_dir, intent)
 
     def busy(self) -> dict[str, int]:
         """The sessions some controller of this machine is at, and its process."""
-        return sessions.busy(self.desk)
+        return sessions.busy(self.state_dir)
 
     def ended(self, session_id: str) -> None:
         """Forget what a session set out to do: every host of it is stored, or given up."""
-        sessions.remove_intent(self.desk, session_id)
+        sessions.remove_intent(self.state_dir, session_id)
 
     def intents(self) -> list[Intent]:
         """What sessions set out to do that did not end well and nobody here is at, oldest first."""
-        return sessions.intents(self.desk)
+        return sessions.intents(self.state_dir)
 
     def publish(self, run: Run, bursts: Iterable[Burst]) -> str:
         """Turn a finished run into tables, then remove its journal; return the name of its samples file.
@@ -102,9 +102,9 @@ class Store:
         name = publish(self.place, run, bursts)
         folder = self._journal_dir(run.run_id)
         with storing("remove the journal of the published run", folder, kept=True):
-            clear_leftovers(self.desk, run.run_id)
+            clear_leftovers(self.state_dir, run.run_id)
             if folder.exists():
-                remove(folder, self.desk / "_staging")
+                remove(folder, self.state_dir / "_staging")
         return name
 
     def runs(self) -> list[RunSummary]:
@@ -131,4 +131,4 @@ class Store:
         return runs.last_session(self.published(), self.place)
 
     def _journal_dir(self, run_id: str) -> Path:
-        return self.desk / "_journal" / checked_key(run_id, "run")
+        return self.state_dir / "_journal" / checked_key(run_id, "run")

@@ -12,7 +12,7 @@ import pytest
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import deploy
 from fleet.errors import BuildError, DeployError, ProbeError
-from fleet.model import BuildPlace, Compiler, Facts, Host, ToolchainWish, Via
+from fleet.model import BuildPlace, Compiler, Facts, Host, RequestedToolchain, Via
 from fleet.remote.local import LocalConnection
 from tests import needs
 
@@ -20,7 +20,7 @@ HERE = Host(
     name="here",
     address="localhost",
     via=Via.LOCAL,
-    toolchain=ToolchainWish(cflags=("-O0",)),  # compiles in half the time
+    toolchain=RequestedToolchain(cflags=("-O0",)),  # compiles in half the time
 )
 
 
@@ -181,7 +181,7 @@ def test_where_only_the_host_may_build_its_failure_is_the_error(
 
 
 def test_a_wished_compiler_that_is_missing_is_an_error_not_a_fallback(deployer: Deployer) -> None:
-    host = replace(HERE, toolchain=ToolchainWish(cc="no-such-cc"))
+    host = replace(HERE, toolchain=RequestedToolchain(cc="no-such-cc"))
     with pytest.raises(BuildError, match=r"(?s)no-such-cc on the host could not.*not found"):
         deployer(host, deployer.facts("cc"))
 
@@ -211,7 +211,7 @@ def test_a_prebuilt_binary_is_sent_and_asked_for_its_build(deployer: Deployer) -
     built = deployer(HERE, deployer.facts("cc"))
     prebuilt = deployer.cache.parent / "prebuilt"
     Path(built.path).rename(prebuilt)
-    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=ToolchainWish(binary=str(prebuilt)))
+    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary=str(prebuilt)))
     agent = deployer(host, deployer.facts())
     assert agent.build == built.build
     assert agent.path != built.path
@@ -220,14 +220,14 @@ def test_a_prebuilt_binary_is_sent_and_asked_for_its_build(deployer: Deployer) -
 def test_a_prebuilt_binary_for_another_machine_never_travels(deployer: Deployer, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     foreign.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (243).to_bytes(2, "little") + bytes(60))
-    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=ToolchainWish(binary=str(foreign)))
+    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary=str(foreign)))
     with pytest.raises(BuildError, match="it is for riscv64, the host is"):
         deployer(host, deployer.facts())
     assert os.listdir(deployer.workdir) == []  # noqa: PTH208
 
 
 def test_a_prebuilt_path_that_is_not_there_is_named(deployer: Deployer) -> None:
-    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=ToolchainWish(binary="/no/such/agent"))
+    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary="/no/such/agent"))
     with pytest.raises(BuildError, match="cannot read the prebuilt agent /no/such/agent: No such file"):
         deployer(host, deployer.facts())
 

@@ -10,7 +10,7 @@ import pytest
 
 from fleet.errors import DeployError, LinkError, ProbeError
 from fleet.facts.gather import gather, read, reread_load
-from fleet.model import Host, ToolchainWish, Via
+from fleet.model import Host, RequestedToolchain, Via
 from fleet.remote.connection import Completed
 from fleet.remote.local import LocalConnection
 from tests import needs
@@ -105,7 +105,7 @@ def test_what_agents_there_hold_is_told_where_their_names_speak_of_it(home):
 
 
 def test_a_wished_compiler_is_reported_first(home):
-    facts = facts_here(local(toolchain=ToolchainWish(cc="gcc")))
+    facts = facts_here(local(toolchain=RequestedToolchain(cc="gcc")))
     needs.program("gcc", "gcc")
     assert facts.compilers[0].command == "gcc"
 

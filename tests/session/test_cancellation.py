@@ -10,7 +10,7 @@ import pytest
 from fleet.agent.deploy import deploy
 from fleet.console.progress import Quiet
 from fleet.errors import EXIT_INTERRUPTED
-from fleet.model import BuildPlace, Facts, Host, ToolchainWish, Via
+from fleet.model import BuildPlace, Facts, Host, RequestedToolchain, Via
 from fleet.remote.connect import connect
 from fleet.remote.local import LocalConnection
 from fleet.session import runner
@@ -58,7 +58,7 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(runner, "STOP_PATIENCE_S", 0.1)
     platform, at_work = endless_compiler
-    wish = ToolchainWish(sdp=str(platform))
+    wish = RequestedToolchain(sdp=str(platform))
     forge = ssh_host.entry(name="forge", toolchain=wish)
     hosts = [Host(name, "here", Via.LOCAL, build=where, toolchain=wish, build_host=forge) for name in "ab"]
     facts = Facts(os="qnx", arch="x86_64", kernel="8.0.0", workdir=str(tmp_path))

@@ -94,7 +94,7 @@ def session_id(number: int) -> str:
 
 def a_log(store: Store, name: str, *, recent: str = "") -> Path:
     """A session's log that is old, but for the file called `recent`."""
-    folder = store.desk / "_logs" / name
+    folder = store.state_dir / "_logs" / name
     folder.mkdir(parents=True)
     for name_ in ("session.log", "b1.log"):
         (folder / name_).write_text("said\n")
@@ -124,7 +124,7 @@ def test_logs_of_sessions_with_something_left_stay_however_old(store: Store) -> 
         pass
     with store.journal(replace(builders.a_run(), session_id=measured.name)):
         pass
-    with Store(store.desk).under_way(Intent(at_work.name, ("b1",))):
+    with Store(store.state_dir).under_way(Intent(at_work.name, ("b1",))):
         log.prune(store)
     assert [len(list(folder.iterdir())) for folder in (unfinished, at_work, measured)] == [2, 2, 2]
     for name in (unfinished.name, at_work.name):
@@ -141,7 +141,7 @@ def test_what_is_no_log_of_ours_stays(store: Store, tmp_path: Path) -> None:
     elsewhere.mkdir()
     (elsewhere / "mine.log").write_text("mine")
     os.utime(elsewhere / "mine.log", (LONG_AGO, LONG_AGO))
-    (store.desk / "_logs" / session_id(2)).symlink_to(elsewhere)
+    (store.state_dir / "_logs" / session_id(2)).symlink_to(elsewhere)
     log.prune(store)
     assert (with_a_note / "remember").exists()
     assert (elsewhere / "mine.log").read_text() == "mine"

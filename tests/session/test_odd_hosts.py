@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.model import BuildPlace, ToolchainWish
+from fleet.model import BuildPlace, RequestedToolchain
 from tests import needs
 from tests.command import Fleet
 from tests.hosts import odd
@@ -75,7 +75,7 @@ def test_a_wished_compiler_that_is_not_there_is_an_error(
     fleet: Fleet, ssh_host: SshHost, known_hosts: Path
 ) -> None:
     know(known_hosts, ssh_host)
-    fleet.hosts(ssh_host.entry(name="board", toolchain=ToolchainWish(cc="gcc-1.27")))
+    fleet.hosts(ssh_host.entry(name="board", toolchain=RequestedToolchain(cc="gcc-1.27")))
     code, stage, message = only(fleet("run", *CLOCK))
     assert (code, stage) == (8, "build")
     assert "gcc-1.27" in message

@@ -36,7 +36,7 @@ def test_every_run_comes_back_from_its_json(data: st.DataObject) -> None:
 
 
 @SETTINGS
-@given(st.builds(Intent, wish=st.builds(PlanWish)))
+@given(st.builds(Intent, requested=st.builds(PlanWish)))
 def test_every_intent_of_a_session_comes_back(intent: Intent) -> None:
     assert decode(Intent, json.loads(to_json(intent))) == intent
 

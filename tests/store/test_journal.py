@@ -201,7 +201,7 @@ def test_a_journal_that_is_open_belongs_to_who_has_it(store: Store) -> None:
     run = builders.a_run()
     with (
         store.journal(run),
-        pytest.raises(LockedError, match=f"{run.run_id}: under way: .* process {os.getpid()}"),
+        pytest.raises(LockedError, match=f"{run.run_id}: under way: process {os.getpid()} on this machine"),
     ):
         store.reopen(run.run_id)
     with store.reopen(run.run_id) as journal:

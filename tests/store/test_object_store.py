@@ -71,7 +71,7 @@ def test_a_run_is_three_objects_and_its_journal_stays_here(store: Store, server:
     assert [summary.bursts for summary in store.runs()] == [3]
     assert {tuple(ticks) for ticks in stored(store)["ticks"]} == {burst.ticks for burst in bursts}
     assert (len(load_samples(ROOT)), len(load_runs(ROOT)), len(load_cpus(ROOT))) == (3, 1, 2)
-    assert list((store.desk / "_journal").iterdir()) == []
+    assert list((store.state_dir / "_journal").iterdir()) == []
 
 
 def test_publishing_twice_changes_nothing_and_other_samples_are_refused(
@@ -85,7 +85,7 @@ def test_publishing_twice_changes_nothing_and_other_samples_are_refused(
     with pytest.raises(StoreError, match="other samples"):
         store.publish(run, builders.bursts_of(run, seed=8))
     pd.testing.assert_frame_equal(stored(store), before)
-    assert (store.desk / "_journal" / run.run_id / "stream.jsonl").read_bytes() == b"arrived\n"
+    assert (store.state_dir / "_journal" / run.run_id / "stream.jsonl").read_bytes() == b"arrived\n"
 
 
 def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_completes(
@@ -169,7 +169,7 @@ def test_controllers_publish_into_one_root_at_once_and_readers_see_whole_runs(st
     controllers = [
         subprocess.Popen(
             [sys.executable, "-c", PUBLISHER, ROOT, *shared, *runs],
-            env={**os.environ, "XDG_STATE_HOME": str(store.desk / f"controller-{number}")},
+            env={**os.environ, "XDG_STATE_HOME": str(store.state_dir / f"controller-{number}")},
             stderr=subprocess.PIPE,
         )
         for number, runs in enumerate(own)
@@ -229,7 +229,7 @@ def test_the_commands_work_on_an_object_store(server: ObjectStore, tmp_path: Pat
 def test_a_run_whose_store_died_meanwhile_is_published_by_resuming(
     server: ObjectStore, tmp_path: Path
 ) -> None:
-    folder, state = tmp_path / "here", tmp_path / "desks"
+    folder, state = tmp_path / "here", tmp_path / "state"
     folder.mkdir()
     with Fleet(folder, {**server.environment, "XDG_STATE_HOME": str(state)}) as fleet:
         fleet.inventory("hosts: {here: {via: local}}\n")

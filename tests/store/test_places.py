@@ -11,7 +11,7 @@ from fleet.store.s3 import Bucket
 def test_a_path_is_a_folder_and_its_own_desk(text: str) -> None:
     place = place_of(text)
     assert isinstance(place, Folder)
-    assert (str(place), place.desk) == (str(Path(text)), Path(text))
+    assert (str(place), place.state_dir) == (str(Path(text)), Path(text))
 
 
 def test_an_address_is_a_bucket_with_a_desk_of_its_own(
@@ -29,12 +29,12 @@ def test_an_address_is_a_bucket_with_a_desk_of_its_own(
     places = [place_of(text) for text in texts]
     assert all(isinstance(place, Bucket) for place in places)
     assert [str(place) for place in places] == ["s3://lab", "s3://lab/a", "s3://lab/a", "s3://lab/a"]
-    desks = [place.desk for place in places]
-    assert desks[1] == desks[2]  # the same objects
-    assert len(set(desks)) == 3
-    assert all(desk.parent == tmp_path / "fleet" for desk in desks)
+    folders = [place.state_dir for place in places]
+    assert folders[1] == folders[2]  # the same objects
+    assert len(set(folders)) == 3
+    assert all(folder.parent == tmp_path / "fleet" for folder in folders)
     for place in places:
-        assert place_of(place.address).desk == place.desk
+        assert place_of(place.address).state_dir == place.state_dir
     assert places[1].path("_runs/r1.parquet") == "lab/a/_runs/r1.parquet"
 
 

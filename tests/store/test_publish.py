@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Store:
 
 def stored(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
     """Every burst in the root, by run and key, as plain pandas reads it; each must be there once."""
-    frame = pd.read_parquet(store.desk)
+    frame = pd.read_parquet(store.state_dir)
     keys = ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
     assert not frame.duplicated(keys).any()
     rows = frame[[*keys, "ticks"]].itertuples(index=False)
@@ -47,13 +47,13 @@ def test_a_host_that_tells_of_no_cpu_has_its_run_stored_all_the_same(store: Stor
     run = replace(run, facts=replace(run.facts, cpus=()))
     store.publish(run, bursts)
     assert stored(store) == given(builders.a_run())
-    assert pd.read_parquet(store.desk / "_cpus").empty
+    assert pd.read_parquet(store.state_dir / "_cpus").empty
 
 
 def test_the_extremes_of_int64_survive(store: Store) -> None:
     run, ticks = builders.a_run(), (0, 1, 2**63 - 1, 0)
     store.publish(run, [builders.a_burst(ticks=ticks, start_offset_ns=2**62)])
-    row = pd.read_parquet(store.desk).iloc[0]
+    row = pd.read_parquet(store.state_dir).iloc[0]
     assert tuple(int(tick) for tick in row["ticks"]) == ticks
     assert row["start_offset_ns"] == 2**62
 
@@ -68,7 +68,7 @@ def test_what_can_spoil_a_burst_is_stored_with_it(store: Store) -> None:
         line_node=1,
     )
     store.publish(run, [burst, builders.a_burst(round=1)])
-    first, second = pd.read_parquet(store.desk).sort_values("round").to_dict("records")
+    first, second = pd.read_parquet(store.state_dir).sort_values("round").to_dict("records")
     assert [
         first[f"{side}_{kind}_switches"] for side in ("ping", "pong") for kind in ("voluntary", "involuntary")
     ] == [1, 2, 3, 4]
@@ -97,15 +97,15 @@ def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
     assert (summary.bursts, summary.pairs, summary.samples) == (3, 1, 15)
     assert dict(summary.labels) == {"rack": "b2", "kernel": "6.12"}
     assert not journal.folder.exists()
-    assert list((store.desk / "_staging").iterdir()) == []
+    assert list((store.state_dir / "_staging").iterdir()) == []
 
 
 def test_publishing_twice_changes_nothing(store: Store) -> None:
     run = builders.a_run()
     folder = store.publish(run, builders.bursts_of(run))
-    before = {path: path.stat().st_ino for path in store.desk.rglob("*.parquet")}
+    before = {path: path.stat().st_ino for path in store.state_dir.rglob("*.parquet")}
     assert store.publish(run, builders.bursts_of(run)) == folder
-    assert {path: path.stat().st_ino for path in store.desk.rglob("*.parquet")} == before
+    assert {path: path.stat().st_ino for path in store.state_dir.rglob("*.parquet")} == before
 
 
 def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> None:
@@ -123,11 +123,11 @@ def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> Non
 def test_a_publication_cut_short_is_completed_by_the_next(store: Store, missing: str) -> None:
     run = builders.a_run()
     store.publish(run, builders.bursts_of(run))
-    shutil.rmtree(store.desk / missing)
+    shutil.rmtree(store.state_dir / missing)
     store.publish(run, builders.bursts_of(run))
     assert stored(store) == given(run)
     assert [summary.run_id for summary in store.runs()] == [run.run_id]
-    assert len(pd.read_parquet(store.desk / "_cpus")) == 2
+    assert len(pd.read_parquet(store.state_dir / "_cpus")) == 2
 
 
 def test_bursts_that_end_in_an_error_publish_nothing(store: Store) -> None:
@@ -138,7 +138,7 @@ def test_bursts_that_end_in_an_error_publish_nothing(store: Store) -> None:
     store.journal(builders.a_run()).close()
     with pytest.raises(StoreError, match="cannot be read"):
         store.publish(builders.a_run(), broken())  # type: ignore[arg-type]
-    assert pd.read_parquet(store.desk).empty
+    assert pd.read_parquet(store.state_dir).empty
     assert len(store.unfinished()) == 1
 
 
@@ -156,22 +156,22 @@ def test_a_name_that_cannot_be_a_path_key_is_refused(store: Store, name: str) ->
 def test_a_host_named_by_digits_stays_a_string(store: Store) -> None:
     run = builders.a_run(host=Host("001", "192.0.2.1"))
     store.publish(run, builders.bursts_of(run))
-    assert set(pd.read_parquet(store.desk)["host_id"]) == {"h-001"}
+    assert set(pd.read_parquet(store.state_dir)["host_id"]) == {"h-001"}
 
 
 def test_runs_of_different_hosts_read_as_one_table(store: Store) -> None:
     runs = [builders.a_run(run_id=new_run_id(), host=Host(name, "192.0.2.1")) for name in ("a", "b", "c")]
     for run in runs:
         store.publish(run, builders.bursts_of(run))
-    (store.desk / "_README.md").write_text("not data")
+    (store.state_dir / "_README.md").write_text("not data")
     assert stored(store) == {key: ticks for run in runs for key, ticks in given(run).items()}
-    assert len(pd.read_parquet(store.desk, filters=[("host_id", "==", "b")])) == 3
+    assert len(pd.read_parquet(store.state_dir, filters=[("host_id", "==", "b")])) == 3
 
 
 def test_an_empty_root_reads_as_an_empty_frame(store: Store) -> None:
     assert store.runs() == []
-    store.desk.mkdir()
-    assert pd.read_parquet(store.desk).empty
+    store.state_dir.mkdir()
+    assert pd.read_parquet(store.state_dir).empty
     assert store.runs() == []
 
 
@@ -253,12 +253,14 @@ def survive_kills(store: Store, times: int) -> None:
     whole_s = time.perf_counter() - began
     for number in range(times):
         run = builders.a_run(builders.small_desktop(), run_id=new_run_id())
-        kill_while_publishing(store.desk, run, delay_s=1.5 * whole_s * number / times)
+        kill_while_publishing(store.state_dir, run, delay_s=1.5 * whole_s * number / times)
         found = stored(store)
         in_samples = any(key[0] == run.run_id for key in found)
         in_journal = any(left.run_id == run.run_id for left in store.unfinished())
         assert found == expected | (given(run) if in_samples else {})
-        assert in_samples or in_journal or not (store.desk / "_journal" / run.run_id / "run.json").exists()
+        assert (
+            in_samples or in_journal or not (store.state_dir / "_journal" / run.run_id / "run.json").exists()
+        )
         store.publish(run, builders.bursts_of(run))
         expected |= given(run)
         assert stored(store) == expected
@@ -275,7 +277,7 @@ def test_a_controller_killed_a_hundred_times_leaves_every_burst_exactly_once(sto
 
 
 def test_what_killed_publications_left_is_removed_when_it_is_mine_or_old(store: Store) -> None:
-    run, staging = builders.a_run(), store.desk / "_staging"
+    run, staging = builders.a_run(), store.state_dir / "_staging"
     names = {
         "mine": f"{run.run_id}-0badcafe",
         "my-table": f"{run.run_id}-cpus-0badcafe",

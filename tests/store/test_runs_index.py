@@ -52,13 +52,13 @@ def test_a_listing_opens_only_the_files_it_has_not_seen(store: Store, monkeypatc
 
 def test_a_run_that_is_gone_is_not_listed(store: Store) -> None:
     gone, left = store.runs()
-    (store.desk / "_runs" / f"{gone.run_id}.parquet").unlink()
+    (store.state_dir / "_runs" / f"{gone.run_id}.parquet").unlink()
     assert store.runs() == [left]
 
 
 def test_a_file_that_changed_is_read_again(store: Store) -> None:
     first, second = store.runs()
-    files = [store.desk / "_runs" / f"{run.run_id}.parquet" for run in (first, second)]
+    files = [store.state_dir / "_runs" / f"{run.run_id}.parquet" for run in (first, second)]
     files[0].write_bytes(files[1].read_bytes())
     assert store.runs() == [second, second]
 
@@ -67,7 +67,7 @@ def test_a_file_that_changed_is_read_again(store: Store) -> None:
     "spoilt", ["", "no json", "[]", "{}", '{"columns": ["run_id"], "rows": {}}', '{"columns": 1, "rows": 1}']
 )
 def test_an_index_that_does_not_fit_is_made_again(store: Store, spoilt: str) -> None:
-    before, index = store.runs(), store.desk / "_index" / "runs.json"
+    before, index = store.runs(), store.state_dir / "_index" / "runs.json"
     whole = index.read_text()
     for text in (spoilt, whole[: len(whole) // 2], json.dumps(json.loads(whole) | {"rows": {"x": 1}})):
         index.write_text(text)
@@ -76,7 +76,7 @@ def test_an_index_that_does_not_fit_is_made_again(store: Store, spoilt: str) -> 
 
 
 def test_where_no_index_can_be_written_runs_are_listed_all_the_same(store: Store) -> None:
-    before, folder = store.runs(), store.desk / "_index"
+    before, folder = store.runs(), store.state_dir / "_index"
     (folder / "runs.json").unlink()
     folder.rmdir()
     folder.write_text("a file where the folder should be")
@@ -84,7 +84,7 @@ def test_where_no_index_can_be_written_runs_are_listed_all_the_same(store: Store
 
 
 def test_a_run_file_without_its_row_is_named(store: Store) -> None:
-    (file, _) = sorted((store.desk / "_runs").iterdir())
+    (file, _) = sorted((store.state_dir / "_runs").iterdir())
     pq.write_table(pq.read_table(file).slice(0, 0), file)
     with pytest.raises(StoreError, match=f"{file.name} holds 0 rows"):
         store.runs()

@@ -15,7 +15,7 @@ from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import deploy, foretell
 from fleet.errors import BuildError, DeployError, UnreachableError
 from fleet.inventory.schema import ARCHES
-from fleet.model import Agent, BuildPlace, Compiler, Facts, Host, Target, ToolchainWish, Via
+from fleet.model import Agent, BuildPlace, Compiler, Facts, Host, RequestedToolchain, Target, Via
 from fleet.remote.local import LocalConnection
 from tests import needs
 from tests.hosts.qnx import sdp as standin
@@ -69,8 +69,8 @@ def deployer(tmp_path: Path, home: Path) -> Deployer:
     return Deployer(tmp_path)
 
 
-def wish(**fields: str) -> ToolchainWish:
-    return ToolchainWish(cflags=("-O0",), **fields)  # type: ignore[arg-type]
+def wish(**fields: str) -> RequestedToolchain:
+    return RequestedToolchain(cflags=("-O0",), **fields)  # type: ignore[arg-type]
 
 
 def build_id(agent: Agent) -> str:
@@ -275,7 +275,7 @@ def test_a_build_host_without_an_sdp_says_where_it_looked(
 ) -> None:
     there = tmp_path / "there"
     standin.install(there / "qnx710", 7)
-    builder = replace(BUILDER, env={"HOME": str(there)}, toolchain=ToolchainWish(sdp=named))
+    builder = replace(BUILDER, env={"HOME": str(there)}, toolchain=RequestedToolchain(sdp=named))
     host = replace(BOARD, build=BuildPlace.BUILD_HOST, build_host=builder)
     with pytest.raises(BuildError, match=f"no SDP for QNX 8 there. {words}"):
         deployer(host)
@@ -343,7 +343,7 @@ def test_only_what_is_for_qnx_travels_to_qnx_and_the_other_way_round(
 ) -> None:
     (tmp_path / "m.c").write_text("int main(void) { return 0; }\n")
     subprocess.run(["gcc", "-o", "m", "m.c"], cwd=tmp_path, check=True, timeout=60)
-    host = replace(BOARD, build=BuildPlace.PREBUILT, toolchain=ToolchainWish(binary=str(tmp_path / "m")))
+    host = replace(BOARD, build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary=str(tmp_path / "m")))
     with pytest.raises(BuildError, match="it is not for QNX: its interpreter is /lib"):
         deployer(host)
     linux, board = Target("linux", "x86_64"), Target("qnx", "x86_64")
