@@ -1,7 +1,7 @@
 /* calibrate.c: short trials before a pair's first burst. */
 #include "calibrate.h"
 
-#include "median.h"
+#include "precision.h"
 #include "stop.h"
 
 enum {

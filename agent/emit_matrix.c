@@ -1,6 +1,6 @@
 /* emit_matrix.c: for people: a matrix per benchmark and variant when all is measured. */
 #include "emit.h"
-#include "median.h"
+#include "precision.h"
 #include "stop.h"
 
 #include <inttypes.h>

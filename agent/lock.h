@@ -2,7 +2,6 @@
 #ifndef FLEET_LOCK_H
 #define FLEET_LOCK_H
 
-#include "notes.h"
 #include "refuse.h"
 
 /*

@@ -1,4 +1,4 @@
-/* option_table.h: the options, one row each: read by options.c, printed by help.c. */
+/* option_table.h: the options, one row each: read by options.c, printed by --help. */
 #ifndef FLEET_OPTION_TABLE_H
 #define FLEET_OPTION_TABLE_H
 

@@ -1,7 +1,7 @@
 /* pace.c: rounds spread over time, and more of them for pairs that are not precise yet. */
 #include "pace.h"
 
-#include "median.h"
+#include "precision.h"
 #include "stop.h"
 
 enum {

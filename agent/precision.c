@@ -1,6 +1,21 @@
-/* precision.c: running mean and variance, and Student's t. No library: it has a square root less.
+/* precision.c: the median, running mean and variance, Student's t. Needs no library of mathematics.
  */
 #include "precision.h"
+
+#include <stdlib.h>
+
+static int by_size(const void *a, const void *b)
+{
+	double left = *(const double *)a, right = *(const double *)b;
+
+	return (left > right) - (left < right);
+}
+
+double median(double *values, size_t count)
+{
+	qsort(values, count, sizeof *values, by_size);
+	return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
 
 /* Welford's way (Technometrics 4, 1962): no sum of large squares that would lose digits. */
 void tally_add(struct tally *tally, double value)

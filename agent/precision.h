@@ -1,9 +1,13 @@
-/* precision.h: how well the mean of a pair's burst medians is known, from a few running numbers. */
+/* precision.h: the median, and how well the mean of a pair's burst medians is known. */
 #ifndef FLEET_PRECISION_H
 #define FLEET_PRECISION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* Median of a list, which is sorted on the way; count >= 1. Other estimators are the reader's. */
+double median(double *values, size_t count);
 
 /*
  * Of the values so far: how many, their mean, the sum of squared distances from it, and for the

@@ -1,4 +1,4 @@
-/* refuse.c: filling in a refusal. */
+/* refuse.c: filling in refusals and notes. */
 #include "refuse.h"
 
 #include <stdarg.h>
@@ -13,4 +13,15 @@ int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format
 	va_end(args);
 	refusal->exit_code = exit_code;
 	return -1;
+}
+
+void notes_add(struct notes *notes, const char *format, ...)
+{
+	va_list args;
+
+	if (notes->count == NOTES_MAX)
+		return;
+	va_start(args, format);
+	vsnprintf(notes->text[notes->count++], NOTE_ROOM, format, args);
+	va_end(args);
 }

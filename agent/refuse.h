@@ -1,6 +1,8 @@
-/* refuse.h: why the agent does not begin, in words and as an exit code. */
+/* refuse.h: what a person is told before a run: why there is none, or what to know of it. */
 #ifndef FLEET_REFUSE_H
 #define FLEET_REFUSE_H
+
+#include <stddef.h>
 
 enum exit_code {
 	EXIT_DONE = 0,
@@ -21,5 +23,16 @@ struct refusal {
 /* Fills in the refusal; returns -1, so that a caller can say `return refuse(…)`. */
 int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* Sentences that come up before there is a record to put them in. */
+enum { NOTES_MAX = 8, NOTE_ROOM = 300 };
+
+struct notes {
+	size_t count;
+	char text[NOTES_MAX][NOTE_ROOM];
+};
+
+/* Adds a sentence; one too many is dropped. */
+void notes_add(struct notes *notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

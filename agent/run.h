@@ -3,7 +3,6 @@
 #define FLEET_RUN_H
 
 #include "clock.h"
-#include "notes.h"
 #include "plan.h"
 
 struct format;

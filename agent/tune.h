@@ -7,7 +7,6 @@
 #ifndef FLEET_TUNE_H
 #define FLEET_TUNE_H
 
-#include "notes.h"
 #include "refuse.h"
 
 #include <stddef.h>
