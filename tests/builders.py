@@ -66,7 +66,7 @@ NS = {
     Relation.DIE: 60.0,
     Relation.NODE: 60.0,
     Relation.PACKAGE: 45.0,
-    Relation.MACHINE: 130.0,
+    Relation.SYSTEM: 130.0,
     Relation.UNKNOWN: 50.0,
 }
 

@@ -34,7 +34,7 @@ RELATION_COLOURS = {
     "die": "#0e8090",
     "node": "#3570eb",
     "package": "#8b5cf6",
-    "machine": "#db2f7c",
+    "system": "#db2f7c",
     "unknown": "#737373",
 }
 _DASHES = {
@@ -45,7 +45,7 @@ _DASHES = {
     "die": "--",
     "node": "-.",
     "package": "-",
-    "machine": "--",
+    "system": "--",
     "unknown": ":",
 }
 

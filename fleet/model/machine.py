@@ -12,8 +12,8 @@ from fleet.model.host import Target
 class Relation(StrEnum):
     """The smallest group of CPUs, as the kernel groups them, that two CPUs share.
 
-    Ordered from near to far. SELF is a CPU with itself (the `clock` benchmark), MACHINE a pair that
-    shares nothing smaller than the machine, UNKNOWN a pair whose topology the host does not tell.
+    Ordered from near to far. SELF is a CPU with itself (the `clock` benchmark), SYSTEM a pair that
+    shares nothing smaller than the machine, UNKNOWN a pair whose topology the host does not report.
     """
 
     SELF = "self"
@@ -23,8 +23,12 @@ class Relation(StrEnum):
     DIE = "die"
     NODE = "node"
     PACKAGE = "package"
-    MACHINE = "machine"
+    SYSTEM = "system"
     UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Relation | None":
+        return cls.SYSTEM if value == "machine" else None  # its name in tables before schema 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +229,7 @@ class Topology:
             if b.get(relation) == group:
                 return relation
         known = len(a) > (Relation.SMT in a) and len(b) > (Relation.SMT in b)
-        return Relation.MACHINE if known else Relation.UNKNOWN
+        return Relation.SYSTEM if known else Relation.UNKNOWN
 
 
 def _groups_of(cpu: Cpu) -> list[tuple[Relation, int]]:

@@ -14,6 +14,7 @@ from fleet.store.places import Place
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
 _STRETCH = 4096  # rows
+_OLD_SYSTEM, _SYSTEM = "machine", "system"  # the relation across sockets, before schema 1.2 and since
 
 Where = Mapping[str, Collection[Any]]  # for a column, the values of the rows wanted
 _Item = TypeVar("_Item")
@@ -47,7 +48,7 @@ def joined(parts: Sequence[Any], table: str, columns: Sequence[str] | None = Non
 
 def chosen(table: Any, name: str, columns: Sequence[str] | None, where: Where) -> Any:
     """Of rows in memory what `read_files` would give: those wanted, in the schema of the table `name`."""
-    return _shaped(_only(table, where), _shape(name, columns))
+    return _shaped(_only(table, _old_and_new(where)), _shape(name, columns))
 
 
 def each(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
@@ -93,13 +94,13 @@ class TableFile:
 
     def read(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Any:
         """The rows wanted, in the schema of the table."""
-        where = where or {}
+        where = _old_and_new(where or {})
         groups = [group for group in range(self._file.num_row_groups) if self._may_hold(group, where)]
         return self._groups(groups, columns, where)
 
     def stretches(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
         """The same, some rows at a time, so that no more than these have to be held."""
-        where, shape = where or {}, _shape(self._table, columns)
+        where, shape = _old_and_new(where or {}), _shape(self._table, columns)
         groups = [group for group in range(self._file.num_row_groups) if self._may_hold(group, where)]
         batches = self._try(
             lambda: self._file.iter_batches(
@@ -172,6 +173,9 @@ def _shaped(table: Any, shape: Any) -> Any:
         table.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(table), field.type)
         for field in shape
     ]
+    if "relation" in there & set(shape.names):
+        at = shape.get_field_index("relation")
+        columns[at] = _with_new_relations(columns[at])
     return pa.Table.from_arrays(columns, schema=shape)  # `pa.table` would import pandas
 
 
@@ -188,3 +192,26 @@ def _only(table: Any, where: Where) -> Any:
         mask = pc.is_in(found, pa.array(sorted(values), found.type))
         kept = mask if kept is None else pc.and_(kept, mask)
     return table if kept is None or pc.all(kept).as_py() else table.filter(kept)
+
+
+def _old_and_new(where: Where) -> Where:
+    """The same filter, with the relation `system` under both of its names."""
+    names = {_OLD_SYSTEM, _SYSTEM}
+    relations = set(where.get("relation", ()))
+    return {**where, "relation": relations | names} if relations & names else where
+
+
+def _with_new_relations(column: Any) -> Any:
+    """A column of relations with `system` in place of the name that files before schema 1.2 have."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    def renamed(words: Any) -> Any:
+        return pc.if_else(pc.equal(words, _OLD_SYSTEM), _SYSTEM, words)
+
+    if not any(_OLD_SYSTEM in chunk.dictionary.to_pylist() for chunk in column.chunks):
+        return column
+    chunks = [
+        pa.DictionaryArray.from_arrays(chunk.indices, renamed(chunk.dictionary)) for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, column.type)

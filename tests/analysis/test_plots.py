@@ -82,7 +82,7 @@ def test_runs_that_hardly_differ_do_not_look_far_apart(axes: Axes) -> None:
 
 
 def test_a_distribution_rises_from_none_to_all(axes: Axes) -> None:
-    plots.ecdf({"smt": [5.0, 6.0, 7.0], "machine": np.linspace(100, 200, 1000)}, axes)
+    plots.ecdf({"smt": [5.0, 6.0, 7.0], "system": np.linspace(100, 200, 1000)}, axes)
     for line in axes.lines:
         assert list(line.get_ydata()) == sorted(line.get_ydata())
     assert axes.lines[1].get_ydata()[np.searchsorted(axes.lines[1].get_xdata(), 150)] == pytest.approx(

@@ -32,7 +32,7 @@ def test_relations_in_a_two_socket_server(tmp_path):
     assert server.relation(0, 16) is Relation.SMT
     assert server.relation(0, 3) is Relation.NODE
     assert server.relation(0, 7) is Relation.PACKAGE
-    assert server.relation(0, 8) is Relation.MACHINE
+    assert server.relation(0, 8) is Relation.SYSTEM
     assert server.relation(0, 5) is Relation.UNKNOWN  # 5 is switched off
     assert server.relation(0, 99) is Relation.UNKNOWN
 
@@ -81,7 +81,7 @@ def test_all_pairs_of_576_cpus_are_named_quickly(tmp_path):
         Relation.LLC: 576 * 22,
         Relation.NODE: 576 * (96 - 24),
         Relation.PACKAGE: 576 * (288 - 96),
-        Relation.MACHINE: 576 * 288,
+        Relation.SYSTEM: 576 * 288,
     }
 
 

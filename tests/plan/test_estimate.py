@@ -132,7 +132,7 @@ def test_some_pairs_of_each_relation_are_chosen_by_the_seed() -> None:
     assert plan.pairs is not None
     relation = Topology(facts.cpus).relation
     counts = Counter(relation(one, other) for one, other in plan.pairs.listed)
-    assert counts == dict.fromkeys((Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.MACHINE), 3)
+    assert counts == dict.fromkeys((Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.SYSTEM), 3)
     assert plan_on(host, PlanWish(seed=1), facts).pairs == plan.pairs
     assert plan_on(host, PlanWish(seed=2), facts).pairs != plan.pairs
     assert arguments(plan)["pairs"] == pairs_text(plan.pairs.listed)
@@ -155,7 +155,7 @@ def test_a_machine_of_1024_cpus_is_sampled_in_seconds_and_evenly() -> None:
     for pair in chosen.listed:
         by_relation.setdefault(relation(*pair), []).append(pair)
     assert {name: len(pairs) for name, pairs in by_relation.items()} == dict.fromkeys(by_relation, 40)
-    lower = [one for one, _ in by_relation[Relation.MACHINE]]
+    lower = [one for one, _ in by_relation[Relation.SYSTEM]]
     assert min(lower) < 128
     assert max(lower) > 512  # from all over the machine, not from its first CPUs
 

@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
-from fleet.errors import StoreError, UsageError
+from fleet.errors import UsageError
 from fleet.model import Cpu, Topology
 from fleet.plan.cpulist import cpu_list
 from fleet.store import schema
 from fleet.store.files import storing
 from fleet.store.imports import FILES
 from fleet.store.places import place_of
+from fleet.store.reading import read_files
 
 _FOLDER = files("fleet") / "published"
 _CPU_COLUMNS = [field.name for field in fields(Cpu)]
@@ -33,15 +32,10 @@ PREFIX = "summary:"  # how a command line tells a summary from a run or a host
 
 def load_summaries(root: str | Path) -> pd.DataFrame:
     """Read every imported summary of a results root: a row per pair, columns as in docs/tables.md."""
-    place, shape = place_of(root), schema.arrow_schema("summaries")
-    tables = [shape.empty_table()]
+    place = place_of(root)
     with storing("read the summaries", place):
-        for name in place.files(FILES):
-            try:
-                tables.append(pq.read_table(place.path(name), schema=shape, filesystem=place.filesystem))
-            except pa.ArrowInvalid as err:
-                raise StoreError(f"{place}: cannot read {name}: {err}") from err
-    return _plain(pa.concat_tables(tables).unify_dictionaries().to_pandas())
+        names = place.files(FILES)
+    return _plain(read_files(place, names, "summaries").to_pandas())
 
 
 @cache

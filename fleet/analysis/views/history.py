@@ -24,11 +24,13 @@ def of_relation(
     note: Callable[[str], None] | None = None,
 ) -> pd.DataFrame:
     """The `history` of one relation over `runs`. Raises UsageError where it has none."""
-    known = [str(each) for each in Relation]
-    if relation not in known:
+    try:
+        relation = str(Relation(relation))
+    except ValueError:
+        known = [str(each) for each in Relation]
         raise UsageError(
             f"--relation {relation}: no such relation{nearest(relation, known)} There are {', '.join(known)}."
-        )
+        ) from None
     ids = [run.run_id for run in runs if run.state is not RunState.UNFINISHED]
     if not ids:
         raise UsageError(

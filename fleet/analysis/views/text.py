@@ -22,7 +22,7 @@ SHARED = {
     Relation.DIE: "one die",
     Relation.NODE: "one NUMA node",
     Relation.PACKAGE: "one socket",
-    Relation.MACHINE: "across sockets",
+    Relation.SYSTEM: "across sockets",
     Relation.UNKNOWN: "not known",
 }
 

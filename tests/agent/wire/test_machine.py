@@ -42,8 +42,8 @@ def test_clusters_of_an_arm_are_read_from_its_affinity_fields() -> None:
     assert [(cpu.core, cpu.cluster) for cpu in two_of_two.cpus] == [(0, 0), (1, 0), (2, 2), (3, 2)]
     assert relations(two_of_two) == {
         (0, 1): Relation.CLUSTER, (2, 3): Relation.CLUSTER,
-        (0, 2): Relation.MACHINE, (0, 3): Relation.MACHINE,
-        (1, 2): Relation.MACHINE, (1, 3): Relation.MACHINE,
+        (0, 2): Relation.SYSTEM, (0, 3): Relation.SYSTEM,
+        (1, 2): Relation.SYSTEM, (1, 3): Relation.SYSTEM,
     }  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def test_a_pc_tells_its_groups_and_who_shares_a_cache() -> None:
     assert machine.cpus[0].max_khz == 2_500_000
     found = relations(machine)
     assert [found[0, other] for other in (1, 2, 4, 8)] == [
-        Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.MACHINE
+        Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.SYSTEM
     ]  # fmt: skip
 
 

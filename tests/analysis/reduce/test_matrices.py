@@ -74,7 +74,7 @@ def test_relations_are_listed_nearest_first(tmp_path: Path) -> None:
     ]
     near, far = relations(pair_medians(frame(tmp_path, bursts))).to_dict("records")
     assert (near["relation"], near["pairs"], near["flagged_share"]) == ("package", 1, 1.0)
-    assert (far["relation"], far["pairs"], far["flagged_share"]) == ("machine", 2, 0.0)
+    assert (far["relation"], far["pairs"], far["flagged_share"]) == ("system", 2, 0.0)
     assert far["median_ns"] == pytest.approx(100 * TICK)
 
 
