@@ -197,7 +197,7 @@ def test_an_agent_replaced_since_it_was_put_there_is_not_run(fleet: Fleet) -> No
     agent, build = swapped(fleet.folder)
     done = fleet("run", "-q", *CLOCK)
     assert done.exit_code == 0
-    assert f"{agent} is not what was put there: its SHA-256 is another." in fleet("show", "here").stdout
+    assert f"{agent} has changed since it was put there: its SHA-256 differs." in fleet("show", "here").stdout
     assert agent.read_bytes().startswith(b"\x7fELF")
     assert build in agent.name
 

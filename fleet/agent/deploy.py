@@ -1,8 +1,7 @@
-"""Puts a proved agent on a host: finds it there, builds it there, or builds it here and sends it.
+"""Puts an agent on a host: finds it there, builds it there, or builds it here and sends it.
 
-Says out loud, in `Agent.place`, which of these it was. Neighbours: `toolchain` knows compilers and
-flags, `build` the controller's own builds, `hostbuild` the host's, `sending` what travels, `qnx` the order
-there, `source` the files.
+`Agent.place` records which. In `build`: `toolchain` knows compilers and flags, `on_controller` and `on_host`
+build, `upload` sends, `qnx` chooses for QNX hosts, `source` finds the sources.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,28 +22,28 @@ def deploy(
     host: Host,
     facts: Facts,
     builder: Builder,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Agent:
     """Bring the agent for this host's target onto it, unless it is already there.
 
-    say: receives a sentence for each thing the person should know (a fallback, a slow build).
+    notify: receives a sentence for each event to report (a fallback, a slow build).
     Raises BuildError or DeployError naming what was tried and what to do.
     """
     changed = tc.changed(facts)
     for name in changed:
-        say(
-            f"{host.name}: {facts.workdir}/{name} is not what was put there: its SHA-256 is another. "
-            "It is not used; another one takes its place."
+        notify(
+            f"{host.name}: {facts.workdir}/{name} has changed since it was put there: its SHA-256 differs. "
+            "It is not used; a new copy replaces it."
         )
     facts = _without(facts, changed)
     if host.build is BuildPlace.PREBUILT:
         return send_prebuilt(connection, host, facts)
     sources = _sources(host, facts)
     if facts.target.os == qnx.OS:
-        return qnx.deploy(connection, host, facts, sources, builder, say)
+        return qnx.deploy(connection, host, facts, sources, builder, notify)
     _check_place(host)
     if host.build is BuildPlace.CONTROLLER:
-        return _send_from_controller(connection, host, facts, sources, builder, say)
+        return _send_from_controller(connection, host, facts, sources, builder, notify)
     facts = _with_compilers_asked(connection, host, facts, sources)
     command = _host_compiler(host, facts)
     if command is not None:
@@ -53,23 +52,23 @@ def deploy(
         except BuildError as err:
             if host.build is BuildPlace.HOST or host.toolchain.cc is not None:
                 raise
-            say(f"{err} Building on the controller instead.")
+            notify(f"{err} Building on the controller instead.")
     elif host.build is BuildPlace.HOST:
         raise _no_compiler(host)
     else:
-        say(f"{host.name}: no C compiler on the host; building on the controller.")
-    return _send_from_controller(connection, host, facts, sources, builder, say)
+        notify(f"{host.name}: no C compiler on the host; building on the controller.")
+    return _send_from_controller(connection, host, facts, sources, builder, notify)
 
 
-def foretell(host: Host, facts: Facts) -> str:
-    """Say what `deploy` would do, as far as it shows without running a compiler. Raises alike."""
+def preview(host: Host, facts: Facts) -> str:
+    """Describe what `deploy` would do, without running a compiler. Raises the same errors."""
     facts = _without(facts, tc.changed(facts))
     if host.build is BuildPlace.PREBUILT:
         given, _ = prebuilt(host, facts)
         return f"would be the prebuilt {given}"
     sources = _sources(host, facts)
     if facts.target.os == qnx.OS:
-        return qnx.foretell(host, facts, sources)
+        return qnx.preview(host, facts, sources)
     _check_place(host)
     command = _host_compiler(host, facts)
     if host.build is BuildPlace.CONTROLLER or (command is None and host.build is not BuildPlace.HOST):
@@ -85,7 +84,7 @@ def foretell(host: Host, facts: Facts) -> str:
 
 
 def _without(facts: Facts, names: Sequence[str]) -> Facts:
-    """The facts as if these files did not lie in the host's directory."""
+    """The facts without these files of the host's directory."""
     return replace(facts, workdir_entries=tuple(e for e in facts.workdir_entries if e not in names))
 
 
@@ -115,7 +114,7 @@ def _no_compiler(host: Host) -> BuildError:
 def _with_compilers_asked(
     connection: Connection, host: Host, facts: Facts, sources: Mapping[str, bytes]
 ) -> Facts:
-    """The facts with only compilers that answer, unless what the first one built lies there."""
+    """The facts with only compilers that answer, unless the first one's build is there already."""
     command = _host_compiler(host, facts)
     if all(compiler.version for compiler in facts.compilers) or command is None:
         return facts
@@ -137,10 +136,11 @@ def _send_from_controller(
     facts: Facts,
     sources: Mapping[str, bytes],
     builder: Builder,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Agent:
     try:
-        built = builder.build(facts.target, sources, _controller_wish(host), host.toolchain.cflags, say)
+        compiler = _controller_compiler(host)
+        built = builder.build(facts.target, sources, compiler, host.toolchain.cflags, notify)
     except BuildError as err:
         raise BuildError(f"{host.name}: {err}") from err
     return send_built(connection, host, facts, built)
@@ -148,11 +148,11 @@ def _send_from_controller(
 
 def _first_on_controller(host: Host, facts: Facts) -> tc.Toolchain:
     try:
-        return first_installed(facts.target, _controller_wish(host), host.toolchain.cflags)
+        return first_installed(facts.target, _controller_compiler(host), host.toolchain.cflags)
     except BuildError as err:
         raise BuildError(f"{host.name}: {err}") from err
 
 
-def _controller_wish(host: Host) -> str | None:
+def _controller_compiler(host: Host) -> str | None:
     """The inventory's `cc` names a compiler on the controller only if that is where to build."""
     return host.toolchain.cc if host.build is BuildPlace.CONTROLLER else None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleet.agent.deploy import foretell
+from fleet.agent.deploy import preview
 from fleet.errors import AgentError
 from fleet.facts.gather import as_told, look, reread_load, survey
 from fleet.facts.linux import short_list
@@ -104,7 +104,7 @@ def _told(connection: Connection, answer: str) -> tuple[str, ...]:
 
 def _forecast(host: Host, facts: Facts, wish: PlanWish) -> Forecast:
     """Raises what stands in a run's way as the run would, as far as it can be known before."""
-    agent = foretell(host, facts)
+    agent = preview(host, facts)
     plan = plan_on(host, wish, facts)
     cpus = len(_measured(host, facts, plan))
     visited = pairs(plan, cpus) if _has_pairs(plan) else 0

@@ -25,13 +25,13 @@ HERE = Host(
 
 
 class Deployer:
-    """Deploys to a workdir of its own; `told` collects what was said out loud."""
+    """Deploys to a workdir of its own; `notes` collects what was reported."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.workdir = tmp_path / "workdir"
         self.workdir.mkdir(mode=0o700)
         self.cache = tmp_path / "cache"
-        self.told: list[str] = []
+        self.notes: list[str] = []
 
     def facts(self, *compilers: str, **more: object) -> Facts:
         return Facts(
@@ -45,7 +45,7 @@ class Deployer:
 
     def __call__(self, host: Host, facts: Facts):
         with LocalConnection(host) as connection:
-            return deploy(connection, host, facts, Builder(self.cache), self.told.append)
+            return deploy(connection, host, facts, Builder(self.cache), self.notes.append)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_an_agent_that_is_no_longer_what_its_name_says_is_not_used(
     whole = path.read_bytes()
     path.write_bytes(b"")  # as after a power cut
     empty = {path.name: hashlib.sha256(b"").hexdigest()}
-    deployer.told.clear()
+    deployer.notes.clear()
 
     unseen = deployer(HERE, deployer.facts(*compilers))
     assert unseen.path == first.path
@@ -96,14 +96,14 @@ def test_an_agent_that_is_no_longer_what_its_name_says_is_not_used(
     again = deployer(HERE, deployer.facts(*compilers, workdir_hashes=empty))
     assert (again.path, again.build, again.place) == (first.path, first.build, first.place)
     assert path.read_bytes() == whole
-    assert any(f"{path} is not what was put there" in told for told in deployer.told)
+    assert any(f"{path} has changed since it was put there" in note for note in deployer.notes)
 
-    deployer.told.clear()
+    deployer.notes.clear()
     sound = {path.name: hashlib.sha256(whole).hexdigest()}
     stamp = path.stat().st_mtime_ns
     deployer(HERE, deployer.facts(*compilers, workdir_hashes=sound))
     assert path.stat().st_mtime_ns == stamp
-    assert not any("is not what was put there" in told for told in deployer.told)
+    assert not any("has changed since it was put there" in note for note in deployer.notes)
 
 
 def test_a_host_without_a_hash_program_gets_a_name_without_one(deployer: Deployer, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_host_without_a_hash_program_gets_a_name_without_one(deployer: Deploye
     for name in ("cat", "mkdir", "mv", "rm", "cc", "as", "ld"):
         (few / name).symlink_to(needs.program(name, "coreutils"))
     with LocalConnection(replace(HERE, env={"PATH": str(few)})) as connection:
-        agent = deploy(connection, HERE, deployer.facts("cc"), Builder(deployer.cache), deployer.told.append)
+        agent = deploy(connection, HERE, deployer.facts("cc"), Builder(deployer.cache), deployer.notes.append)
     assert Path(agent.path).name == f"fleet-agent-{agent.build}"
     assert deployer(HERE, deployer.facts("cc")).path == agent.path
 
@@ -133,14 +133,14 @@ def test_a_compiler_is_asked_for_its_version_only_where_something_has_to_be_buil
 
     talking = script(tmp_path / "cc", 'touch "$0.asked"; echo mine')
     with LocalConnection(replace(HERE, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})) as connection:
-        again = deploy(connection, HERE, names("cc"), Builder(deployer.cache), deployer.told.append)
+        again = deploy(connection, HERE, names("cc"), Builder(deployer.cache), deployer.notes.append)
     assert (again.place, again.path) == ("already on the host", first.path)
     assert not Path(f"{talking}.asked").exists()
 
 
 def test_without_a_compiler_the_controller_builds_and_says_so(deployer: Deployer) -> None:
     agent = deployer(HERE, deployer.facts())
-    assert deployer.told == ["here: no C compiler on the host; building on the controller."]
+    assert deployer.notes == ["here: no C compiler on the host; building on the controller."]
     assert "on the controller" in agent.place
     assert build_id_of(agent.path) == agent.build
 
@@ -159,9 +159,9 @@ def test_a_compiler_that_fails_is_quoted_and_the_controller_takes_over(
 ) -> None:
     broken = script(tmp_path / "broken-cc", "echo 'fatal error: stdio.h: No such file' >&2; exit 1")
     agent = deployer(HERE, deployer.facts(broken))
-    (told,) = deployer.told
-    assert "fatal error: stdio.h: No such file" in told
-    assert told.endswith("Building on the controller instead.")
+    (note,) = deployer.notes
+    assert "fatal error: stdio.h: No such file" in note
+    assert note.endswith("Building on the controller instead.")
     assert build_id_of(agent.path) == agent.build
 
 

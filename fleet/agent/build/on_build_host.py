@@ -1,6 +1,6 @@
 """Compiles for QNX on another machine, a build host of the inventory, and fetches the binary.
 
-For controllers on which no SDP can be, since QNX has none for them. Neighbour: `sdp` does it here.
+For controllers that QNX has no SDP for. `qnx_sdp` compiles on the controller.
 """
 
 import secrets
@@ -18,7 +18,7 @@ BUILD_TIMEOUT_S = 300.0
 
 
 def toolchain_on(there: Host, target: Target, release: int | None, extra: tuple[str, ...]) -> tc.Toolchain:
-    """The qcc of a build host; which SDP there it belongs to shows only there."""
+    """The qcc of a build host; only the build host knows which of its SDPs it belongs to."""
     name = f"qcc on the build host {there.name}" + (f" (QNX {release})" if release else "")
     command = ("qcc", f"-V{tc.QNX_VARIANTS[target.arch]}")
     place = f"{release or ''}@{there.name}:{there.toolchain.sdp or ''}"
@@ -33,13 +33,13 @@ def compile_there(
     sources: Mapping[str, bytes],
     build: str,
 ) -> bytes:
-    """Compile on the build host over a connection of its own. Raises BuildError with what was said there."""
+    """Compile on the build host over its own connection. Raises BuildError with the compiler's output."""
     mark = f"fleet-binary-{secrets.token_hex(8)}"
     script = build_script(there.toolchain.sdp, toolchain, release, sources, build, mark)
     try:
         with connect(there) as connection:
             done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
-    except FleetError as err:  # the target host is fine; which other way there is, `qnx` knows
+    except FleetError as err:  # the target host is fine; `qnx` tries the next place
         raise BuildError(f"{toolchain.name}: {err}") from err
     _, found, binary = done.stdout.partition(f"{mark}\n".encode())
     if done.exit_code != 0 or not found:
@@ -58,7 +58,7 @@ def build_script(
 ) -> bytes:
     """Write the sh script that finds the SDP, compiles and prints the mark and the binary behind it.
 
-    Leaves nothing behind. What went wrong is on stderr, the exit code not 0.
+    Leaves nothing behind. On failure the cause is on stderr and the exit code is not 0.
     """
     homes = [sdp] if sdp is not None else list(HOMES)
     names = [name for known, name in TARGETS.items() if release in (None, known)]

@@ -1,4 +1,4 @@
-"""Builds an agent on the controller, once per build id, and keeps it in a cache. Neighbour: `deploy`."""
+"""Builds an agent on the controller, once per build id, and keeps it in a cache. Used by `deploy`."""
 
 import os
 import platform
@@ -23,7 +23,7 @@ from fleet.remote.connection import Connection
 
 
 class Closable(Protocol):
-    """What is under way and can be ended from another thread."""
+    """A process or connection that another thread can close."""
 
     def close(self) -> None:
         """End it."""
@@ -49,7 +49,7 @@ class Builder:
     """Builds agents for targets; safe to use from many threads, one build at a time and target.
 
     cache: directory for finished binaries, private to the user; they are found again by build id.
-    connect: the way to a build host. watching: told of each compiler at work here, for as long as it is.
+    connect: connects to a build host. watching: entered with each compiler that runs here, until it ends.
     """
 
     def __init__(
@@ -67,17 +67,18 @@ class Builder:
         self,
         target: Target,
         sources: Mapping[str, bytes],
-        wish: str | None = None,
+        compiler: str | None = None,
         extra: Sequence[str] = (),
-        say: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] | None = None,
     ) -> Built:
         """Build, or find in the cache. Raises BuildError that lists what was tried and what came back.
 
-        wish, extra: the compiler and flags the inventory asks for. say: told of a build that takes long.
+        compiler, extra: what the inventory asks for: a command, and flags added to ours. notify: receives a
+        sentence about a build that takes long.
         """
         with self._lock_of(target):
             return self._first_that_works(
-                tc.on_controller(target, controller(), wish, extra), target, sources, say
+                tc.on_controller(target, controller(), compiler, extra), target, sources, notify
             )
 
     def once(
@@ -109,7 +110,7 @@ class Builder:
         toolchains: Sequence[tc.Toolchain],
         target: Target,
         sources: Mapping[str, bytes],
-        say: Callable[[str], None] | None,
+        notify: Callable[[str], None] | None,
     ) -> Built:
         tried = []
         for toolchain in toolchains:
@@ -119,8 +120,8 @@ class Builder:
             if command is None:
                 tried.append(f"{toolchain.name}: not installed")
                 continue
-            if say and "zig" in toolchain.name and not kept.is_file():
-                say(f"compiling the agent for {target} with zig; the first time takes about a minute")
+            if notify and "zig" in toolchain.name and not kept.is_file():
+                notify(f"compiling the agent for {target} with zig; the first time takes about a minute")
             try:
                 if not kept.is_file():
                     here = replace(toolchain, command=command)
@@ -149,9 +150,9 @@ class Builder:
             raise BuildError(f"{toolchain.name}: cannot write {self._cache}: {err.strerror or err}") from err
 
 
-def first_installed(target: Target, wish: str | None = None, extra: Sequence[str] = ()) -> tc.Toolchain:
+def first_installed(target: Target, compiler: str | None = None, extra: Sequence[str] = ()) -> tc.Toolchain:
     """The toolchain `Builder.build` would try first; nothing is built. Raises as it does if there is none."""
-    toolchains = tc.on_controller(target, controller(), wish, extra)
+    toolchains = tc.on_controller(target, controller(), compiler, extra)
     for toolchain in toolchains:
         if _installed(toolchain.command) is not None:
             return toolchain
@@ -176,7 +177,7 @@ def controller() -> Target:
 def compile_here(
     toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watching
 ) -> bytes:
-    """Compile on the controller in a folder of its own. Raises BuildError with what the compiler said."""
+    """Compile on the controller in a folder of its own. Raises BuildError with the compiler's output."""
     try:
         with tempfile.TemporaryDirectory(prefix="fleet-build-") as scratch:
             return _compile(Path(scratch), toolchain, sources, build, watching)
@@ -197,8 +198,8 @@ def _compile(
     done = run_tool(toolchain, toolchain.arguments(units, build, "fleet-agent"), watching, folder)
     binary = folder / "fleet-agent"
     if done.returncode != 0 or not binary.is_file():
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise BuildError(f"{toolchain.name}: exit code {done.returncode}: {last_lines(said)}")
+        output = done.stderr.decode("utf-8", "replace").strip()
+        raise BuildError(f"{toolchain.name}: exit code {done.returncode}: {last_lines(output)}")
     return binary.read_bytes()
 
 
@@ -238,9 +239,9 @@ class _Group:
 
 
 def last_lines(text: str, count: int = 12) -> str:
-    """The end of what a compiler said, which is where the cause stands; indented for a message."""
+    """The end of a compiler's output, where the cause is; indented for a message."""
     lines = text.splitlines()[-count:]
-    return "\n      ".join(lines) if lines else "(it said nothing)"
+    return "\n      ".join(lines) if lines else "(no output)"
 
 
 def _installed(command: tuple[str, ...]) -> tuple[str, ...] | None:

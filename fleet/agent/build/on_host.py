@@ -1,11 +1,11 @@
-"""Compiles the agent on the host itself, by one sh script on its stdin. `deploy` and `qnx` choose it."""
+"""Compiles the agent on the host itself, by one sh script on its stdin. Used by `deploy` and `qnx`."""
 
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.upload import check_put, said
+from fleet.agent.build.upload import check_put, stderr_end
 from fleet.errors import BuildError, DeployError
 from fleet.model import Agent, Compiler, Facts, Host
 from fleet.remote.connection import Completed, Connection
@@ -21,7 +21,7 @@ _PLACED = "fleet-agent-placed "
 def build_on_host(
     connection: Connection, host: Host, facts: Facts, sources: Mapping[str, bytes], command: str
 ) -> Agent:
-    """Build with `command` there, unless that build lies there already. Raises BuildError, DeployError."""
+    """Build with `command` there, unless that build is there already. Raises BuildError, DeployError."""
     toolchain = tc.on_host(command, facts.target, host.toolchain.cflags)
     build = tc.build_id(sources, toolchain)
 
@@ -35,8 +35,8 @@ def build_on_host(
     done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
     if done.exit_code == _BUILD_FAILED:
         raise BuildError(
-            f"{host.name}: {command} on the host could not build the agent:\n      {said(done)}\n"
-            f"Mend the compiler there, name another (`toolchain: {{cc: …}}`), or set `build: controller`."
+            f"{host.name}: {command} on the host could not build the agent:\n      {stderr_end(done)}\n"
+            f"Repair the compiler there, name another (`toolchain: {{cc: …}}`), or set `build: controller`."
         )
     check_put(done, host, facts.workdir)
     version = next((c.version for c in facts.compilers if c.command == command), "") or command
@@ -44,22 +44,22 @@ def build_on_host(
 
 
 def _placed(host: Host, done: Completed, build: str) -> str:
-    """The name the host says it gave the agent."""
+    """The agent's file name as the host reports it."""
     name = tc.found(build, [done.stdout.decode("utf-8", "replace").rpartition(_PLACED)[2].strip()])
     if name is None:
-        raise DeployError(f"{host.name}: the host built the agent, but does not say where it put it.")
+        raise DeployError(f"{host.name}: the host built the agent, but did not report its path.")
     return name
 
 
 def answering(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Compiler, ...]:
-    """Those of the compilers that answer --version, with what they say; one question."""
+    """The compilers that answer --version, with the first line of the answer; one round trip."""
     lines = ["LC_ALL=C; export LC_ALL"]
     lines += [
         f"({shlex.join(c.command.split())} --version </dev/null 2>/dev/null | head -n 1); echo {_NEXT}"
         for c in compilers
     ]
-    said = connection.run("\n".join(lines), timeout_s=VERSIONS_TIMEOUT_S).stdout.decode("utf-8", "replace")
-    versions = [words.strip() for words in said.split(_NEXT)]
+    done = connection.run("\n".join(lines), timeout_s=VERSIONS_TIMEOUT_S)
+    versions = [version.strip() for version in done.stdout.decode("utf-8", "replace").split(_NEXT)]
     return tuple(
         replace(compiler, version=version)
         for compiler, version in zip(compilers, versions, strict=False)
@@ -70,7 +70,7 @@ def answering(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Co
 def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, workdir: str) -> bytes:
     """Write the sh script that unpacks the sources, compiles them and moves the binary into place.
 
-    Runs on `sh` and `cat` alone, no tar. Exit code 93 means the compiler failed, its words on stderr.
+    Runs on `sh` and `cat` alone, no tar. Exit code 93: the compiler failed; its output is on stderr.
     """
     scratch = f"build-{build}-$$"
     units = [name for name in sources if name.endswith(".c")]

@@ -1,7 +1,7 @@
-"""Where the agent for a QNX host comes from: four ways in order, or the one the inventory asks for.
+"""Where the agent for a QNX host comes from: four places in order, or the one the inventory asks for.
 
-On the host where a compiler proves itself; from an SDP on the controller; from a build host; prebuilt.
-Neighbours: `hostbuild`, `sdp`, `buildhost` and `sending` each know one way and not the others.
+Built on the host if a compiler works there; with an SDP on the controller; on a build host; prebuilt.
+`on_host`, `qnx_sdp`, `on_build_host` and `upload` each do one of these.
 """
 
 import shlex
@@ -24,12 +24,12 @@ _PROOF_TIMEOUT_S = 60.0
 
 
 class _AbsentError(BuildError):
-    """There is nothing to try: nobody set this way up."""
+    """Nothing to try: this place is not set up."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One host to be given an agent. release: its QNX's major version, None if nobody tells."""
+    """One host to be given an agent. release: its QNX's major version, None if unknown."""
 
     host: Host
     facts: Facts
@@ -52,8 +52,8 @@ class _Job:
         return self.host.build_host
 
     def compilers(self) -> Sequence[str]:
-        wish = self.host.toolchain.cc
-        commands = [wish] if wish is not None else [found.command for found in self.facts.compilers]
+        cc = self.host.toolchain.cc
+        commands = [cc] if cc is not None else [found.command for found in self.facts.compilers]
         if not commands:
             raise _AbsentError("a compiler on the host: none of clang, gcc, cc, qcc answered there")
         return commands
@@ -65,67 +65,67 @@ def deploy(
     facts: Facts,
     sources: Mapping[str, bytes],
     builder: Builder,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Agent:
-    """Bring the agent onto a QNX host. Raises one BuildError of all that was looked for, or DeployError.
+    """Bring the agent onto a QNX host. Raises one BuildError that lists every place tried, or DeployError.
 
-    say: told of a way that was set up and failed, where another one worked.
+    notify: receives each failure of a place that is set up, where a later one worked.
     """
     job = _job(host, facts, sources)
     failed: list[BuildError] = []
-    for way in _ways(host):
+    for place in _places(host):
         try:
-            agent = _take(way, connection, job, builder)
+            agent = _take(place, connection, job, builder)
         except BuildError as err:
             failed.append(err)
             continue
         except DeployError:
-            _tell(host, failed, say)
+            _report_failures(host, failed, notify)
             raise
-        _tell(host, failed, say)
-        if job.release is None and way in (BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST):
-            say(f"{host.name}: the host does not tell its QNX version; the agent was {agent.place}.")
+        _report_failures(host, failed, notify)
+        if job.release is None and place in (BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST):
+            notify(f"{host.name}: the host does not report its QNX version; the agent was {agent.place}.")
         return agent
     raise _none(job, failed)
 
 
 def _job(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> _Job:
-    """The job. Raises BuildError where the host tells another release than the inventory."""
-    said, told = (release.split(".") if release else [] for release in (facts.kernel, host.os_release))
-    if said and said[: len(told)] != told:
+    """The job. Raises BuildError where the host reports another release than the inventory."""
+    actual, expected = (release.split(".") if release else [] for release in (facts.kernel, host.os_release))
+    if actual and actual[: len(expected)] != expected:
         raise BuildError(
-            f"{host.name}: `os_release: {host.os_release}` in the inventory, but the host says it is QNX "
-            f"{facts.kernel}. Mend the entry, or leave it out."
+            f"{host.name}: `os_release: {host.os_release}` in the inventory, but the host runs QNX "
+            f"{facts.kernel}. Correct the entry, or remove it."
         )
     return _Job(host, facts, sources)
 
 
-def _tell(host: Host, failed: Sequence[BuildError], say: Callable[[str], None]) -> None:
+def _report_failures(host: Host, failed: Sequence[BuildError], notify: Callable[[str], None]) -> None:
     for failure in failed:
         if not isinstance(failure, _AbsentError):
-            say(f"{host.name}: {failure}\nTook the next way to an agent instead.")
+            notify(f"{host.name}: {failure}\nThe agent came from the next place instead.")
 
 
-def foretell(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
-    """Say what `deploy` would do, without running a compiler. Raises as it does where nothing is set up."""
+def preview(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
+    """Describe what `deploy` would do, without running a compiler. Raises the same BuildError."""
     job = _job(host, facts, sources)
     failed: list[BuildError] = []
-    for way in _ways(host):
+    for place in _places(host):
         try:
-            return _told(way, job)
+            return _preview_of(place, job)
         except BuildError as err:
             failed.append(err)
     raise _none(job, failed)
 
 
-def _ways(host: Host) -> Sequence[BuildPlace]:
+def _places(host: Host) -> Sequence[BuildPlace]:
     return _ORDER if host.build is BuildPlace.AUTO else (host.build,)
 
 
-def _take(way: BuildPlace, connection: Connection, job: _Job, builder: Builder) -> Agent:
-    if way is BuildPlace.HOST:
+def _take(place: BuildPlace, connection: Connection, job: _Job, builder: Builder) -> Agent:
+    if place is BuildPlace.HOST:
         return _on_host(connection, job)
-    if way is BuildPlace.CONTROLLER:
+    if place is BuildPlace.CONTROLLER:
         toolchain = job.sdp().toolchain(job.facts.target, job.host.toolchain.cflags)
         built = builder.once(
             toolchain,
@@ -133,7 +133,7 @@ def _take(way: BuildPlace, connection: Connection, job: _Job, builder: Builder) 
             lambda build: qnx_sdp.compile_with(toolchain, job.sources, build, builder.watching),
         )
         return send_built(connection, job.host, job.facts, built)
-    if way is BuildPlace.BUILD_HOST:
+    if place is BuildPlace.BUILD_HOST:
         there = job.build_host()
         cflags = job.host.toolchain.cflags
         toolchain = on_build_host.toolchain_on(there, job.facts.target, job.release, cflags)
@@ -149,16 +149,16 @@ def _take(way: BuildPlace, connection: Connection, job: _Job, builder: Builder) 
     return send_prebuilt(connection, job.host, job.facts)
 
 
-def _told(way: BuildPlace, job: _Job) -> str:
-    if way is BuildPlace.HOST:
+def _preview_of(place: BuildPlace, job: _Job) -> str:
+    if place is BuildPlace.HOST:
         command, *_ = job.compilers()
         if _already(job, command):
             return "is already on the host"
         return f"would be built on the host with {command}, if that proves to work"
-    if way is BuildPlace.CONTROLLER:
+    if place is BuildPlace.CONTROLLER:
         toolchain = job.sdp().toolchain(job.facts.target, job.host.toolchain.cflags)
         return f"would be built with {toolchain.name} and sent"
-    if way is BuildPlace.BUILD_HOST:
+    if place is BuildPlace.BUILD_HOST:
         there = job.build_host()
         return f"would be built with qcc on the build host {there.name} and sent"
     _check_named(job)
@@ -177,7 +177,7 @@ def _already(job: _Job, command: str) -> bool:
 
 
 def _on_host(connection: Connection, job: _Job) -> Agent:
-    """With the first compiler there that makes a program which runs: its headers may be missing."""
+    """Build with the first compiler whose program runs: headers may be missing."""
     commands = job.compilers()
     proved = next((command for command in commands if _already(job, command)), None)
     if proved is None:
@@ -186,10 +186,10 @@ def _on_host(connection: Connection, job: _Job) -> Agent:
         )
         proved = done.stdout.decode("utf-8", "replace").rpartition("works ")[2].strip()
         if done.exit_code != 0 or proved not in commands:
-            said = last_lines(done.stderr.decode("utf-8", "replace").strip())
+            output = last_lines(done.stderr.decode("utf-8", "replace").strip())
             tried = ", ".join(commands)
             raise BuildError(
-                f"a compiler on the host: none of {tried} made a program that runs there: {said}"
+                f"a compiler on the host: none of {tried} made a program that runs there: {output}"
             )
     return build_on_host(connection, job.host, job.facts, job.sources, proved)
 
@@ -197,7 +197,7 @@ def _on_host(connection: Connection, job: _Job) -> Agent:
 def proof_script(commands: Sequence[str], workdir: str) -> bytes:
     """Write the sh script that prints `works COMMAND` for the first compiler whose program runs, or fails."""
     lines = [
-        "umask 077",  # mkdir makes a folder of our own or fails: nothing of somebody else's is followed
+        "umask 077",  # mkdir makes a folder of our own or fails: nobody else's link is followed
         f"cd {shlex.quote(workdir)} && mkdir fleet-proof-$$ && cd fleet-proof-$$ || exit 1",
         'leave() { cd .. && rm -rf fleet-proof-$$; exit "$1"; }',
         *(f"echo {shlex.quote(line)} >>proof.c || leave 1" for line in _PROOF.splitlines()),

@@ -1,6 +1,6 @@
 """Finds QNX's software development platform (SDP) on the controller, and compiles with its qcc.
 
-The platform's own script is never run: what it would set is written here. Neighbour: `qnx` says when.
+The platform's own script is never run: the variables it would set are set here. Used by `qnx`.
 """
 
 import os
@@ -18,7 +18,7 @@ from fleet.model import Target
 HOMES = ("~/qnx800", "~/qnx710")
 HOST = "host/linux/x86_64"  # the platforms for Linux run on x86-64 only
 TARGETS: Mapping[int, str] = {8: "qnx", 7: "qnx7"}
-"""What stands in `target/` of a platform, by QNX's major version."""
+"""The folder in `target/` of a platform, by QNX's major version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +53,18 @@ class Sdp:
 
 
 def major(release: str | None) -> int | None:
-    """QNX's major version of a release like "8.0.0" or "8"; None if it is not told."""
+    """QNX's major version of a release like "8.0.0" or "8"; None if unknown."""
     found = re.match(r"(\d+)(?:\.|$)", release or "")
     return int(found[1]) if found else None
 
 
-def find(wish: str | None, release: int | None) -> Sdp:
-    """The first platform for this major version (None: for any), by the wish, QNX_HOST and QNX_TARGET, home.
+def find(path: str | None, release: int | None) -> Sdp:
+    """The first platform for this major version (None: any): at `path`, QNX_HOST and QNX_TARGET, or home.
 
-    A wish is the only place looked at. Raises BuildError that lists the places and what is there.
+    Where `path` is given, no other place is searched. Raises BuildError that lists the places searched.
     """
     looked = []
-    for place, found in _places(wish).items():
+    for place, found in _places(path).items():
         why = _unfit(*found, release) if found else "not there"
         if why is None and found:
             return Sdp(*found, _release(found[1]))
@@ -75,7 +75,7 @@ def find(wish: str | None, release: int | None) -> Sdp:
 def compile_with(
     toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watching
 ) -> bytes:
-    """Compile on the controller, once `qcc -V` has named the variant. Raises BuildError, its words whole."""
+    """Compile on the controller, once `qcc -V` has named the variant. Raises BuildError with its output."""
     qcc, variant = toolchain.command[0], toolchain.command[1].removeprefix("-V")
     try:
         done = run_tool(toolchain, (qcc, "-V"), watching)
@@ -87,10 +87,10 @@ def compile_with(
     return compile_here(toolchain, sources, build, watching)
 
 
-def _places(wish: str | None) -> dict[str, tuple[Path, Path] | None]:
+def _places(path: str | None) -> dict[str, tuple[Path, Path] | None]:
     """Where to look, in words, and the QNX_HOST and QNX_TARGET that would be."""
-    if wish is not None:
-        return {f"`toolchain: {{sdp: {wish}}}`": _inside(Path(wish).expanduser())}
+    if path is not None:
+        return {f"`toolchain: {{sdp: {path}}}`": _inside(Path(path).expanduser())}
     host, target = os.environ.get("QNX_HOST"), os.environ.get("QNX_TARGET")
     given = (Path(host), Path(target)) if host and target else None
     homes = {home: _inside(Path(home).expanduser()) for home in HOMES}

@@ -101,15 +101,17 @@ def on_host(command: str, target: Target, extra: Sequence[str] = ()) -> Toolchai
 
 
 def on_controller(
-    target: Target, controller: Target, wish: str | None, extra: Sequence[str] = ()
+    target: Target, controller: Target, compiler: str | None, extra: Sequence[str] = ()
 ) -> list[Toolchain]:
     """List the toolchains worth trying on the controller for `target`, best first.
 
     All link statically, so that the host's C library does not matter, except the last resort for the
-    controller's own target. `wish`: the one compiler the inventory asks for. Empty for non-Linux targets.
+    controller's own target. `compiler`: the one compiler the inventory asks for. Empty for non-Linux targets.
     """
-    if wish is not None:
-        return [Toolchain(f"{wish} on the controller", (wish,), (*FLAGS, "-static", "-s", *extra), target)]
+    if compiler is not None:
+        return [
+            Toolchain(f"{compiler} on the controller", (compiler,), (*FLAGS, "-static", "-s", *extra), target)
+        ]
     if target.os != "linux":
         return []
     commands: list[tuple[str, ...]] = []

@@ -1,4 +1,4 @@
-"""Sends a finished agent to a host: only one that fits, never over another. Neighbours: `deploy`, `qnx`."""
+"""Sends a finished agent to a host: only one that fits, never over another. Used by `deploy` and `qnx`."""
 
 import shlex
 from pathlib import Path
@@ -14,7 +14,7 @@ PREBUILT = "0" * 16  # stands in a file's name for the build id that only the bi
 
 
 def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -> Agent:
-    """Send what was built elsewhere, unless it lies there already. Raises BuildError, DeployError."""
+    """Send what was built elsewhere, unless it is there already. Raises BuildError, DeployError."""
     check_fit(built.binary, host, facts, built.toolchain.name)
     path = f"{facts.workdir}/{tc.file_name(built.build, built.binary)}"
     _send(connection, host, facts, built.binary, path)
@@ -52,13 +52,13 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
     build = asked.stdout.decode("utf-8", "replace").strip()
     if asked.exit_code != 0 or not build:
         raise DeployError(
-            f"{host.name}: {given} does not run there (exit code {asked.exit_code}): {said(asked)}"
+            f"{host.name}: {given} does not run there (exit code {asked.exit_code}): {stderr_end(asked)}"
         )
     return Agent(path, build, facts.target, place=f"prebuilt {given}")
 
 
 def _send(connection: Connection, host: Host, facts: Facts, binary: bytes, path: str) -> None:
-    """Put the file there, unless it is. On QNX `put` looks itself: not every file there is surely whole."""
+    """Put the file there, unless it is there. On QNX `put` looks itself: a file there may be incomplete."""
     if facts.target.os == "qnx" or path.rpartition("/")[2] not in facts.workdir_entries:
         done = connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S)
         check_put(done, host, facts.workdir)
@@ -82,11 +82,11 @@ def check_put(done: Completed, host: Host, workdir: str) -> None:
     if done.exit_code != 0:
         raise DeployError(
             f"{host.name}: cannot write the agent into {workdir} (exit code {done.exit_code}):\n"
-            f"      {said(done)}\n"
+            f"      {stderr_end(done)}\n"
             "Free some space there, or set another `workdir` for this host in the inventory."
         )
 
 
-def said(done: Completed) -> str:
+def stderr_end(done: Completed) -> str:
     """The end of a command's stderr, for a message."""
     return last_lines(done.stderr.decode("utf-8", "replace").strip())

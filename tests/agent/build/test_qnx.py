@@ -12,7 +12,7 @@ import pytest
 from fleet.agent.build import on_build_host, qnx, qnx_sdp, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder
-from fleet.agent.deploy import deploy, foretell
+from fleet.agent.deploy import deploy, preview
 from fleet.errors import BuildError, DeployError, UnreachableError
 from fleet.inventory.schema import ARCHES
 from fleet.model import Agent, BuildPlace, Compiler, Facts, Host, RequestedToolchain, Target, Via
@@ -27,13 +27,13 @@ slow = pytest.mark.slow
 
 
 class Deployer:
-    """Deploys to a workdir of its own, with a cache of its own. `told`: what was said out loud."""
+    """Deploys to a workdir of its own, with a cache of its own. `notes`: what was reported."""
 
     def __init__(self, folder: Path) -> None:
         self.workdir = folder / "work"
         self.workdir.mkdir()
         self.cache = folder / "cache"
-        self.told: list[str] = []
+        self.notes: list[str] = []
         self.builder = Builder(self.cache)
 
     def facts(self, *compilers: str, kernel: str | None = "8.0.0", arch: str = "x86_64") -> Facts:
@@ -48,7 +48,7 @@ class Deployer:
 
     def __call__(self, host: Host, facts: Facts | None = None) -> Agent:
         with LocalConnection(host) as connection:
-            return deploy(connection, host, facts or self.facts(), self.builder, self.told.append)
+            return deploy(connection, host, facts or self.facts(), self.builder, self.notes.append)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def deployer(tmp_path: Path, home: Path) -> Deployer:
     return Deployer(tmp_path)
 
 
-def wish(**fields: str) -> RequestedToolchain:
+def requested(**fields: str) -> RequestedToolchain:
     return RequestedToolchain(cflags=("-O0",), **fields)  # type: ignore[arg-type]
 
 
@@ -92,11 +92,11 @@ def script(path: Path, text: str) -> str:
 @slow
 def test_an_sdp_in_the_inventory_builds_and_the_binary_is_for_qnx(deployer: Deployer, tmp_path: Path) -> None:
     platform = standin.install(tmp_path / "sdk")
-    agent = deployer(replace(BOARD, toolchain=wish(sdp=str(platform))))
+    agent = deployer(replace(BOARD, toolchain=requested(sdp=str(platform))))
     assert agent.place == f"built with {platform / standin.QCC} (QNX 8)"
     assert build_id(agent) == agent.build
     assert tc.read_elf(Path(agent.path).read_bytes()).interpreter == "/usr/lib/ldqnx-64.so.2"
-    assert deployer.told == []
+    assert deployer.notes == []
 
 
 @slow
@@ -111,7 +111,7 @@ def test_it_is_built_once_for_each_version_and_target_however_many_hosts(
         qcc.rename(qcc.with_name("real"))
         script(qcc, f'case "$*" in -V) ;; *) echo {release} >>{counted} ;; esac\nexec "${{0%/*}}/real" "$@"')
     monkeypatch.setenv("PATH", os.environ["PATH"])
-    board = replace(BOARD, toolchain=wish())
+    board = replace(BOARD, toolchain=requested())
     agents = {}
     for kernel, arch in (("8.0.0", "x86_64"), ("7.1.0", "x86_64"), ("8.0.3", "x86_64"), ("8.0.0", "aarch64")):
         agents[kernel, arch] = deployer(board, deployer.facts(kernel=kernel, arch=arch))
@@ -125,29 +125,29 @@ def test_a_host_that_hides_its_version_gets_what_there_is_and_is_told_so(
     deployer: Deployer, home: Path
 ) -> None:
     standin.install(home / "qnx710", 7)
-    agent = deployer(replace(BOARD, toolchain=wish()), deployer.facts(kernel=None))
+    agent = deployer(replace(BOARD, toolchain=requested()), deployer.facts(kernel=None))
     assert agent.place.endswith("(QNX 7)")
-    (told,) = deployer.told
-    assert told.startswith("board: the host does not tell its QNX version; the agent was built with /")
+    (note,) = deployer.notes
+    assert note.startswith("board: the host does not report its QNX version; the agent was built with /")
 
 
-@pytest.mark.parametrize(("told", "found"), [("8.0", "QNX 8"), ("8", "QNX 8"), ("7.1", "QNX 7")])
+@pytest.mark.parametrize(("release", "found"), [("8.0", "QNX 8"), ("8", "QNX 8"), ("7.1", "QNX 7")])
 def test_a_release_of_the_inventory_is_taken_where_the_host_tells_none(
-    deployer: Deployer, home: Path, told: str, found: str
+    deployer: Deployer, home: Path, release: str, found: str
 ) -> None:
-    for folder, release in (("qnx710", 7), ("qnx800", 8)):
-        standin.install(home / folder, release)
-    host = replace(BOARD, os="qnx", os_release=told)
-    assert found in foretell(host, deployer.facts(kernel=None))
+    for folder, major in (("qnx710", 7), ("qnx800", 8)):
+        standin.install(home / folder, major)
+    host = replace(BOARD, os="qnx", os_release=release)
+    assert found in preview(host, deployer.facts(kernel=None))
 
 
 def test_a_host_that_tells_another_release_than_the_inventory_is_refused(deployer: Deployer) -> None:
-    for told in ("7.1", "8.1", "8.0.0.1"):
-        host = replace(BOARD, os="qnx", os_release=told)
-        with pytest.raises(BuildError, match=f"`os_release: {told}` in the inventory, but .* QNX 8.0.0"):
+    for release in ("7.1", "8.1", "8.0.0.1"):
+        host = replace(BOARD, os="qnx", os_release=release)
+        with pytest.raises(BuildError, match=f"`os_release: {release}` in the inventory, but .* QNX 8.0.0"):
             deployer(host)
-        with pytest.raises(BuildError, match="Mend the entry"):
-            foretell(host, deployer.facts())
+        with pytest.raises(BuildError, match="Correct the entry"):
+            preview(host, deployer.facts())
 
 
 def test_a_release_that_only_the_inventory_tells_is_named_where_nothing_builds(deployer: Deployer) -> None:
@@ -236,13 +236,13 @@ def test_the_first_compiler_that_proves_itself_builds_there_and_the_second_time_
     broken = script(tmp_path / "broken", "exit 1")
     words = " ".join(f"{name}={value}" for name, value in settings.items())
     clang = script(tmp_path / "clang", f'{words} {platform / standin.QCC} "$@"')
-    host = replace(BOARD, toolchain=wish())
+    host = replace(BOARD, toolchain=requested())
     agent = deployer(host, deployer.facts(broken, clang))
     assert agent.place == f"built on the host with {clang} 1.0"
     content = hashlib.sha256(Path(agent.path).read_bytes()).hexdigest()
     assert os.listdir(deployer.workdir) == [f"fleet-agent-{agent.build}-{content[:16]}"]  # noqa: PTH208
     assert deployer(host, deployer.facts(broken, clang)).place == "already on the host"
-    assert foretell(host, deployer.facts(clang)) == "is already on the host"
+    assert preview(host, deployer.facts(clang)) == "is already on the host"
 
 
 # ---- a build host -----------------------------------------------------------------------------------------
@@ -255,12 +255,12 @@ def test_a_build_host_builds_where_the_controller_has_no_sdp(
     there = tmp_path / "there"
     standin.install(there / "qnx800")
     builder = replace(BUILDER, env={"HOME": str(there), "TMPDIR": str(there)})
-    host = replace(BOARD, toolchain=wish(build_host="builder"), build_host=builder)
+    host = replace(BOARD, toolchain=requested(build_host="builder"), build_host=builder)
     agent = deployer(host)
     assert agent.place == "built with qcc on the build host builder (QNX 8)"
     assert build_id(agent) == agent.build
     assert [path.name for path in there.iterdir()] == ["qnx800"]
-    assert foretell(host, deployer.facts()) == "would be built with qcc on the build host builder and sent"
+    assert preview(host, deployer.facts()) == "would be built with qcc on the build host builder and sent"
 
 
 @pytest.mark.parametrize(
@@ -298,18 +298,18 @@ def test_what_was_set_up_and_failed_is_told_when_another_way_is_taken(
     deployer: Deployer, home: Path, tmp_path: Path
 ) -> None:
     good = standin.install(tmp_path / "sdk")
-    binary = Path(deployer(replace(BOARD, toolchain=wish(sdp=str(good)))).path)
+    binary = Path(deployer(replace(BOARD, toolchain=requested(sdp=str(good)))).path)
     prebuilt = binary.rename(tmp_path / "prebuilt")
     platform = standin.install(home / "qnx800")
     script(platform / standin.QCC, "echo 'no licence today' >&2; echo gcc_ntox86_64; [ $1 = -V ]")
-    host = replace(BOARD, toolchain=wish(binary=str(prebuilt)))
+    host = replace(BOARD, toolchain=requested(binary=str(prebuilt)))
     with pytest.raises(
         DeployError, match="does not run there"
     ):  # for want of QNX's interpreter: it was tried
         deployer(host)
-    (told,) = deployer.told
-    assert "no licence today" in told
-    assert foretell(host, deployer.facts()).startswith(f"would be built with {platform / standin.QCC}")
+    (note,) = deployer.notes
+    assert "no licence today" in note
+    assert preview(host, deployer.facts()).startswith(f"would be built with {platform / standin.QCC}")
 
 
 def test_none_of_the_four_ways_is_one_message_that_says_where_each_was_looked_for(deployer: Deployer) -> None:
@@ -326,16 +326,16 @@ def test_none_of_the_four_ways_is_one_message_that_says_where_each_was_looked_fo
         "for this host in the inventory."
     )
     with pytest.raises(BuildError, match="Looked for"):
-        foretell(BOARD, deployer.facts())
+        preview(BOARD, deployer.facts())
 
 
-def test_check_foretells_each_way(deployer: Deployer, home: Path) -> None:
+def test_check_previews_each_place(deployer: Deployer, home: Path) -> None:
     facts = deployer.facts("clang")
-    assert foretell(BOARD, facts) == "would be built on the host with clang, if that proves to work"
+    assert preview(BOARD, facts) == "would be built on the host with clang, if that proves to work"
     platform = standin.install(home / "qnx800")
-    told = f"would be built with {platform / standin.QCC} (QNX 8) and sent"
-    assert foretell(BOARD, deployer.facts()) == told
-    assert foretell(replace(BOARD, build=BuildPlace.CONTROLLER), facts) == told
+    expected = f"would be built with {platform / standin.QCC} (QNX 8) and sent"
+    assert preview(BOARD, deployer.facts()) == expected
+    assert preview(replace(BOARD, build=BuildPlace.CONTROLLER), facts) == expected
 
 
 def test_only_what_is_for_qnx_travels_to_qnx_and_the_other_way_round(
@@ -356,7 +356,7 @@ def test_only_what_is_for_qnx_travels_to_qnx_and_the_other_way_round(
 
 def test_a_build_host_is_no_way_for_linux(deployer: Deployer) -> None:
     facts = replace(deployer.facts("cc"), os="linux")
-    for ask in (lambda host: deployer(host, facts), lambda host: foretell(host, facts)):
+    for ask in (lambda host: deployer(host, facts), lambda host: preview(host, facts)):
         with pytest.raises(BuildError, match="is for QNX hosts"):
             ask(replace(BOARD, build=BuildPlace.BUILD_HOST))
 

@@ -27,10 +27,10 @@ def test_zig_builds_a_static_agent_that_runs(
     target = Target("linux", arch)
     files = tc.sources_for(target, sources())
     assert files is not None
-    said: list[str] = []
-    built = Builder(tmp_path / "cache").build(target, files, say=said.append)
+    notes: list[str] = []
+    built = Builder(tmp_path / "cache").build(target, files, notify=notes.append)
     assert built.toolchain.command[:3] == tc.ZIG
-    assert said == [f"compiling the agent for {target} with zig; the first time takes about a minute"]
+    assert notes == [f"compiling the agent for {target} with zig; the first time takes about a minute"]
     assert tc.read_elf(built.binary) == tc.Elf(arch, None, None)
     agent = tmp_path / "agent"
     agent.write_bytes(built.binary)
