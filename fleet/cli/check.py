@@ -45,19 +45,21 @@ def check(
     from fleet.console.check import checks_json, checks_text
     from fleet.console.progress import progress
     from fleet.inventory.select import load
-    from fleet.model import PlanWish
+    from fleet.model import RequestedOptions
     from fleet.plan import options
     from fleet.remote.connect import connect
     from fleet.session import outcome
     from fleet.session.check import check as check_hosts
 
     chosen = load(inventory).select(select or [])
-    wish = PlanWish(
+    requested = RequestedOptions(
         benchmarks=options.benchmarks(benchmark) if benchmark is not None else None,
         cpus=options.cpus(cpus) if cpus is not None else None,
         **options.plan(pairs=pairs),
     )
     with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
-        checked = check_hosts(chosen, partial(connect, timeout_s=connect_timeout), watcher, parallel, wish)
+        checked = check_hosts(
+            chosen, partial(connect, timeout_s=connect_timeout), watcher, parallel, requested
+        )
     typer.echo(checks_json(checked) if json else checks_text(checked))
     raise typer.Exit(outcome.exit_code([one.outcome for one in checked]))

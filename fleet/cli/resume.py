@@ -78,7 +78,7 @@ def resume(
             connect=bound(connect, timeout_s=connect_timeout),
             lock=lock,
             reconnect_s=reconnect,
-            wish=left.intent.requested,
+            requested=left.intent.requested,
             labels=left.intent.labels,
         )
         ended = resume.resume(left, hosts, shared, parallel, partial=publish_partial)

@@ -132,7 +132,7 @@ def run(
     from fleet.console.progress import progress
     from fleet.errors import UsageError
     from fleet.inventory.select import load
-    from fleet.model import PlanWish
+    from fleet.model import RequestedOptions
     from fleet.plan import options
     from fleet.remote.connect import connect
     from fleet.session import log, outcome, runner, shards
@@ -145,7 +145,7 @@ def run(
         typer.echo(f"shard {part}: {len(chosen)} of {total} hosts", err=True)
     if ordered and pairs not in (None, "ordered"):
         raise UsageError(f"--ordered and --pairs {pairs} exclude one another; keep one of them.")
-    wish = PlanWish(
+    requested = RequestedOptions(
         benchmarks=options.benchmarks(benchmark) if benchmark is not None else None,
         samples=samples,
         iterations=iterations,
@@ -177,7 +177,7 @@ def run(
         typer.echo(summary.outcomes_json([]) if json else "Nothing to measure in this shard.")
         return
     if dry_run:
-        typer.echo(summary.plans_json(chosen, wish) if json else summary.plans_text(chosen, wish))
+        typer.echo(summary.plans_json(chosen, requested) if json else summary.plans_text(chosen, requested))
         return
     store = Store(results)
     store.make_ready()
@@ -188,7 +188,7 @@ def run(
             session_id=session_id,
             store=store,
             watcher=logged,
-            wish=wish,
+            requested=requested,
             labels=labels,
             lock=lock,
             reconnect_s=reconnect,

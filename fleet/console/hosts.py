@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from fleet.model import Host, PlanWish
+from fleet.model import Host, RequestedOptions
 from fleet.text import as_json
 
 
@@ -60,10 +60,10 @@ def host_object(host: Host) -> dict[str, Any]:
         labels=dict(host.labels),
         toolchain=asdict(host.toolchain),
         build_host=host.build_host.name if host.build_host else None,
-        plan=_said(host.plan),
+        plan=_requested(host.plan),
     )
     return shown
 
 
-def _said(wish: PlanWish) -> dict[str, Any]:
-    return {key: value for key, value in asdict(wish).items() if value is not None}
+def _requested(options: RequestedOptions) -> dict[str, Any]:
+    return {key: value for key, value in asdict(options).items() if value is not None}

@@ -8,7 +8,7 @@ from typing import Any
 
 from fleet.console.hosts import host_object, table, where
 from fleet.hostnames import folded, told_once, without_name
-from fleet.model import Host, PairChoice, Pairs, Plan, PlanWish
+from fleet.model import Host, PairChoice, Pairs, Plan, RequestedOptions
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.estimate import PRECISION, ROUNDS, SPREAD_S, expected, plan_for
 from fleet.session.outcome import Outcome, State
@@ -20,9 +20,9 @@ MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has it who
 _SIZES = (4, 16, 64, 256)  # of machines whose CPUs nobody has counted yet
 
 
-def plans_text(hosts: Sequence[Host], wish: PlanWish) -> str:
+def plans_text(hosts: Sequence[Host], requested: RequestedOptions) -> str:
     """What `fleet run` would do on each host, as far as can be said without connecting."""
-    plans = [plan_for(host, wish, 0) for host in hosts]
+    plans = [plan_for(host, requested, 0) for host in hosts]
     rows = [
         (
             host.name,
@@ -82,9 +82,9 @@ def _cpus(plan: Plan) -> str:
     return "all allowed" if plan.cpus is None else cpus_text(plan.cpus)
 
 
-def plans_json(hosts: Sequence[Host], wish: PlanWish) -> str:
+def plans_json(hosts: Sequence[Host], requested: RequestedOptions) -> str:
     """The same for programs: a list of {host, plan, seconds}; seconds only where the CPUs are named."""
-    plans = [plan_for(host, wish, 0) for host in hosts]
+    plans = [plan_for(host, requested, 0) for host in hosts]
     entries = [
         {"host": host_object(host), "plan": _plan_object(plan), "seconds": _seconds(plan)}
         for host, plan in zip(hosts, plans, strict=True)

@@ -15,7 +15,7 @@ from pydantic_core import core_schema as cs
 from fleet.inventory.document import Document, Path
 from fleet.model import BuildPlace, HostKeyPolicy, LinePolicy, LockPolicy, Order, Preset, Side, Via
 from fleet.plan.cpulist import cpu_list
-from fleet.plan.variants import variant_wish
+from fleet.plan.variants import variant_choice
 from fleet.plan.words import pair_choice, precision, seconds, switch
 from fleet.text import LABEL_KEY, nearest
 
@@ -235,7 +235,7 @@ _TOOLCHAIN = {
 }
 _PLAN = {
     "benchmarks": _list_of(_WORD, _commas),
-    "variant": _of(_TEXT, variant_wish),
+    "variant": _of(_TEXT, variant_choice),
     "preset": _one_of(Preset),
     "samples": _whole(1, 50_000),
     "iterations": _whole(1, 1_000_000_000),

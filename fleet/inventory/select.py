@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import InventoryError, UsageError
 from fleet.hostnames import HOST_LIMIT, expand_range
-from fleet.model import BuildPlace, Host, PlanWish, RequestedToolchain, Via
+from fleet.model import BuildPlace, Host, RequestedOptions, RequestedToolchain, Via
 from fleet.text import nearest
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ def _typed(said: Mapping[str, Any], directory: Path, *, default_address: str, na
         if key in toolchain and not (key == "sdp" and toolchain[key].startswith("~/")):
             toolchain[key] = _near(directory, toolchain[key])
     fields["toolchain"] = RequestedToolchain(**toolchain)
-    fields["plan"] = PlanWish(**said.get("plan", {}))
+    fields["plan"] = RequestedOptions(**said.get("plan", {}))
     for key in ("env", "labels"):
         fields[key] = MappingProxyType(dict(said.get(key, {})))
     return fields

@@ -2,7 +2,18 @@
 
 from fleet.model.host import BuildPlace, Host, HostKeyPolicy, LockPolicy, RequestedToolchain, Target, Via
 from fleet.model.machine import Cache, Compiler, Cpu, Facts, Finding, Load, Relation, Severity, Topology
-from fleet.model.plan import Estimator, LinePolicy, Order, PairChoice, Pairs, Plan, PlanWish, Preset, Side
+from fleet.model.plan import (
+    Estimator,
+    LinePolicy,
+    Order,
+    PairChoice,
+    Pairs,
+    Plan,
+    Preset,
+    RequestedOptions,
+    Side,
+    merged,
+)
 from fleet.model.run import Agent, Burst, End, Failed, Hello, Note, Run, RunState
 
 __all__ = [
@@ -28,9 +39,9 @@ __all__ = [
     "PairChoice",
     "Pairs",
     "Plan",
-    "PlanWish",
     "Preset",
     "Relation",
+    "RequestedOptions",
     "RequestedToolchain",
     "Run",
     "RunState",
@@ -39,4 +50,5 @@ __all__ = [
     "Target",
     "Topology",
     "Via",
+    "merged",
 ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from fleet.model.plan import PlanWish
+from fleet.model.plan import RequestedOptions
 
 
 class Via(StrEnum):
@@ -85,7 +85,7 @@ class Host:
     cpus: tuple[int, ...] | None = None
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    plan: PlanWish = field(default_factory=PlanWish)
+    plan: RequestedOptions = field(default_factory=RequestedOptions)
     groups: tuple[str, ...] = ()
     build_host: "Host | None" = None
     origin: str = ""

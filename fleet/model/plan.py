@@ -1,7 +1,8 @@
 """A plan: what to measure on one host."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from typing import TypeVar
 
 
 class Pairs(StrEnum):
@@ -19,7 +20,7 @@ class Pairs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PairChoice:
-    """The pairs that were asked for; fleet/inventory/plan.py reads it as people write it.
+    """The pairs that were asked for; fleet/plan/options.py reads it as people write it.
 
     listed: of LISTED the pairs, each once; of PER_RELATION those chosen, once the host's topology is
     known. per_relation: how many of each relation, of PER_RELATION only.
@@ -68,10 +69,16 @@ class Estimator(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PlanWish:
-    """What an inventory entry or the command line asks of a plan; None leaves it to the next one asked.
+class RequestedOptions:
+    """Plan options as an inventory entry or a command line asks for them; None: not asked for.
 
-    The fields mean what they mean in `Plan`.
+    variant: a name, "auto", "all", or one per benchmark ("cas=lse,readwrite=ldar"). iterations: round
+    trips in one sample. rounds: the minimum; alone, without a precision, it is also the maximum.
+    precision: share of the mean to which the 95 % interval of every pair shall be known, 0 for "off".
+    time_budget_s: how long rounds may be added for it. spread_s: the minimum rounds take at least so long.
+    owner: the thread that touches the lines first. node: NUMA node to place them on. separation_bytes:
+    between the two lines of `readwrite`. governor, boost: set for the time of the run, then restored.
+    cpus: the CPUs to measure. priority: realtime priority to ask for. deadline_s: the agent ends itself then.
     """
 
     benchmarks: tuple[str, ...] | None = None
@@ -100,41 +107,22 @@ class PlanWish:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(RequestedOptions):
     """What to measure on one host; every field is recorded with the run.
 
-    None: not asked for, so the preset's or else the agent's default; what that was stands in the hello.
-    cpus: None means every CPU the agent may use.
-
-    variant: a name, "auto", "all", or one per benchmark ("cas=lse,readwrite=ldar"). iterations: round
-    trips in one sample. rounds: the least number; alone, without a precision, it is also the greatest.
-    precision: share of the mean to which the 95 % interval of every pair shall be known, 0 for "off".
-    time_budget_s: how long rounds may be added for it. spread_s: the least rounds take at least so long.
-    owner: the thread that touches the lines first. node: NUMA node to place them on. separation_bytes:
-    between the two lines of `readwrite`. governor, boost: set for the time of the run, then restored.
-    priority: realtime priority to ask for. deadline_s: the agent ends itself then.
+    None: the preset's or else the agent's default; what that was stands in the hello. cpus: None means
+    every CPU the agent may use. Three options always have a value.
     """
 
     benchmarks: tuple[str, ...] = ("cas", "readwrite")
-    variant: str | None = None
-    preset: Preset | None = None
-    samples: int | None = None
-    iterations: int | None = None
-    warmup: int | None = None
-    rounds: int | None = None
-    precision: float | None = None
-    time_budget_s: float | None = None
-    spread_s: float | None = None
-    pairs: PairChoice | None = None
-    order: Order | None = None
-    line: LinePolicy | None = None
-    owner: Side | None = None
-    node: int | None = None
-    separation_bytes: int | None = None
-    huge_page: bool | None = None
-    governor: str | None = None
-    boost: bool | None = None
-    cpus: tuple[int, ...] | None = None
     seed: int = 0
-    priority: int | None = None
     deadline_s: int = 3600
+
+
+Options = TypeVar("Options", bound=RequestedOptions)
+
+
+def merged(options: Options, over: RequestedOptions) -> Options:
+    """The same options with what `over` asks for in the place of what stood there."""
+    asked = {part.name: getattr(over, part.name) for part in fields(RequestedOptions)}
+    return replace(options, **{name: value for name, value in asked.items() if value is not None})

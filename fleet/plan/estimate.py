@@ -2,10 +2,21 @@
 
 import random
 import secrets
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from fleet.errors import UsageError
-from fleet.model import Facts, Host, PairChoice, Pairs, Plan, PlanWish, Preset, Relation, Topology
+from fleet.model import (
+    Facts,
+    Host,
+    PairChoice,
+    Pairs,
+    Plan,
+    Preset,
+    Relation,
+    RequestedOptions,
+    Topology,
+    merged,
+)
 from fleet.plan.cpulist import pairs_text
 from fleet.store.rows import Relations
 
@@ -45,23 +56,23 @@ _SCHEMES = {
 }
 
 
-def plan_for(host: Host, wish: PlanWish, cpus: int) -> Plan:
-    """Merge the command line's wish, the host's own and the defaults, in that order of strength.
+def plan_for(host: Host, requested: RequestedOptions, cpus: int) -> Plan:
+    """Merge the options of the command line, those of the host's entry and the defaults, in that order.
 
     cpus: how many CPUs the host lets us use; a deadline nobody asked for is generous for that many.
     """
     own = replace(host.plan, cpus=host.cpus, priority=host.priority, seed=secrets.randbits(31))
-    plan = _granted(_granted(Plan(), own), wish)
-    if wish.deadline_s is not None:
+    plan = merged(merged(Plan(), own), requested)
+    if requested.deadline_s is not None:
         return plan
     used = len(plan.cpus) if plan.cpus else cpus
     return replace(plan, deadline_s=600 + round(5 * expected(plan, used).most_s))
 
 
-def plan_on(host: Host, wish: PlanWish, facts: Facts) -> Plan:
+def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
     """The same where the host's CPUs are known: pairs asked for by relation are chosen. Raises UsageError."""
     usable = {cpu.cpu for cpu in facts.cpus if cpu.allowed and cpu.online}
-    plan = plan_for(host, wish, len(usable))
+    plan = plan_for(host, requested, len(usable))
     if plan.pairs is None or plan.pairs.per_relation is None:
         return plan
     measured = usable & set(plan.cpus) if plan.cpus else usable
@@ -145,11 +156,6 @@ def _burst_s(plan: Plan, scheme: _Scheme | None) -> float:
     samples = (plan.samples or usual.samples) + (usual.warmup if plan.warmup is None else plan.warmup)
     iterations = plan.iterations or usual.iterations
     return _BURST_S + samples * (iterations * _ROUND_TRIP_S if iterations else _SAMPLE_S)
-
-
-def _granted(plan: Plan, wish: PlanWish) -> Plan:
-    asked = {part.name: getattr(wish, part.name) for part in fields(PlanWish)}
-    return replace(plan, **{name: value for name, value in asked.items() if value is not None})
 
 
 def _in_words(seconds: float) -> str:

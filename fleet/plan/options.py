@@ -11,7 +11,7 @@ from fleet.errors import UsageError
 from fleet.model import LinePolicy, Order, Preset, Side
 from fleet.plan import words
 from fleet.plan.cpulist import cpu_list
-from fleet.plan.variants import VARIANTS, variant_wish
+from fleet.plan.variants import VARIANTS, variant_choice
 from fleet.text import LABEL_KEY, nearest
 
 BENCHMARKS = tuple(VARIANTS)
@@ -40,10 +40,10 @@ def cpus(text: str) -> tuple[int, ...]:
 def plan(**said: str | None) -> dict[str, Any]:
     """Read those options of a plan whose value is a word or has a unit; what was not given is left out.
 
-    Keys are fields of PlanWish. Raises UsageError that says what there is.
+    Keys are fields of RequestedOptions. Raises UsageError that says what there is.
     """
     readers: dict[str, Callable[[str], Any]] = {
-        "variant": variant_wish,
+        "variant": variant_choice,
         "preset": _one_of(Preset),
         "precision": words.precision,
         "time_budget_s": words.seconds,

@@ -1,4 +1,4 @@
-"""Which variants there are, over all architectures, and how a wish for some of them reads. Floor 1.
+"""Which variants there are, over all architectures, and how people ask for some of them.
 
 What one host has only its agent knows, and it refuses what it lacks; here words are caught that no agent
 knows. docs/variants.md explains each; a test compares this list with the agent's sources.
@@ -17,7 +17,7 @@ VARIANTS = {
 _EVERYWHERE = ("auto", "all")
 
 
-def variant_wish(text: str) -> str:
+def variant_choice(text: str) -> str:
     """Check "lse", "auto", "all" or "cas=lse,readwrite=ldar". Raises ValueError in words for people."""
     for part in text.split(","):
         benchmark, equals, name = part.strip().rpartition("=")
@@ -34,15 +34,15 @@ def variant_wish(text: str) -> str:
     return text.replace(" ", "")
 
 
-def for_benchmarks(wish: str, benchmarks: Sequence[str]) -> str:
+def for_benchmarks(variant: str, benchmarks: Sequence[str]) -> str:
     """Give a lone variant's name to those of several benchmarks that know it; the others choose themselves.
 
     ("lse", ["cas", "readwrite"]) -> "cas=lse"; what is not a lone name, or known by none, stays as it is.
     """
-    if wish in _EVERYWHERE or "=" in wish or len(benchmarks) < 2:
-        return wish
-    knowing = [benchmark for benchmark in benchmarks if wish in VARIANTS.get(benchmark, ())]
-    return ",".join(f"{benchmark}={wish}" for benchmark in knowing) or wish
+    if variant in _EVERYWHERE or "=" in variant or len(benchmarks) < 2:
+        return variant
+    knowing = [benchmark for benchmark in benchmarks if variant in VARIANTS.get(benchmark, ())]
+    return ",".join(f"{benchmark}={variant}" for benchmark in knowing) or variant
 
 
 def _all() -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from fleet.errors import AgentError
 from fleet.facts.gather import as_told, look, reread_load, survey
 from fleet.facts.linux import short_list
 from fleet.facts.noise import findings
-from fleet.model import Facts, Finding, Host, Plan, PlanWish
+from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
 from fleet.plan.estimate import Duration, bursts, expected, pairs, plan_on
 from fleet.remote.connection import Connection
 from fleet.session.cancellation import Stopping
@@ -58,11 +58,15 @@ class Checked:
 
 
 def check(
-    hosts: Sequence[Host], connect: Connect, watcher: Watcher, parallel: int, wish: PlanWish | None = None
+    hosts: Sequence[Host],
+    connect: Connect,
+    watcher: Watcher,
+    parallel: int,
+    requested: RequestedOptions | None = None,
 ) -> list[Checked]:
     """Check `hosts`, at most `parallel` at once; one result per host, in the order given.
 
-    wish: what a command line would ask of the plan. A host that answers but could not be measured keeps
+    requested: the plan options of the command line. A host that answers but could not be measured keeps
     its findings, and its outcome is that of a run.
     """
     stopping = Stopping()
@@ -83,7 +87,7 @@ def check(
         found[host.name] = Check(facts, noise)
         if unusable is not None:
             raise unusable
-        found[host.name] = Check(facts, noise, _forecast(host, facts, wish or PlanWish()))
+        found[host.name] = Check(facts, noise, _forecast(host, facts, requested or RequestedOptions()))
         return story.done()
 
     ended = on_each(hosts, work, watcher, stopping, parallel)
@@ -102,10 +106,10 @@ def _told(connection: Connection, answer: str) -> tuple[str, ...]:
         return (*lines, f"SFTP          {'yes' if sftp is not None else 'no'}")
 
 
-def _forecast(host: Host, facts: Facts, wish: PlanWish) -> Forecast:
+def _forecast(host: Host, facts: Facts, requested: RequestedOptions) -> Forecast:
     """Raises what stands in a run's way as the run would, as far as it can be known before."""
     agent = preview(host, facts)
-    plan = plan_on(host, wish, facts)
+    plan = plan_on(host, requested, facts)
     cpus = len(_measured(host, facts, plan))
     visited = pairs(plan, cpus) if _has_pairs(plan) else 0
     return Forecast(agent, plan, cpus, visited, bursts(plan, cpus), expected(plan, cpus))

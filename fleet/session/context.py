@@ -14,7 +14,7 @@ from functools import partial
 from types import MappingProxyType
 
 from fleet.agent.build.on_controller import Builder
-from fleet.model import Host, LockPolicy, PlanWish, Run
+from fleet.model import Host, LockPolicy, RequestedOptions, Run
 from fleet.remote.connection import Connection
 from fleet.session.cancellation import Stopping
 from fleet.session.outcome import Watcher
@@ -66,7 +66,7 @@ class Machines:
 class Session:
     """One `fleet run`: what all its hosts share. `connect` is the one thing a test replaces.
 
-    wish: what the command line asks of the plan; it wins over each host's own wishes. lock:
+    requested: the plan options of the command line; they win over those of each host's entry. lock:
     likewise. reconnect_s: how long a link that broke in mid-run is dialled again for. builder: reaches
     build hosts by the same `connect`, and lets go of them, and of compilers here, when asked to stop.
     """
@@ -75,7 +75,7 @@ class Session:
     store: Store
     watcher: Watcher
     connect: Connect
-    wish: PlanWish = field(default_factory=PlanWish)
+    requested: RequestedOptions = field(default_factory=RequestedOptions)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     builder: Builder = field(init=False)
     stopping: Stopping = field(default_factory=Stopping)

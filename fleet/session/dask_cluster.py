@@ -24,7 +24,7 @@ from fleet.errors import (
     UnreachableError,
     UsageError,
 )
-from fleet.model import Host, LockPolicy, PlanWish, RunState
+from fleet.model import Host, LockPolicy, RequestedOptions, RunState
 from fleet.remote.connect import connect
 from fleet.session.context import Session
 from fleet.session.dask_events import Message, Relay, Relayed
@@ -48,7 +48,7 @@ class Job:
 
     session_id: str
     root: str
-    wish: PlanWish
+    requested: RequestedOptions
     labels: Mapping[str, str]
     parallel: int
     lock: LockPolicy | None
@@ -67,14 +67,14 @@ def run(
     job = Job(
         session_id=session.session_id,
         root=session.store.place.address,
-        wish=session.wish,
+        requested=session.requested,
         labels=dict(session.labels),
         parallel=parallel,
         lock=session.lock,
         reconnect_s=session.reconnect_s,
         connect_timeout_s=connect_timeout_s,
     )
-    intent = Intent(job.session_id, tuple(host.name for host in hosts), job.wish, job.labels)
+    intent = Intent(job.session_id, tuple(host.name for host in hosts), job.requested, job.labels)
     with _client(where) as client, session.store.under_way(intent):
         prune(session.store)
         shards = deal(hosts, max(_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD)))
@@ -103,7 +103,7 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
         session_id=job.session_id,
         store=store,
         watcher=Relay(_teller(job)),
-        wish=job.wish,
+        requested=job.requested,
         labels=job.labels,
         lock=job.lock,
         reconnect_s=job.reconnect_s,

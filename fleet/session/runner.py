@@ -32,7 +32,7 @@ def run(hosts: Sequence[Host], session: Session, parallel: int = DEFAULT_PARALLE
     every host still gets its outcome. What was to be done is noted first, for `fleet resume`.
     """
     names = tuple(host.name for host in hosts)
-    intent = Intent(session.session_id, names, session.wish, session.labels)
+    intent = Intent(session.session_id, names, session.requested, session.labels)
 
     def measured(host: Host, story: Story) -> Outcome:
         return story.ended(run_host(host, session, story))
@@ -106,7 +106,7 @@ def _new_run(host: Host, facts: Facts, agent: Agent, session: Session) -> Run:
         run_id=new_run_id(),
         session_id=session.session_id,
         host=host,
-        plan=plan_on(host, session.wish, facts),
+        plan=plan_on(host, session.requested, facts),
         facts=facts,
         agent=agent,
         started_utc=now(),

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fleet.errors import LockedError, StoreError
-from fleet.model import PlanWish, Run
+from fleet.model import RequestedOptions, Run
 from fleet.store.decoding import decode
 from fleet.store.files import storing, sync, write_all
 from fleet.store.ids import checked_key
@@ -28,7 +28,7 @@ class Intent:
 
     session_id: str
     hosts: tuple[str, ...]
-    requested: PlanWish = field(default_factory=PlanWish)
+    requested: RequestedOptions = field(default_factory=RequestedOptions)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 

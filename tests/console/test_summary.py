@@ -22,7 +22,7 @@ from fleet.console.live_table import LiveTable
 from fleet.console.progress import Lines, Quiet, progress
 from fleet.errors import BuildError, LinkError
 from fleet.hostnames import expand_range
-from fleet.model import Host, PlanWish
+from fleet.model import Host, RequestedOptions
 from fleet.plan.estimate import expected, plan_for
 from fleet.session.outcome import Outcome, State, Story, exit_code
 from fleet.text import printable
@@ -134,16 +134,16 @@ def test_five_hundred_hosts_fit_a_small_terminal_with_those_at_work_on_top() -> 
 
 
 def test_the_command_line_goes_over_the_hosts_wishes_and_these_over_the_defaults() -> None:
-    board = Host(name="board", address="x", cpus=(0, 2), plan=PlanWish(rounds=20, samples=5))
-    plan = plan_for(board, PlanWish(samples=7), cpus=4)
+    board = Host(name="board", address="x", cpus=(0, 2), plan=RequestedOptions(rounds=20, samples=5))
+    plan = plan_for(board, RequestedOptions(samples=7), cpus=4)
     assert (plan.rounds, plan.samples, plan.warmup, plan.cpus) == (20, 7, None, (0, 2))
-    assert plan_for(board, PlanWish(cpus=(1, 3)), cpus=4).cpus == (1, 3)
+    assert plan_for(board, RequestedOptions(cpus=(1, 3)), cpus=4).cpus == (1, 3)
 
 
 def test_a_deadline_nobody_asked_for_leaves_room_for_the_whole_plan() -> None:
-    plan = plan_for(host(), PlanWish(), cpus=576)
+    plan = plan_for(host(), RequestedOptions(), cpus=576)
     assert plan.deadline_s > 2 * expected(plan, 576).most_s
-    assert plan_for(host(), PlanWish(deadline_s=9), cpus=576).deadline_s == 9
+    assert plan_for(host(), RequestedOptions(deadline_s=9), cpus=576).deadline_s == 9
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from fleet.model import (
     PairChoice,
     Pairs,
     Plan,
-    PlanWish,
     Preset,
     Relation,
+    RequestedOptions,
     Side,
     Target,
     Topology,
@@ -127,22 +127,22 @@ def test_everything_asked_for_reaches_the_agent_and_a_preset_comes_first() -> No
 
 def test_some_pairs_of_each_relation_are_chosen_by_the_seed() -> None:
     facts = Facts("linux", "x86_64", cpus=builders.two_sockets())
-    host = Host("board", "192.0.2.1", plan=PlanWish(pairs=pair_choice("per-relation:3")))
-    plan = plan_on(host, PlanWish(seed=1), facts)
+    host = Host("board", "192.0.2.1", plan=RequestedOptions(pairs=pair_choice("per-relation:3")))
+    plan = plan_on(host, RequestedOptions(seed=1), facts)
     assert plan.pairs is not None
     relation = Topology(facts.cpus).relation
     counts = Counter(relation(one, other) for one, other in plan.pairs.listed)
     assert counts == dict.fromkeys((Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.SYSTEM), 3)
-    assert plan_on(host, PlanWish(seed=1), facts).pairs == plan.pairs
-    assert plan_on(host, PlanWish(seed=2), facts).pairs != plan.pairs
+    assert plan_on(host, RequestedOptions(seed=1), facts).pairs == plan.pairs
+    assert plan_on(host, RequestedOptions(seed=2), facts).pairs != plan.pairs
     assert arguments(plan)["pairs"] == pairs_text(plan.pairs.listed)
 
 
 def test_pairs_by_relation_are_of_usable_cpus_only() -> None:
     cpus = tuple(replace(cpu, allowed=cpu.cpu != 3, online=cpu.cpu != 5) for cpu in builders.small_desktop())
     facts = Facts("linux", "x86_64", cpus=cpus)
-    wish = PlanWish(pairs=pair_choice("per-relation:100"), cpus=(0, 1, 2, 3, 4, 5))
-    plan = plan_on(HOST, wish, facts)
+    requested = RequestedOptions(pairs=pair_choice("per-relation:100"), cpus=(0, 1, 2, 3, 4, 5))
+    plan = plan_on(HOST, requested, facts)
     assert plan.pairs is not None
     assert plan.pairs.listed == tuple(combinations((0, 1, 2, 4), 2))
 
@@ -164,35 +164,37 @@ def test_a_machine_of_1024_cpus_is_sampled_in_seconds_and_evenly() -> None:
 def test_a_list_no_program_would_take_is_refused_in_words() -> None:
     facts = Facts("linux", "x86_64", cpus=huge_server())
     with pytest.raises(UsageError, match=r"per-relation:9000: \d+ pairs make a list of \d+ KiB"):
-        plan_on(HOST, PlanWish(pairs=pair_choice("per-relation:9000")), facts)
+        plan_on(HOST, RequestedOptions(pairs=pair_choice("per-relation:9000")), facts)
     assert len(pairs_text(combinations(range(100), 2))) < MOST_BYTES
 
 
 @pytest.mark.parametrize(
-    ("wish", "cpus", "least_s", "most_s"),
+    ("requested", "cpus", "least_s", "most_s"),
     [
-        (PlanWish(), 2, 5, 20),
-        (PlanWish(rounds=10), 2, 0, 1),
-        (PlanWish(rounds=10, precision=0.01), 2, 0, 20),
-        (PlanWish(precision=0.0), 2, 5, 5),
-        (PlanWish(spread_s=30.0), 2, 30, 60),
-        (PlanWish(time_budget_s=100.0), 2, 5, 100),
-        (PlanWish(), 128, 200, 700),
-        (PlanWish(preset=Preset.CORE_LATENCY), 128, 3600, 48 * 3600),
-        (PlanWish(pairs=pair_choice("per-relation:5")), 1024, 5, 60),
+        (RequestedOptions(), 2, 5, 20),
+        (RequestedOptions(rounds=10), 2, 0, 1),
+        (RequestedOptions(rounds=10, precision=0.01), 2, 0, 20),
+        (RequestedOptions(precision=0.0), 2, 5, 5),
+        (RequestedOptions(spread_s=30.0), 2, 30, 60),
+        (RequestedOptions(time_budget_s=100.0), 2, 5, 100),
+        (RequestedOptions(), 128, 200, 700),
+        (RequestedOptions(preset=Preset.CORE_LATENCY), 128, 3600, 48 * 3600),
+        (RequestedOptions(pairs=pair_choice("per-relation:5")), 1024, 5, 60),
     ],
 )
-def test_how_long_it_takes_is_known_before(wish: PlanWish, cpus: int, least_s: float, most_s: float) -> None:
-    duration = expected(plan_on(HOST, wish, Facts("linux", "x86_64", cpus=())), cpus)
+def test_how_long_it_takes_is_known_before(
+    requested: RequestedOptions, cpus: int, least_s: float, most_s: float
+) -> None:
+    duration = expected(plan_on(HOST, requested, Facts("linux", "x86_64", cpus=())), cpus)
     assert least_s <= duration.least_s <= duration.most_s <= most_s
 
 
 def test_a_dry_run_says_how_long_it_would_take() -> None:
-    text = plans_text([HOST], PlanWish(cpus=(0, 1)))
+    text = plans_text([HOST], RequestedOptions(cpus=(0, 1)))
     assert "10 rounds or more, over 5 s, until ±1%" in text
     assert "Measuring takes about 5 s to 20 s." in text
-    assert "64 CPUs" in plans_text([HOST], PlanWish())
-    assert "as c2clat does" in plans_text([HOST], PlanWish(preset=Preset.C2CLAT))
+    assert "64 CPUs" in plans_text([HOST], RequestedOptions())
+    assert "as c2clat does" in plans_text([HOST], RequestedOptions(preset=Preset.C2CLAT))
 
 
 @pytest.mark.parametrize(

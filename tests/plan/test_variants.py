@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.plan.variants import VARIANTS, for_benchmarks, variant_wish
+from fleet.plan.variants import VARIANTS, for_benchmarks, variant_choice
 
 NATIVE = Path(__file__).parents[2] / "agent" / "native"
 
@@ -19,7 +19,7 @@ def test_the_list_is_that_of_the_agents_sources() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "benchmarks", "sent"),
+    ("variant", "benchmarks", "sent"),
     [
         ("lse", ("cas", "readwrite"), "cas=lse"),
         ("ldar", ("cas", "readwrite", "clock"), "readwrite=ldar"),
@@ -31,9 +31,9 @@ def test_the_list_is_that_of_the_agents_sources() -> None:
     ],
 )
 def test_a_lone_name_goes_to_the_benchmarks_that_know_it(
-    wish: str, benchmarks: tuple[str, ...], sent: str
+    variant: str, benchmarks: tuple[str, ...], sent: str
 ) -> None:
-    assert for_benchmarks(wish, benchmarks) == sent
+    assert for_benchmarks(variant, benchmarks) == sent
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_a_lone_name_goes_to_the_benchmarks_that_know_it(
 )
 def test_an_unknown_word_is_refused_with_what_there_is(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        variant_wish(text)
+        variant_choice(text)
 
 
 @pytest.mark.parametrize("text", ["auto", "all", "lse", "cas=lse, readwrite=ldar", "cas=all", "clock=auto"])
 def test_what_is_known_is_taken(text: str) -> None:
-    assert variant_wish(text) == text.replace(" ", "")
+    assert variant_choice(text) == text.replace(" ", "")

@@ -123,7 +123,7 @@ def test_what_was_measured_before_the_cut_and_after_is_on_one_clock(fleet: Fleet
 
 
 @pytest.mark.slow
-def test_a_session_killed_before_it_reached_a_host_is_finished_as_it_was_wished(fleet: Fleet) -> None:
+def test_a_session_killed_before_it_reached_a_host_is_finished_as_it_was_requested(fleet: Fleet) -> None:
     fleet.inventory(LOCAL + "  other: {address: 127.0.0.1, port: 1}\n")
     done = fleet(*PLAN, "--label", "kernel=test", "--json")
     assert done.exit_code == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.model import Facts, Host, Plan, PlanWish, Run
+from fleet.model import Facts, Host, Plan, RequestedOptions, Run
 from fleet.store import Intent
 from fleet.store.decoding import decode
 from fleet.store.rows import to_json
@@ -36,7 +36,7 @@ def test_every_run_comes_back_from_its_json(data: st.DataObject) -> None:
 
 
 @SETTINGS
-@given(st.builds(Intent, requested=st.builds(PlanWish)))
+@given(st.builds(Intent, requested=st.builds(RequestedOptions)))
 def test_every_intent_of_a_session_comes_back(intent: Intent) -> None:
     assert decode(Intent, json.loads(to_json(intent))) == intent
 

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,10 +10,12 @@ import pandas as pd
 import pytest
 
 from fleet.errors import LockedError, StoreError
-from fleet.model import PlanWish
+from fleet.model import PairChoice, Pairs, Preset, RequestedOptions, Side
 from fleet.store import Intent, Store
 from fleet.store import journal as journal_module
 from tests import builders, needs
+
+NOTES = Path(__file__).parents[1] / "recordings" / "journal"
 
 
 @pytest.fixture
@@ -167,7 +170,7 @@ def test_a_journal_at_its_size_limit_is_an_error_and_keeps_whole_lines(tmp_path:
 import resource, signal
 from pathlib import Path
 from fleet.errors import LockedError, StoreError
-from fleet.model import PlanWish
+from fleet.model import RequestedOptions
 from fleet.store import Intent, Store
 from tests import builders
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -222,8 +225,30 @@ def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
     assert journal.path.name == "stream-2.jsonl"
 
 
+def test_a_note_that_an_older_fleet_left_is_understood(store: Store) -> None:
+    """Recorded before the requested options had units and their present class."""
+    folder = store.state_dir / "_journal"
+    folder.mkdir()
+    shutil.copy(NOTES / "s20260102T030400Z-00000001.json", folder)
+    (intent,) = store.intents()
+    assert (intent.hosts, dict(intent.labels)) == (("a", "b"), {"kernel": "6.12"})
+    assert intent.requested == RequestedOptions(
+        benchmarks=("cas",),
+        preset=Preset.C2CLAT,
+        rounds=3,
+        precision=0.02,
+        spread_s=1.5,
+        pairs=PairChoice(Pairs.LISTED, ((0, 1), (0, 4))),
+        owner=Side.PONG,
+        huge_page=True,
+        boost=False,
+        cpus=(0, 1),
+        deadline_s=90,
+    )
+
+
 def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_well(store: Store) -> None:
-    intent = Intent("s20260102T030400Z-00000001", ("a", "b"), PlanWish(rounds=3), {"kernel": "6.12"})
+    intent = Intent("s20260102T030400Z-00000001", ("a", "b"), RequestedOptions(rounds=3), {"kernel": "6.12"})
     with store.under_way(intent):
         assert store.busy() == {intent.session_id: os.getpid()}
         assert store.intents() == []

@@ -84,7 +84,7 @@ def _told(run: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def _asked(value: Any) -> str:
-    """A wish of the plan; a choice of pairs as people type it."""
+    """A value of the plan; a choice of pairs as people type it."""
     if not isinstance(value, Mapping):
         return "default" if value is None else _text("", value)
     if value.get("listed"):
