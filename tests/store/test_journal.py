@@ -228,7 +228,7 @@ def test_another_agents_words_go_into_a_part_of_their_own(store: Store) -> None:
 def test_a_note_that_an_older_fleet_left_is_understood(store: Store) -> None:
     """Recorded before the requested options had units and their present class."""
     folder = store.state_dir / "_journal"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     shutil.copy(NOTES / "s20260102T030400Z-00000001.json", folder)
     (intent,) = store.intents()
     assert (intent.hosts, dict(intent.labels)) == (("a", "b"), {"kernel": "6.12"})
