@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fleet.facts import probe  # noqa: E402
+from fleet.facts import linux, probe  # noqa: E402
 from tests.command import entry  # noqa: E402
 from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
 
@@ -104,7 +104,9 @@ def openssh(field: Field) -> list[str]:
 
 def openssh_with_questions(field: Field) -> list[str]:
     script = field.folder / "questions.sh"
-    script.write_text(f"{probe.script().decode()}\n{field.command}\n{probe.load_script().decode()}")
+    script.write_text(
+        f"{probe.script(linux.PROBE).decode()}\n{field.command}\n{probe.load_script(linux.LOAD).decode()}"
+    )
     return xargs(field, "sh -s", str(script))
 
 

@@ -40,8 +40,8 @@ class Replay:
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         return self.run(f"put {path} {mode:o}", stdin=data)
 
-    def make_do(self, path: str) -> None:
-        self.asked.append(("make do", path.encode()))
+    def use_minimal_tools(self, path: str) -> None:
+        self.asked.append(("use minimal tools", path.encode()))
 
     def sftp(self, timeout_s: float) -> nullcontext[None]:
         """There is none."""

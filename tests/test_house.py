@@ -38,7 +38,9 @@ PURE = [
     "agent/wire/records.py",
     "agent/build/toolchain.py",
     "facts/linux.py",
+    "facts/linux_noise.py",
     "facts/noise.py",
+    "facts/systems.py",
     "facts/qnx.py",
 ]
 TOUCHES_THE_WORLD = {

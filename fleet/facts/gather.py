@@ -1,11 +1,12 @@
-"""Ask a host what it is: a question for everything, read by the module of its OS. Raises, never guesses."""
+"""Ask a host what it is: one probe, read by the module of its OS. Raises, never guesses."""
 
 import re
 from dataclasses import replace
 from types import MappingProxyType
 
 from fleet.errors import DeployError, ProbeError
-from fleet.facts import linux, probe, qnx
+from fleet.facts import probe, systems
+from fleet.facts.systems import SYSTEMS, Os
 from fleet.model import Facts, Host, Load
 from fleet.remote.connection import Completed, Connection
 
@@ -22,16 +23,17 @@ _REMEDIES = {
 
 
 def gather(connection: Connection, host: Host) -> Facts:
-    """Find out what `host` is and choose the directory for our files; one question, or two on QNX.
+    """Find out what `host` is and choose the directory for our files: one probe, or one per OS tried.
 
     Makes that directory if it is not there, and leaves nothing else behind. Raises ProbeError for an
     answer, OS or architecture we do not understand and where the inventory says otherwise, DeployError if
-    no directory can be used, LinkError from the connection. The connection to a QNX host is told what it
-    has to make do with there.
+    no directory can be used, LinkError from the connection. On an OS without the usual tools the connection
+    uses minimal tools from then on.
     """
     facts = read(_ask(connection, host, read_only=False), host)
-    if facts.target.os == qnx.OS:
-        connection.make_do(qnx.search_path(probe.sections(facts.probe)))
+    path = SYSTEMS[facts.target.os].search_path(probe.sections(facts.probe))
+    if path is not None:
+        connection.use_minimal_tools(path)
     return facts
 
 
@@ -43,9 +45,9 @@ def look(connection: Connection, host: Host) -> str:
 def survey(text: str, host: Host) -> tuple[Facts, DeployError | None]:
     """The facts in an answer to `look`; whether programs may run on the host is not known from that.
 
-    A host without a usable directory still has its facts: the error stands beside them.
+    A host without a usable directory still has its facts: the error is returned beside them.
     """
-    facts = _understood(text, host)
+    facts = _parse(text, host)
     try:
         return _with_workdir(facts, host), None
     except DeployError as err:
@@ -53,35 +55,46 @@ def survey(text: str, host: Host) -> tuple[Facts, DeployError | None]:
 
 
 def read(text: str, host: Host) -> Facts:
-    """The facts in a whole answer, also in one kept with a run years ago. Pure; raises as `gather` does."""
-    return _with_workdir(_understood(text, host), host)
+    """The facts in a whole answer, also in one stored with a run years ago. Pure; raises as `gather` does."""
+    return _with_workdir(_parse(text, host), host)
 
 
 def _ask(connection: Connection, host: Host, *, read_only: bool) -> str:
-    """The whole answer to the question for Linux, or for QNX where the inventory or the host says so."""
-    told_qnx = host.os == qnx.OS
-    text = _ask_as(connection, host, read_only=read_only, of_qnx=told_qnx)
-    if probe.is_other(text):
-        text = _ask_as(connection, host, read_only=read_only, of_qnx=not told_qnx)
+    """The first answer of a probe for the host's OS; the inventory's OS is tried first."""
+    text = ""
+    for system in sorted(SYSTEMS.values(), key=lambda system: host.os != system.NAME):
+        text = _ask_as(system, connection, host, read_only=read_only)
+        if not probe.is_other(text):
+            break
     return text
 
 
-def _ask_as(connection: Connection, host: Host, *, read_only: bool, of_qnx: bool) -> str:
-    question = probe.script(workdir=host.workdir, cc=host.toolchain.cc, read_only=read_only, of_qnx=of_qnx)
-    completed = connection.run(question.decode(), timeout_s=PROBE_TIMEOUT_S)
+def _ask_as(system: Os, connection: Connection, host: Host, *, read_only: bool) -> str:
+    script = probe.script(system.PROBE, workdir=host.workdir, cc=host.toolchain.cc, read_only=read_only)
+    completed = connection.run(script.decode(), timeout_s=PROBE_TIMEOUT_S)
     text = probe.answer(completed.stdout)
     if text is None:
         raise ProbeError(_no_answer(host, completed))
     return text
 
 
-def _understood(text: str, host: Host) -> Facts:
-    """All facts but the directory, held against what the inventory says."""
-    facts = replace(_by_os(probe.sections(text), host), probe=text)
-    for name, told, found in (("os", host.os, facts.target.os), ("arch", host.arch, facts.arch)):
-        if told is not None and told != found:
+def _parse(text: str, host: Host) -> Facts:
+    """All facts but the directory, compared with the inventory."""
+    sections = probe.sections(text)
+    system = systems.of_answer(sections)
+    if system is None:
+        raise ProbeError(_unknown_os(host, probe.kernel_name(sections)))
+    try:
+        facts = replace(system.parse(sections, host.arch), probe=text)
+    except ValueError as err:
+        raw = f"; `fleet check {host.name}` prints all it answered" if system.raw_lines(sections) else ""
+        raise ProbeError(
+            f"{host.name}: {err}. Check the host's address, or remove it from the inventory{raw}."
+        ) from err
+    for name, declared, found in (("os", host.os, facts.target.os), ("arch", host.arch, facts.arch)):
+        if declared is not None and declared != found:
             raise ProbeError(
-                f"{host.name}: the inventory says `{name}: {told}`, the host says {found}. "
+                f"{host.name}: the inventory says `{name}: {declared}`, the host says {found}. "
                 f"Correct or remove the line ({host.origin or 'inventory'}), or check the address."
             )
     return facts
@@ -110,59 +123,42 @@ def _hashes(lines: list[str]) -> dict[str, str]:
     return {match[2]: match[1] for match in found if match}
 
 
-def as_told(text: str) -> tuple[str, ...]:
-    """What a QNX host said of itself, in lines for people; empty for other hosts. Raises nothing."""
+def raw_lines(text: str) -> tuple[str, ...]:
+    """An answer in lines for people, where its OS has some; empty for other hosts. Raises nothing."""
     sections = probe.sections(text)
-    return qnx.as_told(sections) if "qnx" in sections else ()
+    system = systems.of_answer(sections)
+    return system.raw_lines(sections) if system else ()
 
 
-def reread_load(connection: Connection) -> Load:
-    """How busy and warm the host is now; one question. A host that does not say gives an empty Load."""
-    return read_load(connection.run(load_question(), timeout_s=LOAD_TIMEOUT_S).stdout)
+def reread_load(connection: Connection, facts: Facts) -> Load:
+    """How busy and warm the host is now; empty for an OS that does not publish it. At most one command."""
+    script = load_script(facts)
+    if not script:
+        return Load()
+    return read_load(connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout, facts)
 
 
-def load_question() -> str:
-    """The sh text that asks for the load; it leaves only functions behind in the shell that runs it."""
-    return probe.load_script().decode()
+def load_script(facts: Facts) -> str:
+    """The sh text that asks such a host for its load, or ""; it leaves only functions behind in the shell."""
+    return probe.load_script(SYSTEMS[facts.target.os].LOAD).decode()
 
 
-def read_load(output: bytes) -> Load:
-    """The load in what the host printed; empty if it does not say. Pure."""
-    return linux.parse_load(probe.sections(probe.answer(output) or ""))
+def read_load(output: bytes, facts: Facts) -> Load:
+    """The load in what the host printed; empty if it is not there. Pure."""
+    return SYSTEMS[facts.target.os].parse_load(probe.sections(probe.answer(output) or ""))
 
 
-def _by_os(sections: probe.Sections, host: Host) -> Facts:
-    if "qnx" in sections:
-        return _of_qnx(sections, host)
-    system = linux.parse_system(sections)
-    name = system.get("uname_s", "")
-    if not name:
-        raise ProbeError(
+def _unknown_os(host: Host, uname: str) -> str:
+    if not uname:
+        return (
             f"{host.name}: the host has no `uname` where its shell looks for programs. "
-            f"Mend the PATH that its sshd or login shell gives to commands."
+            f"Correct the PATH that its sshd or login shell sets for commands."
         )
-    if name != "Linux":
-        raise ProbeError(
-            f"{host.name}: `uname -s` says {name[:80]!r}, an operating system fleet cannot measure yet; "
-            f"it knows Linux and QNX. Remove the host from the inventory, or check its address."
-        )
-    try:
-        return linux.parse(sections)
-    except ValueError as err:
-        raise ProbeError(
-            f"{host.name}: `uname -m` says {str(err)[:80]!r}, an architecture fleet has no agent for. "
-            f"Remove the host from the inventory, or check its address."
-        ) from err
-
-
-def _of_qnx(sections: probe.Sections, host: Host) -> Facts:
-    try:
-        return qnx.parse(sections, host.arch)
-    except ValueError as err:
-        raise ProbeError(
-            f"{host.name}: {err}. fleet knows QNX on x86_64 and aarch64; see what else the host says with "
-            f"`fleet check {host.name}`, and check its address."
-        ) from err
+    known = " and ".join(system.TITLE for system in SYSTEMS.values())
+    return (
+        f"{host.name}: `uname -s` says {uname[:80]!r}, an operating system fleet cannot measure; "
+        f"it knows {known}. Remove the host from the inventory, or check its address."
+    )
 
 
 def _no_workdir(refused: list[str], host: Host) -> str:
@@ -181,9 +177,9 @@ def _remedy(reason: str) -> str:
 
 
 def _no_answer(host: Host, completed: Completed) -> str:
-    heard = (completed.stderr.strip() or completed.stdout.strip())[-200:].decode("utf-8", "replace")
-    said = f"it said {heard!r}" if heard else "it said nothing"
+    output = (completed.stderr.strip() or completed.stdout.strip())[-200:].decode("utf-8", "replace")
+    printed = f"it printed {output!r}" if output else "it printed nothing"
     return (
-        f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {said}). "
+        f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {printed}). "
         f"fleet needs an account that may run commands; try `ssh {host.address} /bin/sh -c uname`."
     )

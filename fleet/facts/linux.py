@@ -1,7 +1,7 @@
 """What the probe's sections say about a Linux host, as model.Facts. Pure: text in, facts out.
 
 Neighbours: `probe` splits the answer, `topology` reads CPUs and their groups, `settings` what disturbs a
-measurement, `gather` asks.
+measurement, `linux_noise` judges it. The module is the `Os` (see `systems`) called linux.
 """
 
 import re
@@ -9,26 +9,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from fleet.facts import settings, topology
+from fleet.facts import linux_noise, settings, topology
 from fleet.facts.probe import Sections
-from fleet.model import Compiler, Cpu, Facts, Load
+from fleet.model import Compiler, Cpu, Facts, Load, arch_named
+from fleet.plan.cpulist import cpus_text
 
-_ARCHES = {
-    "x86_64": "x86_64",
-    "amd64": "x86_64",
-    "i386": "i386",
-    "i486": "i386",
-    "i586": "i386",
-    "i686": "i386",
-    "aarch64": "aarch64",
-    "arm64": "aarch64",
-    "armv7l": "armv7",
-    "armv8l": "armv7",
-    "riscv64": "riscv64",
-    "ppc64le": "ppc64le",
-    "s390x": "s390x",
-    "loongarch64": "loongarch64",
-}
+NAME = "linux"
+TITLE = "Linux"
+PROBE: tuple[str, ...] = ("load.sh", "probe.sh")
+LOAD: tuple[str, ...] = ("load.sh",)
+findings = linux_noise.findings
+
 _USERLAND_32 = {
     "x86_64": "i386",
     "aarch64": "armv7",
@@ -56,14 +47,28 @@ _CPU = "sys/devices/system/cpu/"
 def arch(sections: Sections) -> str | None:
     """The architecture a program must be built for; None if the kernel's name for it is unknown to us."""
     system = parse_system(sections)
-    kernel = _ARCHES.get(system.get("uname_m", ""))
+    kernel = arch_named(system.get("uname_m", ""))
     return _USERLAND_32.get(kernel or "", kernel) if system.get("word_bits") == "32" else kernel
 
 
-def parse(sections: Sections) -> Facts:
-    """Facts of a Linux host, without workdir and compilers' choice; what the host does not tell is None.
+def is_answer(sections: Sections) -> bool:
+    """Return whether a Linux host gave the answer."""
+    return parse_system(sections).get("uname_s") == TITLE
 
-    Raises ValueError if the architecture is unknown to us.
+
+def search_path(_: Sections) -> None:
+    """Return None: a Linux host's own PATH has all we need."""
+
+
+def raw_lines(_: Sections) -> tuple[str, ...]:
+    """Return (): the facts are enough."""
+    return ()
+
+
+def parse(sections: Sections, _: str | None = None) -> Facts:
+    """Facts of a Linux host, without the directory for our files; what the host does not publish is None.
+
+    Raises ValueError for an architecture there is no agent for.
     """
     system, files = (
         parse_system(sections),
@@ -73,7 +78,8 @@ def parse(sections: Sections) -> Facts:
     cpus = topology.parse_cpus(sections, files)
     found_arch = arch(sections)
     if found_arch is None:
-        raise ValueError(system.get("uname_m", ""))
+        uname = system.get("uname_m", "")[:80]
+        raise ValueError(f"`uname -m` says {uname!r}, an architecture fleet has no agent for")
     hypervisor = parse_hypervisor(files, cpuinfo, system)
     container = parse_container(files, system)
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
@@ -119,7 +125,7 @@ def parse(sections: Sections) -> Facts:
         package_throttles=settings.parse_throttles(noise, "package"),
         smt=_flag(files.get(_CPU + "smt/active")),
         isolated_cpus=tuple(cpu.cpu for cpu in cpus if cpu.isolated),
-        nohz_full_cpus=_cpu_list(files.get(_CPU + "nohz_full")),
+        nohz_full_cpus=topology.cpus_in(files.get(_CPU + "nohz_full", "")),
         numa_balancing=_flag(files.get("proc/sys/kernel/numa_balancing")),
         mitigations=_mitigations(files),
         cpus=cpus,
@@ -143,8 +149,8 @@ def parse_system(sections: Sections) -> dict[str, str]:
         elif key == "uname":
             name, node, release, rest = (*value.split(" ", 3), "", "", "", "")[:4]
             version, _, machine = rest.rpartition(" ")
-            told = zip(("s", "n", "r", "v", "m"), (name, node, release, version, machine), strict=True)
-            system |= {f"uname_{letter}": word.strip() for letter, word in told if word.strip()}
+            words = zip("snrvm", (name, node, release, version, machine), strict=True)
+            system |= {f"uname_{letter}": word.strip() for letter, word in words if word.strip()}
         elif value.strip():
             system[key] = value.strip()
     return system
@@ -298,22 +304,11 @@ def _notes(
     if cpus and all(cpu.core is None for cpu in cpus):
         yield "The host does not tell which CPUs share a core."
     if offline := [cpu.cpu for cpu in cpus if not cpu.online]:
-        yield f"{len(offline)} of {len(cpus)} CPUs are offline: {short_list(offline)}."
+        yield f"{len(offline)} of {len(cpus)} CPUs are offline: {cpus_text(offline)}."
     if barred := [cpu.cpu for cpu in cpus if cpu.online and not cpu.allowed]:
-        yield f"We may not use {len(barred)} of {len(cpus)} CPUs (affinity or cpuset): {short_list(barred)}."
-    if found_arch != _ARCHES.get(system.get("uname_m", "")):
+        yield f"We may not use {len(barred)} of {len(cpus)} CPUs (affinity or cpuset): {cpus_text(barred)}."
+    if found_arch != arch_named(system.get("uname_m", "")):
         yield f"A 32-bit system under a 64-bit kernel ({system['uname_m']}): the agent is {found_arch}."
-
-
-def short_list(cpus: Iterable[int]) -> str:
-    """Write CPUs as the kernel does: [0, 1, 2, 5] -> "0-2,5"."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and runs[-1][1] == cpu - 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(f"{first}-{last}" if first != last else f"{first}" for first, last in runs)
 
 
 def _common(values: Iterable[str | None]) -> str | None:
@@ -330,13 +325,6 @@ def _chosen(text: str | None) -> str | None:
     """The word in brackets: "always [madvise] never" -> "madvise"."""
     found = re.search(r"\[(\w+)\]", text or "")
     return found[1] if found else None
-
-
-def _cpu_list(text: str | None) -> tuple[int, ...]:
-    try:
-        return topology.parse_cpu_list(text or "")
-    except ValueError:
-        return ()
 
 
 def _flag(text: str | None) -> bool | None:

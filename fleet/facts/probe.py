@@ -1,6 +1,6 @@
-"""The probe's questions and the frame of their answers; pure. `gather` asks, `linux` and `qnx` read.
+"""The probe's scripts and the frame of their answers; pure. `gather` asks, the modules of `systems` read.
 
-The answer is lines between marker lines, so that whatever a login shell prints around it is skipped.
+An answer is lines between marker lines, so that whatever a login shell prints around it is skipped.
 """
 
 import hashlib
@@ -13,9 +13,6 @@ from pathlib import Path
 MARK = "@fleet-probe-7c1e9b3a@"
 Sections = dict[str, list[str]]
 
-_LOAD = ("load.sh",)
-_LINUX = ("load.sh", "probe.sh")
-_QNX = ("probe_qnx.sh",)
 _COMMENT = re.compile(r"^#.*|\s+# [^'\"]*$")
 _GOES_ON = re.compile(r"(?:^|[\s;])(?:then|do|else|in|\{|\||\|\||&&|;;)$")
 _MAY_BE_A_PATTERN = ("(", ")")
@@ -30,17 +27,18 @@ _SECRET = re.compile(
 
 
 def script(
+    names: Sequence[str],
     *,
     workdir: str | None = None,
     cc: str | None = None,
     root: str = "",
     read_only: bool = False,
-    of_qnx: bool = False,
 ) -> bytes:
-    """The whole probe as sh text: what to ask a Linux host, or `of_qnx`. The wrong host answers `is_other`.
+    """The whole probe of an OS as sh text; a host of another OS answers what `is_other` recognises.
 
-    workdir: the only place to try; None tries the usual ones. cc: a compiler to look for first.
-    root: where /proc, /sys and /etc lie; a test's own tree. read_only: make and write nothing.
+    names: its scripts, files beside this one. workdir: the only place to try; None tries the usual ones.
+    cc: a compiler to look for first. root: where /proc, /sys and /etc lie; a test's own tree. read_only: make
+    and write nothing.
     """
     settings = {
         "MARK": MARK,
@@ -50,12 +48,14 @@ def script(
         "READ_ONLY": "1" if read_only else "",
     }
     head = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
-    return f"{head}\n{_text(_QNX if of_qnx else _LINUX)}\nmain </dev/null 2>/dev/null\n".encode()
+    return f"{head}\n{_text(names)}\nmain </dev/null 2>/dev/null\n".encode()
 
 
-def load_script() -> bytes:
-    """The little probe that only asks how busy and warm the host is."""
-    return f"MARK={shlex.quote(MARK)} ROOT=\n{_text(_LOAD)}\nload_only </dev/null 2>/dev/null\n".encode()
+def load_script(names: Sequence[str]) -> bytes:
+    """The small probe that only asks how busy and warm the host is; empty for no scripts."""
+    if not names:
+        return b""
+    return f"MARK={shlex.quote(MARK)} ROOT=\n{_text(names)}\nload_only </dev/null 2>/dev/null\n".encode()
 
 
 @cache
@@ -86,8 +86,14 @@ def answer(output: bytes) -> str | None:
 
 
 def is_other(text: str) -> bool:
-    """Whether an answer only says that the host runs another OS than the question was for."""
+    """Whether an answer says only that the host runs another OS than the one the probe is for."""
     return f"\n{MARK} other\n" in text
+
+
+def kernel_name(sections: Sections) -> str:
+    """What `uname -s` printed on a host of another OS; empty if it has no `uname`."""
+    lines = (line.partition(" ") for line in sections.get("system", []))
+    return next((name.strip() for key, _, name in lines if key == "uname_s"), "")
 
 
 def sections(text: str) -> Sections:
@@ -115,6 +121,6 @@ def _private(text: str) -> str:
 
 
 def _hidden(parameter: re.Match[str]) -> str:
-    """A parameter without what it tells of a secret: `cifsroot=//nas,password=…`."""
+    """A parameter without the value of a secret: `cifsroot=//nas,password=…`."""
     named = _SECRET.search(parameter[0])
     return f"{parameter[0][: named.end()]}…" if named else parameter[0]

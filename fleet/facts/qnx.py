@@ -1,19 +1,22 @@
 """What the probe's sections say about a QNX host, as model.Facts. Pure: text in, facts out.
 
-Two voices are heard, `uname -a` and `pidin info`; either may be missing, since whoever builds an image picks
-its programs one by one. Neighbours: `probe` splits the answer, `gather` asks.
+Read are `uname -a` and `pidin info`; either may be missing, since whoever builds an image picks its programs
+one by one. The module is the `Os` (see `systems`) called qnx.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.facts import arm
 from fleet.facts.linux import parse_compilers
 from fleet.facts.probe import Sections
-from fleet.model import Cpu, Facts
+from fleet.model import Cpu, Facts, Finding, Load, Severity
 
-OS = "qnx"
+NAME = "qnx"
+TITLE = "QNX"
+PROBE: tuple[str, ...] = ("probe_qnx.sh",)
+LOAD: tuple[str, ...] = ()
 STANDIN = "qnx-standin"
 """The `os` of an imitation that the tests make out of Linux: its numbers are not those of QNX."""
 
@@ -47,12 +50,41 @@ class Processor:
 
 @dataclass(frozen=True, slots=True)
 class PidinInfo:
-    """The answer of `pidin info`, as far as we use it. What a line does not say is None or empty."""
+    """The answer of `pidin info`, as far as we use it. What is missing there is None or empty."""
 
     cpu: str | None
     release: str | None
     memory_bytes: int | None
     processors: tuple[Processor, ...]
+
+
+def is_answer(sections: Sections) -> bool:
+    """Return whether a QNX host gave the answer."""
+    return "qnx" in sections
+
+
+def parse_load(_: Sections) -> Load:
+    """Return an empty load: QNX does not publish it."""
+    return Load()
+
+
+def findings(facts: Facts, _: Load | None = None) -> Iterator[Finding]:
+    """All findings; nothing that could disturb a measurement is known of a QNX host."""
+    if facts.os != NAME:
+        yield Finding(
+            "stand-in",
+            Severity.SERIOUS,
+            "The host is a stand-in made of Linux, not QNX: its numbers say nothing about QNX.",
+            "",
+            "os",
+        )
+    yield Finding(
+        "untold",
+        Severity.INFO,
+        "QNX publishes no clock rates, load, temperature or hypervisor: what disturbs is not known.",
+        "Look with `pidin` and hogs for busy threads, and keep what the board is set to as labels.",
+        "os",
+    )
 
 
 def parse_uname(line: str) -> Uname | None:
@@ -87,26 +119,28 @@ def parse_pidin(lines: Sequence[str]) -> PidinInfo:
     )
 
 
-def parse(sections: Sections, told_arch: str | None = None) -> Facts:
-    """Facts of a QNX host, without the directory for our files; what the host does not tell is None.
+def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
+    """Facts of a QNX host, without the directory for our files; what the host does not publish is None.
 
-    told_arch: taken where the host names none. Raises ValueError, its text quoting the raw line, where the
-    architecture is unknown to us or untold, or where the two voices contradict one another.
+    declared_arch: the inventory's, taken if the host names none. Raises ValueError, its text quoting the raw
+    line, if the architecture is unknown, or `uname` and `pidin` contradict each other.
     """
-    said = values(sections)
+    system = values(sections)
+    uname_line, pidin_line = system.get("uname", ""), next(iter(sections.get("pidin", [])), "")
     try:
-        uname = parse_uname(said.get("uname", ""))
+        uname = parse_uname(uname_line)
     except ValueError as err:
-        raise ValueError(f"`uname -a` says {str(err)[:200]!r}, which is not as QNX says it") from err
+        raise ValueError(f"`uname -a` says {str(err)[:200]!r}, which is not the format of QNX") from err
     pidin = parse_pidin(sections.get("pidin", []))
-    arch = _arch(uname, pidin, said.get("uname", ""), _first(sections), told_arch)
-    release = _agreed(
-        "release", uname.release if uname else None, pidin.release, said.get("uname", ""), _first(sections)
-    )
+    arch = _arch(uname, pidin, uname_line, pidin_line) or declared_arch
+    if arch is None:
+        raise ValueError("neither `uname -a` nor `pidin info` names an architecture: name it as `arch:`")
+    by_uname = uname.release if uname else None
+    release = _agreed("release", by_uname, pidin.release, uname_line, pidin_line)
     cpus = tuple(_cpu(processor, arch) for processor in pidin.processors)
     first = pidin.processors[0] if pidin.processors else None
     facts = Facts(
-        os=STANDIN if "standin" in said else OS,
+        os=STANDIN if "standin" in system else NAME,
         arch=arch,
         hostname=uname.hostname if uname else None,
         kernel=release,
@@ -116,7 +150,7 @@ def parse(sections: Sections, told_arch: str | None = None) -> Facts:
         cpu_flags=first.flags if first else (),
         memory_bytes=pidin.memory_bytes,
         cpus=cpus,
-        user=said.get("user") or None,
+        user=system.get("user") or None,
         compilers=parse_compilers(sections.get("compilers", [])),
         notes=() if cpus else (_NO_CPUS,),
     )
@@ -140,16 +174,16 @@ def search_path(sections: Sections) -> str:
     return values(sections).get("path", "")
 
 
-def as_told(sections: Sections) -> tuple[str, ...]:
-    """All a host said, word for word, for whoever has to find out why we misunderstand it."""
-    said, found = values(sections), tools(sections)
+def raw_lines(sections: Sections) -> tuple[str, ...]:
+    """Return the whole answer in lines, for whoever has to find out why it was misread."""
+    system, found = values(sections), tools(sections)
     return (
-        f"uname -a      {said.get('uname') or 'not there'}",
+        f"uname -a      {system.get('uname') or 'not there'}",
         *_column("pidin info", sections.get("pidin", [])),
-        f"PATH          {said.get('path_given', '')}",
-        f"  by profile  {said.get('path_profile') or '(no /etc/profile)'}",
-        f"  as used     {said.get('path', '')}",
-        f"HOME, user    {said.get('home') or '(none)'}, {said.get('user', '')}",
+        f"PATH          {system.get('path_given', '')}",
+        f"  by profile  {system.get('path_profile') or '(no /etc/profile)'}",
+        f"  as used     {system.get('path', '')}",
+        f"HOME, user    {system.get('home') or '(none)'}, {system.get('user', '')}",
         f"programs      {', '.join(path for path in found.values() if path) or 'none'}",
         f"not there     {', '.join(name for name, path in found.items() if not path) or 'none'}",
         *_column("compilers", [line.replace("\t", ": ") for line in sections.get("compilers", [])]),
@@ -163,13 +197,10 @@ def _column(title: str, lines: Sequence[str]) -> list[str]:
     return [f"{head:<13} {line}" for head, line in zip(titles, lines or ["none"], strict=False)]
 
 
-def _arch(uname: Uname | None, pidin: PidinInfo, uname_line: str, pidin_line: str, told: str | None) -> str:
+def _arch(uname: Uname | None, pidin: PidinInfo, uname_line: str, pidin_line: str) -> str | None:
     by_uname = _known(uname.arch, uname_line) if uname else None
     by_pidin = _known(pidin.cpu, pidin_line) if pidin.cpu else None
-    arch = _agreed("architecture", by_uname, by_pidin, uname_line, pidin_line) or told
-    if arch is None:
-        raise ValueError("neither `uname -a` nor `pidin info` names an architecture: name it as `arch:`")
-    return arch
+    return _agreed("architecture", by_uname, by_pidin, uname_line, pidin_line)
 
 
 def _known(word: str, line: str) -> str:
@@ -205,10 +236,6 @@ def _with_midr(facts: Facts, midr: int) -> Facts:
         cpu_model_number=f"0x{midr >> 4 & 0xFFF:03x}",
         cpu_stepping=f"r{midr >> 20 & 0xF}p{midr & 0xF}",
     )
-
-
-def _first(sections: Sections) -> str:
-    return next(iter(sections.get("pidin", [])), "")
 
 
 def _common(names: Sequence[str | None]) -> str | None:

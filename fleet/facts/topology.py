@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from fleet.facts.arm import core_name
 from fleet.facts.probe import Sections
 from fleet.model import Cache, Cpu
-
-MAX_CPUS = 65_536
+from fleet.plan.cpulist import MAX_CPU, cpu_list
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
@@ -17,16 +16,16 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     Format: Linux Documentation/core-api/printk-formats.rst, "bitmap and its derivatives" (%*pbl).
     Raises ValueError on anything else.
     """
-    text = text.strip()
-    if text in {"", "(null)"}:  # nohz_full reads "(null)" on kernels built with it but started without
+    # nohz_full reads "(null)" on kernels built with it but started without
+    return () if text.strip() in {"", "(null)"} else cpu_list(text)
+
+
+def cpus_in(text: str) -> tuple[int, ...]:
+    """The same of a host's own words; () if they are no CPU list."""
+    try:
+        return parse_cpu_list(text)
+    except ValueError:
         return ()
-    cpus: set[int] = set()
-    for part in text.split(","):
-        found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", part)
-        if not found or int(found[2] or found[1]) >= MAX_CPUS:
-            raise ValueError(f"no CPU list: {text[:80]!r}")
-        cpus.update(range(int(found[1]), int(found[2] or found[1]) + 1))
-    return tuple(sorted(cpus))
 
 
 def parse_size(text: str) -> int | None:
@@ -40,7 +39,7 @@ def parse_size(text: str) -> int | None:
 
 @dataclass(slots=True)
 class _Groups:
-    """What the topology section told: group leaders by kind and CPU, caches, capacities, policies."""
+    """The topology section: group leaders by kind and CPU, caches, capacities, frequency policies."""
 
     leaders: dict[str, dict[int, int]] = field(default_factory=dict)
     caches: dict[int, list[Cache]] = field(default_factory=dict)
@@ -48,9 +47,9 @@ class _Groups:
     policy: dict[int, tuple[str | None, str | None, int | None]] = field(default_factory=dict)
 
     def leader(self, cpu: int, *kinds: str) -> int | None:
-        """The lowest CPU of this CPU's group, by the first of these kinds that the kernel tells at all."""
-        told = next((self.leaders[kind] for kind in kinds if kind in self.leaders), {})
-        return told.get(cpu)
+        """The lowest CPU of this CPU's group, by the first of these kinds that the kernel publishes."""
+        leaders = next((self.leaders[kind] for kind in kinds if kind in self.leaders), {})
+        return leaders.get(cpu)
 
 
 def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
@@ -108,7 +107,7 @@ def parse_cpu_models(lines: Iterable[str]) -> dict[int, str | None]:
     cpu, implementer = -1, ""
     for line in lines:
         key, _, value = (part.strip() for part in line.partition(":"))
-        if key == "processor" and _is_number(value) and int(value) < MAX_CPUS:
+        if key == "processor" and _is_number(value) and int(value) <= MAX_CPU:
             cpu, implementer = int(value), ""
             models[cpu] = None
         elif key == "CPU implementer":
@@ -125,14 +124,14 @@ def _read_groups(lines: Iterable[str]) -> _Groups:
             case ["capacity", cpu, value] if _is_number(cpu) and _is_number(value):
                 groups.capacity[int(cpu)] = int(value)
             case ["cache", level, kind, size, line_bytes, shared] if _is_number(level):
-                cache = Cache(int(level), kind, parse_size(size), parse_size(line_bytes), _cpus(shared))
+                cache = Cache(int(level), kind, parse_size(size), parse_size(line_bytes), cpus_in(shared))
                 for member in cache.shared_cpus:
                     groups.caches.setdefault(member, []).append(cache)
             case ["policy", governor, driver, khz, *cpus]:
-                said = (_said(governor), _said(driver), int(khz) if _is_number(khz) else None)
-                groups.policy.update(dict.fromkeys((int(cpu) for cpu in cpus if _is_number(cpu)), said))
+                policy = (_or_none(governor), _or_none(driver), int(khz) if _is_number(khz) else None)
+                groups.policy.update(dict.fromkeys((int(cpu) for cpu in cpus if _is_number(cpu)), policy))
             case [kind, shared]:
-                members = _cpus(shared)
+                members = cpus_in(shared)
                 groups.leaders.setdefault(kind, {}).update(dict.fromkeys(members, min(members, default=0)))
     return groups
 
@@ -147,7 +146,7 @@ def _nodes(files: Mapping[str, str]) -> dict[int, int]:
     nodes = {}
     for path, value in files.items():
         if found := re.fullmatch(r"sys/devices/system/node/node([0-9]{1,6})/cpulist", path):
-            nodes.update(dict.fromkeys(_cpus(value), int(found[1])))
+            nodes.update(dict.fromkeys(cpus_in(value), int(found[1])))
     return nodes
 
 
@@ -158,7 +157,7 @@ def _kinds(files: Mapping[str, str]) -> dict[int, str]:
 
 
 def _list(files: Mapping[str, str], path: str) -> tuple[int, ...]:
-    return _cpus(files.get(path, ""))
+    return cpus_in(files.get(path, ""))
 
 
 def _optional_set(files: Mapping[str, str], path: str) -> set[int] | None:
@@ -168,17 +167,9 @@ def _optional_set(files: Mapping[str, str], path: str) -> set[int] | None:
     return set() if "sys/devices/system/cpu/online" in files else None
 
 
-def _cpus(text: str) -> tuple[int, ...]:
-    """A CPU list from a host; one that is none tells us nothing."""
-    try:
-        return parse_cpu_list(text)
-    except ValueError:
-        return ()
-
-
 def _is_number(text: str) -> bool:
     return re.fullmatch(r"[0-9]{1,12}", text) is not None
 
 
-def _said(text: str) -> str | None:
+def _or_none(text: str) -> str | None:
     return None if text == "-" else text

@@ -6,22 +6,31 @@ Uses pydantic's engine without its model layer: importing `pydantic.BaseModel` a
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pydantic_core import SchemaValidator, ValidationError
 from pydantic_core import core_schema as cs
 
 from fleet.inventory.document import Document, Path
-from fleet.model import BuildPlace, HostKeyPolicy, LinePolicy, LockPolicy, Order, Preset, Side, Via
+from fleet.model import (
+    ARCHES,
+    OSES,
+    BuildPlace,
+    HostKeyPolicy,
+    LinePolicy,
+    LockPolicy,
+    Order,
+    Preset,
+    Side,
+    Via,
+    arch_named,
+)
 from fleet.plan.cpulist import cpu_list
 from fleet.plan.variants import variant_choice
 from fleet.plan.words import pair_choice, precision, seconds, switch
 from fleet.text import LABEL_KEY, nearest
 
-OSES = ("linux", "qnx")
-ARCHES = ("aarch64", "armv7", "i386", "loongarch64", "ppc64le", "riscv64", "s390x", "x86_64")
-ALIASES = {"arm64": "aarch64", "amd64": "x86_64", "x64": "x86_64", "armv7l": "armv7", "i686": "i386"}
 SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
 NO_SECRETS = (
     "no secret may stand in this file; use an SSH agent, a key file named in `identity_files`, "
@@ -180,9 +189,9 @@ def _hop(value: str) -> str:
     return value
 
 
-def _target_word(known: tuple[str, ...]) -> _Reader:
+def _target_word(known: Iterable[str]) -> _Reader:
     def read(value: str) -> str | None:
-        word = ALIASES.get(value.lower(), value.lower())
+        word = arch_named(value.lower()) or value.lower()
         if word == "auto":
             return None
         if word not in known:

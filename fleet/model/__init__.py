@@ -15,8 +15,11 @@ from fleet.model.plan import (
     merged,
 )
 from fleet.model.run import Agent, Burst, End, Failed, Hello, Note, Run, RunState
+from fleet.model.targets import ARCHES, OSES, arch_named
 
 __all__ = [
+    "ARCHES",
+    "OSES",
     "Agent",
     "BuildPlace",
     "Burst",
@@ -50,5 +53,6 @@ __all__ = [
     "Target",
     "Topology",
     "Via",
+    "arch_named",
     "merged",
 ]

@@ -82,7 +82,7 @@ class Connection(Protocol):
         """
         ...
 
-    def make_do(self, path: str) -> None:
+    def use_minimal_tools(self, path: str) -> None:
         """Expect no tools but what lies along `path` from now on: on a QNX host next to none are certain.
 
         Commands get it as their PATH. `put` then does with cat and chmod, or with SFTP where there is any

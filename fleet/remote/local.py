@@ -35,7 +35,7 @@ class LocalConnection:
     def __init__(self, host: Host) -> None:
         self.host_name = host.name
         self._env = dict(host.env)
-        self._frugal = False
+        self._minimal_tools = False
         self._lock = threading.Lock()
         self._closed = False
         self._running: list[_Process] = []
@@ -65,14 +65,14 @@ class LocalConnection:
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         """See Connection.put."""
-        if self._frugal:
+        if self._minimal_tools:
             return minimal_put.put(self, data, path, mode, timeout_s)
         return self.run(put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
 
-    def make_do(self, path: str) -> None:
-        """See Connection.make_do."""
+    def use_minimal_tools(self, path: str) -> None:
+        """See Connection.use_minimal_tools."""
         self._env["PATH"] = path
-        self._frugal = True
+        self._minimal_tools = True
 
     def sftp(self, timeout_s: float) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
         """There is none to ourselves."""

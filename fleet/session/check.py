@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from fleet.agent.deploy import preview
 from fleet.errors import AgentError
-from fleet.facts.gather import as_told, look, reread_load, survey
-from fleet.facts.linux import short_list
+from fleet.facts.gather import look, raw_lines, reread_load, survey
 from fleet.facts.noise import findings
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
+from fleet.plan.cpulist import cpus_text
 from fleet.plan.estimate import Duration, bursts, expected, pairs, plan_on
 from fleet.remote.connection import Connection
 from fleet.session.cancellation import Stopping
@@ -83,7 +83,7 @@ def check(
             facts, unusable = survey(answer, host)
             story.enter("noise")
             stopping.pause(STEAL_GAP_S)
-            noise = findings(facts, reread_load(connection))
+            noise = findings(facts, reread_load(connection, facts))
         found[host.name] = Check(facts, noise)
         if unusable is not None:
             raise unusable
@@ -99,7 +99,7 @@ def check(
 
 
 def _told(connection: Connection, answer: str) -> tuple[str, ...]:
-    lines = as_told(answer)
+    lines = raw_lines(answer)
     if not lines:
         return ()
     with connection.sftp(SFTP_TIMEOUT_S) as sftp:
@@ -127,12 +127,12 @@ def _measured(host: Host, facts: Facts, plan: Plan) -> set[int]:
     paired = {cpu for pair in (plan.pairs.listed if plan.pairs else ()) for cpu in pair}
     if strange := (chosen - allowed) | (paired - chosen):
         raise AgentError(
-            f"{host.name}: CPU {short_list(strange)} cannot be used: the agent may use "
-            f"{short_list(allowed & chosen)}. Correct the plan's `cpus` or `pairs`, or widen what we may use."
+            f"{host.name}: CPU {cpus_text(strange)} cannot be used: the agent may use "
+            f"{cpus_text(allowed & chosen)}. Correct the plan's `cpus` or `pairs`, or widen what we may use."
         )
     if len(chosen) < 2 and _has_pairs(plan):
         raise AgentError(
-            f"{host.name}: a pair needs two CPUs, and the agent may use {short_list(chosen) or 'none'} only. "
+            f"{host.name}: a pair needs two CPUs, and the agent may use {cpus_text(chosen) or 'none'} only. "
             "Give it more, or measure the benchmark `clock` alone."
         )
     return chosen

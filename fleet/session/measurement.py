@@ -10,7 +10,7 @@ from fleet.agent.wire import parts
 from fleet.agent.wire.parts import Told
 from fleet.agent.wire.records import WireError
 from fleet.errors import AgentError, FleetError, LinkError, LockedError
-from fleet.facts.gather import load_question, read_load, reread_load
+from fleet.facts.gather import load_script, read_load, reread_load
 from fleet.model import Agent, Facts, Load, LockPolicy, Run, RunState
 from fleet.session.context import Session, who
 from fleet.session.link import Way, pauses
@@ -29,7 +29,7 @@ def carry_out(way: Way, run: Run, journal: Journal, session: Session, story: Sto
         story.enter("wait")
 
     give_up: float | None = None
-    after = Afterword(load_question())
+    after = Afterword(load_script(run.facts))
     said = heard(run, journal)
     alone = (session.lock or way.host.lock) is not LockPolicy.OFF
     with session.machines.turn(run, waiting, session.stopping.pause) if alone else nullcontext():
@@ -51,7 +51,7 @@ def carry_out(way: Way, run: Run, journal: Journal, session: Session, story: Sto
                 facts, agent = way.again(lost, give_up)
                 check_same_machine(run, facts, agent)
                 run = replace(run, agent=replace(run.agent, path=agent.path))
-    load = read_load(b"\n".join(after.lines)) if after.lines else _load_after(way, story)
+    load = read_load(b"\n".join(after.lines), run.facts) if after.lines else _load_after(way, run, story)
     way.close()
     return ended(run, said, story, load)
 
@@ -142,10 +142,10 @@ def _part(
     raise AssertionError("pauses never end")
 
 
-def _load_after(way: Way, story: Story) -> Load:
+def _load_after(way: Way, run: Run, story: Story) -> Load:
     """How the host is now, if that did not come with the agent's end; a link lost now costs no run."""
     try:
-        return reread_load(way.connection)
+        return reread_load(way.connection, run.facts)
     except FleetError as err:
         story.tell(f"load after the run is unknown: {err}")
         return Load()

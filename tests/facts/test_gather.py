@@ -76,13 +76,13 @@ def test_this_machine_is_read_over_a_real_connection(home):
 
 def test_the_load_after_a_run_is_one_small_exec():
     with LocalConnection(local()) as connection:
-        load = reread_load(connection)
+        load = reread_load(connection, read(RECORDED.decode(), HOST))
     assert load.load_1m is not None
     assert load.running >= 1
 
 
 def test_a_host_that_says_nothing_about_its_load_gives_an_empty_one():
-    load = reread_load(Replay({"load_only": b"sh: not found"}))
+    load = reread_load(Replay({"load_only": b"sh: not found"}), read(RECORDED.decode(), HOST))
     assert (load.load_1m, load.running) == (None, None)
 
 

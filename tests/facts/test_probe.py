@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleet.facts import linux, probe
+from fleet.facts.systems import SYSTEMS
 from fleet.facts.topology import parse_cpus
 from tests import needs
 from tests.facts import trees
@@ -72,7 +73,7 @@ def test_the_kernels_own_cpu_masks_are_read_whole(tmp_path):
     assert cpus[0].core == lowest
 
 
-@pytest.mark.parametrize("names", [("load.sh", "probe.sh"), ("probe_qnx.sh",)], ids=["Linux", "QNX"])
+@pytest.mark.parametrize("names", [system.PROBE for system in SYSTEMS.values()], ids=SYSTEMS)
 def test_the_probe_is_clean_to_shellcheck(tmp_path, names):
     folder = Path(probe.__file__).parent
     script = tmp_path / "probe.sh"
@@ -87,10 +88,10 @@ def test_the_probe_is_clean_to_shellcheck(tmp_path, names):
     assert checked.stdout == ""
 
 
-@pytest.mark.parametrize("of_qnx", [False, True])
-def test_what_travels_is_the_script_without_comments_in_few_lines(of_qnx):
+@pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
+def test_what_travels_is_the_script_without_comments_in_few_lines(system):
     """Read by a host byte by byte: what is for people stays here."""
-    text = probe.script(of_qnx=of_qnx).decode()
+    text = probe.script(system.PROBE).decode()
     assert not re.search(r"(^|[\s;])# ", text, re.MULTILINE)
     assert text.count("\n") < 20
     assert len(text) < 8200
@@ -109,7 +110,7 @@ def test_576_cpus_take_little_time_and_little_text(tmp_path):
 
 
 def test_half_a_script_does_nothing(tmp_path):
-    whole = probe.script(workdir=str(tmp_path / "never"))
+    whole = probe.script(linux.PROBE, workdir=str(tmp_path / "never"))
     run = subprocess.run(["/bin/sh"], input=whole[: len(whole) - 40], capture_output=True, check=False)
     assert run.stdout == b""
     assert not (tmp_path / "never").exists()

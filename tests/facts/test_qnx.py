@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import DeployError, ProbeError
-from fleet.facts import noise, probe, qnx
-from fleet.facts.gather import as_told, gather, read, survey
+from fleet.facts import linux, noise, probe, qnx
+from fleet.facts.gather import gather, raw_lines, read, survey
+from fleet.facts.systems import Os
 from fleet.model import Host
 from tests import needs
 from tests.facts.shells import QNX_SHELLS
@@ -154,7 +155,7 @@ def test_a_stand_in_is_never_taken_for_qnx():
 def test_the_places_programs_were_found_in_are_used_from_then_on():
     connection = Replay({"/bin/sh": answer().encode()})
     gather(connection, HOST)
-    assert connection.asked[1:] == [("make do", b"/proc/boot:/bin")]
+    assert connection.asked[1:] == [("use minimal tools", b"/proc/boot:/bin")]
 
 
 OTHER = f"{probe.MARK} begin\n{probe.MARK} other\n{probe.MARK} system\nuname_s {{}}\n{probe.MARK} end\n"
@@ -166,7 +167,7 @@ OTHER = f"{probe.MARK} begin\n{probe.MARK} other\n{probe.MARK} system\nuname_s {
 def test_only_where_the_inventory_says_qnx_is_one_question_enough(told, questions):
     connection = Replay({"uname -snrvm": OTHER.format("QNX").encode(), "pidin info": answer().encode()})
     assert gather(connection, Host("board", "board", os=told)).os == "qnx"
-    asked = [question for question, _ in connection.asked if question != "make do"]
+    asked = [question for question, _ in connection.asked if question != "use minimal tools"]
     assert [part in question for part, question in zip(questions, asked, strict=True)] == [True] * len(asked)
 
 
@@ -219,10 +220,10 @@ def pidin() -> str:
     return "\n".join(f"echo '{line}'" for line in RPI4_PIDIN).replace("AARCH64", "X86_64")
 
 
-def ask(shell: str, root: Path, user: int | None = None, *, of_qnx: bool = True, **wishes: object) -> str:
+def ask(shell: str, root: Path, user: int | None = None, *, system: Os = qnx, **options: object) -> str:
     """The answer of one shell, started with a PATH that leads nowhere."""
     package, command = QNX_SHELLS[shell]
-    question = probe.script(root=str(root), of_qnx=of_qnx, **wishes)  # type: ignore[arg-type]
+    question = probe.script(system.PROBE, root=str(root), **options)  # type: ignore[arg-type]
     if shell == "busybox":  # asks itself before any PATH
         question = b'uname() { "$ROOT/proc/boot/uname" "$@"; }\n' + question
     done = subprocess.run(
@@ -261,7 +262,7 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
 def test_asked_as_linux_a_qnx_host_only_says_that_it_is_none(tree, shell, named):
     (tree / "proc/boot/uname").rename(tree / ("nothing" if named else "etc") / "uname")
     before = sorted(tree.rglob("*"))
-    said = ask(shell, tree, of_qnx=False)
+    said = ask(shell, tree, system=linux)
     assert probe.is_other(said)
     name = "QNX" if named and shell != "busybox" else ""
     assert probe.sections(said)["system"] == [f"uname_s {name}"]
@@ -269,7 +270,7 @@ def test_asked_as_linux_a_qnx_host_only_says_that_it_is_none(tree, shell, named)
 
 
 def test_asked_as_qnx_a_linux_host_only_says_that_it_is_none(tmp_path):
-    question = probe.script(workdir=str(tmp_path / "never"), of_qnx=True)
+    question = probe.script(qnx.PROBE, workdir=str(tmp_path / "never"))
     done = subprocess.run(["/bin/sh"], input=question, capture_output=True, check=True)
     said = probe.answer(done.stdout)
     assert probe.is_other(said)
@@ -330,7 +331,7 @@ def test_all_a_host_said_can_be_read_back_also_where_it_makes_no_sense():
     said = answer(QEMU.replace("x86_64", "vax"), QEMU_PIDIN, "= tool cat /proc/boot/cat", "= tool mv -")
     with pytest.raises(ProbeError):
         survey(said, HOST)
-    told = "\n".join(as_told(said))
+    told = "\n".join(raw_lines(said))
     for words in (
         "uname -a      QNX qnxqemu 8.0.0 2026/02/27-11:02:56EST x86pc vax\n",
         "pidin info    CPU:X86_64 Release:8.0.0",
@@ -340,4 +341,4 @@ def test_all_a_host_said_can_be_read_back_also_where_it_makes_no_sense():
         "directories   refused /: cannot be written\n              chosen /dev/shmem\n",
     ):
         assert words in told
-    assert as_told((Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt").read_text()) == ()
+    assert raw_lines((Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt").read_text()) == ()

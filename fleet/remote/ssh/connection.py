@@ -37,7 +37,7 @@ class SshConnection:
         self.host_name = host.name
         self.notes = dialled.notes
         self._env = dict(host.env)
-        self._frugal = False
+        self._minimal_tools = False
         self._shell: tuple[paramiko.Channel, str] | None = None  # one that waits, and its mark
         self._dialled = dialled
         self._closed = False
@@ -81,14 +81,14 @@ class SshConnection:
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         """See Connection.put."""
-        if self._frugal:
+        if self._minimal_tools:
             return minimal_put.put(self, data, path, mode, timeout_s)
         return self.run(shell.put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
 
-    def make_do(self, path: str) -> None:
-        """See Connection.make_do."""
+    def use_minimal_tools(self, path: str) -> None:
+        """See Connection.use_minimal_tools."""
         self._env["PATH"] = path
-        self._frugal = True
+        self._minimal_tools = True
 
     @contextlib.contextmanager
     def sftp(self, timeout_s: float) -> Iterator[SftpChannel | None]:

@@ -64,6 +64,6 @@ class Inside:
         """There is none."""
         return contextlib.nullcontext()
 
-    def make_do(self, path: str) -> None:
-        """See Connection.make_do."""
+    def use_minimal_tools(self, path: str) -> None:
+        """See Connection.use_minimal_tools."""
         self.env["PATH"] = path

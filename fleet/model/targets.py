@@ -1,0 +1,31 @@
+"""The operating systems and architectures there is an agent for, by their names in targets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+OSES = ("linux", "qnx")
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """elf: e_machine, word bits and byte order of its programs. aliases: other names in use for it."""
+
+    elf: tuple[int, int, str]
+    aliases: tuple[str, ...] = ()
+
+
+ARCHES: Mapping[str, Architecture] = {
+    "aarch64": Architecture((183, 64, "<"), ("arm64",)),
+    "armv7": Architecture((40, 32, "<"), ("armv7l", "armv8l")),
+    "i386": Architecture((3, 32, "<"), ("i486", "i586", "i686")),
+    "loongarch64": Architecture((258, 64, "<")),
+    "ppc64le": Architecture((21, 64, "<")),
+    "riscv64": Architecture((243, 64, "<")),
+    "s390x": Architecture((22, 64, ">")),
+    "x86_64": Architecture((62, 64, "<"), ("amd64", "x64")),
+}
+
+
+def arch_named(word: str) -> str | None:
+    """Return our name of an architecture: "arm64" -> "aarch64"; None for one we have no agent for."""
+    return next((name for name, arch in ARCHES.items() if word == name or word in arch.aliases), None)
