@@ -14,6 +14,7 @@ from typing import Any, Self
 import pandas as pd
 
 from fleet.model import Host, HostKeyPolicy, Via
+from tests.processes import until_we_end
 
 ROOT = Path(__file__).parent.parent
 
@@ -88,7 +89,7 @@ class Fleet:
             **self.environment,
         }
         process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "fleet", *arguments],
+            [*until_we_end(), *prefix, sys.executable, "-m", "fleet", *arguments],
             cwd=self.folder,
             env=environment,
             stdin=subprocess.DEVNULL,

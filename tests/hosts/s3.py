@@ -14,6 +14,7 @@ from typing import Self
 
 from tests import needs
 from tests.command import wait_for
+from tests.processes import until_we_end
 
 BUCKET = "results"
 KEY, SECRET = "AKIDTESTS", "not-to-be-printed-anywhere"
@@ -63,7 +64,7 @@ class ObjectStore:
     def start(self) -> None:
         """Start serving and wait for the first answer."""
         self._process = subprocess.Popen(
-            [self._program, "serve", "s3", "--addr", f"127.0.0.1:{self.port}", self._folder],
+            [*until_we_end(), self._program, "serve", "s3", "--addr", f"127.0.0.1:{self.port}", self._folder],
             env={"RCLONE_CONFIG": os.devnull, "RCLONE_AUTH_KEY": f'"{KEY},{SECRET}"'},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

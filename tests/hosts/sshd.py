@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fleet.model import Host
 from tests import needs
+from tests.processes import until_we_end
 
 _addresses = itertools.count(1)
 
@@ -66,7 +67,7 @@ class SshHost:
         (self.folder / "sshd_config").write_text(self._config())
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-        command = [self.program, "-D", "-e", "-f", str(self.folder / "sshd_config")]
+        command = [*until_we_end(), self.program, "-D", "-e", "-f", str(self.folder / "sshd_config")]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.native.build import build
+from tests.processes import until_we_end
 
 Record = dict[str, Any]
 QUICK = ("--rounds", "2", "--samples", "3", "--iterations", "200")
@@ -22,7 +23,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run the agent to its end."""
     return subprocess.run(
-        [*prefix, str(binary or build()), *args],
+        [*until_we_end(), *prefix, str(binary or build()), *args],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -61,7 +62,7 @@ def notes(records: list[Record]) -> list[str]:
 def started(*args: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
     """A running agent that has said hello; killed at the end if it still lives."""
     process = subprocess.Popen(
-        [str(build()), *args, "--format", "jsonl"],
+        [*until_we_end(), str(build()), *args, "--format", "jsonl"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -14,6 +14,7 @@ import pytest
 
 from tests import needs
 from tests.command import Fleet
+from tests.processes import until_we_end
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,7 @@ while True:
 def read_all_the_while(root: Path) -> Iterator[None]:
     """Read the whole root again and again; fails if one reading did, or if rows ever vanished."""
     reader = subprocess.Popen(
-        [sys.executable, "-c", READER, str(root)],
+        [*until_we_end(), sys.executable, "-c", READER, str(root)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

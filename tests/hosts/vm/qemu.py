@@ -13,6 +13,7 @@ from typing import Self
 from fleet.model import Host
 from tests import needs
 from tests.hosts.vm.image import USER, Image
+from tests.processes import until_we_end
 
 _BOOT_LIMIT_S = 120.0
 _LIFE_LIMIT_S = 1200
@@ -62,10 +63,10 @@ class Vm:
         cpu: for qemu's `-cpu`; cortex-a72 has no LSE, cortex-a76 and max have. extra: more for qemu.
         """
         self.port = _free_port()
-        life_limit = [needs.program("timeout", "coreutils"), "-k", "5", str(_LIFE_LIMIT_S)]
+        life_limit = [needs.program("timeout", "coreutils"), "-k", "5", str(_LIFE_LIMIT_S)]  # passes TERM on
         with self.console.open("wb") as console:
             self._process = subprocess.Popen(
-                [*life_limit, *self._qemu(cpu or self.image.machine.cpu, smp), *extra],
+                [*until_we_end("TERM"), *life_limit, *self._qemu(cpu or self.image.machine.cpu, smp), *extra],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,

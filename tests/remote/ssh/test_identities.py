@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from fleet.remote.connect import connect
 from fleet.remote.ssh import identities
 from tests import needs
 from tests.hosts.sshd import keygen
+from tests.processes import until_we_end
 
 
 @pytest.fixture
@@ -29,8 +31,11 @@ def host(ssh_host, known_hosts):
 def agent(tmp_path, known_hosts, monkeypatch):
     """A function that adds a key to an ssh-agent of our own."""
     path = str(tmp_path / "agent.socket")
+    program = shutil.copy(
+        needs.program("ssh-agent", "openssh-client"), tmp_path
+    )  # loses its set-group-ID bit
     process = subprocess.Popen(
-        [needs.program("ssh-agent", "openssh-client"), "-D", "-a", path],
+        [*until_we_end(), program, "-D", "-a", path],
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
