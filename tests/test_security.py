@@ -240,7 +240,7 @@ def test_a_password_in_the_inventory_is_refused_unsaid(fleet: Fleet) -> None:
     fleet.inventory("hosts: {a: {password: hunter2}}\n")
     done = fleet("hosts")
     assert done.exit_code == 2
-    assert "no secret may stand in this file" in done.stderr
+    assert "this file must hold no secret" in done.stderr
     assert "hunter2" not in done.stderr
 
 

@@ -1,7 +1,7 @@
 """YAML text as plain data that remembers its lines.
 
-Every scalar stays the text as it was written and the schema gives it its type, so none of YAML's guesses
-(`no` is false, `1.10` is 1.1, `022` is 18) reaches an inventory.
+Every scalar stays text as written, and the schema gives it its type. So none of YAML's guesses (`no` is
+false, `1.10` is 1.1, `022` is 18) reaches an inventory.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class Problem:
 
 
 class BrokenError(Exception):
-    """The text is no YAML we can read; carries the one problem that stopped us."""
+    """The text is not YAML that we can read; carries the problem."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.text)
@@ -36,25 +36,25 @@ class BrokenError(Exception):
 
 @dataclass(slots=True)
 class Document:
-    """The file as dicts, lists, strings and None, the line of each path, and what was wrong on the way."""
+    """The file as dicts, lists, strings and None, the line of each path, and the problems found."""
 
     data: Any = None
     lines: dict[Path, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def line(self, path: Path) -> int:
-        """The line of this path, or of the nearest thing around it that the file does contain."""
+        """The line of this path, or of its nearest parent that the file contains."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
     def problem(self, path: Path, text: str) -> None:
-        """Note that what stands at `path` is wrong."""
+        """Add a problem with the value at `path`."""
         self.problems.append(Problem(self.line(path), dotted(path), text))
 
 
 def dotted(path: Path) -> str:
-    """Write a path as people say it: ("hosts", "a", "jump", 0) -> "hosts.a.jump[0]"."""
+    """A path in dotted form: ("hosts", "a", "jump", 0) -> "hosts.a.jump[0]"."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -62,7 +62,7 @@ def dotted(path: Path) -> str:
 
 
 def read(text: str) -> Document:
-    """Read one YAML document. Raises BrokenError if it is not YAML at all; an empty one has data None."""
+    """Read one YAML document. Raises BrokenError if it is not YAML; an empty one has data None."""
     import yaml  # noqa: PLC0415  costs 30 ms, which `fleet --help` need not pay
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -85,7 +85,7 @@ def read(text: str) -> Document:
 
 
 def _refuse_depth(events: Iterator[Any]) -> None:
-    """Stop before composing what is nested so deeply that libyaml's composer would crash the process."""
+    """Refuse nesting so deep that libyaml's composer would crash the process."""
     depth = 0
     for event in events:
         name = type(event).__name__
@@ -97,9 +97,9 @@ def _refuse_depth(events: Iterator[Any]) -> None:
 def _plain_words(err: Any, text: str) -> str:
     mark = err.problem_mark
     if mark is not None and "\t" in _line(text, mark.line):
-        return "broken YAML: a tab stands in this line; YAML indents with spaces only"
-    said = ", ".join(part for part in (err.context, err.problem) if part)
-    return f"broken YAML: {said}. Check indentation, colons and quotes here and in the line above"
+        return "broken YAML: this line contains a tab; YAML indents with spaces only"
+    cause = ", ".join(part for part in (err.context, err.problem) if part)
+    return f"broken YAML: {cause}. Check indentation, colons and quotes here and in the line above"
 
 
 def _line(text: str, number: int) -> str:
@@ -108,7 +108,7 @@ def _line(text: str, number: int) -> str:
 
 
 class _Walk:
-    """Turns nodes into data, noting lines; refuses what no inventory needs."""
+    """Turns nodes into data and records their lines; refuses what no inventory needs."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -126,12 +126,12 @@ class _Walk:
         self.nodes += 1
         line = node.start_mark.line + 1
         if self.nodes > NODE_LIMIT:
-            raise BrokenError(Problem(line, "", "the file unfolds to far too much; are anchors nested?"))
+            raise BrokenError(Problem(line, "", "the file expands to too many values; are anchors nested?"))
         if self.depth > DEPTH_LIMIT:
             raise BrokenError(Problem(line, "", "nested too deeply; does an anchor contain itself?"))
         self.document.lines.setdefault(path, line)
         if not (node.tag or "").startswith(_STANDARD) or "python" in node.tag:
-            self.document.problem(path, f"the YAML tag {node.tag} is not understood here; remove it")
+            self.document.problem(path, f"the YAML tag {node.tag} is not supported; remove it")
             return None
         if node.id == "mapping":
             return self._mapping(node, path)
@@ -162,7 +162,7 @@ class _Walk:
         return result
 
     def _repeated(self, line: int, path: Path, first: int) -> None:
-        text = f"stands here a second time (first in line {first}); keep one of them"
+        text = f"duplicate key (first in line {first}); keep one of them"
         self.document.problems.append(Problem(line, dotted(path), text))
 
     @staticmethod
@@ -170,7 +170,7 @@ class _Walk:
         return ((key, value) for key, value in node.value if key.tag != _MERGE)
 
     def _merged(self, node: Any, path: Path) -> Iterator[tuple[str, Any]]:
-        """What `<<: *anchor` brings in; of several, the first named wins, as YAML says."""
+        """The keys that `<<: *anchor` merges; of several anchors the first wins, as YAML specifies."""
         for key, value in node.value:
             if key.tag != _MERGE:
                 continue

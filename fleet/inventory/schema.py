@@ -1,4 +1,4 @@
-"""What an inventory may say, key by key: types, bounds and the words for what is wrong.
+"""The schema of the inventory: keys, types, bounds and the messages for what is wrong.
 
 Uses pydantic's engine without its model layer: importing `pydantic.BaseModel` alone takes longer than
 `fleet hosts` may take in all (docs/inventory.md has the numbers).
@@ -32,16 +32,13 @@ from fleet.plan.words import pair_choice, precision, seconds, switch
 from fleet.text import LABEL_KEY, nearest
 
 SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
-NO_SECRETS = (
-    "no secret may stand in this file; use an SSH agent, a key file named in `identity_files`, "
-    "or answer the prompt that `fleet` shows"
-)
+NO_SECRETS = "this file must hold no secret; use an SSH agent, or a key file named in `identity_files`"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _Reader = Callable[[Any], Any]
 
 
 def check(document: Document) -> dict[str, Any]:
-    """The document with every value of its type and every key known; what is wrong is noted in `document`."""
+    """The document's values, each of its type and under a known key; problems are added to `document`."""
     data = _without_secrets(document, document.data, ())
     try:
         return dict(_FILE.validate_python(data))
@@ -53,7 +50,7 @@ def check(document: Document) -> dict[str, Any]:
 
 
 def _without_secrets(document: Document, data: Any, path: Path) -> Any:
-    """The same data without keys that name a secret, each noted; hosts, groups, labels may be called so."""
+    """The data without keys that look like secrets, each a problem; hosts, groups and labels are exempt."""
     if not isinstance(data, dict):
         return data
     free = path in {("hosts",), ("groups",)} or path[-1:] == ("labels",)
@@ -67,7 +64,7 @@ def _without_secrets(document: Document, data: Any, path: Path) -> Any:
 
 
 def _words(error: Mapping[str, Any], path: Path) -> str:
-    """Say one of the engine's errors in plain words, with what to do."""
+    """The message for one of the engine's errors, with what to do."""
     context, kind = error.get("ctx", {}), str(error["type"])
     if kind == "value_error":
         return str(context["error"])
@@ -115,7 +112,7 @@ def _quoted(text: str) -> str:
 
 
 def _of(schema: Any, *readers: _Reader) -> Any:
-    """The schema, its value then read by functions that raise ValueError in words for people."""
+    """The schema, with functions that convert its value or raise ValueError with a message for the user."""
     for reader in readers:
         schema = cs.no_info_after_validator_function(reader, schema)
     return schema
@@ -131,7 +128,7 @@ def _list_of(item: Any, split: _Reader) -> Any:
 
 
 def _joined(schema: Any) -> Any:
-    """One text, or a list of texts that stands for them with commas between."""
+    """One text, or a list of texts that is joined with commas."""
 
     def as_text(value: Any) -> Any:
         texts = isinstance(value, list) and value and all(isinstance(item, str) for item in value)
@@ -221,7 +218,7 @@ def _names(advice: str, pattern: str) -> _Reader:
     def read(mapping: dict[str, str]) -> dict[str, str]:
         for name in mapping:
             if not compiled.fullmatch(name):
-                raise ValueError(f"{_quoted(name)} is no name we can use; {advice}")
+                raise ValueError(f"{_quoted(name)} is not a valid name; {advice}")
         return mapping
 
     return read
@@ -232,7 +229,7 @@ def _commas(value: str) -> list[str]:
 
 
 _TEXT = _of(cs.str_schema(), _line_of_text)
-_WORD = _of(_TEXT, _shaped(r"[a-z0-9][a-z0-9_-]*", "must be a name in small letters"))
+_WORD = _of(_TEXT, _shaped(r"[a-z0-9][a-z0-9_-]*", "must be a name in lower case"))
 _PATH = _of(_TEXT, _shaped(r"\S.*", "must be a path"))
 _HOP = _of(_TEXT, _hop)
 _TOOLCHAIN = {
@@ -266,13 +263,13 @@ _PLAN = {
 
 
 def _mapping_of(fields: Mapping[str, Any]) -> Any:
-    """A mapping with these keys only, none required; a key with nothing behind it says nothing."""
+    """A mapping with these keys only, none required; a key without a value is ignored."""
     optional = {
         name: cs.typed_dict_field(cs.nullable_schema(schema), required=False)
         for name, schema in fields.items()
     }
-    said = cs.typed_dict_schema(optional, extra_behavior="forbid")
-    return _of(said, lambda mapping: {key: value for key, value in mapping.items() if value is not None})
+    mapping = cs.typed_dict_schema(optional, extra_behavior="forbid")
+    return _of(mapping, lambda mapping: {key: value for key, value in mapping.items() if value is not None})
 
 
 _ENTRY = {
@@ -284,7 +281,7 @@ _ENTRY = {
     "via": _one_of(Via),
     "host_key": _one_of(HostKeyPolicy),
     "os": _of(_TEXT, _target_word(OSES)),
-    "os_release": _of(_TEXT, _shaped(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a release of QNX, as 8.0")),
+    "os_release": _of(_TEXT, _shaped(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0")),
     "arch": _of(_TEXT, _target_word(ARCHES)),
     "build": _one_of(BuildPlace),
     "toolchain": _mapping_of(_TOOLCHAIN),

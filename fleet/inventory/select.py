@@ -1,6 +1,6 @@
-"""inventory.yaml in, hosts out, and the choice among them by name, group, glob and label. Floor 2.
+"""Loads inventory.yaml as hosts and selects among them by name, group, glob and label.
 
-In this room: `document` reads the text, `schema` knows what may stand in it, `starter` writes a first one.
+`document` reads the YAML, `schema` checks it, `starter` and `ansible` write a first inventory.
 """
 
 import re
@@ -31,7 +31,7 @@ _BY_KEY = ("env", "labels", "toolchain", "plan")  # merged key by key; anything 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What the file declares. `groups`: host names by group name, both in the file's order."""
+    """The inventory of a file. `groups`: host names by group name, both in the file's order."""
 
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[str, ...]]
@@ -77,8 +77,8 @@ class Inventory:
         }
         if not found:
             known = sorted({f"{name}={text}" for host in self.hosts for name, text in host.labels.items()})
-            said = f"{nearest(f'{key}={value}', known)} Known labels: {', '.join(known[:20]) or 'none'}."
-            raise UsageError(f"{self.path}: no host has the label {key}={value}{said}")
+            advice = f"{nearest(f'{key}={value}', known)} Known labels: {', '.join(known[:20]) or 'none'}."
+            raise UsageError(f"{self.path}: no host has the label {key}={value}{advice}")
         return found
 
     def _all_names(self) -> list[str]:
@@ -86,7 +86,7 @@ class Inventory:
 
 
 def load(path: Path) -> Inventory:
-    """Read an inventory. Raises InventoryError that names, line by line, what is wrong with it."""
+    """Read an inventory. Raises InventoryError with each problem and its line."""
     from fleet.inventory import schema  # noqa: PLC0415  its library is heavy
     from fleet.inventory.document import BrokenError, read  # noqa: PLC0415
 
@@ -112,9 +112,7 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             raw = file.read(SIZE_LIMIT_BYTES + 1)
     except FileNotFoundError as err:
-        raise InventoryError(
-            f"{path}: there is no such file. `fleet init` writes one to start from."
-        ) from err
+        raise InventoryError(f"{path}: no such file. `fleet init` writes one to start from.") from err
     except (OSError, ValueError) as err:
         raise InventoryError(f"{path}: cannot be read: {err}") from err
     if len(raw) > SIZE_LIMIT_BYTES:
@@ -135,7 +133,7 @@ def _error(path: Path, problems: Iterable[Any]) -> InventoryError:
 
 
 class _Resolver:
-    """Merges defaults, groups and entries into hosts; notes in the document what does not fit together."""
+    """Merges defaults, groups and entries into hosts; adds contradictions to the document's problems."""
 
     def __init__(self, path: Path, document: "Document", declared: Mapping[str, Any]) -> None:
         self.path = path
@@ -146,7 +144,7 @@ class _Resolver:
         self._expand(declared.get("hosts") or {})
 
     def inventory(self) -> Inventory:
-        """The whole inventory, to be thrown away if the document has problems by then."""
+        """The whole inventory; not valid if the document has problems afterwards."""
         if not self.entries and not self.document.problems:
             self.document.problem(("hosts",), "names no host; add one below `hosts:`, such as `web1:`")
         self._check_names()
@@ -201,7 +199,7 @@ class _Resolver:
                 self.document.problem(("groups", group), "is also the name of a host; rename the group")
 
     def _members(self) -> dict[str, set[str]]:
-        """Host names by group, parents before children, else in the file's order: later wins."""
+        """Host names by group, parents before children, otherwise in the file's order: later ones win."""
         own = {group: self._own_members(group) for group in self.groups}
         for group in self.groups:
             self._check_children(group)
@@ -259,25 +257,25 @@ class _Resolver:
 
     def _host(self, name: str, groups: list[str]) -> Host:
         written, entry = self.entries[name]
-        said: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for layer in (self.defaults, *(self.groups[group] for group in groups), entry):
-            _lay_over(said, layer)
-        if said.get("build") is BuildPlace.PREBUILT and "binary" not in said.get("toolchain", {}):
+            _merge(merged, layer)
+        if merged.get("build") is BuildPlace.PREBUILT and "binary" not in merged.get("toolchain", {}):
             path = ("hosts", written, "build")
             self.document.problem(path, f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well")
-        if "os_release" in said and said.get("os") != "qnx":
+        if "os_release" in merged and merged.get("os") != "qnx":
             path = ("hosts", written, "os_release")
-            self.document.problem(path, f"{name}: os_release is for QNX hosts: say `os: qnx` as well")
-        local = said.get("via") is Via.LOCAL
+            self.document.problem(path, f"{name}: os_release is for QNX hosts; set `os: qnx` as well")
+        local = merged.get("via") is Via.LOCAL
         return Host(
             name=name,
             groups=tuple(sorted(groups, key=list(self.groups).index)),
             origin=f"{self.path}:{self.document.line(('hosts', written))}",
-            **_typed(said, self.path.parent, default_address="localhost" if local else name, name=name),
+            **_typed(merged, self.path.parent, default_address="localhost" if local else name, name=name),
         )
 
     def _with_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
-        """The host with the one that builds for it; a build host that inherits its own name has none."""
+        """The host with its build host; a build host that inherits its own name has none."""
         named = host.toolchain.build_host
         if named is None or named == host.name:
             if host.build is BuildPlace.BUILD_HOST:
@@ -293,35 +291,35 @@ class _Resolver:
         return replace(host, build_host=hosts[named])
 
 
-def _lay_over(said: dict[str, Any], layer: Mapping[str, Any]) -> None:
+def _merge(merged: dict[str, Any], layer: Mapping[str, Any]) -> None:
     for key, value in layer.items():
         if key in _BY_KEY:
-            said[key] = {**said.get(key, {}), **value}
+            merged[key] = {**merged.get(key, {}), **value}
         elif key not in {"hosts", "children"}:
-            said[key] = value
+            merged[key] = value
 
 
-def _typed(said: Mapping[str, Any], directory: Path, *, default_address: str, name: str) -> dict[str, Any]:
-    """The merged keys as Host's arguments; paths on the controller are relative to the inventory.
+def _typed(merged: Mapping[str, Any], directory: Path, *, default_address: str, name: str) -> dict[str, Any]:
+    """The merged keys as Host's arguments; relative paths begin at the inventory's directory.
 
-    A home in `sdp` is that of the machine where it lies, which may be a build host.
+    `~/` in `sdp` is left as it is: the SDP may be on a build host.
     """
-    fields = dict(said)
-    fields["address"] = str(said.get("address", default_address)).replace("{name}", name)
-    fields["identity_files"] = tuple(_near(directory, file) for file in said.get("identity_files", ()))
-    toolchain = dict(said.get("toolchain", {}))
+    fields = dict(merged)
+    fields["address"] = str(merged.get("address", default_address)).replace("{name}", name)
+    fields["identity_files"] = tuple(_absolute(directory, file) for file in merged.get("identity_files", ()))
+    toolchain = dict(merged.get("toolchain", {}))
     for key in ("binary", "sdp"):
         if key in toolchain and not (key == "sdp" and toolchain[key].startswith("~/")):
-            toolchain[key] = _near(directory, toolchain[key])
+            toolchain[key] = _absolute(directory, toolchain[key])
     fields["toolchain"] = RequestedToolchain(**toolchain)
-    fields["plan"] = RequestedOptions(**said.get("plan", {}))
+    fields["plan"] = RequestedOptions(**merged.get("plan", {}))
     for key in ("env", "labels"):
-        fields[key] = MappingProxyType(dict(said.get(key, {})))
+        fields[key] = MappingProxyType(dict(merged.get(key, {})))
     return fields
 
 
-def _near(directory: Path, path: str) -> str:
+def _absolute(directory: Path, path: str) -> str:
     try:
         return str(directory.absolute() / Path(path).expanduser())
-    except RuntimeError:  # ~somebody who does not exist here: left for whoever opens the file to complain
+    except RuntimeError:  # ~user without such a user: opening the file reports it
         return path

@@ -1,4 +1,4 @@
-"""A first inventory.yaml: the commented one `fleet init` writes, or one made from ~/.ssh/config. Floor 2."""
+"""A first inventory.yaml: the commented one `fleet init` writes, or one made from ~/.ssh/config."""
 
 import glob
 import os
@@ -17,19 +17,19 @@ HEAD = """\
 # The machines `fleet` measures. Every key is explained in docs/inventory.md, beside fleet's sources.
 # `fleet hosts` shows what this file resolves to; `fleet check` tries it.
 #
-# No password or other secret belongs here: use an SSH agent, key files, or answer the prompt.
+# No password or other secret belongs here: use an SSH agent or key files.
 """
 
 _STARTER = (
     HEAD
     + """
-# What holds for every host, unless a group or the host itself says otherwise.
+# Defaults for every host; groups and hosts override them.
 # defaults:
 #   user: bench
 #   identity_files: [~/.ssh/id_ed25519]
 #   host_key: strict            # or accept-new, for machines never seen before
 
-# Names for several hosts, with what they have in common.
+# Groups of hosts, with the settings they share.
 # groups:
 #   boards:
 #     hosts: [rpi*]
@@ -40,45 +40,45 @@ hosts:
   localhost:
     via: local
 
-  # A host known to ~/.ssh/config, or to DNS, needs nothing but its name:
+  # A host known to ~/.ssh/config or DNS needs only its name:
   # web1:
 
-  # Everything else, where needed:
+  # Other keys, where needed:
   # rpi4:
-  #   address: 192.0.2.14       # when the name above is ours alone
+  #   address: 192.0.2.14       # if the name above is not in DNS
   #   port: 2222
   #   user: pi
   #   jump: me@bastion.example  # or a list of hops
-  #   cpus: 0-3                 # when not every CPU may be used
+  #   cpus: 0-3                 # to measure only some CPUs
   #   toolchain: {cc: gcc-12}
   #   labels: {kernel: vanilla} # stored with each run; `fleet run kernel=vanilla` selects by it
   #   plan: {rounds: 20}
 
-  # Forty machines alike:
+  # Forty machines with one entry:
   # board[01-40]: {address: "{name}.lab.example"}
 """
 )
 
 
 def starter() -> str:
-    """The commented inventory for a newcomer; it measures this machine as it is."""
+    """The commented inventory to start from; as it is, it measures this machine."""
     return _STARTER
 
 
 def from_ssh_config(path: Path) -> str:
-    """An inventory with a host per `Host` entry of an ssh_config, patterns left out, Includes followed.
+    """An inventory with one host per `Host` entry of an ssh_config; follows Include, skips patterns.
 
-    Each host's address is its alias, so that ssh_config stays the one place for names, ports, users and
-    keys. What could not be taken over is listed in comments. Raises InventoryError if `path` is unreadable.
+    Each host's address is its alias, so ssh_config stays the only place for addresses, ports, users and
+    keys. Comments list the entries left out. Raises InventoryError if `path` cannot be read.
     """
     found = _Found()
     _read(path, found, 0)
-    lines = [HEAD, f"# Hosts taken from {comment(path)}, which still decides address, port, user and keys."]
-    lines += [f"# Not taken over: {comment(text)}" for text in found.left_out]
+    lines = [HEAD, f"# Hosts of {comment(path)}, which still sets their address, port, user and keys."]
+    lines += [f"# Not carried over: {comment(text)}" for text in found.left_out]
     lines += ["", "hosts:"]
     lines += [f"  {_quoted(name)}:{_address(name, alias)}" for name, alias in found.hosts.items()]
     if not found.hosts:
-        lines += ["  # The file names no host, so here is this machine.", "  localhost: {via: local}"]
+        lines += ["  # The file names no host; this is the local machine.", "  localhost: {via: local}"]
     return "\n".join(lines) + "\n"
 
 
@@ -88,18 +88,17 @@ def write_new(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as err:
-        raise InventoryError(f"{path}: exists already, and is left alone. Move it away first.") from err
+        raise InventoryError(f"{path}: already exists and is not overwritten. Move it away first.") from err
     except OSError as err:
         raise InventoryError(f"{path}: cannot be written: {err.strerror}. Choose another directory.") from err
 
 
 @dataclass(slots=True)
 class _Found:
-    """Aliases by the name they get here, sentences about the rest, and the files being read."""
+    """Aliases by their name in the inventory, and the entries left out."""
 
     hosts: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
-    reading: list[Path] = field(default_factory=list)
 
 
 def _read(path: Path, found: _Found, depth: int) -> None:
@@ -121,7 +120,7 @@ def _take(line: str, where: str, found: _Found, depth: int) -> None:
             for alias in words:
                 _take_alias(alias, where, found)
         case "match":
-            found.left_out.append(f"{where}: Match {' '.join(words)} (ssh itself still honours it)")
+            found.left_out.append(f"{where}: Match {' '.join(words)} (ssh itself still applies it)")
         case "include":
             for included in _included(words):
                 if depth >= INCLUDE_DEPTH:
@@ -131,7 +130,7 @@ def _take(line: str, where: str, found: _Found, depth: int) -> None:
 
 
 def _words(line: str) -> tuple[str, list[str]]:
-    """Split `Keyword a b` or `Keyword=a b` as ssh_config(5) says; ("", []) for comments and blanks."""
+    """Split `Keyword a b` or `Keyword=a b` as ssh_config(5) specifies; ("", []) for comments and blanks."""
     found = re.match(r"\s*([A-Za-z][A-Za-z0-9]*)(?:\s*=\s*|\s+)(.*)", line)
     if not found:
         return "", []
@@ -147,11 +146,13 @@ def _take_alias(alias: str, where: str, found: _Found) -> None:
         return
     name = re.sub(r"[^A-Za-z0-9._-]", "-", alias).lstrip("._-")[:100]
     if not (NAME.fullmatch(name) and name != ALL and _is_address(alias)):
-        found.left_out.append(f"{where}: Host {alias}, which is no name we can use")
+        found.left_out.append(f"{where}: Host {alias}, which is not a valid name")
     elif alias in found.hosts.values():
         return
     elif name.casefold() in {taken.casefold() for taken in found.hosts}:
-        found.left_out.append(f"{where}: Host {alias}, which differs from another only by case or signs")
+        found.left_out.append(
+            f"{where}: Host {alias}, which differs from another only by case or punctuation"
+        )
     else:
         found.hosts[name] = alias
 
@@ -163,7 +164,7 @@ def _is_address(alias: str) -> bool:
 
 
 def _included(words: list[str]) -> Iterator[Path]:
-    """The files an Include names; relative ones lie in ~/.ssh, as ssh_config(5) says."""
+    """The files an Include names; relative ones are in ~/.ssh, as ssh_config(5) specifies."""
     for word in words:
         pattern = os.path.join(Path.home(), ".ssh", os.path.expanduser(word))  # noqa: PTH111, PTH118
         yield from (Path(name) for name in sorted(glob.glob(pattern)))  # noqa: PTH207  absolute patterns
@@ -178,5 +179,5 @@ def _address(name: str, alias: str) -> str:
 
 
 def comment(text: object) -> str:
-    """Text of others as part of a comment: whatever could end its line is gone."""
+    """Foreign text as part of a comment, without anything that could end the line."""
     return "".join(sign if sign.isprintable() else "?" for sign in str(text))
