@@ -78,7 +78,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("runs --relation unknown -b cas/lse", 2, "measured with cas/lse"),
         ("show bord", 2, "did you mean 'board'?"),
         (f"show {UNDER_WAY}", 2, "is not finished: `fleet resume`"),
-        (f"show {EMPTY}", 0, "No burst is stored"),
+        (f"show {EMPTY}", 0, "no samples are stored"),
         (f"show {CLOCK}", 0, "over 2 CPUs"),
         ("compare board", 2, "two sides or more"),
         ("compare board desk --json --csv", 2, "not both"),

@@ -51,7 +51,7 @@ def runs(
     typer.echo(history.past_json(found) if json else history.past_text(found))
 
 
-@app.command(short_help="Show a run: topology, latencies, what to distrust and why.")
+@app.command(short_help="Show a run: topology, latencies, warnings.")
 def show(
     what: Annotated[
         str | None,
@@ -61,7 +61,7 @@ def show(
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print every pair as a line of CSV instead.")] = False,
 ) -> None:
-    """Show a run: siblings and sockets, latencies by relation and as a matrix, what to distrust and why.
+    """Show a run: siblings and sockets, latencies by relation and as a matrix, warnings.
 
     Example: fleet show rpi5
     """

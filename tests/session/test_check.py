@@ -177,9 +177,9 @@ def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet
     ran = fleet("run", "-q", "-b", "cas", "--rounds", "1", "--pairs", "per-relation:1")
     assert ran.exit_code == 0, ran.stderr
     shown = shows_text(fleet.results, Store(fleet.results).last_session())
-    _, heading, distrusted = shown.partition("What to distrust\n")
+    _, heading, warnings = shown.partition("\nWarnings\n")
     assert heading
-    assert f"  {BUSY}" in distrusted
+    assert f"  {BUSY}" in warnings
 
 
 def test_a_host_over_ssh_is_checked_and_nothing_in_its_home_changes(

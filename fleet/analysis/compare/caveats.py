@@ -1,4 +1,4 @@
-"""Says in sentences what to distrust in a comparison: order in time, too few runs, unlike numbers, flags."""
+"""The warnings of a comparison: order in time, too few runs, different estimators or hosts, many flags."""
 
 from collections.abc import Iterator
 
@@ -6,13 +6,14 @@ import pandas as pd
 
 from fleet.analysis.compare.inference import LEAST_RUNS
 from fleet.analysis.compare.sides import Side
+from fleet.analysis.reduce.flags import MEANINGS, flag_counts
 from fleet.analysis.views.sections import NUMBERS
 from fleet.analysis.views.text import percent, records
 from fleet.text import counted
 
 MANY_FLAGGED = 0.2  # of a side's pairs
 BUSIER = 0.5  # runnable threads per CPU more on one side than on the other
-_SPOILS = ("multimodal", "drift", "smt_pair", "outliers")  # what is not_converged shows from run to run
+_OF_LEVELS = ("multimodal", "smt_pair", "drift", "outliers")  # `not_converged` shows in the intervals
 _MEASURED = {"complete", "partial"}
 
 
@@ -135,14 +136,19 @@ def _partial(a: Side, b: Side) -> Iterator[str]:
 
 
 def _flagged(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame) -> Iterator[str]:
-    many = []
-    for letter, pairs in (("A", pairs_a), ("B", pairs_b)):
-        flags = [set(flags.split(",")) for flags in pairs["flags"]]
-        shares = {flag: sum(flag in of_pair for of_pair in flags) / max(len(flags), 1) for flag in _SPOILS}
-        said = [f"{flag} {percent(share)}" for flag, share in shares.items() if share > MANY_FLAGGED]
-        many += [f"of {letter} {', '.join(said)}"] * bool(said)
-    if many:
-        yield f"Many pairs have flags (docs/flags.md): {'; '.join(many)}."
+    sides = {"A": pairs_a["flags"], "B": pairs_b["flags"]}
+    shares = {
+        letter: {flag: count / len(flags) for flag, count in flag_counts(flags).items()}
+        for letter, flags in sides.items()
+    }
+    for flag in _OF_LEVELS:
+        many = [
+            f"{percent(share)} of {letter}"
+            for letter, of_side in shares.items()
+            if (share := of_side.get(flag, 0.0)) > MANY_FLAGGED
+        ]
+        if many:
+            yield f"{flag}: {MEANINGS[flag]} ({', '.join(many)})."
 
 
 def _and(names: set[str]) -> str:

@@ -1,6 +1,6 @@
 """Compares sides of runs honestly: per relation first, then per pair. The run is the unit of replication.
 
-A comparison is an ordinary set of frames; `compare_text` prints it, `caveats` says what to distrust in it.
+A comparison is an ordinary set of frames; `compare_text` prints it.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class Comparison:
 
     unit: what was counted, "run" or, where each side is several other hosts, "host". relations, pairs: as
     `compare_relations` and `compare_pairs` return them; pairs is empty unless the topologies are the same.
-    environment: what else differs. caveats: what to distrust, in sentences.
+    environment: what else differs. caveats: its warnings.
     """
 
     a: Side

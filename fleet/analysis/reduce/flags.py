@@ -1,4 +1,8 @@
-"""Says of each pair what to distrust (docs/flags.md): the flags that one burst alone cannot tell."""
+"""The flags (docs/flags.md): what each means, and those of a pair, which no single burst can show."""
+
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +14,30 @@ SMALLEST_CLASS = 4  # pairs; fewer do not tell what a relation costs
 SIBLING_NEARER = 1.3  # than any other CPU, at least: what is called a sibling should be one
 _KIND = ["run_id", "benchmark", "variant"]
 PAIR_FLAGS = ("multimodal", "drift", "not_converged", "smt_pair", "outliers")
+# The most serious first: flags that change what a pair's number means, then those that make it less certain.
+MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "multimodal": "pairs have two levels; tables show the more frequent one",
+        "smt_pair": "pairs take less than half the time usual for their relation",
+        "drift": "pairs became faster or slower during the run",
+        "coarse_clock": "bursts have samples too short for the resolution of the clock",
+        "outliers": f"pairs have more than {MANY_OUTLIERS:.0%} of their samples above twice the median",
+        "not_converged": "pairs did not reach the requested precision",
+        "preempted": "bursts were interrupted by other threads on their CPUs",
+        "busy_cpu": "bursts got less than 90% of their CPUs",
+    }
+)
+MINOR_IF_FEW = ("preempted", "busy_cpu")  # medians tolerate a few such bursts
 
 Marks = npt.NDArray[np.bool_]
+
+
+def flag_counts(flags: "pd.Series[str]") -> dict[str, int]:
+    """How many rows have each flag, the most frequent first; flags: those of each row, comma-separated."""
+    counts: Counter[str] = Counter()
+    for joined, count in flags.value_counts().items():
+        counts.update(dict.fromkeys((flag for flag in str(joined).split(",") if flag), int(count)))
+    return dict(counts.most_common())
 
 
 def with_pair_flags(pairs: pd.DataFrame, precision: float | None = None) -> pd.DataFrame:

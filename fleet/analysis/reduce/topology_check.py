@@ -1,7 +1,7 @@
-"""Holds the OS's topology against the latencies: the OS gives the labels, the matrix checks them.
+"""Checks the topology that the OS reports against the latencies.
 
-Each check gives findings: `check`, `benchmark`, `variant`, `subject` (a pair or relations), `value` (the
-factor) and `says`, in words. MEANS explains the checks.
+Each check yields findings: `check`, `benchmark`, `variant`, `subject` (a pair or relations), `value` (the
+factor) and `says`, in words. MEANS explains the checks; docs/flags.md names their usual causes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,10 +23,10 @@ OFF_HISTORY = 2.0
 LEAST_HISTORY = 3  # runs
 MOST_HISTORY = 5
 MEANS = {
-    "siblings": "siblings to the OS, but not each other's nearest by 1.3 times",
-    "order": "the nearer relation is the slower: a hybrid part built so, or an invented topology",
-    "history": "off this host's own history by more than twice: other placement of a VM, or failed pinning",
-    "asymmetry": "one direction takes over 10% longer than the other: the line's home, or noise",
+    "siblings": "SMT siblings are not each other's nearest CPUs by a factor of 1.3",
+    "order": "a nearer relation is slower than a wider one",
+    "history": "latency differs from earlier runs of this host by more than a factor of two",
+    "asymmetry": "one direction takes over 10% longer than the other",
 }
 COLUMNS = ("check", "benchmark", "variant", "subject", "value", "says")
 _KIND = ["benchmark", "variant"]
@@ -34,7 +34,7 @@ _NEARNESS = {str(relation): place for place, relation in enumerate(Relation)}
 
 
 def check_topology(pairs: pd.DataFrame, history: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Every finding about one run; no rows where the latencies say what the OS says.
+    """Every finding about one run; no rows where the latencies agree with the OS.
 
     pairs: as `pair_medians` returns them. history: relations of earlier runs of the host, `run_id` beside
     the columns of `relations`.
@@ -88,8 +88,8 @@ def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:
 
 def _disorder(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:
     """Relations whose median is above that of a wider one."""
-    told = pairs[~pairs["relation"].isin(["self", "unknown"])]
-    for kind, part in told.groupby(_KIND, sort=False):
+    known = pairs[~pairs["relation"].isin(["self", "unknown"])]
+    for kind, part in known.groupby(_KIND, sort=False):
         medians = part.groupby("relation")["median_ns"].median()
         ordered = sorted(medians.items(), key=lambda item: _NEARNESS.get(str(item[0]), len(_NEARNESS)))
         for (near, its_ns), (wide, other_ns) in pairwise(ordered):

@@ -1,6 +1,5 @@
 """Reads the runs of a report, one at a time, and keeps only what its page shows: raw samples of few pairs."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,19 +10,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.plots import latencies
+from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW
 from fleet.analysis.reduce.load import CLOCK, load_cpus, load_run, load_samples
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.reduce.topology_check import check_topology, host_history
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import records
-from fleet.analysis.views.warnings import counted, distrust
+from fleet.analysis.views.warnings import RunWarning, run_warnings
 
 _STEPS = 400  # quantiles kept of a distribution
 _MOST_TRACES, _FEWER_TRACES, _MANY_RUNS = 6, 1, 6
-# Worst first: what makes a pair's number mean something else, then what makes it less certain.
-_GRAVITY = ("multimodal", "smt_pair", "drift", "coarse_clock", "outliers", "not_converged")
+_SUSPECT = tuple(flag for flag in MEANINGS if flag not in MINOR_IF_FEW)  # the most serious first
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,7 +40,7 @@ class Part:
 
     pairs: a row per pair, with flags. number: the column of it that is the run's number. relations: as
     `relations` returns them. table: the matrix, None for `clock`. rounds: columns `relation`, `ns`, a row
-    per round. curves: quantiles of all samples by relation. burst_flags: bursts with each flag.
+    per round. curves: quantiles of all samples by relation. flagged: how many pairs have a serious flag.
     """
 
     name: str
@@ -53,24 +51,20 @@ class Part:
     table: pd.DataFrame | None
     rounds: pd.DataFrame
     curves: dict[str, Floats]
-    burst_flags: dict[str, int]
+    flagged: int
     suspects: list[Suspect]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One run. name: its host, with the run where the host has several; anchor: its place on the page.
-
-    warnings: what to distrust, in sentences. findings: how often each check of `check_topology` found one.
-    """
+    """One run. name: its host, with the run where the host has several; anchor: its place on the page."""
 
     name: str
     anchor: str
     run: dict[str, Any]
     order: Layout
     parts: list[Part]
-    warnings: list[str]
-    findings: dict[str, int]
+    warnings: list[RunWarning]
 
 
 def gather(root: str | Path, run_ids: Sequence[str]) -> list[Reading]:
@@ -92,8 +86,6 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
     pairs = widened(load_pairs(root, run_id=run["run_id"]))
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
     order = layout(load_cpus(root, run_id=run["run_id"]), measured)
-    findings = check_topology(pairs, host_history(root, run))
-    said = distrust(run, pairs, samples["flags"], findings).splitlines()[1:]
     kinds = [*run["benchmarks"], *(pairs["benchmark"] + "/" + pairs["variant"]).unique()]
     parts = []
     for kind in dict.fromkeys(kinds):
@@ -102,8 +94,7 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
         if len(own):
             chosen = samples[(samples["benchmark"] == benchmark) & (samples["variant"] == variant)]
             parts.append(_part(kind, own, chosen.reset_index(drop=True), order, (number_of(run), traces)))
-    checks = Counter(map(str, findings["check"]))
-    return Reading(name, anchor, run, order, parts, [line.strip() for line in said], dict(checks))
+    return Reading(name, anchor, run, order, parts, run_warnings(root, run, pairs, samples["flags"]))
 
 
 def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, how: tuple[str, int]) -> Part:
@@ -125,7 +116,7 @@ def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, 
         curves={
             row["relation"]: np.quantile(latency[relation[burst] == row["relation"]], shares) for row in rows
         },
-        burst_flags=counted(samples["flags"]),
+        flagged=sum(not set(flags.split(",")).isdisjoint(_SUSPECT) for flags in pairs["flags"]),
         suspects=_suspects(pairs, samples, traces),
     )
 
@@ -142,7 +133,7 @@ def _rounds(samples: pd.DataFrame, latency: Floats, burst: npt.NDArray[np.int64]
 def _suspects(pairs: pd.DataFrame, samples: pd.DataFrame, most: int) -> list[Suspect]:
     """The worst pairs with a flag of their own, gravest flag first."""
     rows = [(_gravity(row), row) for row in records(pairs[pairs["flags"] != ""])]
-    grave = sorted((found for found in rows if found[0][0] < len(_GRAVITY)), key=lambda found: found[0])[
+    grave = sorted((found for found in rows if found[0][0] < len(_SUSPECT)), key=lambda found: found[0])[
         :most
     ]
     low = samples[["ping_cpu", "pong_cpu"]].min(axis=1)
@@ -155,11 +146,11 @@ def _suspects(pairs: pd.DataFrame, samples: pd.DataFrame, most: int) -> list[Sus
 
 def _gravity(row: dict[str, Any]) -> tuple[int, float]:
     flags = row["flags"].split(",")
-    place = next((at for at, flag in enumerate(_GRAVITY) if flag in flags), len(_GRAVITY))
+    place = next((at for at, flag in enumerate(_SUSPECT) if flag in flags), len(_SUSPECT))
     size = {
         "multimodal": row["other_share"],
         "drift": abs(row["drift"] or 0),
         "outliers": row["outliers"],
         "not_converged": row["spread"],
     }
-    return place, -(size.get(_GRAVITY[place], 0) or 0) if place < len(_GRAVITY) else 0.0
+    return place, -(size.get(_SUSPECT[place], 0) or 0) if place < len(_SUSPECT) else 0.0

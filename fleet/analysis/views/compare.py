@@ -11,6 +11,7 @@ from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.sides import Side
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.views.text import in_words, is_none, json_value, records, safe, table, within
+from fleet.analysis.views.warnings import warnings_text
 
 PAIRS_LISTED = 10
 _SHORT = 60
@@ -18,7 +19,7 @@ _COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval
 
 
 def compare_text(comparisons: Sequence[Comparison]) -> str:
-    """For people: the headline, a line per relation, the pairs, what else differs, what to distrust.
+    """For people: the headline, a line per relation, the pairs, what else differs, warnings.
 
     Of several comparisons all headlines come first, those with most changes at the top.
     """
@@ -59,7 +60,7 @@ def _parts(one: Comparison) -> Iterator[str]:
         ]
         yield "What else differs\n" + _indented(table(("", "A", "B"), rows, right=set()))
     if one.caveats:
-        yield "What to distrust\n" + "\n".join(f"  {safe(line)}" for line in one.caveats)
+        yield warnings_text(one.caveats)
 
 
 def _headline(one: Comparison) -> str:

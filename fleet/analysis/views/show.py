@@ -12,11 +12,10 @@ from fleet.analysis.reduce.load import CLOCK, load_cpus, load_run, load_samples
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.reduce.topology_check import check_topology, host_history
 from fleet.analysis.views import sections
 from fleet.analysis.views.heatmap import Page
 from fleet.analysis.views.text import json_value, records
-from fleet.analysis.views.warnings import distrust
+from fleet.analysis.views.warnings import run_warnings, warnings_text
 
 
 def shows_text(
@@ -32,7 +31,7 @@ def shows_json(root: str | Path, run_ids: Sequence[str]) -> str:
 
 
 def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour: bool = False) -> str:
-    """One run for people: what it was, a table by relation, the matrix, what to distrust.
+    """One run for people: what it was, a table by relation, the matrix, the warnings.
 
     width: columns of the terminal; None where the text is not for one, so lines may be long.
     """
@@ -43,10 +42,7 @@ def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour
             parts.append(sections.clock(part, found.order))
         else:
             parts.append(sections.benchmark(part, found.order, page, found.run))
-    if found.pairs.empty:
-        parts.append("No burst is stored: there is nothing to show of the latencies.")
-    findings = check_topology(found.pairs, host_history(root, found.run))
-    parts.append(distrust(found.run, found.pairs, found.flags, findings))
+    parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.flags)))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -78,10 +74,7 @@ def _object(root: str | Path, run_id: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A run as the sections need it; pairs with all their flags, benchmarks in the order of the plan.
-
-    flags: of every burst.
-    """
+    """A run as the sections need it. pairs: benchmarks in the order of the plan. flags: of every burst."""
 
     run: dict[str, Any]
     flags: "pd.Series[str]"

@@ -1,131 +1,144 @@
-"""Says in words what a careful reader should know before believing a run: the end of `fleet show`."""
+"""The warnings of a run, for `fleet show` and the report: what to know before relying on its numbers."""
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.reduce.flags import SIBLING_NEARER
-from fleet.analysis.reduce.topology_check import MEANS
+from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
+from fleet.analysis.reduce.topology_check import MEANS, check_topology, host_history
 from fleet.analysis.views.text import pair_text, percent, records, safe, within
+from fleet.text import counted
 
-WIDE = 0.05  # without a precision asked for, a pair known no better than this is pointed out
-CHANCE = 0.01  # of pairs without any drift, so many seem to have one
+HEADING = "Warnings"
+_WIDE = 0.05  # widest interval without a warning, where no precision was requested
+_CHANCE = 0.01  # of pairs without drift, the share that the test reports by chance
+_FEW_BURSTS = 0.05  # of a run's bursts; fewer do not move its medians
 _LISTED = 3
-_NO_REASON = ("Expected:",)  # what the agent says that gives no reason to distrust
-_OF_BURSTS = {
-    "preempted": "a thread was put off its CPU",
-    "busy_cpu": "a thread got less than 90% of its CPU",
-    "coarse_clock": "the clock's steps are too large for the samples",
-}
+ORDER = ("empty", "partial", *MEANINGS, *MEANS, "")  # keys of warnings, the most serious first
+_EXPECTED = "Expected:"  # begins notes of the agent that are no warnings
+# By flag of a pair: the column that ranks the pairs, and what to show of one.
+_MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = MappingProxyType(
+    {
+        "multimodal": ("other_share", lambda row: f"{percent(row['other_share'])} of bursts at the other"),
+        "smt_pair": ("median_ns", lambda row: f"{row['median_ns']:.1f} ns, {row['relation']}"),
+        "drift": ("drift", lambda row: f"{row['drift']:+.1%}"),
+        "outliers": ("outliers", lambda row: percent(row["outliers"])),
+        "not_converged": ("spread", lambda row: within(row["spread"])),
+    }
+)
 
 
-def distrust(
-    run: dict[str, Any], pairs: pd.DataFrame, bursts: "pd.Series[str]", findings: pd.DataFrame
-) -> str:
-    """Each reason in a line with the worst few pairs; empty if nothing is known.
+@dataclass(frozen=True, slots=True)
+class RunWarning:
+    """One warning about one run; `str()` is the whole line.
 
-    pairs: with their flags. bursts: the flags of every burst. findings: those of `check_topology`.
+    key: the flag or check it is about, empty for others. text: a sentence that is the same for every run.
+    extent: how much of this run it concerns. worst: the worst few cases. minor: of no effect on medians.
     """
-    lines = [*_bursts(bursts), *_levels(pairs), *_drift(pairs), *_intervals(run, pairs)]
-    lines += [
-        *_strangely_near(pairs),
+
+    key: str
+    text: str
+    extent: str = ""
+    worst: str = ""
+    minor: bool = False
+
+    def __str__(self) -> str:
+        key = f"{self.key}: " if self.key else ""
+        extent = f" ({self.extent})" if self.extent else ""
+        return f"{key}{self.text}{extent}{f': {self.worst}' if self.worst else ''}"
+
+
+def run_warnings(
+    root: str | Path, run: dict[str, Any], pairs: pd.DataFrame, bursts: "pd.Series[str]"
+) -> list[RunWarning]:
+    """The warnings of one run, the most serious first.
+
+    run: as `load_run` returns it. pairs: its rows of the table `pairs`, widened. bursts: the flags of every
+    burst. Reads earlier runs of the same host for the check `history`.
+    """
+    findings = check_topology(pairs, host_history(root, run))
+    return [
+        *_failed(run, pairs),
+        *_flags(run, pairs, bursts),
         *_topology(findings),
-        *_outliers(pairs),
+        *_wide(run, pairs),
+        *(RunWarning("", note) for note in run["notes"] if not note.startswith(_EXPECTED)),
     ]
+
+
+def warnings_text(warnings: Sequence[object]) -> str:
+    """The section of `fleet show` and `fleet compare`, a line each; empty without warnings."""
+    return "\n".join([HEADING, *(f"  {safe(str(line))}" for line in warnings)]) if warnings else ""
+
+
+def _failed(run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:
+    if pairs.empty:
+        yield RunWarning("empty", "no samples are stored, so there are no latencies")
     reasons = Counter(failed["reason"] for failed in run["failed"])
-    lines += [f"{count} visits gave no number: {reason}" for reason, count in reasons.most_common()]
-    lines += [note for note in run["notes"] if not note.startswith(_NO_REASON)]
-    return "\n".join(["What to distrust", *(f"  {safe(line)}" for line in lines)]) if lines else ""
+    if reasons:
+        listed = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(_LISTED))
+        yield RunWarning("partial", "bursts failed and have no samples", str(reasons.total()), listed)
 
 
-def counted(bursts: "pd.Series[str]") -> dict[str, int]:
-    """How many bursts have each flag, the most frequent first. bursts: the flags of each, comma-separated."""
-    counts: Counter[str] = Counter()
-    for joined, count in bursts.value_counts().items():
-        counts.update(dict.fromkeys((flag for flag in str(joined).split(",") if flag), int(count)))
-    return dict(counts.most_common())
+def _flags(run: dict[str, Any], pairs: pd.DataFrame, bursts: "pd.Series[str]") -> Iterator[RunWarning]:
+    counts = flag_counts(bursts)
+    for flag, text in MEANINGS.items():
+        if flag in _MEASURES:
+            yield from _pair_flag(flag, text, run, pairs)
+        elif flag in counts:
+            share = counts[flag] / len(bursts)
+            minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
+            yield RunWarning(flag, text, percent(share), minor=minor)
 
 
-def _bursts(bursts: "pd.Series[str]") -> list[str]:
-    return [
-        f"{flag}: {percent(count / len(bursts))} of the bursts; {_OF_BURSTS.get(flag, 'see docs/flags.md')}"
-        for flag, count in counted(bursts).items()
-        if count
-    ]
+def _pair_flag(flag: str, text: str, run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:
+    found = pairs[pairs["flags"].map(lambda flags: flag in flags.split(",")).astype(bool)]
+    if flag == "smt_pair":  # siblings that are not the nearest are named by the check `siblings`
+        found = found[found["relation"] != "smt"]
+    extent, by_chance = f"{len(found)} of {len(pairs)}", 0
+    if flag == "drift" and (by_chance := round(_CHANCE * len(pairs))):
+        extent += f", about {by_chance} expected by chance"
+    if flag == "not_converged":
+        extent += f" wider than {within(run['precision'])}"
+    if len(found) > by_chance:
+        yield RunWarning(flag, text, extent, _worst(found, *_MEASURES[flag], fastest=flag == "smt_pair"))
 
 
-def _levels(pairs: pd.DataFrame) -> list[str]:
-    found = pairs[pairs["other_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
-    if found.empty:
-        return []
-    named = ", ".join(
-        f"{_name(row)} ({percent(row['other_share'])} of bursts at the other)"
-        for row in records(found.head(_LISTED))
+def _wide(run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:
+    """Uncertain pairs, where no precision was requested; else `not_converged` names them."""
+    wide = pairs[pairs["spread"] > _WIDE]
+    if run["precision"] is None and len(wide):
+        worst = _worst(wide, *_MEASURES["not_converged"])
+        yield RunWarning(
+            "", f"pairs have an interval wider than {within(_WIDE)}", f"{len(wide)} of {len(pairs)}", worst
+        )
+
+
+def _worst(
+    pairs: pd.DataFrame, column: str, value: Callable[[dict[str, Any]], str], *, fastest: bool = False
+) -> str:
+    """The pairs with the largest size of `column`, or the smallest if `fastest`."""
+    ordered = pairs.sort_values(column, ascending=fastest, kind="stable", key=lambda sizes: sizes.abs())
+    return ", ".join(
+        f"{row['benchmark']} {pair_text(row)} ({value(row)})" for row in records(ordered.head(_LISTED))
     )
-    return [f"multimodal: {len(found)} of {len(pairs)} pairs have two levels: {named}"]
 
 
-def _drift(pairs: pd.DataFrame) -> list[str]:
-    found = pairs[pairs["drift"].notna()]
-    by_chance = round(CHANCE * len(pairs))
-    if len(found) <= by_chance:
-        return []
-    found = found.reindex(found["drift"].abs().sort_values(ascending=False, kind="stable").index)
-    worst = ", ".join(f"{_name(row)} {row['drift']:+.1%}" for row in records(found.head(_LISTED)))
-    chance = f", by chance alone about {by_chance} would" if by_chance else ""
-    return [
-        f"drift: {len(found)} of {len(pairs)} pairs changed while they were measured{chance}; worst: {worst}"
-    ]
-
-
-def _intervals(run: dict[str, Any], pairs: pd.DataFrame) -> list[str]:
-    asked = run["precision"]
-    wide = pairs[pairs["spread"] > (WIDE if asked is None else asked)]
-    if wide.empty:
-        return []
-    wide = wide.sort_values("spread", ascending=False, kind="stable")
-    worst = ", ".join(f"{_name(row)} {within(row['spread'])}" for row in records(wide.head(_LISTED)))
-    if asked is None:
-        return [f"{len(wide)} of {len(pairs)} pairs are known no better than ±{WIDE:.0%}; worst: {worst}"]
-    return [f"not_converged: {len(wide)} of {len(pairs)} pairs did not reach {within(asked)}; worst: {worst}"]
-
-
-def _topology(findings: pd.DataFrame) -> list[str]:
-    """A line per check of the topology that found something, the gravest findings first."""
-    lines = []
-    for check, part in findings.groupby("check", sort=False):
+def _topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
+    """One warning per check of the topology that found something, its most serious findings first."""
+    for check, text in MEANS.items():
+        part = findings[findings["check"] == check]
+        if part.empty:
+            continue
         usual = SIBLING_NEARER if check == "siblings" else 1.0
         far = np.abs(np.log(part["value"].to_numpy(dtype=float) / usual))
         worst = part.iloc[np.argsort(-far, kind="stable")].head(_LISTED)
-        named = ", ".join(f"{row['benchmark']} {row['says']}" for row in records(worst))
+        listed = ", ".join(f"{row['benchmark']} {row['says']}" for row in records(worst))
         more = f" and {len(part) - _LISTED} more" if len(part) > _LISTED else ""
-        lines.append(f"{check}: {MEANS[str(check)]}: {named}{more}")
-    return lines
-
-
-def _strangely_near(pairs: pd.DataFrame) -> list[str]:
-    found = pairs[_flagged(pairs, "smt_pair") & (pairs["relation"] != "smt")]
-    named = ", ".join(
-        f"{_name(row)} {row['median_ns']:.1f} ns ({row['relation']})" for row in records(found.head(_LISTED))
-    )
-    return [f"smt_pair: {len(found)} of {len(pairs)} pairs are far nearer than their relation: {named}"] * (
-        len(found) > 0
-    )
-
-
-def _outliers(pairs: pd.DataFrame) -> list[str]:
-    found = pairs[_flagged(pairs, "outliers")].sort_values("outliers", ascending=False, kind="stable")
-    named = ", ".join(f"{_name(row)} {percent(row['outliers'])}" for row in records(found.head(_LISTED)))
-    return [
-        f"outliers: {len(found)} of {len(pairs)} pairs have many samples above twice their median: {named}"
-    ] * (len(found) > 0)
-
-
-def _flagged(pairs: pd.DataFrame, flag: str) -> "pd.Series[bool]":
-    return pairs["flags"].map(lambda flags: flag in flags.split(",")).astype(bool)
-
-
-def _name(row: dict[str, Any]) -> str:
-    return f"{row['benchmark']} {pair_text(row)}"
+        yield RunWarning(check, text, counted(len(part), "finding"), listed + more)

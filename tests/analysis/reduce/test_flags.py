@@ -11,7 +11,7 @@ import pytest
 
 from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import BUSY_PPM
-from fleet.analysis.reduce.flags import PAIR_FLAGS, with_pair_flags
+from fleet.analysis.reduce.flags import MEANINGS, PAIR_FLAGS, with_pair_flags
 from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.views.show import show_text
@@ -49,7 +49,7 @@ def judged(root: Path, bursts: list[Burst], precision: float | None = None) -> d
 def test_a_calm_pair_has_no_flag(tmp_path: Path) -> None:
     row = judged(tmp_path, list(taken(lambda _: 50.0)), precision=0.01)
     assert row["flags"] == ""
-    assert "distrust" not in show_text(tmp_path, builders.a_run().run_id)
+    assert "Warnings" not in show_text(tmp_path, builders.a_run().run_id)
 
 
 def test_two_modes_are_shown_both_and_never_averaged(tmp_path: Path) -> None:
@@ -63,7 +63,9 @@ def test_two_modes_are_shown_both_and_never_averaged(tmp_path: Path) -> None:
     assert (row["other_ns"], row["other_share"]) == (pytest.approx(8, rel=0.05), pytest.approx(0.15))
     text = show_text(tmp_path, builders.a_run().run_id)
     assert re.search(r"two levels: 0-1 5[01]\.\d or, in 15% of bursts, [78]\.\d", text)
-    assert "multimodal: 1 of 1 pairs have two levels" in text
+    assert (
+        "multimodal: pairs have two levels; tables show the more frequent one (1 of 1): cas 0-1 (15%" in text
+    )
 
 
 def test_of_equal_modes_the_faster_is_the_headline_and_not_the_middle(tmp_path: Path) -> None:
@@ -84,7 +86,9 @@ def test_a_level_that_moves_is_a_drift_and_its_size_is_told(tmp_path: Path, rise
     assert row["flags"] == flags
     if flags:
         assert row["drift"] == pytest.approx(rise, rel=0.25)
-        assert f"worst: cas 0-1 {'+' if rise > 0 else '-'}" in show_text(tmp_path, builders.a_run().run_id)
+        assert f"(1 of 1): cas 0-1 ({'+' if rise > 0 else '-'}" in show_text(
+            tmp_path, builders.a_run().run_id
+        )
 
 
 def test_drift_is_judged_by_the_clock_not_by_the_order_of_the_rows(tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def test_a_pair_known_worse_than_asked_has_not_converged(tmp_path: Path) -> None
     assert judged(tmp_path / "b", bursts, precision=0.2)["flags"] == ""
     hello = replace(builders.a_run().hello, precision=0.001)  # type: ignore[type-var]
     text = shown(tmp_path, bursts, hello=hello, end=End(6, 0, "done", 0, 1))
-    assert "not_converged: 1 of 1 pairs did not reach ±0.1%; worst: cas 0-1 ±" in text
+    assert "did not reach the requested precision (1 of 1 wider than ±0.1%): cas 0-1 (±" in text
 
 
 def test_siblings_that_are_not_nearest_are_named(tmp_path: Path) -> None:
@@ -113,8 +117,11 @@ def test_siblings_that_are_not_nearest_are_named(tmp_path: Path) -> None:
     named = table[table["flags"].str.contains("smt_pair")]
     assert set(zip(named["ping_cpu"], named["pong_cpu"], strict=True)) == {(0, 1), (4, 5), (0, 4), (1, 5)}
     text = show_text(tmp_path, run.run_id)
-    assert "smt_pair: 2 of 28 pairs are far nearer than their relation: cas 0-1" in text
-    assert "siblings: siblings to the OS, but not each other's nearest by 1.3 times: cas 0-4" in text
+    assert "half the time usual for their relation (2 of 28): cas 0-1 (6.0 ns, package), cas 4-5" in text
+    assert (
+        "siblings: SMT siblings are not each other's nearest CPUs by a factor of 1.3 (2 findings): cas 0-4"
+        in text
+    )
 
 
 def test_a_true_topology_raises_no_smt_pair(tmp_path: Path) -> None:
@@ -155,13 +162,14 @@ def test_the_flagged_column_is_the_share_of_bursts(tmp_path: Path) -> None:
     bursts[3] = replace(bursts[3], flags=("busy_cpu", "preempted"))
     text = shown(tmp_path, bursts)
     assert re.search(r"^unknown .* 5\.0%$", text, re.MULTILINE)
-    assert "busy_cpu: 5.0% of the bursts" in text
-    assert "preempted: 5.0% of the bursts" in text
+    assert "busy_cpu: bursts got less than 90% of their CPUs (5.0%)" in text
+    assert "preempted: bursts were interrupted by other threads on their CPUs (5.0%)" in text
 
 
 def test_every_flag_is_explained() -> None:
     page = PAGE.read_text()
-    for flag in (*PAIR_FLAGS, "preempted", "busy_cpu", "coarse_clock"):
+    assert {*PAIR_FLAGS, "preempted", "busy_cpu", "coarse_clock"} == set(MEANINGS)
+    for flag in MEANINGS:
         assert f"| `{flag}` |" in page
 
 

@@ -48,7 +48,10 @@ def test_siblings_hardly_nearer_than_others_are_named(tmp_path: Path) -> None:
     samples = measured(tmp_path, builders.small_desktop(), {(0, 4): 40.0})
     assert found(samples) == [("siblings", "0-4")]
     text = show_text(tmp_path, builders.a_run().run_id)
-    assert "siblings to the OS, but not each other's nearest by 1.3 times: cas 0-4 (" in text
+    assert (
+        "siblings: SMT siblings are not each other's nearest CPUs by a factor of 1.3 (1 finding): cas 0-4 ("
+        in text
+    )
 
 
 def test_a_nearer_relation_that_is_slower_is_out_of_order(tmp_path: Path) -> None:
@@ -56,7 +59,9 @@ def test_a_nearer_relation_that_is_slower_is_out_of_order(tmp_path: Path) -> Non
     slow = {(a, b): 60.0 for a in range(16, 32) for b in range(a + 1, 32) if a // 4 == b // 4}
     samples = measured(tmp_path, cpus, slow)
     assert ("order", "cluster>package") in found(samples)
-    assert "the nearer relation is the slower" in show_text(tmp_path, builders.a_run().run_id)
+    assert "order: a nearer relation is slower than a wider one" in show_text(
+        tmp_path, builders.a_run().run_id
+    )
 
 
 def test_a_relation_far_off_the_hosts_history_is_named(tmp_path: Path) -> None:
@@ -83,9 +88,14 @@ def test_show_and_report_know_the_hosts_earlier_runs(tmp_path: Path) -> None:
             ns=lambda a, b, slow=slow: slow * builders.NS[Topology(cpus).relation(a, b)],  # type: ignore[misc]
         )
         Store(tmp_path).publish(run, bursts)
-    assert "history: off this host's own history by more than twice" in show_text(tmp_path, run.run_id)
+    assert (
+        "history: latency differs from earlier runs of this host by more than a factor of two"
+        in show_text(tmp_path, run.run_id)
+    )
     assert "history:" not in show_text(tmp_path, "r2026T2-00000002")
-    assert "off this host&#39;s own history by more than twice" in render(tmp_path, [run.run_id])
+    assert "latency differs from earlier runs of this host by more than a factor of two" in render(
+        tmp_path, [run.run_id]
+    )
 
 
 def test_directions_that_differ_by_more_than_a_tenth_are_named(tmp_path: Path) -> None:

@@ -74,12 +74,12 @@ def test_the_browser_has_nothing_to_complain_of_and_nothing_to_fetch(
 
 def test_the_message_is_on_the_first_screen(page: Path, browser: Browser) -> None:
     script = """{
-      distrust: document.querySelector("#distrust").getBoundingClientRect().top,
+      warnings: document.querySelector("#warnings").getBoundingClientRect().top,
       medians: document.querySelector("#medians table").getBoundingClientRect().bottom,
       width: document.querySelector("#medians table").getBoundingClientRect().right
     }"""
     at = browser.ask(page, script, DESK)
-    assert 0 < at["distrust"] < at["medians"] < DESK[1]
+    assert 0 < at["warnings"] < at["medians"] < DESK[1]
     assert at["width"] <= DESK[0]
     row = 'document.querySelector("#medians tbody tr").getBoundingClientRect().bottom'
     folded = 'getComputedStyle(document.querySelector(".more > summary")).display !== "none"'

@@ -111,18 +111,18 @@ def test_a_big_machine_without_groups_is_shown_by_neighbours(tmp_path: Path) -> 
     assert "for the host names no groups" in show_text(tmp_path, run.run_id, width=80)
 
 
-def test_what_to_distrust_is_said(tmp_path: Path) -> None:
+def test_warnings_end_the_text(tmp_path: Path) -> None:
     run = builders.a_run(rounds=2)
     run = replace(
         run, failed=(Failed("cas", "cmpxchg", 1, 0, 1, "no progress for 5 s"),), notes=("coarse clock",)
     )
     bursts = [builders.a_burst(flags=("preempted",)), builders.a_burst(round=1, ticks=(0, 900, 900))]
     Store(tmp_path).publish(run, bursts)
-    text = show_text(tmp_path, run.run_id).split("What to distrust")[1]
-    assert "preempted: 50% of the bursts; a thread was put off its CPU" in text
-    assert "1 visits gave no number: no progress for 5 s" in text
+    text = show_text(tmp_path, run.run_id).split("\nWarnings\n")[1]
+    assert "preempted: bursts were interrupted by other threads on their CPUs (50%)" in text
+    assert "partial: bursts failed and have no samples (1): no progress for 5 s (1)" in text
     assert "coarse clock" in text
-    assert "no better than ±5%; worst: cas 0-1" in text
+    assert "wider than ±5.0% (1 of 1): cas 0-1" in text
 
 
 def test_a_run_in_which_everything_failed_is_still_shown(tmp_path: Path) -> None:
