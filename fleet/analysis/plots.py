@@ -1,10 +1,10 @@
-"""The pictures, each a function that draws on matplotlib Axes and returns them: for reports and notebooks.
+"""Plots for reports and notebooks: each function draws on matplotlib Axes and returns them.
 
 `axes` None makes a new figure with pyplot, which a notebook shows by itself. Text that came from a host is
 never read as mathematics or markup. docs/report.md says how to read each picture.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,22 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
+from fleet.analysis.reduce.heatmap import (
+    MOST_NUMBERS,
+    Floats,
+    Heatmap,
+    Limits,
+    colour_limits,
+    of_changes,
+    of_cpus,
+)
 from fleet.analysis.reduce.load import flat_ticks, ns_per_sample_tick
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views.text import safe
 
-MOST_ANNOTATED = 40  # CPUs; beyond it numbers in cells cannot be read
 LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic
 _FEW_DECADES = 200  # the same, up to which such an axis shows 20 and 50 as well as 10
-_STEPS = 256  # points of a distribution: more cannot be told apart
+_STEPS = 256  # points of a distribution: more make no visible difference
 _HIGHEST = 1.25  # a trace shows so many times its 98th percentile; what is higher stands on the edge
 _LEAST_WIDTH = 0.05  # of the median; dots within it must not look far apart
 _MANY_POINTS = 300  # from so many samples on a trace's dots are drawn as pixels
@@ -49,19 +57,18 @@ _DASHES = {
     "unknown": ":",
 }
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["colour_limits", "difference_map", "ecdf", "heatmap", "latencies", "run_dots", "trace"]
 
 
 def heatmap(
-    table: pd.DataFrame, order: Layout, axes: Axes | None = None, *, limits: tuple[float, float] | None = None
+    table: pd.DataFrame, order: Layout, axes: Axes | None = None, *, limits: Limits | None = None
 ) -> Axes:
     """Draw a matrix of one-way ns: dark is fast, white lines part the groups of CPUs, numbers where they fit.
 
     table: as `matrix` returns it, CPUs as in `order`. limits: the ends of the colours, by default those of
     `colour_limits`; the same for several maps makes them comparable.
     """
-    low, high = limits or colour_limits([table])
-    return _cells(axes, table, order, {"cmap": "viridis", "vmin": low, "vmax": high}, "one way, ns", "{:.1f}")
+    return _cells(axes, of_cpus(table, order, limits), "viridis", "one way, ns", "{:.1f}")
 
 
 def difference_map(change: pd.DataFrame, order: Layout, axes: Axes | None = None) -> Axes:
@@ -69,9 +76,7 @@ def difference_map(change: pd.DataFrame, order: Layout, axes: Axes | None = None
 
     The colours reach equally far to both sides.
     """
-    limit = 100 * change_limit(change)
-    scheme = {"cmap": "PuOr_r", "vmin": -limit, "vmax": limit}
-    return _cells(axes, 100 * change, order, scheme, "%", "{:+.0f}")
+    return _cells(axes, of_changes(change, order), "PuOr_r", "%", "{:+.0f}")
 
 
 def run_dots(runs: pd.DataFrame, rounds: pd.DataFrame | None = None, axes: Axes | None = None) -> Axes:
@@ -182,26 +187,6 @@ def latencies(samples: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.int64], npt
     return latency, burst, place < samples["warmup"].to_numpy()[burst]
 
 
-def colour_limits(tables: Sequence[pd.DataFrame]) -> tuple[float, float]:
-    """The ends of the colours for one or more maps: the smallest value and the 98th percentile.
-
-    One slow pair must not take all the colours. (0, 1) where nothing was measured.
-    """
-    values = np.concatenate([table.to_numpy(dtype=np.float64).ravel() for table in tables] or [np.empty(0)])
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return 0.0, 1.0
-    low, high = np.percentile(values, [0, 98])
-    return float(low), float(max(high, low * 1.01, low + 1e-9))
-
-
-def change_limit(change: pd.DataFrame) -> float:
-    """How far the colours of a map of changes reach to either side: the 98th percentile, 1 % at least."""
-    sizes = np.abs(change.to_numpy(dtype=np.float64))
-    sizes = sizes[np.isfinite(sizes)]
-    return max(float(np.percentile(sizes, 98)), 0.01) if len(sizes) else 0.01
-
-
 def ink_on(red: float, green: float, blue: float) -> str:
     """Black or white, whichever stands out more on the colour (0 to 1 each)."""
     linear = [
@@ -219,22 +204,17 @@ def _axes(axes: Axes | None) -> Axes:
     return plt.subplots(layout="constrained")[1]
 
 
-def _cells(
-    axes: Axes | None, table: pd.DataFrame, order: Layout, scheme: dict[str, Any], unit: str, number: str
-) -> Axes:
+def _cells(axes: Axes | None, drawn: Heatmap, colours: str, unit: str, number: str) -> Axes:
     """Cells with separators, CPU numbers, a scale and, on small machines, numbers."""
-    axes, count = _axes(axes), len(order.cpus)
-    values = table.to_numpy(dtype=np.float64)
-    image = axes.imshow(values, interpolation="none", aspect="equal", **scheme)
-    level = order.ruling()
-    borders = [place - 0.5 for place in range(1, count) if level is not None and order.border(place, level)]
+    axes, count = _axes(axes), len(drawn.labels)
+    low, high = drawn.limits
+    image = axes.imshow(drawn.values, interpolation="none", aspect="equal", cmap=colours, vmin=low, vmax=high)
+    borders = [at - 0.5 for at, border in enumerate(drawn.borders) if border]
     for ruled in (axes.hlines, axes.vlines):
         ruled(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
-    every = max(1, -(-count // MOST_ANNOTATED))
-    places = range(0, count, every)
-    names = [str(order.cpus[place]) for place in places]
-    axes.set_xticks(places, names, rotation=90 if count > 16 else 0)
-    axes.set_yticks(places, names)
+    every = max(1, -(-count // MOST_NUMBERS))
+    axes.set_xticks(range(0, count, every), drawn.labels[::every], rotation=90 if count > 16 else 0)
+    axes.set_yticks(range(0, count, every), drawn.labels[::every])
     axes.tick_params(length=0)
     axes.xaxis.tick_top()
     axes.xaxis.set_label_position("top")
@@ -242,10 +222,11 @@ def _cells(
     axes.set_ylabel("ping CPU")
     for spine in axes.spines.values():
         spine.set_visible(False)
-    if count <= MOST_ANNOTATED:
-        for (row, column), value in np.ndenumerate(values):
+    if count <= MOST_NUMBERS:
+        colours_of = image.to_rgba(drawn.values)
+        for (row, column), value in np.ndenumerate(drawn.values):
             if np.isfinite(value):
-                red, green, blue, _ = image.to_rgba(value)
+                red, green, blue, _ = colours_of[row, column]
                 axes.text(
                     column,
                     row,

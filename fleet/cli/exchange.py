@@ -125,13 +125,13 @@ def summaries(
     """
     from fleet.analysis.exchange.summaries import all_summaries, find_summary
     from fleet.analysis.views import summaries as views
-    from fleet.analysis.views.heatmap import Page
+    from fleet.analysis.views.heatmap import Canvas
     from fleet.analysis.views.text import fitted
 
     page = terminal()
     if name is not None:
         rows = find_summary(results, name)
-        text = views.list_json(rows) if json else views.summary_text(rows, Page(**page))
+        text = views.list_json(rows) if json else views.summary_text(rows, Canvas(**page))
     else:
         rows = all_summaries(results)
         text = views.list_json(rows) if json else views.list_text(rows)

@@ -44,6 +44,11 @@ class Layout:
                 return level
         return "core" if 2 <= len(self.blocks("core")) <= len(self.cpus) // 2 else None
 
+    def borders(self) -> tuple[bool, ...]:
+        """For each CPU, whether a line separates it from the one before."""
+        level = self.ruling()
+        return tuple(level is not None and self.border(at, level) for at in range(len(self.cpus)))
+
     def finest(self, most: int) -> str | None:
         """The finest level above cores that makes 2 to `most` groups; of equal levels, the outermost."""
         counts = {level: len(self.blocks(level)) for level in GROUPS[:-1]}
@@ -60,8 +65,8 @@ def layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
 
     def groups(cpu: int) -> tuple[int, ...]:
         row = rows.get(cpu, {})
-        told = (row.get(level, -1) for level in GROUPS)
-        return tuple(-1 if pd.isna(number) else int(number) for number in told)
+        numbers = (row.get(level, -1) for level in GROUPS)
+        return tuple(-1 if pd.isna(number) else int(number) for number in numbers)
 
     def place(cpu: int) -> tuple[bool, tuple[int, ...], int]:
         return cpu not in rows, groups(cpu), cpu

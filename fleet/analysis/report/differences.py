@@ -9,15 +9,14 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.comparison import Comparison, compare
-from fleet.analysis.plots import change_limit
+from fleet.analysis.reduce.heatmap import MOST_NUMBERS, of_changes
 from fleet.analysis.reduce.matrices import matrix
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.report.cells import Grid, of_changes
+from fleet.analysis.report.cells import CellTable, cell_table
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.read_runs import Part, Reading
 from fleet.analysis.views.text import records
 
-MOST_NUMBERS = 40  # CPUs; a larger map is drawn
 _MANY = 6  # differences; of more, each map is but a small picture
 
 
@@ -25,14 +24,15 @@ _MANY = 6  # differences; of more, each map is but a small picture
 class Residual:
     """What is left of a benchmark's change, cell by cell, when each relation's own change is taken out.
 
-    grid: in numbers, on small machines; picture: a data URI, where there are many differences.
+    limit: the end of its colour scale, relative. cells: on small machines; picture: a data URI, where there
+    are many differences.
     """
 
     kind: str
     change: pd.DataFrame
     order: Layout
     limit: float
-    grid: Grid | None
+    cells: CellTable | None
     picture: str | None
 
 
@@ -112,10 +112,10 @@ def _residuals(
             continue
         shift = matrix(_shifts(found, part), order.cpus, "ratio")
         change = sides[1] / sides[0] / shift - 1
-        grid = of_changes(change, order) if len(order.cpus) <= MOST_NUMBERS and not small else None
-        limit = change_limit(change)
-        picture = thumbnail(change, (-limit, limit), "PuOr_r") if small else None
-        residuals.append(Residual(part.name, change, order, limit, grid, picture))
+        drawn = of_changes(change, order)
+        cells = cell_table(drawn, "{:+.0f}") if len(order.cpus) <= MOST_NUMBERS and not small else None
+        picture = thumbnail(drawn, "PuOr_r") if small else None
+        residuals.append(Residual(part.name, change, order, drawn.limits[1] / 100, cells, picture))
     return residuals
 
 

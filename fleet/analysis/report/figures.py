@@ -13,13 +13,13 @@ from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from fleet.analysis.reduce.heatmap import SHADES, Heatmap
 from fleet.analysis.views.text import safe
 
 _INK, _RULE = "#010203", "#040506"  # stand for the page's own colours
@@ -76,12 +76,11 @@ def draw(
     return _fitted(ET.fromstring(buffer.getvalue()), re.sub(r"[^\w-]", "-", name), title, size)  # noqa: S314  (written right above)
 
 
-def thumbnail(table: pd.DataFrame, limits: tuple[float, float], colours: str = "viridis") -> str:
-    """A matrix as a data URI of a PNG with one pixel a cell; what was not measured is transparent."""
-    low, high = limits
-    shares = np.clip((table.to_numpy(dtype=np.float64) - low) / (high - low), 0, 1)
-    pixels = mpl.colormaps[colours](np.nan_to_num(shares), bytes=True)
-    pixels[np.isnan(shares), 3] = 0
+def thumbnail(drawn: Heatmap, colours: str) -> str:
+    """A heat map as a data URI of a PNG with one pixel a cell; what was not measured is transparent."""
+    shades = drawn.shades()
+    pixels = mpl.colormaps[colours](np.linspace(0, 1, SHADES), bytes=True)[shades]
+    pixels[shades < 0, 3] = 0
     buffer = io.BytesIO()
     mpl.image.imsave(buffer, pixels, format="png", metadata=_NO_SOFTWARE)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -17,7 +17,9 @@ from markupsafe import Markup
 
 from fleet import __version__
 from fleet.analysis import plots
-from fleet.analysis.report import cells, figures
+from fleet.analysis.reduce.heatmap import MOST_NUMBERS, Limits, colour_limits, of_cpus, of_groups
+from fleet.analysis.report import figures
+from fleet.analysis.report.cells import CellTable, cell_table, palette
 from fleet.analysis.report.differences import Difference, Residual, differences
 from fleet.analysis.report.environment_table import environment
 from fleet.analysis.report.headline import Table, tables, warnings
@@ -30,16 +32,18 @@ from fleet.text import counted
 GENERATOR = "fleet report"
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _MAP, _MAP_HEIGHT = 680, 590
-MOST_CELLS = 40  # CPUs whose every pair gets a number
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A map of one run: numbers where they fit, else groups in numbers and the CPUs as a picture."""
+    """A map of one run: pairs in numbers where they fit, else groups in numbers and pairs as pictures.
 
-    limits: tuple[float, float]
-    grid: cells.Grid | None
-    groups: cells.Grid | None
+    limits: of its own scale. groups: what the groups are; empty for pairs.
+    """
+
+    limits: Limits
+    cells: CellTable
+    groups: str
     pictures: tuple[Markup, ...]
 
 
@@ -48,7 +52,7 @@ def render(root: str | Path, run_ids: Sequence[str], title: str | None = None) -
     if not run_ids:
         raise UsageError("no run to report on.")
     readings = gather(root, run_ids)
-    shared = {kind: plots.colour_limits(maps) for kind, maps in _maps_by_kind(readings).items()}
+    shared = {kind: colour_limits(maps) for kind, maps in _maps_by_kind(readings).items()}
     return _template().render(
         title=title or f"Core-to-core latency: {_names(readings)}",
         generator=f"{GENERATOR} {__version__}",
@@ -63,8 +67,8 @@ def render(root: str | Path, run_ids: Sequence[str], title: str | None = None) -
         shared=shared,
         differences=differences(root, readings),
         environment=environment(readings),
-        viridis=cells.palette("viridis"),
-        diverging=cells.palette("PuOr_r"),
+        viridis=palette("viridis"),
+        diverging=palette("PuOr_r"),
     )
 
 
@@ -140,12 +144,12 @@ def _maps_by_kind(readings: Sequence[Reading]) -> dict[str, list[pd.DataFrame]]:
 
 
 def _thumbnails(
-    readings: Sequence[Reading], shared: dict[str, tuple[float, float]]
+    readings: Sequence[Reading], shared: dict[str, Limits]
 ) -> dict[str, list[tuple[Reading, str]]]:
     """By benchmark each run with its map as a small picture, all in one scale."""
     return {
         kind: [
-            (reading, figures.thumbnail(part.table, limits))
+            (reading, figures.thumbnail(of_cpus(part.table, reading.order, limits), "viridis"))
             for reading in readings
             for part in reading.parts
             if part.name == kind and part.table is not None
@@ -181,13 +185,14 @@ def _dots(table: Table, readings: Sequence[Reading]) -> Iterator[tuple[str, Mark
         )
 
 
-def _map(reading: Reading, part: Part, shared: dict[str, tuple[float, float]], several: bool) -> Map:
+def _map(reading: Reading, part: Part, shared: dict[str, Limits], several: bool) -> Map:
     assert part.table is not None  # noqa: S101  (asked for pairs only)
-    limits = plots.colour_limits([part.table])
-    if len(reading.order.cpus) <= MOST_CELLS:
-        return Map(limits, cells.of_cpus(part.table, reading.order, shared[part.name]), None, ())
-    scales = [("its own scale", limits)] + [("the scale of all hosts", shared[part.name])] * several
-    pictures = tuple(
+    common = shared[part.name]
+    small = len(reading.order.cpus) <= MOST_NUMBERS
+    drawn = (of_cpus if small else of_groups)(part.table, reading.order)
+    numbers = cell_table(drawn, "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}", common)
+    scales = [("its own scale", drawn.limits)] + [("the scale of all hosts", common)] * several
+    pictures = (
         figures.draw(
             f"{reading.anchor}-map-{place}-{part.name.replace('/', '-')}",
             f"Map of {part.name} on {reading.name}, {len(reading.order.cpus)} CPUs, in {scale}; "
@@ -198,7 +203,7 @@ def _map(reading: Reading, part: Part, shared: dict[str, tuple[float, float]], s
         )
         for place, (scale, ends) in enumerate(scales)
     )
-    return Map(limits, None, cells.of_groups(part.table, reading.order, shared[part.name]), pictures)
+    return Map(drawn.limits, numbers, drawn.groups, () if small else tuple(pictures))
 
 
 def _ecdf(reading: Reading, part: Part) -> Markup:

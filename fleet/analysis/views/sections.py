@@ -6,7 +6,7 @@ import pandas as pd
 
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.views.heatmap import Page, draw
+from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.text import (
     in_words,
     labels_text,
@@ -49,7 +49,7 @@ def header(run: dict[str, Any], order: Layout) -> str:
     return "\n".join(safe(line) for line in lines if line)
 
 
-def benchmark(pairs: pd.DataFrame, order: Layout, page: Page, run: dict[str, Any]) -> str:
+def benchmark(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str, Any]) -> str:
     """One benchmark and variant: a row per relation, what was reached, the outer pairs, the matrix."""
     first, number = pairs.iloc[0], number_of(run)
     what = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
@@ -63,8 +63,8 @@ def benchmark(pairs: pd.DataFrame, order: Layout, page: Page, run: dict[str, Any
     if len(pairs) > 2 * PAIRS_LISTED:
         lines += _extremes(pairs, number)
     lines += _two_levels(pairs)
-    drawn = draw(matrix(pairs, order.cpus, number), order, page)
-    return "\n".join(lines) + "\n\n" + rendered(drawn, page.width, colour=page.colour).rstrip("\n")
+    drawn = draw(matrix(pairs, order.cpus, number), order, canvas)
+    return "\n".join(lines) + "\n\n" + rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
 def clock(pairs: pd.DataFrame, order: Layout) -> str:

@@ -13,7 +13,7 @@ from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views import sections
-from fleet.analysis.views.heatmap import Page
+from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.text import json_value, records
 from fleet.analysis.views.warnings import run_warnings, warnings_text
 
@@ -35,13 +35,13 @@ def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour
 
     width: columns of the terminal; None where the text is not for one, so lines may be long.
     """
-    found, page = _load(root, run_id), Page(width, colour)
+    found, canvas = _load(root, run_id), Canvas(width, colour)
     parts = [sections.header(found.run, found.order)]
     for (benchmark, _variant), part in found.pairs.groupby(["benchmark", "variant"], sort=False):
         if benchmark == CLOCK:
             parts.append(sections.clock(part, found.order))
         else:
-            parts.append(sections.benchmark(part, found.order, page, found.run))
+            parts.append(sections.benchmark(part, found.order, canvas, found.run))
     parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.flags)))
     return "\n\n".join(part for part in parts if part)
 

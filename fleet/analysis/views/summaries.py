@@ -7,7 +7,7 @@ import pandas as pd
 
 from fleet.analysis.exchange.summaries import PREFIX, published_cpus
 from fleet.analysis.reduce.topology import layout
-from fleet.analysis.views.heatmap import Page, draw
+from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.text import json_value, records, rendered, safe, table
 
 
@@ -37,7 +37,7 @@ def list_json(rows: pd.DataFrame) -> str:
     return json.dumps(records(rows), default=json_value, indent=2)
 
 
-def summary_text(rows: pd.DataFrame, page: Page) -> str:
+def summary_text(rows: pd.DataFrame, canvas: Canvas) -> str:
     """One summary: where it comes from, and for each benchmark its relations and its matrix."""
     first = rows.iloc[0]
     name = first["summary"]
@@ -62,7 +62,7 @@ def summary_text(rows: pd.DataFrame, page: Page) -> str:
             f"{_kind(part.iloc[0])}: one-way latency in ns, by what two CPUs share\n"
             + table(("relation", "cells", "median", "min", "max"), lines, right={1, 2, 3, 4})
             + "\n\n"
-            + rendered(draw(grid, order, page), page.width, colour=page.colour).rstrip("\n")
+            + rendered(draw(grid, order, canvas), canvas.width, colour=canvas.colour).rstrip("\n")
         )
     return "\n\n".join(parts)
 

@@ -10,7 +10,7 @@ from fleet.analysis.exchange.beside import beside, beside_text
 from fleet.analysis.exchange.export import export
 from fleet.analysis.exchange.import_matrices import Told, import_files
 from fleet.analysis.exchange.summaries import find_summary, grid_of, load_published, load_summaries
-from fleet.analysis.views.heatmap import Page
+from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.summaries import list_text, summary_text
 from fleet.errors import UsageError
 from fleet.store import Store, schema
@@ -130,7 +130,7 @@ def test_a_summary_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
 
 def test_the_views_name_tool_estimator_and_origin() -> None:
     assert "core_latency" in list_text(load_published())
-    text = summary_text(find_summary("", "rpi4-qnx800"), Page())
+    text = summary_text(find_summary("", "rpi4-qnx800"), Canvas())
     assert "summary, not raw: the median of each pair, as core_latency printed it" in text
     assert "QNX 8.0.0" in text
     assert "readwrite/c11" in text

@@ -9,7 +9,7 @@ import pytest
 from fleet.analysis.reduce.load import load_cpus, load_samples
 from fleet.analysis.reduce.matrices import matrix, pair_medians
 from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.views.heatmap import Page, draw
+from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.runs import runs_json, runs_text
 from fleet.analysis.views.show import show_json, show_text
 from fleet.analysis.views.text import fitted, pair_text
@@ -87,7 +87,7 @@ def test_no_matrix_is_wider_than_the_terminal(tmp_path: Path, server: tuple[Path
         order = laid_out(root, run)
         table = matrix(pair_medians(load_samples(root, benchmark="cas")), order.cpus)
         for width, colour in product((80, 200), (False, True)):
-            drawn = draw(table, order, Page(width, colour))
+            drawn = draw(table, order, Canvas(width, colour))
             assert max(len(line) for line in drawn.plain.splitlines()) <= width
 
 
@@ -108,7 +108,7 @@ def test_a_big_machine_is_shown_by_groups_and_says_so(server: tuple[Path, Run]) 
 
 def test_a_big_machine_without_groups_is_shown_by_neighbours(tmp_path: Path) -> None:
     run = publish(tmp_path, tuple(Cpu(number) for number in range(70)))
-    assert "for the host names no groups" in show_text(tmp_path, run.run_id, width=80)
+    assert "the host reports no groups" in show_text(tmp_path, run.run_id, width=80)
 
 
 def test_warnings_end_the_text(tmp_path: Path) -> None:
