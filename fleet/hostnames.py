@@ -1,4 +1,4 @@
-"""Many host names at once: "web[01-17]" folded and expanded, equal messages grouped. Pure; floor 2."""
+"""Many host names at once: "web[01-17]" folded and expanded, equal messages grouped. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,8 +13,8 @@ _RUN_ID = r"r\d{8}T\d{6}Z-[0-9a-f]+"
 _OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
 
 
-class Told(NamedTuple):
-    """A message, as its first host had it, and the names of all hosts that have it."""
+class GroupedMessage(NamedTuple):
+    """A message, in the words of its first host, and the names of all hosts that have it."""
 
     text: str
     names: tuple[str, ...]
@@ -49,9 +49,9 @@ def _numbers(part: str) -> list[str]:
 
 
 def fold(names: Iterable[str]) -> list[str]:
-    """Fold numbered names into ranges, ["web01", "web02", "db"] -> ["web[01-02]", "db"], in the order met.
+    """Fold numbered names into ranges, ["web01", "web02", "db"] -> ["web[01-02]", "db"], in their order.
 
-    `fleet` takes each of them as a selection. Several numbers in a name fold as well: "r[1-2]n[01-40]".
+    `fleet` accepts each as a selection. Several numbers in a name fold as well: "r[1-2]n[01-40]".
     """
     items = [tuple(re.split(r"([0-9]+)", name)) for name in dict.fromkeys(names)]
     for position in range(max(map(len, items), default=0) - 2, 0, -2):
@@ -77,16 +77,16 @@ def folded(names: Iterable[str], limit: int = NAMES_LIMIT) -> str:
     return f"{text},…]" if text.rfind("[") > text.rfind("]") else f"{text}, …"
 
 
-def told_once(said: Iterable[tuple[Host, str]]) -> list[Told]:
+def group_messages(messages: Iterable[tuple[Host, str]]) -> list[GroupedMessage]:
     """Each message once, the most frequent first.
 
     Hosts share one whose messages differ only by a host's own name, address, port, run and number of bursts.
     """
     alike: dict[str, tuple[str, list[str]]] = {}
-    for host, text in said:
+    for host, text in messages:
         alike.setdefault(_common(host, text), (text, []))[1].append(host.name)
-    told = [Told(text, tuple(dict.fromkeys(names))) for text, names in alike.values()]
-    return sorted(told, key=lambda one: -len(one.names))
+    groups = [GroupedMessage(text, tuple(dict.fromkeys(names))) for text, names in alike.values()]
+    return sorted(groups, key=lambda group: -len(group.names))
 
 
 def without_name(host: Host, text: str) -> str:

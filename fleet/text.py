@@ -1,6 +1,6 @@
-"""Text for people: what a host or a file printed made harmless, counts, near misses. Pure; floor 1.
+"""Text for people: output of hosts and files escaped, counts, near misses. Pure.
 
-Every place that shows such text goes through here: terminals, pages, JSON.
+Every place that shows such text uses these functions: terminals, pages, JSON.
 """
 
 import json
@@ -19,14 +19,14 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same where a newline could pass for a line of ours."""
+    """The same with newlines escaped, where one could pass for a line of ours."""
     return printable(text).replace("\n", "\\n")
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
-    """The text without these values, wherever a host or a tool has repeated one.
+    """The text with these values removed, wherever a host or a tool has repeated one.
 
-    Values of fewer than SECRET_LENGTH characters stay: they hide nothing and would tear words apart.
+    Values of fewer than SECRET_LENGTH characters stay: they are no secrets, and parts of other words.
     """
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SECRET_LENGTH:
@@ -35,7 +35,7 @@ def hidden(text: str, secrets: Iterable[str]) -> str:
 
 
 def as_json(value: Any) -> str:
-    """JSON for programs that is safe on a terminal too: what cannot be printed becomes an escape."""
+    """JSON for programs that is safe on a terminal too: unprintable characters are escaped."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return _MAYBE_UNPRINTABLE.sub(lambda found: _escaped(found[0]), text)
 
@@ -50,7 +50,7 @@ def counted(count: int, what: str) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """End a sentence about an unknown word: "; did you mean 'port'?", or "." if nothing comes close."""
+    """End a sentence about an unknown word: "; did you mean 'port'?", or "." if no known word is similar."""
     import difflib  # noqa: PLC0415  only a mistake needs it
 
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)

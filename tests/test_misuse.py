@@ -141,7 +141,7 @@ def test_a_plan_the_host_cannot_carry_out_leaves_nothing_to_resume(
     exit_code, said = say("run", "--cpus", "0,4000")
     assert (exit_code, "CPU 4000 cannot be used" in said, "fleet resume" in said) == (10, True, False)
     assert say("runs")[1].startswith("No runs here yet")
-    assert "nothing is left to finish" in say("resume")[1]
+    assert "no unfinished session" in say("resume")[1]
 
 
 @pytest.mark.parametrize("text", ["", "{}", None], ids=["emptied by a power cut", "of nobody", "lost"])

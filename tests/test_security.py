@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.console.progress import Quiet
 from fleet.model import Host, Via
 from fleet.remote.local import LocalConnection
-from fleet.session.outcome import MOST_NOTES, NOTE_LIMIT, Story
+from fleet.session.events import ignore
+from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
 from fleet.text import as_json, hidden, one_line, printable
 from tests import needs
 from tests.command import ROOT, Done, Fleet
@@ -264,12 +264,12 @@ def test_a_value_is_hidden_wherever_it_is_repeated_the_longest_first() -> None:
 
 
 def test_a_host_that_notes_without_end_fills_no_memory() -> None:
-    story = Story(Host("h", "x"), Quiet())
+    progress = HostProgress(Host("h", "x"), ignore)
     for _ in range(10 * MOST_NOTES):
-        story.tell("n" * 10 * NOTE_LIMIT)
-    assert len(story.notes) == MOST_NOTES + 1
-    assert sum(map(len, story.notes)) < (MOST_NOTES + 1) * (NOTE_LIMIT + 50)
-    assert "further notes" in story.notes[-1]
+        progress.note("n" * 10 * NOTE_LIMIT)
+    assert len(progress.notes) == MOST_NOTES + 1
+    assert sum(map(len, progress.notes)) < (MOST_NOTES + 1) * (NOTE_LIMIT + 50)
+    assert "further notes" in progress.notes[-1]
 
 
 def test_every_promise_names_tests_that_exist() -> None:

@@ -20,8 +20,8 @@ GRACE_S = 30.0  # how long after the agent's own deadline we still listen
 PUT_TIMEOUT_S = 300.0  # what is done already may be many megabytes
 _NO_SUCH_COMMAND = (126, 127)
 _SPEAKS = "fleet-agent: "
-_AFTERWORD = "@fleet-afterword-5d80c2f6@"  # the line behind which the agent no longer speaks
-_AFTERWORD_LINES = 1000
+_POST_RUN = "@fleet-post-run-5d80c2f6@"  # the line that separates the agent's output from the command's
+_POST_RUN_LINES = 1000
 _REFUSED = (2, 3, 4, 5)  # the agent's exit codes for a plan that cannot be carried out there
 _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
@@ -35,18 +35,18 @@ class LineSink(Protocol):
 
 
 @dataclass(slots=True)
-class Afterword:
-    """What the host is asked in the same breath as soon as an agent has ended well, and what it says.
+class PostRunCommand:
+    """A shell command that the host runs as soon as an agent has ended well, and the lines it prints.
 
-    It costs no further round trip, and tells of the moment the agent ended. No lines: it was not said.
+    It costs no further round trip and shows the host as the agent left it. No lines: it did not run.
     """
 
-    question: str
+    command: str
     lines: list[bytes] = field(default_factory=list)
 
-    def hear(self, line: bytes) -> None:
-        """Take a line of the answer; a host that goes on and on is not listened to."""
-        if len(self.lines) < _AFTERWORD_LINES:
+    def receive(self, line: bytes) -> None:
+        """Keep a line of the output; those beyond a limit are dropped."""
+        if len(self.lines) < _POST_RUN_LINES:
             self.lines.append(line)
 
 
@@ -56,12 +56,12 @@ def agent_command(
     *,
     lock: str | None = None,
     done: str | None = None,
-    afterword: str | None = None,
+    post_run: str | None = None,
 ) -> str:
     """Write the sh command that runs `plan`: one process for all benchmarks and rounds.
 
     lock: for which run and whom the machine is locked. done: a file on the host that says what is measured
-    already; it is removed afterwards. afterword: sh text for when the agent has ended well. The shell stays
+    already; it is removed afterwards. post_run: sh text for when the agent has ended well. The shell stays
     as the agent's parent, so that an agent killed by a signal is told from a lost link. The empty line first
     ends whatever a login shell may have printed without a newline.
     """
@@ -76,8 +76,8 @@ def agent_command(
     lines = [f"echo; {shlex.join(words)}; code=$?"]
     if done is not None:
         lines.append(f"rm -f {shlex.quote(done)}")
-    if afterword is not None:
-        lines.append(f"if [ $code -eq 0 ]; then echo {_AFTERWORD}\n{afterword}\nfi")
+    if post_run is not None:
+        lines.append(f"if [ $code -eq 0 ]; then echo {_POST_RUN}\n{post_run}\nfi")
     return "\n".join([*lines, "exit $code"])
 
 
@@ -129,27 +129,26 @@ def measure(
     heard: Callable[[Record, Reader], None],
     done: Done,
     lock: str | None = None,
-    afterword: Afterword | None = None,
+    post_run: PostRunCommand | None = None,
 ) -> Reader:
     """Carry out what `done` lacks of `run.plan` and return what was heard; AgentError if it ended badly.
 
     Every line is in the journal before it is read. started: receives the stream, so that another thread
-    may stop it. heard: called after each record. afterword: filled in if the agent ends well. LockedError:
+    may stop it. heard: called after each record. post_run: filled in if the agent ends well. LockedError:
     another agent measures there. LinkError and StoreError pass through.
     """
     host, agent, plan = run.host, run.agent, run.plan
     reader = Reader(done)
     give_up = time.monotonic() + plan.deadline_s + GRACE_S
-    question = afterword.question if afterword else None
     put = _put_done(connection, run, done)
-    command = agent_command(agent, plan, lock=lock, done=put, afterword=question)
+    command = agent_command(agent, plan, lock=lock, done=put, post_run=post_run.command if post_run else None)
     with connection.stream(command, idle_timeout_s=IDLE_TIMEOUT_S) as stream:
         started(stream)
         speaking = True
         for line in stream:
-            if not speaking and afterword:
-                afterword.hear(line)
-            elif line == _AFTERWORD.encode() and reader.end is not None:
+            if not speaking and post_run:
+                post_run.receive(line)
+            elif line == _POST_RUN.encode() and reader.end is not None:
                 speaking = False
             else:
                 journal.append(line)

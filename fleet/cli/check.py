@@ -24,14 +24,14 @@ def check(
     inventory: InventoryPath = INVENTORY,
     benchmark: Annotated[
         str | None,
-        typer.Option("--benchmark", "-b", help="Foretell a run of these: cas, readwrite, clock or all."),
+        typer.Option("--benchmark", "-b", help="Preview a run of these: cas, readwrite, clock or all."),
     ] = None,
     cpus: Annotated[
-        str | None, typer.Option("--cpus", "-c", help="Foretell a run on these CPUs only, as 0-3,8.")
+        str | None, typer.Option("--cpus", "-c", help="Preview a run on these CPUs only, as 0-3,8.")
     ] = None,
     pairs: Annotated[
         str | None,
-        typer.Option(help="Foretell a run of half, ordered, a list as 0-1,0-4, or per-relation:K."),
+        typer.Option(help="Preview a run of half, ordered, a list as 0-1,0-4, or per-relation:K."),
     ] = None,
     parallel: Parallel = 32,
     connect_timeout: ConnectTimeout = 15.0,
@@ -50,6 +50,7 @@ def check(
     from fleet.remote.connect import connect
     from fleet.session import outcome
     from fleet.session.check import check as check_hosts
+    from fleet.session.context import HostAccess
 
     chosen = load(inventory).select(select or [])
     requested = RequestedOptions(
@@ -57,9 +58,8 @@ def check(
         cpus=options.cpus(cpus) if cpus is not None else None,
         **options.plan(pairs=pairs),
     )
-    with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
-        checked = check_hosts(
-            chosen, partial(connect, timeout_s=connect_timeout), watcher, parallel, requested
-        )
+    with progress(chosen, quiet=quiet) as show, stop_on_signals():
+        access = HostAccess(connect=partial(connect, timeout_s=connect_timeout), emit=show, parallel=parallel)
+        checked = check_hosts(chosen, access, requested)
     typer.echo(checks_json(checked) if json else checks_text(checked))
     raise typer.Exit(outcome.exit_code([one.outcome for one in checked]))

@@ -40,11 +40,11 @@ def clean(
     from fleet.remote.connect import connect
     from fleet.session import outcome
     from fleet.session.clean import clean as clean_hosts
+    from fleet.session.context import HostAccess
 
     chosen = load(inventory).select(select or [])
-    with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
-        cleaned = clean_hosts(
-            chosen, partial(connect, timeout_s=connect_timeout), watcher, parallel, dry_run=dry_run
-        )
+    with progress(chosen, quiet=quiet) as show, stop_on_signals():
+        access = HostAccess(connect=partial(connect, timeout_s=connect_timeout), emit=show, parallel=parallel)
+        cleaned = clean_hosts(chosen, access, dry_run=dry_run)
     typer.echo(cleaned_json(cleaned) if json else cleaned_text(cleaned, dry_run=dry_run))
     raise typer.Exit(outcome.exit_code([one.outcome for one in cleaned]))

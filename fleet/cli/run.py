@@ -136,6 +136,7 @@ def run(
     from fleet.plan import options
     from fleet.remote.connect import connect
     from fleet.session import log, outcome, runner, shards
+    from fleet.session.context import SessionContext
     from fleet.store import Store, new_session_id
 
     chosen = load(inventory).select(select or [])
@@ -181,24 +182,27 @@ def run(
         return
     store = Store(results)
     store.make_ready()
-    with progress(chosen, quiet=quiet) as watcher, stop_on_signals():
+    with progress(chosen, quiet=quiet) as show, stop_on_signals():
         session_id = new_session_id()
-        logged = log.Logged(store.state_dir / "_logs" / session_id, watcher)
-        shared = runner.Session(
+        session_log = log.SessionLog(store.state_dir / "_logs" / session_id, show)
+        context = SessionContext(
             session_id=session_id,
             store=store,
-            watcher=logged,
+            emit=session_log,
             requested=requested,
             labels=labels,
+            parallel=parallel,
             lock=lock,
             reconnect_s=reconnect,
             connect=partial(connect, timeout_s=connect_timeout),
         )
         if dask is None:
-            ended = runner.run(chosen, shared, parallel)
+            ended = runner.run(chosen, context)
         else:
             from fleet.session import dask_cluster
 
-            ended = dask_cluster.run(dask, chosen, shared, parallel, connect_timeout)
-    typer.echo(summary.outcomes_json(ended) if json else summary.outcomes_text(ended, str(logged.folder)))
+            ended = dask_cluster.run(dask, chosen, context, connect_timeout)
+    typer.echo(
+        summary.outcomes_json(ended) if json else summary.outcomes_text(ended, str(session_log.folder))
+    )
     raise typer.Exit(outcome.exit_code(ended))

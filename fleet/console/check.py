@@ -1,4 +1,4 @@
-"""Writes what `fleet check` found as text for people and as JSON for programs. Floor 4; prints nothing."""
+"""What `fleet check` found, as text for people and as JSON for programs. Prints nothing."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from fleet.console.summary import MANY, MESSAGES_SHOWN, failures
 from fleet.hostnames import folded
 from fleet.model import Facts, Finding, Severity
 from fleet.session.check import Checked, Forecast
-from fleet.session.runner import usable
+from fleet.session.runner import usable_cpus
 from fleet.text import as_json, counted, printable
 
 _FOLD_FINDINGS_ABOVE = 3  # hosts
@@ -16,47 +16,47 @@ _WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 
 
 def checks_text(checked: Sequence[Checked]) -> str:
-    """A block per host; findings that hosts share are told once, and of many hosts everything is."""
+    """A block per host; findings that hosts share are grouped, and of many hosts everything is."""
     if len(checked) <= _FOLD_FINDINGS_ABOVE:
-        parts = [_block(one, findings_too=True) for one in checked]
+        parts = [_block(one, with_findings=True) for one in checked]
     elif len(checked) <= MANY:
-        parts = [*(_block(one, findings_too=False) for one in checked), *_findings(checked)]
+        parts = [*(_block(one, with_findings=False) for one in checked), *_findings(checked)]
     else:
         parts = [*_machines(checked), *failures([one.outcome for one in checked]), *_findings(checked)]
         parts.append(_verdict(checked))
     return printable("\n\n".join(parts))
 
 
-def _block(one: Checked, *, findings_too: bool) -> str:
+def _block(one: Checked, *, with_findings: bool) -> str:
     outcome, check = one.outcome, one.check
     name = outcome.host.name
     lines = [] if check is None else [f"{name}: {_machine(check.facts)}"]
     if check is not None and check.forecast is not None:
-        lines += _foretold(check.facts, check.forecast)
+        lines += _previewed(check.facts, check.forecast)
     else:
         lines += [f"{name}: {outcome.state} in stage {outcome.stage}", f"  {outcome.message}"]
-    if check is not None and findings_too:
+    if check is not None and with_findings:
         lines += [_finding(finding) for finding in check.findings]
-    if one.told:
-        lines += ["  What the host said (if fleet misunderstands it, this is what to pass on):"]
-        lines += [f"    {line}" for line in one.told]
+    if one.reported:
+        lines += ["  The host reported (if fleet misinterprets it, include this in a bug report):"]
+        lines += [f"    {line}" for line in one.reported]
     return "\n".join(lines)
 
 
 def _machine(facts: Facts) -> str:
     return (
-        f"{facts.cpu_model or 'unknown CPU'}, {usable(facts)} of {len(facts.cpus)} CPUs usable, "
+        f"{facts.cpu_model or 'unknown CPU'}, {usable_cpus(facts)} of {len(facts.cpus)} CPUs usable, "
         f"kernel {facts.kernel or 'unknown'}, {facts.os}-{facts.arch}"
     )
 
 
-def _foretold(facts: Facts, forecast: Forecast) -> list[str]:
+def _previewed(facts: Facts, forecast: Forecast) -> list[str]:
     place = f"its directory is {facts.workdir}" if facts.workdir_made else f"would create {facts.workdir}"
     if not forecast.cpus:
         return [
             f"  The agent {forecast.agent}; {place}.",
             f"  fleet run would measure {', '.join(forecast.plan.benchmarks)}; "
-            "only the agent will know on how many CPUs, and so for how long.",
+            "only the agent can tell on how many CPUs, and so for how long.",
         ]
     cpus = counted(forecast.cpus, "CPU")
     counts = [counted(forecast.pairs, "pair")] if forecast.pairs else []
@@ -69,12 +69,12 @@ def _foretold(facts: Facts, forecast: Forecast) -> list[str]:
 
 
 def _machines(checked: Sequence[Checked]) -> list[str]:
-    """Hosts that are alike, and what a run would do there, told once; the most frequent first."""
+    """Equal hosts, and what a run would do there, grouped; the most frequent first."""
     alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for one in checked:
         if one.check is not None and one.check.forecast is not None:
             facts, forecast = one.check.facts, one.check.forecast
-            alike[_machine(facts), *_foretold(facts, forecast)].append(one.outcome.host.name)
+            alike[_machine(facts), *_previewed(facts, forecast)].append(one.outcome.host.name)
     most_first = sorted(alike.items(), key=lambda item: -len(item[1]))
     texts = []
     for lines, names in most_first[:MESSAGES_SHOWN]:
@@ -92,7 +92,7 @@ def _finding(finding: Finding, hosts: str = "") -> str:
 
 
 def _findings(checked: Sequence[Checked]) -> list[str]:
-    """Findings of one kind told once with their hosts: the worst, then the most frequent first."""
+    """Findings of one kind grouped with their hosts: the worst, then the most frequent first."""
     alike: dict[tuple[Severity, str, str], dict[str, Finding]] = defaultdict(dict)
     for one in checked:
         for finding in one.check.findings if one.check else ():
@@ -103,9 +103,11 @@ def _findings(checked: Sequence[Checked]) -> list[str]:
 
 
 def _finding_of(by_name: dict[str, Finding]) -> str:
-    """One kind of finding; where hosts differ in a number, the words are those of the first."""
+    """One kind of finding; where hosts differ in a number, the text is that of the first."""
     name, first = next(iter(by_name.items()))
-    differ = f" (so {name}; the others alike)" if len({each.found for each in by_name.values()}) > 1 else ""
+    differ = (
+        f" (on {name}; similar on the others)" if len({each.found for each in by_name.values()}) > 1 else ""
+    )
     return _finding(first, f"{differ}\n      {counted(len(by_name), 'host')}: {folded(by_name)}")
 
 
@@ -128,13 +130,13 @@ def _object(one: Checked) -> dict[str, object]:
         "exit_code": outcome.exit_code,
         "message": outcome.message,
         "notes": list(outcome.notes),
-        "told": list(one.told),
+        "told": list(one.reported),
         "check": check
         and {
             "target": str(check.facts.target),
             "cpu_model": check.facts.cpu_model,
             "kernel": check.facts.kernel,
-            "cpus": usable(check.facts),
+            "cpus": usable_cpus(check.facts),
             "workdir": check.facts.workdir or None,
             "workdir_made": check.facts.workdir_made,
             "run": check.forecast and _run_object(check.forecast),

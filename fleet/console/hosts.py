@@ -1,4 +1,4 @@
-"""Writes hosts, plans and outcomes as text for people and as JSON for programs. Floor 4; prints nothing."""
+"""Hosts as text for people and as JSON for programs. Prints nothing."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
@@ -36,7 +36,7 @@ def hosts_text(hosts: Sequence[Host]) -> str:
 
 
 def where(host: Host) -> str:
-    """A host's address as far as the inventory knows it; ssh_config may say more."""
+    """A host's address as far as the inventory has it; ssh_config may add to it."""
     if host.via == "local":
         return "this machine"
     address = f"[{host.address}]" if ":" in host.address else host.address
@@ -47,12 +47,12 @@ def where(host: Host) -> str:
 
 
 def hosts_json(hosts: Sequence[Host]) -> str:
-    """The same, every field; of environment variables only the names."""
+    """The same for programs, every field; of environment variables only the names."""
     return as_json([host_object(host) for host in hosts])
 
 
 def host_object(host: Host) -> dict[str, Any]:
-    """A host as JSON knows it; the values of its environment stay here, they may be secret."""
+    """A host as a JSON object; without the values of its environment, which may be secret."""
     shown = {part.name: getattr(host, part.name) for part in fields(Host)}
     shown.update(
         host_id=host.host_id,

@@ -1,4 +1,4 @@
-"""A session as a table that is drawn anew while it goes: a row per host, or an overview of many. Floor 4."""
+"""A session as a live table: a row per host, or an overview of many."""
 
 import threading
 import time
@@ -13,7 +13,15 @@ from rich.text import Text
 from fleet.hostnames import without_name
 from fleet.model import Host
 from fleet.plan.estimate import Duration
-from fleet.session.outcome import Outcome, State
+from fleet.session.events import (
+    BurstsReceived,
+    DurationEstimated,
+    Event,
+    HostFinished,
+    NoteAdded,
+    StageEntered,
+)
+from fleet.session.outcome import State
 from fleet.text import printable
 
 MANY = 30  # hosts; above it an overview, also on a tall terminal
@@ -29,7 +37,7 @@ _LINES_BESIDE_TABLE = 3
 
 @dataclass(slots=True)
 class Row:
-    """What is known of one host. Times are of the monotonic clock; `started`: when it left the queue."""
+    """The state of one host. started, began: when it left the queue, when its stage began (monotonic)."""
 
     stage: str = WAITING
     done: int = 0
@@ -42,12 +50,12 @@ class Row:
 
     @property
     def word(self) -> str:
-        """How the host is counted: its end, else its stage."""
+        """The word under which the host is counted: its final state, else its stage."""
         return str(self.state) if self.state is not None else self.stage
 
 
 class LiveTable:
-    """A watcher that can draw what it knows, never taller than the terminal. One thread draws it.
+    """Follows the events of a session and draws them, never taller than the terminal; one thread draws.
 
     Few hosts: a row each. Many: a line that counts them, then those that failed and those at work longest.
     """
@@ -58,38 +66,28 @@ class LiveTable:
         self._console = console
         self._began = time.monotonic()
 
-    def stage(self, host: Host, stage: str) -> None:
-        """Show the stage and start its clock."""
+    def __call__(self, event: Event) -> None:
+        """Take an event into the table; print a note above it, unless there are many hosts."""
         with self._guard:
-            row = self._rows[host.name]
-            row.stage, row.state, row.began = stage, None, time.monotonic()
-            row.started = row.started or row.began
-
-    def progress(self, host: Host, done: int, total: int) -> None:
-        """Show how many bursts have arrived."""
-        with self._guard:
-            row = self._rows[host.name]
-            row.done, row.total = done, total
-
-    def expect(self, host: Host, duration: Duration) -> None:
-        """Count down from it."""
-        with self._guard:
-            self._rows[host.name].expected = duration
-
-    def note(self, host: Host, text: str) -> None:
-        """Print the sentence above the table, where it stays; many hosts' notes are told at the end."""
-        if len(self._rows) <= MANY:
-            line = f"{host.name}: {without_name(host, text)}"
-            self._console.print(Text(printable(line), style="dim"))
-
-    def finished(self, outcome: Outcome) -> None:
-        """Show how it ended."""
-        with self._guard:
-            row = self._rows[outcome.host.name]
-            row.state, row.seconds, row.stage = outcome.state, outcome.seconds, outcome.stage
+            row = self._rows[event.host.name]
+            match event:
+                case StageEntered(_, stage):
+                    row.stage, row.state, row.began = stage, None, time.monotonic()
+                    row.started = row.started or row.began
+                case BurstsReceived(_, done, total):
+                    row.done, row.total = done, total
+                case DurationEstimated(_, duration):
+                    row.expected = duration
+                case HostFinished(outcome):
+                    row.state, row.seconds, row.stage = outcome.state, outcome.seconds, outcome.stage
+                case NoteAdded():
+                    pass
+        if isinstance(event, NoteAdded) and len(self._rows) <= MANY:
+            line = f"{event.host.name}: {without_name(event.host, event.text)}"
+            self._console.print(Text(printable(line), style="dim"))  # takes the console's own lock
 
     def render(self) -> Table | Group:
-        """Draw what is known now; called by the refreshing thread."""
+        """Draw the present state; called by the refreshing thread."""
         room = max(1, self._console.size.height - _LINES_BESIDE_TABLE)
         with self._guard:
             if len(self._rows) <= min(room, MANY):

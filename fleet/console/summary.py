@@ -1,4 +1,4 @@
-"""Writes a session's plans and outcomes as text for people and JSON for programs. Floor 4; prints nothing."""
+"""A session's plans and outcomes, as text for people and JSON for programs. Prints nothing."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from fleet.console.hosts import host_object, table, where
-from fleet.hostnames import folded, told_once, without_name
+from fleet.hostnames import folded, group_messages, without_name
 from fleet.model import Host, PairChoice, Pairs, Plan, RequestedOptions
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.estimate import PRECISION, ROUNDS, SPREAD_S, expected, plan_for
@@ -16,12 +16,12 @@ from fleet.text import as_json, counted, printable
 
 MANY = 20  # hosts; above it people want groups, not rows
 MESSAGES_SHOWN = 20
-MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has it whole
-_SIZES = (4, 16, 64, 256)  # of machines whose CPUs nobody has counted yet
+MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has all of it
+_SIZES = (4, 16, 64, 256)  # of machines with an unknown number of CPUs
 
 
 def plans_text(hosts: Sequence[Host], requested: RequestedOptions) -> str:
-    """What `fleet run` would do on each host, as far as can be said without connecting."""
+    """What `fleet run` would do on each host, as far as it is known without connecting."""
     plans = [plan_for(host, requested, 0) for host in hosts]
     rows = [
         (
@@ -39,7 +39,7 @@ def plans_text(hosts: Sequence[Host], requested: RequestedOptions) -> str:
 
 
 def _visits(plan: Plan) -> str:
-    """How pairs are sampled, in a line; only what was asked differs from the defaults."""
+    """How pairs are sampled, in a line: what was requested, and the defaults where they apply."""
     parts = [f"as {plan.preset} does"] if plan.preset else []
     adaptive = plan.rounds is None and plan.preset is None
     if plan.rounds is not None:
@@ -97,14 +97,14 @@ def _seconds(plan: Plan) -> dict[str, float] | None:
 
 
 def _plan_object(plan: Plan) -> dict[str, Any]:
-    """A plan without what only the host can tell."""
+    """A plan without the deadline, which depends on the host."""
     return {key: value for key, value in asdict(plan).items() if key != "deadline_s"}
 
 
 def outcomes_text(outcomes: Sequence[Outcome], logs: str = "") -> str:
-    """How a session ended, then each failure, equal ones told once; then what to type next.
+    """How a session ended, then each failure, equal ones grouped; then what to type next.
 
-    A row per host, or where there are many a row per way to end. logs: where everything said is kept.
+    A row per host, or of many hosts a row per state and stage. logs: the folder of the session's logs.
     """
     many = len(outcomes) > MANY
     parts = [_by_ending(outcomes) if many else _by_host(outcomes)]
@@ -114,9 +114,9 @@ def outcomes_text(outcomes: Sequence[Outcome], logs: str = "") -> str:
     stored = sum(o.state in (State.COMPLETE, State.PARTIAL) for o in outcomes)
     parts.append(f"{stored} of {len(outcomes)} hosts stored." + (" Next: fleet show" if stored else ""))
     if logs and any(outcome.message for outcome in outcomes):
-        parts[-1] += f"\nAll that was said stands in {logs}."
-        left = not all(outcome.settled for outcome in outcomes)
-        parts[-1] += " fleet resume measures what is missing." if left else ""
+        parts[-1] += f"\nFull log: {logs}."
+        unfinished = not all(outcome.settled for outcome in outcomes)
+        parts[-1] += " fleet resume measures what is missing." if unfinished else ""
     return printable("\n\n".join(parts))
 
 
@@ -147,36 +147,36 @@ def _by_ending(outcomes: Sequence[Outcome]) -> str:
 
 
 def failures(outcomes: Sequence[Outcome]) -> list[str]:
-    """Each message once, the most frequent first; hosts that failed alike (but for their names) share it."""
+    """Each message once, the most frequent first; hosts whose messages differ by their names share it."""
     stages = {outcome.host.name: outcome.stage for outcome in outcomes}
-    told = told_once((o.host, f"{o.stage}: {o.message}") for o in outcomes if o.message)
+    groups = group_messages((o.host, f"{o.stage}: {o.message}") for o in outcomes if o.message)
     texts = []
-    for text, names in told[:MESSAGES_SHOWN]:
+    for text, names in groups[:MESSAGES_SHOWN]:
         stage, message = stages[names[0]], shortened(text.partition(": ")[2])
         if len(names) == 1:
             texts.append(f"{stage}: {message}")
         else:
             texts.append(f"{counted(len(names), 'host')}, {stage}: {folded(names)}\n  the first: {message}")
-    if rest := told[MESSAGES_SHOWN:]:
-        hosts = sum(len(one.names) for one in rest)
+    if rest := groups[MESSAGES_SHOWN:]:
+        hosts = sum(len(group.names) for group in rest)
         texts.append(f"{counted(len(rest), 'other failure')} on {counted(hosts, 'host')}: see --json.")
     return texts
 
 
 def _common_notes(outcomes: Sequence[Outcome]) -> list[str]:
-    """What many hosts noted, the most frequent first; at few hosts each note was seen as it came."""
-    told = told_once((o.host, without_name(o.host, note)) for o in outcomes for note in o.notes)
+    """The notes of many hosts, the most frequent first; those of few hosts were shown as they arrived."""
+    groups = group_messages((o.host, without_name(o.host, note)) for o in outcomes for note in o.notes)
     lines = [
-        f"{counted(len(one.names), 'host')}: {shortened(one.text)}  [{folded(one.names, 60)}]"
-        for one in told[:MESSAGES_SHOWN]
+        f"{counted(len(group.names), 'host')}: {shortened(group.text)}  [{folded(group.names, 60)}]"
+        for group in groups[:MESSAGES_SHOWN]
     ]
-    hidden = len(told) - MESSAGES_SHOWN
+    hidden = len(groups) - MESSAGES_SHOWN
     lines += [f"and {counted(hidden, 'other note')}: see --json."] if hidden > 0 else []
     return ["Notes\n" + "\n".join(f"  {line}" for line in lines)] if lines else []
 
 
 def shortened(text: str) -> str:
-    """A message without the middle of what a host had to say at length."""
+    """A message of at most about MESSAGE_LIMIT characters; the middle of a longer one is left out."""
     hidden = len(text) - MESSAGE_LIMIT
     if hidden <= 0:
         return text

@@ -1,4 +1,4 @@
-"""`fleet check`: what disturbs each host and what a run would do there; changes nothing. Floor 4."""
+"""`fleet check`: what disturbs each host and what a run would do there; changes nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.estimate import Duration, bursts, expected, pairs, plan_on
 from fleet.remote.connection import Connection
-from fleet.session.cancellation import Stopping
-from fleet.session.context import Connect
-from fleet.session.outcome import Outcome, Story, Watcher
+from fleet.session.context import HostAccess
+from fleet.session.host_progress import HostProgress
+from fleet.session.outcome import Outcome
 from fleet.session.runner import on_each
 
 SFTP_TIMEOUT_S = 20.0
-STEAL_GAP_S = 1.0  # between two readings of the time a hypervisor has taken
+STEAL_GAP_S = 1.0  # between two readings of the CPU time that the hypervisor has taken
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """What `fleet run` would do on a host that can be measured.
 
-    agent: what would be done to have one there. cpus: so many are measured, 0: only the agent will know.
-    pairs: in a round, of each benchmark of pairs. bursts: of the least rounds.
+    agent: how it would be deployed. cpus: how many are measured, 0: only the agent can tell. pairs: in a
+    round, of each benchmark of pairs. bursts: of the minimum rounds.
     """
 
     agent: str
@@ -38,7 +38,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was found on a host that answered. No forecast: its outcome says why it cannot be measured."""
+    """The findings of a reachable host. No forecast: its outcome says why it cannot be measured."""
 
     facts: Facts
     findings: tuple[Finding, ...]
@@ -49,56 +49,48 @@ class Check:
 class Checked:
     """A host's outcome, and its check if there is one.
 
-    told: what a QNX host said of itself, word for word, also where we do not understand it.
+    reported: what a QNX host reported of itself, verbatim, also where fleet does not understand it.
     """
 
     outcome: Outcome
     check: Check | None
-    told: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
 
 
 def check(
-    hosts: Sequence[Host],
-    connect: Connect,
-    watcher: Watcher,
-    parallel: int,
-    requested: RequestedOptions | None = None,
+    hosts: Sequence[Host], access: HostAccess, requested: RequestedOptions | None = None
 ) -> list[Checked]:
-    """Check `hosts`, at most `parallel` at once; one result per host, in the order given.
+    """Check `hosts`; one result per host, in the order given.
 
-    requested: the plan options of the command line. A host that answers but could not be measured keeps
-    its findings, and its outcome is that of a run.
+    requested: the plan options of the command line. A host that answers but cannot be measured keeps its
+    findings, and its outcome is that of a run.
     """
-    stopping = Stopping()
     found: dict[str, Check] = {}
-    told: dict[str, tuple[str, ...]] = {}
+    reported: dict[str, tuple[str, ...]] = {}
 
-    def work(host: Host, story: Story) -> Outcome:
-        stopping.check()
-        story.enter("connect")
-        with connect(host) as connection, stopping.watching(connection):
-            story.enter("facts")
+    def work(progress: HostProgress) -> Outcome:
+        host = progress.host
+        access.cancellation.check()
+        progress.enter("connect")
+        with access.connection(host) as connection:
+            progress.enter("facts")
             answer = look(connection, host)
-            told[host.name] = _told(connection, answer)
+            reported[host.name] = _reported(connection, answer)
             facts, unusable = survey(answer, host)
-            story.enter("noise")
-            stopping.pause(STEAL_GAP_S)
+            progress.enter("noise")
+            access.cancellation.pause(STEAL_GAP_S)
             noise = findings(facts, reread_load(connection, facts))
         found[host.name] = Check(facts, noise)
         if unusable is not None:
             raise unusable
         found[host.name] = Check(facts, noise, _forecast(host, facts, requested or RequestedOptions()))
-        return story.done()
+        return progress.complete()
 
-    ended = on_each(hosts, work, watcher, stopping, parallel)
-    names = [outcome.host.name for outcome in ended]
-    return [
-        Checked(outcome, found.get(name), told.get(name, ()))
-        for outcome, name in zip(ended, names, strict=True)
-    ]
+    outcomes = on_each(hosts, work, access)
+    return [Checked(one, found.get(one.host.name), reported.get(one.host.name, ())) for one in outcomes]
 
 
-def _told(connection: Connection, answer: str) -> tuple[str, ...]:
+def _reported(connection: Connection, answer: str) -> tuple[str, ...]:
     lines = raw_lines(answer)
     if not lines:
         return ()
@@ -107,7 +99,7 @@ def _told(connection: Connection, answer: str) -> tuple[str, ...]:
 
 
 def _forecast(host: Host, facts: Facts, requested: RequestedOptions) -> Forecast:
-    """Raises what stands in a run's way as the run would, as far as it can be known before."""
+    """Raises the error that a run would end with, as far as it can be known before."""
     agent = preview(host, facts)
     plan = plan_on(host, requested, facts)
     cpus = len(_measured(host, facts, plan))
@@ -116,7 +108,7 @@ def _forecast(host: Host, facts: Facts, requested: RequestedOptions) -> Forecast
 
 
 def _measured(host: Host, facts: Facts, plan: Plan) -> set[int]:
-    """The CPUs of a plan, none where the host tells of none.
+    """The CPUs of a plan, none where the host reports none.
 
     Raises AgentError for a CPU that the agent would refuse, or too few for a pair.
     """

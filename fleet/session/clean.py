@@ -1,16 +1,15 @@
-"""`fleet clean`: removes what fleet made on hosts, and nothing else. Floor 4."""
+"""`fleet clean`: removes what fleet made on hosts, and nothing else."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.errors import FleetError, LockedError, ProbeError
 from fleet.model import Host
-from fleet.remote.connection import Connection
-from fleet.session.cancellation import Stopping
-from fleet.session.outcome import Outcome, Story, Watcher
+from fleet.session.context import HostAccess
+from fleet.session.host_progress import HostProgress
+from fleet.session.outcome import Outcome
 from fleet.session.runner import on_each
 from fleet.text import one_line
 
@@ -24,7 +23,7 @@ _SCRIPT = Path(__file__).with_name("clean.sh")
 class Cleaned:
     """A host's outcome, and paths there. A directory's ends in `/`.
 
-    removed: what is gone, or would be in a dry run. left: sentences about what was not touched, and why.
+    removed: what is gone, or would be in a dry run. left: what was kept and why, a sentence each.
     """
 
     outcome: Outcome
@@ -32,41 +31,37 @@ class Cleaned:
     left: tuple[str, ...] = ()
 
 
-def clean(
-    hosts: Sequence[Host],
-    connect: Callable[[Host], AbstractContextManager[Connection]],
-    watcher: Watcher,
-    parallel: int,
-    *,
-    dry_run: bool = False,
-) -> list[Cleaned]:
-    """Clean `hosts`, at most `parallel` at once; one result per host, in the order given.
+def clean(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = False) -> list[Cleaned]:
+    """Clean `hosts`; one result per host, in the order given.
 
-    A host where an agent or a build of ours is seen at work is left alone; its outcome says so.
+    A host where an agent or a build of ours is running is left alone; its outcome says so.
     """
-    stopping = Stopping()
-    said: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    answers: dict[str, list[str]] = {}
 
-    def work(host: Host, story: Story) -> Outcome:
-        stopping.check()
-        story.enter("connect")
-        with connect(host) as connection, stopping.watching(connection):
-            story.enter("clean")
+    def work(progress: HostProgress) -> Outcome:
+        host = progress.host
+        access.cancellation.check()
+        progress.enter("connect")
+        with access.connection(host) as connection:
+            progress.enter("clean")
             done = connection.run("exec /bin/sh", stdin=script(host, dry_run=dry_run), timeout_s=TIMEOUT_S)
         lines = list(_answer(host, done.stdout))
         if running := _of("running", lines):
             raise _in_use(host, running)
-        said[host.name] = (_of("removed", lines) or _of("found", lines), _of("left", lines))
-        return story.done()
+        answers[host.name] = lines
+        return progress.complete()
 
-    ended = on_each(hosts, work, watcher, stopping, parallel)
-    return [Cleaned(outcome, *said.get(outcome.host.name, ((), ()))) for outcome in ended]
+    return [_cleaned(outcome, answers.get(outcome.host.name, ())) for outcome in on_each(hosts, work, access)]
+
+
+def _cleaned(outcome: Outcome, lines: Sequence[str]) -> Cleaned:
+    return Cleaned(outcome, _of("removed", lines) or _of("found", lines), _of("left", lines))
 
 
 def script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes:
-    """What cleans, as text for `/bin/sh`'s stdin. It runs as one function, so half of it does nothing.
+    """The cleaning script for `/bin/sh`'s stdin. It runs as one function, so a truncated one does nothing.
 
-    root: where /var/tmp and its like lie; a test's own tree.
+    root: the directory that holds /var/tmp and the like; a test's own tree.
     """
     settings = {"MARK": MARK, "PLACES": host.workdir or "", "DRY": "1" if dry_run else "", "ROOT": root}
     head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
@@ -74,11 +69,11 @@ def script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes:
 
 
 def _answer(host: Host, output: bytes) -> Iterator[str]:
-    """The marked lines between begin and end, without their mark, made harmless."""
+    """The marked lines between begin and end, without their mark, escaped."""
     lines = [line[len(MARK) + 1 :] for line in _text(output) if line.startswith(f"{MARK} ")]
     if lines[:1] != ["begin"] or lines[-1:] != ["end"]:
         raise ProbeError(
-            f"{host.name}: /bin/sh did not answer whole; what was removed is not known. Clean it again."
+            f"{host.name}: the answer of /bin/sh is incomplete; what was removed is unknown. Clean it again."
         )
     yield from map(one_line, lines[1:-1])
 

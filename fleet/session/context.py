@@ -1,7 +1,7 @@
-"""What all hosts of a session share: the store, ways to reach hosts, and one measurement per machine.
+"""What all hosts of a session share: connections, the store, and one measurement per machine at a time.
 
-The agent holds a lock of the host's kernel for its life (agent/lock.c), so a dead controller leaves nothing
-behind. Within a session, inventory entries that are one machine wait for one another here.
+On the host the agent holds a kernel lock for its lifetime (agent/lock.c), so a killed controller leaves no
+stale lock. Within a session, inventory entries that are the same machine wait for one another here.
 """
 
 import getpass
@@ -10,45 +10,45 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
 
 from fleet.agent.build.on_controller import Builder
 from fleet.model import Host, LockPolicy, RequestedOptions, Run
 from fleet.remote.connection import Connection
-from fleet.session.cancellation import Stopping
-from fleet.session.outcome import Watcher
+from fleet.session.cancellation import Cancellation
+from fleet.session.events import EventHandler
+from fleet.session.host_progress import HostProgress
 from fleet.store import Store
 
+DEFAULT_PARALLEL = 32
 RECONNECT_S = 60.0
-LOOK_S = 0.2
+POLL_S = 0.2
 
 Connect = Callable[[Host], AbstractContextManager[Connection]]
 
 
-class Machines:
-    """Whose turn it is on each machine, by its boot id, which containers on one kernel share."""
+class MachineTurns:
+    """Which host of the session measures each machine, by its boot id; containers on one kernel share that."""
 
-    def __init__(self) -> None:
+    def __init__(self, cancellation: Cancellation) -> None:
+        self._cancellation = cancellation
         self._guard = threading.Lock()
         self._measured_by: dict[str, str] = {}
 
     @contextmanager
-    def turn(self, run: Run, tell: Callable[[str], None], pause: Callable[[float], None]) -> Iterator[None]:
-        """Wait until no other host of the session is measured on this machine; say so if it takes a wait.
-
-        pause: waits so many seconds, and raises when the person asks to stop.
-        """
+    def wait_for(self, run: Run, progress: HostProgress) -> Iterator[None]:
+        """Wait until no other host of the session measures this machine. Raises Cancelled."""
         machine = run.facts.boot_id or run.facts.machine_id
         if machine is None:
             yield
             return
-        name, said = run.host.name, False
+        name, waiting = run.host.name, False
         while (other := self._take(machine, name)) is not None:
-            if not said:
-                tell(f"{name} and {other} of the inventory are the same machine; measured in turn.")
-                said = True
-            pause(LOOK_S)
+            if not waiting:
+                progress.note(f"{name} and {other} of the inventory are the same machine; measured in turn.")
+                progress.enter("wait")
+                waiting = True
+            self._cancellation.pause(POLL_S)
         try:
             yield
         finally:
@@ -56,42 +56,60 @@ class Machines:
                 del self._measured_by[machine]
 
     def _take(self, machine: str, name: str) -> str | None:
-        """Take the machine, or say who has it."""
+        """Take the machine, or name the host that has it."""
         with self._guard:
             other = self._measured_by.setdefault(machine, name)
             return None if other == name else other
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """One `fleet run`: what all its hosts share. `connect` is the one thing a test replaces.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAccess:
+    """How a command reaches many hosts: at most `parallel` at once, until the user cancels.
 
-    requested: the plan options of the command line; they win over those of each host's entry. lock:
-    likewise. reconnect_s: how long a link that broke in mid-run is dialled again for. builder: reaches
-    build hosts by the same `connect`, and lets go of them, and of compilers here, when asked to stop.
+    connect: the one thing a test replaces. emit: receives the events of all hosts.
+    """
+
+    connect: Connect
+    emit: EventHandler
+    parallel: int = DEFAULT_PARALLEL
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+    @contextmanager
+    def connection(self, host: Host) -> Iterator[Connection]:
+        """Open a connection that a cancellation closes. Raises Cancelled."""
+        self.cancellation.check()
+        with self.connect(host) as connection, self.cancellation.closing(connection):
+            self.cancellation.check()
+            yield connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionContext(HostAccess):
+    """One `fleet run`: what all its hosts share.
+
+    requested: the plan options of the command line; they override each host's own, and so does `lock`.
+    reconnect_s: how long to try to reconnect a link that breaks in mid-run. builder: reaches build hosts by
+    the same `connect`; a cancellation closes their connections and ends local compilers.
     """
 
     session_id: str
     store: Store
-    watcher: Watcher
-    connect: Connect
     requested: RequestedOptions = field(default_factory=RequestedOptions)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    builder: Builder = field(init=False)
-    stopping: Stopping = field(default_factory=Stopping)
-    machines: Machines = field(default_factory=Machines)
     lock: LockPolicy | None = None
     reconnect_s: float = RECONNECT_S
+    builder: Builder = field(init=False)
+    turns: MachineTurns = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the builder."""
-        connect = partial(self.stopping.dialled, self.connect)
-        builder = Builder(connect=connect, watching=self.stopping.watching)
+        """Make what depends on the connections."""
+        builder = Builder(connect=self.connection, watching=self.cancellation.closing)
         object.__setattr__(self, "builder", builder)
+        object.__setattr__(self, "turns", MachineTurns(self.cancellation))
 
 
-def who() -> str:
-    """Who measures, for another controller's message: user@controller."""
+def lock_owner() -> str:
+    """Name the owner of a machine's lock, for another controller's message: user@controller."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name

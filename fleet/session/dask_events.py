@@ -1,134 +1,160 @@
-"""Carries what a worker elsewhere says of its hosts to the watcher of the controller, as it happens. Floor 4.
+"""Carries the events of a Dask worker's hosts to the controller, as messages of plain values.
 
-A worker may be lost and its hosts begun again by another, so what was told already is not told again.
+A worker may be lost and its hosts begun again by another; each note and each end is then passed on once.
 """
 
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from fleet.model import Host
 from fleet.plan.estimate import Duration
-from fleet.session.outcome import Outcome, State, Watcher
+from fleet.session.events import (
+    BurstsReceived,
+    DurationEstimated,
+    Event,
+    EventHandler,
+    HostFinished,
+    NoteAdded,
+    StageEntered,
+)
+from fleet.session.outcome import Outcome, State
 
 PROGRESS_EVERY_S = 0.5  # of a host: often enough for a table, seldom enough for a scheduler
 
-_OF_OUTCOME = tuple(field.name for field in fields(Outcome) if field.name not in ("host", "notes"))
+_SENT_OF_OUTCOME = tuple(field.name for field in fields(Outcome) if field.name not in ("host", "notes"))
 
 Message = Mapping[str, Any]
 
 
-class Relay:
-    """A worker's watcher: makes each thing said a message of plain values, and sends it.
+def encode(event: Event) -> Message:
+    """The event as plain values; an outcome without its notes, which were events of their own."""
+    match event:
+        case StageEntered(host, stage):
+            values: dict[str, Any] = {"stage": stage}
+        case BurstsReceived(host, done, total):
+            values = {"done": done, "total": total}
+        case DurationEstimated(host, duration):
+            values = asdict(duration)
+        case NoteAdded(host, text):
+            values = {"text": text}
+        case HostFinished(outcome):
+            host = outcome.host
+            values = {name: getattr(outcome, name) for name in _SENT_OF_OUTCOME}
+            values["state"] = str(outcome.state)
+    return {"event": type(event).__name__, "host": host.name, "values": values}
 
-    send: may be called from any thread. What cannot be sent costs no run.
+
+def decode(message: Message, host: Host) -> Event:
+    """The event of this host that was encoded. Raises ValueError for an unknown one."""
+    values = message["values"]
+    match message["event"]:
+        case "StageEntered":
+            return StageEntered(host, **values)
+        case "BurstsReceived":
+            return BurstsReceived(host, **values)
+        case "DurationEstimated":
+            return DurationEstimated(host, Duration(**values))
+        case "NoteAdded":
+            return NoteAdded(host, **values)
+        case "HostFinished":
+            return HostFinished(Outcome(host, **values | {"state": State(values["state"])}))
+        case unknown:
+            raise ValueError(f"unknown event {unknown!r}")
+
+
+class EventSender:
+    """A worker's event handler: sends each event; of progress only as much as a person can follow.
+
+    send: may be called from any thread. A message that cannot be sent costs no run.
     """
 
     def __init__(self, send: Callable[[Message], None]) -> None:
-        self._send = send
+        self._send_message = send
         self._guard = threading.Lock()
         self._sent_at: dict[str, float] = {}
-        self._waiting: dict[str, tuple[int, int]] = {}
+        self._held: dict[str, BurstsReceived] = {}
 
-    def stage(self, host: Host, stage: str) -> None:
-        """Send it."""
-        self._catch_up(host)
-        self._say(host, "stage", stage=stage)
+    def __call__(self, event: Event) -> None:
+        """Send the event; hold progress back if the last was sent just now, until a stage or the end."""
+        name = event.host.name
+        match event:
+            case BurstsReceived():
+                if self._hold(event):
+                    return
+            case StageEntered() | HostFinished():
+                with self._guard:
+                    held = self._held.pop(name, None)
+                if held is not None:
+                    self._send(held)
+        self._send(event)
 
-    def progress(self, host: Host, done: int, total: int) -> None:
-        """Send it if the last one was a while ago; else it may be sent before what comes next."""
-        now = time.monotonic()
+    def _hold(self, event: BurstsReceived) -> bool:
+        name, now = event.host.name, time.monotonic()
         with self._guard:
-            early = now - self._sent_at.get(host.name, float("-inf")) < PROGRESS_EVERY_S
-            if early:
-                self._waiting[host.name] = (done, total)
-                return
-            self._sent_at[host.name] = now
-            self._waiting.pop(host.name, None)
-        self._say(host, "progress", done=done, total=total)
+            if now - self._sent_at.get(name, float("-inf")) < PROGRESS_EVERY_S:
+                self._held[name] = event
+                return True
+            self._sent_at[name] = now
+            self._held.pop(name, None)
+            return False
 
-    def expect(self, host: Host, duration: Duration) -> None:
-        """Send it."""
-        self._say(host, "expect", least_s=duration.least_s, most_s=duration.most_s)
-
-    def note(self, host: Host, text: str) -> None:
-        """Send it."""
-        self._say(host, "note", text=text)
-
-    def finished(self, outcome: Outcome) -> None:
-        """Send it without its notes, which were sent before."""
-        self._catch_up(outcome.host)
-        said = {name: getattr(outcome, name) for name in _OF_OUTCOME}
-        self._say(outcome.host, "finished", outcome=said | {"state": str(outcome.state)})
-
-    def _catch_up(self, host: Host) -> None:
-        with self._guard:
-            waiting = self._waiting.pop(host.name, None)
-        if waiting is not None:
-            self._say(host, "progress", done=waiting[0], total=waiting[1])
-
-    def _say(self, host: Host, what: str, **values: object) -> None:
+    def _send(self, event: Event) -> None:
         with suppress(Exception):  # a worker about to end, or without its scheduler
-            self._send({"host": host.name, "what": what, **values})
+            self._send_message(encode(event))
 
 
-class Relayed:
-    """Hands what workers say to the controller's watcher: each note and each end of a host once.
+class EventReceiver:
+    """Passes events from workers on to `emit`: each note and each end of a host once.
 
-    A host that ended and is begun again, since its worker was lost before that was known, may end anew.
+    A host that ended and is begun again, because its worker was lost before that was known, may end anew.
     Every method may be called from any thread.
     """
 
-    def __init__(self, hosts: Sequence[Host], watcher: Watcher) -> None:
+    def __init__(self, hosts: Sequence[Host], emit: EventHandler) -> None:
         self._hosts = {host.name: host for host in hosts}
-        self._watcher = watcher
+        self._emit = emit
         self._guard = threading.RLock()
         self._notes: dict[str, dict[str, None]] = {}
-        self._ended: dict[str, Outcome] = {}
+        self._outcomes: dict[str, Outcome] = {}
 
-    def hear(self, message: Message) -> None:
-        """Pass a message on."""
+    def receive(self, message: Message) -> None:
+        """Pass a message's event on; ignore it if its host is none of ours."""
         host = self._hosts.get(message["host"])
         if host is None:
             return
+        event = decode(message, host)
         with self._guard:
-            self._pass_on(host, message)
+            notes = self._notes.setdefault(host.name, {})
+            match event:
+                case HostFinished(outcome):
+                    self._finish(replace(outcome, notes=tuple(notes)))
+                    return
+                case NoteAdded(_, text):
+                    if text in notes:
+                        return
+                    notes[text] = None
+                case StageEntered():
+                    self._outcomes.pop(host.name, None)
+            self._emit(event)
 
-    def ended(self, outcome: Outcome) -> Outcome:
-        """Take in what a shard that is done says of a host, tell it if that is news; what is known of it."""
+    def finished(self, outcome: Outcome) -> Outcome:
+        """Take a host's outcome from a completed shard; return the best known one."""
         with self._guard:
-            known = self._ended.get(outcome.host.name)
+            known = self._outcomes.get(outcome.host.name)
             if known is not None and (known.state, known.run_id) == (outcome.state, outcome.run_id):
-                return known  # with the notes and the time, which who only found it stored does not know
-            return self._tell(outcome)
+                return known  # it has notes and a duration, which one only found stored lacks
+            return self._finish(outcome)
 
     def given_up(self, outcome: Outcome) -> Outcome:
-        """What is known of a host whose shard will say no more: how it ended, else `outcome`."""
+        """The known outcome of a host whose shard was lost or withdrawn, else `outcome`."""
         with self._guard:
-            return self._ended.get(outcome.host.name) or self._tell(outcome)
+            return self._outcomes.get(outcome.host.name) or self._finish(outcome)
 
-    def _pass_on(self, host: Host, message: Message) -> None:
-        match message["what"]:
-            case "stage":
-                self._ended.pop(host.name, None)
-                self._watcher.stage(host, message["stage"])
-            case "progress":
-                self._watcher.progress(host, message["done"], message["total"])
-            case "expect":
-                self._watcher.expect(host, Duration(message["least_s"], message["most_s"]))
-            case "note":
-                notes = self._notes.setdefault(host.name, {})
-                if message["text"] not in notes:
-                    notes[message["text"]] = None
-                    self._watcher.note(host, message["text"])
-            case "finished":
-                said = message["outcome"] | {"state": State(message["outcome"]["state"])}
-                self._tell(Outcome(host, **said, notes=tuple(self._notes.get(host.name, ()))))
-
-    def _tell(self, outcome: Outcome) -> Outcome:
-        self._ended[outcome.host.name] = outcome
-        self._watcher.finished(outcome)
+    def _finish(self, outcome: Outcome) -> Outcome:
+        self._outcomes[outcome.host.name] = outcome
+        self._emit(HostFinished(outcome))
         return outcome

@@ -1,12 +1,12 @@
-"""The way to one host: dialled with patience, and dialled again when it breaks in mid-run. Floor 4.
+"""The link to one host: connected with retries, and reconnected when it breaks in mid-run.
 
-Never again after a refused key or identity: sshd answers such insistence with a penalty for our address.
+A refused key or identity is never retried: sshd answers such insistence with a penalty for our address.
 """
 
 import random
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import TracebackType
 from typing import Self
 
@@ -14,32 +14,36 @@ from fleet.agent.deploy import deploy
 from fleet.agent.wire.machine import describe
 from fleet.errors import LinkError, UnreachableError
 from fleet.facts.gather import gather
-from fleet.model import Agent, Facts, Host
+from fleet.model import Agent, Facts, Host, LockPolicy, Run
 from fleet.remote.connection import Connection
-from fleet.session.context import Session
-from fleet.session.outcome import Story
+from fleet.session.context import SessionContext
+from fleet.session.host_progress import HostProgress
 
 FIRST_TRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 
 
 def pauses() -> Iterator[float]:
-    """How long to wait before each new try: about twice as long each time, never in step with others."""
+    """Seconds to wait before each new try: doubled each time, with jitter so that hosts stay out of step."""
     pause = FIRST_PAUSE_S
     while True:
         yield pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
         pause = min(2 * pause, LONGEST_PAUSE_S)
 
 
-class Way:
-    """An open connection with a host for as long as it is needed; closed at the end."""
+class HostLink:
+    """A host, what it shares with its session, its progress and, inside `with`, an open connection to it."""
 
-    def __init__(self, host: Host, session: Session, story: Story) -> None:
-        self.host = host
-        self._session = session
-        self._story = story
-        self._held = ExitStack()
+    def __init__(self, context: SessionContext, progress: HostProgress) -> None:
+        self.context = context
+        self.progress = progress
+        self._resources = ExitStack()
         self._connection: Connection | None = None
+
+    @property
+    def host(self) -> Host:
+        """The host of this link."""
+        return self.progress.host
 
     @property
     def connection(self) -> Connection:
@@ -47,16 +51,22 @@ class Way:
         assert self._connection is not None  # noqa: S101 - entered
         return self._connection
 
+    @property
+    def lock(self) -> LockPolicy:
+        """What to do where another controller measures: as the session, else the host's entry, sets it."""
+        return self.context.lock or self.host.lock
+
     def __enter__(self) -> Self:
-        """Dial; an sshd that hangs up before it has asked who we are (MaxStartups) is tried again."""
+        """Connect; retry where sshd drops the connection before authentication (MaxStartups)."""
+        self.enter("connect")
         for tried, pause in enumerate(pauses(), 1):
             try:
-                self._dial()
+                self._connect()
             except UnreachableError as err:
                 if not err.passing or tried == FIRST_TRIES:
                     raise
-                self._story.tell(f"{err} Trying again ({tried} of {FIRST_TRIES - 1}).")
-                self._session.stopping.pause(pause)
+                self.progress.note(f"{err} Trying again ({tried} of {FIRST_TRIES - 1}).")
+                self.context.cancellation.pause(pause)
             else:
                 break
         return self
@@ -68,36 +78,42 @@ class Way:
 
     def close(self) -> None:
         """Close the connection. Safe to call twice."""
-        self._held.close()
+        self._resources.close()
+
+    def enter(self, stage: str, run: Run | None = None) -> None:
+        """Begin a stage of this host. Raises Cancelled."""
+        self.context.cancellation.check()
+        self.progress.enter(stage, run)
 
     def ready(self) -> tuple[Facts, Agent]:
-        """Gather the facts and bring the agent there."""
-        self._enter("facts")
+        """Gather the facts and deploy the agent."""
+        self.enter("facts")
         facts = gather(self.connection, self.host)
-        self._enter("deploy")
-        agent = deploy(self.connection, self.host, facts, self._session.builder, self._story.tell)
+        self.enter("deploy")
+        agent = deploy(self.connection, self.host, facts, self.context.builder, self.progress.note)
         return describe(self.connection, agent, facts), agent
 
-    def again(self, lost: LinkError, give_up: float) -> tuple[Facts, Agent]:
-        """Dial again until the host is ready or `give_up` (time.monotonic) has come: LinkError."""
-        self._story.tell(f"{lost} Dialling again.")
+    def reconnect(self, lost: LinkError, give_up: float) -> tuple[Facts, Agent]:
+        """Reconnect until the host is ready. Raises LinkError after `give_up` (time.monotonic)."""
+        self.progress.note(f"{lost} Reconnecting.")
         for pause in pauses():
             self.close()
-            self._session.stopping.pause(pause)
-            self._enter("reconnect")
+            self.context.cancellation.pause(pause)
+            self.enter("reconnect")
             try:
-                self._dial()
+                self._connect()
                 return self.ready()
             except (LinkError, UnreachableError) as err:
                 if time.monotonic() >= give_up:
-                    raise LinkError(f"{lost} Dialled again in vain; the last time: {err}") from err
+                    raise LinkError(f"{lost} Could not reconnect; the last attempt: {err}") from err
         raise AssertionError("pauses never end")
 
-    def _enter(self, stage: str) -> None:
-        self._session.stopping.check()
-        self._story.enter(stage)
+    def turn(self, run: Run) -> AbstractContextManager[None]:
+        """Wait until this host may measure, where the session has other entries for the same machine."""
+        if self.lock is LockPolicy.OFF:
+            return nullcontext()
+        return self.context.turns.wait_for(run, self.progress)
 
-    def _dial(self) -> None:
-        self._connection = self._held.enter_context(self._session.connect(self.host))
-        self._held.enter_context(self._session.stopping.watching(self._connection))
-        self._story.tell(*(note for note in self._connection.notes if note not in self._story.notes))
+    def _connect(self) -> None:
+        self._connection = self._resources.enter_context(self.context.connection(self.host))
+        self.progress.note_once(*self._connection.notes)

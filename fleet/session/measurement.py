@@ -1,151 +1,163 @@
-"""Carries a run to its end, over as many links and agents as it takes, measuring nothing twice. Floor 4."""
+"""Completes a run over as many connections and agents as it takes, measuring nothing twice."""
 
 import time
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from fleet.agent.measure import Afterword, measure
+from fleet.agent.measure import PostRunCommand, measure
 from fleet.agent.wire import parts
-from fleet.agent.wire.parts import Told
+from fleet.agent.wire.parts import RunSoFar
 from fleet.agent.wire.records import WireError
 from fleet.errors import AgentError, FleetError, LinkError, LockedError
 from fleet.facts.gather import load_script, read_load, reread_load
 from fleet.model import Agent, Facts, Load, LockPolicy, Run, RunState
-from fleet.session.context import Session, who
-from fleet.session.link import Way, pauses
-from fleet.session.outcome import Story
+from fleet.session.context import lock_owner
+from fleet.session.host_progress import HostProgress
+from fleet.session.link import HostLink, pauses
 from fleet.store import Journal
 
 
-def carry_out(way: Way, run: Run, journal: Journal, session: Session, story: Story) -> Run:
-    """Measure what the journal lacks of `run`; return the run as it ended, not yet stored.
+def measure_run(link: HostLink, run: Run, journal: Journal) -> Run:
+    """Measure what the journal lacks of `run`; return the run as it ended, not yet published.
 
-    A link that breaks is dialled again for session.reconnect_s, anew whenever bursts have arrived since.
+    A link that breaks is reconnected for context.reconnect_s, anew whenever bursts have arrived since.
     """
-
-    def waiting(why: str) -> None:
-        story.tell(why)
-        story.enter("wait")
-
-    give_up: float | None = None
-    after = Afterword(load_script(run.facts))
-    said = heard(run, journal)
-    alone = (session.lock or way.host.lock) is not LockPolicy.OFF
-    with session.machines.turn(run, waiting, session.stopping.pause) if alone else nullcontext():
-        end_by = time.monotonic() + run.plan.deadline_s
-        while said.lacking is not None:
-            had = said.done.visits
+    with link.turn(run):
+        measurement = _Measurement(link, run, journal)
+        while measurement.so_far.lacking is not None:
             try:
-                said = _part(way, _with_time_left(run, end_by), journal, said, session, story, after)
+                measurement.measure_part()
             except LinkError as lost:
-                session.stopping.check()
-                after.lines.clear()
-                said = heard(run, journal)
-                if said.lacking is None:
-                    break  # only the goodbye was lost
-                if give_up is None or said.done.visits > had:
-                    give_up = min(time.monotonic() + session.reconnect_s, end_by)
-                if time.monotonic() >= give_up:
-                    raise
-                facts, agent = way.again(lost, give_up)
-                check_same_machine(run, facts, agent)
-                run = replace(run, agent=replace(run.agent, path=agent.path))
-    load = read_load(b"\n".join(after.lines), run.facts) if after.lines else _load_after(way, run, story)
-    way.close()
-    return ended(run, said, story, load)
+                measurement.recover(lost)
+    load = measurement.load_after()
+    link.close()
+    return replace(ended(measurement.run, measurement.so_far, link.progress), load_after=load)
 
 
-def heard(run: Run, journal: Journal) -> Told:
-    """What the journal holds of the run. Raises AgentError where it cannot be trusted."""
+def read_journal(run: Run, journal: Journal) -> RunSoFar:
+    """What the journal holds of the run. Raises AgentError where it is damaged."""
     try:
-        return parts.told(journal.parts())
+        return parts.read(journal.parts())
     except WireError as err:
         raise AgentError(
-            f"{run.host.name}: the journal of {run.run_id} cannot be trusted: {err}. It is kept as it is."
+            f"{run.host.name}: the journal of {run.run_id} is damaged: {err}. It is kept unchanged."
         ) from err
 
 
-def ended(run: Run, said: Told, story: Story, load: Load | None = None) -> Run:
-    """The run with what its agents said, as it is stored."""
-    story.tell(*(note for note in said.notes if note not in story.notes))
-    if said.parts > 1:
-        story.tell(f"Measured in {said.parts} parts: the run was cut and taken up again.")
-    partial = said.failed or said.lacking
+def ended(run: Run, so_far: RunSoFar, progress: HostProgress) -> Run:
+    """The run with what its agents reported, as it is stored."""
+    progress.note_once(*so_far.notes)
+    if so_far.parts > 1:
+        progress.note(f"Measured in {so_far.parts} parts: the run was interrupted and continued.")
     return replace(
         run,
-        hello=said.hello,
-        end=said.end,
-        ended_utc=now(),
-        state=RunState.PARTIAL if partial else RunState.COMPLETE,
-        failed=said.failed,
-        notes=tuple(dict.fromkeys([*run.notes, *story.notes])),
-        load_after=load or Load(),
+        hello=so_far.hello,
+        end=so_far.end,
+        ended_utc=max(now(), run.started_utc),  # the controller's clock may have been set back meanwhile
+        state=RunState.PARTIAL if so_far.failed or so_far.lacking else RunState.COMPLETE,
+        failed=so_far.failed,
+        notes=tuple(dict.fromkeys([*run.notes, *progress.notes])),
     )
 
 
-def stored(run: Run, journal: Journal, session: Session, story: Story) -> Run:
+def publish(link: HostLink, run: Run, journal: Journal) -> Run:
     """Publish the run; its journal is gone afterwards."""
-    story.enter("store")  # also when asked to stop: what is complete is stored
+    link.progress.enter("store")  # even if the session is cancelled: a complete run is stored
     journal.settle()
-    session.store.publish(run, parts.bursts(journal.parts()))
+    link.context.store.publish(run, parts.bursts(journal.parts()))
     return run
 
 
 def check_same_machine(run: Run, facts: Facts, agent: Agent) -> None:
-    """Raise AgentError unless the run can go on there: same installation, same boot, same agent."""
+    """Raise AgentError unless the run can be continued there: same installation, same boot, same agent."""
     for what, before, present in (
         ("is another machine (by its machine id)", run.facts.machine_id, facts.machine_id),
-        ("was booted anew since", run.facts.boot_id, facts.boot_id),
+        ("has been rebooted", run.facts.boot_id, facts.boot_id),
         ("would now get another build of the agent", run.agent.build, agent.build),
     ):
         if before != present:
             raise AgentError(
-                f"{run.host.name}: cannot go on with {run.run_id}: the host {what}. `fleet resume "
-                f"--publish-partial` stores what there is; `fleet run` measures anew."
+                f"{run.host.name}: cannot continue {run.run_id}: the host {what}. `fleet resume "
+                f"--publish-partial` stores what was measured; `fleet run` starts a new run."
             )
 
 
 def now() -> str:
-    """Say what time it is, as runs record it."""
+    """The current time as runs record it: ISO 8601 in UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _with_time_left(run: Run, end_by: float) -> Run:
-    left = max(1, round(end_by - time.monotonic()))
-    return replace(run, plan=replace(run.plan, deadline_s=left))
+class _Measurement:
+    """A run in progress: what was measured of it so far, and until when a broken link is reconnected."""
 
+    def __init__(self, link: HostLink, run: Run, journal: Journal) -> None:
+        self.run = run
+        self.so_far = read_journal(run, journal)
+        self._link = link
+        self._journal = journal
+        self._post_run = PostRunCommand(load_script(run.facts))
+        self._end_by = time.monotonic() + run.plan.deadline_s
+        self._give_up: float | None = None
+        self._visits = 0
 
-def _part(
-    way: Way, run: Run, journal: Journal, said: Told, session: Session, story: Story, after: Afterword
-) -> Told:
-    """Have one agent measure what is missing; wait for another controller's if that is wanted."""
-    lock, policy = None, session.lock or way.host.lock
-    if policy is not LockPolicy.OFF:
-        lock = f"{run.run_id} {who()}, session {run.session_id}, since {now()}"
-    journal.begin_part()
-    for pause in pauses():
-        session.stopping.check()
-        story.enter("measure", run)
+    def measure_part(self) -> None:
+        """Have one agent measure what is missing; wait for another controller's if the policy is to wait."""
+        link, so_far = self._link, self.so_far
+        self._visits = so_far.done.visits
+        lock = None
+        if link.lock is not LockPolicy.OFF:
+            lock = f"{self.run.run_id} {lock_owner()}, session {self.run.session_id}, since {now()}"
+        run = self._with_time_left()
+        self._journal.begin_part()
+        for pause in pauses():
+            link.enter("measure", run)
+            try:
+                reader = measure(
+                    link.connection,
+                    run,
+                    self._journal,
+                    link.context.cancellation.stop_on_request,
+                    link.progress.follow,
+                    so_far.done,
+                    lock,
+                    self._post_run,
+                )
+            except LockedError as err:
+                if link.lock is not LockPolicy.WAIT:
+                    raise
+                link.progress.note_once(str(err))
+                link.progress.enter("wait")
+                link.context.cancellation.pause(pause)
+            else:
+                self.so_far = read_journal(run, self._journal) if so_far.parts else parts.of_one(reader)
+                return
+
+    def recover(self, lost: LinkError) -> None:
+        """Reconnect after a broken link, unless only the agent's end was lost or the time for it is up."""
+        context = self._link.context
+        context.cancellation.check()
+        self._post_run.lines.clear()
+        self.so_far = read_journal(self.run, self._journal)
+        if self.so_far.lacking is None:
+            return
+        if self._give_up is None or self.so_far.done.visits > self._visits:
+            self._give_up = min(time.monotonic() + context.reconnect_s, self._end_by)
+        if time.monotonic() >= self._give_up:
+            raise lost
+        facts, agent = self._link.reconnect(lost, self._give_up)
+        check_same_machine(self.run, facts, agent)
+        self.run = replace(self.run, agent=replace(self.run.agent, path=agent.path))
+
+    def load_after(self) -> Load:
+        """The host's load after the run; a link that breaks now costs only this."""
+        if self._post_run.lines:
+            return read_load(b"\n".join(self._post_run.lines), self.run.facts)
         try:
-            started = session.stopping.watch_stream
-            reader = measure(way.connection, run, journal, started, story.hear, said.done, lock, after)
-        except LockedError as err:
-            if policy is not LockPolicy.WAIT:
-                raise
-            if str(err) not in story.notes:
-                story.tell(str(err))
-            story.enter("wait")
-            session.stopping.pause(pause)
-        else:
-            return heard(run, journal) if said.parts else parts.of_one(reader)
-    raise AssertionError("pauses never end")
+            return reread_load(self._link.connection, self.run.facts)
+        except FleetError as err:
+            self._link.progress.note(f"load after the run is unknown: {err}")
+            return Load()
 
-
-def _load_after(way: Way, run: Run, story: Story) -> Load:
-    """How the host is now, if that did not come with the agent's end; a link lost now costs no run."""
-    try:
-        return reread_load(way.connection, run.facts)
-    except FleetError as err:
-        story.tell(f"load after the run is unknown: {err}")
-        return Load()
+    def _with_time_left(self) -> Run:
+        left = max(1, round(self._end_by - time.monotonic()))
+        return replace(self.run, plan=replace(self.run.plan, deadline_s=left))

@@ -1,7 +1,7 @@
-"""`fleet resume`: finishes what a lost link, a dead controller or Ctrl-C has left of a session. Floor 4.
+"""`fleet resume`: finishes what a lost link, a killed controller or Ctrl-C left of a session.
 
-What is left shows in the results root alone: journals not yet published, and hosts of which the session's
-intent says that they were to be measured and which have no run at all.
+What remains is visible in the results root alone: journals not yet published, and hosts that the session's
+intent names and that have no run at all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 
 from fleet.errors import AgentError, LockedError, RefusedError, UsageError
 from fleet.model import Host, Run
-from fleet.session.context import Session
-from fleet.session.link import Way
+from fleet.session.context import SessionContext
+from fleet.session.host_progress import HostProgress
+from fleet.session.link import HostLink
 from fleet.session.log import prune
-from fleet.session.measurement import carry_out, check_same_machine, ended, heard, stored
-from fleet.session.outcome import Outcome, Story
+from fleet.session.measurement import check_same_machine, ended, measure_run, publish, read_journal
+from fleet.session.outcome import Outcome
 from fleet.session.runner import on_each, run_host
 from fleet.store import Intent, Store
 
@@ -21,8 +22,8 @@ _SHOWN = 5  # sessions
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What is left of one session. hosts: those that have not even a journal, by name."""
+class Remaining:
+    """What remains of one session. hosts: the names of those without even a journal."""
 
     intent: Intent
     runs: tuple[Run, ...]
@@ -35,40 +36,40 @@ class Left:
 
     @property
     def names(self) -> list[str]:
-        """Every host there is something to do for, by its inventory name."""
+        """Every host with work remaining, by its inventory name."""
         return list(dict.fromkeys([*(run.host.name for run in self.runs), *self.hosts]))
 
 
-def find(store: Store, session: str | None) -> Left | None:
-    """What is left of the session that began last, or of the one `session` names or begins; None: nothing.
+def find(store: Store, session: str | None) -> Remaining | None:
+    """What remains of the most recent session, or of the one `session` names or begins; None: nothing.
 
-    Sessions that another controller of this machine is at are left to it: LockedError if there is nothing
-    else. Raises UsageError where the name fits none or several.
+    Sessions that another controller of this machine is running are left to it: LockedError if there are no
+    others. Raises UsageError where the name fits none or several.
     """
-    left = _all_left(store)
+    found = _unfinished(store)
     busy = store.busy()
-    if session is None and (free := sorted(set(left) - set(busy))):
-        return left[free[-1]]
+    if session is None and (free := sorted(set(found) - set(busy))):
+        return found[free[-1]]
     if session is None and busy:
         name, process = max(busy.items())
-        raise LockedError(f"session {name} is under way: process {process} on this machine is measuring it.")
+        raise LockedError(f"session {name} is still running: process {process} on this machine.")
     if session is None:
         return None
-    if not left:
-        raise UsageError(f"{store.place}: nothing is left to finish there.")
-    fitting = [name for name in left if name.startswith(session)]
+    if not found:
+        raise UsageError(f"{store.place}: no unfinished session there.")
+    fitting = [name for name in found if name.startswith(session)]
     if len(fitting) != 1:
         raise UsageError(
-            f"{session!r} is {'no' if not fitting else 'more than one'} session with something left to "
-            f"finish. There are: {_some(sorted(left))}."
+            f"{session!r} is {'no' if not fitting else 'more than one'} unfinished session. "
+            f"There are: {_some(sorted(found))}."
         )
-    return left[fitting[0]]
+    return found[fitting[0]]
 
 
-def others(store: Store, left: Left) -> str:
-    """Name the other sessions that have something left to finish, for the person; empty if there are none."""
-    names = sorted(set(_all_left(store)) - set(store.busy()) - {left.session_id})
-    return f"Unfinished as well: {_some(names)}. Name one: fleet resume {names[-1]}" if names else ""
+def others(store: Store, remaining: Remaining) -> str:
+    """Name the other unfinished sessions for the user; empty if there are none."""
+    names = sorted(set(_unfinished(store)) - set(store.busy()) - {remaining.session_id})
+    return f"Also unfinished: {_some(names)}. Name one: fleet resume {names[-1]}" if names else ""
 
 
 def _some(names: Sequence[str]) -> str:
@@ -77,82 +78,81 @@ def _some(names: Sequence[str]) -> str:
     return before + ", ".join(names[-_SHOWN:])
 
 
-def _all_left(store: Store) -> Mapping[str, Left]:
+def _unfinished(store: Store) -> Mapping[str, Remaining]:
     intents = {intent.session_id: intent for intent in store.intents()}
     begun = store.begun()
     found = {}
     for name in {*intents, *(run.session_id for run in begun)}:
-        intent = intents.get(name, Intent(name, ()))  # none: its hosts were all stored but for a last step
+        intent = intents.get(name, Intent(name, ()))  # none: all of its hosts were stored but for a last step
         runs = tuple(run for run in begun if run.session_id == name)
         has_run = {run.host.name for run in runs}
         if set(intent.hosts) - has_run:
             has_run |= {run.host_name for run in store.published() if run.session_id == name}
         hosts = tuple(host for host in intent.hosts if host not in has_run)
         if runs or hosts:
-            found[name] = Left(intent, runs, hosts)
+            found[name] = Remaining(intent, runs, hosts)
         else:
             store.ended(name)  # killed before its very last step
     return found
 
 
 def resume(
-    left: Left, hosts: Sequence[Host], session: Session, parallel: int, *, partial: bool = False
+    remaining: Remaining, hosts: Sequence[Host], context: SessionContext, *, partial: bool = False
 ) -> list[Outcome]:
-    """Finish what is left on these hosts of the inventory; one outcome per host, as `session.run` gives.
+    """Finish what remains on these hosts of the inventory; one outcome per host, as `runner.run` returns.
 
-    partial: connect to nothing; publish what the journals hold, as partial runs, and give the rest up.
+    partial: connect to no host; publish what the journals hold, as partial runs, and drop the rest.
     """
-    runs = {run.host.name: run for run in left.runs}
+    runs = {run.host.name: run for run in remaining.runs}
 
-    def finished(host: Host, story: Story) -> Outcome:
-        run = runs.get(host.name)
-        if run is None:
-            return story.ended(run_host(host, session, story))
-        return story.ended(resume_host(host, run, session, story, partial=partial))
+    def finished(progress: HostProgress) -> Outcome:
+        run = runs.get(progress.host.name)
+        link = HostLink(context, progress)
+        return progress.stored(run_host(link) if run is None else resume_host(link, run, partial=partial))
 
-    names = set(runs) if partial else set(left.names)
-    chosen = [host for host in hosts if host.name in names]
-    with session.store.under_way(left.intent):
-        prune(session.store)
-        outcomes = on_each(chosen, finished, session.watcher, session.stopping, parallel) if chosen else []
-        done = {o.host.name for o in outcomes if o.settled}
-        given_up = partial and not any(run.session_id == left.session_id for run in session.store.begun())
-        if given_up or names <= done:
-            session.store.ended(left.session_id)
+    names = set(runs) if partial else set(remaining.names)
+    with context.store.under_way(remaining.intent):
+        prune(context.store)
+        outcomes = on_each([host for host in hosts if host.name in names], finished, context)
+        settled = {outcome.host.name for outcome in outcomes if outcome.settled}
+        dropped = partial and not any(run.session_id == remaining.session_id for run in context.store.begun())
+        if dropped or names <= settled:
+            context.store.ended(remaining.session_id)
     return outcomes
 
 
-def hosts_of(left: Left, inventory: Mapping[str, Host], *, partial: bool = False) -> list[Host]:
-    """The hosts as the inventory now says; for publishing only, as it said then. Raises UsageError."""
+def hosts_of(remaining: Remaining, inventory: Mapping[str, Host], *, partial: bool = False) -> list[Host]:
+    """The hosts as the inventory has them now; partial: as it had them then. Raises UsageError."""
     if partial:
-        return [run.host for run in left.runs]
-    if unknown := [name for name in left.names if name not in inventory]:
+        return [run.host for run in remaining.runs]
+    if unknown := [name for name in remaining.names if name not in inventory]:
         raise UsageError(
-            f"the inventory has no {', '.join(unknown)} any more, which session {left.session_id} has left "
-            "unfinished: enter it again, or store what there is with --publish-partial."
+            f"the inventory no longer has {', '.join(unknown)}, unfinished in session "
+            f"{remaining.session_id}: add it again, or store what was measured with --publish-partial."
         )
-    return [inventory[name] for name in left.names]
+    return [inventory[name] for name in remaining.names]
 
 
-def resume_host(host: Host, run: Run, session: Session, story: Story, *, partial: bool = False) -> Run:
+def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
     """Finish one run from its journal: measure what it lacks, if anything, and store it."""
-    session.stopping.check()
-    story.enter("journal", run)
-    with session.store.reopen(run.run_id) as journal:
-        said = heard(run, journal)
-        story.know(said.done.bursts)
-        if said.lacking is None or partial:
-            if said.hello is None:
-                session.store.drop(run.run_id)
-                raise UsageError(f"{host.name}: nothing had arrived of {run.run_id}; its journal is removed.")
-            return stored(ended(run, said, story), journal, session, story)
-        story.enter("connect")
-        with Way(host, session, story) as way:
-            facts, agent = way.ready()
+    link.enter("journal", run)
+    store = link.context.store
+    with store.reopen(run.run_id) as journal:
+        so_far = read_journal(run, journal)
+        link.progress.count(so_far.done.bursts)
+        if so_far.lacking is None or partial:
+            if so_far.hello is None:
+                store.drop(run.run_id)
+                raise UsageError(
+                    f"{link.host.name}: nothing had arrived of {run.run_id}; its journal is removed."
+                )
+            return publish(link, ended(run, so_far, link.progress), journal)
+        with link:
+            facts, agent = link.ready()
             check_same_machine(run, facts, agent)
-            again = replace(run, agent=replace(run.agent, path=agent.path))
+            same = replace(run, agent=replace(run.agent, path=agent.path))
             try:
-                whole = carry_out(way, again, journal, session, story)
-            except RefusedError as err:  # what had been measured stays
+                whole = measure_run(link, same, journal)
+            except RefusedError as err:  # what was measured before stays
                 raise AgentError(str(err)) from err
-            return stored(whole, journal, session, story)
+            return publish(link, whole, journal)

@@ -1,9 +1,8 @@
-"""THE MAIN PATH: hosts in, runs out; one outcome per host, whatever happens to the others. Floor 4."""
+"""THE MAIN PATH: hosts in, runs out; one outcome per host, whatever happens to the others."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from datetime import UTC, datetime
 from types import MappingProxyType
 
 from fleet import __version__
@@ -11,110 +10,102 @@ from fleet.errors import FleetError, RefusedError
 from fleet.facts import noise
 from fleet.model import Agent, Facts, Host, Run
 from fleet.plan.estimate import expected, plan_on
-from fleet.session.cancellation import Stopped, Stopping
-from fleet.session.context import Connect, Session
-from fleet.session.link import Way
+from fleet.session.cancellation import Cancelled
+from fleet.session.context import HostAccess, SessionContext
+from fleet.session.events import HostFinished
+from fleet.session.host_progress import HostProgress
+from fleet.session.link import HostLink
 from fleet.session.log import prune
-from fleet.session.measurement import carry_out, now, stored
-from fleet.session.outcome import Outcome, Story, Watcher
+from fleet.session.measurement import measure_run, now, publish
+from fleet.session.outcome import Outcome
 from fleet.store import Intent, new_run_id
 
-__all__ = ["Connect", "Session", "on_each", "run", "run_host", "usable"]
-
-DEFAULT_PARALLEL = 32
 STOP_PATIENCE_S = 10.0  # after Ctrl-C: how long agents have to end before their connections are closed
 
 
-def run(hosts: Sequence[Host], session: Session, parallel: int = DEFAULT_PARALLEL) -> list[Outcome]:
-    """Measure `hosts`, at most `parallel` at once; one outcome per host, in the order given.
+def run(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:
+    """Measure `hosts`; one outcome per host, in the order given.
 
     Ctrl-C (KeyboardInterrupt in this thread) stops the agents; what arrived stays in the journals and
-    every host still gets its outcome. What was to be done is noted first, for `fleet resume`.
+    every host still gets its outcome. What is to be measured is recorded first, for `fleet resume`.
     """
     names = tuple(host.name for host in hosts)
-    intent = Intent(session.session_id, names, session.requested, session.labels)
+    intent = Intent(context.session_id, names, context.requested, context.labels)
 
-    def measured(host: Host, story: Story) -> Outcome:
-        return story.ended(run_host(host, session, story))
+    def measured(progress: HostProgress) -> Outcome:
+        return progress.stored(run_host(HostLink(context, progress)))
 
-    with session.store.under_way(intent):
-        prune(session.store)
-        outcomes = on_each(hosts, measured, session.watcher, session.stopping, parallel)
+    with context.store.under_way(intent):
+        prune(context.store)
+        outcomes = on_each(hosts, measured, context)
         if all(outcome.settled for outcome in outcomes):
-            session.store.ended(session.session_id)
+            context.store.ended(context.session_id)
     return outcomes
 
 
 def on_each(
-    hosts: Sequence[Host],
-    work: Callable[[Host, Story], Outcome],
-    watcher: Watcher,
-    stopping: Stopping,
-    parallel: int,
+    hosts: Sequence[Host], work: Callable[[HostProgress], Outcome], access: HostAccess
 ) -> list[Outcome]:
-    """Do `work` for every host, at most `parallel` at once; what it raises becomes that host's outcome."""
-    with ThreadPoolExecutor(min(parallel, len(hosts)), thread_name_prefix="host") as pool:
-        futures = [pool.submit(_outcome, host, work, watcher, stopping) for host in hosts]
+    """Do `work` for every host, several at once; an exception becomes that host's outcome."""
+    if not hosts:
+        return []
+    with ThreadPoolExecutor(min(access.parallel, len(hosts)), thread_name_prefix="host") as pool:
+        futures = [pool.submit(_outcome, host, work, access) for host in hosts]
         try:
             wait(futures)
         except KeyboardInterrupt:
-            stopping.ask()
+            access.cancellation.request()
             wait(futures, timeout=STOP_PATIENCE_S)
-            stopping.cut()
+            access.cancellation.close_all()
         return [future.result() for future in futures]
 
 
-def _outcome(
-    host: Host, work: Callable[[Host, Story], Outcome], watcher: Watcher, stopping: Stopping
-) -> Outcome:
+def _outcome(host: Host, work: Callable[[HostProgress], Outcome], access: HostAccess) -> Outcome:
     """Do one host's work and turn whatever happens into its outcome; never raises."""
-    began = datetime.now(UTC)
-    story = Story(host, watcher)
+    progress = HostProgress(host, access.emit)
     try:
-        outcome = work(host, story)
-    except Stopped:
-        outcome = story.interrupted()
+        outcome = work(progress)
+    except Cancelled:
+        outcome = progress.interrupted()
     except FleetError as err:
-        outcome = story.interrupted() if stopping.asked else story.failed(err)
+        outcome = progress.interrupted() if access.cancellation.requested else progress.failed(err)
     except Exception as err:  # a bug on one host's path must not cost the others their runs
-        outcome = story.crashed(err)
-    outcome = replace(outcome, seconds=(datetime.now(UTC) - began).total_seconds())
-    watcher.finished(outcome)
+        outcome = progress.crashed(err)
+    access.emit(HostFinished(outcome))
     return outcome
 
 
-def run_host(host: Host, session: Session, story: Story) -> Run:
+def run_host(link: HostLink) -> Run:
     """Take one host from its inventory entry to a stored run."""
-    session.stopping.check()
-    story.enter("connect")
-    with Way(host, session, story) as way:
-        facts, agent = way.ready()
-        story.tell(*facts.notes, *noise.serious(facts))
-        run = _new_run(host, facts, agent, session)
-        story.expect(expected(run.plan, usable(facts)))
+    with link:
+        facts, agent = link.ready()
+        link.progress.note(*facts.notes, *noise.serious(facts))
+        run = _new_run(link, facts, agent)
+        link.progress.expect(expected(run.plan, usable_cpus(facts)))
+        store = link.context.store
         try:
-            with session.store.journal(replace(run, notes=tuple(story.notes))) as journal:
-                ended = carry_out(way, run, journal, session, story)
-                return stored(ended, journal, session, story)
+            with store.journal(replace(run, notes=tuple(link.progress.notes))) as journal:
+                return publish(link, measure_run(link, run, journal), journal)
         except RefusedError:
-            session.store.drop(run.run_id)  # nothing is in it, and nothing will be
+            store.drop(run.run_id)  # nothing is in it, and nothing will be
             raise
 
 
-def _new_run(host: Host, facts: Facts, agent: Agent, session: Session) -> Run:
+def _new_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
+    host, context = link.host, link.context
     return Run(
         run_id=new_run_id(),
-        session_id=session.session_id,
+        session_id=context.session_id,
         host=host,
-        plan=plan_on(host, session.requested, facts),
+        plan=plan_on(host, context.requested, facts),
         facts=facts,
         agent=agent,
         started_utc=now(),
-        labels=MappingProxyType({**host.labels, **session.labels}),
+        labels=MappingProxyType({**host.labels, **context.labels}),
         fleet_version=__version__,
     )
 
 
-def usable(facts: Facts) -> int:
-    """How many CPUs the host lets us measure on."""
+def usable_cpus(facts: Facts) -> int:
+    """The number of CPUs that the host lets us measure on."""
     return sum(cpu.allowed and cpu.online for cpu in facts.cpus)

@@ -1,8 +1,7 @@
-"""Splits the hosts of a session among controllers that do not talk to one another. Floor 4; pure.
+"""Splits the hosts of a session among controllers that do not communicate. Pure.
 
-A host's shard follows from its own entry and the number of shards alone. So controllers with the same
-inventory agree without asking, a new host moves no other, and one more shard takes about an equal part
-from each (rendezvous hashing).
+A host's shard depends only on its own entry and the number of shards (rendezvous hashing). So controllers
+with the same inventory agree, a new host moves no other, and another shard takes an equal part from each.
 """
 
 import hashlib
@@ -41,14 +40,14 @@ def parse(text: str) -> Shard:
 
 
 def take(hosts: Sequence[Host], shard: Shard) -> tuple[Host, ...]:
-    """The hosts of one shard, in their order; may be none. Entries of one machine stay together."""
+    """The hosts of one shard, in their order; may be empty. Entries of one machine stay together."""
     return tuple(host for host in hosts if _shard_of(machine(host), shard.count) == shard.number)
 
 
 def deal(hosts: Sequence[Host], count: int) -> list[list[Host]]:
     """At most `count` groups of nearly equal size, none empty; entries of one machine stay together.
 
-    For one controller that hands out work: it need not agree with anybody.
+    For one controller that distributes work: no other has to arrive at the same groups.
     """
     machines: dict[str, list[Host]] = {}
     for host in hosts:
@@ -60,7 +59,7 @@ def deal(hosts: Sequence[Host], count: int) -> list[list[Host]]:
 
 
 def machine(host: Host) -> str:
-    """The machine, as far as its entry shows it: the address, whatever the port and user, and its way."""
+    """The machine, as far as its entry shows it: the jump hosts and the address, not the port and user."""
     address = host.address.lower()
     if host.via == "local" or (address in _HERE and not host.jump):
         return "this machine"

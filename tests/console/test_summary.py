@@ -1,4 +1,4 @@
-"""What a session says at its end and on the way: exit codes, folded failures, lines, the live table."""
+"""Output of a session at its end and in progress: exit codes, folded failures, lines, the live table."""
 
 import contextlib
 import fcntl
@@ -19,12 +19,14 @@ from rich.console import Console
 from fleet import hostnames
 from fleet.console import summary
 from fleet.console.live_table import LiveTable
-from fleet.console.progress import Lines, Quiet, progress
+from fleet.console.progress import Lines, progress
 from fleet.errors import BuildError, LinkError
 from fleet.hostnames import expand_range
 from fleet.model import Host, RequestedOptions
 from fleet.plan.estimate import expected, plan_for
-from fleet.session.outcome import Outcome, State, Story, exit_code
+from fleet.session.events import BurstsReceived, HostFinished, NoteAdded, StageEntered, ignore
+from fleet.session.host_progress import HostProgress
+from fleet.session.outcome import Outcome, State, exit_code
 from fleet.text import printable
 from tests.builders import a_run
 from tests.command import ROOT
@@ -53,7 +55,7 @@ def test_the_exit_code_says_how_much_went_well(outcomes: Sequence[Outcome], code
     assert exit_code(outcomes) == code
 
 
-def test_equal_failures_are_told_once_with_all_their_names() -> None:
+def test_equal_failures_are_grouped_with_all_their_names() -> None:
     dead = [outcome(State.FAILED, 3, f"h{i}", f"h{i}: no route to host.") for i in range(17)]
     other = outcome(State.FAILED, 8, "odd", "odd: no compiler.")
     text = summary.outcomes_text([*dead, other])
@@ -70,12 +72,12 @@ def test_what_a_host_said_cannot_drive_the_terminal() -> None:
 
 
 def test_a_failure_says_what_is_kept() -> None:
-    story = Story(host(), Quiet())
-    assert story.failed(BuildError("board: no compiler.")).message == "board: no compiler."
+    progress_of_host = HostProgress(host(), ignore)
+    assert progress_of_host.failed(BuildError("board: no compiler.")).message == "board: no compiler."
     run = a_run()
-    story.enter("measure", run)
-    story._bursts = 7
-    ended = story.failed(LinkError("board: cut."))
+    progress_of_host.enter("measure", run)
+    progress_of_host._bursts = 7
+    ended = progress_of_host.failed(LinkError("board: cut."))
     kept = f"7 bursts are kept in the journal of {run.run_id}; `fleet resume` measures the rest."
     assert ended.message == f"board: cut. {kept}"
     assert (ended.stage, ended.exit_code, ended.run_id) == ("link", 6, run.run_id)
@@ -84,20 +86,20 @@ def test_a_failure_says_what_is_kept() -> None:
 def test_lines_report_every_tenth_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines()
     for done in range(1001):
-        lines.progress(host(), done, 1000)
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 10
-    assert said[-1] == "board: 1000 of 1000 bursts"
+        lines(BurstsReceived(host(), done, 1000))
+    printed = capsys.readouterr().err.splitlines()
+    assert len(printed) == 10
+    assert printed[-1] == "board: 1000 of 1000 bursts"
 
 
 def test_lines_say_once_that_further_rounds_follow(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines()
     for done in range(8, 15):
-        lines.progress(host(), done, max(done, 10))
-    said = capsys.readouterr().err.splitlines()
-    assert said[-2:] == [
+        lines(BurstsReceived(host(), done, max(done, 10)))
+    printed = capsys.readouterr().err.splitlines()
+    assert printed[-2:] == [
         "board: 10 of 10 bursts",
-        "board: further rounds, until each pair is known well enough",
+        "board: further rounds, until every pair reaches the precision",
     ]
 
 
@@ -110,8 +112,8 @@ def drawn(table: LiveTable, console: Console) -> list[str]:
 def test_the_live_table_has_a_row_per_host() -> None:
     console = Console(width=80, height=40, force_terminal=False)
     table = LiveTable([host("a"), host("b")], console)
-    table.stage(host("a"), "measure")
-    table.progress(host("a"), 30, 120)
+    table(StageEntered(host("a"), "measure"))
+    table(BurstsReceived(host("a"), 30, 120))
     lines = drawn(table, console)
     assert lines[0].split() == ["host", "stage", "bursts", "left"]
     assert lines[1].split()[:3] == ["a", "measure", "30/120"]
@@ -123,9 +125,9 @@ def test_five_hundred_hosts_fit_a_small_terminal_with_those_at_work_on_top() -> 
     hosts = [host(f"h{i:03}") for i in range(500)]
     table = LiveTable(hosts, console)
     for one in hosts[:400]:
-        table.finished(Outcome(one, State.COMPLETE))
-    table.finished(Outcome(hosts[400], State.FAILED, stage="connect"))
-    table.stage(hosts[450], "deploy")
+        table(HostFinished(Outcome(one, State.COMPLETE)))
+    table(HostFinished(Outcome(hosts[400], State.FAILED, stage="connect")))
+    table(StageEntered(hosts[450], "deploy"))
     lines = drawn(table, console)
     assert len(lines) <= 20
     assert any(line.startswith("h450  deploy") for line in lines)
@@ -174,19 +176,21 @@ def test_a_folded_list_of_many_names_stays_short() -> None:
     assert len(hostnames.folded([f"{'x' * 99}{i}y{i * i}" for i in range(40)], limit=60)) < 70
 
 
-def test_messages_that_differ_by_a_hosts_own_words_are_told_once_the_most_frequent_first() -> None:
+def test_messages_that_differ_by_a_hosts_own_words_are_grouped_the_most_frequent_first() -> None:
     web = [Host(f"w{i}", f"192.0.2.{i}", port=2200 + i) for i in range(1, 4)]
-    said = [(host("odd"), "odd: no compiler")]
-    said += [(h, f"{h.name}: no route to {h.address} port {h.port}; {h.port} bursts are kept") for h in web]
-    most, other = hostnames.told_once(said)
+    messages = [(host("odd"), "odd: no compiler")]
+    messages += [
+        (h, f"{h.name}: no route to {h.address} port {h.port}; {h.port} bursts are kept") for h in web
+    ]
+    most, other = hostnames.group_messages(messages)
     assert most.names == ("w1", "w2", "w3")
     assert most.text.startswith("w1: no route to 192.0.2.1 port 2201")
     assert other.names == ("odd",)
 
 
 def test_a_short_name_is_not_taken_out_of_the_words_around_it() -> None:
-    said = [(host("a"), "a: an agent a-b failed"), (host("b"), "b: an agent b-b failed")]
-    assert len(hostnames.told_once(said)) == 2
+    messages = [(host("a"), "a: an agent a-b failed"), (host("b"), "b: an agent b-b failed")]
+    assert len(hostnames.group_messages(messages)) == 2
 
 
 def many(count: int = 500) -> list[Outcome]:
@@ -207,7 +211,7 @@ def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
     assert "50 hosts, connect: h[003,013,023," in text
     assert "  450 hosts: governor powersave  [h[000-002," in text
     assert "\n\n450 of 500 hosts stored. Next: fleet show\n" in text
-    assert text.endswith("\nAll that was said stands in LOGS. fleet resume measures what is missing.")
+    assert text.endswith("\nFull log: LOGS. fleet resume measures what is missing.")
     assert [entry["host"] for entry in json.loads(summary.outcomes_json(outcomes))] == [
         outcome.host.name for outcome in outcomes
     ]
@@ -225,16 +229,16 @@ def test_five_hundred_different_failures_are_still_a_page() -> None:
 
 def test_the_log_of_five_hundred_hosts_is_a_screen_long(capsys: pytest.CaptureFixture[str]) -> None:
     outcomes = many()
-    with progress([one.host for one in outcomes]) as watcher:
+    with progress([one.host for one in outcomes]) as show:
         for one in outcomes:
             for stage in ("connect", "facts", "deploy", "measure", "store"):
-                watcher.stage(one.host, stage)
-            watcher.note(one.host, "governor powersave")
-            watcher.finished(one)
-    said = capsys.readouterr().err.splitlines()
-    assert "h003: failed in stage connect" in said
-    assert len(said) <= 70
-    assert said[-1] == "500 of 500 hosts done: 450 complete, 50 failed"
+                show(StageEntered(one.host, stage))
+            show(NoteAdded(one.host, "governor powersave"))
+            show(HostFinished(one))
+    printed = capsys.readouterr().err.splitlines()
+    assert "h003: failed in stage connect" in printed
+    assert len(printed) <= 70
+    assert printed[-1] == "500 of 500 hosts done: 450 complete, 50 failed"
 
 
 @pytest.mark.parametrize("height", [3, 8, 24, 200])
@@ -244,10 +248,10 @@ def test_the_live_table_is_never_taller_or_wider_than_the_terminal(height: int, 
     outcomes = many(count)
     table = LiveTable([one.host for one in outcomes], console)
     for one in outcomes[::2]:
-        table.stage(one.host, "measure")
-        table.finished(one)
+        table(StageEntered(one.host, "measure"))
+        table(HostFinished(one))
     for one in outcomes[1::3]:
-        table.stage(one.host, "a stage with a name that is much too long for the line it stands in")
+        table(StageEntered(one.host, "a stage with a name that is much too long for the line it stands in"))
     lines = drawn(table, console)
     assert len(lines) < max(height, 4)
     assert max(map(len, lines)) <= 40
@@ -275,15 +279,16 @@ def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() 
 
 _PLAY = """
 from fleet.console.progress import progress
+from fleet.session.events import HostFinished, NoteAdded, StageEntered
 from tests.console.test_summary import many
 input()
 outcomes = many()
-with progress([one.host for one in outcomes]) as table:
+with progress([one.host for one in outcomes]) as show:
     for number, one in enumerate(outcomes):
-        table.stage(one.host, "measure")
-        table.note(one.host, "a note")
+        show(StageEntered(one.host, "measure"))
+        show(NoteAdded(one.host, "a note"))
         if number > 40:
-            table.finished(outcomes[number - 40])
+            show(HostFinished(outcomes[number - 40]))
             if number % 50 == 0:
                 print(number)  # above the table, which is drawn again
 """

@@ -1,4 +1,4 @@
-"""Ctrl-C ends whatever a session has under way, also what is no host that is being measured."""
+"""Ctrl-C ends all work of a session, builds elsewhere included."""
 
 import signal
 import threading
@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.deploy import deploy
-from fleet.console.progress import Quiet
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import BuildPlace, Facts, Host, RequestedToolchain, Via
 from fleet.remote.connect import connect
 from fleet.remote.local import LocalConnection
 from fleet.session import runner
-from fleet.session.outcome import Outcome, State, Story
+from fleet.session.context import SessionContext
+from fleet.session.events import ignore
+from fleet.session.host_progress import HostProgress
+from fleet.session.outcome import Outcome, State
 from fleet.store import Store
 from tests.command import wait_for
 from tests.hosts.qnx import sdp
@@ -58,16 +60,21 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(runner, "STOP_PATIENCE_S", 0.1)
     platform, at_work = endless_compiler
-    wish = RequestedToolchain(sdp=str(platform))
-    forge = ssh_host.entry(name="forge", toolchain=wish)
-    hosts = [Host(name, "here", Via.LOCAL, build=where, toolchain=wish, build_host=forge) for name in "ab"]
+    toolchain = RequestedToolchain(sdp=str(platform))
+    forge = ssh_host.entry(name="forge", toolchain=toolchain)
+    hosts = [
+        Host(name, "here", Via.LOCAL, build=where, toolchain=toolchain, build_host=forge) for name in "ab"
+    ]
     facts = Facts(os="qnx", arch="x86_64", kernel="8.0.0", workdir=str(tmp_path))
-    shared = runner.Session("s", Store(tmp_path / "results"), Quiet(), connect)
+    context = SessionContext(
+        session_id="s", store=Store(tmp_path / "results"), emit=ignore, connect=connect, parallel=2
+    )
 
-    def deployed(host: Host, story: Story) -> Outcome:
-        story.enter("deploy")
-        deploy(LocalConnection(host), host, facts, shared.builder, story.tell)
-        return story.done()
+    def deployed(progress: HostProgress) -> Outcome:
+        progress.enter("deploy")
+        host = progress.host
+        deploy(LocalConnection(host), host, facts, context.builder, progress.note)
+        return progress.complete()
 
     main = threading.get_ident()
 
@@ -77,7 +84,7 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
 
     threading.Thread(target=interrupt, daemon=True).start()
     try:
-        outcomes = runner.on_each(hosts, deployed, shared.watcher, shared.stopping, 2)
+        outcomes = runner.on_each(hosts, deployed, context)
     finally:
         at_work.unlink(missing_ok=True)
     assert [(one.state, one.stage, one.exit_code) for one in outcomes] == [

@@ -16,7 +16,7 @@ from fleet.errors import AgentError, BuildError, DeployError
 from fleet.facts import probe
 from fleet.model import Facts, Finding, Host, Plan, Severity
 from fleet.plan.estimate import Duration
-from fleet.session.cancellation import Stopped, Stopping
+from fleet.session.cancellation import Cancellation, Cancelled
 from fleet.session.check import Check, Checked, Forecast
 from fleet.session.outcome import Outcome, State
 from fleet.store import Store
@@ -42,7 +42,7 @@ UNMEASURABLE = {  # of a host: its inventory entry, how a run on it would end, a
 class Asked:
     """One inventory checked as JSON and as text at the same time, on a machine that says it is busy.
 
-    clock: what `check new --cpus … -b clock` said.
+    clock: what `check new --cpus … -b clock` printed.
     """
 
     folder: Path
@@ -76,8 +76,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
         before = listing(folder)
         processes = [fleet.start("check", "-q", *extra) for extra in ((), ("--json",))]
         processes.append(fleet.start("check", "-q", "new", "--cpus", str(other), "-b", "clock"))
-        text, told, clock = (process.communicate(timeout=60)[0] for process in processes)
-    hosts = {host["host"]: host for host in json.loads(told)}
+        text, printed, clock = (process.communicate(timeout=60)[0] for process in processes)
+    hosts = {host["host"]: host for host in json.loads(printed)}
     codes = (processes[0].returncode, processes[1].returncode)
     return Asked(folder, codes, hosts, text, clock, before, listing(folder))
 
@@ -128,7 +128,7 @@ def test_a_check_says_what_a_run_would_do(asked: Asked) -> None:
         assert set(finding) == {"kind", "severity", "found", "remedy", "evidence"}
 
 
-def test_an_agent_to_be_built_here_is_foretold_with_its_compiler(asked: Asked) -> None:
+def test_an_agent_to_be_built_here_is_previewed_with_its_compiler(asked: Asked) -> None:
     assert asked.hosts["sent"]["exit_code"] == 0
     assert "The agent would be built with gcc on the controller and sent; " in asked.text
 
@@ -157,7 +157,7 @@ def test_a_dead_host_costs_the_others_nothing(asked: Asked) -> None:
     assert "dead: failed in stage connect" in asked.text
 
 
-def test_many_hosts_share_a_finding_told_once(asked: Asked) -> None:
+def test_many_hosts_share_a_finding_printed_once(asked: Asked) -> None:
     names = ["new", "sent", "paired", *UNMEASURABLE]
     assert asked.text.count(BUSY) == 1
     _, heading, findings = asked.text.partition("\n\nFindings\n")
@@ -222,14 +222,14 @@ def test_two_hundred_hosts_are_checked_on_a_page_the_worst_first() -> None:
     assert text.startswith("195 hosts: b[000-006,008-046,")
     assert "5 hosts, connect: b[007,047,087,127,167]\n  the first: b007: no route to host." in text
     serious, warning = (
-        text.index("  serious: The load is 0. (so b000; the others alike)"),
+        text.index("  serious: The load is 0. (on b000; similar on the others)"),
         text.index("  warn"),
     )
     assert serious < warning
     assert "\n      100 hosts: b[000,002," in text
     assert text.endswith("195 of 200 hosts can be measured.")
-    told = json.loads(checks_json(checked))
-    assert [len(host["check"]["findings"]) for host in told if host["check"]].count(2) == 100
+    entries = json.loads(checks_json(checked))
+    assert [len(host["check"]["findings"]) for host in entries if host["check"]].count(2) == 100
 
 
 def test_ctrl_c_ends_a_check_in_its_pause(fleet: Fleet) -> None:
@@ -244,7 +244,7 @@ def test_ctrl_c_ends_a_check_in_its_pause(fleet: Fleet) -> None:
 
 
 def test_a_pause_ends_when_the_person_asks_to_stop() -> None:
-    stopping = Stopping()
-    threading.Timer(0.05, stopping.ask).start()
-    with pytest.raises(Stopped):
-        stopping.pause(3600)
+    cancellation = Cancellation()
+    threading.Timer(0.05, cancellation.request).start()
+    with pytest.raises(Cancelled):
+        cancellation.pause(3600)

@@ -79,18 +79,18 @@ def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(f
     assert not samples.duplicated(KEY).any()
     assert set(samples.groupby("host_id", observed=True).size()) == {samples["ping_cpu"].nunique() * 20}
     assert list((fleet.results / "_journal").iterdir()) == []
-    check_told(fleet, err, runs, first=stored, second=cut)
+    check_progress(fleet, err, runs, first=stored, second=cut)
 
 
-def check_told(fleet: Fleet, err: str, runs: pd.DataFrame, first: str, second: str) -> None:
-    """Each host's way was told while it went, its end once: on stderr and in the session's log."""
+def check_progress(fleet: Fleet, err: str, runs: pd.DataFrame, first: str, second: str) -> None:
+    """The progress of each host was printed at once, its end once: on stderr and in the session's log."""
     lines = err.splitlines()
     for name in runs["host_name"]:
         assert sum(line.startswith(f"{name}: complete, ") for line in lines) == 1, err
         assert f"{name}: measure" in lines, err
     names = runs.set_index("run_id")["host_name"]
-    told = next(i for i, line in enumerate(lines) if line.startswith(f"{names[first]}: complete, "))
-    assert told < lines.index(f"{names[second]}: measure")  # long before their shard ended
+    ended = next(i for i, line in enumerate(lines) if line.startswith(f"{names[first]}: complete, "))
+    assert ended < lines.index(f"{names[second]}: measure")  # long before their shard ended
     (log,) = fleet.results.glob("_logs/*/session.log")  # and the old one is gone
     text = log.read_text()
     for name in runs["host_name"]:
@@ -137,17 +137,17 @@ def test_workers_of_a_scheduler_publish_into_an_object_store(
 
 
 @pytest.mark.parametrize(
-    ("where", "said", "exit_code"),
+    ("where", "words", "exit_code"),
     [
         ("nonsense", "neither a scheduler", 2),
         ("local:0", "neither a scheduler", 2),
         ("tcp://127.0.0.1:9", "no scheduler answers", 3),
     ],
 )
-def test_a_cluster_that_is_none_is_refused(where: str, said: str, exit_code: int, tmp_path: Path) -> None:
+def test_a_cluster_that_is_none_is_refused(where: str, words: str, exit_code: int, tmp_path: Path) -> None:
     needs.python_module("distributed", "corefleet[dask]")
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: {here: {via: local}}\n")
         done = fleet("run", "--dask", where)
-    assert (done.exit_code, said in done.stderr) == (exit_code, True), done.stderr
+    assert (done.exit_code, words in done.stderr) == (exit_code, True), done.stderr
     assert "Traceback" not in done.stderr

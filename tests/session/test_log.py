@@ -1,4 +1,4 @@
-"""What a session says is kept: a log of all, one of each host that failed; bounded, without secrets."""
+"""The logs of a session: one of all hosts, one of each host that failed; bounded, without secrets."""
 
 import json
 import os
@@ -9,12 +9,13 @@ from types import MappingProxyType
 
 import pytest
 
-from fleet.console.progress import Quiet
 from fleet.errors import BuildError
 from fleet.model import Host
 from fleet.session import log
-from fleet.session.log import Logged
-from fleet.session.outcome import Outcome, State, Story
+from fleet.session.events import HostFinished, NoteAdded, ignore
+from fleet.session.host_progress import HostProgress
+from fleet.session.log import SessionLog
+from fleet.session.outcome import Outcome, State
 from fleet.store import Intent, Store, new_session_id
 from tests import builders
 from tests.command import Fleet
@@ -23,13 +24,13 @@ HOST = Host("b1", "192.0.2.1", env=MappingProxyType({"TOKEN": "hunter2", "DEBUG"
 
 
 def test_a_failed_host_has_a_log_of_its_own_and_a_good_one_has_not(tmp_path: Path) -> None:
-    logged = Logged(tmp_path / "s", Quiet())
-    bad, good = Story(HOST, logged), Story(Host("b2", "x"), logged)
-    for story in (bad, good):
-        story.enter("connect")
-        story.tell("a note")
-    logged.finished(bad.failed(BuildError("b1: cc said:\nline two")))
-    logged.finished(good.done())
+    session_log = SessionLog(tmp_path / "s", ignore)
+    bad, good = HostProgress(HOST, session_log), HostProgress(Host("b2", "x"), session_log)
+    for progress in (bad, good):
+        progress.enter("connect")
+        progress.note("a note")
+    session_log(HostFinished(bad.failed(BuildError("b1: cc said:\nline two"))))
+    session_log(HostFinished(good.complete()))
     assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["b1.log", "session.log"]
     session = (tmp_path / "s" / "session.log").read_text().splitlines()
     assert [line.split("Z ", 1)[1] for line in session] == [
@@ -48,10 +49,10 @@ def test_a_failed_host_has_a_log_of_its_own_and_a_good_one_has_not(tmp_path: Pat
 
 def test_no_log_grows_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "SESSION_LIMIT", 10_000)
-    logged = Logged(tmp_path, Quiet())
+    session_log = SessionLog(tmp_path, ignore)
     for number in range(2_000):
-        logged.note(HOST, f"note {number}")
-    logged.finished(Outcome(HOST, State.FAILED, message="over"))
+        session_log(NoteAdded(HOST, f"note {number}"))
+    session_log(HostFinished(Outcome(HOST, State.FAILED, message="over")))
     session = (tmp_path / "session.log").read_text()
     assert len(session) < 10_200
     assert session.endswith(f"\n{log._FULL}")
@@ -62,9 +63,9 @@ def test_no_log_grows_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_log_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    logged = Logged(tmp_path / "file" / "s", Quiet())
-    logged.note(HOST, "x")
-    logged.finished(Outcome(HOST, State.FAILED, message="over"))
+    session_log = SessionLog(tmp_path / "file" / "s", ignore)
+    session_log(NoteAdded(HOST, "x"))
+    session_log(HostFinished(Outcome(HOST, State.FAILED, message="over")))
 
 
 def test_the_summary_of_a_failed_session_says_where_its_log_is(tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_the_summary_of_a_failed_session_says_where_its_log_is(tmp_path: Path) -
         assert fleet("resume", "-q").exit_code == 3
         assert not old.exists()
     assert done.exit_code == 3
-    folder = Path(tmp_path, done.stdout.rpartition("All that was said stands in ")[2].partition(". ")[0])
+    folder = Path(tmp_path, done.stdout.rpartition("Full log: ")[2].partition(". ")[0])
     assert folder.parent == tmp_path / "results" / "_logs"
     assert "refused" in (folder / "dead.log").read_text()
     assert json.loads(Fleet(tmp_path)("runs", "--json").stdout) == []
@@ -97,7 +98,7 @@ def a_log(store: Store, name: str, *, recent: str = "") -> Path:
     folder = store.state_dir / "_logs" / name
     folder.mkdir(parents=True)
     for name_ in ("session.log", "b1.log"):
-        (folder / name_).write_text("said\n")
+        (folder / name_).write_text("a line\n")
     for path in [*folder.iterdir(), folder]:
         if path.name != recent:
             os.utime(path, (LONG_AGO, LONG_AGO))

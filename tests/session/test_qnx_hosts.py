@@ -247,7 +247,7 @@ def test_a_check_without_pidin_leaves_the_cpus_to_the_agent(make_qnx, known_host
     done = fleet("check")
     assert done.exit_code == 0, done.stdout + done.stderr
     assert "pidin info    none" in done.stdout
-    assert "only the agent will know on how many CPUs" in done.stdout
+    assert "only the agent can tell on how many CPUs" in done.stdout
 
 
 def test_the_number_of_cpus_of_a_stand_in_can_be_chosen(make_qnx, known_hosts):

@@ -60,8 +60,8 @@ def know(known_hosts: Path, *servers: SshHost) -> None:
 
 def qnx(host: Host, platform: Path) -> str:
     """The inventory's entry for a QNX host built for with this SDP."""
-    name, _, said = entry(host).partition(": ")
-    return f"{name}: {json.dumps(json.loads(said) | {'toolchain': {'sdp': str(platform)}})}\n"
+    name, _, output = entry(host).partition(": ")
+    return f"{name}: {json.dumps(json.loads(output) | {'toolchain': {'sdp': str(platform)}})}\n"
 
 
 def states(done: Done) -> dict[str, str]:
@@ -151,8 +151,8 @@ def test_a_link_cut_in_the_run_costs_no_burst_and_leaves_no_agent(fleet, unplugg
     process = fleet.start("run", *LONG)
     wait_for(lambda: any(b'"burst"' in path.read_bytes() for path in journals(fleet)))
     proxy.cut(reset=True)
-    said, errors = process.communicate(timeout=100)
-    assert process.returncode == 0, said + errors
+    output, errors = process.communicate(timeout=100)
+    assert process.returncode == 0, output + errors
     found = bursts(fleet)
     assert len(found) == len(set(found)) == 2 * 30
     assert proxy.accepted > 1
@@ -168,8 +168,8 @@ def test_results_lost_on_their_way_are_measured_again(fleet, unplugged):
     wait_for(lambda: not image.running())
     proxy.cut()
     proxy.thaw()
-    said, errors = process.communicate(timeout=100)
-    assert process.returncode == 0, said + errors
+    output, errors = process.communicate(timeout=100)
+    assert process.returncode == 0, output + errors
     found = bursts(fleet)
     assert len(found) == len(set(found)) == 2 * 30
     wait_for(lambda: not image.running())

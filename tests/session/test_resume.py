@@ -105,7 +105,7 @@ def test_killed_again_and_again_a_run_ends_as_if_it_had_never_been(fleet: Fleet)
     assert {key: after[key] for key in before} == before
     assert list((fleet.results / "_journal").iterdir()) == []
     again = fleet("resume")
-    assert (again.exit_code, "nothing is left to finish" in again.stdout) == (0, True)
+    assert (again.exit_code, "no unfinished session" in again.stdout) == (0, True)
     assert fleet("resume", "--json").json == []
     assert fleet("resume", "s2026").exit_code == 2
 
@@ -142,7 +142,7 @@ def test_a_run_under_way_is_left_to_its_controller(fleet: Fleet) -> None:
     process = fleet.start(*LONG)
     wait_for_bursts(fleet)
     done = fleet("resume")
-    assert (done.exit_code, "is under way: process" in done.stderr) == (12, True)
+    assert (done.exit_code, "is still running: process" in done.stderr) == (12, True)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
@@ -155,7 +155,7 @@ def test_what_arrived_can_be_stored_as_it_is(fleet: Fleet) -> None:
     fleet.inventory("hosts:\n  another: {via: local}\n")
     refused = fleet("resume")
     assert refused.exit_code == 2
-    assert "the inventory has no here any more" in refused.stderr
+    assert "the inventory no longer has here" in refused.stderr
     assert fleet("resume", "--publish-partial", "-q").exit_code == 1
     assert stored(fleet) == before
     (run,) = fleet("runs", "--json").json
@@ -175,22 +175,22 @@ def test_what_never_began_can_be_given_up(fleet: Fleet) -> None:
     assert fleet("run", "dead", "-q").exit_code == 3
     assert fleet("run", "dead", "-q").exit_code == 3
     done = fleet("resume", "--publish-partial", "-q")
-    assert (done.exit_code, "is given up; nothing of it had been measured" in done.stdout) == (0, True)
-    assert "Unfinished as well: s" in done.stderr
+    assert (done.exit_code, "is dropped; nothing of it had been measured" in done.stdout) == (0, True)
+    assert "Also unfinished: s" in done.stderr
     assert fleet("resume", "--publish-partial").exit_code == 0
-    assert "nothing is left to finish" in fleet("resume").stdout
+    assert "no unfinished session" in fleet("resume").stdout
 
 
 @pytest.mark.slow
 def test_a_host_booted_anew_is_not_mixed_into_the_run(fleet: Fleet) -> None:
     cut(fleet)
     (note,) = (fleet.results / "_journal").glob("*/run.json")
-    said = json.loads(note.read_text())
-    said["facts"]["boot_id"] = "another"
-    note.write_text(json.dumps(said))
+    journaled = json.loads(note.read_text())
+    journaled["facts"]["boot_id"] = "another"
+    note.write_text(json.dumps(journaled))
     done = fleet(*RESUME)
     assert done.exit_code == 10
-    assert "was booted anew since" in done.stdout
+    assert "has been rebooted" in done.stdout
     assert arrived(fleet)
 
 
@@ -255,7 +255,7 @@ def test_a_link_that_stays_away_is_given_up_and_resumed_later(fleet: Fleet, boar
     board.cut()
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 6, out
-    assert "Dialled again in vain" in out
+    assert "Could not reconnect" in out
     before = arrived(fleet)
     board.faults = Faults()
     assert fleet(*RESUME).exit_code == 0

@@ -224,10 +224,10 @@ def test_a_dry_run_touches_nothing(fleet: Fleet) -> None:
 )
 def test_what_cannot_be_done_is_said_in_words(fleet: Fleet, arguments: list[str], words: str) -> None:
     done = fleet(*arguments)
-    said = done.stderr + done.stdout
-    assert done.exit_code not in (0, 1, 70), said
-    assert words in said
-    assert "Traceback" not in said
+    output = done.stderr + done.stdout
+    assert done.exit_code not in (0, 1, 70), output
+    assert words in output
+    assert "Traceback" not in output
 
 
 def test_ctrl_c_stops_the_agent_and_keeps_what_arrived(fleet: Fleet) -> None:
@@ -275,11 +275,11 @@ def test_one_cpu_is_too_few_for_a_pair_but_enough_for_the_clock(fleet: Fleet) ->
         out, err = process.communicate(timeout=60)
         return process.returncode, out + err
 
-    code, said = run("-b", "cas")
+    code, output = run("-b", "cas")
     assert code == 10
-    assert "two" in said
-    code, said = run("-b", "clock")
-    assert code == 0, said
+    assert "two" in output
+    code, output = run("-b", "clock")
+    assert code == 0, output
     assert set(fleet.samples()["ping_cpu"]) == {min(os.sched_getaffinity(0))}
 
 

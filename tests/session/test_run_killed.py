@@ -49,9 +49,9 @@ def read_all_the_while(root: Path) -> Iterator[None]:
         ended = reader.poll()
     finally:
         reader.kill()
-        said, _ = reader.communicate()
-    assert ended is None, said
-    assert len(said.splitlines()) > TIMES
+        output, _ = reader.communicate()
+    assert ended is None, output
+    assert len(output.splitlines()) > TIMES
 
 
 def whole_lines(journal: Path) -> list[dict[str, object]]:

@@ -244,7 +244,7 @@ def test_sessions_that_deploy_the_same_agent_at_once_leave_one_whole_binary(
     fleet.hosts(server.entry(name="board"))
     sessions = [fleet.start("run", *CLOCK, "--lock", "wait") for _ in range(3)]
     for session in sessions:
-        said, _ = session.communicate()
-        assert session.returncode == 0, said
+        output, _ = session.communicate()
+        assert session.returncode == 0, output
     (agent,) = [path for path in server.home.rglob("*") if path.is_file()]
     assert agent.name.startswith("fleet-agent-")

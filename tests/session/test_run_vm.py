@@ -50,7 +50,7 @@ def cross_built(vm: Vm, **changes: object) -> Host:
 
 
 def outcomes(done: Done) -> dict[str, dict[str, object]]:
-    """What `fleet run --json` said of each host."""
+    """What `fleet run --json` printed for each host."""
     assert "Traceback" not in done.stderr
     assert done.stdout, done.stderr
     return {outcome["host"]: outcome for outcome in done.json}

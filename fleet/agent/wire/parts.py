@@ -20,7 +20,7 @@ _SAME_RAW = ("seed", "plan")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RunSoFar:
     """What the parts of a run say together, beside its bursts. `lacking`: why it is not finished, or None.
 
     hello: the first one, for the whole run; None if no agent ever said it. end: of the last part, with the
@@ -36,7 +36,7 @@ class Told:
     lacking: str | None
 
 
-def told(parts: Iterable[Part]) -> Told:
+def read(parts: Iterable[Part]) -> RunSoFar:
     """Follow all parts. Raises WireError for what the wire forbids, or parts that are not of one run."""
     first: Hello | None = None
     end: End | None = None
@@ -64,12 +64,12 @@ def told(parts: Iterable[Part]) -> Told:
         done, count, end, lacking = mine, count + 1, reader.end, reader.verdict()
     if end is not None:
         end = replace(end, bursts=done.bursts, failed=len(failed))
-    return Told(first, end, tuple(failed), tuple(notes), done, count, lacking)
+    return RunSoFar(first, end, tuple(failed), tuple(notes), done, count, lacking)
 
 
-def of_one(reader: conversation.Reader) -> Told:
+def of_one(reader: conversation.Reader) -> RunSoFar:
     """The same of a run in one part that was followed as it came; `done` and `notes` are left empty."""
-    return Told(reader.hello, reader.end, tuple(reader.failed), (), Done(), 1, reader.verdict())
+    return RunSoFar(reader.hello, reader.end, tuple(reader.failed), (), Done(), 1, reader.verdict())
 
 
 def check_same_run(first: Hello | None, other: Hello) -> None:

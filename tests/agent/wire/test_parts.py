@@ -31,7 +31,7 @@ SECOND = [hello(done=2, monotonic_ns=9_000_000), burst(2), burst(3), line(END, b
 
 
 def test_the_parts_of_a_run_make_one_finished_run() -> None:
-    said = parts.told([FIRST, [b"no hello came"], SECOND])
+    said = parts.read([FIRST, [b"no hello came"], SECOND])
     assert said.lacking is None
     assert (said.parts, said.done.visits, said.done.bursts, len(said.failed)) == (2, 4, 3, 1)
     assert said.end is not None
@@ -41,10 +41,10 @@ def test_the_parts_of_a_run_make_one_finished_run() -> None:
 
 
 def test_a_run_is_not_finished_before_its_last_part_is() -> None:
-    assert parts.told([]).lacking == "the agent never said hello"
-    assert parts.told([FIRST]).lacking == "cut after 2 of 4 bursts"
-    assert parts.told([FIRST, SECOND[:2]]).lacking == "cut after 1 of 2 bursts"
-    assert parts.told([FIRST, [b"no hello came"]]).lacking is not None
+    assert parts.read([]).lacking == "the agent never said hello"
+    assert parts.read([FIRST]).lacking == "cut after 2 of 4 bursts"
+    assert parts.read([FIRST, SECOND[:2]]).lacking == "cut after 1 of 2 bursts"
+    assert parts.read([FIRST, [b"no hello came"]]).lacking is not None
 
 
 def test_offsets_count_from_the_first_hello_by_the_hosts_clock() -> None:
@@ -53,16 +53,16 @@ def test_offsets_count_from_the_first_hello_by_the_hosts_clock() -> None:
 
 
 def test_what_is_done_is_written_as_the_agent_reads_it() -> None:
-    done = parts.told([[hello(), burst(0, ticks=[9, 1, 2, 5, 4]), line(FAILED, round=1)]]).done
+    done = parts.read([[hello(), burst(0, ticks=[9, 1, 2, 5, 4]), line(FAILED, round=1)]]).done
     assert list(done.lines()) == ["cas cmpxchg 0 3 1000 6 -\n", "end\n"]
 
 
 def test_both_directions_are_one_pair_unless_the_plan_visits_both() -> None:
-    half = parts.told([[hello(), burst(0), burst(1, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0])]])
+    half = parts.read([[hello(), burst(0), burst(1, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0])]])
     assert len(list(half.done.lines())) == 2
     plan = {**PLAN["plan"], "pairs": "ordered"}
     both = [hello(plan=plan), burst(0), burst(0, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0])]
-    assert len(list(parts.told([both]).done.lines())) == 3
+    assert len(list(parts.read([both]).done.lines())) == 3
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_both_directions_are_one_pair_unless_the_plan_visits_both() -> None:
 )
 def test_parts_that_are_not_of_one_run_are_refused(second: list[bytes], words: str) -> None:
     with pytest.raises(WireError, match=words):
-        parts.told([FIRST, second])
+        parts.read([FIRST, second])
 
 
 def test_a_clock_measured_anew_may_differ_a_little() -> None:
-    assert parts.told([FIRST, [hello(done=2, ticks_per_second=2_500_000_300)]]).parts == 2
+    assert parts.read([FIRST, [hello(done=2, ticks_per_second=2_500_000_300)]]).parts == 2
 
 
 def test_a_resumed_agent_that_repeats_a_visit_is_stopped_at_once() -> None:

@@ -1,0 +1,123 @@
+"""How far one host has got: its stage, notes and bursts, sent as events; ends in an Outcome."""
+
+import time
+from dataclasses import replace
+
+from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.records import Record
+from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, FleetError, RefusedError
+from fleet.model import Host, Note, Run, RunState
+from fleet.plan.estimate import Duration
+from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
+from fleet.session.outcome import Outcome, State
+from fleet.text import hidden
+
+MOST_NOTES = 500  # of a host, which may send any number
+NOTE_LIMIT = 2_000  # characters
+
+
+class HostProgress:
+    """The progress of one host since it left the queue."""
+
+    def __init__(self, host: Host, emit: EventHandler) -> None:
+        self.host = host
+        self.notes: list[str] = []
+        self._emit = emit
+        self._started = time.monotonic()
+        self._stage = "connect"
+        self._run_id: str | None = None
+        self._bursts = 0
+
+    def enter(self, stage: str, run: Run | None = None) -> None:
+        """Begin a stage; `run` from the moment there is one."""
+        self._stage = stage
+        if run is not None:
+            self._run_id = run.run_id
+        self._emit(StageEntered(self.host, stage))
+
+    def expect(self, duration: Duration) -> None:
+        """Announce how long measuring will take."""
+        self._emit(DurationEstimated(self.host, duration))
+
+    def note(self, *texts: str) -> None:
+        """Add sentences for the user and for the run's record."""
+        for text in texts:
+            if len(self.notes) > MOST_NOTES:
+                return
+            note = hidden(text[: 2 * NOTE_LIMIT], self.host.env.values())
+            note = note if len(note) <= NOTE_LIMIT else f"{note[:NOTE_LIMIT]} … (truncated)"
+            note = note if len(self.notes) < MOST_NOTES else "further notes are not kept"
+            self.notes.append(note)
+            self._emit(NoteAdded(self.host, note))
+
+    def note_once(self, *texts: str) -> None:
+        """Add those sentences that are not among the notes yet."""
+        self.note(*(text for text in texts if text not in self.notes))
+
+    def count(self, bursts: int) -> None:
+        """Set the number of bursts that are in the journal already."""
+        self._bursts = bursts
+
+    def follow(self, record: Record, reader: Reader) -> None:
+        """Follow the agent's conversation: its notes, and how many bursts have arrived."""
+        if isinstance(record, Note):
+            self.note(record.text)
+        self._bursts = reader.done.bursts + reader.bursts
+        if reader.hello is not None:
+            before = reader.done.visits
+            done = before + reader.bursts + len(reader.failed)
+            self._emit(BurstsReceived(self.host, done, max(done, before + reader.hello.bursts)))
+
+    def stored(self, run: Run) -> Outcome:
+        """The outcome of a run that was published."""
+        if run.state is RunState.COMPLETE:
+            return self.complete()
+        if not run.failed:
+            text = f"{self.host.name}: the run is incomplete; what had arrived is stored as a partial run."
+            return self._outcome(State.PARTIAL, text, EXIT_SOME_FAILED)
+        first = run.failed[0]
+        return self._outcome(
+            State.PARTIAL,
+            f"{self.host.name}: {len(run.failed)} bursts failed, the others are stored; the first failure: "
+            f"{first.benchmark} {first.ping_cpu}-{first.pong_cpu}: {first.reason}.",
+            EXIT_SOME_FAILED,
+        )
+
+    def complete(self) -> Outcome:
+        """The outcome of a host where all work is done."""
+        return self._outcome(State.COMPLETE)
+
+    def failed(self, err: FleetError) -> Outcome:
+        """The outcome of a known error."""
+        outcome = self._outcome(State.FAILED, f"{err}{self._kept()}", err.exit_code, err.stage)
+        refused = isinstance(err, RefusedError)
+        return replace(outcome, refused=refused, run_id=None if refused else outcome.run_id)
+
+    def interrupted(self) -> Outcome:
+        """The outcome of a cancelled session."""
+        text = f"{self.host.name}: stopped in stage {self._stage}.{self._kept()}"
+        return self._outcome(State.INTERRUPTED, text, EXIT_INTERRUPTED)
+
+    def crashed(self, err: Exception) -> Outcome:
+        """The outcome of an unexpected exception: a bug in fleet."""
+        text = f"{self.host.name}: a bug in fleet, please report it: {type(err).__name__}: {err}."
+        return self._outcome(State.FAILED, f"{text}{self._kept()}", EXIT_BUG)
+
+    def _kept(self) -> str:
+        if self._run_id is None or self._bursts == 0:
+            return ""
+        kept = f" {self._bursts} bursts are kept in the journal of {self._run_id};"
+        return f"{kept} `fleet resume` measures the rest."
+
+    def _outcome(self, state: State, message: str = "", code: int = 0, stage: str | None = None) -> Outcome:
+        return Outcome(
+            host=self.host,
+            state=state,
+            run_id=self._run_id,
+            stage="done" if state is State.COMPLETE else stage or self._stage,
+            message=hidden(message, self.host.env.values()),
+            exit_code=code,
+            bursts=self._bursts,
+            seconds=time.monotonic() - self._started,
+            notes=tuple(self.notes),
+        )
