@@ -202,7 +202,6 @@ def run(
             from fleet.session import dask_cluster
 
             ended = dask_cluster.run(dask, chosen, context, connect_timeout)
-    typer.echo(
-        summary.outcomes_json(ended) if json else summary.outcomes_text(ended, str(session_log.folder))
-    )
+    logs = str(session_log.folder)
+    typer.echo(summary.outcomes_json(ended) if json else summary.outcomes_text(ended, logs))
     raise typer.Exit(outcome.exit_code(ended))

@@ -105,10 +105,9 @@ def _findings(checked: Sequence[Checked]) -> list[str]:
 def _finding_of(by_name: dict[str, Finding]) -> str:
     """One kind of finding; where hosts differ in a number, the text is that of the first."""
     name, first = next(iter(by_name.items()))
-    differ = (
-        f" (on {name}; similar on the others)" if len({each.found for each in by_name.values()}) > 1 else ""
-    )
-    return _finding(first, f"{differ}\n      {counted(len(by_name), 'host')}: {folded(by_name)}")
+    differ = len({each.found for each in by_name.values()}) > 1
+    where = f" (on {name}; similar on the others)" if differ else ""
+    return _finding(first, f"{where}\n      {counted(len(by_name), 'host')}: {folded(by_name)}")
 
 
 def _verdict(checked: Sequence[Checked]) -> str:

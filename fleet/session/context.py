@@ -28,7 +28,7 @@ Connect = Callable[[Host], AbstractContextManager[Connection]]
 
 
 class MachineTurns:
-    """Which host of the session measures each machine, by its boot id; containers on one kernel share that."""
+    """Which host measures each machine; machines are told apart by boot id, shared by containers."""
 
     def __init__(self, cancellation: Cancellation) -> None:
         self._cancellation = cancellation

@@ -238,7 +238,7 @@ def _lost(host: Host, error: BaseException) -> Outcome:
 def _withdrawn(host: Host) -> Outcome:
     """The outcome of a host whose shard was cancelled by the user."""
     text = (
-        f"{host.name}: stopped. A worker elsewhere that is measuring it finishes and stores it; what one on this "
-        f"machine measured is in the journal, for `fleet resume`."
+        f"{host.name}: stopped. A worker elsewhere that is measuring it finishes and stores it; what one "
+        f"on this machine measured is in the journal, for `fleet resume`."
     )
     return Outcome(host, State.INTERRUPTED, stage="shard", message=text, exit_code=EXIT_INTERRUPTED)
