@@ -5,6 +5,7 @@ fabric accepts every key; here is the policy that replaces its own. Used by `ssh
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 import paramiko
 
@@ -83,7 +84,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
 
     def _unknown(self, key_type: str, blob: bytes) -> str:
         end = self._endpoint
-        file = end.user_known_hosts[0] if end.user_known_hosts else "~/.ssh/known_hosts"
+        file = end.user_known_hosts[0] if end.user_known_hosts else str(Path.home() / ".ssh/known_hosts")
         scan = f"ssh-keyscan -p {end.port} -t {_scan_type(key_type)} {shlex.quote(end.address)}"
         authority = any(entry.marker == "@cert-authority" for entry in self._entries)
         return (

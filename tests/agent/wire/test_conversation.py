@@ -216,3 +216,131 @@ def test_any_damage_to_one_key_ends_in_a_record_or_the_documented_error(
 def test_deep_nesting_is_refused_not_followed() -> None:
     with pytest.raises(WireError, match="not a JSON"):
         records.decode(b"[" * 100_000)
+
+
+def test_a_second_hello_is_refused_whether_or_not_it_is_the_same() -> None:
+    for changes in ({}, {"build": "f" * 16}):
+        reader = said(line(HELLO), line(BURST))
+        with pytest.raises(WireError, match="a second hello record"):
+            reader.feed(line(HELLO, **changes))
+
+
+def test_a_line_may_be_as_long_as_the_limit() -> None:
+    for length, words in (
+        (conversation.LINE_LIMIT_BYTES, None),
+        (conversation.LINE_LIMIT_BYTES + 1, "bytes; at"),
+    ):
+        reader = Reader()
+        if words:
+            with pytest.raises(WireError, match=words):
+                reader.feed(b" " * length)
+        else:
+            assert reader.feed(b" " * length) is None
+
+
+def test_as_many_lines_as_allowed_may_come_before_hello() -> None:
+    reader = said(*[b"la"] * conversation.NOISE_LIMIT_LINES, line(HELLO))
+    assert len(reader.notes) == conversation.NOISE_LIMIT_LINES
+    assert reader.hello is not None
+
+
+def test_as_many_notes_as_allowed_are_kept_and_one_more_is_refused() -> None:
+    note = line({"record": "note", "text": "x"})
+    limit = conversation.NOISE_LIMIT_LINES + conversation.NOTE_LIMIT
+    reader = said(line(HELLO), *[note] * limit)
+    assert reader.notes == ["x"] * limit
+    with pytest.raises(WireError, match=f"more than {conversation.NOTE_LIMIT} notes"):
+        reader.feed(note)
+
+
+def test_a_failed_burst_too_many_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "FAILED_LIMIT", 2)
+    failed = {k: BURST[k] for k in ("benchmark", "variant", "ping", "pong")} | {
+        "record": "failed",
+        "reason": "no",
+    }
+    reader = said(line(HELLO, bursts=9), *(line(failed, round=at) for at in range(2)))
+    assert len(reader.failed) == 2
+    with pytest.raises(WireError, match="more than 2 failed bursts; the last: 'no'"):
+        reader.feed(line(failed, round=2))
+
+
+def test_signs_of_life_change_nothing() -> None:
+    reader = said(line(HELLO), b'{"record":"alive"}', line(BURST))
+    assert (reader.bursts, reader.notes, reader.verdict()) == (1, [], "cut after 1 of 2 bursts")
+
+
+@pytest.mark.parametrize(
+    ("rounds", "end", "verdict"),
+    [
+        (2, None, "cut after 2 of at least 2 bursts"),
+        (1, {"bursts": 1}, "at least 2 bursts were promised, 1 arrived"),
+        (1, {"bursts": 1, "reason": "deadline"}, "ended early (deadline) after 1 of at least 2 bursts"),
+        (2, {"bursts": 2}, None),
+        (3, {"bursts": 3}, None),
+        (4, {"bursts": 4}, None),
+        (
+            2,
+            {"bursts": 2, "failed": 1},
+            "the end record counts 2 bursts and 1 failed ones, but 2 and 0 arrived",
+        ),
+    ],
+)
+def test_a_run_of_further_rounds_is_finished_between_its_least_and_most_bursts(
+    rounds: int, end: dict[str, Any] | None, verdict: str | None
+) -> None:
+    reader = said(line(HELLO, bursts=2, bursts_max=4), *(line(BURST, round=at) for at in range(rounds)))
+    if end is not None:
+        reader.feed(line(END, **end))
+    assert reader.verdict() == verdict
+
+
+@pytest.mark.parametrize(
+    ("ping", "pong", "known"), [(0, 1, True), (1, 0, True), (3, 1, True), (2, 0, False), (0, 2, False)]
+)
+def test_every_pair_of_the_plans_cpus_is_a_visit_of_its_own(ping: int, pong: int, known: bool) -> None:
+    reader = said(
+        line(HELLO, bursts=9), line(BURST), line(BURST, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0])
+    )
+    other = line(BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2)
+    if not known:
+        with pytest.raises(WireError, match=f"pair {ping},{pong} is not in the plan's CPUs"):
+            reader.feed(other)
+        return
+    reader.feed(other)
+    assert reader.bursts == 3
+    with pytest.raises(WireError, match="came twice"):
+        reader.feed(other)
+
+
+def test_all_pairs_of_many_cpus_are_told_apart() -> None:
+    cpus = list(range(0, 36, 2))
+    reader = said(line(HELLO, cpus=cpus, bursts=18 * 18))
+    for ping in cpus:
+        for pong in cpus:
+            reader.feed(line(BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2))
+    assert reader.bursts == 18 * 18
+    with pytest.raises(WireError, match="came twice"):
+        reader.feed(line(BURST, ping=34, pong=34, ping_cpus=[34] * 2, pong_cpus=[34] * 2))
+
+
+def test_the_same_pair_is_visited_once_for_each_benchmark_and_round() -> None:
+    plan = {"benchmarks": [{"benchmark": "cas", "variant": each} for each in ("cmpxchg", "c11")]}
+    reader = said(line(HELLO, plan=plan, bursts=9))
+    for round_ in range(2):
+        for variant in ("cmpxchg", "c11"):
+            reader.feed(line(BURST, variant=variant, round=round_))
+    assert reader.bursts == 4
+
+
+def test_a_conversation_is_skipped_up_to_its_hello() -> None:
+    rest = iter([b"Welcome", b"", line(HELLO), line(BURST)])
+    assert isinstance(conversation.skip_to_hello(rest), Hello)
+    assert list(rest) == [line(BURST)]
+    assert conversation.skip_to_hello(iter([b"Welcome"])) is None
+
+
+def test_without_a_known_quantum_a_tick_is_one() -> None:
+    hello = {key: value for key, value in HELLO.items() if key != "clock_quantum_ticks"}
+    told = [line(hello), line(BURST, ticks=[99, 99]), line(BURST, ticks=[99, 100], round=1)]
+    assert [burst.flags for burst in parts.bursts([told])] == [("preempted", "coarse_clock")[1:], ()]

@@ -97,3 +97,94 @@ def test_a_resumed_agent_that_repeats_a_visit_is_stopped_at_once() -> None:
     reader.feed(hello(done=2))
     with pytest.raises(WireError, match="came twice"):
         reader.feed(burst(0))
+
+
+def test_notes_and_failures_of_all_parts_come_in_their_order() -> None:
+    first = [hello(), line({"record": "note", "text": "one"}), burst(0), line(FAILED, round=1)]
+    second = [hello(done=2), line({"record": "note", "text": "two"}), line(FAILED, round=2), burst(3)]
+    together = parts.told([first, [*second, line(END, bursts=1, failed=1)]])
+    assert together.notes == ("one", "two")
+    assert [each.round for each in together.failed] == [1, 2]
+    assert together.end is not None
+    assert (together.end.bursts, together.end.failed) == (2, 2)
+    assert together.lacking is None
+
+
+def test_a_part_that_was_cut_takes_the_end_of_the_part_before_away() -> None:
+    early = [*FIRST, line(END, bursts=1, failed=1, reason="deadline")]
+    assert parts.told([early]).end is not None
+    again = parts.told([early, SECOND[:2]])
+    assert again.end is None
+    assert (again.parts, again.lacking) == (2, "cut after 1 of 2 bursts")
+
+
+@pytest.mark.parametrize("changes", [{"os": "qnx"}, {"arch": "aarch64"}, {"pairs": 1}, {"clock": "tsc2"}])
+def test_an_agent_that_differs_in_anything_that_makes_numbers_is_refused(changes: dict[str, Any]) -> None:
+    (name,) = changes
+    with pytest.raises(WireError, match=f"an agent with another {name} cannot go on with this run"):
+        parts.told([FIRST, [hello(done=2, **changes)]])
+
+
+@pytest.mark.parametrize(
+    ("ticks_per_second", "allowed"),
+    [(2_502_499_000, True), (2_497_501_000, True), (2_502_501_000, False), (2_497_499_000, False)],
+)
+def test_the_clock_may_differ_by_a_tenth_of_a_percent(ticks_per_second: int, allowed: bool) -> None:
+    second = [hello(done=2, ticks_per_second=ticks_per_second)]
+    if allowed:
+        assert parts.told([FIRST, second]).parts == 2
+    else:
+        with pytest.raises(
+            WireError, match=f"ticks {ticks_per_second} times a second now, 2500000000 before"
+        ):
+            parts.told([FIRST, second])
+
+
+def test_offsets_stay_as_they_are_where_a_host_does_not_tell_its_clock() -> None:
+    silent = [hello(monotonic_ns=None), *FIRST[2:]]
+    starts = [
+        one.start_offset_ns for one in parts.bursts([silent, [hello(done=2, monotonic_ns=9), *SECOND[1:]]])
+    ]
+    assert starts == [BURST["start_ns"]] * 3
+    third = [hello(done=3, monotonic_ns=4_000_000), burst(3)]
+    later = [one.start_offset_ns for one in parts.bursts([FIRST, [b"no hello"], SECOND[:2], third])]
+    assert later == [BURST["start_ns"] + ns for ns in (0, 8_000_000, 3_000_000)]
+
+
+def test_done_counts_visits_and_bursts_and_knows_each_round() -> None:
+    done = Done()
+    assert not done
+    visits = [parts.conversation.decode(each) for each in (burst(0), line(FAILED, round=1))]
+    for at, visit in enumerate(visits):
+        assert not done.has(visit)  # type: ignore[arg-type]
+        done.add(visit)  # type: ignore[arg-type]
+        assert done.has(visit)  # type: ignore[arg-type]
+        assert done.visits == at + 1
+    assert done
+    assert (done.visits, done.bursts) == (2, 1)
+    with pytest.raises(WireError, match="round 0 came where round 2 was the next"):
+        done.add(visits[0])  # type: ignore[arg-type]
+
+
+def test_what_is_done_lists_each_pair_once_and_one_that_never_gave_a_number_without_iterations() -> None:
+    other = {"ping": 0, "pong": 1, "ping_cpus": [0, 0], "pong_cpus": [1, 1]}
+    lines = [
+        hello(),
+        line(FAILED, round=0),
+        burst(0, **other, ticks=[9, 4, 7], iterations=20),
+        line(FAILED, round=1),
+    ]
+    assert list(parts.told([lines]).done.lines()) == [
+        "cas cmpxchg 0 3 0 - -\n",
+        "cas cmpxchg 0 1 20 11\n",
+        "end\n",
+    ]
+
+
+def test_a_run_followed_as_it_came_says_the_same_as_its_journal() -> None:
+    reader = Reader()
+    for each in [hello(), burst(0), burst(1), burst(2), line(FAILED, round=3), line(END, bursts=3, failed=1)]:
+        reader.feed(each)
+    one = parts.of_one(reader)
+    assert (one.hello, one.end, one.failed, one.parts) == (reader.hello, reader.end, tuple(reader.failed), 1)
+    assert one.lacking is None

@@ -1,0 +1,291 @@
+"""The decision on a host key and the lines of known_hosts files, without a server: real keys, real files."""
+
+import base64
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from fleet.errors import HostKeyError
+from fleet.model import Host, HostKeyPolicy
+from fleet.remote.ssh import known_hosts
+from fleet.remote.ssh.config import Endpoint, route
+from fleet.remote.ssh.host_key import HostKeyCheck
+from fleet.remote.ssh.known_hosts import Entry, fingerprint
+from tests.hosts.sshd import keygen
+
+CLIENT = paramiko.SSHClient()
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> list[paramiko.PKey]:
+    """An RSA, an ECDSA and two Ed25519 keys."""
+    folder = tmp_path_factory.mktemp("host-keys")
+    made = [keygen(folder / f"{at}", kind) for at, kind in enumerate(("rsa", "ecdsa", "ed25519", "ed25519"))]
+    return [paramiko.PKey.from_path(path) for path in made]
+
+
+def line(name: str, key: paramiko.PKey) -> str:
+    return f"{name} {key.get_name()} {key.get_base64()}\n"
+
+
+def endpoint(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    user: str | None = None,
+    port: int = 2222,
+    policy: HostKeyPolicy = HostKeyPolicy.STRICT,
+    config: str = "",
+) -> Endpoint:
+    """The endpoint 192.0.2.7 whose known_hosts file holds `user`; None: ssh_config names no file."""
+    file = tmp_path / "known hosts"
+    if user is not None:
+        file.write_text(user)
+    ssh_config = tmp_path / "ssh_config"
+    users = "none" if user is None else f'"{file}"'
+    ssh_config.write_text(
+        f"Host *\n  UserKnownHostsFile {users}\n  GlobalKnownHostsFile {tmp_path / 'global'}\n{config}"
+    )
+    monkeypatch.setenv("FLEET_SSH_CONFIG", str(ssh_config))
+    (end,) = route(Host("board", "192.0.2.7", port=port, host_key=policy))
+    return end
+
+
+def check(end: Endpoint, key: paramiko.PKey) -> list[str]:
+    """Have the key checked; the notes of one that is accepted."""
+    decision = HostKeyCheck("board", end)
+    decision.missing_host_key(CLIENT, "", key)
+    return decision.notes
+
+
+def refused(end: Endpoint, key: paramiko.PKey) -> str:
+    with pytest.raises(HostKeyError) as error:
+        check(end, key)
+    return str(error.value)
+
+
+def test_accept_new_without_a_known_hosts_file_is_refused_because_nothing_would_be_remembered(
+    tmp_path, monkeypatch, keys
+):
+    end = endpoint(tmp_path, monkeypatch, policy=HostKeyPolicy.ACCEPT_NEW)
+    text = refused(end, keys[2])
+    assert text.startswith(
+        f"board: 192.0.2.7 port 2222 showed the ssh-ed25519 key {fingerprint(keys[2].asbytes())}"
+    )
+    assert "no file to keep it in: ssh_config sets UserKnownHostsFile to none" in text
+
+
+def test_accept_new_with_a_file_that_cannot_be_written_is_refused(tmp_path, monkeypatch, keys):
+    end = endpoint(tmp_path, monkeypatch, user="", policy=HostKeyPolicy.ACCEPT_NEW)
+    (file,) = end.user_known_hosts
+    Path(file).unlink()
+    Path(file).mkdir()
+    assert f"{file} cannot be written to remember it: " in refused(end, keys[2])
+
+
+def test_accept_new_writes_the_first_user_file_and_says_so(tmp_path, monkeypatch, keys):
+    end = endpoint(tmp_path, monkeypatch, user="# mine\n", policy=HostKeyPolicy.ACCEPT_NEW)
+    (note,) = check(end, keys[2])
+    assert note == (
+        f"new host key of [192.0.2.7]:2222 accepted into {tmp_path}/known hosts: "
+        f"ssh-ed25519 {fingerprint(keys[2].asbytes())}"
+    )
+    assert (tmp_path / "known hosts").read_text() == "# mine\n" + line("[192.0.2.7]:2222", keys[2])
+    assert check(end, keys[2]) == [], "known from now on"
+
+
+@pytest.mark.parametrize(("at", "kind"), [(0, "rsa"), (1, "ecdsa"), (2, "ed25519")])
+def test_an_unknown_host_is_refused_with_the_command_that_asks_for_this_kind_of_key(
+    tmp_path, monkeypatch, keys, at, kind
+):
+    text = refused(endpoint(tmp_path, monkeypatch, user=""), keys[at])
+    assert f"run `ssh-keyscan -p 2222 -t {kind} 192.0.2.7 >> '{tmp_path}/known hosts'`" in text
+    assert (
+        f"no known_hosts file lists as [192.0.2.7]:2222 (looked in {tmp_path}/known hosts, {tmp_path}/global)"
+        in text
+    )
+    assert "cert-authority" not in text
+
+
+def test_without_any_file_the_command_names_the_usual_one(tmp_path, monkeypatch, keys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    text = refused(endpoint(tmp_path, monkeypatch), keys[2])
+    assert f"(looked in {tmp_path}/global)" in text
+    assert f"192.0.2.7 >> {tmp_path}/.ssh/known_hosts`" in text
+
+
+def test_a_certificate_authority_for_the_host_is_mentioned_since_it_is_not_used(tmp_path, monkeypatch, keys):
+    end = endpoint(tmp_path, monkeypatch, user=f"@cert-authority {line('*', keys[2])}")
+    assert "a @cert-authority line there cannot be used by fleet)" in refused(end, keys[2])
+
+
+def test_the_global_file_is_read_too(tmp_path, monkeypatch, keys):
+    (tmp_path / "global").write_text(line("[192.0.2.7]:2222", keys[2]))
+    assert check(endpoint(tmp_path, monkeypatch, user=""), keys[2]) == []
+
+
+def test_a_key_known_for_the_bare_name_is_believed_and_another_one_unknown_but_not_changed(
+    tmp_path, monkeypatch, keys
+):
+    end = endpoint(tmp_path, monkeypatch, user=line("192.0.2.7", keys[2]))
+    assert check(end, keys[2]) == []
+    assert "no known_hosts file lists" in refused(end, keys[3])
+
+
+def test_on_the_standard_port_the_bare_name_is_the_name(tmp_path, monkeypatch, keys):
+    end = endpoint(tmp_path, monkeypatch, user=line("192.0.2.7", keys[2]), port=22)
+    assert check(end, keys[2]) == []
+    assert "but the known one is" in refused(end, keys[3])
+
+
+def test_an_alias_is_looked_up_alone(tmp_path, monkeypatch, keys):
+    end = endpoint(
+        tmp_path,
+        monkeypatch,
+        user=line("192.0.2.7", keys[2]) + line("rack", keys[3]),
+        config="  HostKeyAlias rack\n",
+    )
+    assert check(end, keys[3]) == []
+    assert "but the known one is" in refused(end, keys[2])
+
+
+@pytest.mark.parametrize("name", ["192.0.2.7", "[192.0.2.7]:2222", "*"])
+def test_a_key_revoked_under_any_of_its_names_is_refused(tmp_path, monkeypatch, keys, name):
+    known = line("[192.0.2.7]:2222", keys[2]) + line("192.0.2.7", keys[2])
+    end = endpoint(tmp_path, monkeypatch, user=f"{known}@revoked {line(name, keys[2])}")
+    assert f"which {tmp_path}/known hosts:3 marks as revoked" in refused(end, keys[2])
+    other = endpoint(tmp_path, monkeypatch, user=f"{known}@revoked {line(name, keys[3])}")
+    assert check(other, keys[2]) == []
+
+
+def test_a_changed_key_is_refused_with_every_known_one_and_its_place(tmp_path, monkeypatch, keys):
+    known = "\n" + line("[192.0.2.7]:2222", keys[2]) + line("[192.0.2.7]:2222", keys[0])
+    text = refused(endpoint(tmp_path, monkeypatch, user=known), keys[3])
+    assert (
+        f"but the known one is ssh-ed25519 {fingerprint(keys[2].asbytes())} ({tmp_path}/known hosts:2), "
+        f"ssh-rsa {fingerprint(keys[0].asbytes())} ({tmp_path}/known hosts:3)." in text
+    )
+    assert f"ssh-keygen -R '[192.0.2.7]:2222' -f '{tmp_path}/known hosts'" in text
+
+
+OURS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
+
+
+@pytest.mark.parametrize(
+    ("known", "order"),
+    [
+        ([], OURS),
+        ([("[192.0.2.7]:2222", 0)], (*OURS[2:], *OURS[:2])),
+        ([("192.0.2.7", 0)], (*OURS[2:], *OURS[:2])),
+        ([("[192.0.2.7]:2222", 1)], (OURS[1], OURS[0], *OURS[2:])),
+        ([("[192.0.2.7]:2222", 1), ("192.0.2.7", 0)], (OURS[1], OURS[0], *OURS[2:])),  # its own name wins
+        ([("[192.0.2.7]:2222", 2), ("[192.0.2.7]:2222", 0)], (OURS[0], *OURS[2:], OURS[1])),
+        ([("@revoked *", 0)], OURS),
+    ],
+)
+def test_the_server_is_asked_first_for_the_kinds_of_key_that_are_known(
+    tmp_path, monkeypatch, keys, known: Sequence[tuple[str, int]], order
+):
+    end = endpoint(tmp_path, monkeypatch, user="".join(line(name, keys[at]) for name, at in known))
+    assert tuple(HostKeyCheck("board", end).algorithms(OURS)) == order
+
+
+# The lines of a file
+
+
+def found(tmp_path: Path, text: str, name: str) -> list[Entry]:
+    path = tmp_path / "file"
+    path.write_text(text)
+    return known_hosts.find([str(path)], name)
+
+
+@pytest.mark.parametrize(
+    ("names", "name", "matches"),
+    [
+        ("a.lab", "a.lab", True),
+        ("b,a.lab,c", "a.lab", True),
+        ("A.Lab", "a.lab", True),
+        ("a.lab", "b.lab", False),
+        ("*.lab", "a.lab", True),
+        ("?.lab", "a.lab", True),
+        ("?.lab", "ab.lab", False),
+        ("*.LAB", "a.lab", True),
+        ("*.lab,!a.lab", "a.lab", False),
+        ("!a.lab,*.lab", "a.lab", False),
+        ("!A.lab,*.lab", "a.lab", False),
+        ("!a.lab,*.lab", "b.lab", True),
+        ("!b.*", "a.lab", False),
+        ("[a]*", "a.lab", False),  # brackets are no class of characters here
+        ("[a]:*", "[a]:22", True),
+    ],
+)
+def test_a_line_is_about_the_names_openssh_finds_in_it(tmp_path, keys, names, name, matches):
+    (tmp_path / "openssh").write_text(line(names, keys[2]))
+    asked = subprocess.run(
+        ["ssh-keygen", "-F", name, "-f", tmp_path / "openssh"], capture_output=True, check=False
+    )
+    assert (asked.returncode == 0) == matches, "OpenSSH says otherwise"
+    assert [entry.place.rpartition(":")[2] for entry in found(tmp_path, line(names, keys[2]), name)] == [
+        "1"
+    ] * matches
+
+
+def test_a_hashed_name_matches_itself_only(tmp_path, keys):
+    (tmp_path / "plain").write_text(line("a.lab", keys[2]))
+    subprocess.run(["ssh-keygen", "-H", "-f", tmp_path / "plain"], check=True, capture_output=True)
+    text = (tmp_path / "plain").read_text()
+    assert len(found(tmp_path, text, "a.lab")) == 1
+    assert found(tmp_path, text, "b.lab") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# a.lab ssh-ed25519 AAAA",
+        "a.lab ssh-ed25519",
+        "a.lab ssh-ed25519 A",
+        "@unknown a.lab ssh-ed25519 AAAA",
+        "@revoked a.lab ssh-ed25519",
+        "|1|c2FsdA== ssh-ed25519 AAAA",
+        "|1|!|! ssh-ed25519 AAAA",
+    ],
+)
+def test_a_line_nobody_can_read_is_about_nobody(tmp_path, text):
+    text = f"{text}\na.lab ssh-ed25519 QUFB extra words\n"
+    expected = Entry("a.lab", "ssh-ed25519", b"AAA", "", f"{tmp_path}/file:2")
+    assert found(tmp_path, text, "a.lab") == [expected]
+
+
+def test_marked_lines_keep_their_mark(tmp_path):
+    text = "@revoked a ssh-rsa AAAA\n@cert-authority a ssh-rsa AAAA\na ssh-rsa AAAA\n"
+    assert [entry.marker for entry in found(tmp_path, text, "a")] == ["@revoked", "@cert-authority", ""]
+
+
+def test_a_fingerprint_is_the_one_ssh_keygen_shows(tmp_path, keys):
+    for key in keys:
+        (tmp_path / "pub").write_text(f"{key.get_name()} {key.get_base64()}\n")
+        shown = subprocess.run(
+            ["ssh-keygen", "-lf", tmp_path / "pub"], capture_output=True, text=True, check=True
+        )
+        assert fingerprint(base64.b64decode(key.get_base64())) == shown.stdout.split()[1]
+
+
+@pytest.mark.parametrize("before", ["", "a ssh-rsa AAAA\n", "a ssh-rsa AAAA"])
+def test_an_added_line_stands_alone(tmp_path, before):
+    file = tmp_path / "new" / "known_hosts"
+    if before:
+        file.parent.mkdir()
+        file.write_text(before)
+    known_hosts.add(str(file), "b", "ssh-ed25519", b"AAA")
+    whole = before if before.endswith("\n") or not before else before + "\n"
+    assert file.read_text() == f"{whole}b ssh-ed25519 QUFB\n"
+    if not before:
+        assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_files_that_are_missing_or_unreadable_know_nobody(tmp_path):
+    assert known_hosts.find([str(tmp_path / "none"), str(tmp_path)], "a") == []
