@@ -4,6 +4,7 @@ import shlex
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,9 @@ from fleet.model import (
     Target,
     Topology,
 )
-from fleet.plan import options
+from fleet.plan import estimate, options
 from fleet.plan.cpulist import MOST_BYTES, pairs_text
-from fleet.plan.estimate import expected, per_relation, plan_on
+from fleet.plan.estimate import expected, per_relation, plan_for, plan_on
 from fleet.plan.words import pair_choice, precision, seconds, switch
 from tests import builders
 
@@ -248,3 +249,122 @@ def test_numbers_with_a_unit_are_read() -> None:
     )
     assert (seconds("20"), seconds("0.5")) == (20.0, 0.5)
     assert (switch("on"), switch("off")) == (True, False)
+
+
+def one(**options: Any) -> Plan:
+    """A plan of one benchmark."""
+    return Plan(**{"benchmarks": ("cas",), **options})
+
+
+@pytest.mark.parametrize(
+    ("plan", "cpus", "least_s", "most_s"),
+    [
+        # 6 pairs and 10 rounds of bursts of 0.5 ms and 11 samples of 0.1 ms, spread over 5 s
+        (one(), 4, 5.0, 20.0),
+        (one(spread_s=0.0), 4, 60 * 0.0016, 20.0),
+        (one(rounds=10), 4, 60 * 0.0016, None),
+        (one(rounds=3), 4, 18 * 0.0016, None),
+        (one(benchmarks=("clock",), rounds=10), 4, 40 * 0.0016, None),
+        (one(benchmarks=("cas", "clock"), rounds=1), 4, 10 * 0.0016, None),
+        (one(pairs=PairChoice(Pairs.ORDERED), rounds=1), 4, 12 * 0.0016, None),
+        (one(pairs=PairChoice(Pairs.LISTED, ((0, 1), (0, 4))), rounds=1), 64, 2 * 0.0016, None),
+        (
+            one(pairs=PairChoice(Pairs.PER_RELATION, per_relation=1), rounds=1),
+            64,
+            len(Relation) * 0.0016,
+            None,
+        ),
+        (one(pairs=PairChoice(Pairs.PER_RELATION, per_relation=50), rounds=1), 4, 6 * 0.0016, None),
+        (one(samples=99, rounds=1), 2, 0.0105, None),
+        (one(samples=100, warmup=0, rounds=1), 2, 0.0105, None),
+        (one(iterations=1000, rounds=1), 2, 0.0005 + 11 * 0.0002, None),
+        # Another tool's scheme: one round of its own number of samples, and no precision to reach
+        (one(preset=Preset.CORE_LATENCY), 4, 12 * (0.0005 + 500 * 0.0008), None),
+        (one(preset=Preset.CORE_TO_CORE_LATENCY), 4, 6 * (0.0005 + 301 * 0.0002), None),
+        (one(preset=Preset.C2CLAT), 4, 6 * (0.0005 + 1000 * 0.00002), None),
+        (one(preset=Preset.C2CLAT, rounds=2, samples=10, warmup=5), 4, 12 * (0.0005 + 15 * 0.00002), None),
+        # Until a precision, which takes the time budget at most: 20 s, or twice what the rounds take
+        (one(spread_s=15.0), 4, 15.0, 30.0),
+        (one(spread_s=9.0), 4, 9.0, 20.0),
+        (one(time_budget_s=8.0), 4, 5.0, 8.0),
+        (one(time_budget_s=3.0), 4, 5.0, None),
+        (one(rounds=10, precision=0.01), 4, 60 * 0.0016, 20.0),
+        (one(precision=0.0), 4, 5.0, None),
+        (one(spread_s=0.0), 64, 2016 * 10 * 0.0016, 2 * 2016 * 10 * 0.0016),
+    ],
+)
+def test_the_estimate_is_rounds_times_visits_times_a_burst(
+    plan: Plan, cpus: int, least_s: float, most_s: float | None
+) -> None:
+    duration = expected(plan, cpus)
+    assert duration.least_s == pytest.approx(least_s)
+    assert duration.most_s == pytest.approx(most_s or least_s)
+
+
+@pytest.mark.parametrize(
+    ("plan", "pairs", "bursts"),
+    [
+        (one(), 6, 60),
+        (one(benchmarks=("cas", "clock"), rounds=3), 6, 30),
+        (one(preset=Preset.CORE_LATENCY), 12, 12),
+        (one(preset=Preset.C2CLAT, rounds=5), 6, 30),
+        (one(preset=Preset.CORE_LATENCY, pairs=PairChoice(Pairs.HALF)), 6, 6),
+    ],
+)
+def test_pairs_and_bursts_of_a_plan_are_counted(plan: Plan, pairs: int, bursts: int) -> None:
+    assert (estimate.pairs(plan, 4), estimate.bursts(plan, 4)) == (pairs, bursts)
+
+
+@pytest.mark.parametrize(
+    ("least_s", "most_s", "words"),
+    [
+        (0.0, 0.94, "under 1 s"),
+        (0.0, 0.96, "under 1 s to 1 s"),
+        (0.95, 20.0, "1 s to 20 s"),
+        (119.4, 119.6, "119 s to 120 s"),
+        (119.4, 120.0, "119 s to 2 min"),
+        (150.0, 7199.0, "2 min to 120 min"),
+        (7200.0, 9000.0, "2.0 h to 2.5 h"),
+        (30.0, 30.4, "30 s"),
+    ],
+)
+def test_a_duration_is_told_in_the_unit_people_use(least_s: float, most_s: float, words: str) -> None:
+    assert str(estimate.Duration(least_s, most_s)) == words
+
+
+def test_a_deadline_nobody_asked_for_is_ten_minutes_and_five_times_the_estimate() -> None:
+    assert plan_for(HOST, RequestedOptions(rounds=1), 4).deadline_s == 600
+    assert plan_for(HOST, RequestedOptions(), 4).deadline_s == 600 + 5 * 20
+    assert plan_for(HOST, RequestedOptions(spread_s=50.0), 4).deadline_s == 600 + 5 * 100
+    assert plan_for(HOST, RequestedOptions(cpus=(0, 1), spread_s=0.0), 1024).deadline_s == 600 + 5 * 20
+    assert plan_for(HOST, RequestedOptions(deadline_s=7), 4).deadline_s == 7
+
+
+def test_a_host_gets_a_seed_of_31_bits_of_its_own() -> None:
+    seeds = {plan_for(HOST, RequestedOptions(), 4).seed for _ in range(200)}
+    assert len(seeds) > 190
+    assert 1 << 30 < max(seeds) < 1 << 31
+    assert plan_for(HOST, RequestedOptions(seed=5), 4).seed == 5
+
+
+@pytest.mark.parametrize("count", [1, 2, 27, 28, 100])
+def test_of_each_relation_so_many_pairs_are_chosen_or_all_there_are(count: int) -> None:
+    facts = Facts("linux", "x86_64", cpus=builders.small_desktop())
+    chosen = per_relation(count, facts, set(range(8)), seed=3)
+    relation = Topology(facts.cpus).relation
+    counts = Counter(relation(one, other) for one, other in chosen.listed)
+    assert counts == {Relation.SMT: min(count, 4), Relation.PACKAGE: min(count, 24)}
+    assert list(chosen.listed) == sorted(set(chosen.listed))
+    assert (chosen.which, chosen.per_relation) == (Pairs.PER_RELATION, count)
+
+
+def test_every_pair_of_a_relation_is_chosen_equally_often() -> None:
+    facts = Facts("linux", "x86_64", cpus=builders.small_desktop())
+    times = Counter(
+        pair
+        for seed in range(2400)
+        for pair in per_relation(2, facts, set(range(8)), seed).listed
+        if pair[1] - pair[0] != 4
+    )
+    assert len(times) == 24
+    assert all(150 < count < 250 for count in times.values())  # 200 expected, five times the deviation
