@@ -115,3 +115,90 @@ def test_the_class_test_keeps_its_five_percent(runs: int) -> None:
         0
     ]
     assert 0.02 <= relation <= 0.09
+
+
+@pytest.mark.parametrize(("runs", "scatter"), [(3, 0.02), (5, 0.02), (10, 0.1)])
+def test_the_smallest_change_is_that_of_the_power_of_a_t_test(runs: int, scatter: float) -> None:
+    """Two-sided 5 % and a power of 80 %, at the degrees of freedom Welch and Satterthwaite give."""
+    logs = np.random.default_rng(runs).normal(4, scatter, (2, runs))
+    found = change(np.exp(logs[0]), np.exp(logs[1]))
+    welch = stats.ttest_ind(logs[1], logs[0], equal_var=False)
+    error = abs((logs[1].mean() - logs[0].mean()) / welch.statistic)
+    factor = stats.t.ppf(0.975, welch.df) + stats.t.ppf(0.8, welch.df)
+    assert found.smallest == pytest.approx(np.expm1(factor * error))
+
+
+def test_three_values_a_side_are_enough_and_sides_may_be_of_unequal_length() -> None:
+    a, b = np.array([50.0, 51.0, 52.0]), np.array([50.5, 51.5, 50.0, 52.5, 53.0])
+    for found, (one, other) in ((change(a, b), (a, b)), (change(b, a), (b, a))):
+        expected = stats.ttest_ind(np.log(other), np.log(one), equal_var=False)
+        assert found.p == pytest.approx(expected.pvalue)
+
+
+def test_a_value_is_known_to_a_thousandth_of_itself_at_best() -> None:
+    """Equal values have the variance of a number rounded to a thousandth: 0.001 squared over 12."""
+    found = change(np.full(3, 50.0), np.full(3, 50.0))
+    error = np.sqrt(2 * 0.001**2 / 12 / 3)
+    assert np.log(found.high) == pytest.approx(stats.t.ppf(0.975, 4) * error)
+    assert found.p == 1
+
+
+def by_smyth(a: np.ndarray, b: np.ndarray) -> list[float]:  # type: ignore[type-arg]
+    """Moderated p, reckoned again with the rows in a loop and the prior as the module finds it."""
+    runs_a, runs_b = a.shape[1], b.shape[1]
+    own = runs_a + runs_b - 2
+    shift = [side.mean(axis=0) for side in (a, b)]
+    common = sum(((each - each.mean()) ** 2).sum() for each in shift) / own
+    alone = []
+    for row_a, row_b in zip(a - shift[0], b - shift[1], strict=True):
+        squares = ((row_a - row_a.mean()) ** 2).sum() + ((row_b - row_b.mean()) ** 2).sum()
+        alone.append(max(squares / own, 0.001**2 / 12))
+    freedom, level = prior(np.array(alone), own)
+    found = []
+    for row_a, row_b, variance in zip(a, b, alone, strict=True):
+        shrunk = level if np.isinf(freedom) else (freedom * level + own * variance) / (freedom + own)
+        of_shrunk = min(freedom + own, own * len(a))
+        df = (common + shrunk) ** 2 / (common**2 / own + shrunk**2 / of_shrunk)
+        t = (row_b.mean() - row_a.mean()) / np.sqrt((common + shrunk) * (1 / runs_a + 1 / runs_b))
+        found.append(2 * stats.t.sf(abs(t), df))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("runs_a", "runs_b", "pairs"), [(3, 3, 20), (3, 6, 5), (8, 4, 40), (4, 4, 2), (3, 3, 1)]
+)
+def test_moderated_p_is_smyths_with_a_common_part(seed: int, runs_a: int, runs_b: int, pairs: int) -> None:
+    chance = np.random.default_rng(seed)
+    own = 0.01 * np.sqrt(4 / chance.chisquare(4, (pairs, 1)))
+    logs = chance.normal(0, 1, (pairs, runs_a + runs_b)) * own + chance.normal(0, 0.01, (1, runs_a + runs_b))
+    logs[0, runs_a:] += 0.05
+    a, b = logs[:, :runs_a], logs[:, runs_a:]
+    np.testing.assert_allclose(moderated_p(a, b), by_smyth(a, b))
+
+
+def test_rows_without_scatter_of_their_own_are_not_certain() -> None:
+    same = np.tile([[0.0, 0.001, -0.001, 0.0, 0.001, -0.001]], (4, 1))
+    assert (moderated_p(same[:, :3], same[:, 3:]) > 0.99).all()
+
+
+@pytest.mark.parametrize("freedom", [0.5, 2.0, 30.0, 3000.0])
+@pytest.mark.parametrize("own", [2, 4, 16])
+def test_the_prior_solves_smyths_equations(freedom: float, own: int) -> None:
+    """Equation by equation: the variance and the mean of the logarithms are those the prior predicts."""
+    spread = np.sqrt(special.polygamma(1, own / 2) + special.polygamma(1, freedom / 2))
+    logs = stats.norm.ppf((np.arange(50) + 0.5) / 50)
+    logs = -7 + logs / logs.std(ddof=1) * spread
+    found, level = prior(np.exp(logs), own)
+    assert found == pytest.approx(freedom, rel=1e-4)
+    expected = (
+        -7 - special.digamma(own / 2) + np.log(own / 2) + special.digamma(found / 2) - np.log(found / 2)
+    )
+    assert np.log(level) == pytest.approx(expected)
+
+
+def test_three_variances_have_a_prior_and_equal_ones_an_infinite_one_at_their_mean() -> None:
+    assert prior(np.array([0.1, 0.2, 4.0]), 4)[0] > 0
+    freedom, level = prior(np.full(3, 0.1), 4)
+    assert freedom == float("inf")
+    assert level == pytest.approx(0.1 * 2 / np.exp(special.digamma(2)))

@@ -1,0 +1,184 @@
+"""Each sentence of doubt about a comparison: there when its cause is, absent just before."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fleet.analysis.compare.caveats import caveats, number_of_all, switches
+from fleet.analysis.compare.sides import Side
+
+
+def side(order: str = "abab", letter: str = "a", **columns: Any) -> Side:
+    """The runs of `letter` where sides a and b were measured in this order, a minute each."""
+    places = [place for place, each in enumerate(order) if each == letter]
+    runs = pd.DataFrame(
+        {
+            "run_id": [f"r{place:02}" for place in places],
+            "started_utc": [f"2026-01-02T03:{place:02}:00Z" for place in places],
+            "host_id": "rpi5",
+            "state": "complete",
+            "preset": None,
+            "estimator": "median",
+            "clock": "tsc",
+            "load_1m_before": 0.4,
+            "cpus_measured": 4,
+            "failed_bursts": 0,
+            **columns,
+        }
+    )
+    return Side(letter, runs)
+
+
+def pairs(
+    units: int = 3, flags: tuple[str, ...] = ("",), kinds: tuple[str, ...] = ("cas/cmpxchg",)
+) -> pd.DataFrame:
+    rows = [
+        {"unit": f"u{unit}", "benchmark": kind.split("/")[0], "variant": kind.split("/")[1], "flags": flag}
+        for unit in range(units)
+        for kind in kinds
+        for flag in flags
+    ]
+    return pd.DataFrame(rows)
+
+
+def said(
+    a: Side | None = None,
+    b: Side | None = None,
+    pairs_a: pd.DataFrame | None = None,
+    pairs_b: pd.DataFrame | None = None,
+    *,
+    unit: str = "run",
+    same_topology: bool = True,
+) -> list[str]:
+    return caveats(
+        a or side("ababab", "a"),
+        b or side("ababab", "b"),
+        pairs() if pairs_a is None else pairs_a,
+        pairs() if pairs_b is None else pairs_b,
+        unit=unit,
+        same_topology=same_topology,
+    )
+
+
+def test_two_sides_measured_alike_leave_nothing_to_say() -> None:
+    assert said() == []
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        (2, 3, "missing are 1 more of A. "),
+        (3, 1, "missing are 2 more of B. "),
+        (1, 2, "missing are 2 more of A and 1 more of B. "),
+    ],
+)
+def test_missing_runs_are_counted_side_by_side(a: int, b: int, words: str) -> None:
+    (text,) = said(pairs_a=pairs(a), pairs_b=pairs(b), unit="run")
+    assert text.startswith("No verdict: that takes 3 runs a side; ")
+    assert words in text
+
+
+@pytest.mark.parametrize(
+    ("order", "count", "words"),
+    [
+        ("aabb", 1, "in two separate blocks of time"),
+        ("aaabbb", 1, "in two separate blocks of time"),
+        ("aaabbba", 2, "hardly interleaved"),
+        ("aabbab", 3, None),
+        ("abba", 2, None),
+        ("ab", 1, None),
+        ("abb", 1, None),
+        ("abbb", 1, None),
+        ("aabbb", 1, "in two separate blocks of time"),
+    ],
+)
+def test_sides_that_take_turns_too_seldom_are_pointed_out(order: str, count: int, words: str | None) -> None:
+    a, b = side(order, "a"), side(order, "b")
+    assert switches(a, b) == switches(b, a) == count
+    assert [words in text for text in said(a, b)] == ([True] if words else [])
+
+
+def test_runs_of_one_second_are_ordered_by_their_id() -> None:
+    a, b = (side("abab", letter, started_utc="2026-01-02T03:00:00Z") for letter in "ab")
+    assert switches(a, b) == 3
+
+
+@pytest.mark.parametrize(
+    ("host", "unit", "same_topology", "words"),
+    [
+        ("rpi5", "run", True, None),
+        ("rpi5", "run", False, "The host's topology is not the same on both sides"),
+        ("epyc", "run", True, "these two machines only."),
+        ("epyc", "run", False, "relations are matched as the OS names them, pairs not at all."),
+        ("epyc", "host", True, "different sets of hosts: each host counts once"),
+    ],
+)
+def test_what_hosts_and_topologies_allow_to_claim(
+    host: str, unit: str, same_topology: bool, words: str | None
+) -> None:
+    found = said(b=side("ababab", "b", host_id=host), unit=unit, same_topology=same_topology)
+    assert [words in text for text in found] == ([True] if words else [])
+
+
+def test_summaries_made_elsewhere_are_no_evidence() -> None:
+    assert said(b=side("ababab", "b", state=["complete", "partial", "summary"]))[0] == (
+        "1 runs are summaries made elsewhere: a description, no evidence of a change."
+    )
+
+
+def test_runs_sampled_in_different_ways_are_named() -> None:
+    b = side("ababab", "b", preset=["c2clat", "c2clat", None], estimator=["min", "min", "median"])
+    (text,) = said(b=b)
+    assert "sampled in different ways, c2clat (min), our own (median): " in text
+    assert number_of_all(b, b) == "median_ns"
+    same = side("ababab", "b", preset="c2clat", estimator="min")
+    assert number_of_all(same, same) == "min_ns"
+    assert number_of_all(side(), same) == "median_ns"
+    assert number_of_all(side(), side(estimator="min")) == "median_ns", "without a preset it is our own"
+
+
+def test_clocks_that_differ_are_named() -> None:
+    assert said(b=side("ababab", "b", clock="cntvct")) == ["The clocks differ: cntvct, tsc."]
+
+
+def test_what_only_one_side_measured_is_named() -> None:
+    both, one = pairs(kinds=("cas/cmpxchg", "clock/read")), pairs()
+    assert said(pairs_a=both, pairs_b=one) == ["clock: only A has it."]
+    assert said(pairs_a=one, pairs_b=both) == ["clock: only B has it."]
+    (text,) = said(pairs_b=pairs(kinds=("cas/c11", "cas/cmpxchg")))
+    assert text.startswith("cas: A was measured with cmpxchg, B with c11 and cmpxchg. ")
+
+
+@pytest.mark.parametrize(("load", "told"), [(2.4, False), (2.6, True), (0.0, False)])
+def test_a_load_is_weighed_by_the_cpus(load: float, told: bool) -> None:
+    """Before the runs of A 0.4 threads ran on 4 CPUs: 0.1 a CPU; more than half a thread more is told."""
+    found = said(b=side("ababab", "b", load_1m_before=load))
+    expected = "The load differs: 0.1 runnable threads a CPU before the runs of A, 0.7 before those of B."
+    assert found == ([expected.replace("0.7", f"{load / 4:.1f}")] if told else [])
+    assert len(said(side("ababab", "a", load_1m_before=load), side("ababab", "b"))) == told
+
+
+def test_partial_runs_are_counted_with_what_they_lost() -> None:
+    a = side("ababab", "a", state=["partial", "complete", "partial"], failed_bursts=[2, 9, 3])
+    b = side("ababab", "b", state=["partial", "complete", "complete"])
+    assert said(a, b) == [
+        "Partial: 2 runs of A; 5 visits gave no number.",
+        "Partial: 1 run of B; not all was measured.",
+    ]
+
+
+@pytest.mark.parametrize("flag", ["multimodal", "drift", "smt_pair", "outliers"])
+def test_a_flag_on_more_than_a_fifth_of_the_pairs_is_told(flag: str) -> None:
+    few, many = (flag, "", "", "", ""), (f"{flag},preempted", "", "", flag, "")
+    assert said(pairs_a=pairs(flags=few), pairs_b=pairs(flags=few)) == []
+    (text,) = said(pairs_a=pairs(flags=few), pairs_b=pairs(flags=many))
+    assert flag in text
+    assert "40% of B" in text
+    assert "of A" not in text
+    (text,) = said(pairs_a=pairs(flags=(flag,)), pairs_b=pairs(flags=many))
+    assert "100% of A" in text
+
+
+def test_a_flag_that_shows_from_run_to_run_is_not_told() -> None:
+    assert said(pairs_a=pairs(flags=("not_converged",)), pairs_b=pairs(flags=("preempted",))) == []

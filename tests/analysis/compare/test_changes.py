@@ -1,0 +1,165 @@
+"""Two sides set against each other, as frames of a few numbers that can be reckoned again by hand."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from fleet.analysis.compare.changes import compare_pairs, compare_relations
+from fleet.analysis.compare.inference import change, moderated_p
+
+Unit = dict[tuple[str, int, int], float]  # relation, ping, pong -> ns
+
+
+def side(
+    *units: Unit, benchmark: str = "cas", variant: str = "cmpxchg", spread: float = 0.01
+) -> pd.DataFrame:
+    """Rows per unit and pair, the units named u0, u1, ..."""
+    rows = [
+        {
+            "benchmark": benchmark,
+            "variant": variant,
+            "relation": relation,
+            "ping_cpu": ping,
+            "pong_cpu": pong,
+            "unit": f"u{number}",
+            "median_ns": ns,
+            "min_ns": ns / 2,
+            "spread": spread * (1 + number),
+        }
+        for number, unit in enumerate(units)
+        for (relation, ping, pong), ns in unit.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def levels(relation: str, *values: float) -> Sequence[Unit]:
+    """A unit per value; in each three pairs, the middle of which has the value."""
+    return [
+        {(relation, 0, 1): value * 0.9, (relation, 0, 2): value, (relation, 1, 2): value * 1.2}
+        for value in values
+    ]
+
+
+def joined(*groups: Sequence[Unit]) -> list[Unit]:
+    return [{key: ns for unit in units for key, ns in unit.items()} for units in zip(*groups, strict=True)]
+
+
+A_SMT, B_SMT = (10.0, 10.2, 10.1), (10.1, 10.0, 10.15)
+A_FAR, B_FAR = (50.0, 51.0, 50.5), (60.0, 61.0, 62.0)
+
+
+def test_a_units_number_of_a_relation_is_the_median_of_its_pairs() -> None:
+    a, b = side(*levels("smt", *A_SMT)), side(*levels("smt", *B_SMT), spread=0.02)
+    (row,) = compare_relations(a, b, 0.03).to_dict("records")
+    expected = change(np.array(A_SMT), np.array(B_SMT))
+    assert (row["relation"], row["pairs"], row["a_units"], row["b_units"]) == ("smt", 3, 3, 3)
+    assert row["a_ns"] == pytest.approx(stats.gmean(A_SMT))
+    assert row["b_ns"] == pytest.approx(stats.gmean(B_SMT))
+    for name in ("ratio", "low", "high", "p", "smallest"):
+        assert row[name] == pytest.approx(getattr(expected, name))
+    assert row["q"] == pytest.approx(row["p"]), "one relation is no choice among many"
+    assert (row["a_within"], row["b_within"]) == (0.02, 0.04)
+    assert row["verdict"] == "equivalent"
+
+
+def test_another_number_can_be_compared() -> None:
+    a, b = side(*levels("smt", *A_SMT)), side(*levels("smt", *B_SMT))
+    (row,) = compare_relations(a, b, 0.03, number="min_ns").to_dict("records")
+    assert row["a_ns"] == pytest.approx(stats.gmean(A_SMT) / 2)
+    assert compare_pairs(a, b, 0.03, number="min_ns")["a_ns"][1] == pytest.approx(stats.gmean(A_SMT) / 2)
+
+
+def test_relations_of_both_sides_come_nearest_first_and_benchmarks_in_the_order_of_a() -> None:
+    a = pd.concat(
+        [
+            side(*joined(levels("system", *A_FAR), levels("smt", *A_SMT)), benchmark="readwrite"),
+            side(*joined(levels("system", *A_FAR), levels("smt", *A_SMT), levels("core", *A_SMT))),
+        ]
+    )
+    b = pd.concat(
+        [
+            side(*joined(levels("smt", *B_SMT), levels("system", *B_FAR), levels("llc", *B_SMT))),
+            side(*joined(levels("system", *B_FAR), levels("smt", *B_SMT)), benchmark="readwrite"),
+        ]
+    )
+    table = compare_relations(a, b, 0.03)
+    rows = list(zip(table["benchmark"], table["relation"], table["verdict"], strict=True))
+    assert rows == [
+        ("readwrite", "smt", "equivalent"),
+        ("readwrite", "system", "changed"),
+        ("cas", "smt", "equivalent"),
+        ("cas", "system", "changed"),
+    ]
+    np.testing.assert_allclose(table["q"], stats.false_discovery_control(table["p"]))
+
+
+def test_a_relation_with_too_few_runs_has_no_q_and_does_not_count_among_the_others() -> None:
+    a = pd.concat([side(*levels("smt", *A_SMT)), side(*levels("system", *A_FAR[:2]))])
+    b = pd.concat([side(*levels("smt", *B_SMT)), side(*levels("system", *B_FAR))])
+    near, far = compare_relations(a, b, 0.03).to_dict("records")
+    assert near["q"] == pytest.approx(near["p"])
+    assert (far["a_units"], far["b_units"], far["verdict"]) == (2, 3, "no verdict")
+    assert np.isnan(far["q"])
+
+
+def test_nothing_in_common_is_an_empty_table_with_all_columns() -> None:
+    table = compare_relations(side(*levels("smt", *A_SMT)), side(*levels("llc", *B_SMT)), 0.03)
+    assert table.empty
+    assert {"ratio", "p", "q", "verdict", "why", "a_within"} <= set(table.columns)
+
+
+def test_pairs_are_compared_relation_by_relation() -> None:
+    groups = [
+        joined(levels("smt", *smt), levels("system", *far)) for smt, far in ((A_SMT, A_FAR), (B_SMT, B_FAR))
+    ]
+    a, b = (side(*units) for units in groups)
+    table = compare_pairs(a, b, 0.03)
+    assert list(table["relation"]) == ["smt"] * 3 + ["system"] * 3
+    assert table["changed"].tolist() == [False] * 3 + [True] * 3
+    for part, of_a, of_b in (((0, 3), A_SMT, B_SMT), ((3, 6), A_FAR, B_FAR)):
+        rows = table[slice(*part)].reset_index(drop=True)
+        factors = np.array([[0.9], [1.0], [1.2]])
+        logs = [np.log(np.array([values]) * factors) for values in (of_a, of_b)]
+        np.testing.assert_allclose(rows["p"], moderated_p(logs[0], logs[1]))
+        np.testing.assert_allclose(rows["ratio"], stats.gmean(of_b) / stats.gmean(of_a))
+        np.testing.assert_allclose(rows["a_ns"], stats.gmean(of_a) * factors[:, 0])
+        np.testing.assert_allclose(rows["b_ns"], stats.gmean(of_b) * factors[:, 0])
+    np.testing.assert_allclose(table["q"], stats.false_discovery_control(table["p"]))
+
+
+def test_a_pair_changed_only_if_significant_and_beyond_the_threshold() -> None:
+    noise = np.array([1.0, 1.001, 0.999])
+    a = side(*[{("smt", 0, cpu): 10 * each for cpu in range(1, 5)} for each in noise])
+    ratios = {1: 1.0, 2: 1.04, 3: 1.02, 4: 1 / 1.04}
+    b = side(*[{("smt", 0, cpu): 10 * each * ratios[cpu] for cpu in range(1, 5)} for each in noise])
+    table = compare_pairs(a, b, 0.03)
+    assert dict(zip(table["pong_cpu"], table["changed"], strict=True)) == {
+        1: False,
+        2: True,
+        3: False,
+        4: True,
+    }
+    assert (table["q"][1:] < 0.05).all()
+    wide = [{("smt", 0, 1): value} for value in (8.0, 10.0, 12.5)]
+    assert not compare_pairs(side(*wide), side(*[{("smt", 0, 1): v} for v in (9.0, 10.5, 13.5)]), 0.03)[
+        "changed"
+    ].any()
+
+
+def test_a_pair_that_a_run_lacks_is_left_out() -> None:
+    units = [dict(unit) for unit in levels("smt", *A_SMT)]
+    del units[1]["smt", 0, 2]
+    table = compare_pairs(side(*units), side(*levels("smt", *B_SMT)), 0.03)
+    assert list(zip(table["ping_cpu"], table["pong_cpu"], strict=True)) == [(0, 1), (1, 2)]
+    assert compare_pairs(side(*levels("smt", *B_SMT)), side(*units), 0.03).shape == table.shape
+
+
+@pytest.mark.parametrize(("a", "b"), [(2, 3), (3, 2)])
+def test_pairs_of_fewer_than_three_runs_are_not_compared(a: int, b: int) -> None:
+    sides = [side(*levels("smt", *A_FAR[:count])) for count in (a, b)]
+    table = compare_pairs(*sides, 0.03)
+    assert table.empty
+    assert list(table.columns[-2:]) == ["q", "changed"]
