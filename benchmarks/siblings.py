@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.summaries import load_published
+from fleet.analysis.exchange.imports import load_published
 from fleet.analysis.reduce.topology_check import nearest_pairs
 from fleet.errors import FleetError
 

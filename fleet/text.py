@@ -1,11 +1,11 @@
-"""Text for people: output of hosts and files escaped, counts, near misses. Pure.
+"""Text for people: output of hosts and files escaped, counts, tables, near misses. Pure.
 
 Every place that shows such text uses these functions: terminals, pages, JSON.
 """
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 LABEL_KEY = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -47,6 +47,19 @@ def _escaped(sign: str) -> str:
 def counted(count: int, what: str) -> str:
     """Write "1 host", "2 hosts", "1,200 hosts"."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> str:
+    """Lay out columns two spaces apart, those in `right` right-aligned, without trailing spaces."""
+    lines = [titles, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fleet.analysis.compare.changes import compare_pairs, compare_relations
-    from fleet.analysis.exchange.summaries import load_published
+    from fleet.analysis.exchange.imports import load_published, published_layout
     from fleet.analysis.reduce.load import load_cpus, load_runs, load_samples, samples_long
-    from fleet.analysis.reduce.matrices import matrix, pair_medians
+    from fleet.analysis.reduce.matrices import matrix, pair_medians, relation_statistics
     from fleet.analysis.reduce.pairs import history, load_pairs
-    from fleet.analysis.reduce.stats import relation_statistics
     from fleet.analysis.reduce.topology import layout
     from fleet.analysis.reduce.topology_check import check_topology, nearest_pairs
 
@@ -30,17 +29,17 @@ __all__ = [
     "matrix",
     "nearest_pairs",
     "pair_medians",
+    "published_layout",
     "relation_statistics",
     "samples_long",
 ]
 
 _HOMES = {
     "compare.changes": ("compare_pairs", "compare_relations"),
-    "exchange.summaries": ("load_published",),
+    "exchange.imports": ("load_published", "published_layout"),
     "reduce.load": ("load_cpus", "load_runs", "load_samples", "samples_long"),
-    "reduce.matrices": ("matrix", "pair_medians"),
+    "reduce.matrices": ("matrix", "pair_medians", "relation_statistics"),
     "reduce.pairs": ("history", "load_pairs"),
-    "reduce.stats": ("relation_statistics",),
     "reduce.topology": ("layout",),
     "reduce.topology_check": ("check_topology", "nearest_pairs"),
 }

@@ -24,7 +24,7 @@ from fleet.analysis.reduce.heatmap import (
 )
 from fleet.analysis.reduce.load import flat_ticks, ns_per_sample_tick
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.views.text import safe
+from fleet.text import one_line
 
 LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic
 _FEW_DECADES = 200  # the same, up to which such an axis shows 20 and 50 as well as 10
@@ -95,7 +95,7 @@ def run_dots(runs: pd.DataFrame, rounds: pd.DataFrame | None = None, axes: Axes 
             bar = [place - 0.35, place + 0.35]
             axes.plot([np.median(values)] * 2, bar, color="#c2500c", linewidth=2)
         axes.plot(values, np.full(len(values), place), "o", color="#3570eb", markersize=6, alpha=0.85)
-    axes.set_yticks(range(len(hosts)), [safe(host) for host in hosts], parse_math=False)
+    axes.set_yticks(range(len(hosts)), [one_line(host) for host in hosts], parse_math=False)
     axes.set_ylim(len(hosts) - 0.5, -0.5)
     low, high = axes.get_xlim()
     middle, least = (low + high) / 2, _LEAST_WIDTH * float(runs["ns"].median())
@@ -122,7 +122,7 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None) -> Axes:
         axes.plot(
             x,
             share,
-            label=safe(name),
+            label=one_line(name),
             color=RELATION_COLOURS.get(relation),
             linestyle=_DASHES.get(relation, "-"),
             linewidth=1.6,

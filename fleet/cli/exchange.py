@@ -47,7 +47,7 @@ def import_(
     from fleet.analysis.exchange import import_matrices
     from fleet.plan import options
 
-    told = import_matrices.Told(
+    metadata = import_matrices.ImportMetadata(
         tool=tool,
         benchmark=benchmark,
         variant=variant,
@@ -59,7 +59,7 @@ def import_(
         source=source,
         labels=options.labels(label or []),
     )
-    typer.echo(import_matrices.import_files(results, files, name, told))
+    typer.echo(import_matrices.import_files(results, files, name, metadata))
 
 
 @app.command(short_help="Write a run as another tool prints it, or samples as CSV.")
@@ -92,7 +92,7 @@ def export(
     """
     from fleet.analysis.exchange.export import FORMATS, VALUES, write_new
     from fleet.analysis.exchange.export import export as pieces
-    from fleet.analysis.exchange.summaries import PREFIX
+    from fleet.analysis.exchange.imports import PREFIX
     from fleet.plan.options import choice
     from fleet.store import Store
 
@@ -123,8 +123,8 @@ def summaries(
 
     Example: fleet summaries rpi4-qnx800
     """
-    from fleet.analysis.exchange.summaries import all_summaries, find_summary
-    from fleet.analysis.views import summaries as views
+    from fleet.analysis.exchange.imports import all_summaries, find_summary
+    from fleet.analysis.views import imports as views
     from fleet.analysis.views.heatmap import Canvas
     from fleet.analysis.views.text import fitted
 

@@ -1,21 +1,11 @@
 """Hosts as text for people and as JSON for programs. Prints nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
 from fleet.model import Host, RequestedOptions
-from fleet.text import as_json
-
-
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Lay out left-aligned columns, two spaces apart, no trailing blanks."""
-    lines = [titles, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+from fleet.text import as_json, table
 
 
 def hosts_text(hosts: Sequence[Host]) -> str:

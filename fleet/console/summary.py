@@ -6,13 +6,13 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from fleet.console.hosts import host_object, table, where
+from fleet.console.hosts import host_object, where
 from fleet.hostnames import folded, group_messages, without_name
 from fleet.model import Host, PairChoice, Pairs, Plan, RequestedOptions
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.estimate import PRECISION, ROUNDS, SPREAD_S, expected, plan_for
 from fleet.session.outcome import Outcome, State
-from fleet.text import as_json, counted, printable
+from fleet.text import as_json, counted, printable, table
 
 MANY = 20  # hosts; above it people want groups, not rows
 MESSAGES_SHOWN = 20

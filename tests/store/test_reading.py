@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis.exchange.summaries import find_summary, load_summaries
+from fleet.analysis.exchange.imports import find_summary, load_imports
 from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.analysis.views.history import of_relation, past_json
@@ -77,7 +77,7 @@ def test_pairs_derived_from_old_samples_have_the_new_word(root: Path) -> None:
 
 
 def test_imports_are_read_with_the_new_word(root: Path) -> None:
-    assert set(load_summaries(root)["relation"]) == {"system"}
+    assert set(load_imports(root)["relation"]) == {"system"}
 
 
 def test_the_views_show_the_new_word_and_take_both(root: Path) -> None:

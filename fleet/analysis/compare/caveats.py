@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from fleet.analysis.compare.inference import LEAST_RUNS
-from fleet.analysis.compare.sides import Side
+from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.reduce.flags import MEANINGS, flag_counts
 from fleet.analysis.views.sections import NUMBERS
 from fleet.analysis.views.text import percent, records
@@ -17,15 +17,21 @@ _OF_LEVELS = ("multimodal", "smt_pair", "drift", "outliers")  # `not_converged` 
 _MEASURED = {"complete", "partial"}
 
 
-def number_of_all(a: Side, b: Side) -> str:
+def number_of_all(a: ComparisonSide, b: ComparisonSide) -> str:
     """The column that is all these runs' number: their estimator's if they share it, else the median."""
     runs = pd.concat([a.runs, b.runs])
-    said = {row["estimator"] if row["preset"] else "median" for row in records(runs)}
-    return NUMBERS[str(said.pop())] if len(said) == 1 else "median_ns"
+    estimators = {row["estimator"] if row["preset"] else "median" for row in records(runs)}
+    return NUMBERS[str(estimators.pop())] if len(estimators) == 1 else "median_ns"
 
 
 def caveats(
-    a: Side, b: Side, pairs_a: pd.DataFrame, pairs_b: pd.DataFrame, *, unit: str, same_topology: bool
+    a: ComparisonSide,
+    b: ComparisonSide,
+    pairs_a: pd.DataFrame,
+    pairs_b: pd.DataFrame,
+    *,
+    unit: str,
+    same_topology: bool,
 ) -> list[str]:
     """The reasons for care, the gravest first; empty if there are none.
 
@@ -43,8 +49,8 @@ def caveats(
     ]
 
 
-def switches(a: Side, b: Side) -> int:
-    """How often one side's runs give way to the other's in order of time; 1: two separate blocks."""
+def switches(a: ComparisonSide, b: ComparisonSide) -> int:
+    """How often the side changes in order of time; 1: two separate blocks."""
     starts = pd.concat([a.runs.assign(side="a"), b.runs.assign(side="b")])
     order = starts.sort_values(["started_utc", "run_id"], kind="stable")["side"]
     return int((order != order.shift()).sum()) - 1
@@ -63,7 +69,7 @@ def _too_few(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame, unit: str) -> Iterato
         )
 
 
-def _in_blocks(a: Side, b: Side) -> Iterator[str]:
+def _in_blocks(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     count = switches(a, b)
     least = min(len(a.runs), len(b.runs))
     if least >= 2 and count < least:
@@ -74,7 +80,7 @@ def _in_blocks(a: Side, b: Side) -> Iterator[str]:
         )
 
 
-def _hosts(a: Side, b: Side, unit: str, *, same_topology: bool) -> Iterator[str]:
+def _hosts(a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topology: bool) -> Iterator[str]:
     if unit == "host":
         yield "The sides are different sets of hosts: each host counts once, relations as the OS names them."
     elif a.hosts != b.hosts:
@@ -84,7 +90,7 @@ def _hosts(a: Side, b: Side, unit: str, *, same_topology: bool) -> Iterator[str]
         yield "The host's topology is not the same on both sides: only relations are compared, no pairs."
 
 
-def _unlike_numbers(a: Side, b: Side) -> Iterator[str]:
+def _unlike_numbers(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     runs = pd.concat([a.runs, b.runs])
     summaries = runs[~runs["state"].isin(_MEASURED)]
     if len(summaries):
@@ -117,7 +123,7 @@ def _variants(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame) -> Iterator[str]:
             )
 
 
-def _busier(a: Side, b: Side) -> Iterator[str]:
+def _busier(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     loads = [(side.runs["load_1m_before"] / side.runs["cpus_measured"]).median() for side in (a, b)]
     if abs(loads[1] - loads[0]) > BUSIER:
         yield (
@@ -126,7 +132,7 @@ def _busier(a: Side, b: Side) -> Iterator[str]:
         )
 
 
-def _partial(a: Side, b: Side) -> Iterator[str]:
+def _partial(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     for letter, side in (("A", a), ("B", b)):
         partial = side.runs[side.runs["state"] == "partial"]
         if len(partial):

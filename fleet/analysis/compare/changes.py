@@ -6,7 +6,7 @@ docs/comparing.md says what the tests assume and what simulations and real runs 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, Floats, change, false_discovery, moderated_p
+from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, false_discovery, moderated_p
 from fleet.analysis.compare.verdicts import judge
 
 KIND = ["benchmark", "variant"]
@@ -86,8 +86,3 @@ def compare_pairs(
     beyond = np.abs(np.log(table["ratio"])) > np.log1p(threshold)
     table["changed"] = (table["q"] < LEVEL) & beyond
     return table
-
-
-def _typical(values: Floats) -> float:
-    """The geometric mean, whose ratio is the one that is tested."""
-    return float(np.exp(np.log(values).mean()))

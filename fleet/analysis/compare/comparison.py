@@ -13,7 +13,7 @@ import pandas as pd
 from fleet.analysis.compare.caveats import caveats, number_of_all
 from fleet.analysis.compare.changes import CELL, compare_pairs, compare_relations
 from fleet.analysis.compare.environment import environment
-from fleet.analysis.compare.sides import Side, sides
+from fleet.analysis.compare.sides import ComparisonSide, sides
 from fleet.analysis.compare.verdicts import Verdict, usual_threshold
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -22,15 +22,15 @@ from fleet.analysis.reduce.topology import GROUPS
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Side b against its baseline a.
+    """ComparisonSide b against its baseline a.
 
     unit: what was counted, "run" or, where each side is several other hosts, "host". relations, pairs: as
     `compare_relations` and `compare_pairs` return them; pairs is empty unless the topologies are the same.
     environment: what else differs. caveats: its warnings.
     """
 
-    a: Side
-    b: Side
+    a: ComparisonSide
+    b: ComparisonSide
     unit: str
     threshold: float
     relations: pd.DataFrame
@@ -72,7 +72,7 @@ def load_run_pairs(root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
     return widened(load_pairs(root, run_id=runs["run_id"].tolist()))
 
 
-def _matched(a: Side, b: Side) -> list[tuple[Side, Side]]:
+def _matched(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonSide, ComparisonSide]]:
     """The sides as they are; or, where both have runs of the same several hosts, host by host."""
     shared = [host for host in a.hosts if host in b.hosts]
     if not shared or (len(a.hosts) == 1 and len(b.hosts) == 1):
@@ -81,25 +81,29 @@ def _matched(a: Side, b: Side) -> list[tuple[Side, Side]]:
 
 
 def _compared(
-    a: Side, b: Side, pairs: pd.DataFrame, topologies: dict[str, frozenset[object]], threshold: float
+    a: ComparisonSide,
+    b: ComparisonSide,
+    pairs: pd.DataFrame,
+    topologies: dict[str, frozenset[object]],
+    threshold: float,
 ) -> Comparison:
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
     same = unit == "run" and len({topologies[run] for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
     same = same and (a.hosts == b.hosts or _one_known_model(a, b))
     number = number_of_all(a, b)
     rows_a, rows_b = (_of_side(side, pairs, unit, number) for side in (a, b))
-    said = caveats(a, b, rows_a, rows_b, unit=unit, same_topology=same)
+    warnings = caveats(a, b, rows_a, rows_b, unit=unit, same_topology=same)
     if same:
         every = len(_cells(rows_a) | _cells(rows_b))
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)
         if len(_cells(rows_a)) < every:
-            said.append(f"{every - len(_cells(rows_a))} pairs are left out, since not every run has them.")
+            warnings.append(f"{every - len(_cells(rows_a))} pairs are left out: not every run has them.")
     relations = compare_relations(rows_a, rows_b, threshold, number=number)
     tested = compare_pairs(rows_a if same else rows_a[:0], rows_b, threshold, number=number)
-    return Comparison(a, b, unit, threshold, relations, tested, environment(a.runs, b.runs), tuple(said))
+    return Comparison(a, b, unit, threshold, relations, tested, environment(a.runs, b.runs), tuple(warnings))
 
 
-def _of_side(side: Side, pairs: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
+def _of_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
     """The side's rows with their `unit`; a host's number of a pair is the geometric mean of its runs."""
     rows = pairs[pairs["run_id"].isin(side.runs["run_id"])]
     if unit == "run":
@@ -133,6 +137,6 @@ def _topology(root: str | Path, run_id: str) -> frozenset[object]:
     return frozenset(tuple(None if pd.isna(v) else v for v in row) for row in cpus.itertuples(index=False))
 
 
-def _one_known_model(a: Side, b: Side) -> bool:
+def _one_known_model(a: ComparisonSide, b: ComparisonSide) -> bool:
     models = set(a.runs["cpu_model"]) | set(b.runs["cpu_model"])
     return len(models) == 1 and not pd.isna(next(iter(models)))

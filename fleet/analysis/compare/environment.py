@@ -1,4 +1,4 @@
-"""Lists what differs between two sides beside what was to be compared: kernel, governor, plan, agent, ..."""
+"""Lists what differs between the environments of two sides: kernel, governor, plan, agent, ..."""
 
 import json
 from collections import Counter
@@ -62,11 +62,11 @@ def environment(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     a, b: rows of the `runs` table. A value found on both sides in the same runs' places is no difference;
     one that changes within a side is listed if the other side does not have the same values.
     """
-    told_a, told_b = ([_told(row) for row in side.to_dict("records")] for side in (a, b))
-    names = list(dict.fromkeys(name for run in (*told_a, *told_b) for name in run))
+    facts_a, facts_b = ([_facts(row) for row in side.to_dict("records")] for side in (a, b))
+    names = list(dict.fromkeys(name for run in (*facts_a, *facts_b) for name in run))
     rows = []
     for name in names:
-        values = [Counter(run.get(name, _UNKNOWN) for run in side) for side in (told_a, told_b)]
+        values = [Counter(run.get(name, _UNKNOWN) for run in side) for side in (facts_a, facts_b)]
         if set(values[0]) != set(values[1]) and name not in _NO_DIFFERENCE:
             rows.append({"what": name, "a": _listed(values[0]), "b": _listed(values[1])})
     if not set(a["boot_id"].dropna()) & set(b["boot_id"].dropna()) and _one_host(a, b):
@@ -74,16 +74,16 @@ def environment(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["what", "a", "b"])
 
 
-def _told(run: Mapping[Any, Any]) -> dict[str, str]:
-    """What a run tells of itself, by name; what it does not tell is unknown."""
-    told = {name: _text(name, run[name]) for name in FACTS}
+def _facts(run: Mapping[Any, Any]) -> dict[str, str]:
+    """The facts and the plan of a run as text, by name."""
+    facts = {name: _text(name, run[name]) for name in FACTS}
     for column, kind in _OBJECTS.items():
         for key, value in json.loads(run[column]).items():
-            told[f"{kind}.{key}"] = _asked(value) if kind == "plan" else _text(key, value)
-    return told
+            facts[f"{kind}.{key}"] = _requested(value) if kind == "plan" else _text(key, value)
+    return facts
 
 
-def _asked(value: Any) -> str:
+def _requested(value: Any) -> str:
     """A value of the plan; a choice of pairs as people type it."""
     if not isinstance(value, Mapping):
         return "default" if value is None else _text("", value)

@@ -17,9 +17,9 @@ from fleet.analysis.compare.comparison import load_run_pairs
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL
 from fleet.analysis.compare.verdicts import usual_threshold
 from fleet.analysis.reduce.load import load_runs, load_samples, samples_long
-from fleet.analysis.views.text import percent, table
+from fleet.analysis.views.text import percent
 from fleet.errors import UsageError
-from fleet.text import nearest
+from fleet.text import nearest, table
 
 SIZES = (3, 5, 10)
 SPLITS = 60  # of each order, at most
@@ -118,8 +118,8 @@ def _of_group(root: str | Path, runs: pd.DataFrame, chance: np.random.Generator)
                 tallies.setdefault(order, []).append(_alarms(sides[0], sides[1], threshold))
             for order, found in tallies.items():
                 shares = np.mean(found, axis=0)
-                said = (runs["host_id"][0], benchmark, variant, order, size, len(found), *shares, naive)
-                yield dict(zip(COLUMNS, said, strict=True))
+                values = (runs["host_id"][0], benchmark, variant, order, size, len(found), *shares, naive)
+                yield dict(zip(COLUMNS, values, strict=True))
 
 
 def _alarms(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> tuple[float, float, float]:

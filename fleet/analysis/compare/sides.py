@@ -15,7 +15,7 @@ _FORMS = "A side is a run, runs joined by commas, a host, label=value, or host@l
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparisonSide:
     """One side: as it was typed, and its rows of the `runs` table, oldest first."""
 
     name: str
@@ -26,19 +26,19 @@ class Side:
         """The hosts its runs are of."""
         return sorted(self.runs["host_id"].unique())
 
-    def of_host(self, host_id: str) -> "Side":
+    def of_host(self, host_id: str) -> "ComparisonSide":
         """The runs on one host, named host@side."""
         name = self.name if self.name.startswith(f"{host_id}@") else f"{host_id}@{self.name}"
-        return Side(name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True))
+        return ComparisonSide(name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True))
 
 
-def sides(root: str | Path, texts: Sequence[str]) -> list[Side]:
+def sides(root: str | Path, texts: Sequence[str]) -> list[ComparisonSide]:
     """The sides that `texts` mean. Raises UsageError if one means nothing, or two share a run."""
     runs = load_runs(root).sort_values(["started_utc", "run_id"], kind="stable").reset_index(drop=True)
     if runs.empty:
         raise UsageError(f"{root}: no run is stored here yet; `fleet run` measures, --results names a root.")
     labels = [json.loads(text) for text in runs["labels_json"]]
-    found = [Side(text, _matching(runs, labels, text)) for text in texts]
+    found = [ComparisonSide(text, _matching(runs, labels, text)) for text in texts]
     for place, side in enumerate(found):
         for other in found[:place]:
             shared = sorted(set(side.runs["run_id"]) & set(other.runs["run_id"]))

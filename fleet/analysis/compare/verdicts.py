@@ -15,7 +15,7 @@ THRESHOLD_VIRTUAL = 0.05
 
 
 class Verdict(StrEnum):
-    """What may be said of one relation (docs/comparing.md)."""
+    """What a comparison concludes about one relation (docs/comparing.md)."""
 
     CHANGED = "changed"
     EQUIVALENT = "equivalent"
@@ -36,8 +36,8 @@ def judge(relations: pd.DataFrame, threshold: float) -> pd.DataFrame:
     runs were too few.
     threshold: the change that matters, as a share of A, in either direction.
     """
-    told = [_judged(row, threshold, len(relations)) for row in relations.to_dict("records")]
-    return relations.assign(verdict=[str(verdict) for verdict, _ in told], why=[why for _, why in told])
+    judged = [_judged(row, threshold, len(relations)) for row in relations.to_dict("records")]
+    return relations.assign(verdict=[str(verdict) for verdict, _ in judged], why=[why for _, why in judged])
 
 
 def _judged(row: Mapping[Any, Any], threshold: float, rows: int) -> tuple[Verdict, str]:

@@ -1,18 +1,17 @@
-"""Lays summaries beside runs: a description. A summary has one number a pair, so nothing is proved by it."""
+"""Describes summaries and runs side by side. A summary has one number a pair, so there is no verdict."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from fleet.analysis.compare.comparison import load_run_pairs
 from fleet.analysis.compare.sides import sides
-from fleet.analysis.exchange.summaries import PREFIX, find_summary
+from fleet.analysis.exchange.imports import PREFIX, find_summary
 from fleet.analysis.reduce.load import CLOCK
-from fleet.analysis.views.text import is_none, json_value, records, safe, table
+from fleet.analysis.views.text import is_none, json_text, records
 from fleet.errors import UsageError
+from fleet.text import one_line, table
 
 ALL = "all pairs"
 _KIND = ["benchmark", "variant", "relation"]
@@ -54,13 +53,13 @@ def beside_text(rows: pd.DataFrame) -> str:
     """For people: a table per benchmark, the first side above."""
     first = rows["side"].iloc[0]
     names = " beside ".join(rows["side"].unique())
-    parts = [safe(f"{names}: a description; a summary has one number a pair and allows no verdict.")]
+    parts = [one_line(f"{names}: a description; a summary has one number a pair and allows no verdict.")]
     for benchmark, part in rows.groupby("benchmark", sort=False):
         if part.loc[part["relation"] != ALL, "relation"].nunique() == 1:
             part = part[part["relation"] != ALL]  # noqa: PLW2901
         lines = [
             (
-                safe(row["side"]),
+                one_line(row["side"]),
                 f"{row['runs']} run{'s' * (row['runs'] != 1)}" if row["runs"] else "summary",
                 f"{row['variant'] or '-'}",
                 row["of"] or "-",
@@ -73,13 +72,13 @@ def beside_text(rows: pd.DataFrame) -> str:
         ]
         titles = ("side", "from", "variant", "of", "relation", "cells", "median", "ratio")
         parts.append(f"{benchmark}: one-way latency in ns\n{table(titles, lines, right={5, 6, 7})}")
-    parts.append(safe(f"ratio: to {first}, only of the same variant and relation."))
+    parts.append(one_line(f"ratio: to {first}, only of the same variant and relation."))
     return "\n\n".join(parts)
 
 
 def beside_json(rows: pd.DataFrame) -> str:
     """The rows as a list of objects."""
-    return json.dumps(records(rows), default=json_value, indent=2)
+    return json_text(records(rows))
 
 
 def beside_csv(rows: pd.DataFrame) -> str:
@@ -90,16 +89,16 @@ def beside_csv(rows: pd.DataFrame) -> str:
 
 def _of_summary(root: str | Path, text: str) -> pd.DataFrame:
     rows = find_summary(root, text)[[*_KIND, "latency_ns", "estimator"]]
-    return _told(rows, runs=0, of=rows["estimator"].iloc[0])
+    return _with_origin(rows, runs=0, of=rows["estimator"].iloc[0])
 
 
 def _of_runs(root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
     pairs = load_run_pairs(root, runs)
     pairs = pairs.astype(dict.fromkeys(_KIND, "object"))
     numbers = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)["median_ns"].median()
-    return _told(numbers.reset_index(name="latency_ns"), runs=len(runs), of="median")
+    return _with_origin(numbers.reset_index(name="latency_ns"), runs=len(runs), of="median")
 
 
-def _told(rows: pd.DataFrame, **said: Any) -> pd.DataFrame:
-    rows.attrs.update(said)
+def _with_origin(rows: pd.DataFrame, *, runs: int, of: str) -> pd.DataFrame:
+    rows.attrs.update(runs=runs, of=of)
     return rows

@@ -18,7 +18,7 @@ _CSV = re.compile(rf"{_CELL}(?:[,;]{_CELL})*")
 _ERROR_OF_MEAN = re.compile(r"±\s*\d+(?:\.\d+)?")
 _MOST_BENCHMARKS = 3
 
-Rows = list[tuple[int, str]]  # line number, line
+NumberedLines = list[tuple[int, str]]
 
 
 def claims(text: str) -> bool:
@@ -65,11 +65,11 @@ def write(grid: Grid) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-def _parts(text: str) -> tuple[Grid, list[Grid], list[Rows]]:
-    """Sort the lines: what is said about all matrices, matrices of the screen, blocks of CSV."""
+def _parts(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:
+    """Sort the lines: properties of all matrices, matrices of the screen, blocks of CSV."""
     head, benchmark = Grid(()), None
     screens: list[Grid] = []
-    blocks: list[Rows] = []
+    blocks: list[NumberedLines] = []
     lines = text.removeprefix("\ufeff").splitlines()
     at = 0
     while at < len(lines):
@@ -112,7 +112,7 @@ def _screen_row(line: str, number: int, cpu: int, cpus: tuple[int, ...]) -> dict
     return {(cpu, other): value for other, value in zip(others, values, strict=True) if value is not None}
 
 
-def _csv(block: Rows) -> list[Grid]:
+def _csv(block: NumberedLines) -> list[Grid]:
     """The matrices of one block of CSV: as many rows as columns each, one below the other."""
     separator = ";" if any(";" in line for _, line in block) else ","
     rows = [(number, line.split(separator)) for number, line in block if line]
@@ -134,7 +134,7 @@ def _csv(block: Rows) -> list[Grid]:
 
 
 def _triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]] | None:
-    """Rows that end before or at the diagonal, padded to a square; None if these are not such.
+    """NumberedLines that end before or at the diagonal, padded to a square; None if these are not such.
 
     The row of the first CPU is empty then, and so not among `rows`, unless its own cell is written out.
     """

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
-from fleet.analysis.exchange.summaries import PREFIX, find_summary, grid_of
+from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
 from fleet.analysis.reduce.load import CLOCK, load_run, load_samples, samples_long
 from fleet.analysis.reduce.matrices import pair_medians
 from fleet.errors import UsageError

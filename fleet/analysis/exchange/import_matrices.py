@@ -1,4 +1,4 @@
-"""Stores what other tools printed as a summary: reads the files, names what is theirs, says what it did."""
+"""Imports matrices of other tools as a summary: reads the files, checks the metadata, stores the rows."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
-from fleet.analysis.exchange.summaries import PREFIX, load_published, renumbered, rows_of
+from fleet.analysis.exchange.imports import PREFIX, load_published, renumbered, rows_of
 from fleet.analysis.reduce.load import CLOCK
 from fleet.errors import StoreError, UsageError
 from fleet.plan.variants import VARIANTS
@@ -21,8 +21,8 @@ MOST_BYTES = 64 << 20  # 2,500 CPUs as CSV
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the person says about the files; None leaves it to what they themselves say."""
+class ImportMetadata:
+    """What the user states about the files; None: as the files themselves state, or unknown."""
 
     tool: str | None = None
     benchmark: str | None = None
@@ -36,27 +36,27 @@ class Told:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def import_files(root: str | Path, files: Sequence[Path], name: str, told: Told) -> str:
-    """Store every matrix in `files` as the summary `name`; return what to tell the person.
+def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: ImportMetadata) -> str:
+    """Store every matrix in `files` as the summary `name`; return a message for the user.
 
-    Raises UsageError for what cannot be read, a benchmark nobody names or that is there twice, and a name
+    Raises UsageError for a file that cannot be read, a benchmark that is unknown or there twice, and a name
     that is taken; nothing is stored then.
     """
-    _check(name, told)
+    _check(name, metadata)
     now = datetime.now(UTC)
     rows, kinds = [], []
     for file in files:
-        tool, grids = tools.read(_text(file), str(file), told.tool)
-        if told.benchmark is not None and len(grids) > 1:
+        tool, grids = tools.read(_text(file), str(file), metadata.tool)
+        if metadata.benchmark is not None and len(grids) > 1:
             raise UsageError(f"{file}: holds {len(grids)} matrices; --benchmark can name only one.")
         for grid in grids:
             columns = {
-                key: getattr(told, key)
+                key: getattr(metadata, key)
                 for key in ("benchmark", "variant", "estimator", "cpu_model", "os", "conditions")
             }
-            source = told.source or printable(str(file))
-            columns |= {"source": source, "imported_utc": now, "labels": dict(told.labels)}
-            numbered = grid if told.cpus is None else renumbered(grid, told.cpus)
+            source = metadata.source or printable(str(file))
+            columns |= {"source": source, "imported_utc": now, "labels": dict(metadata.labels)}
+            numbered = grid if metadata.cpus is None else renumbered(grid, metadata.cpus)
             found = rows_of(name, tool, numbered, columns)
             if not found:
                 raise UsageError(f"{file}: the matrix has no values.")
@@ -64,12 +64,12 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, told: Told)
             if len(set(kinds)) < len(kinds):
                 raise UsageError(f"{file}: a second matrix of {kinds[-1]}; import it under another --name.")
             rows += found
-            told_of = _said(numbered)
+            size = _size(numbered)
     write_summary(root, name, rows)
-    return f"Stored {PREFIX}{name}: {', '.join(kinds)}, {told_of}. See it: fleet summaries {name}"
+    return f"Stored {PREFIX}{name}: {', '.join(kinds)}, {size}. See it: fleet summaries {name}"
 
 
-def _check(name: str, told: Told) -> None:
+def _check(name: str, metadata: ImportMetadata) -> None:
     """Raise UsageError for a name or a word that cannot be stored."""
     if name in set(load_published()["summary"]):
         raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
@@ -82,15 +82,15 @@ def _check(name: str, told: Told) -> None:
         ("benchmark", tuple(one for one in VARIANTS if one != CLOCK)),
         ("estimator", ("median", "mean", "min")),
     ):
-        said = getattr(told, word)
-        if said is not None and said not in known:
-            raise UsageError(f"--{word} {said}: there are {', '.join(known)}.")
+        value = getattr(metadata, word)
+        if value is not None and value not in known:
+            raise UsageError(f"--{word} {value}: unknown; there are {', '.join(known)}.")
     for word in ("variant", "cpu_model", "os", "conditions", "source"):
-        if not (getattr(told, word) or "").isprintable():
+        if not (getattr(metadata, word) or "").isprintable():
             raise UsageError(f"--{word.replace('_', '-')}: must be one line of text in UTF-8.")
 
 
-def _said(grid: Grid) -> str:
+def _size(grid: Grid) -> str:
     half = "" if len(grid.cells) > len(grid.cpus) * (len(grid.cpus) - 1) // 2 else " (half a matrix)"
     return f"{counted(len(grid.cpus), 'CPU')}, {counted(len(grid.cells), 'cell')}{half}"
 

@@ -45,7 +45,7 @@ class Bursts:
     def in_order(self, order: Ints) -> "Bursts":
         """The same bursts in another order."""
         counts = self.counts[order]
-        if (counts == counts[:1]).all():  # so much faster that it is worth a way of its own
+        if (counts == counts[:1]).all():  # much faster
             taken = self.latencies.reshape(len(order), -1)[order].ravel() if len(order) else self.latencies
         else:
             first = np.cumsum(self.counts) - self.counts

@@ -1,4 +1,4 @@
-"""Reduces raw samples to one row per pair, and rows to matrices. The burst is the unit of replication."""
+"""Reduces raw samples to pairs, and pairs to relations and matrices. The burst is the unit of replication."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.reduce.bursts import Bursts, Floats, Ints, equal_rows, of_frame
-from fleet.analysis.reduce.directions import asymmetry
-from fleet.analysis.reduce.levels import levels
+from fleet.analysis.reduce.levels import asymmetry, levels
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
 KIND = ["run_id", "benchmark", "variant"]
@@ -21,8 +20,8 @@ def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFram
     """Reduce raw samples to one row per run, benchmark, variant and pair; one way, in ns (float64).
 
     samples: as `load_samples` returns it; warm-ups are left out, bursts of nothing else too. Unless
-    `ordered`, both directions of a pair are one row, the lower CPU as ping. `fleet.analysis.pairs` does the
-    same for runs too big for a frame, and remembers it.
+    `ordered`, both directions of a pair are one row, the lower CPU as ping. `load_pairs` does the
+    same for runs too big for a frame, and stores the result.
 
     Columns beside the pair and `relation`: `bursts`; `median_ns` (of the bursts' medians: the headline),
     `low_ns`, `high_ns` (95 % t interval over burst medians; NaN for a single burst), `spread` (half of it,
@@ -148,8 +147,8 @@ def _flags(flags: "pd.Series[str]", pair: Ints, pairs: int) -> dict[str, Ints | 
     codes, texts = pd.factorize(flags)
     marked = np.array([text != "" for text in texts], dtype=bool)[codes] if len(codes) else codes.astype(bool)
     found: list[set[str]] = [set() for _ in range(pairs)]
-    told = np.unique(pair[marked] * max(len(texts), 1) + codes[marked])
-    for number in told:
+    numbers = np.unique(pair[marked] * max(len(texts), 1) + codes[marked])
+    for number in numbers:
         found[number // len(texts)].update(str(texts[number % len(texts)]).split(","))
     return {
         "flagged_bursts": np.bincount(pair[marked], minlength=pairs),
@@ -176,16 +175,37 @@ def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
     )
 
 
+def relation_statistics(pairs: pd.DataFrame) -> pd.DataFrame:
+    """As `relations`, a row per benchmark, variant and relation of one run, with more of its pairs.
+
+    pairs: as `pair_medians` or `load_pairs` returns them. Added: `p10_ns`, `mad_ns` and `outliers` of the
+    middle pair, `two_modes` and `drifting`, the share of pairs with a second mode and with a drift.
+    """
+    keys = ["benchmark", "variant", "relation"]
+    more = (
+        pairs.assign(two_modes=pairs["other_ns"].notna(), drifting=pairs["drift"].notna())
+        .groupby(keys, sort=False)
+        .agg(
+            p10_ns=("p10_ns", "median"),
+            mad_ns=("mad_ns", "median"),
+            outliers=("outliers", "median"),
+            two_modes=("two_modes", "mean"),
+            drifting=("drifting", "mean"),
+        )
+    )
+    return relations(pairs).merge(more.reset_index(), on=keys, how="left")
+
+
 def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
     """The same for each combination of `keys` there is, in the order of `pairs`."""
-    told = pairs.assign(
+    rows = pairs.assign(
         **{key: pairs[key].astype(str) for key in keys},
         number=pairs[number].astype(float),
         flagged=pairs["flags"] != "",
         widest=pairs["spread"],
     )
     table = (
-        told.groupby(list(keys), sort=False)
+        rows.groupby(list(keys), sort=False)
         .agg(
             pairs=("number", "size"),
             median_ns=("number", "median"),

@@ -9,9 +9,9 @@ from fleet.analysis.report.read_runs import Reading
 from fleet.store import schema
 
 UNKNOWN = "unknown"
-# Names of a machine or of a moment: they always differ and explain no latency.
-_NO_REASON = {"machine_id", "boot_id", "uptime_s", "user", "hostname"}
-_OF_THE_RUN = (
+# They always differ and explain no latency.
+_IRRELEVANT = {"machine_id", "boot_id", "uptime_s", "user", "hostname"}
+_OF_RUN = (
     "started_utc",
     "ended_utc",
     "state",
@@ -32,13 +32,13 @@ _OF_THE_RUN = (
     "temperature_c_before",
     "temperature_c_after",
 )
-_PLAN_ONLY = {"seed", "deadline_s"}  # of the plan, what says nothing about how was measured
+_PLAN_ONLY = {"seed", "deadline_s"}  # no effect on the measurement
 _CLOCK_RATE = 3  # significant figures; two calibrations of one clock differ beyond
-_ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # no difference to explain anything by
+_ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a difference
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Property:
     """One property. odd: per run, whether most of the others agree on another value."""
 
     name: str
@@ -47,34 +47,36 @@ class Row:
     differs: bool
 
 
-def environment(readings: Sequence[Reading]) -> list[Row]:
+def environment(readings: Sequence[Reading]) -> list[Property]:
     """A row per property any run knows, those that differ first; values in the order of `readings`."""
-    told = [_properties(reading.run) for reading in readings]
-    if len(told) > 1:
-        _shorten(told, [set(reading.run["cpu_flags"]) for reading in readings])
-    names = list(dict.fromkeys(name for properties in told for name in properties))
-    rows = [_row(name, [properties.get(name, UNKNOWN) for properties in told]) for name in names]
+    runs = [_properties(reading.run) for reading in readings]
+    if len(runs) > 1:
+        _shorten(runs, [set(reading.run["cpu_flags"]) for reading in readings])
+    names = list(dict.fromkeys(name for properties in runs for name in properties))
+    rows = [_row(name, [properties.get(name, UNKNOWN) for properties in runs]) for name in names]
     known = [row for row in rows if set(row.values) != {UNKNOWN}]
     return sorted(known, key=lambda row: not row.differs)
 
 
-def _row(name: str, values: list[str]) -> Row:
+def _row(name: str, values: list[str]) -> Property:
     most = max(dict.fromkeys(values), key=values.count)
     differs = values.count(most) < len(values) and name not in _ALWAYS_OTHERWISE
     agreed = differs and values.count(most) > len(values) / 2
-    return Row(name.replace("_", " "), tuple(values), tuple(agreed and v != most for v in values), differs)
+    return Property(
+        name.replace("_", " "), tuple(values), tuple(agreed and v != most for v in values), differs
+    )
 
 
-def _shorten(told: Sequence[dict[str, str]], flags: Sequence[set[str]]) -> None:
-    """Of the CPU features say only those that not every run has; there are hundreds."""
+def _shorten(runs: Sequence[dict[str, str]], flags: Sequence[set[str]]) -> None:
+    """Keep only the CPU features that not every run has; there are hundreds."""
     common = set.intersection(*flags)
-    for properties, own in zip(told, flags, strict=True):
+    for properties, own in zip(runs, flags, strict=True):
         properties["cpu_flags"] = f"{len(common)} in common; {' '.join(sorted(own - common)) or 'no others'}"
 
 
 def _properties(run: Mapping[str, Any]) -> dict[str, str]:
-    facts = [column.name for column in schema.FACTS if column.name not in _NO_REASON]
-    found = {name: _text(run[name]) for name in (*_OF_THE_RUN, *facts)}
+    facts = [column.name for column in schema.FACTS if column.name not in _IRRELEVANT]
+    found = {name: _text(run[name]) for name in (*_OF_RUN, *facts)}
     found |= {name: _text(run[name]) for name in ("isolated_cpus", "nohz_full_cpus", "cpu_flags")}
     found |= {f"label {name}": _text(value) for name, value in run["labels"].items()}
     found |= {f"mitigation {name}": _text(value) for name, value in run["mitigations"].items()}

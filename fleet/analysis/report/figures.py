@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap
-from fleet.analysis.views.text import safe
+from fleet.text import one_line
 
 _INK, _RULE = "#010203", "#040506"  # stand for the page's own colours
 _STYLE: Any = {
@@ -46,7 +46,7 @@ _STYLE: Any = {
     "savefig.dpi": 200,
 }
 _FITTED: Any = ConstrainedLayoutEngine(w_pad=8 / 72, h_pad=4 / 72)
-_NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # else matplotlib tells its own
+_NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # else matplotlib writes its own
 _NO_SOFTWARE: Any = {"Software": None}
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 
@@ -88,7 +88,7 @@ def thumbnail(drawn: Heatmap, colours: str) -> str:
 
 def short(name: str, most: int = 20) -> str:
     """A name that fits beside a picture: its middle is left out where it is long."""
-    clean = safe(name)
+    clean = one_line(name)
     half = (most - 1) // 2
     return clean if len(clean) <= most else f"{clean[: most - 1 - half]}…{clean[-half:]}"
 
@@ -103,10 +103,10 @@ def _fitted(svg: ET.Element, name: str, title: str, size: tuple[int, int]) -> Ma
         element.tag = element.tag.rpartition("}")[2]
         element.text = (element.text or "").strip() if element.tag != "text" else element.text
         element.tail = None
-        told = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+        attributes = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
         element.attrib.clear()
-        element.attrib.update({key: _value(key, value, name) for key, value in told.items()})
-        if told.get("id") not in used:
+        element.attrib.update({key: _value(key, value, name) for key, value in attributes.items()})
+        if attributes.get("id") not in used:
             element.attrib.pop("id", None)
         if element.tag == "g":
             _share_style(element)
@@ -118,7 +118,7 @@ def _fitted(svg: ET.Element, name: str, title: str, size: tuple[int, int]) -> Ma
             "width": str(size[0]),
             "height": f"{height:g}",
             "role": "img",
-            "aria-label": safe(title),
+            "aria-label": one_line(title),
         }
     )
     return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704  (ElementTree has escaped every text)

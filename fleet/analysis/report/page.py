@@ -1,6 +1,6 @@
-"""Puts a report together: what the runs say, drawn and written into one page of HTML without any script.
+"""Builds a report: reads the runs, draws them and renders one HTML page without scripts.
 
-Everything a host or an inventory said is text: jinja2 escapes it, always, and unprintable signs become "?".
+jinja2 escapes all text of hosts and inventories; `one_line` makes control characters visible.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,10 @@ from fleet.analysis.report.differences import Difference, Residual, differences
 from fleet.analysis.report.environment_table import environment
 from fleet.analysis.report.headline import Table, tables, warnings
 from fleet.analysis.report.read_runs import Part, Reading, Suspect, gather
-from fleet.analysis.views.text import SHARED, is_none, percent, safe, within
+from fleet.analysis.views.text import SHARED, is_none, percent, within
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
-from fleet.text import counted
+from fleet.text import counted, one_line
 
 GENERATOR = "fleet report"
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
@@ -101,7 +101,7 @@ def _template() -> jinja2.Template:
 
 
 def _printable(value: Any) -> Any:
-    return safe(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _number(value: float | None) -> str:
@@ -172,12 +172,12 @@ def _dots(table: Table, readings: Sequence[Reading]) -> Iterator[tuple[str, Mark
             ]
         hosts = len({run["host"] for run in runs})
         medians = pd.DataFrame(runs).groupby("host", sort=False)["ns"].median()
-        said = "; ".join(f"{host} {_number(float(ns))} ns" for host, ns in medians.items())
+        listed = "; ".join(f"{host} {_number(float(ns))} ns" for host, ns in medians.items())
         yield (
             relation,
             figures.draw(
                 f"dots-{table.kind.replace('/', '-')}-{place}",
-                f"Run medians of {table.kind}, {relation}: {said}",
+                f"Run medians of {table.kind}, {relation}: {listed}",
                 (_PANEL, 62 + 24 * hosts),
                 partial(plots.run_dots, pd.DataFrame(runs), pd.DataFrame(rounds)),
                 margins=(14 + 7 * max(len(run["host"]) for run in runs), 42, 18, 8),
@@ -207,14 +207,14 @@ def _map(reading: Reading, part: Part, shared: dict[str, Limits], several: bool)
 
 
 def _ecdf(reading: Reading, part: Part) -> Markup:
-    said = "; ".join(
+    listed = "; ".join(
         f"{relation}: half within {_number(float(np.median(curve)))} ns, 99% within "
         f"{_number(float(np.quantile(curve, 0.99)))} ns"
         for relation, curve in part.curves.items()
     )
     return figures.draw(
         f"{reading.anchor}-ecdf-{part.name.replace('/', '-')}",
-        f"Distribution of all samples of {part.name} on {reading.name}. {said}",
+        f"Distribution of all samples of {part.name} on {reading.name}. {listed}",
         (_PANEL, 260),
         partial(plots.ecdf, part.curves),
         margins=(50, 42, 18, 16 + 17 * -(-len(part.curves) // 3)),

@@ -1,6 +1,5 @@
 """What `fleet compare` prints: as text for people, as JSON and CSV for programs."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,10 +7,11 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.comparison import Comparison
-from fleet.analysis.compare.sides import Side
+from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
-from fleet.analysis.views.text import in_words, is_none, json_value, records, safe, table, within
+from fleet.analysis.views.text import in_words, is_none, json_text, records, within
 from fleet.analysis.views.warnings import warnings_text
+from fleet.text import one_line, table
 
 PAIRS_LISTED = 10
 _SHORT = 60
@@ -34,7 +34,7 @@ def compare_text(comparisons: Sequence[Comparison]) -> str:
 
 def compare_json(comparisons: Sequence[Comparison]) -> str:
     """A list of comparisons; shares as fractions, latencies one way in ns, null where there is no answer."""
-    return json.dumps([_object(one) for one in comparisons], default=json_value, indent=2)
+    return json_text([_object(one) for one in comparisons])
 
 
 def compare_csv(comparisons: Sequence[Comparison]) -> str:
@@ -56,7 +56,7 @@ def _parts(one: Comparison) -> Iterator[str]:
         yield "\n".join(_pairs(one))
     if len(one.environment):
         rows = [
-            tuple(safe(str(row[name])) for name in ("what", "a", "b")) for row in records(one.environment)
+            tuple(one_line(str(row[name])) for name in ("what", "a", "b")) for row in records(one.environment)
         ]
         yield "What else differs\n" + _indented(table(("", "A", "B"), rows, right=set()))
     if one.caveats:
@@ -65,13 +65,13 @@ def _parts(one: Comparison) -> Iterator[str]:
 
 def _headline(one: Comparison) -> str:
     names = [one.b.name, one.a.name] if len(one.a.name + one.b.name) <= _SHORT else ["B", "A"]
-    return safe(f"{names[0]} against {names[1]}: {_summary(one)}")
+    return one_line(f"{names[0]} against {names[1]}: {_summary(one)}")
 
 
 def _head(one: Comparison) -> Iterator[str]:
     yield _headline(one)
     for letter, side in (("A", one.a), ("B", one.b)):
-        yield safe(f"  {letter}  {side.name}: {_measured(side)}")
+        yield one_line(f"  {letter}  {side.name}: {_measured(side)}")
 
 
 def _summary(one: Comparison) -> str:
@@ -87,14 +87,14 @@ def _summary(one: Comparison) -> str:
         Verdict.CHANGED: "".join(f" (at most {r['ratio'] - 1:+.1%}, {r['relation']})" for r in changed[-1:]),
         Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)",
     }
-    said = [
+    parts = [
         f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
     ]
     relations = "1 relation" if len(one.relations) == 1 else f"{len(one.relations)} relations"
-    return f"{relations}, {', '.join(said)}"
+    return f"{relations}, {', '.join(parts)}"
 
 
-def _measured(side: Side) -> str:
+def _measured(side: ComparisonSide) -> str:
     first, last = side.runs["started_utc"].min(), side.runs["started_utc"].max()
     when = f"{first:%Y-%m-%d %H:%M}"
     if len(side.runs) > 1:
@@ -195,5 +195,5 @@ def _finite(row: dict[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(value, float) and is_none(value) else value for key, value in row.items()}
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: ComparisonSide) -> dict[str, Any]:
     return {"name": side.name, "hosts": side.hosts, "runs": side.runs["run_id"].tolist()}

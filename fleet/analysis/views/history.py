@@ -1,6 +1,5 @@
 """What `fleet runs --relation` prints: how the latency of a relation went over the runs of a fleet."""
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import UTC
 from pathlib import Path
@@ -9,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.reduce.pairs import history
-from fleet.analysis.views.text import json_value, labels_text, percent, records, safe, table, within
+from fleet.analysis.views.text import json_text, labels_text, percent, records, within
 from fleet.errors import UsageError
 from fleet.model import Relation, RunState
 from fleet.store import RunSummary
-from fleet.text import nearest
+from fleet.text import nearest, one_line, table
 
 
 def of_relation(
@@ -72,13 +71,13 @@ def past_text(found: pd.DataFrame) -> str:
 
 def past_json(found: pd.DataFrame) -> str:
     """The same as a list of objects, nothing rounded."""
-    return json.dumps(records(found), default=json_value, indent=2)
+    return json_text(records(found))
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}",
-        safe(row["host_name"]),
+        one_line(row["host_name"]),
         row["run_id"],
         f"{row['benchmark']}/{row['variant']}",
         str(row["pairs"]),

@@ -1,14 +1,13 @@
 """What `fleet runs` prints, as text and as JSON. Reads no samples and needs no pandas."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC
 
-from fleet.analysis.views.text import json_value, labels_text, safe, table
+from fleet.analysis.views.text import json_text, labels_text
 from fleet.errors import UsageError
 from fleet.store import RunSummary
-from fleet.text import counted, nearest
+from fleet.text import counted, nearest, one_line, table
 
 
 def chosen(runs: Sequence[RunSummary], hosts: Sequence[str], labels: Sequence[str]) -> list[RunSummary]:
@@ -43,9 +42,7 @@ def runs_text(runs: Sequence[RunSummary], *, of: int = 0) -> str:
 
 def runs_json(runs: Sequence[RunSummary]) -> str:
     """The runs as a list of objects, oldest first."""
-    return json.dumps(
-        [asdict(run) | {"labels": dict(run.labels)} for run in runs], default=json_value, indent=2
-    )
+    return json_text([asdict(run) | {"labels": dict(run.labels)} for run in runs])
 
 
 def _run_line(run: RunSummary) -> tuple[str, ...]:
@@ -54,7 +51,7 @@ def _run_line(run: RunSummary) -> tuple[str, ...]:
     counts = ("-" if count is None else str(count) for count in (run.pairs, run.bursts))
     return (
         run.run_id,
-        safe(run.host_name),
+        one_line(run.host_name),
         f"{started:%Y-%m-%d %H:%M:%S}",
         run.target,
         ",".join(run.benchmarks),

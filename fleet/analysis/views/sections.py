@@ -7,19 +7,9 @@ import pandas as pd
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views.heatmap import Canvas, draw
-from fleet.analysis.views.text import (
-    in_words,
-    labels_text,
-    pair_text,
-    percent,
-    records,
-    rendered,
-    safe,
-    table,
-    within,
-)
+from fleet.analysis.views.text import in_words, labels_text, pair_text, percent, records, rendered, within
 from fleet.analysis.views.topology import topology_lines
-from fleet.text import counted
+from fleet.text import counted, one_line, table
 
 PAIRS_LISTED = 3
 _FEW_CPUS = 16
@@ -46,7 +36,7 @@ def header(run: dict[str, Any], order: Layout) -> str:
         preset if run["preset"] else "",
         *topology_lines(order),
     )
-    return "\n".join(safe(line) for line in lines if line)
+    return "\n".join(one_line(line) for line in lines if line)
 
 
 def benchmark(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """What `fleet show` prints, as text and as JSON: loads a run, judges its pairs, joins the sections."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views import sections
 from fleet.analysis.views.heatmap import Canvas
-from fleet.analysis.views.text import json_value, records
+from fleet.analysis.views.text import json_text, records
 from fleet.analysis.views.warnings import run_warnings, warnings_text
 
 
@@ -27,7 +26,7 @@ def shows_text(
 
 def shows_json(root: str | Path, run_ids: Sequence[str]) -> str:
     """Several runs as a list."""
-    return json.dumps([_object(root, run_id) for run_id in run_ids], default=json_value, indent=2)
+    return json_text([_object(root, run_id) for run_id in run_ids])
 
 
 def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour: bool = False) -> str:
@@ -51,7 +50,7 @@ def show_json(root: str | Path, run_id: str) -> str:
 
     number: the column of `pairs` that is the run's number.
     """
-    return json.dumps(_object(root, run_id), default=json_value, indent=2)
+    return json_text(_object(root, run_id))
 
 
 def shows_csv(root: str | Path, run_ids: Sequence[str]) -> str:

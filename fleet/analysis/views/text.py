@@ -1,6 +1,7 @@
 """The small change of everything that is shown: tables, percentages, safe text, plain values for JSON."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from io import StringIO
 from textwrap import fill
@@ -27,36 +28,18 @@ SHARED = {
 }
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: set[int]) -> str:
-    """Columns two spaces apart, those in `right` aligned right."""
-    lines = [titles, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
-
-
 def fitted(text: str, width: int | None) -> str:
     """Sentences wider than the terminal broken between words; tables and colours stay as they are."""
     return text if width is None else "\n".join(_fitted(line, width) for line in text.split("\n"))
 
 
 def _fitted(line: str, width: int) -> str:
-    said = line.lstrip(" ")
-    if len(line) <= width or "  " in said or "\x1b" in line:
+    words = line.lstrip(" ")
+    if len(line) <= width or "  " in words or "\x1b" in line:
         return line
-    indent = " " * (len(line) - len(said))
+    indent = " " * (len(line) - len(words))
     further = f"{indent}  "
-    return fill(said, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
-
-
-def safe(text: str) -> str:
-    """What a host or a person wrote, in one line that cannot move a terminal's cursor or change colours."""
-    return one_line(text)
+    return fill(words, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
 
 
 def within(share: float | None) -> str:
@@ -73,7 +56,7 @@ def percent(share: float | None) -> str:
 
 def labels_text(labels: Mapping[str, str]) -> str:
     """Labels as people type them: "kernel=6.12 rack=b2"."""
-    return safe(" ".join(f"{key}={value}" for key, value in labels.items()))
+    return one_line(" ".join(f"{key}={value}" for key, value in labels.items()))
 
 
 def pair_text(row: Mapping[str, Any]) -> str:
@@ -113,17 +96,21 @@ def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     """Rows as dictionaries of plain values: arrays as lists, null as None."""
     import pandas as pd  # noqa: PLC0415
 
-    def told(value: Any) -> Any:
+    def plain(value: Any) -> Any:
         if not pd.api.types.is_scalar(value):
             return value.tolist() if hasattr(value, "tolist") else value
         return None if pd.isna(value) else value
 
-    columns = {str(name): [told(value) for value in column.tolist()] for name, column in frame.items()}
+    columns = {str(name): [plain(value) for value in column.tolist()] for name, column in frame.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def json_value(value: Any) -> Any:
-    """What json cannot write by itself: moments, numpy's numbers and arrays."""
+def json_text(value: Any) -> str:
+    """JSON for programs, where times, numpy's numbers and arrays may stand for plain values."""
+    return json.dumps(value, default=_plain_value, indent=2)
+
+
+def _plain_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     return value.tolist()

@@ -1,4 +1,4 @@
-"""Says in a few lines which CPUs belong together, as the host tells it: groups, and the SMT siblings."""
+"""Describes the topology of a host in a few lines: groups of CPUs, and the SMT siblings."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -16,14 +16,14 @@ Blocks = Sequence[Sequence[int]]
 def topology_lines(order: Layout) -> list[str]:
     """A line for each level that parts the CPUs, outermost first, then one for the siblings.
 
-    Groups of several levels that are the same are told once; of many groups only how many there are.
+    Groups of several levels that are the same are listed once; of many groups only their number.
     """
-    told: dict[Blocks, str] = {}
+    levels: dict[Blocks, str] = {}
     for level in GROUPS[:-1]:
         blocks = order.blocks(level)
         if 2 <= len(blocks) < len(order.cpus) and blocks != order.blocks("core"):
-            told.setdefault(blocks, level)
-    lines = [f"{level}: {_groups(blocks)}" for blocks, level in told.items()]
+            levels.setdefault(blocks, level)
+    lines = [f"{level}: {_groups(blocks)}" for blocks, level in levels.items()]
     return [*lines, f"SMT siblings: {_siblings(order)}"] if len(order.cpus) > 1 else []
 
 
@@ -37,7 +37,7 @@ def _groups(blocks: Blocks) -> str:
 
 def _siblings(order: Layout) -> str:
     if all(groups[-1] < 0 for groups in order.groups):
-        return "the host does not say"
+        return "not reported by the host"
     cores = sorted(tuple(sorted(core)) for core in order.blocks("core") if len(core) > 1)
     if not cores:
         return "none"

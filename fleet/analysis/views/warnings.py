@@ -12,8 +12,8 @@ import pandas as pd
 
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
 from fleet.analysis.reduce.topology_check import MEANS, check_topology, host_history
-from fleet.analysis.views.text import pair_text, percent, records, safe, within
-from fleet.text import counted
+from fleet.analysis.views.text import pair_text, percent, records, within
+from fleet.text import counted, one_line
 
 HEADING = "Warnings"
 _WIDE = 0.05  # widest interval without a warning, where no precision was requested
@@ -74,7 +74,7 @@ def run_warnings(
 
 def warnings_text(warnings: Sequence[object]) -> str:
     """The section of `fleet show` and `fleet compare`, a line each; empty without warnings."""
-    return "\n".join([HEADING, *(f"  {safe(str(line))}" for line in warnings)]) if warnings else ""
+    return "\n".join([HEADING, *(f"  {one_line(str(line))}" for line in warnings)]) if warnings else ""
 
 
 def _failed(run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:

@@ -1,14 +1,13 @@
 """What `fleet summaries` prints: the list of them, or one with its relations and matrix."""
 
-import json
 from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.exchange.summaries import PREFIX, published_cpus
-from fleet.analysis.reduce.topology import layout
+from fleet.analysis.exchange.imports import PREFIX, published_layout
 from fleet.analysis.views.heatmap import Canvas, draw
-from fleet.analysis.views.text import json_value, records, rendered, safe, table
+from fleet.analysis.views.text import json_text, records, rendered
+from fleet.text import one_line, table
 
 
 def list_text(rows: pd.DataFrame) -> str:
@@ -19,12 +18,12 @@ def list_text(rows: pd.DataFrame) -> str:
     ]
     for name, part in rows.groupby("summary", sort=False):
         first = part.iloc[0]
-        conditions = f" ({first['conditions']})" if _told(first["conditions"]) else ""
-        machine = f"{_told(first['cpu_model']) or 'unknown CPU model'}{conditions}"
+        conditions = f" ({first['conditions']})" if _known(first["conditions"]) else ""
+        machine = f"{_known(first['cpu_model']) or 'unknown CPU model'}{conditions}"
         day = "shipped" if pd.isna(first["imported_utc"]) else f"imported {first['imported_utc']:%Y-%m-%d}"
-        number = f"{first['tool']}'s {_told(first['estimator']) or 'number'}"
-        told = (machine, _told(first["os"]), number, day)
-        lines = [safe(f"{name}: {', '.join(word for word in told if word)}")]
+        number = f"{first['tool']}'s {_known(first['estimator']) or 'number'}"
+        about = (machine, _known(first["os"]), number, day)
+        lines = [one_line(f"{name}: {', '.join(word for word in about if word)}")]
         for _, kind in part.groupby(["benchmark", "variant"], sort=False, dropna=False):
             median = kind["latency_ns"].median()
             lines.append(f"  {_kind(kind.iloc[0]):13}  {len(kind):6} cells  {median:7.1f} ns")
@@ -34,20 +33,19 @@ def list_text(rows: pd.DataFrame) -> str:
 
 def list_json(rows: pd.DataFrame) -> str:
     """The same rows as a list of objects, a pair each."""
-    return json.dumps(records(rows), default=json_value, indent=2)
+    return json_text(records(rows))
 
 
 def summary_text(rows: pd.DataFrame, canvas: Canvas) -> str:
     """One summary: where it comes from, and for each benchmark its relations and its matrix."""
     first = rows.iloc[0]
     name = first["summary"]
-    measured = sorted({int(cpu) for side in ("ping_cpu", "pong_cpu") for cpu in rows[side]})
-    order = layout(published_cpus(name), measured)
-    said = [_told(first[key]) for key in ("cpu_model", "os", "conditions")]
+    order = published_layout(rows)
+    machine = [_known(first[key]) for key in ("cpu_model", "os", "conditions")]
     parts = [
-        safe(f"{PREFIX}{name}  {', '.join(word for word in said if word)}".rstrip())
-        + f"\nsummary, not raw: the {_told(first['estimator']) or 'number'} of each pair, "
-        + safe(f"as {first['tool']} printed it; from {first['source']}")
+        one_line(f"{PREFIX}{name}  {', '.join(word for word in machine if word)}".rstrip())
+        + f"\nsummary, not raw: the {_known(first['estimator']) or 'number'} of each pair, "
+        + one_line(f"as {first['tool']} printed it; from {first['source']}")
     ]
     for _, part in rows.groupby(["benchmark", "variant"], sort=False, dropna=False):
         grid = part.pivot_table(index="ping_cpu", columns="pong_cpu", values="latency_ns")
@@ -68,9 +66,9 @@ def summary_text(rows: pd.DataFrame, canvas: Canvas) -> str:
 
 
 def _kind(row: "pd.Series[Any]") -> str:
-    variant = _told(row["variant"])
-    return safe(f"{row['benchmark']}/{variant}" if variant else str(row["benchmark"]))
+    variant = _known(row["variant"])
+    return one_line(f"{row['benchmark']}/{variant}" if variant else str(row["benchmark"]))
 
 
-def _told(value: Any) -> str | None:
+def _known(value: Any) -> str | None:
     return None if pd.isna(value) else str(value)

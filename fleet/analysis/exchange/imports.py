@@ -1,6 +1,6 @@
-"""Summaries of others: what `fleet import` stored, and the published tables that fleet ships.
+"""Summaries: what `fleet import` stored, and the published tables that fleet ships.
 
-One number a pair and no samples, so there is no interval and no verdict; they can be laid beside a run.
+One number a pair and no samples, so there is no interval and no verdict.
 """
 
 import json
@@ -16,6 +16,7 @@ import pandas as pd
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
+from fleet.analysis.reduce.topology import Layout, layout
 from fleet.errors import UsageError
 from fleet.model import Cpu, Topology
 from fleet.plan.cpulist import cpu_list
@@ -30,7 +31,7 @@ _CPU_COLUMNS = [field.name for field in fields(Cpu)]
 PREFIX = "summary:"  # how a command line tells a summary from a run or a host
 
 
-def load_summaries(root: str | Path) -> pd.DataFrame:
+def load_imports(root: str | Path) -> pd.DataFrame:
     """Read every imported summary of a results root: a row per pair, columns as in docs/tables.md."""
     place = place_of(root)
     with storing("read the summaries", place):
@@ -48,15 +49,15 @@ def load_published() -> pd.DataFrame:
         for file, variant in entry["tables"].items():
             text = (_FOLDER / file).read_text(encoding="utf-8")
             tool, grids = tools.read(text, file, source["tool"])
-            said = {key: entry.get(key) for key in ("cpu_model", "os", "conditions")}
-            told = said | {"source": source["url"], "variant": variant}
-            rows += [row for grid in grids for row in rows_of(name, tool, grid, told, machine)]
+            columns = {key: entry.get(key) for key in ("cpu_model", "os", "conditions")}
+            columns |= {"source": source["url"], "variant": variant}
+            rows += [row for grid in grids for row in rows_of(name, tool, grid, columns, machine)]
     return _plain(pd.DataFrame(rows, columns=[column.name for column in schema.SUMMARIES]))
 
 
 def all_summaries(root: str | Path) -> pd.DataFrame:
     """Imported summaries, then the published ones."""
-    found = (load_summaries(root), load_published())
+    found = (load_imports(root), load_published())
     return pd.concat([frame for frame in found if len(frame)], ignore_index=True)
 
 
@@ -77,30 +78,30 @@ def find_summary(root: str | Path, name: str) -> pd.DataFrame:
 
 
 def rows_of(
-    name: str, tool: str, grid: Grid, told: Mapping[str, Any], machine: Topology | None = None
+    name: str, tool: str, grid: Grid, columns: Mapping[str, Any], machine: Topology | None = None
 ) -> list[dict[str, Any]]:
     """Turn one matrix into rows of the summaries table.
 
-    told: columns that the matrix itself does not tell; what is None there is taken from the matrix or the
-    tool. machine: names the relations; None: unknown. Raises UsageError if nobody names the benchmark.
+    columns: values by column; one that is None or absent is taken from the matrix or the tool. machine: its
+    topology, for the relations; None: unknown. Raises UsageError if the benchmark is not known.
     """
-    benchmark = told.get("benchmark") or grid.benchmark
+    benchmark = columns.get("benchmark") or grid.benchmark
     if benchmark is None:
-        raise UsageError(f"{name}: the matrix does not say which benchmark it is; say it with --benchmark.")
+        raise UsageError(f"{name}: the matrix does not name its benchmark; name it with --benchmark.")
     constant = {
         "summary": name,
         "benchmark": benchmark,
-        "variant": told.get("variant"),
+        "variant": columns.get("variant"),
         "tool": tool,
-        "estimator": told.get("estimator") or tools.ESTIMATORS[tool],
+        "estimator": columns.get("estimator") or tools.ESTIMATORS[tool],
         "samples": grid.samples,
         "iterations": grid.iterations,
-        "cpu_model": told.get("cpu_model") or grid.cpu_model,
-        "os": told.get("os"),
-        "conditions": told.get("conditions"),
-        "source": told["source"],
-        "imported_utc": told.get("imported_utc"),
-        "labels_json": json.dumps(told.get("labels") or {}),
+        "cpu_model": columns.get("cpu_model") or grid.cpu_model,
+        "os": columns.get("os"),
+        "conditions": columns.get("conditions"),
+        "source": columns["source"],
+        "imported_utc": columns.get("imported_utc"),
+        "labels_json": json.dumps(columns.get("labels") or {}),
     }
     return [
         constant
@@ -137,10 +138,14 @@ def grid_of(rows: pd.DataFrame) -> Grid:
     )
 
 
-def published_cpus(name: str) -> pd.DataFrame:
-    """The CPUs of a published machine as rows of the `cpus` table; none for any other name."""
-    entry = _index()["summaries"].get(name)
-    return pd.DataFrame([asdict(cpu) for cpu in _cpus(entry)] if entry else [], columns=_CPU_COLUMNS)
+def published_layout(rows: pd.DataFrame) -> Layout:
+    """The CPUs of a summary in topology order; of an import, whose topology is unknown, in ascending order.
+
+    rows: of one summary, as `load_published` returns them.
+    """
+    entry = _index()["summaries"].get(rows["summary"].iloc[0])
+    cpus = pd.DataFrame([asdict(cpu) for cpu in _cpus(entry)] if entry else [], columns=_CPU_COLUMNS)
+    return layout(cpus, sorted({int(cpu) for end in ("ping_cpu", "pong_cpu") for cpu in rows[end]}))
 
 
 @cache
@@ -149,9 +154,9 @@ def _index() -> dict[str, Any]:
 
 
 def _cpus(entry: Mapping[str, Any]) -> tuple[Cpu, ...]:
-    """The CPUs of a published machine, all in one package."""
+    """The CPUs of a published machine, all in one package; a core in no cluster is one of its own."""
     cores = _lowest(entry.get("cores", ()))
-    clusters = _lowest(entry.get("clusters", ()))
+    clusters = cores | _lowest(entry["clusters"]) if "clusters" in entry else {}
     return tuple(
         Cpu(n, core=cores.get(n, n), cluster=clusters.get(n), llc=0, die=0, package=0, node=0)
         for n in range(entry["cpus"])

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fleet.analysis.reduce.load import load_samples
-from fleet.analysis.reduce.matrices import pair_medians
-from fleet.analysis.reduce.stats import relation_statistics
+from fleet.analysis.reduce.matrices import pair_medians, relation_statistics
 from fleet.model import Cpu
 from fleet.store import Store
 from tests import builders

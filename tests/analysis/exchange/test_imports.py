@@ -8,10 +8,10 @@ import pytest
 
 from fleet.analysis.exchange.beside import beside, beside_text
 from fleet.analysis.exchange.export import export
-from fleet.analysis.exchange.import_matrices import Told, import_files
-from fleet.analysis.exchange.summaries import find_summary, grid_of, load_published, load_summaries
+from fleet.analysis.exchange.import_matrices import ImportMetadata, import_files
+from fleet.analysis.exchange.imports import find_summary, grid_of, load_imports, load_published
 from fleet.analysis.views.heatmap import Canvas
-from fleet.analysis.views.summaries import list_text, summary_text
+from fleet.analysis.views.imports import list_text, summary_text
 from fleet.errors import UsageError
 from fleet.store import Store, schema
 from tests import builders
@@ -35,10 +35,13 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     Store(tmp_path / "results").publish(run, builders.bursts_of(run))
     before = pd.read_parquet(tmp_path / "results")
     said = import_files(
-        tmp_path / "results", [saved(tmp_path, CORE_LATENCY)], "i3", Told(variant="cmpxchg", os="linux")
+        tmp_path / "results",
+        [saved(tmp_path, CORE_LATENCY)],
+        "i3",
+        ImportMetadata(variant="cmpxchg", os="linux"),
     )
     assert "summary:i3" in said
-    rows = load_summaries(tmp_path / "results")
+    rows = load_imports(tmp_path / "results")
     assert list(rows.columns) == [column.name for column in schema.SUMMARIES]
     assert set(rows["estimator"]) == {"median"}
     assert set(rows["relation"]) == {"unknown"}
@@ -47,46 +50,48 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
 
 
 def test_its_file_says_what_it_is(tmp_path: Path) -> None:
-    import_files(tmp_path, [saved(tmp_path, CORE_LATENCY)], "i3", Told())
+    import_files(tmp_path, [saved(tmp_path, CORE_LATENCY)], "i3", ImportMetadata())
     found = pq.read_schema(tmp_path / "_summaries" / "i3.parquet")
     assert found.metadata[b"fleet.table"] == b"summaries"
 
 
 def test_an_imported_csv_goes_out_byte_for_byte(tmp_path: Path) -> None:
-    import_files(tmp_path, [saved(tmp_path, RUST_CSV)], "friend", Told(benchmark="cas"))
+    import_files(tmp_path, [saved(tmp_path, RUST_CSV)], "friend", ImportMetadata(benchmark="cas"))
     assert "".join(export(tmp_path, "summary:friend", "core-to-core-latency", None)) == RUST_CSV
 
 
-def test_cpus_that_a_csv_has_lost_can_be_told(tmp_path: Path) -> None:
-    import_files(tmp_path, [saved(tmp_path, RUST_CSV)], "friend", Told(benchmark="cas", cpus=(0, 4, 9)))
-    assert set(grid_of(load_summaries(tmp_path)).cells) == {(4, 0), (9, 0), (9, 4)}
+def test_cpus_that_a_csv_has_lost_can_be_named(tmp_path: Path) -> None:
+    import_files(
+        tmp_path, [saved(tmp_path, RUST_CSV)], "friend", ImportMetadata(benchmark="cas", cpus=(0, 4, 9))
+    )
+    assert set(grid_of(load_imports(tmp_path)).cells) == {(4, 0), (9, 0), (9, 4)}
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "message"),
+    ("text", "metadata", "message"),
     [
-        (RUST_CSV, Told(), "does not say which benchmark"),
-        (RUST_CSV, Told(benchmark="cas", cpus=(0, 1)), "--cpus names 2 CPUs, the matrix has 3"),
-        (RUST_CSV, Told(tool="lmbench"), "--tool lmbench: there are"),
-        (CORE_LATENCY * 2, Told(), "a second matrix of cas"),
-        (CORE_LATENCY * 2, Told(benchmark="cas"), "holds 2 matrices"),
+        (RUST_CSV, ImportMetadata(), "does not name its benchmark"),
+        (RUST_CSV, ImportMetadata(benchmark="cas", cpus=(0, 1)), "--cpus names 2 CPUs, the matrix has 3"),
+        (RUST_CSV, ImportMetadata(tool="lmbench"), "--tool lmbench: unknown; there are"),
+        (CORE_LATENCY * 2, ImportMetadata(), "a second matrix of cas"),
+        (CORE_LATENCY * 2, ImportMetadata(benchmark="cas"), "holds 2 matrices"),
     ],
 )
 def test_what_is_not_clear_is_asked_for_and_nothing_is_stored(
-    tmp_path: Path, text: str, told: Told, message: str
+    tmp_path: Path, text: str, metadata: ImportMetadata, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        import_files(tmp_path / "results", [saved(tmp_path, text)], "x", told)
-    assert load_summaries(tmp_path / "results").empty
+        import_files(tmp_path / "results", [saved(tmp_path, text)], "x", metadata)
+    assert load_imports(tmp_path / "results").empty
 
 
 def test_a_name_is_used_once(tmp_path: Path) -> None:
     file = saved(tmp_path, CORE_LATENCY)
-    import_files(tmp_path, [file], "i3", Told())
+    import_files(tmp_path, [file], "i3", ImportMetadata())
     with pytest.raises(UsageError, match="'i3' is stored already"):
-        import_files(tmp_path, [file], "i3", Told())
+        import_files(tmp_path, [file], "i3", ImportMetadata())
     with pytest.raises(UsageError, match="fleet ships a summary of this name"):
-        import_files(tmp_path, [file], "i3-2120t", Told())
+        import_files(tmp_path, [file], "i3-2120t", ImportMetadata())
 
 
 @pytest.mark.parametrize(
@@ -94,14 +99,14 @@ def test_a_name_is_used_once(tmp_path: Path) -> None:
 )
 def test_text_as_windows_saves_it_is_read(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x").write_bytes(data)
-    import_files(tmp_path, [tmp_path / "x"], "i3", Told())
-    assert len(load_summaries(tmp_path)) == 12
+    import_files(tmp_path, [tmp_path / "x"], "i3", ImportMetadata())
+    assert len(load_imports(tmp_path)) == 12
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"Num cores: \xb1\xfe")
     with pytest.raises(UsageError, match="not text"):
-        import_files(tmp_path, [tmp_path / "x"], "i3", Told())
+        import_files(tmp_path, [tmp_path / "x"], "i3", ImportMetadata())
 
 
 def test_the_published_set_is_whole_and_says_where_it_comes_from() -> None:
@@ -140,7 +145,7 @@ def test_a_run_goes_out_with_every_digit(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path).publish(run, builders.bursts_of(run))
     text = "".join(export(tmp_path, run.run_id, "core-to-core-latency", "cas", "median"))
-    import_files(tmp_path, [saved(tmp_path, text)], "again", Told(benchmark="cas"))
+    import_files(tmp_path, [saved(tmp_path, text)], "again", ImportMetadata(benchmark="cas"))
     assert "".join(export(tmp_path, "summary:again", "core-to-core-latency", None)) == text
     assert len(text.splitlines()) == len(text.splitlines()[0].split(","))
 
