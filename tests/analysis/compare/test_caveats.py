@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.compare.caveats import caveats, number_of_all, switches
-from fleet.analysis.compare.sides import Side
+from fleet.analysis.compare.sides import ComparisonSide
 
 
-def side(order: str = "abab", letter: str = "a", **columns: Any) -> Side:
+def side(order: str = "abab", letter: str = "a", **columns: Any) -> ComparisonSide:
     """The runs of `letter` where sides a and b were measured in this order, a minute each."""
     places = [place for place, each in enumerate(order) if each == letter]
     runs = pd.DataFrame(
@@ -27,7 +27,7 @@ def side(order: str = "abab", letter: str = "a", **columns: Any) -> Side:
             **columns,
         }
     )
-    return Side(letter, runs)
+    return ComparisonSide(letter, runs)
 
 
 def pairs(
@@ -43,8 +43,8 @@ def pairs(
 
 
 def said(
-    a: Side | None = None,
-    b: Side | None = None,
+    a: ComparisonSide | None = None,
+    b: ComparisonSide | None = None,
     pairs_a: pd.DataFrame | None = None,
     pairs_b: pd.DataFrame | None = None,
     *,
