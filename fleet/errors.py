@@ -116,3 +116,7 @@ EXIT_SOME_FAILED = 1
 EXIT_CHANGED = 20  # fleet compare --fail-on-change
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
+
+
+class StoreWarning(UserWarning):
+    """A file of the results that was left out, and why; the others are read."""

@@ -8,13 +8,14 @@ import io
 import os
 import sys
 import traceback
+import warnings
 from pathlib import Path
 
 import typer
 
-from fleet.cli import check, clean, compare, exchange, inventory, report, resume, run, selftest, show  # noqa: F401  # each registers its commands
+from fleet.cli import check, clean, compare, exchange, inventory, report, resume, run, selftest, show, verify  # noqa: F401  # each registers its commands
 from fleet.cli.app import app
-from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, FleetError
+from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, FleetError, StoreWarning
 from fleet.text import printable
 
 
@@ -25,6 +26,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a label may hold what the terminal cannot show
+    warnings.showwarning = _warn
     try:
         try:
             app()
@@ -47,3 +49,9 @@ def main() -> None:
         traceback.print_exc()
         typer.echo("fleet: a bug in fleet; please report it with the lines above", err=True)
         sys.exit(EXIT_BUG)
+
+
+def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:
+    """Print a warning of ours as one line; those of libraries are none of the person's business."""
+    if issubclass(category, StoreWarning):
+        typer.echo(f"fleet: warning: {printable(str(message))}", err=True)

@@ -21,7 +21,7 @@ from fleet.model import LockPolicy
 
 ORDER = (
     *("init", "hosts", "check", "run", "resume", "runs", "show", "compare", "report"),
-    *("summaries", "import", "export", "selftest", "clean"),
+    *("summaries", "import", "export", "verify", "selftest", "clean"),
 )
 
 

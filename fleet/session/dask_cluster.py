@@ -33,7 +33,7 @@ from fleet.session.link import HostLink
 from fleet.session.log import prune
 from fleet.session.outcome import Outcome, State
 from fleet.session.resume import resume_host
-from fleet.session.runner import on_each, run_host
+from fleet.session.runner import on_each, run_host, with_tables
 from fleet.session.shards import deal
 from fleet.store import Intent, RunSummary, Store
 from fleet.store.places import Folder
@@ -119,7 +119,7 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
 
     unfinished = [host for host in hosts if host.name not in stored or host.name in begun]
     finished = [_stored(host, stored[host.name]) for host in hosts if host not in unfinished]
-    return finished + on_each(unfinished, measured, context)
+    return finished + with_tables(on_each(unfinished, measured, context), context)
 
 
 def _topic(job: Job) -> str:

@@ -64,7 +64,7 @@ def publish(link: HostLink, run: Run, journal: Journal) -> Run:
     """Publish the run; its journal is gone afterwards."""
     link.progress.enter("store")  # even if the session is cancelled: a complete run is stored
     journal.settle()
-    link.context.store.publish(run, parts.bursts(journal.parts()))
+    link.context.store.publish(run, parts.bursts(journal.parts()), batch=True)
     return run
 
 

@@ -15,7 +15,7 @@ from fleet.session.link import HostLink
 from fleet.session.log import prune
 from fleet.session.measurement import check_same_machine, ended, measure_run, publish, read_journal
 from fleet.session.outcome import Outcome
-from fleet.session.runner import on_each, run_host
+from fleet.session.runner import on_each, run_host, with_tables
 from fleet.store import Intent, Store
 
 _SHOWN = 5  # sessions
@@ -114,6 +114,8 @@ def resume(
     with context.store.under_way(remaining.intent):
         prune(context.store)
         outcomes = on_each([host for host in hosts if host.name in names], finished, context)
+        outcomes = with_tables(outcomes, context)
+        context.store.complete_tables(remaining.session_id)
         settled = {outcome.host.name for outcome in outcomes if outcome.settled}
         dropped = partial and not any(run.session_id == remaining.session_id for run in context.store.begun())
         if dropped or names <= settled:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from fleet import __version__
-from fleet.errors import FleetError, RefusedError
+from fleet.errors import FleetError, RefusedError, StoreError
 from fleet.facts import noise
 from fleet.model import Agent, Facts, Host, Run
 from fleet.plan.estimate import expected, plan_on
@@ -37,9 +37,19 @@ def run(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:
 
     with context.store.under_way(intent):
         prune(context.store)
-        outcomes = on_each(hosts, measured, context)
+        outcomes = with_tables(on_each(hosts, measured, context), context)
         if all(outcome.settled for outcome in outcomes):
             context.store.ended(context.session_id)
+    return outcomes
+
+
+def with_tables(outcomes: list[Outcome], context: SessionContext) -> list[Outcome]:
+    """Write what the tables of runs lack; where that fails the outcomes say so, since the runs are stored."""
+    try:
+        context.store.flush()
+    except StoreError as err:
+        note = f"{err} The samples are stored; the next listing of runs writes the tables."
+        return [replace(outcome, notes=(*outcome.notes, note)) for outcome in outcomes]
     return outcomes
 
 

@@ -1,16 +1,15 @@
 """Builds pyarrow columns from plain values through their buffers.
 
-pyarrow's own conversion of Python values loads pandas the first time, which costs a short session more
-than everything else it computes. Neighbours: `samples` and `publish`, which write what comes out of here.
+pyarrow's own conversion of Python values loads pandas the first time, and its compute functions take 60 ms to
+import: more than a short session needs for everything else. Neighbours: `samples` and `run_tables`.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CODES = {"int32": "q", "int64": "q", "float": "f", "double": "d"}
 
 
 class Numbers:
@@ -25,9 +24,14 @@ class Numbers:
         self._known.append(value is not None)
         self._values.append(value or 0)
 
-    def column(self, type_: Any) -> Any:
-        """What was added, as an array of `type_`."""
-        return fixed(type_, self._values, self._known)
+    def ranks(self) -> Any:
+        """What the rows are sorted by: the numbers."""
+        return _view(self._values, "i8")
+
+    def column(self, type_: Any, order: Any) -> Any:
+        """What was added, in this order, as an array of `type_`."""
+        known = None if all(self._known) else _view(self._known, "u1")[order]
+        return numbers(type_, self.ranks()[order], known)
 
 
 class Words:
@@ -41,15 +45,19 @@ class Words:
         """Add one."""
         self._indices.append(self._places.setdefault(word, len(self._places)))
 
-    def column(self, type_: Any) -> Any:
-        """What was added, as an array of the dictionary type `type_`."""
-        import pyarrow as pa  # noqa: PLC0415
+    def ranks(self) -> Any:
+        """What the rows are sorted by: the place of each word among all of them in alphabetical order."""
+        import numpy as np  # noqa: PLC0415
 
-        indices = fixed(type_.index_type, self._indices)
-        return pa.DictionaryArray.from_arrays(indices, built(type_.value_type, list(self._places)))
+        ranks = {word: rank for rank, word in enumerate(sorted(self._places))}
+        return np.array([ranks[word] for word in self._places], "i4")[_view(self._indices, "i4")]
+
+    def column(self, type_: Any, order: Any) -> Any:
+        """What was added, in this order, as an array of the dictionary type `type_`."""
+        return _dictionary(type_, _view(self._indices, "i4")[order], list(self._places))
 
 
-def table(shape: Any, rows: Sequence[dict[str, Any]]) -> Any:
+def table(shape: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
     """Rows, each a value by column name, as a pyarrow table of the schema `shape`."""
     import pyarrow as pa  # noqa: PLC0415
 
@@ -58,11 +66,15 @@ def table(shape: Any, rows: Sequence[dict[str, Any]]) -> Any:
 
 def built(type_: Any, values: Sequence[Any]) -> Any:
     """Python values, None among them, as an array of `type_`: any type of `schema`."""
+    import numpy as np  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
 
     if pa.types.is_dictionary(type_):
-        return built(type_.value_type, values).dictionary_encode().cast(type_)
-    known = bytearray(value is not None for value in values)
+        words = list(dict.fromkeys(value for value in values if value is not None))
+        places = {word: at for at, word in enumerate(words)}
+        indices = numbers(type_.index_type, *_with_nulls([places.get(value) for value in values], "i4"))
+        return pa.DictionaryArray.from_arrays(indices, built(type_.value_type, words))
+    known = np.array([value is not None for value in values], "u1")
     if pa.types.is_string(type_):
         pieces = [b"" if value is None else value.encode() for value in values]
         return _array(type_, len(values), known, [_ends(map(len, pieces)), b"".join(pieces)])
@@ -71,25 +83,50 @@ def built(type_: Any, values: Sequence[Any]) -> Any:
         ends = _ends(0 if value is None else len(value) for value in values)
         return _array(type_, len(values), known, [ends], [built(type_.value_type, flat)])
     if pa.types.is_boolean(type_):
-        return _array(type_, len(values), known, [_bits(bytearray(map(bool, values)))])
+        return _array(type_, len(values), known, [_bits(np.array([bool(value) for value in values], "u1"))])
     if pa.types.is_timestamp(type_):
-        since = [0 if value is None else (value - _EPOCH) // timedelta(milliseconds=1) for value in values]
-        return fixed(type_, array("q", since), known)
-    return fixed(type_, array(_CODES[str(type_)], [value or 0 for value in values]), known)
+        since = [None if value is None else (value - _EPOCH) // timedelta(milliseconds=1) for value in values]
+        return numbers(type_, *_with_nulls(since, "i8"))
+    return numbers(type_, *_with_nulls(values, type_.to_pandas_dtype()))
 
 
-def fixed(type_: Any, values: "array[Any]", known: bytearray | None = None) -> Any:
-    """Numbers as an array of `type_`, null where `known` is 0; those of 64 bits may be cast to 32."""
+def numbers(type_: Any, values: Any, known: Any = None) -> Any:
+    """A numpy array as an array of `type_`, null where `known` is 0."""
     import pyarrow as pa  # noqa: PLC0415
 
-    wide = pa.int64() if values.typecode == "q" and pa.types.is_int32(type_) else type_
-    made = _array(wide, len(values), known, [values])
-    return made if wide is type_ else made.cast(type_)
+    wanted = "i8" if pa.types.is_timestamp(type_) else type_.to_pandas_dtype()
+    made = values.astype(wanted, copy=False)
+    if made.dtype.kind == "i" and made.dtype.itemsize < values.dtype.itemsize and (made != values).any():
+        raise OverflowError(f"{values[made != values][0]} does not fit {type_}")
+    return _array(type_, len(values), known, [made])
 
 
-def lists(type_: Any, ends: "array[int]", values: "array[int]") -> Any:
-    """An array of the list type `type_`; ends: where each list ends in `values`, after a 0."""
-    return _array(type_, len(ends) - 1, None, [ends], [fixed(type_.value_type, values)])
+def repeated(type_: Any, word: str, count: int) -> Any:
+    """One word so many times, as an array of the dictionary type `type_`."""
+    import numpy as np  # noqa: PLC0415
+
+    return _dictionary(type_, np.zeros(count, "i4"), [word])
+
+
+def lists(type_: Any, ends: "array[int]", values: "array[int]", order: Any) -> Any:
+    """An array of the list type `type_`, in this order; ends: where each list ends in `values`, after a 0."""
+    import numpy as np  # noqa: PLC0415
+
+    bounds, flat = _view(ends, "i4"), _view(values, "i8")
+    lengths = np.diff(bounds)[order]
+    new = np.zeros(len(bounds), "i4")
+    np.cumsum(lengths, out=new[1:])
+    moved = np.repeat(bounds[:-1][order] - new[:-1], lengths) + np.arange(len(flat), dtype="i4")
+    return _array(type_, len(lengths), None, [new], [numbers(type_.value_type, flat[moved])])
+
+
+def list_parts(column: Any) -> tuple[bytes, bytes]:
+    """The lengths and the values of an array of lists, as they lie in memory."""
+    import numpy as np  # noqa: PLC0415
+
+    ends = _view(raw(column.offsets), "i4")
+    first, last = (int(ends[0]), int(ends[-1])) if len(ends) else (0, 0)
+    return np.diff(ends).tobytes(), raw(column.values[first:last])
 
 
 def raw(column: Any, unknown: int = 0) -> bytes:
@@ -105,25 +142,42 @@ def raw(column: Any, unknown: int = 0) -> bytes:
     return values.tobytes()
 
 
-def _array(
-    type_: Any, length: int, known: bytearray | None, buffers: Iterable[Any], children: Any = None
-) -> Any:
+def _dictionary(type_: Any, indices: Any, words: Sequence[str]) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
-    valid = _bits(known) if known is not None and not all(known) else None
+    return pa.DictionaryArray.from_arrays(numbers(type_.index_type, indices), built(type_.value_type, words))
+
+
+def _with_nulls(values: Sequence[Any], dtype: Any) -> tuple[Any, Any]:
+    """Python numbers and which of them are known, as numpy arrays."""
+    import numpy as np  # noqa: PLC0415
+
+    known = np.array([value is not None for value in values], "u1")
+    return np.array([0 if value is None else value for value in values], dtype), known
+
+
+def _array(type_: Any, length: int, known: Any, buffers: Iterable[Any], children: Any = None) -> Any:
+    import pyarrow as pa  # noqa: PLC0415
+
+    valid = _bits(known) if known is not None and not known.all() else None
     wrapped = [valid and pa.py_buffer(valid), *(pa.py_buffer(buffer) for buffer in buffers)]
     return pa.Array.from_buffers(type_, length, wrapped, children=children)
 
 
-def _ends(lengths: Iterable[int]) -> "array[int]":
-    ends = array("i", [0])
-    for length in lengths:
-        ends.append(ends[-1] + length)
-    return ends
+def _view(values: Any, dtype: str) -> Any:
+    import numpy as np  # noqa: PLC0415
+
+    return np.frombuffer(values, dtype)
 
 
-def _bits(flags: bytearray) -> bytes:
+def _ends(lengths: Iterable[int]) -> Any:
+    import numpy as np  # noqa: PLC0415
+
+    return np.cumsum([0, *lengths], dtype="i4")
+
+
+def _bits(flags: Any) -> bytes:
     """One bit per flag, as Arrow packs them."""
     import numpy as np  # noqa: PLC0415
 
-    return np.packbits(np.frombuffer(flags, np.uint8), bitorder="little").tobytes()
+    return np.packbits(flags, bitorder="little").tobytes()

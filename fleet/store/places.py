@@ -16,6 +16,7 @@ from fleet.errors import UsageError
 from fleet.store.files import sync
 from fleet.store.s3 import bucket_of
 
+SAMPLES_FILE = "samples.parquet"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
 
@@ -55,6 +56,14 @@ class Place(Protocol):
 
         Empty where the root, or the folder, does not exist. Raises OSError where it cannot be read.
         """
+        ...
+
+    def samples(self) -> dict[str, str]:
+        """The name of each samples file by its run id, by host, then run. Raises OSError."""
+        ...
+
+    def modified(self, name: str) -> float:
+        """When a file got its name, in seconds since the epoch. Raises OSError."""
         ...
 
     def put(self, draft: Path, name: str) -> bool:
@@ -118,6 +127,18 @@ class Folder:
         """The files that match, sorted."""
         return sorted(str(path.relative_to(self.state_dir)) for path in self.state_dir.glob(pattern))
 
+    def samples(self) -> dict[str, str]:
+        """The samples files, found by the names of their folders: one directory is listed per host."""
+        found = {}
+        for host in _folders(self.state_dir, "host_id="):
+            for run in _folders(self.state_dir / host, "run_id="):
+                found[run.removeprefix("run_id=")] = f"{host}/{run}/{SAMPLES_FILE}"
+        return found
+
+    def modified(self, name: str) -> float:
+        """When the file was written."""
+        return (self.state_dir / name).stat().st_mtime
+
     def put(self, draft: Path, name: str) -> bool:
         """Link the draft into place, so that a file which is there stays; then wait for the disk."""
         target = self.state_dir / name
@@ -140,3 +161,11 @@ class Folder:
             self._known.add(folder)
             folder = folder.parent
         return True
+
+
+def _folders(parent: Path, beginning: str) -> list[str]:
+    try:
+        with os.scandir(parent) as entries:
+            return sorted(entry.name for entry in entries if entry.name.startswith(beginning))
+    except FileNotFoundError:
+        return []

@@ -6,15 +6,18 @@ It opens the files itself: `pyarrow.dataset` imports pandas, and takes three tim
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+from warnings import warn
 
-from fleet.errors import StoreError
+from fleet.errors import StoreError, StoreWarning
 from fleet.store import schema
+from fleet.store.checksums import check, check_tail, tail_length
 from fleet.store.places import Place
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
 _STRETCH = 4096  # rows
 _OLD_SYSTEM, _SYSTEM = "machine", "system"  # the relation across sockets, before schema 1.2 and since
+_READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for
 
 Where = Mapping[str, Collection[Any]]  # for a column, the values of the rows wanted
 _Item = TypeVar("_Item")
@@ -28,15 +31,37 @@ def read_files(
     *,
     columns: Sequence[str] | None = None,
     where: Where | None = None,
+    skip_damaged: bool = False,
 ) -> Any:
     """Read files into one table in the schema of `table`; a column they lack is null. Raises StoreError.
 
-    columns: those wanted, in the order of the schema; None for all.
+    columns: those wanted, in the order of the schema; None for all. skip_damaged: a file that cannot be read
+    is named by a StoreWarning instead.
     """
-    if len(names) == 1:
+    if len(names) == 1 and not skip_damaged:
         return TableFile(place, names[0], table, threads=True).read(columns, where)
-    parts = each(lambda name: TableFile(place, name, table).read(columns, where), names)
+
+    def read(name: str) -> Any:
+        return TableFile(place, name, table).read(columns, where)
+
+    parts = list(readable(names, read).values()) if skip_damaged else each(read, names)
     return joined(parts, table, columns)
+
+
+def readable(names: Sequence[str], read: Callable[[str], _Result]) -> dict[str, _Result]:
+    """What is read of each file, by its name; a StoreWarning for each that cannot be read."""
+
+    def tried(name: str) -> _Result | StoreError:
+        try:
+            return read(name)
+        except StoreError as err:
+            return err
+
+    found = dict(zip(names, each(tried, names), strict=True))
+    for err in found.values():
+        if isinstance(err, StoreError):
+            warn(f"{err} It is left out.", StoreWarning, stacklevel=2)
+    return {name: what for name, what in found.items() if not isinstance(what, StoreError)}
 
 
 def joined(parts: Sequence[Any], table: str, columns: Sequence[str] | None = None) -> Any:
@@ -69,7 +94,7 @@ class TableFile:
         self._threads = threads
         self._what = f"{place}: cannot read the {table} table: {name}"
         self._table = table
-        self._file = self._try(lambda: pq.ParquetFile(place.path(name), filesystem=place.filesystem))
+        self._file = self._try(lambda: pq.ParquetFile(_checked(place, name), page_checksum_verification=True))
         version = (self._file.metadata.metadata or {}).get(b"fleet.schema_version", b"").decode()
         if version.partition(".")[0] not in ("", schema.SCHEMA_VERSION.partition(".")[0]):
             raise StoreError(
@@ -91,6 +116,18 @@ class TableFile:
         """How many values a list column has in all, as the footer tells."""
         about, at = self._file.metadata, self._place_of(column)
         return sum(about.row_group(group).column(at).num_values for group in range(about.num_row_groups))
+
+    def as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
+        """Every row and column as the file has them, in tables of so many rows, then the rest."""
+        batches = self._try(lambda: self._file.iter_batches(_STRETCH))
+        held = self._file.schema_arrow.empty_table()
+        for size in sizes:
+            while (
+                len(held) < size and (part := self._try(lambda: _table_of(next(batches, None)))) is not None
+            ):
+                held = self._try(lambda: _one_table([held, part]))  # noqa: B023  called at once
+            yield held.slice(0, size)
+            held = held.slice(size)
 
     def read(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Any:
         """The rows wanted, in the schema of the table."""
@@ -152,10 +189,32 @@ class TableFile:
             ) from err
 
 
+def _checked(place: Place, name: str) -> Any:
+    """The file for pyarrow to read; a small one is read and checked whole, of a large one the footer."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    source = place.filesystem.open_input_file(place.path(name))
+    size = source.size()
+    if size <= _READ_WHOLE:
+        whole = source.read_buffer()
+        source.close()
+        check(memoryview(whole))
+        return pa.BufferReader(whole)
+    end = tail_length(source.read_at(8, size - 8), size)
+    check_tail(source.read_at(end, size - end))
+    return source
+
+
 def _table_of(batch: Any | None) -> Any | None:
     import pyarrow as pa  # noqa: PLC0415
 
     return None if batch is None else pa.Table.from_batches([batch])
+
+
+def _one_table(parts: Sequence[Any]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 
 def _shape(table: str, columns: Sequence[str] | None) -> Any:

@@ -1,10 +1,13 @@
 """Turns the nouns into rows of the tables and into JSON. Pure; environment values never pass."""
 
+import base64
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from fleet.errors import StoreError
@@ -24,6 +27,53 @@ class Contents:
     flagged: int
     sha256: str
     precision: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a samples file says of its run: its row of `runs` and its rows of `cpus`.
+
+    Moments are datetime. cpus: None in files of schema 1.1, which do not carry them.
+    """
+
+    row: Mapping[str, Any]
+    cpus: Sequence[Mapping[str, Any]] | None
+
+
+def packed(record: RunRecord) -> str:
+    """A record as text for a file's metadata: JSON, deflated with a dictionary of its usual words, base64."""
+    shared = ("run_id", "host_id")
+    cpus = [{key: value for key, value in cpu.items() if key not in shared} for cpu in record.cpus or ()]
+    packer = zlib.compressobj(9, zdict=_usual_words())
+    return base64.b64encode(
+        packer.compress(to_json({"run": record.row, "cpus": cpus}).encode()) + packer.flush()
+    ).decode()
+
+
+def unpacked(text: bytes) -> RunRecord:
+    """The record that `packed` wrote, or the plain JSON of schema 1.1. Raises ValueError."""
+    if text.startswith(b"{"):
+        return RunRecord(_with_moments(json.loads(text)), None)
+    try:
+        unpacker = zlib.decompressobj(zdict=_usual_words())
+        plain = unpacker.decompress(base64.b64decode(text, validate=True)) + unpacker.flush()
+    except zlib.error as err:
+        raise ValueError(f"its record of the run cannot be unpacked: {err}") from err
+    read = json.loads(plain)
+    row = _with_moments(read["run"])
+    shared = {"run_id": row["run_id"], "host_id": row["host_id"]}
+    return RunRecord(row, [{**cpu, **shared} for cpu in read["cpus"]])
+
+
+@cache
+def _usual_words() -> bytes:
+    """Text that records have much of. Files are read with it for ever: another one needs another key."""
+    return files("fleet.store").joinpath("record_words.txt").read_bytes()
+
+
+def _with_moments(row: dict[str, Any]) -> dict[str, Any]:
+    moments = {name: row[name] for name in ("started_utc", "ended_utc") if row[name]}
+    return row | {name: datetime.fromisoformat(text) for name, text in moments.items()}
 
 
 def to_json(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +13,9 @@ from fleet.model import RunState
 from fleet.store.files import storing
 from fleet.store.journal import RUN_FILE
 from fleet.store.places import Place
-from fleet.store.publish import committed
-from fleet.store.reading import TableFile, each
+from fleet.store.publish import samples_name, stored_record
+from fleet.store.reading import TableFile, readable
+from fleet.store.run_tables import complete, is_old, put_together
 from fleet.store.runs_index import remember, remembered
 from fleet.text import nearest
 
@@ -46,23 +48,53 @@ class RunSummary:
 
 
 def published(place: Place) -> list[RunSummary]:
-    """The published runs, oldest first; empty where nothing was published yet."""
+    """The runs whose samples are in place, oldest first.
+
+    A file that cannot be read is named by a StoreWarning and left out. Rows that `_runs` lacks are taken from
+    the samples files, and added to it once no session can be about to do so itself.
+    """
     with storing("read the runs", place):
-        names = place.files("_runs/*.parquet")
-    rows = remembered(place, names, _COLUMNS)
-    if new := [name for name in names if name not in rows]:
-        rows |= dict(zip(new, _read(place, new), strict=True))
-        remember(place, rows, _COLUMNS)
-    return sorted((_published(row) for row in rows.values()), key=_when)
+        names, samples = place.files("_runs/*.parquet"), place.samples()
+    known = remembered(place, [*names, *samples.values()], _COLUMNS)
+    found = {name: rows for name, rows in known.items() if name in set(names)}
+    new = [name for name in names if name not in found]
+    found |= readable(new, lambda name: _table_rows(place, name))
+    rows = {row["run_id"]: row for part in found.values() for row in part}
+    missing = [name for run_id, name in samples.items() if run_id not in rows]
+    unseen = [name for name in missing if name not in known]
+    records = readable(unseen, lambda name: stored_record(place, name))
+    kept = {name: known[name] for name in missing if name in known}
+    kept |= {name: [_index_row(record.row)] for name, record in records.items()}
+    rows |= {row["run_id"]: row for part in kept.values() for row in part}
+    if new or unseen or found.keys() | kept.keys() != known.keys():
+        remember(place, found | kept, _COLUMNS)
+    _tend(place, missing)
+    return sorted((_published(row) for run_id, row in rows.items() if run_id in samples), key=_when)
+
+
+def complete_session(place: Place, session_id: str) -> None:
+    """Add to `_runs` and `_cpus` what they lack of a session that has ended. Raises OSError, StoreError."""
+    stored = [run for run in published(place) if run.session_id == session_id]
+    names = [samples_name(run.host_id, run.run_id) for run in stored]
+    complete(place, list(readable(names, lambda name: stored_record(place, name)).values()))
+
+
+def _tend(place: Place, missing: Sequence[str]) -> None:
+    """Add to `_runs` what it lacks, or make few files of many; where that is not possible it stays so."""
+    with suppress(OSError, StoreError):
+        if old := [name for name in missing if is_old(place.modified(name))]:
+            complete(place, [stored_record(place, name) for name in old])
+        else:
+            put_together(place)
 
 
 def unfinished(place: Place) -> list[RunSummary]:
-    """The runs that are only a journal on this machine, oldest first: under way, or cut short."""
+    """The runs that are only a journal on this machine, oldest first: under way, or interrupted."""
     with storing("read the journals", place):
         folders = sorted((place.state_dir / "_journal").glob("*/"))
-        left = [folder for folder in folders if not committed(place, folder.name)]
-    found = (_unfinished(folder) for folder in left)
-    return sorted((summary for summary in found if summary is not None), key=_when)
+        found = [summary for folder in folders if (summary := _unfinished(folder)) is not None]
+        left = [run for run in found if not place.exists(samples_name(run.host_id, run.run_id))]
+    return sorted(left, key=_when)
 
 
 def last_session(listed: list[RunSummary], place: Place) -> list[str]:
@@ -123,18 +155,19 @@ _COLUMNS = (
 )
 
 
-def _read(place: Place, names: Sequence[str]) -> list[dict[str, Any]]:
-    """The row of each file, moments as ISO text: what an index can hold."""
+def _table_rows(place: Place, name: str) -> list[dict[str, Any]]:
+    rows = TableFile(place, name, "runs").read(_COLUMNS).to_pylist()
+    if any(row[name] is None for row in rows for name in _COLUMNS[:6]):
+        raise StoreError(f"{place}: {name} is no part of the runs table. Move it away.")
+    return [_index_row(row) for row in rows]
 
-    def row(name: str) -> dict[str, Any]:
-        rows = TableFile(place, name, "runs").read(_COLUMNS).to_pylist()
-        if len(rows) != 1:
-            raise StoreError(f"{place}: {name} holds {len(rows)} rows; a run has one.")
-        return {
-            key: value.isoformat() if isinstance(value, datetime) else value for key, value in rows[0].items()
-        }
 
-    return each(row, names)
+def _index_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a listing, moments as ISO text: what an index can hold."""
+    values = {name: row[name] for name in _COLUMNS}
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()
+    }
 
 
 def _published(row: Mapping[str, Any]) -> RunSummary:

@@ -1,13 +1,13 @@
 """Caches the rows of the files of `runs`, so that a listing opens only those it has not seen.
 
-`_index/runs.json` in the state directory holds, for each file, its size and time and a row of plain values.
-It may be deleted, torn or old at any time: what does not fit is read again.
+`_index/runs.json` in the state directory holds, for each file, its size and time and its rows as plain
+values. It may be deleted, torn or old at any time: what does not fit is read again.
 """
 
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from fleet.store.places import Folder, Place
 
 _FILE = "runs.json"
-Rows = dict[str, dict[str, Any]]  # by name of the file
+Rows = dict[str, list[dict[str, Any]]]  # by name of the file
 
 
 def remembered(place: Place, names: Sequence[str], columns: Sequence[str]) -> Rows:
@@ -24,9 +24,9 @@ def remembered(place: Place, names: Sequence[str], columns: Sequence[str]) -> Ro
         index = json.loads((_folder(place) / _FILE).read_bytes())
         if index["columns"] != list(columns):
             return {}
-        kept = index["rows"]
+        kept = index["files"]
         return {
-            name: dict(zip(columns, kept[name][1], strict=True))
+            name: [dict(zip(columns, row, strict=True)) for row in kept[name][1]]
             for name in names
             if name in kept and kept[name][0] == _stamp(place, name)
         }
@@ -34,16 +34,17 @@ def remembered(place: Place, names: Sequence[str], columns: Sequence[str]) -> Ro
         return {}
 
 
-def remember(place: Place, rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> None:
+def remember(place: Place, rows: Rows, columns: Sequence[str]) -> None:
     """Write the index anew; where that is not possible, listings only stay slower."""
-    index = {
-        "columns": list(columns),
-        "rows": {
-            name: [_stamp(place, name), [row[column] for column in columns]] for name, row in rows.items()
-        },
-    }
     draft = _folder(place) / f".{_FILE}.{secrets.token_hex(4)}"
     try:
+        index = {
+            "columns": list(columns),
+            "files": {
+                name: [_stamp(place, name), [[row[column] for column in columns] for row in part]]
+                for name, part in rows.items()
+            },
+        }
         draft.parent.mkdir(exist_ok=True)
         draft.write_text(json.dumps(index, separators=(",", ":")))
         draft.replace(draft.with_name(_FILE))

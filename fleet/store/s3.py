@@ -90,6 +90,15 @@ class Bucket:
         names = (info.path[below:] for info in self.filesystem.get_file_info(selector) if info.is_file)
         return sorted(name for name in names if _matches(name, parts))
 
+    def samples(self) -> dict[str, str]:
+        """The samples files; one request per thousand objects of the root."""
+        names = self.files("host_id=*/run_id=*/samples.parquet")
+        return {name.split("/")[1].removeprefix("run_id="): name for name in names}
+
+    def modified(self, name: str) -> float:
+        """When the object was stored."""
+        return float(self.filesystem.get_file_info(self.path(name)).mtime.timestamp())
+
     def put(self, draft: Path, name: str) -> bool:
         """Upload the draft; the store shows an object only once it has all of it.
 

@@ -6,7 +6,8 @@ pair. A run of up to `CHUNK_SAMPLES` samples is one chunk and so sorted as a who
 
 import hashlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,10 +15,23 @@ from typing import Any
 from fleet.interval import Spreads
 from fleet.model import Burst, Run, Topology
 from fleet.store import schema
-from fleet.store.columns import Numbers, Words, built, fixed, lists, raw
-from fleet.store.rows import Contents, Relations, hello_of, runs_row, to_json
+from fleet.store.checksums import seal, sealed
+from fleet.store.columns import Numbers, Words, list_parts, lists, numbers, raw, repeated
+from fleet.store.files import sync, write
+from fleet.store.reading import TableFile
+from fleet.store.rows import (
+    Contents,
+    Relations,
+    RunRecord,
+    cpus_rows,
+    hello_of,
+    packed,
+    runs_row,
+    unpacked,
+)
 
 CHUNK_SAMPLES = 4 << 20
+SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
 _SORTED_BY = ("benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "round")
 _COUNTS = (
@@ -44,6 +58,7 @@ _UNSURE = (
     "ping_ran_ppm",
     "pong_ran_ppm",
 )
+_DICTIONARIES = [column.name for column in schema.SAMPLES if column.type == "dictionary<string>"]
 # Encoded byte by byte, which an outlier spoils for itself only.
 _SPLIT = (
     "ticks.list.element",
@@ -54,59 +69,93 @@ _SPLIT = (
 )
 
 
-def write_samples(path: Path, run: Run, bursts: Iterable[Burst]) -> tuple[Contents, dict[str, Any]]:
-    """Write `bursts` to a new file at `path`; say what was written, and the run's row. Raises OSError."""
-    import pyarrow.parquet as pq  # noqa: PLC0415
+def write_samples(path: Path, run: Run, bursts: Iterable[Burst]) -> RunRecord:
+    """Write `bursts` to a new file at `path` and wait for the disk; return the run's record in it.
 
-    with pq.ParquetWriter(
-        path,
-        schema.arrow_schema("samples"),
-        compression="zstd",
-        compression_level=3,
-        use_dictionary=[column.name for column in schema.SAMPLES if column.type == "dictionary<string>"],
-        column_encoding=dict.fromkeys(_SPLIT, "BYTE_STREAM_SPLIT"),
-    ) as writer:
-        digest = hashlib.sha256()
-        total = Contents(0, 0, 0, "")
-        chunk, spreads = _Chunk(run), Spreads()
-        for burst in bursts:
-            chunk.add(burst)
-            if len(burst.ticks) > burst.warmup:
-                spreads.add(_kind(burst), _middle(burst))
-            if chunk.samples >= CHUNK_SAMPLES:
-                total = _write_chunk(writer, chunk, digest, total)
-                chunk = _Chunk(run)
-        total = _write_chunk(writer, chunk, digest, total)
-        contents = Contents(total.bursts, total.samples, total.flagged, digest.hexdigest(), spreads.widest())
-        row = runs_row(run, contents)
-        writer.add_key_value_metadata({"fleet.content_sha256": contents.sha256, "fleet.run": to_json(row)})
-    return contents, row
+    A run of one chunk is put together in memory and written in one go. Raises OSError.
+    """
+    digest, total, spreads = hashlib.sha256(), Contents(0, 0, 0, ""), Spreads()
+    chunk, file, sizes = _Chunk(run), None, list[int]()
+    for burst in bursts:
+        chunk.add(burst)
+        if len(burst.ticks) > burst.warmup:
+            spreads.add(_kind(burst), _middle(burst))
+        if chunk.samples >= CHUNK_SAMPLES:
+            file = file or _writer(path)
+            total = _write_chunk(file, chunk, digest, total)
+            sizes.append(chunk.bursts)
+            chunk = _Chunk(run)
+    memory = None if file else _memory()
+    file = file or _writer(memory, small=chunk.samples < SMALL_SAMPLES)
+    with file:
+        total = _write_chunk(file, chunk, digest, total)
+        contents = replace(total, sha256=digest.hexdigest(), precision=spreads.widest())
+        record = RunRecord(runs_row(run, contents), cpus_rows(run))
+        file.add_key_value_metadata(_metadata(contents, record, [*sizes, chunk.bursts]))
+    if memory is None:
+        seal(path)
+        sync(path)
+    else:
+        write(path, sealed(memory.getvalue().to_pybytes()))
+    return record
 
 
-def read_contents(path: Path) -> Contents:
-    """Read a samples file back and say what it holds; the digest is the one it was written with.
+def read_record(metadata: Mapping[bytes, bytes]) -> RunRecord:
+    """The record of a run from the metadata of its samples file. Raises ValueError where there is none."""
+    return unpacked(metadata.get(b"fleet.run", b""))
 
-    Raises OSError where it cannot be read.
+
+def _metadata(contents: Contents, record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
+    return {
+        "fleet.table": "samples",
+        "fleet.schema_version": schema.SCHEMA_VERSION,
+        "fleet.content_sha256": contents.sha256,
+        "fleet.run": packed(record),
+    } | ({"fleet.chunks": ",".join(map(str, sizes))} if len(sizes) > 1 else {})
+
+
+def _memory() -> Any:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.BufferOutputStream()
+
+
+def _writer(where: Any, *, small: bool = False) -> Any:
+    """A writer of samples.
+
+    Of few samples zstd makes no less than snappy and takes three times as long, and statistics help only a
+    reader that can skip row groups.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    with pq.ParquetFile(path) as file:
-        bursts = samples = flagged = 0
-        for batch in file.iter_batches(batch_size=ROW_GROUP_BURSTS, columns=["ticks", "flags"]):
-            bursts += batch.num_rows
-            samples += len(batch.column("ticks").flatten())
-            flagged += sum(1 for flags in batch.column("flags").to_pylist() if flags)
-        metadata = file.schema_arrow.metadata | (file.metadata.metadata or {})
-    return Contents(bursts, samples, flagged, metadata[b"fleet.content_sha256"].decode())
+    return pq.ParquetWriter(
+        where,
+        schema.arrow_schema("samples").remove_metadata(),
+        compression="snappy" if small else "zstd",
+        compression_level=None if small else 3,
+        use_dictionary=_DICTIONARIES,
+        column_encoding=dict.fromkeys(_SPLIT, "BYTE_STREAM_SPLIT"),
+        write_statistics=not small,
+        write_page_checksum=True,
+    )
 
 
-def read_digest(filesystem: Any, path: str) -> str:
-    """The digest a samples file was written with; reads its footer only. Raises OSError."""
-    import pyarrow.parquet as pq  # noqa: PLC0415
+def content_sha256(file: TableFile) -> str:
+    """The digest of the samples a file holds now; StoreError where it cannot be read.
 
-    metadata = pq.read_metadata(path, filesystem=filesystem).metadata or {}
-    digest: bytes = metadata[b"fleet.content_sha256"]
-    return digest.decode()
+    Bursts were hashed in the chunks they were written in. Files of schema 1.1 do not tell how large those
+    were; it follows from bursts of equal length.
+    """
+    sizes_text = file.metadata.get(b"fleet.chunks")
+    if sizes_text:
+        sizes = [int(size) for size in sizes_text.split(b",")]
+    else:
+        each = -(-CHUNK_SAMPLES * file.rows // max(file.values("ticks"), 1))
+        sizes = [min(each, file.rows - at) for at in range(0, file.rows, max(each, 1))] or [0]
+    digest = hashlib.sha256()
+    for table in file.as_stored(sizes):
+        _feed(digest, table)
+    return digest.hexdigest()
 
 
 def _kind(burst: Burst) -> tuple[str, str, int, int]:
@@ -131,6 +180,11 @@ class _Chunk:
         self._ticks = array("q")
         self._ends = array("i", [0])
         self.flagged = 0
+
+    @property
+    def bursts(self) -> int:
+        """Bursts taken so far."""
+        return len(self._ends) - 1
 
     @property
     def samples(self) -> int:
@@ -169,21 +223,29 @@ class _Chunk:
 
     def table(self) -> Any:
         """The chunk as a pyarrow table in the schema of samples, sorted."""
+        import numpy as np  # noqa: PLC0415
         import pyarrow as pa  # noqa: PLC0415
 
         shape = schema.arrow_schema("samples")
-        rows = len(self._ends) - 1
-        same = array("d", [1e9 / hello_of(self._run).ticks_per_second]) * rows
-        columns = {name: kept.column(shape.field(name).type) for name, kept in self._words.items()}
-        columns |= {name: kept.column(shape.field(name).type) for name, kept in self._numbers.items()}
+        order = np.lexsort([self._ranks(name) for name in reversed(_SORTED_BY)])
+        once = {"host_id": self._run.host.host_id, "run_id": self._run.run_id}
+        columns = {name: kept.column(shape.field(name).type, order) for name, kept in self._columns()}
+        columns |= {name: repeated(shape.field(name).type, word, self.bursts) for name, word in once.items()}
         columns |= {
-            "host_id": built(shape.field("host_id").type, [self._run.host.host_id] * rows),
-            "run_id": built(shape.field("run_id").type, [self._run.run_id] * rows),
-            "ns_per_tick": fixed(shape.field("ns_per_tick").type, same),
-            "ticks": lists(shape.field("ticks").type, self._ends, self._ticks),
+            "ns_per_tick": numbers(
+                shape.field("ns_per_tick").type,
+                np.full(self.bursts, 1e9 / hello_of(self._run).ticks_per_second),
+            ),
+            "ticks": lists(shape.field("ticks").type, self._ends, self._ticks, order),
         }
-        table = pa.table([columns[field.name] for field in shape], schema=shape)
-        return table.take(_order(table))
+        return pa.table([columns[field.name] for field in shape], schema=shape)
+
+    def _columns(self) -> "Iterable[tuple[str, Words | Numbers]]":
+        yield from self._words.items()
+        yield from self._numbers.items()
+
+    def _ranks(self, name: str) -> Any:
+        return (self._words[name] if name in self._words else self._numbers[name]).ranks()
 
 
 def _write_chunk(writer: Any, chunk: _Chunk, digest: Any, total: Contents) -> Contents:
@@ -195,28 +257,14 @@ def _write_chunk(writer: Any, chunk: _Chunk, digest: Any, total: Contents) -> Co
     )
 
 
-def _order(table: Any) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    keys = pa.table({name: _plain_strings(table.column(name)) for name in _SORTED_BY})
-    return pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in _SORTED_BY])
-
-
-def _plain_strings(column: Any) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
-    return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
-
-
 def _feed(digest: Any, table: Any) -> None:
     """Hash the values themselves, not the file: another release of pyarrow may write other bytes."""
     for name in table.column_names:
-        column = _plain_strings(table.column(name)).combine_chunks()
+        column = table.column(name).combine_chunks()
         digest.update(name.encode())
         if name == "ticks":
-            digest.update(raw(column.value_lengths()))
-            digest.update(raw(column.flatten()))
+            for part in list_parts(column):
+                digest.update(part)
         elif name in _UNSURE:
             digest.update(raw(column, unknown=-1))
         elif name in _COUNTS or name == "ns_per_tick":

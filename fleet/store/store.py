@@ -1,6 +1,8 @@
 """The store as the rest of the house sees it: one results root (docs/tables.md)."""
 
 import tempfile
+import threading
+import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -13,10 +15,13 @@ from fleet.store.ids import checked_key
 from fleet.store.journal import RUN_FILE, Journal
 from fleet.store.places import place_of
 from fleet.store.publish import clear_leftovers, publish
-from fleet.store.rows import as_object, to_json
+from fleet.store.rows import RunRecord, as_object, to_json
+from fleet.store.run_tables import add
 from fleet.store.runs import RunSummary
 from fleet.store.sessions import Intent
 
+BATCH_RUNS = 64
+BATCH_S = 2.0
 _NOT_IN_A_JOURNAL = {"hello", "end", "ended_utc", "state", "failed", "load_after"}  # known only at the end
 
 
@@ -29,6 +34,9 @@ class Store:
     def __init__(self, root: str | Path) -> None:
         self.place = place_of(root)
         self.state_dir = self.place.state_dir
+        self._guard = threading.Lock()
+        self._waiting: list[RunRecord] = []
+        self._flushed = time.monotonic()
 
     def make_ready(self) -> None:
         """Make sure, before anything is measured, that journals can be written and the place answers."""
@@ -93,19 +101,46 @@ class Store:
         """What sessions set out to do that did not end well and nobody here is at, oldest first."""
         return sessions.intents(self.state_dir)
 
-    def publish(self, run: Run, bursts: Iterable[Burst]) -> str:
-        """Turn a finished run into tables, then remove its journal; return the name of its samples file.
+    def publish(self, run: Run, bursts: Iterable[Burst], *, batch: bool = False) -> str:
+        """Publish a finished run, then remove its journal; return the name of its samples file.
 
         Publishing the same run again changes nothing; other bursts under its id raise StoreError. On any
-        failure the journal stays, readers see nothing half, and publishing again completes the work.
+        failure the journal stays, readers see nothing half, and publishing again completes the work. batch:
+        leave the rows of `_runs` and `_cpus` to a later publication or to `flush`, which write many at once.
         """
-        name = publish(self.place, run, bursts)
+        name, record = publish(self.place, run, bursts)
         folder = self._journal_dir(run.run_id)
         with storing("remove the journal of the published run", folder, kept=True):
             clear_leftovers(self.state_dir, run.run_id)
             if folder.exists():
                 remove(folder, self.state_dir / "_staging")
+        with self._guard:
+            self._waiting.append(record)
+            due = len(self._waiting) >= BATCH_RUNS or time.monotonic() - self._flushed > BATCH_S
+        if due or not batch:
+            try:
+                self.flush()
+            except StoreError:
+                if not batch:  # else the rows wait for the next time
+                    raise
         return name
+
+    def flush(self) -> None:
+        """Write the rows that wait. Raises StoreError; they then wait for the next time."""
+        with self._guard:
+            records, self._waiting, self._flushed = self._waiting, [], time.monotonic()
+        try:
+            with storing("write the tables _runs and _cpus", self.place):
+                add(self.place, records)
+        except StoreError:
+            with self._guard:
+                self._waiting += records
+            raise
+
+    def complete_tables(self, session_id: str) -> None:
+        """Write the rows that a killed controller of this session did not. Raises StoreError."""
+        with storing("complete the tables _runs and _cpus", self.place):
+            runs.complete_session(self.place, session_id)
 
     def runs(self) -> list[RunSummary]:
         """Every run, oldest first, the unfinished among them. Reads no samples."""

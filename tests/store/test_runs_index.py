@@ -1,13 +1,17 @@
 import json
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.errors import StoreError
+from fleet.errors import StoreWarning
 from fleet.model import Host
-from fleet.store import Store, new_run_id
+from fleet.store import Store, new_run_id, run_tables
 from fleet.store.reading import TableFile
 from tests import builders
 
@@ -26,6 +30,11 @@ def publish(store: Store, name: str) -> str:
     run = builders.a_run(run_id=new_run_id(), host=Host(name, "192.0.2.1"))
     store.publish(run, builders.bursts_of(run))
     return run.run_id
+
+
+def in_table(store: Store) -> list[str]:
+    """The run ids of `_runs`, as plain pandas reads them."""
+    return sorted(pd.read_parquet(store.state_dir / "_runs")["run_id"])
 
 
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -50,26 +59,59 @@ def test_a_listing_opens_only_the_files_it_has_not_seen(store: Store, monkeypatc
     assert names == [f"_runs/{new}.parquet"]
 
 
-def test_a_run_that_is_gone_is_not_listed(store: Store) -> None:
+def test_a_run_whose_folder_was_removed_is_not_listed(store: Store) -> None:
     gone, left = store.runs()
-    (store.state_dir / "_runs" / f"{gone.run_id}.parquet").unlink()
+    shutil.rmtree(store.state_dir / f"host_id={gone.host_id}")
     assert store.runs() == [left]
+
+
+def test_a_run_that_the_table_lacks_is_listed_from_its_samples(store: Store) -> None:
+    before = store.runs()
+    shutil.rmtree(store.state_dir / "_runs")
+    assert store.runs() == before
+    assert not (store.state_dir / "_runs").exists()  # its session may be about to add it
+    for path in store.state_dir.glob("host_id=*/*/samples.parquet"):
+        os.utime(path, (0, 0))
+    assert store.runs() == before
+    assert sorted(pd.read_parquet(store.state_dir / "_runs")["run_id"]) == sorted(
+        run.run_id for run in before
+    )
+    assert len(pd.read_parquet(store.state_dir / "_cpus")) == 4
+    assert store.runs() == before
 
 
 def test_a_file_that_changed_is_read_again(store: Store) -> None:
     first, second = store.runs()
-    files = [store.state_dir / "_runs" / f"{run.run_id}.parquet" for run in (first, second)]
-    files[0].write_bytes(files[1].read_bytes())
-    assert store.runs() == [second, second]
+    file = store.state_dir / "_runs" / f"{first.run_id}.parquet"
+    table = pq.read_table(file)
+    at = table.column_names.index("host_name")
+    pq.write_table(table.set_column(at, "host_name", pa.array(["renamed"])), file)
+    assert [run.host_name for run in store.runs()] == ["renamed", second.host_name]
+
+
+def test_many_small_files_become_few_and_every_row_stays(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_tables, "MANY_FILES", 2)
+    before, cpus = store.runs(), len(pd.read_parquet(store.state_dir / "_cpus"))
+    (table,) = (store.state_dir / "_runs").iterdir()
+    assert table.name.startswith("runs-")
+    assert store.runs() == before
+    assert sorted(pd.read_parquet(store.state_dir / "_runs")["run_id"]) == sorted(
+        run.run_id for run in before
+    )
+    assert len(pd.read_parquet(store.state_dir / "_cpus")) == cpus == 4
+    assert not [path for path in (store.state_dir / "_staging").iterdir() if path.is_dir()]
 
 
 @pytest.mark.parametrize(
-    "spoilt", ["", "no json", "[]", "{}", '{"columns": ["run_id"], "rows": {}}', '{"columns": 1, "rows": 1}']
+    "spoilt",
+    ["", "no json", "[]", "{}", '{"columns": ["run_id"], "files": {}}', '{"columns": 1, "files": 1}'],
 )
 def test_an_index_that_does_not_fit_is_made_again(store: Store, spoilt: str) -> None:
     before, index = store.runs(), store.state_dir / "_index" / "runs.json"
     whole = index.read_text()
-    for text in (spoilt, whole[: len(whole) // 2], json.dumps(json.loads(whole) | {"rows": {"x": 1}})):
+    for text in (spoilt, whole[: len(whole) // 2], json.dumps(json.loads(whole) | {"files": {"x": 1}})):
         index.write_text(text)
         assert store.runs() == before
         assert index.read_text() == whole
@@ -77,17 +119,28 @@ def test_an_index_that_does_not_fit_is_made_again(store: Store, spoilt: str) -> 
 
 def test_where_no_index_can_be_written_runs_are_listed_all_the_same(store: Store) -> None:
     before, folder = store.runs(), store.state_dir / "_index"
-    (folder / "runs.json").unlink()
-    folder.rmdir()
+    shutil.rmtree(folder)
     folder.write_text("a file where the folder should be")
     assert store.runs() == before
 
 
-def test_a_run_file_without_its_row_is_named(store: Store) -> None:
+@pytest.mark.parametrize("spoilt", ["cut short", "another program's", "a flipped bit"])
+def test_a_file_of_the_table_that_cannot_be_read_is_named_and_the_runs_are_listed(
+    store: Store, spoilt: str
+) -> None:
+    before = store.runs()
     (file, _) = sorted((store.state_dir / "_runs").iterdir())
-    pq.write_table(pq.read_table(file).slice(0, 0), file)
-    with pytest.raises(StoreError, match=f"{file.name} holds 0 rows"):
-        store.runs()
+    whole = bytearray(file.read_bytes())
+    whole[200] ^= 1
+    match spoilt:
+        case "cut short":
+            file.write_bytes(file.read_bytes()[:-100])
+        case "another program's":
+            pq.write_table(pa.table({"x": [1, 2]}), file)
+        case _:
+            file.write_bytes(bytes(whole))
+    with pytest.warns(StoreWarning, match=file.name):
+        assert store.runs() == before
 
 
 def test_labels_and_states_survive_the_index(store: Store) -> None:

@@ -16,11 +16,14 @@ import pandas as pd
 from fleet.analysis.views.text import records
 from fleet.errors import StoreError
 from fleet.store import Store
+from fleet.store.columns import table as columns_table
 from fleet.store.files import storing
 from fleet.store.places import Place, place_of
-from fleet.store.publish import SAMPLES_FILE, samples_name
-from fleet.store.reading import read_files
+from fleet.store.publish import samples_name, stored_record
+from fleet.store.reading import each, read_files
+from fleet.store.rows import RunRecord
 from fleet.store.runs import RunSummary
+from fleet.store.schema import arrow_schema
 
 CLOCK = "clock"  # the benchmark whose sample is clock readings of one CPU, not round trips of two
 
@@ -42,18 +45,13 @@ def load_samples(
     Each filter is one value or several, and None takes all; labels: those a run must have. Files, and
     stretches within them, that hold nothing of what is wanted are not read. No rows where nothing matches.
     """
-    place, hosts = place_of(root), several(host_id)
+    place = place_of(root)
     runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
-    names = {samples_name(run.host_id, run.run_id) for run in runs}
-    if run_id is None and not labels:
-        patterns = [f"host_id={host}/run_id=*/{SAMPLES_FILE}" for host in hosts or ("*",)]
-        found = {name for pattern in patterns for name in _files(place, pattern)}
-        with storing("read the samples", place):  # a folder that may not be read looks empty, and is not
-            names = found | {name for name in names - found if place.exists(name)}
+    names = [samples_name(run.host_id, run.run_id) for run in runs]
     wanted = {"benchmark": several(benchmark), "relation": several(relation)}
     where = {column: values for column, values in wanted.items() if values is not None}
     frame: pd.DataFrame = read_files(
-        place, sorted(names), "samples", columns=columns, where=where
+        place, names, "samples", columns=columns, where=where, skip_damaged=len(names) > 1
     ).to_pandas()
     return frame
 
@@ -66,7 +64,11 @@ def load_runs(
     labels: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
-    return _side_table(root, "runs", _run_ids(root, run_id, labels), several(host_id))
+    rows = [
+        record.row
+        for record in _records(root, published(root, run_id=run_id, host_id=host_id, labels=labels))
+    ]
+    return _frame("runs", rows)
 
 
 def load_run(root: str | Path, run_id: str) -> dict[str, Any]:
@@ -85,7 +87,12 @@ def load_run(root: str | Path, run_id: str) -> dict[str, Any]:
 
 def load_cpus(root: str | Path, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
     """Read the `cpus` table: one row per run and CPU."""
-    return _side_table(root, "cpus", _run_ids(root, run_id, None), several(host_id))
+    place = place_of(root)
+    rows: list[Mapping[str, Any]] = []
+    runs = published(root, run_id=run_id, host_id=host_id)
+    for run, record in zip(runs, _records(root, runs), strict=True):
+        rows += _cpus_of_1_1(place, run.run_id) if record.cpus is None else record.cpus
+    return _frame("cpus", rows)
 
 
 def published(
@@ -148,24 +155,23 @@ def ns_per_sample_tick(samples: pd.DataFrame) -> npt.NDArray[np.float64]:
     return factor
 
 
-def _run_ids(root: str | Path, run_id: Chosen, labels: Mapping[str, str] | None) -> Collection[str]:
-    """The run ids to look for in the names of files; `*` for all."""
-    if labels:
-        return [run.run_id for run in published(root, run_id=run_id, labels=labels)]
-    ids = several(run_id)
-    return ["*"] if ids is None else sorted(ids)
-
-
-def _side_table(
-    root: str | Path, table: str, run_ids: Collection[str], hosts: Collection[str] | None
-) -> pd.DataFrame:
+def _records(root: str | Path, runs: Sequence[RunSummary]) -> list[RunRecord]:
+    """What the samples files say of these runs."""
     place = place_of(root)
-    names = [name for run in run_ids for name in _files(place, f"_{table}/{run}.parquet")]
-    where = {} if hosts is None else {"host_id": hosts}
-    frame: pd.DataFrame = read_files(place, names, table, where=where).to_pandas()
+    return each(lambda run: stored_record(place, samples_name(run.host_id, run.run_id)), runs)
+
+
+def _cpus_of_1_1(place: Place, run_id: str) -> list[Mapping[str, Any]]:
+    """The CPUs of a run whose samples file does not carry them, from `_cpus`; none where it lacks them."""
+    with storing("look for CPUs", place):
+        names = place.files("_cpus/*.parquet")
+    own = f"_cpus/{run_id}.parquet"
+    where = {"run_id": [run_id]}
+    table = read_files(place, [own] if own in names else names, "cpus", where=where, skip_damaged=True)
+    rows: list[Mapping[str, Any]] = table.to_pylist()
+    return rows
+
+
+def _frame(table: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    frame: pd.DataFrame = columns_table(arrow_schema(table), rows).to_pandas()
     return frame
-
-
-def _files(place: Place, pattern: str) -> list[str]:
-    with storing("look for files", place):
-        return place.files(pattern)

@@ -7,6 +7,7 @@ statistics, is made again. A run is reduced in slices, so memory is bounded by a
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from warnings import warn
 
 import numpy as np
 import pandas as pd
@@ -16,12 +17,14 @@ from fleet.analysis.reduce.bursts import COLUMNS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
 from fleet.analysis.reduce.load import Chosen, published, several
 from fleet.analysis.reduce.matrices import by_relation, reduced
+from fleet.errors import StoreError, StoreWarning
 from fleet.store import schema
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
 from fleet.store.places import Place, place_of
 from fleet.store.publish import samples_name
 from fleet.store.reading import TableFile, chosen, each, joined
 from fleet.store.runs import RunSummary
+from fleet.store.samples import read_record
 
 STATS_VERSION = 2  # raise it whenever a number or a flag of `pairs` would come out otherwise
 SLICE_SAMPLES = 4 << 20
@@ -68,10 +71,17 @@ def load_pairs(
             f"reducing the samples of {len(missing)} of {len(runs)} runs to pairs; the next time this is kept"
         )
     for at in missing:
-        table = derive(place, runs[at])
+        try:
+            table = derive(place, runs[at])
+        except StoreError as err:
+            if len(runs) == 1:
+                raise
+            warn(f"{err} It is left out.", StoreWarning, stacklevel=2)
+            continue
         keep_pairs(place, runs[at], STATS_VERSION, table)
         parts[at] = chosen(table, "pairs", columns, where)
-    frame: pd.DataFrame = joined(parts, "pairs", columns).to_pandas()
+    found = [part for part in parts if part is not None]
+    frame: pd.DataFrame = joined(found, "pairs", columns).to_pandas()
     return frame
 
 
@@ -125,8 +135,8 @@ def derive(place: Place, run: RunSummary) -> Any:
     """Reduce a run's samples to the table `pairs`, as pyarrow holds it."""
     file = TableFile(place, samples_name(run.host_id, run.run_id), "samples", threads=True)
     parts = [reduced(of_arrow(part)) for part in slices(file, SLICE_SAMPLES)]
-    (asked,) = TableFile(place, f"_runs/{run.run_id}.parquet", "runs").read(["precision"]).to_pylist()
-    pairs = with_pair_flags(pd.concat(parts, ignore_index=True), asked["precision"])
+    asked = read_record(file.metadata).row["precision"]
+    pairs = with_pair_flags(pd.concat(parts, ignore_index=True), asked)
     pairs = pairs.sort_values(_SORTED_BY, kind="stable").assign(
         host_id=run.host_id, stats_version=STATS_VERSION
     )

@@ -16,7 +16,7 @@ from fleet.analysis.reduce.flags import with_pair_flags
 from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.reduce.pairs import STATS_VERSION, history, load_pairs, widened
-from fleet.errors import StoreError
+from fleet.errors import StoreError, StoreWarning
 from fleet.model import Host, Run
 from fleet.store import Store, new_run_id, schema
 from tests import builders
@@ -155,10 +155,18 @@ def test_a_run_reduced_in_slices_gives_the_same(root: Path, monkeypatch: pytest.
     assert len(sizes) > 5
 
 
-def test_a_run_whose_samples_are_gone_is_an_error(root: Path) -> None:
+def test_a_run_whose_samples_were_removed_is_gone(root: Path) -> None:
     shutil.rmtree(root / "host_id=a")
+    assert load_pairs(root).empty
+
+
+def test_a_run_whose_samples_are_damaged_is_named_and_the_others_are_served(root: Path) -> None:
+    publish(root, "b")
+    (root / "host_id=a").glob("*/*").__next__().write_bytes(b"no")
     with pytest.raises(StoreError, match="cannot read the samples table: host_id=a"):
-        load_pairs(root)
+        load_pairs(root, host_id="a")
+    with pytest.warns(StoreWarning, match="host_id=a"):
+        assert set(load_pairs(root)["host_id"]) == {"b"}
 
 
 def test_a_history_has_a_row_per_run_oldest_first(root: Path) -> None:

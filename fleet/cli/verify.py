@@ -1,0 +1,36 @@
+"""The command that reads everything that is stored and changes nothing: verify."""
+
+from typing import Annotated
+
+import typer
+
+from fleet.cli.app import RESULTS, Json, ResultsPath, app
+
+
+@app.command(short_help="Read all that is stored and name every damaged file.")
+def verify(
+    root: Annotated[str | None, typer.Argument(help="A results root; default: that of --results.")] = None,
+    results: ResultsPath = RESULTS,
+    json: Json = False,
+) -> None:
+    """Compare every stored sample with the digest it was published with, and name every damaged file.
+
+    Exits with 11 if a file is damaged. Example: fleet verify results
+    """
+    from dataclasses import asdict
+
+    from fleet.errors import StoreError
+    from fleet.store.places import place_of
+    from fleet.store.verify import verify as verify_place
+    from fleet.text import as_json, counted, printable
+
+    found = verify_place(place_of(root or results))
+    if json:
+        typer.echo(as_json(asdict(found)))
+    else:
+        for problem in found.problems:
+            typer.echo(printable(problem))
+        read = (counted(found.runs, "run"), counted(found.samples, "sample"), counted(found.files, "file"))
+        result = counted(len(found.problems), "problem") if found.problems else "all as written"
+        typer.echo(f"{', '.join(read)}: {result}.")
+    raise typer.Exit(StoreError.exit_code if found.problems else 0)

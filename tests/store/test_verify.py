@@ -1,0 +1,124 @@
+import random
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fleet.analysis import load_cpus, load_runs, load_samples
+from fleet.errors import StoreError
+from fleet.store import Store, reading, samples
+from fleet.store.places import place_of
+from fleet.store.verify import verify
+from tests import builders, simulated
+from tests.command import Fleet
+
+RECORDED = Path(__file__).parents[1] / "recordings" / "results"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    simulated.publish(tmp_path, simulated.desktop(), rounds=3, benchmarks=("cas", "clock"))
+    return tmp_path
+
+
+def samples_file(root: Path) -> Path:
+    (file,) = root.glob("host_id=*/*/samples.parquet")
+    return file
+
+
+def spoil(file: Path, at: int, bit: int = 0) -> None:
+    """Flip one bit of a file."""
+    whole = bytearray(file.read_bytes())
+    whole[at] ^= 1 << bit
+    file.write_bytes(whole)
+
+
+def test_a_root_that_is_as_it_was_written_has_no_problem(root: Path) -> None:
+    found = verify(place_of(root))
+    assert (found.runs, found.files, found.problems) == (1, 3, ())
+    assert found.samples == load_samples(root)["ticks"].map(len).sum()
+
+
+def test_a_run_of_several_chunks_is_verified_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "CHUNK_SAMPLES", 100)
+    simulated.publish(tmp_path, simulated.desktop(), rounds=3)
+    assert verify(place_of(tmp_path)).problems == ()
+    spoil(samples_file(tmp_path), at=500)
+    assert len(verify(place_of(tmp_path)).problems) == 1
+
+
+@pytest.mark.parametrize("read_whole", [reading._READ_WHOLE, 0], ids=["small file", "large file"])
+def test_no_flipped_bit_changes_what_is_read(
+    root: Path, monkeypatch: pytest.MonkeyPatch, read_whole: int
+) -> None:
+    monkeypatch.setattr(reading, "_READ_WHOLE", read_whole)
+    file, chance, before = samples_file(root), random.Random(7), load_samples(root)
+    whole, noticed = file.read_bytes(), 0
+    for _ in range(100):
+        spoil(file, chance.randrange(len(whole)), chance.randrange(8))
+        try:
+            pd.testing.assert_frame_equal(load_samples(root, host_id="desktop"), before)
+        except StoreError:
+            noticed += 1
+        file.write_bytes(whole)
+    assert noticed > 90  # the rest hit the checksums themselves, or the four letters at the beginning
+
+
+def test_other_samples_than_those_published_are_found(root: Path) -> None:
+    file = samples_file(root)
+    table, metadata = pq.read_table(file, partitioning=None), pq.read_metadata(file).metadata
+    with pq.ParquetWriter(file, table.schema) as writer:
+        writer.write_table(table.slice(1))
+        writer.add_key_value_metadata(metadata)
+    (problem,) = verify(place_of(root)).problems
+    assert "not the samples that were published" in problem
+
+
+def test_a_row_of_another_publication_is_found(root: Path) -> None:
+    (file,) = (root / "_runs").iterdir()
+    table = pq.read_table(file)
+    at = table.column_names.index("content_sha256")
+    pq.write_table(table.set_column(at, "content_sha256", pa.array(["0" * 64])), file)
+    (problem,) = verify(place_of(root)).problems
+    assert "is not that of the samples" in problem
+
+
+def test_a_run_in_the_place_of_another_is_found(root: Path) -> None:
+    folder = samples_file(root).parent
+    folder.rename(folder.with_name("run_id=r20260102T030405Z-00000000"))
+    (problem,) = verify(place_of(root)).problems
+    assert "holds run" in problem
+
+
+def test_the_command_names_what_is_damaged_and_exits_with_11(tmp_path: Path) -> None:
+    run = builders.a_run()
+    with Fleet(tmp_path) as fleet:
+        Store(fleet.results).publish(run, builders.bursts_of(run))
+        assert fleet("verify").stdout == "1 run, 15 samples, 3 files: all as written.\n"
+        spoil(samples_file(fleet.results), at=100)
+        done = fleet("verify", str(fleet.results))
+        assert done.exit_code == 11
+        assert "checksum" in done.stdout
+        assert "3 files: 1 problem." in done.stdout
+        assert fleet("verify", "--json").json["runs"] == 1
+
+
+@pytest.mark.parametrize("name", ["version-1.1-two-hosts", "version-1.1-partial-server"])
+def test_roots_of_schema_1_1_are_read_and_verified(name: str, tmp_path: Path) -> None:
+    root = shutil.copytree(RECORDED / name, tmp_path / name)
+    assert verify(place_of(root)).problems == ()
+    assert len(Store(root).runs()) == len(load_runs(root)) == 2
+    assert set(load_cpus(root)["run_id"]) == set(load_runs(root)["run_id"])
+    assert load_samples(root)["ticks"].map(len).sum() == pd.read_parquet(root)["ticks"].map(len).sum()
+
+
+def test_a_root_with_runs_of_both_versions_is_one_table(tmp_path: Path) -> None:
+    root = shutil.copytree(RECORDED / "version-1.1-two-hosts", tmp_path / "root")
+    simulated.publish(root, simulated.desktop("a-new-host"), rounds=2)
+    simulated.publish(root, simulated.desktop("z-new-host"), rounds=2)
+    assert len(pd.read_parquet(root)) == len(load_samples(root)) == 2 * 12 + 2 * 56
+    assert len(pd.read_parquet(root / "_runs")) == len(Store(root).runs()) == 4
+    assert len(pd.read_parquet(root / "_cpus")) == len(load_cpus(root)) == 2 * 2 + 2 * 8
