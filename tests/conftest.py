@@ -4,8 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.hosts.sshd import MakeHosts, SshHost, host_maker, keygen
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("fleet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fleet")
 
 
 @pytest.fixture(scope="session")

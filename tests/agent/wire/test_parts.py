@@ -102,7 +102,7 @@ def test_a_resumed_agent_that_repeats_a_visit_is_stopped_at_once() -> None:
 def test_notes_and_failures_of_all_parts_come_in_their_order() -> None:
     first = [hello(), line({"record": "note", "text": "one"}), burst(0), line(FAILED, round=1)]
     second = [hello(done=2), line({"record": "note", "text": "two"}), line(FAILED, round=2), burst(3)]
-    together = parts.told([first, [*second, line(END, bursts=1, failed=1)]])
+    together = parts.read([first, [*second, line(END, bursts=1, failed=1)]])
     assert together.notes == ("one", "two")
     assert [each.round for each in together.failed] == [1, 2]
     assert together.end is not None
@@ -112,8 +112,8 @@ def test_notes_and_failures_of_all_parts_come_in_their_order() -> None:
 
 def test_a_part_that_was_cut_takes_the_end_of_the_part_before_away() -> None:
     early = [*FIRST, line(END, bursts=1, failed=1, reason="deadline")]
-    assert parts.told([early]).end is not None
-    again = parts.told([early, SECOND[:2]])
+    assert parts.read([early]).end is not None
+    again = parts.read([early, SECOND[:2]])
     assert again.end is None
     assert (again.parts, again.lacking) == (2, "cut after 1 of 2 bursts")
 
@@ -122,7 +122,7 @@ def test_a_part_that_was_cut_takes_the_end_of_the_part_before_away() -> None:
 def test_an_agent_that_differs_in_anything_that_makes_numbers_is_refused(changes: dict[str, Any]) -> None:
     (name,) = changes
     with pytest.raises(WireError, match=f"an agent with another {name} cannot go on with this run"):
-        parts.told([FIRST, [hello(done=2, **changes)]])
+        parts.read([FIRST, [hello(done=2, **changes)]])
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_an_agent_that_differs_in_anything_that_makes_numbers_is_refused(changes
 def test_the_clock_may_differ_by_a_tenth_of_a_percent(ticks_per_second: int, allowed: bool) -> None:
     second = [hello(done=2, ticks_per_second=ticks_per_second)]
     if allowed:
-        assert parts.told([FIRST, second]).parts == 2
+        assert parts.read([FIRST, second]).parts == 2
     else:
         with pytest.raises(
             WireError, match=f"ticks {ticks_per_second} times a second now, 2500000000 before"
         ):
-            parts.told([FIRST, second])
+            parts.read([FIRST, second])
 
 
 def test_offsets_stay_as_they_are_where_a_host_does_not_tell_its_clock() -> None:
@@ -174,7 +174,7 @@ def test_what_is_done_lists_each_pair_once_and_one_that_never_gave_a_number_with
         burst(0, **other, ticks=[9, 4, 7], iterations=20),
         line(FAILED, round=1),
     ]
-    assert list(parts.told([lines]).done.lines()) == [
+    assert list(parts.read([lines]).done.lines()) == [
         "cas cmpxchg 0 3 0 - -\n",
         "cas cmpxchg 0 1 20 11\n",
         "end\n",
