@@ -1,0 +1,110 @@
+"""Which runs a side means, as people type it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from fleet.analysis.compare.sides import sides
+from fleet.errors import UsageError
+from fleet.model import Host
+from fleet.store import Store
+from tests import builders
+
+# run id -> host, second it began in, labels
+RUNS = {
+    "r2-b": ("rpi5", 30, {"kernel": "a"}),
+    "r2-a": ("rpi5", 30, {"kernel": "b", "note": "x@y"}),
+    "r1": ("epyc", 10, {"kernel": "a"}),
+    "r1-x": ("epyc", 40, {"kernel": "a=b"}),
+    "r3": ("001", 20, {}),
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("sides")
+    for run_id, (host, second, labels) in RUNS.items():
+        run = builders.a_run(run_id=run_id, host=Host(host, "192.0.2.1"))
+        run = replace(run, started_utc=f"2026-01-02T03:00:{second}Z", labels=MappingProxyType(labels))
+        Store(place).publish(run, builders.bursts_of(run))
+    return place
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("r1", ["r1"]),  # the whole id, though another begins so
+        ("r1-", ["r1-x"]),
+        ("r3", ["r3"]),
+        ("r3,r1", ["r1", "r3"]),  # oldest first
+        ("r2-b,r2-a,", ["r2-a", "r2-b"]),  # of one second: by id
+        ("rpi5", ["r2-a", "r2-b"]),
+        ("epyc", ["r1", "r1-x"]),
+        ("001", ["r3"]),
+        ("h-001", ["r3"]),
+        ("kernel=a", ["r1", "r2-b"]),
+        ("kernel=a=b", ["r1-x"]),
+        ("note=x@y", ["r2-a"]),
+        ("epyc@kernel=a", ["r1"]),
+        ("rpi5@note=x@y", []),
+        ("h-001@kernel=a", []),
+    ],
+)
+def test_a_side_is_runs_a_host_a_label_or_a_label_on_a_host(
+    root: Path, text: str, expected: list[str]
+) -> None:
+    if not expected:
+        with pytest.raises(UsageError, match="no run has"):
+            sides(root, [text])
+        return
+    (side,) = sides(root, [text])
+    assert side.name == text
+    assert list(side.runs["run_id"]) == expected
+    assert side.hosts == sorted(
+        {RUNS[run_id][0] if RUNS[run_id][0] != "001" else "h-001" for run_id in expected}
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["r2"], "'r2' is the beginning of 2 runs: r2-"),
+        (["nobody"], "no run and no host 'nobody'. Hosts: 001, epyc, rpi5. A side is a run, "),
+        (
+            ["kernel=z"],
+            "no run has 'kernel=z'. Labels there are: kernel=a, kernel=a=b, kernel=b, note=x@y. A side",
+        ),
+        (["r3,nobody"], "no run and no host 'nobody'"),
+        (["kernel=a", "r1"], "run r1 is on both sides, 'kernel=a' and 'r1'"),
+        (["r3", "epyc", "kernel=a"], "run r1 is on both sides, 'epyc' and 'kernel=a'"),
+    ],
+)
+def test_a_side_that_means_nothing_or_shares_a_run_is_refused(
+    root: Path, texts: Sequence[str], words: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        sides(root, texts)
+    assert words in str(refused.value)
+
+
+def test_the_runs_of_one_host_are_named_host_at_side(root: Path) -> None:
+    (label,) = sides(root, ["kernel=a"])
+    part = label.of_host("rpi5")
+    assert (part.name, list(part.runs["run_id"]), list(part.runs.index)) == ("rpi5@kernel=a", ["r2-b"], [0])
+    (named,) = sides(root, ["epyc@kernel=a"])
+    assert named.of_host("epyc").name == "epyc@kernel=a"
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(8, "h0, h1, h2, h3, h4, h5, h6, h7."), (9, "h5, h6, h7, ....")]
+)
+def test_at_most_eight_names_are_listed(tmp_path: Path, count: int, shown: str) -> None:
+    for number in range(count):
+        run = builders.a_run(run_id=f"r{number}", host=Host(f"h{number}", "192.0.2.1"))
+        Store(tmp_path).publish(run, builders.bursts_of(run))
+    with pytest.raises(UsageError) as refused:
+        sides(tmp_path, ["nobody"])
+    assert shown in str(refused.value)

@@ -1,0 +1,167 @@
+"""Runs turned into rows and JSON, and the relations of many pairs."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.errors import StoreError
+from fleet.model import Cpu, End, Failed, Host, Load, Run, RunState, Topology
+from fleet.store import Store
+from fleet.store.publish import committed
+from fleet.store.rows import Contents, Relations, cpus_rows, hello_of, runs_row, to_json
+from tests import builders
+
+CONTENTS = Contents(7, 70, 2, "5ha", 0.012)
+
+
+def with_raw(run: Run, **raw: Any) -> Run:
+    hello = hello_of(run)
+    return replace(run, hello=replace(hello, raw=MappingProxyType({**hello.raw, **raw})))
+
+
+def test_the_row_of_a_run_holds_what_was_counted_asked_and_found() -> None:
+    run = builders.a_run(builders.small_desktop())
+    run = replace(
+        run,
+        state=RunState.PARTIAL,
+        failed=(Failed("cas", "cmpxchg", 0, 0, 1, "stuck"),),
+        end=End(7, 1, "done", 3, 4),
+        ended_utc="2026-01-02T04:00:00Z",
+        labels=MappingProxyType({"kernel": "7.0"}),
+        load_after=Load(2.5, 3, 60.0, 17),
+    )
+    row = runs_row(run, CONTENTS)
+    assert (row["bursts"], row["samples"], row["flagged_bursts"], row["content_sha256"]) == (7, 70, 2, "5ha")
+    assert (row["failed_bursts"], row["converged"], row["unconverged"]) == (1, 3, 4)
+    assert (row["state"], row["cpus_measured"], row["pairs"]) == ("partial", 8, 28)
+    assert row["ended_utc"] == datetime(2026, 1, 2, 4, tzinfo=UTC)
+    assert row["target"] == f"{run.facts.os}-{run.facts.arch}"
+    assert json.loads(row["labels_json"]) == {"rack": "b2", "kernel": "7.0"}
+    assert row["precision_reached"] == 0.012
+    after = [row[f"{name}_after"] for name in ("load_1m", "running", "temperature_c", "steal_ticks")]
+    assert after == [2.5, 3, 60.0, 17]
+
+
+def test_a_run_that_did_not_end_has_no_end_in_its_row() -> None:
+    row = runs_row(replace(builders.a_run(), ended_utc=None, end=None), CONTENTS)
+    assert (row["ended_utc"], row["converged"], row["unconverged"]) == (None, None, None)
+
+
+def test_what_is_known_of_the_agent_wins_over_what_it_says_of_itself() -> None:
+    run = with_raw(builders.a_run(), compiler="cc 1", cflags="-O1")
+    known = replace(run, agent=replace(run.agent, compiler="gcc 12", cflags="-O2"))
+    unknown = replace(run, agent=replace(run.agent, compiler=None, cflags=None))
+    rows = [runs_row(each, CONTENTS) for each in (known, unknown)]
+    assert [(row["agent_compiler"], row["agent_cflags"]) for row in rows] == [
+        ("gcc 12", "-O2"),
+        ("cc 1", "-O1"),
+    ]
+
+
+def test_a_note_of_the_facts_is_not_repeated_by_the_run() -> None:
+    run = builders.a_run()
+    run = replace(run, facts=replace(run.facts, notes=("one", "two")), notes=("two", "three"))
+    assert runs_row(run, CONTENTS)["notes"] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        ({"benchmarks": [{"benchmark": "cas", "variant": "lse"}]}, ["cas/lse"]),
+        ({"benchmarks": ["cas"]}, ["readwrite"]),
+        ({"benchmarks": [{"benchmark": "cas", "variant": "lse"}, 7]}, ["readwrite"]),
+        ({"benchmarks": "cas"}, ["readwrite"]),
+        ({}, ["readwrite"]),
+        (None, ["readwrite"]),
+        ("plan", ["readwrite"]),
+    ],
+)
+def test_benchmarks_are_those_of_the_hello_or_those_asked_for(plan: object, expected: list[str]) -> None:
+    run = with_raw(builders.a_run(benchmarks=("readwrite",)), plan=plan)
+    assert runs_row(run, CONTENTS)["benchmarks"] == expected
+
+
+def test_the_values_of_environment_variables_never_become_json() -> None:
+    text = to_json(Host("db", "192.0.2.1", env={"TOKEN": "hunter2", "A": "b"}))
+    assert json.loads(text)["env"] == ["A", "TOKEN"]
+    assert "hunter2" not in text
+    assert to_json({"é": (1, MappingProxyType({"at": datetime(2026, 1, 2, tzinfo=UTC)}))}) == (
+        '{"é":[1,{"at":"2026-01-02T00:00:00+00:00"}]}'
+    )
+
+
+def test_each_cpu_has_a_row_that_says_whether_it_was_measured() -> None:
+    run = builders.a_run(builders.small_desktop())
+    run = replace(run, hello=replace(hello_of(run), cpus=(0, 3)))
+    rows = cpus_rows(run)
+    assert [row["cpu"] for row in rows if row["measured"]] == [0, 3]
+    assert len(rows) == 8
+    assert (rows[5]["core"], rows[5]["llc"], rows[5]["run_id"]) == (1, 0, run.run_id)
+
+
+def test_a_run_without_hello_has_no_row() -> None:
+    with pytest.raises(StoreError, match="has no hello from the agent: nothing to publish"):
+        runs_row(replace(builders.a_run(), hello=None), CONTENTS)
+
+
+GROUPS = st.none() | st.integers(0, 2)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Cpu, st.just(0), core=GROUPS, cluster=GROUPS, llc=GROUPS, die=GROUPS, package=GROUPS, node=GROUPS
+        ),
+        max_size=6,
+    )
+)
+def test_relations_looked_up_by_groups_are_those_of_the_topology(groups: list[Cpu]) -> None:
+    topology = Topology(tuple(replace(cpu, cpu=number) for number, cpu in enumerate(groups)))
+    relation = Relations(topology)
+    for one, other in product(range(len(groups) + 1), repeat=2):  # the last is unknown
+        assert relation(one, other) == topology.relation(one, other)
+
+
+def test_a_run_is_committed_once_its_row_is_in_place(tmp_path: Path) -> None:
+    store, run = Store(tmp_path), builders.a_run()
+    assert not committed(store.place, run.run_id)
+    name = store.publish(run, builders.bursts_of(run))
+    assert committed(store.place, run.run_id)
+    assert not committed(store.place, run.run_id + "0")
+    row = tmp_path / "_runs" / f"{run.run_id}.parquet"
+    row.rename(tmp_path / "aside")
+    assert (tmp_path / name).exists()
+    assert not committed(store.place, run.run_id), "samples alone are no run"
+
+
+def test_a_journal_left_beside_its_published_run_is_not_an_unfinished_run(tmp_path: Path) -> None:
+    """As after a power cut between the last file and the removal of the journal."""
+    store, run, other = Store(tmp_path), builders.a_run(), builders.a_run(run_id="r20260102T030405Z-0000cafe")
+    with store.journal(other) as journal:
+        left = journal.folder
+    with store.journal(run) as journal:
+        copy = {path.name: path.read_bytes() for path in journal.folder.iterdir()}
+    store.publish(run, builders.bursts_of(run))
+    again = left.with_name(run.run_id)
+    again.mkdir()
+    for file, data in copy.items():
+        (again / file).write_bytes(data)
+    assert [summary.run_id for summary in store.unfinished()] == [other.run_id]
+    assert [str(summary.state) for summary in store.runs()].count("unfinished") == 1
+
+
+def test_the_tables_of_one_row_and_of_many_read_the_same(tmp_path: Path) -> None:
+    run = builders.a_run(builders.small_desktop())
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    cpus = pd.read_parquet(tmp_path / "_cpus")
+    assert list(cpus["cpu"]) == list(range(8))
+    assert len(pd.read_parquet(tmp_path / "_runs")) == 1
