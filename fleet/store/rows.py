@@ -207,7 +207,7 @@ class Relations:
         a, b = self._cpus.get(one), self._cpus.get(other)
         if one == other or a is None or b is None:
             return one == other
-        known = any(group is not None for group in a[1:])
+        known = all(any(group is not None for group in each[1:]) for each in (a, b))
         return (known, *(x if x == y else None for x, y in zip(a, b, strict=True)))
 
 
