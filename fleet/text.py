@@ -44,6 +44,17 @@ def _escaped(sign: str) -> str:
     return sign if sign.isprintable() else json.dumps(sign)[1:-1]
 
 
+def decoding_words(err: Exception, root: str = "") -> str:
+    """Put what msgspec says of a value in one line, the key first: "ticks[1]: expected int >= 0".
+
+    root: the name of the whole, before the first key.
+    """
+    what, _, path = str(err).replace("`", "").partition(" - at $")
+    where = f"{root}{path}".lstrip(".")
+    what = f"{what[:1].lower()}{what[1:200]}"
+    return one_line(f"{where}: {what}" if where else what)
+
+
 def counted(count: int, what: str) -> str:
     """Write "1 host", "2 hosts", "1,200 hosts"."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -54,7 +54,18 @@ TOUCHES_THE_WORLD = {
     "tempfile",
     "io",
 }
-HEAVY = {"pandas", "pyarrow", "numpy", "fabric", "paramiko", "pydantic", "pydantic_core", "rich", "yaml"}
+HEAVY = {
+    "pandas",
+    "pyarrow",
+    "numpy",
+    "fabric",
+    "paramiko",
+    "pydantic",
+    "pydantic_core",
+    "rich",
+    "yaml",
+    "msgspec",
+}
 
 
 def modules() -> list[Path]:

@@ -1,4 +1,4 @@
-"""Runs a plan with an agent on a host and follows what it says, line by line, into the journal."""
+"""Runs a plan with an agent on a host and keeps every line of its output in the journal."""
 
 import shlex
 import time
@@ -8,6 +8,7 @@ from typing import Protocol
 
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
+from fleet.agent.wire.parts import RunSoFar, check_same_run
 from fleet.agent.wire.records import Record, WireError
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Host, PairChoice, Pairs, Plan, Run
@@ -15,19 +16,19 @@ from fleet.plan.cpulist import pairs_text
 from fleet.plan.variants import for_benchmarks
 from fleet.remote.connection import Connection, Stream
 
-IDLE_TIMEOUT_S = 30.0  # the agent speaks at least every 5 s
+IDLE_TIMEOUT_S = 30.0  # the agent sends a record at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen
-PUT_TIMEOUT_S = 300.0  # what is done already may be many megabytes
+PUT_TIMEOUT_S = 300.0  # the list of done visits may be many megabytes
 _NO_SUCH_COMMAND = (126, 127)
-_SPEAKS = "fleet-agent: "
-_POST_RUN = "@fleet-post-run-5d80c2f6@"  # the line that separates the agent's output from the command's
+_PREFIX = "fleet-agent: "  # of the agent's messages on stderr
+_POST_RUN_MARK = "@fleet-post-run-5d80c2f6@"  # the line between the agent's output and the post-run command's
 _POST_RUN_LINES = 1000
 _REFUSED = (2, 3, 4, 5)  # the agent's exit codes for a plan that cannot be carried out there
 _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 
 class LineSink(Protocol):
-    """Where every line goes before anything else happens to it."""
+    """Where every line is kept before it is read."""
 
     def append(self, line: bytes) -> None:
         """Keep the line, given without its newline. Raises StoreError if it cannot."""
@@ -36,7 +37,7 @@ class LineSink(Protocol):
 
 @dataclass(slots=True)
 class PostRunCommand:
-    """A shell command that the host runs as soon as an agent has ended well, and the lines it prints.
+    """A command that the host runs as soon as an agent has ended well, and its output.
 
     It costs no further round trip and shows the host as the agent left it. No lines: it did not run.
     """
@@ -44,8 +45,8 @@ class PostRunCommand:
     command: str
     lines: list[bytes] = field(default_factory=list)
 
-    def receive(self, line: bytes) -> None:
-        """Keep a line of the output; those beyond a limit are dropped."""
+    def add_line(self, line: bytes) -> None:
+        """Take a line of output; lines beyond a limit are dropped."""
         if len(self.lines) < _POST_RUN_LINES:
             self.lines.append(line)
 
@@ -60,10 +61,10 @@ def agent_command(
 ) -> str:
     """Write the sh command that runs `plan`: one process for all benchmarks and rounds.
 
-    lock: for which run and whom the machine is locked. done: a file on the host that says what is measured
-    already; it is removed afterwards. post_run: sh text for when the agent has ended well. The shell stays
-    as the agent's parent, so that an agent killed by a signal is told from a lost link. The empty line first
-    ends whatever a login shell may have printed without a newline.
+    lock: for which run and whom the machine is locked. done: a file on the host that lists the done visits;
+    it is removed afterwards. post_run: sh text to run once the agent has ended well. The shell stays as the
+    agent's parent, so that an agent killed by a signal differs from a lost link. The empty line first ends
+    whatever a login shell may have printed without a newline.
     """
     words = [agent.path, "--format=jsonl", "--until-eof", f"--deadline={plan.deadline_s}"]
     words += [f"--{option}={value}" for option, value in _asked(plan).items() if value is not None]
@@ -77,7 +78,7 @@ def agent_command(
     if done is not None:
         lines.append(f"rm -f {shlex.quote(done)}")
     if post_run is not None:
-        lines.append(f"if [ $code -eq 0 ]; then echo {_POST_RUN}\n{post_run}\nfi")
+        lines.append(f"if [ $code -eq 0 ]; then echo {_POST_RUN_MARK}\n{post_run}\nfi")
     return "\n".join([*lines, "exit $code"])
 
 
@@ -124,99 +125,102 @@ def _decimal(value: float | None) -> str | None:
 def measure(
     connection: Connection,
     run: Run,
+    so_far: RunSoFar,
     journal: LineSink,
-    started: Callable[[Stream], None],
-    heard: Callable[[Record, Reader], None],
-    done: Done,
+    on_start: Callable[[Stream], None],
+    on_record: Callable[[Record, Reader], None],
     lock: str | None = None,
     post_run: PostRunCommand | None = None,
-) -> Reader:
-    """Carry out what `done` lacks of `run.plan` and return what was heard; AgentError if it ended badly.
+) -> RunSoFar:
+    """Carry out what `so_far` lacks of `run.plan`; return the whole run. AgentError if the agent ended badly.
 
-    Every line is in the journal before it is read. started: receives the stream, so that another thread
-    may stop it. heard: called after each record. post_run: filled in if the agent ends well. LockedError:
-    another agent measures there. LinkError and StoreError pass through.
+    Every line is in the journal before it is read. on_start: receives the stream, so that another thread
+    may stop it. on_record: called after each record. post_run: filled in if the agent ends well.
+    LockedError: another agent measures there. LinkError and StoreError pass through.
     """
     host, agent, plan = run.host, run.agent, run.plan
-    reader = Reader(done)
+    reader = Reader(so_far.done)
     give_up = time.monotonic() + plan.deadline_s + GRACE_S
-    put = _put_done(connection, run, done)
-    command = agent_command(agent, plan, lock=lock, done=put, post_run=post_run.command if post_run else None)
+    command = agent_command(
+        agent,
+        plan,
+        lock=lock,
+        done=_put_done(connection, run, so_far.done),
+        post_run=post_run.command if post_run else None,
+    )
     with connection.stream(command, idle_timeout_s=IDLE_TIMEOUT_S) as stream:
-        started(stream)
-        speaking = True
+        on_start(stream)
+        ended = False
         for line in stream:
-            if not speaking and post_run:
-                post_run.receive(line)
-            elif line == _POST_RUN.encode() and reader.end is not None:
-                speaking = False
+            if ended and post_run:
+                post_run.add_line(line)
+            elif line == _POST_RUN_MARK.encode() and reader.end is not None:
+                ended = True
             else:
                 journal.append(line)
-                _take(host, agent, reader, line, heard)
+                record = _read(run, so_far, reader, line)
+                if record is not None:
+                    on_record(record, reader)
             if time.monotonic() > give_up:
                 raise AgentError(
-                    f"{host.name}: the agent went on past its deadline of {plan.deadline_s} s; stopped."
+                    f"{host.name}: the agent did not stop at its deadline of {plan.deadline_s} s; stopped."
                 )
     if reader.hello is None and stream.exit_code == _LOCKED:
-        raise LockedError(f"{host.name}: {_words(stream).removeprefix(_SPEAKS)}")
-    if reader.hello is None and stream.exit_code in _REFUSED and _words(stream).startswith(_SPEAKS):
-        raise RefusedError(f"{host.name}: {_words(stream)}")
+        raise LockedError(f"{host.name}: {_stderr(stream).removeprefix(_PREFIX)}")
+    if reader.hello is None and stream.exit_code in _REFUSED and _stderr(stream).startswith(_PREFIX):
+        raise RefusedError(f"{host.name}: {_stderr(stream)}")
     why = reader.verdict()
     if why is not None:
         raise AgentError(_ended_badly(host, agent, stream, reader, why))
-    return reader
+    return so_far.then(reader)
 
 
 def _put_done(connection: Connection, run: Run, done: Done) -> str | None:
-    """Tell the host what is done already, in a file beside the agent; return its path, None for nothing."""
+    """Write the done visits to a file beside the agent; return its path, None if there are none."""
     if not done:
         return None
     path = f"{run.agent.path.rpartition('/')[0]}/fleet-done-{run.run_id}"
     put = connection.put("".join(done.lines()).encode(), path, timeout_s=PUT_TIMEOUT_S)
     if put.exit_code != 0:
-        said = put.stderr.decode("utf-8", "replace").strip()
-        raise DeployError(f"{run.host.name}: cannot write {path} (exit code {put.exit_code}): {said}")
+        error = put.stderr.decode("utf-8", "replace").strip()
+        raise DeployError(f"{run.host.name}: cannot write {path} (exit code {put.exit_code}): {error}")
     return path
 
 
-def _take(
-    host: Host, agent: Agent, reader: Reader, line: bytes, heard: Callable[[Record, Reader], None]
-) -> None:
-    said_hello = reader.hello is not None
+def _read(run: Run, so_far: RunSoFar, reader: Reader, line: bytes) -> Record | None:
     try:
         record = reader.feed(line)
+        if isinstance(record, Hello):
+            _check_build(run.host, run.agent, record)
+            check_same_run(so_far.hello, record)
     except WireError as err:
         raise AgentError(
-            f"{host.name}: the agent's output cannot be trusted: {err}. What arrived is kept in the journal."
+            f"{run.host.name}: the agent's output cannot be trusted: {err}. The journal keeps all of it."
         ) from err
-    if record is None:
-        return
-    if not said_hello and reader.hello is not None:
-        _check_build(host, agent, reader.hello)
-    heard(record, reader)
+    return record
 
 
 def _check_build(host: Host, agent: Agent, hello: Hello) -> None:
     if hello.build != agent.build:
         raise AgentError(
             f"{host.name}: {agent.path} is build {hello.build}, but {agent.build} was put there. "
-            f"Somebody replaced it; look at it, then remove it: rm {shlex.quote(agent.path)}"
+            f"Somebody replaced it; inspect it, then remove it: rm {shlex.quote(agent.path)}"
         )
 
 
-def _words(stream: Stream) -> str:
+def _stderr(stream: Stream) -> str:
     return stream.stderr.decode("utf-8", "replace").strip()
 
 
 def _ended_badly(host: Host, agent: Agent, stream: Stream, reader: Reader, why: str) -> str:
-    said = _words(stream)
-    if reader.hello is None and said.startswith(_SPEAKS):
-        return f"{host.name}: {said}"
+    error = _stderr(stream)
+    if reader.hello is None and error.startswith(_PREFIX):
+        return f"{host.name}: {error}"
     if reader.hello is None and stream.exit_code in _NO_SUCH_COMMAND:
         return (
-            f"{host.name}: {agent.path} cannot be started there (exit code {stream.exit_code}): {said} "
-            "Run again; if it stays so, something on the host removes or forbids files there: set `workdir`."
+            f"{host.name}: {agent.path} cannot be started there (exit code {stream.exit_code}): {error} "
+            "Run again; if that fails, something on the host removes or forbids files there: set `workdir`."
         )
     code = stream.exit_code
     died = f"killed by signal {code - 128}" if code is not None and code > 128 else f"exit code {code}"
-    return f"{host.name}: the run is not complete: {why} ({died}).{' It said: ' + said if said else ''}"
+    return f"{host.name}: the run is not complete: {why} ({died}).{' stderr: ' + error if error else ''}"

@@ -30,7 +30,7 @@ class Agent:
 class Hello:
     """The agent's first record, decoded; `raw` is the whole JSON object, kept with the run.
 
-    bursts: visits of the least rounds. bursts_max: at most so many follow; more than `bursts` only if
+    bursts: visits of the minimum rounds. bursts_max: at most so many follow; more than `bursts` only if
     there is a precision to reach. precision: as in Plan, None for none.
     """
 
@@ -45,8 +45,6 @@ class Hello:
     raw: Mapping[str, object]
     bursts_max: int = 0
     precision: float | None = None
-    time_budget_s: float | None = None
-    spread_s: float = 0.0
     preset: str | None = None
     estimator: Estimator = Estimator.MEDIAN
 

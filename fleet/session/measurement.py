@@ -102,8 +102,8 @@ class _Measurement:
 
     def measure_part(self) -> None:
         """Have one agent measure what is missing; wait for another controller's if the policy is to wait."""
-        link, so_far = self._link, self.so_far
-        self._visits = so_far.done.visits
+        link = self._link
+        self._visits = self.so_far.done.visits
         lock = None
         if link.lock is not LockPolicy.OFF:
             lock = f"{self.run.run_id} {lock_owner()}, session {self.run.session_id}, since {now()}"
@@ -112,13 +112,13 @@ class _Measurement:
         for pause in pauses():
             link.enter("measure", run)
             try:
-                reader = measure(
+                self.so_far = measure(
                     link.connection,
                     run,
+                    self.so_far,
                     self._journal,
                     link.context.cancellation.stop_on_request,
                     link.progress.follow,
-                    so_far.done,
                     lock,
                     self._post_run,
                 )
@@ -129,7 +129,6 @@ class _Measurement:
                 link.progress.enter("wait")
                 link.context.cancellation.pause(pause)
             else:
-                self.so_far = read_journal(run, self._journal) if so_far.parts else parts.of_one(reader)
                 return
 
     def recover(self, lost: LinkError) -> None:

@@ -1,7 +1,7 @@
-"""Follows what the agent says: lines in, records out (docs/wire.md). Pure: no input or output of its own.
+"""Follows the agent's output: lines in, records out (docs/wire.md). Pure: no input or output of its own.
 
 `Reader` reads a conversation and refuses whatever the wire does not allow; `records` decodes each line,
-`parts` puts the conversations of a run together that took several.
+`parts` joins the conversations of a run that took several agents.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,6 +15,7 @@ LINE_LIMIT_BYTES = 1 << 20
 NOISE_LIMIT_LINES = 1000
 NOTE_LIMIT = 1000
 FAILED_LIMIT = 100_000
+NO_HELLO = "the agent sent no hello record"
 COARSE_QUANTA = 100
 """A burst whose longest sample is fewer clock quanta than this is flagged `coarse_clock`."""
 BUSY_PPM = 900_000
@@ -25,7 +26,7 @@ class Reader:
     """Follows one conversation; give it every line with `feed`, then ask `verdict`.
 
     Memory is bounded, whatever comes: a bit per possible visit of one round, and so many notes and failed
-    bursts at most; samples are never kept. done: what the agent was told that earlier ones have measured.
+    bursts at most; samples are never kept. done: the visits of earlier agents, which this one leaves out.
     """
 
     def __init__(self, done: Done | None = None) -> None:
@@ -66,9 +67,9 @@ class Reader:
         return record
 
     def verdict(self) -> str | None:
-        """Say why the conversation is not a finished run, or None if it is one."""
+        """Why the conversation is not a finished run, or None if it is one."""
         if self.hello is None:
-            return "the agent never said hello"
+            return NO_HELLO
         visits = self.bursts + len(self.failed)
         least, most = self.hello.bursts, self.hello.bursts_max
         if self.end is None:
@@ -95,10 +96,10 @@ class Reader:
             return None
         if (record.raw.get("done") or 0) != self.done.visits:
             raise WireError(
-                f"the agent takes {record.raw.get('done') or 0} visits for done, not {self.done.visits}"
+                f"the agent counts {record.raw.get('done') or 0} visits as done, not {self.done.visits}"
             )
         self.hello = record
-        self._allowed = frozenset(planned(record.raw))
+        self._allowed = frozenset(planned(record))
         self._places = {cpu: place for place, cpu in enumerate(record.cpus)}
         return record
 
@@ -135,7 +136,7 @@ class Reader:
         return first
 
     def _count_visits(self) -> None:
-        assert self.hello is not None  # noqa: S101 - told to the type checker; feed() made sure
+        assert self.hello is not None  # noqa: S101 - for the type checker; feed() checks it
         if self.bursts + len(self.failed) > self.hello.bursts_max:
             raise WireError(f"more bursts than the {self.hello.bursts_max} promised")
         if len(self.failed) > FAILED_LIMIT:
@@ -165,17 +166,18 @@ def skip_to_hello(conversation: Iterator[bytes]) -> Hello | None:
 
 
 def bursts_after(conversation: Iterable[bytes], hello: Hello) -> Iterator[Burst]:
-    """Decode the bursts of a conversation already found good, after its hello; order as sent, flagged."""
+    """Decode the bursts of a checked conversation, after its hello; in the order sent, with their flags."""
     quantum = hello.raw.get("clock_quantum_ticks")
     quantum_ticks = quantum if isinstance(quantum, int) else 1
     for line in conversation:
         record = decode(line)
         if isinstance(record, Burst):
-            yield flagged(record, quantum_ticks)
+            flags = flags_of(record, quantum_ticks)
+            yield replace(record, flags=flags) if flags else record
 
 
-def flagged(burst: Burst, quantum_ticks: int) -> Burst:
-    """The burst with what it tells of itself as flags (docs/flags.md)."""
+def flags_of(burst: Burst, quantum_ticks: int) -> tuple[str, ...]:
+    """The flags that follow from the burst alone (docs/flags.md)."""
     flags = []
     if burst.switches is not None and (burst.switches[1] or burst.switches[3]):
         flags.append("preempted")
@@ -183,4 +185,4 @@ def flagged(burst: Burst, quantum_ticks: int) -> Burst:
         flags.append("busy_cpu")
     if max(burst.ticks) < COARSE_QUANTA * quantum_ticks:
         flags.append("coarse_clock")
-    return replace(burst, flags=tuple(flags))
+    return tuple(flags)

@@ -1,7 +1,7 @@
-"""What of a plan has been visited already, so that nothing is measured twice (docs/wire.md). Pure.
+"""The visits of a plan that are done, so that nothing is measured twice (docs/wire.md). Pure.
 
-A pair is visited in round 0, 1, 2, … without gaps, so what there is of it is a list of outcomes. `wire`
-fills this in from a journal; `measure` hands it to the next agent.
+A pair is visited in round 0, 1, 2, … without gaps, so a list of outcomes describes it. `parts` fills this in
+from a journal; `measure` passes it to the next agent.
 """
 
 from array import array
@@ -36,7 +36,7 @@ class Done:
         return record.round < len(self._outcomes.get(self._place(record), ()))
 
     def add(self, record: Burst | Failed) -> None:
-        """Take the next visit. Raises WireError for one that was made before or leaves out a round."""
+        """Add the next visit. Raises WireError for a repeated one or a skipped round."""
         place = self._place(record)
         outcomes = self._outcomes.setdefault(place, array("Q"))
         if record.round != len(outcomes):
@@ -53,10 +53,10 @@ class Done:
         self.visits += 1
 
     def lines(self) -> Iterator[str]:
-        """Write it down as the agent's --done reads it."""
+        """The lines of the file for the agent's --done."""
         for place, outcomes in self._outcomes.items():
-            said = " ".join("-" if outcome == _FAILED else str(outcome) for outcome in outcomes)
-            yield f"{' '.join(map(str, place))} {self._iterations.get(place, 0)} {said}\n"
+            medians = " ".join("-" if outcome == _FAILED else str(outcome) for outcome in outcomes)
+            yield f"{' '.join(map(str, place))} {self._iterations.get(place, 0)} {medians}\n"
         yield "end\n"
 
     def _place(self, record: Burst | Failed) -> Place:

@@ -1,12 +1,13 @@
-"""Puts a run together that took several agents, one after the other: its parts (docs/durability.md). Pure.
+"""Joins the parts of a run that took several agents, one after the other (docs/durability.md). Pure.
 
-Each part is a conversation of its own, from hello to wherever it was cut; `wire` follows each.
+Each part is a conversation of its own, from hello to wherever it was cut; `conversation` follows each.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fleet.agent.wire import conversation
+from fleet.agent.wire.conversation import NO_HELLO, Reader
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.records import WireError
 from fleet.model import Burst, End, Failed, Hello, Note, Pairs
@@ -21,55 +22,57 @@ _SAME_RAW = ("seed", "plan")
 
 @dataclass(frozen=True, slots=True)
 class RunSoFar:
-    """What the parts of a run say together, beside its bursts. `lacking`: why it is not finished, or None.
+    """What the parts of a run hold together, beside its bursts. `lacking`: why it is not finished, or None.
 
-    hello: the first one, for the whole run; None if no agent ever said it. end: of the last part, with the
-    counts of all; None if that was cut. parts: how many said hello.
+    hello: the first one, for the whole run; None before there is one. end: of the last part, with the
+    counts of all; None if that was cut. parts: how many have a hello. done, notes: of the parts that were
+    read back from a journal; the others' notes were passed on as they came.
     """
 
-    hello: Hello | None
-    end: End | None
-    failed: tuple[Failed, ...]
-    notes: tuple[str, ...]
-    done: Done
-    parts: int
-    lacking: str | None
+    hello: Hello | None = None
+    end: End | None = None
+    failed: tuple[Failed, ...] = ()
+    notes: tuple[str, ...] = ()
+    bursts: int = 0
+    done: Done = field(default_factory=Done)
+    parts: int = 0
+    lacking: str | None = NO_HELLO
+
+    def then(self, reader: Reader) -> "RunSoFar":
+        """The run with one more part, as far as `reader` followed it; the same if that had no hello."""
+        if reader.hello is None:
+            return self
+        bursts, failed = self.bursts + reader.bursts, (*self.failed, *reader.failed)
+        return replace(
+            self,
+            hello=self.hello or reader.hello,
+            end=reader.end and replace(reader.end, bursts=bursts, failed=len(failed)),
+            failed=failed,
+            bursts=bursts,
+            parts=self.parts + 1,
+            lacking=reader.verdict(),
+        )
 
 
 def read(parts: Iterable[Part]) -> RunSoFar:
     """Follow all parts. Raises WireError for what the wire forbids, or parts that are not of one run."""
-    first: Hello | None = None
-    end: End | None = None
-    done, count = Done(), 0
-    failed: list[Failed] = []
+    run = RunSoFar()
     notes: list[str] = []
-    lacking: str | None = conversation.Reader().verdict()
     for part in parts:
-        reader, mine = conversation.Reader(done), done
+        reader, done = Reader(run.done), run.done
         for line in part:
             match reader.feed(line):
                 case Hello() as hello:
-                    check_same_run(first, hello)
-                    first = first or hello
-                    mine = done if done else Done(_ordered(hello))
+                    check_same_run(run.hello, hello)
+                    done = done or Done(_ordered(hello))
                 case Burst() | Failed() as visit:
-                    mine.add(visit)
+                    done.add(visit)
                 case Note() as note:
                     notes.append(note.text)
                 case _:
                     pass
-        if reader.hello is None:
-            continue
-        failed += reader.failed
-        done, count, end, lacking = mine, count + 1, reader.end, reader.verdict()
-    if end is not None:
-        end = replace(end, bursts=done.bursts, failed=len(failed))
-    return RunSoFar(first, end, tuple(failed), tuple(notes), done, count, lacking)
-
-
-def of_one(reader: conversation.Reader) -> RunSoFar:
-    """The same of a run in one part that was followed as it came; `done` and `notes` are left empty."""
-    return RunSoFar(reader.hello, reader.end, tuple(reader.failed), (), Done(), 1, reader.verdict())
+        run = replace(run.then(reader), done=done, notes=tuple(notes))
+    return run
 
 
 def check_same_run(first: Hello | None, other: Hello) -> None:
@@ -78,10 +81,10 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
         return
     for name in _SAME:
         if getattr(first, name) != getattr(other, name):
-            raise WireError(f"an agent with another {name} cannot go on with this run")
+            raise WireError(f"an agent with another {name} cannot continue this run")
     for name in _SAME_RAW:
         if first.raw.get(name) != other.raw.get(name):
-            raise WireError(f"an agent with another {name} cannot go on with this run")
+            raise WireError(f"an agent with another {name} cannot continue this run")
     if abs(other.ticks_per_second / first.ticks_per_second - 1) * 1e6 > RATE_PPM:
         raise WireError(
             f"the clock ticks {other.ticks_per_second} times a second now, {first.ticks_per_second} before"
@@ -89,7 +92,7 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
 
 
 def bursts(parts: Iterable[Part]) -> Iterator[Burst]:
-    """Decode the bursts of parts already found good, with their flags, as one run's.
+    """Decode the bursts of checked parts, with their flags, as one run's.
 
     Their start offsets all count from the first hello, by the host's own clock.
     """

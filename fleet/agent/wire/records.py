@@ -1,35 +1,127 @@
-"""Decodes one line of what the agent says (docs/wire.md). Pure; `wire` follows the whole conversation.
+"""Decodes one line of the agent's output (docs/wire.md). Pure; `conversation` follows all lines.
 
 Everything a host may send ends in a record that the tables can take, or in a WireError.
 """
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
 
 from fleet.model import Burst, End, Estimator, Failed, Hello, Note
 from fleet.plan.cpulist import MAX_CPU
+from fleet.text import decoding_words
 
 PROTOCOL = 1
 TEXT_LIMIT = 1000  # characters of a note or reason that are kept
 CPU_LIMIT = 4096
 KIND_LIMIT = 32  # benchmarks and variants of one plan
 DEPTH_LIMIT = 8  # of what is nested in a hello
-INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+
+Int32 = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=0, le=INT64_MAX)]
+CpuNumber = Annotated[int, Meta(ge=0, le=MAX_CPU)]
 
 
 class WireError(ValueError):
     """A line the wire does not allow; the message says what is wrong with it, not which host sent it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Alive:
+class Alive(Struct, tag_field="record", tag="alive"):
     """The agent is working and has nothing to report."""
 
 
 Record = Hello | Burst | Failed | Note | Alive | End
+_S = TypeVar("_S")
+
+
+# ---- keys, types and ranges: a struct per record, its fields in the order of the class in `model` ----------
+
+
+class _Visit(Struct, tag_field="record"):
+    benchmark: str
+    variant: str
+    round: Int32
+    ping: Int64
+    pong: Int64
+
+
+class _Burst(_Visit, tag="burst"):
+    iterations: Annotated[int, Meta(ge=1, le=INT64_MAX)]
+    warmup: Int32
+    ticks: tuple[Int64, ...]
+    start_ns: Int64
+    ping_cpus: tuple[Int64, Int64]
+    pong_cpus: tuple[Int64, Int64]
+    switches: tuple[Int64, Int64, Int64, Int64] | None = None
+    line_page: Int64 | None = None
+    line_offset: Int32 | None = None
+    line_node: Int32 | None = None
+    line_physical: Int64 | None = None
+    ran_ppm: tuple[Int64, Int64] | None = None
+
+
+class _Failed(_Visit, tag="failed"):
+    reason: str
+
+
+class _Note(Struct, tag_field="record", tag="note"):
+    text: str
+
+
+class _End(Struct, tag_field="record", tag="end"):
+    bursts: Int64
+    failed: Int64
+    reason: str
+    converged: Int64 | None = None
+    unconverged: Int64 | None = None
+
+
+class _Version(Struct, tag_field="record", tag="hello"):
+    """What a hello of any protocol has."""
+
+    protocol: Int32 = 0
+
+
+class _Kind(Struct):
+    benchmark: str
+    variant: str
+
+
+class _Plan(Struct):
+    benchmarks: Annotated[list[_Kind], Meta(max_length=KIND_LIMIT)]
+    precision_ppm: Int64 | None = None
+    preset: str | None = None
+    estimator: Estimator | None = None
+
+
+class _Hello(Struct):
+    build: str
+    os: str
+    arch: str
+    clock: str
+    ticks_per_second: Annotated[int, Meta(ge=1, le=INT64_MAX)]
+    pairs: Int64
+    bursts: Int64
+    cpus: Annotated[tuple[CpuNumber, ...], Meta(max_length=CPU_LIMIT)]
+    plan: _Plan
+    bursts_max: Int64 | None = None
+    clock_cost_ticks: Int64 | None = None
+    clock_quantum_ticks: Int64 | None = None
+    done: Int64 | None = None
+    monotonic_ns: Int64 | None = None
+    compiler: str | None = None
+    cflags: str | None = None
+
+
+_Wire = _Burst | _Failed | _Note | Alive | _End | _Version
+_RECORD: msgspec.json.Decoder[_Wire] = msgspec.json.Decoder(_Wire)
+_HELLO = msgspec.json.Decoder(_Hello)
+_ANY: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
+
+
+# ---- lines ------------------------------------------------------------------------------------------------
 
 
 def decode(line: bytes) -> Record:
@@ -37,81 +129,74 @@ def decode(line: bytes) -> Record:
 
     Checks each record by itself: keys, types, ranges. What depends on other records is `Reader`'s.
     """
-    fields = _object(line)
-    match fields.get("record"):
-        case "hello":
-            return _hello(fields)
-        case "burst":
-            return _burst(fields)
-        case "failed":
-            return Failed(*_key(fields), reason=_kept_text(fields, "reason"))
-        case "note":
-            return Note(_kept_text(fields, "text"))
-        case "alive":
-            return Alive()
-        case "end":
-            return _end(fields)
-        case other:
-            raise WireError(f"unknown record {short(other)}")
+    match checked(_RECORD, line):
+        case _Burst() as burst:
+            return _burst(burst)
+        case _Failed(benchmark, variant, round_, ping, pong, reason):
+            return Failed(benchmark, variant, round_, ping, pong, _kept(reason))
+        case _Note(text):
+            return Note(_kept(text))
+        case _End(bursts, failed, reason, converged, unconverged):
+            return End(bursts, failed, _kept(reason), converged, unconverged)
+        case _Version() as version:
+            return _hello(version, line)
+        case Alive() as alive:
+            return alive
 
 
-def _object(line: bytes) -> Mapping[str, Any]:
+def checked(decoder: msgspec.json.Decoder[_S], line: bytes) -> _S:
+    """Decode a line. Raises WireError that says which key is wrong, and how, with the line's beginning."""
     try:
-        value = json.loads(line.decode())
-        if b"\\u" in line:
-            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair could be stored nowhere
-    except (ValueError, RecursionError) as err:
+        return decoder.decode(line)
+    except msgspec.ValidationError as err:
+        raise WireError(f"{decoding_words(err)}: {short(line)}") from err
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise WireError(f"not a JSON record: {short(line)}") from err
-    if not isinstance(value, dict):
-        raise WireError(f"not a JSON object: {short(line)}")
-    return value
 
 
-def _hello(fields: Mapping[str, Any]) -> Hello:
-    if fields.get("protocol") != PROTOCOL:
-        raise WireError(f"wire protocol {short(fields.get('protocol'))}; this fleet speaks {PROTOCOL}")
-    planned(fields)
-    plan = fields["plan"]
-    precision_ppm = _count_or_none(plan, "precision_ppm")
-    budget_ms = _count_or_none(plan, "time_budget_ms")
-    bursts = _count(fields, "bursts")
-    hello = Hello(
-        build=_text(fields, "build"),
-        os=_text(fields, "os"),
-        arch=_text(fields, "arch"),
-        clock=_text(fields, "clock"),
-        ticks_per_second=_count(fields, "ticks_per_second"),
-        pairs=_count(fields, "pairs"),
-        bursts=bursts,
-        cpus=_counts(fields, "cpus"),
-        raw=fields,
-        bursts_max=_count(fields, "bursts_max") if "bursts_max" in fields else bursts,
-        precision=precision_ppm / 1e6 if precision_ppm is not None else None,
-        time_budget_s=budget_ms / 1e3 if budget_ms is not None else None,
-        spread_s=(_count_or_none(plan, "spread_ms") or 0) / 1e3,
-        preset=_text_or_none(plan, "preset"),
-        estimator=_estimator(plan),
-    )
-    _check(hello, fields)
-    return hello
+def _burst(wire: _Burst) -> Burst:
+    if len(wire.ticks) <= wire.warmup:
+        raise WireError(f"burst: {len(wire.ticks)} samples of which {wire.warmup} are warm-ups leave none")
+    ping, pong = wire.ping, wire.pong
+    if wire.ping_cpus != (ping, ping) or wire.pong_cpus != (pong, pong):
+        raise WireError(
+            f"burst: asked for CPUs {ping},{pong} but ran on {wire.ping_cpus} and {wire.pong_cpus}"
+        )
+    return Burst(*msgspec.structs.astuple(wire))
 
 
-def _check(hello: Hello, fields: Mapping[str, Any]) -> None:
-    """Refuse a hello that contradicts itself, or that no table could take."""
-    if hello.ticks_per_second == 0:
-        raise WireError("hello: ticks_per_second is 0")
-    if fields.get("bursts_max") is not None and fields["bursts_max"] < hello.bursts:
-        raise WireError(f"hello: bursts_max {fields['bursts_max']} is less than bursts {hello.bursts}")
-    if len(set(hello.cpus)) < len(hello.cpus) or len(hello.cpus) > CPU_LIMIT:
-        raise WireError(f"hello: {len(hello.cpus)} CPUs; at most {CPU_LIMIT} and each once are allowed")
-    if any(cpu > MAX_CPU for cpu in hello.cpus):
-        raise WireError(f"hello: CPU {max(hello.cpus)}; numbers end at {MAX_CPU}")
-    for key in ("clock_cost_ticks", "clock_quantum_ticks", "done", "monotonic_ns"):
-        _count_or_none(fields, key)
-    for key in ("compiler", "cflags"):
-        _text_or_none(fields, key)
-    if _depth(fields) > DEPTH_LIMIT:
+def _hello(version: _Version, line: bytes) -> Hello:
+    if version.protocol != PROTOCOL:
+        raise WireError(f"wire protocol {version.protocol}; this fleet speaks {PROTOCOL}")
+    wire, raw = checked(_HELLO, line), checked(_ANY, line)
+    if wire.bursts_max is not None and wire.bursts_max < wire.bursts:
+        raise WireError(f"hello: bursts_max {wire.bursts_max} is less than bursts {wire.bursts}")
+    if len(set(wire.cpus)) < len(wire.cpus):
+        raise WireError(f"hello: {len(wire.cpus)} CPUs; each must be listed once")
+    if _depth(raw) > DEPTH_LIMIT:
         raise WireError(f"hello: more than {DEPTH_LIMIT} levels of objects and lists")
+    precision_ppm = wire.plan.precision_ppm
+    return Hello(
+        build=wire.build,
+        os=wire.os,
+        arch=wire.arch,
+        clock=wire.clock,
+        ticks_per_second=wire.ticks_per_second,
+        pairs=wire.pairs,
+        bursts=wire.bursts,
+        cpus=wire.cpus,
+        raw=raw,
+        bursts_max=wire.bursts_max or wire.bursts,
+        precision=precision_ppm / 1e6 if precision_ppm is not None else None,
+        preset=wire.plan.preset,
+        estimator=wire.plan.estimator or Estimator.MEDIAN,
+    )
+
+
+def planned(hello: Hello) -> list[tuple[str, str]]:
+    """The (benchmark, variant) of a hello's plan."""
+    plan = msgspec.convert(hello.raw["plan"], _Plan)
+    return [(kind.benchmark, kind.variant) for kind in plan.benchmarks]
 
 
 def _depth(value: object) -> int:
@@ -125,147 +210,13 @@ def _depth(value: object) -> int:
     return depth
 
 
-def planned(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """List the (benchmark, variant) of a hello's plan."""
-    plan = fields.get("plan")
-    listed = plan.get("benchmarks") if isinstance(plan, dict) else None
-    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-        raise WireError("hello: plan.benchmarks must be a list of objects")
-    if len(listed) > KIND_LIMIT:
-        raise WireError(f"hello: {len(listed)} benchmarks and variants; at most {KIND_LIMIT} are allowed")
-    return [(_text(entry, "benchmark"), _text(entry, "variant")) for entry in listed]
+def _kept(text: str) -> str:
+    """The part of a text that is kept: at most TEXT_LIMIT characters."""
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
 
 
-def _estimator(plan: Mapping[str, Any]) -> Estimator:
-    name = _text_or_none(plan, "estimator")
-    try:
-        return Estimator(name or Estimator.MEDIAN)
-    except ValueError as err:
-        raise WireError(f"hello: unknown estimator {short(name)}") from err
-
-
-def _end(fields: Mapping[str, Any]) -> End:
-    return End(
-        _count(fields, "bursts"),
-        _count(fields, "failed"),
-        _kept_text(fields, "reason"),
-        _count_or_none(fields, "converged"),
-        _count_or_none(fields, "unconverged"),
-    )
-
-
-def _burst(fields: Mapping[str, Any]) -> Burst:
-    benchmark, variant, round_, ping, pong = _key(fields)
-    burst = Burst(
-        benchmark=benchmark,
-        variant=variant,
-        round=round_,
-        ping_cpu=ping,
-        pong_cpu=pong,
-        iterations=_count(fields, "iterations"),
-        warmup=_count(fields, "warmup", INT32_MAX),
-        ticks=_counts(fields, "ticks"),
-        start_offset_ns=_count(fields, "start_ns"),
-        ping_cpus=_two(fields, "ping_cpus"),
-        pong_cpus=_two(fields, "pong_cpus"),
-        switches=None if fields.get("switches") is None else _four(fields, "switches"),
-        line_page=_count_or_none(fields, "line_page"),
-        line_offset=_count_or_none(fields, "line_offset", INT32_MAX),
-        line_node=_count_or_none(fields, "line_node", INT32_MAX),
-        line_physical=_count_or_none(fields, "line_physical"),
-        ran_ppm=None if fields.get("ran_ppm") is None else _two(fields, "ran_ppm"),
-    )
-    if burst.iterations == 0:
-        raise WireError("burst: iterations is 0")
-    if len(burst.ticks) <= burst.warmup:
-        raise WireError(f"burst: {len(burst.ticks)} samples of which {burst.warmup} are warm-ups leave none")
-    if burst.ping_cpus != (ping, ping) or burst.pong_cpus != (pong, pong):
-        raise WireError(
-            f"burst: asked for CPUs {ping},{pong} but ran on {burst.ping_cpus} and {burst.pong_cpus}"
-        )
-    return burst
-
-
-def _key(fields: Mapping[str, Any]) -> tuple[str, str, int, int, int]:
-    return (
-        _text(fields, "benchmark"),
-        _text(fields, "variant"),
-        _count(fields, "round", INT32_MAX),
-        _count(fields, "ping"),
-        _count(fields, "pong"),
-    )
-
-
-def _text(fields: Mapping[str, Any], key: str) -> str:
-    value = fields.get(key)
-    if not isinstance(value, str):
-        raise WireError(f"{key}: text expected, got {short(value)}")
-    return value
-
-
-def _text_or_none(fields: Mapping[str, Any], key: str) -> str | None:
-    return None if fields.get(key) is None else _text(fields, key)
-
-
-def _kept_text(fields: Mapping[str, Any], key: str) -> str:
-    """Read a text that is kept, at most TEXT_LIMIT characters of it."""
-    value = _text(fields, key)
-    return value if len(value) <= TEXT_LIMIT else value[: TEXT_LIMIT - 3] + "..."
-
-
-def _count(fields: Mapping[str, Any], key: str, most: int = INT64_MAX) -> int:
-    value = fields.get(key)
-    if type(value) is not int or not 0 <= value <= most:
-        raise WireError(f"{key}: a number from 0 to 2^{most.bit_length()}-1 expected, got {short(value)}")
-    return value
-
-
-def _count_or_none(fields: Mapping[str, Any], key: str, most: int = INT64_MAX) -> int | None:
-    return None if fields.get(key) is None else _count(fields, key, most)
-
-
-def _counts(fields: Mapping[str, Any], key: str) -> tuple[int, ...]:
-    value = fields.get(key)
-    if not isinstance(value, list) or not all(map(_is_count, value)):
-        raise WireError(f"{key}: a list of numbers from 0 to 2^63-1 expected, got {short(value)}")
-    return tuple(value)
-
-
-def _two(fields: Mapping[str, Any], key: str) -> tuple[int, int]:
-    match _counts(fields, key):
-        case (one, other):
-            return one, other
-        case value:
-            raise WireError(f"{key}: two numbers expected, got {len(value)}")
-
-
-def _four(fields: Mapping[str, Any], key: str) -> tuple[int, int, int, int]:
-    match _counts(fields, key):
-        case (a, b, c, d):
-            return a, b, c, d
-        case value:
-            raise WireError(f"{key}: four numbers expected, got {len(value)}")
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= INT64_MAX
-
-
-def short(value: object) -> str:
-    """Show a piece of what a host sent, safe to print: escaped, at most 120 characters."""
-    if isinstance(value, bytes):
-        shown = ascii(value[:200].decode("utf-8", "replace"))
-    elif isinstance(value, str):
-        shown = ascii(value[:200])
-    else:
-        shown = ascii(_in_words(value))
+def short(sent: bytes | str) -> str:
+    """The beginning of what a host sent, safe to print: escaped, at most 120 characters."""
+    text = sent[:200].decode("utf-8", "replace") if isinstance(sent, bytes) else sent[:200]
+    shown = ascii(text)
     return shown if len(shown) <= 120 else shown[:117] + "..."
-
-
-def _in_words(value: object) -> str:
-    """Name a value of JSON that is neither text nor bytes; large ones only by their kind."""
-    if isinstance(value, int) and value.bit_length() > 128:
-        return f"a number of {value.bit_length()} bits"
-    if isinstance(value, list | dict):
-        return f"a list of {len(value)}" if isinstance(value, list) else f"an object of {len(value)}"
-    return str(value)

@@ -20,7 +20,7 @@ from tests.native.agent import run
 BOARD = Facts(os="qnx", arch="aarch64", cpus=(Cpu(0, model="Cortex-A76"), Cpu(1)), probe="as asked")
 
 
-def said(arch: str, *cpus: dict[str, object], **first: object) -> bytes:
+def records(arch: str, *cpus: dict[str, object], **first: object) -> bytes:
     head = {"record": "machine", "protocol": 1, "build": "b1d5", "os": "qnx", "arch": arch, "cpus": len(cpus)}
     empty = {"record": "cpu", "name": None, "mhz": None, "hardware_id": None, "core": None, "caches": []}
     records = [{**head, **first}, *({**empty, "cpu": number, **cpu} for number, cpu in enumerate(cpus))]
@@ -34,7 +34,7 @@ def relations(machine: Machine) -> dict[tuple[int, int], Relation]:
 
 
 def arm(*ids: int) -> Machine:
-    return read(said("aarch64", *({"hardware_id": id_} for id_ in ids)))
+    return read(records("aarch64", *({"hardware_id": id_} for id_ in ids)))
 
 
 def test_clusters_of_an_arm_are_read_from_its_affinity_fields() -> None:
@@ -76,7 +76,7 @@ def test_a_pc_tells_its_groups_and_who_shares_a_cache() -> None:
         ]
         return {"hardware_id": id_, "core": id_ >> 1, "package": id_ >> 3, "mhz": 2500, "caches": caches}
 
-    machine = read(said("x86_64", *(cpu(id_) for id_ in range(16))))
+    machine = read(records("x86_64", *(cpu(id_) for id_ in range(16))))
     assert [c.core for c in machine.cpus[:4]] == [0, 0, 2, 2]
     assert [c.llc for c in machine.cpus[:8]] == [0] * 4 + [4] * 4
     assert {c.package for c in machine.cpus} == {0, 8}
@@ -89,7 +89,7 @@ def test_a_pc_tells_its_groups_and_who_shares_a_cache() -> None:
 
 
 def test_what_the_probe_found_stays_and_a_cpu_we_may_not_use_is_known_as_such() -> None:
-    machine = read(said("aarch64", {"hardware_id": 0x80000000, "name": "core 0", "mhz": 2400}))
+    machine = read(records("aarch64", {"hardware_id": 0x80000000, "name": "core 0", "mhz": 2400}))
     facts = complete(BOARD, machine)
     assert [(cpu.cpu, cpu.allowed, cpu.model) for cpu in facts.cpus] == [
         (0, True, "Cortex-A76"),
@@ -101,12 +101,12 @@ def test_what_the_probe_found_stays_and_a_cpu_we_may_not_use_is_known_as_such() 
 
 
 def test_an_imitation_says_that_it_is_one_and_so_do_the_facts() -> None:
-    facts = complete(BOARD, read(said("aarch64", {}, os="qnx-standin")))
+    facts = complete(BOARD, read(records("aarch64", {}, os="qnx-standin")))
     assert (facts.os, facts.target) == ("qnx-standin", Target("qnx", "aarch64"))
 
 
 def test_where_the_probe_finds_no_cpu_the_agent_does() -> None:
-    machine = read(said("aarch64", {"name": "Cortex-A72"}, {"name": "Cortex-A72"}))
+    machine = read(records("aarch64", {"name": "Cortex-A72"}, {"name": "Cortex-A72"}))
     facts = complete(replace(BOARD, cpus=()), machine)
     assert [cpu.cpu for cpu in facts.cpus] == [0, 1]
     assert facts.cpu_model == "Cortex-A72"
@@ -117,14 +117,17 @@ def test_where_the_probe_finds_no_cpu_the_agent_does() -> None:
     [
         (b"", "a record `machine` of protocol 1 expected"),
         (b"sh: no such file\n", "expected, got 'sh: no such file"),
-        (said("x86_64", {}, protocol=2), "of protocol 1 expected"),
-        (said("x86_64", {}, cpus=2), "1 CPUs arrived, '2' were announced"),
-        (said("x86_64", {}, {"cpu": 0}), "a CPU was named twice"),
-        (said("x86_64", {"cpu": -1}), "cpu: a number from 0"),
-        (said("x86_64", {"core": 2**63}), "core: a number from 0"),
-        (said("x86_64", {"name": "a\x1b[2J"}), "name: a short text expected"),
-        (said("x86_64", {"caches": [{}] * 9}), "at most 8 objects expected"),
-        (said("x86_64", {"caches": [{"level": 1, "kind": None}]}), "kind: a short text expected"),
+        (records("x86_64", {}, protocol=2), "of protocol 1 expected"),
+        (records("x86_64", {}, cpus=2), "1 CPUs arrived, 2 were announced"),
+        (records("x86_64", {}, {"cpu": 0}), "a CPU was named twice"),
+        (records("x86_64", {"cpu": -1}), "cpu: expected int >= 0"),
+        (records("x86_64", {"core": 2**63}), "core: expected int <= 9223372036854775807"),
+        (records("x86_64", {"name": "a\x1b[2J"}), "printable text expected, got 'a"),
+        (
+            records("x86_64", {"caches": [{"level": 1, "kind": "Data"}] * 9}),
+            "caches: expected array of length <= 8",
+        ),
+        (records("x86_64", {"caches": [{"level": 1, "kind": None}]}), "kind: expected str, got null"),
     ],
 )
 def test_what_the_wire_does_not_allow_is_refused_in_words(output: bytes, words: str) -> None:
@@ -134,7 +137,7 @@ def test_what_the_wire_does_not_allow_is_refused_in_words(output: bytes, words: 
 
 @given(st.binary(max_size=200))
 def test_whatever_a_host_prints_is_a_machine_or_an_error_in_words(noise: bytes) -> None:
-    for output in (noise, b'{"record":' + noise, said("x86_64", {}).replace(b"null", noise, 1)):
+    for output in (noise, b'{"record":' + noise, records("x86_64", {}).replace(b"null", noise, 1)):
         try:
             read(output)
         except WireError as err:

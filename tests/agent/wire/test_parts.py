@@ -31,17 +31,17 @@ SECOND = [hello(done=2, monotonic_ns=9_000_000), burst(2), burst(3), line(END, b
 
 
 def test_the_parts_of_a_run_make_one_finished_run() -> None:
-    said = parts.read([FIRST, [b"no hello came"], SECOND])
-    assert said.lacking is None
-    assert (said.parts, said.done.visits, said.done.bursts, len(said.failed)) == (2, 4, 3, 1)
-    assert said.end is not None
-    assert (said.end.bursts, said.end.failed) == (3, 1)
-    assert isinstance(said.hello, Hello)
-    assert said.hello.bursts == 4, "the first hello speaks for the whole run"
+    run = parts.read([FIRST, [b"no hello came"], SECOND])
+    assert run.lacking is None
+    assert (run.parts, run.done.visits, run.done.bursts, len(run.failed)) == (2, 4, 3, 1)
+    assert run.end is not None
+    assert (run.end.bursts, run.end.failed) == (3, 1)
+    assert isinstance(run.hello, Hello)
+    assert run.hello.bursts == 4, "the first hello speaks for the whole run"
 
 
 def test_a_run_is_not_finished_before_its_last_part_is() -> None:
-    assert parts.read([]).lacking == "the agent never said hello"
+    assert parts.read([]).lacking == "the agent sent no hello record"
     assert parts.read([FIRST]).lacking == "cut after 2 of 4 bursts"
     assert parts.read([FIRST, SECOND[:2]]).lacking == "cut after 1 of 2 bursts"
     assert parts.read([FIRST, [b"no hello came"]]).lacking is not None
@@ -74,8 +74,8 @@ def test_both_directions_are_one_pair_unless_the_plan_visits_both() -> None:
         ([hello(done=2, cpus=[0, 1])], "another cpus"),
         ([hello(done=2, plan={**PLAN["plan"], "samples": 3})], "another plan"),
         ([hello(done=2, ticks_per_second=2_510_000_000)], "2510000000 times a second now"),
-        ([hello(done=1)], "takes 1 visits for done, not 2"),
-        ([hello()], "takes 0 visits for done, not 2"),
+        ([hello(done=1)], "counts 1 visits as done, not 2"),
+        ([hello()], "counts 0 visits as done, not 2"),
         ([hello(done=2), burst(1)], "came twice"),
         ([hello(done=2), burst(3)], "of round 3 came where round 2 was the next"),
     ],
@@ -121,7 +121,7 @@ def test_a_part_that_was_cut_takes_the_end_of_the_part_before_away() -> None:
 @pytest.mark.parametrize("changes", [{"os": "qnx"}, {"arch": "aarch64"}, {"pairs": 1}, {"clock": "tsc2"}])
 def test_an_agent_that_differs_in_anything_that_makes_numbers_is_refused(changes: dict[str, Any]) -> None:
     (name,) = changes
-    with pytest.raises(WireError, match=f"an agent with another {name} cannot go on with this run"):
+    with pytest.raises(WireError, match=f"an agent with another {name} cannot continue this run"):
         parts.read([FIRST, [hello(done=2, **changes)]])
 
 
@@ -185,6 +185,16 @@ def test_a_run_followed_as_it_came_says_the_same_as_its_journal() -> None:
     reader = Reader()
     for each in [hello(), burst(0), burst(1), burst(2), line(FAILED, round=3), line(END, bursts=3, failed=1)]:
         reader.feed(each)
-    one = parts.of_one(reader)
+    one = parts.RunSoFar().then(reader)
     assert (one.hello, one.end, one.failed, one.parts) == (reader.hello, reader.end, tuple(reader.failed), 1)
     assert one.lacking is None
+
+
+def test_a_part_followed_as_it_came_completes_what_the_journal_held() -> None:
+    so_far = parts.read([FIRST])
+    reader = Reader(so_far.done)
+    for each in SECOND:
+        reader.feed(each)
+    live, read = so_far.then(reader), parts.read([FIRST, SECOND])
+    for name in ("hello", "end", "failed", "bursts", "parts", "lacking"):
+        assert getattr(live, name) == getattr(read, name), name

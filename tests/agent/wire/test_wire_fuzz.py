@@ -29,7 +29,7 @@ SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[Healt
 
 
 def hello(**changes: object) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    record: dict[str, Any] = {
         "record": "hello", "protocol": 1, "build": "0123456789abcdef", "os": "linux", "arch": "x86_64",
         "compiler": "gcc", "cflags": "-O2", "clock": "tsc", "ticks_per_second": 2_500_000_000,
         "clock_cost_ticks": 40, "clock_quantum_ticks": 2, "cpus": list(CPUS), "pairs": 3,
@@ -40,7 +40,7 @@ def hello(**changes: object) -> dict[str, Any]:
         },
         "bursts": 12, "bursts_max": 60,
     }  # fmt: skip
-    return said | changes
+    return record | changes
 
 
 def visit(kind: tuple[str, str], round_: int, ping: int, pong: int) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def damaged(draw: st.DrawFn) -> list[bytes]:
     return lines
 
 
-def told(lines: list[bytes]) -> tuple[Reader, str | None]:
+def followed(lines: list[bytes]) -> tuple[Reader, str | None]:
     """The reader after all lines, or after the one it refused; and what it said of them."""
     reader = Reader()
     try:
@@ -143,8 +143,8 @@ def told(lines: list[bytes]) -> tuple[Reader, str | None]:
 @SETTINGS
 @given(conversations())
 def test_every_conversation_the_wire_allows_is_a_finished_run(lines: list[bytes]) -> None:
-    reader, said = told(lines)
-    assert said is None
+    reader, error = followed(lines)
+    assert error is None
     assert reader.hello is not None
     assert len(list(parts.bursts([lines]))) == reader.bursts
     assert reader.end is not None
@@ -154,10 +154,10 @@ def test_every_conversation_the_wire_allows_is_a_finished_run(lines: list[bytes]
 @SETTINGS
 @given(damaged())
 def test_every_accident_ends_in_a_verdict_or_the_documented_error(lines: list[bytes]) -> None:
-    reader, said = told(lines)
-    if said is not None:
-        assert said.isprintable()
-        assert len(said) < 500
+    reader, error = followed(lines)
+    if error is not None:
+        assert error.isprintable()
+        assert len(error) < 500
         return
     assert reader.hello is not None  # what is called finished can be stored, number for number
     for one in parts.bursts([lines]):
@@ -173,8 +173,8 @@ def test_a_visit_lost_or_repeated_is_never_a_finished_run(lines: list[bytes], da
     at = data.draw(st.sampled_from(visits))
     repeated = [*lines[: at + 1], *lines[at:]]
     lost = lines[:at] + lines[at + 1 :]
-    assert told(repeated)[1] is not None
-    assert told(lost)[1] is not None
+    assert followed(repeated)[1] is not None
+    assert followed(lost)[1] is not None
 
 
 @pytest.mark.parametrize("cut", range(1, 14))
@@ -182,35 +182,45 @@ def test_a_conversation_cut_at_any_line_is_not_finished(cut: int) -> None:
     pairs = [(0, 1), (0, 3), (1, 3)]
     bursts = [burst(kind, round_, *pair) for round_ in (0, 1) for kind in KINDS for pair in pairs]
     lines = [encode(record) for record in (hello(), *bursts)]
-    assert told([*lines, encode({"record": "end", "bursts": 12, "failed": 0, "reason": "done"})])[1] is None
-    assert "cut after" in (told(lines[:cut])[1] or "")
+    assert (
+        followed([*lines, encode({"record": "end", "bursts": 12, "failed": 0, "reason": "done"})])[1] is None
+    )
+    assert "cut after" in (followed(lines[:cut])[1] or "")
 
 
 def test_more_than_bursts_max_and_less_than_bursts_are_refused() -> None:
     few = [encode(hello(bursts=2, bursts_max=2)), encode(burst())]
     end = encode({"record": "end", "bursts": 1, "failed": 0, "reason": "done"})
-    assert told([*few, end])[1] == "2 bursts were promised, 1 arrived"
+    assert followed([*few, end])[1] == "2 bursts were promised, 1 arrived"
     third = [encode(burst(round_=round_)) for round_ in (1, 2)]
-    assert told([*few, *third])[1] == "more bursts than the 2 promised"
-    assert "bursts_max 1 is less than bursts 2" in (told([encode(hello(bursts=2, bursts_max=1))])[1] or "")
+    assert followed([*few, *third])[1] == "more bursts than the 2 promised"
+    assert "bursts_max 1 is less than bursts 2" in (
+        followed([encode(hello(bursts=2, bursts_max=1))])[1] or ""
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"cpus": [0, 0]}, "each once"),
-        ({"cpus": list(range(5000))}, "at most 4096"),
-        ({"cpus": [2**40]}, "numbers end at 65535"),
-        ({"compiler": ["gcc"]}, "compiler: text expected"),
-        ({"clock_cost_ticks": "many"}, "clock_cost_ticks: a number"),
+        ({"cpus": [0, 0]}, "each must be listed once"),
+        ({"cpus": list(range(5000))}, "cpus: expected array of length <= 4096"),
+        ({"cpus": [2**40]}, "cpus[0]: expected int <= 65535"),
+        ({"compiler": ["gcc"]}, "compiler: expected str | null, got array"),
+        ({"clock_cost_ticks": "many"}, "clock_cost_ticks: expected int | null, got str"),
         ({"deep": [[[[[[[[[[[]]]]]]]]]]]}, "more than 8 levels"),
-        ({"plan": hello()["plan"] | {"estimator": "best"}}, "unknown estimator"),
-        ({"plan": hello()["plan"] | {"precision_ppm": 0.1}}, "precision_ppm: a number"),
-        ({"plan": {"benchmarks": [{"benchmark": "b", "variant": str(n)} for n in range(99)]}}, "at most 32"),
+        ({"plan": hello()["plan"] | {"estimator": "best"}}, "plan.estimator: invalid enum value 'best'"),
+        (
+            {"plan": hello()["plan"] | {"precision_ppm": 0.1}},
+            "plan.precision_ppm: expected int | null, got float",
+        ),
+        (
+            {"plan": {"benchmarks": [{"benchmark": "b", "variant": str(n)} for n in range(99)]}},
+            "plan.benchmarks: expected array of length <= 32",
+        ),
     ],
 )
 def test_a_hello_no_table_could_take_is_refused(changes: dict[str, Any], words: str) -> None:
-    assert words in (told([encode(hello(**changes))])[1] or "")
+    assert words in (followed([encode(hello(**changes))])[1] or "")
 
 
 def stream_of(record: Callable[[int], dict[str, Any]], count: int = 4000) -> Callable[[], Iterator[bytes]]:
@@ -285,8 +295,8 @@ _FUZZER = """
     import atheris
 
     with atheris.instrument_imports(include=["fleet.agent.wire"]):
-        from fleet.agent.records import WireError
-        from fleet.agent.wire import Reader
+        from fleet.agent.wire.conversation import Reader
+        from fleet.agent.wire.records import WireError
 
 
     def one(data: bytes) -> None:

@@ -154,7 +154,7 @@ def test_many_far_samples_are_outliers(tmp_path: Path) -> None:
 def test_what_a_burst_tells_of_itself_becomes_its_flags(
     changes: dict[str, object], flags: tuple[str, ...]
 ) -> None:
-    assert conversation.flagged(builders.a_burst(**changes), quantum_ticks=2).flags == flags
+    assert conversation.flags_of(builders.a_burst(**changes), quantum_ticks=2) == flags
 
 
 def test_the_flagged_column_is_the_share_of_bursts(tmp_path: Path) -> None:
