@@ -25,7 +25,10 @@ def shows_text(
 
 
 def shows_json(root: str | Path, run_ids: Sequence[str]) -> str:
-    """Several runs as a list."""
+    """Runs for programs, as a list: `run`, `relations` and `pairs` (one-way ns), `cpus` in topology order.
+
+    number: the column of `pairs` that is the run's number.
+    """
     return json_text([_object(root, run_id) for run_id in run_ids])
 
 
@@ -43,14 +46,6 @@ def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour
             parts.append(sections.benchmark(part, found.order, canvas, found.run))
     parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.flags)))
     return "\n\n".join(part for part in parts if part)
-
-
-def show_json(root: str | Path, run_id: str) -> str:
-    """One run for programs: `run`, `relations` and `pairs` (one-way ns), `cpus` in topology order.
-
-    number: the column of `pairs` that is the run's number.
-    """
-    return json_text(_object(root, run_id))
 
 
 def shows_csv(root: str | Path, run_ids: Sequence[str]) -> str:

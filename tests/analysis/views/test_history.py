@@ -8,7 +8,7 @@ import pytest
 
 from fleet.analysis.views.history import of_relation, past_json, past_text
 from fleet.analysis.views.runs import chosen
-from fleet.analysis.views.show import show_json, show_text, shows_csv
+from fleet.analysis.views.show import show_text, shows_csv, shows_json
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host
 from fleet.store import Store, new_run_id
@@ -71,8 +71,8 @@ def test_csv_has_every_pair_of_every_run_as_stored(root: Path, tmp_path: Path) -
     assert len(frame) == 3 * 28
     merged = frame.merge(kept.assign(run_id=kept["run_id"].astype(str)), on=keys, suffixes=("", "_kept"))
     assert (merged["median_ns"].astype("float32") == merged["median_ns_kept"]).all()
-    said = json.loads(show_json(root, runs[0]))
-    assert said["pairs"][0]["median_ns"] == frame.set_index(keys)["median_ns"][runs[0], 0, 1]
+    (run,) = json.loads(shows_json(root, runs[:1]))
+    assert run["pairs"][0]["median_ns"] == frame.set_index(keys)["median_ns"][runs[0], 0, 1]
 
 
 def test_a_run_whose_samples_cannot_be_read_is_an_error_not_empty_headings(root: Path) -> None:

@@ -11,7 +11,7 @@ from fleet.analysis.reduce.matrices import matrix, pair_medians
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.runs import runs_json, runs_text
-from fleet.analysis.views.show import show_json, show_text
+from fleet.analysis.views.show import show_text, shows_json
 from fleet.analysis.views.text import fitted, pair_text
 from fleet.errors import StoreError
 from fleet.model import Cpu, Failed, Host, Run
@@ -143,12 +143,12 @@ def test_what_a_host_says_cannot_move_the_cursor(tmp_path: Path) -> None:
 
 def test_json_gives_programs_the_same_numbers(tmp_path: Path) -> None:
     run = publish(tmp_path, builders.small_desktop())
-    said = json.loads(show_json(tmp_path, run.run_id))
-    pairs = {(row["ping_cpu"], row["pong_cpu"]): row["median_ns"] for row in said["pairs"]}
+    (shown,) = json.loads(shows_json(tmp_path, [run.run_id]))
+    pairs = {(row["ping_cpu"], row["pong_cpu"]): row["median_ns"] for row in shown["pairs"]}
     assert pairs[0, 4] == pytest.approx(6.0, rel=0.01)
-    assert said["cpus"] == [0, 4, 1, 5, 2, 6, 3, 7]
-    assert said["run"]["labels"] == {"rack": "b2", "kernel": "6.12"}
-    assert {row["relation"] for row in said["relations"]} == {"self", "smt", "package"}
+    assert shown["cpus"] == [0, 4, 1, 5, 2, 6, 3, 7]
+    assert shown["run"]["labels"] == {"rack": "b2", "kernel": "6.12"}
+    assert {row["relation"] for row in shown["relations"]} == {"self", "smt", "package"}
 
 
 def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
