@@ -117,7 +117,7 @@ def test_hosts_are_selected_by_name_group_glob_label_and_exclusion(load, pattern
 
 
 @pytest.mark.parametrize(
-    ("patterns", "said"),
+    ("patterns", "words"),
     [
         (["rpi6"], "did you mean 'rpi5' or 'rpi4'"),
         (["board"], "did you mean 'boards'"),
@@ -129,10 +129,10 @@ def test_hosts_are_selected_by_name_group_glob_label_and_exclusion(load, pattern
         ([""], "no host or group is called ''"),
     ],
 )
-def test_a_selection_that_finds_nothing_is_an_error_that_helps(load, patterns, said):
+def test_a_selection_that_finds_nothing_is_an_error_that_helps(load, patterns, words):
     with pytest.raises(UsageError, match=r"inventory.yaml: ") as caught:
         load(LAB).select(patterns)
-    assert said in str(caught.value)
+    assert words in str(caught.value)
     assert caught.value.exit_code == 2
 
 
@@ -169,7 +169,7 @@ hosts:
     assert host.toolchain.cc == "gcc-12"
     assert host.toolchain.cflags == ("-O2", "-DX=a b")
     assert host.toolchain.binary == "/agent"
-    assert host.toolchain.sdp == "~/qnx"  # of the machine it lies on
+    assert host.toolchain.sdp == "~/qnx"  # a path on the machine that has the SDP
     assert (host.workdir, host.priority, host.cpus) == ("~/.fleet", 10, (0, 1, 2, 3, 8))
     assert host.lock is LockPolicy.OFF
     assert dict(host.env) == {"LD_DEBUG": "1"}
