@@ -11,9 +11,8 @@ from fleet.agent.wire.done import Done
 from fleet.agent.wire.parts import RunSoFar, check_same_run
 from fleet.agent.wire.records import Record, WireError
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
-from fleet.model import Agent, Hello, Host, PairChoice, Pairs, Plan, Run
-from fleet.plan.cpulist import pairs_text
-from fleet.plan.variants import for_benchmarks
+from fleet.model import Agent, Hello, Host, Plan, Run
+from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection, Stream
 
 IDLE_TIMEOUT_S = 30.0  # the agent sends a record at least every 5 s
@@ -66,10 +65,7 @@ def agent_command(
     agent's parent, so that an agent killed by a signal differs from a lost link. The empty line first ends
     whatever a login shell may have printed without a newline.
     """
-    words = [agent.path, "--format=jsonl", "--until-eof", f"--deadline={plan.deadline_s}"]
-    words += [f"--{option}={value}" for option, value in _asked(plan).items() if value is not None]
-    if plan.huge_page:
-        words.append("--huge-page")
+    words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan)]
     if lock is not None:
         words.append(f"--lock={lock}")
     if done is not None:
@@ -80,46 +76,6 @@ def agent_command(
     if post_run is not None:
         lines.append(f"if [ $code -eq 0 ]; then echo {_POST_RUN_MARK}\n{post_run}\nfi")
     return "\n".join([*lines, "exit $code"])
-
-
-def _asked(plan: Plan) -> dict[str, str | int | None]:
-    """The options of the agent that have a value, the preset first, for what follows wins over it."""
-    return {
-        "preset": plan.preset,
-        "benchmark": ",".join(plan.benchmarks),
-        "variant": for_benchmarks(plan.variant, plan.benchmarks) if plan.variant is not None else None,
-        "samples": plan.samples,
-        "iterations": plan.iterations,
-        "warmup": plan.warmup,
-        "rounds": plan.rounds,
-        "precision": _decimal(plan.precision) if plan.precision else "off" if plan.precision == 0 else None,
-        "time-budget": _decimal(plan.time_budget_s),
-        "spread": _decimal(plan.spread_s),
-        "pairs": _pairs(plan.pairs),
-        "order": plan.order,
-        "line": plan.line,
-        "owner": plan.owner,
-        "node": plan.node,
-        "sep": plan.separation_bytes,
-        "governor": plan.governor,
-        "boost": None if plan.boost is None else "on" if plan.boost else "off",
-        "cpus": ",".join(map(str, plan.cpus)) if plan.cpus is not None else None,
-        "seed": plan.seed,
-        "priority": plan.priority,
-    }
-
-
-def _pairs(choice: PairChoice | None) -> str | None:
-    if choice is None:
-        return None
-    if choice.listed:
-        return pairs_text(choice.listed)
-    return "ordered" if choice.which is Pairs.ORDERED else "half"
-
-
-def _decimal(value: float | None) -> str | None:
-    """A number as the agent reads it: digits and a point, never an exponent."""
-    return None if value is None else f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def measure(

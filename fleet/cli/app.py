@@ -1,6 +1,5 @@
 """What all commands share: the typer app, the options many of them take, signals, the terminal."""
 
-import math
 import os
 import shutil
 import signal
@@ -18,6 +17,7 @@ from typer.core import TyperGroup
 from fleet import __version__
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import LockPolicy
+from fleet.plan.kinds import duration
 
 ORDER = (
     *("init", "hosts", "check", "run", "resume", "runs", "show", "compare", "report"),
@@ -62,10 +62,18 @@ def _root(text: str) -> str:
     return text
 
 
-def _number(value: float) -> float:
-    if math.isnan(value):
-        raise typer.BadParameter("nan is no number of seconds.")
-    return value
+def _duration(low_s: float, high_s: float, default_s: float, purpose: str) -> Any:
+    """An option that takes a duration such as 90, 90s, 500ms, 5m or 1h; the command gets seconds."""
+    kind = duration(low_s, high_s)
+
+    def read(text: str | float) -> float:
+        try:
+            return float(kind.read(str(text)))
+        except ValueError as err:
+            raise typer.BadParameter(f"{err}.") from err
+
+    shown = f"{purpose} [{kind.allowed}; default: {kind.show(default_s)}]"
+    return typer.Option(parser=read, metavar=kind.metavar, show_default=False, help=shown)
 
 
 ResultsPath = Annotated[
@@ -79,11 +87,10 @@ ResultsPath = Annotated[
     ),
 ]
 Parallel = Annotated[int, typer.Option("--parallel", "-p", min=1, max=1000, help="Hosts at once.")]
+CONNECT_TIMEOUT_S = 15.0
+RECONNECT_S = 60.0
 ConnectTimeout = Annotated[
-    float,
-    typer.Option(
-        min=0.1, max=3600, callback=_number, help="Seconds a host has to answer before it is given up."
-    ),
+    float, _duration(0.1, 3600, CONNECT_TIMEOUT_S, "Time that a host has to answer before it is given up.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -92,13 +99,7 @@ Lock = Annotated[
     typer.Option(help="Where another fleet measures: refuse (default), wait for it, or off."),
 ]
 Reconnect = Annotated[
-    float,
-    typer.Option(
-        min=0,
-        max=86_400,
-        callback=_number,
-        help="Seconds a link that breaks in mid-run is dialled again for.",
-    ),
+    float, _duration(0, 86_400, RECONNECT_S, "Time for which a connection lost during a run is reconnected.")
 ]
 INVENTORY = Path("inventory.yaml")
 RESULTS = "results"

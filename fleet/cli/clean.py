@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli.app import (
+    CONNECT_TIMEOUT_S,
     INVENTORY,
     ConnectTimeout,
     InventoryPath,
@@ -23,7 +24,7 @@ def clean(
     select: Select = None,
     inventory: InventoryPath = INVENTORY,
     parallel: Parallel = 32,
-    connect_timeout: ConnectTimeout = 15.0,
+    connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="List what would be removed; remove nothing.")
     ] = False,

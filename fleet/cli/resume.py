@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from fleet.cli.app import (
+    CONNECT_TIMEOUT_S,
     INVENTORY,
+    RECONNECT_S,
     RESULTS,
     ConnectTimeout,
     InventoryPath,
@@ -33,9 +35,9 @@ def resume(
         typer.Option("--publish-partial", help="Connect to no host; store what arrived, as partial runs."),
     ] = False,
     parallel: Parallel = 32,
-    connect_timeout: ConnectTimeout = 15.0,
+    connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
     lock: Lock = None,
-    reconnect: Reconnect = 60.0,
+    reconnect: Reconnect = RECONNECT_S,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Show what would be done; connect to no host.")
     ] = False,
@@ -50,6 +52,7 @@ def resume(
     from fleet.console.progress import progress
     from fleet.console.resume import remaining_object, remaining_text
     from fleet.inventory.select import load
+    from fleet.plan.conflicts import check_together
     from fleet.remote.connect import connect
     from fleet.session import log, outcome, resume
     from fleet.session.context import SessionContext
@@ -68,6 +71,9 @@ def resume(
         return
     known = {} if publish_partial else {host.name: host for host in load(inventory).select([])}
     hosts = resume.hosts_of(remaining, known, partial=publish_partial)
+    if not publish_partial:
+        not_begun = [host for host in hosts if host.name in remaining.hosts]
+        check_together(not_begun, remaining.intent.requested)
     store.make_ready()
     with progress(hosts, quiet=quiet) as show, stop_on_signals():
         session_log = log.SessionLog(store.state_dir / "_logs" / remaining.session_id, show)

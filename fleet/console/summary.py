@@ -10,7 +10,8 @@ from fleet.console.hosts import host_object, where
 from fleet.hostnames import folded, group_messages, without_name
 from fleet.model import Host, PairChoice, Pairs, Plan, RequestedOptions
 from fleet.plan.cpulist import cpus_text
-from fleet.plan.estimate import PRECISION, ROUNDS, SPREAD_S, expected, plan_for
+from fleet.plan.estimate import expected, plan_for
+from fleet.plan.options import effective
 from fleet.session.outcome import Outcome, State
 from fleet.text import as_json, counted, printable, table
 
@@ -40,17 +41,12 @@ def plans_text(hosts: Sequence[Host], requested: RequestedOptions) -> str:
 
 def _visits(plan: Plan) -> str:
     """How pairs are sampled, in a line: what was requested, and the defaults where they apply."""
+    options = effective(plan)
     parts = [f"as {plan.preset} does"] if plan.preset else []
-    adaptive = plan.rounds is None and plan.preset is None
-    if plan.rounds is not None:
-        parts.append(counted(plan.rounds, "round") + (" or more" if plan.precision else ""))
-    elif adaptive:
-        parts.append(f"{ROUNDS} rounds or more")
-    if plan.spread_s or (adaptive and plan.spread_s is None):
-        parts.append(f"over {plan.spread_s or SPREAD_S:g} s")
-    precision = plan.precision if plan.precision is not None else PRECISION if adaptive else 0
-    if precision:
-        parts.append(f"until ±{100 * precision:.3g}%")
+    if plan.rounds is not None or plan.preset is None:
+        parts.append(counted(options.rounds, "round") + (" or more" if options.precision else ""))
+    parts += [f"over {options.spread_s:g} s"] if options.spread_s else []
+    parts += [f"until ±{100 * options.precision:.3g}%"] if options.precision else []
     for name, value in (("samples", plan.samples), ("round trips a sample", plan.iterations)):
         parts += [f"{value} {name}"] if value is not None else []
     parts += [_pairs(plan.pairs)] if plan.pairs is not None else []

@@ -13,22 +13,8 @@ from pydantic_core import SchemaValidator, ValidationError
 from pydantic_core import core_schema as cs
 
 from fleet.inventory.document import Document, Path
-from fleet.model import (
-    ARCHES,
-    OSES,
-    BuildPlace,
-    HostKeyPolicy,
-    LinePolicy,
-    LockPolicy,
-    Order,
-    Preset,
-    Side,
-    Via,
-    arch_named,
-)
-from fleet.plan.cpulist import cpu_list
-from fleet.plan.variants import variant_choice
-from fleet.plan.words import pair_choice, precision, seconds, switch
+from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, arch_named
+from fleet.plan.options import BY_NAME, OPTIONS, Option
 from fleet.text import LABEL_KEY, nearest
 
 SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
@@ -127,16 +113,6 @@ def _list_of(item: Any, split: _Reader) -> Any:
     return cs.no_info_before_validator_function(as_list, _of(cs.list_schema(item), tuple))
 
 
-def _joined(schema: Any) -> Any:
-    """One text, or a list of texts that is joined with commas."""
-
-    def as_text(value: Any) -> Any:
-        texts = isinstance(value, list) and value and all(isinstance(item, str) for item in value)
-        return ",".join(value) if texts else value
-
-    return cs.no_info_before_validator_function(as_text, schema)
-
-
 def _whole(low: int, high: int) -> Any:
     return cs.no_info_before_validator_function(_decimal, cs.int_schema(ge=low, le=high))
 
@@ -205,10 +181,17 @@ def _flags(value: str) -> list[str]:
         raise ValueError(f"cannot be split into flags ({err}); check the quotes") from err
 
 
-def _cpus(value: Any) -> tuple[int, ...]:
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        value = ",".join(value)
-    return cpu_list(value if isinstance(value, str) else _kind(value))
+def _plan_option(option: Option) -> Any:
+    """The schema of a plan option: one text, or a list of texts where the option takes a list."""
+
+    def read(value: Any) -> Any:
+        if option.kind.lists and isinstance(value, list) and all(isinstance(item, str) for item in value):
+            value = ",".join(value)
+        if not isinstance(value, str):
+            raise ValueError(f"must be {option.kind.allowed}, not {_kind(value)}")  # noqa: TRY004  pydantic's
+        return option.kind.read(_line_of_text(value))
+
+    return cs.no_info_plain_validator_function(read)
 
 
 def _names(advice: str, pattern: str) -> _Reader:
@@ -239,27 +222,7 @@ _TOOLCHAIN = {
     "sdp": _PATH,
     "build_host": _of(_TEXT, _shaped(r"[^\s\-]\S*", "must be the name of a host in this file")),
 }
-_PLAN = {
-    "benchmarks": _list_of(_WORD, _commas),
-    "variant": _of(_TEXT, variant_choice),
-    "preset": _one_of(Preset),
-    "samples": _whole(1, 50_000),
-    "iterations": _whole(1, 1_000_000_000),
-    "warmup": _whole(0, 10_000),
-    "rounds": _whole(1, 1_000_000),
-    "precision": _of(_TEXT, precision),
-    "time_budget_s": _of(_TEXT, seconds),
-    "spread_s": _of(_TEXT, seconds),
-    "pairs": _joined(_of(_TEXT, pair_choice)),
-    "order": _one_of(Order),
-    "line": _one_of(LinePolicy),
-    "owner": _one_of(Side),
-    "node": _whole(0, 65_535),
-    "separation_bytes": _whole(4, 1 << 20),
-    "huge_page": _of(_TEXT, switch),
-    "governor": _WORD,
-    "boost": _of(_TEXT, switch),
-}
+_PLAN = {option.name: _plan_option(option) for option in OPTIONS if option.below == ("plan",)}
 
 
 def _mapping_of(fields: Mapping[str, Any]) -> Any:
@@ -291,9 +254,9 @@ _ENTRY = {
             r"(/|~/)(?!.*(^|/)\.\.(/|$)).*[^/].*", "must be an absolute path, or begin with ~/, without `..`"
         ),
     ),
-    "priority": _whole(1, 98),
+    "priority": _plan_option(BY_NAME["priority"]),
     "lock": _one_of(LockPolicy),
-    "cpus": cs.no_info_plain_validator_function(_cpus),
+    "cpus": _plan_option(BY_NAME["cpus"]),
     "env": _of(
         cs.dict_schema(cs.str_schema(), _TEXT),
         _names("letters, digits and _ only, no digit first", r"[A-Za-z_][A-Za-z0-9_]*"),

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 from fleet.errors import InventoryError, UsageError
 from fleet.hostnames import HOST_LIMIT, expand_range
 from fleet.model import BuildPlace, Host, RequestedOptions, RequestedToolchain, Via
+from fleet.plan.conflicts import conflicts, excluding
+from fleet.plan.options import BY_NAME, of_host
 from fleet.text import nearest
 
 if TYPE_CHECKING:
     from fleet.inventory.document import Document
+    from fleet.inventory.document import Path as KeyPath
 
 SIZE_LIMIT_BYTES = 8 << 20
 ALL = "all"
@@ -267,12 +270,31 @@ class _Resolver:
             path = ("hosts", written, "os_release")
             self.document.problem(path, f"{name}: os_release is for QNX hosts; set `os: qnx` as well")
         local = merged.get("via") is Via.LOCAL
-        return Host(
+        host = Host(
             name=name,
             groups=tuple(sorted(groups, key=list(self.groups).index)),
             origin=f"{self.path}:{self.document.line(('hosts', written))}",
             **_typed(merged, self.path.parent, default_address="localhost" if local else name, name=name),
         )
+        self._check_plan(host, [("defaults",), *(("groups", group) for group in groups), ("hosts", written)])
+        return host
+
+    def _check_plan(self, host: Host, layers: Sequence["KeyPath"]) -> None:
+        """Note plan options that exclude one another; the command line may yet replace a default."""
+        options = of_host(host)
+        for conflict in conflicts(options):
+            if any(getattr(options, name) is None for name in conflict.names):
+                continue
+            keys = [self._last_key(BY_NAME[name].key, layers) for name in conflict.names]
+            sources = [
+                f"`{BY_NAME[name].written(getattr(options, name))}` (line {self.document.line(key)})"
+                for name, key in zip(conflict.names, keys, strict=True)
+            ]
+            self.document.problem(keys[0], excluding(sources, conflict))
+
+    def _last_key(self, key: tuple[str, ...], layers: Sequence["KeyPath"]) -> "KeyPath":
+        """Where the file says last what a host's entry has under `key`."""
+        return next(path for layer in reversed(layers) if (path := (*layer, *key)) in self.document.lines)
 
     def _with_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
         """The host with its build host; a build host that inherits its own name has none."""

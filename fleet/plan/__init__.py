@@ -1,1 +1,1 @@
-"""What is asked of a measurement (floor 3): options and their words, variants, lists of CPUs, an estimate."""
+"""What is asked of a measurement (floor 3): the table of options, their values, conflicts and an estimate."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 MAX_CPU = 65_535
-MOST_BYTES = 128 << 10  # of one argument of a program: MAX_ARG_STRLEN of Linux
+MAX_ARGUMENT_BYTES = 128 << 10  # of one argument of a program: MAX_ARG_STRLEN of Linux
 
 PairList = tuple[tuple[int, int], ...]
 
@@ -55,10 +55,10 @@ def pair_list(text: str) -> PairList:
 def pairs_text(pairs: Iterable[tuple[int, int]]) -> str:
     """Write ((0, 1), (0, 4)) as "0-1,0-4". Raises ValueError where no program would take so long a list."""
     text = ",".join(f"{one}-{other}" for one, other in pairs)
-    if len(text) >= MOST_BYTES:
+    if len(text) >= MAX_ARGUMENT_BYTES:
         raise ValueError(
             f"{text.count(',') + 1} pairs make a list of {len(text) >> 10} KiB, and a program takes no more "
-            f"than {MOST_BYTES >> 10}; ask for fewer, or for all pairs of some CPUs"
+            f"than {MAX_ARGUMENT_BYTES >> 10}; ask for fewer, or for all pairs of some CPUs"
         )
     return text
 

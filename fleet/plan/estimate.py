@@ -11,17 +11,16 @@ from fleet.model import (
     PairChoice,
     Pairs,
     Plan,
-    Preset,
     Relation,
     RequestedOptions,
     Topology,
     merged,
 )
+from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text
+from fleet.plan.options import BUDGET_S, LONGEST_S, EffectiveOptions, effective, of_host
 from fleet.store.rows import Relations
 
-# The agent's defaults (docs/measuring.md), for the estimate only: the agent is told what was asked, no more.
-SAMPLES, WARMUP, ROUNDS, SPREAD_S, PRECISION, BUDGET_S = 10, 1, 10, 5.0, 0.01, 20.0
 _SAMPLE_S = 0.0001  # as long as the agent makes a sample
 _BURST_S = 0.0005  # two threads, fresh lines, the first tries of how many round trips a sample needs
 _ROUND_TRIP_S = 2e-7  # where the number of round trips is given
@@ -39,34 +38,18 @@ class Duration:
         return least if least == most else f"{least} to {most}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Scheme:
-    """How another tool samples: what its preset stands for, as far as time goes."""
-
-    samples: int
-    iterations: int
-    warmup: int
-    pairs: Pairs
-
-
-_SCHEMES = {
-    Preset.CORE_LATENCY: _Scheme(500, 4000, 0, Pairs.ORDERED),
-    Preset.CORE_TO_CORE_LATENCY: _Scheme(300, 1000, 1, Pairs.HALF),
-    Preset.C2CLAT: _Scheme(1000, 100, 0, Pairs.HALF),
-}
-
-
 def plan_for(host: Host, requested: RequestedOptions, cpus: int) -> Plan:
     """Merge the options of the command line, those of the host's entry and the defaults, in that order.
 
-    cpus: how many CPUs the host lets us use; a deadline nobody asked for is generous for that many.
+    cpus: how many CPUs the host lets us use; a deadline nobody asked for is generous for that many. Raises
+    UsageError where options exclude one another.
     """
-    own = replace(host.plan, cpus=host.cpus, priority=host.priority, seed=secrets.randbits(31))
-    plan = merged(merged(Plan(), own), requested)
+    check_together((host,), requested)
+    plan = merged(merged(Plan(seed=secrets.randbits(31)), of_host(host)), requested)
     if requested.deadline_s is not None:
         return plan
     used = len(plan.cpus) if plan.cpus else cpus
-    return replace(plan, deadline_s=600 + round(5 * expected(plan, used).most_s))
+    return replace(plan, deadline_s=min(600 + round(5 * expected(plan, used).most_s), LONGEST_S))
 
 
 def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
@@ -109,53 +92,35 @@ def per_relation(count: int, facts: Facts, measured: set[int], seed: int) -> Pai
 
 def expected(plan: Plan, cpus: int) -> Duration:
     """Estimate how long a plan takes: samples of about 0.1 ms, and 0.5 ms to set each burst up."""
-    scheme = _SCHEMES.get(plan.preset) if plan.preset else None
-    rounds = plan.rounds or (1 if scheme else ROUNDS)
-    work = _visits(plan, scheme, cpus) * rounds * _burst_s(plan, scheme)
-    adaptive = plan.rounds is None and scheme is None
-    spread = plan.spread_s if plan.spread_s is not None else SPREAD_S if adaptive else 0.0
-    least = max(work, spread)
-    precision = plan.precision if plan.precision is not None else PRECISION if adaptive else 0.0
-    if not precision:
+    options = effective(plan)
+    least = max(bursts(plan, cpus) * _burst_s(options), options.spread_s)
+    if not options.precision:
         return Duration(least, least)
-    budget = plan.time_budget_s if plan.time_budget_s is not None else max(BUDGET_S, 2 * least)
+    budget = options.time_budget_s if options.time_budget_s is not None else max(BUDGET_S, 2 * least)
     return Duration(least, max(least, budget))
 
 
 def bursts(plan: Plan, cpus: int) -> int:
-    """How many bursts the least rounds of a plan take."""
-    scheme = _SCHEMES.get(plan.preset) if plan.preset else None
-    return _visits(plan, scheme, cpus) * (plan.rounds or (1 if scheme else ROUNDS))
+    """How many bursts the minimum rounds of a plan take."""
+    visited = pairs(plan, cpus)
+    return effective(plan).rounds * sum(cpus if name == "clock" else visited for name in plan.benchmarks)
 
 
 def pairs(plan: Plan, cpus: int) -> int:
     """How many pairs each benchmark of a plan visits in a round."""
-    return _pairs(plan, _SCHEMES.get(plan.preset) if plan.preset else None, cpus)
-
-
-def _pairs(plan: Plan, scheme: _Scheme | None, cpus: int) -> int:
-    pairs = cpus * (cpus - 1) // 2
-    choice = plan.pairs or PairChoice(scheme.pairs if scheme else Pairs.HALF)
+    choice, all_pairs = effective(plan).pairs, cpus * (cpus - 1) // 2
     if choice.which is Pairs.ORDERED:
-        pairs *= 2
-    elif choice.listed:
-        pairs = len(choice.listed)
-    elif choice.per_relation is not None:  # not chosen yet: as if there were every relation there is
-        pairs = min(pairs, choice.per_relation * len(Relation))
-    return pairs
+        return 2 * all_pairs
+    if choice.listed:
+        return len(choice.listed)
+    if choice.per_relation is not None:  # not chosen yet: as if there were every relation there is
+        return min(all_pairs, choice.per_relation * len(Relation))
+    return all_pairs
 
 
-def _visits(plan: Plan, scheme: _Scheme | None, cpus: int) -> int:
-    """Bursts in one round."""
-    pairs = _pairs(plan, scheme, cpus)
-    return sum(cpus if name == "clock" else pairs for name in plan.benchmarks)
-
-
-def _burst_s(plan: Plan, scheme: _Scheme | None) -> float:
-    usual = scheme or _Scheme(SAMPLES, 0, WARMUP, Pairs.HALF)
-    samples = (plan.samples or usual.samples) + (usual.warmup if plan.warmup is None else plan.warmup)
-    iterations = plan.iterations or usual.iterations
-    return _BURST_S + samples * (iterations * _ROUND_TRIP_S if iterations else _SAMPLE_S)
+def _burst_s(options: EffectiveOptions) -> float:
+    sample_s = options.iterations * _ROUND_TRIP_S if options.iterations else _SAMPLE_S
+    return _BURST_S + (options.samples + options.warmup) * sample_s
 
 
 def _in_words(seconds: float) -> str:

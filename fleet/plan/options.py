@@ -1,96 +1,244 @@
-"""Reads what the command line asks of a plan, with plain words for what it must not ask. Floor 4."""
+"""THE TABLE of plan options: the command line, the inventory, the agent's arguments and the docs read it.
+
+`kinds` has what each value may be, `conflicts` what cannot stand together.
+"""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import StrEnum
-from functools import partial
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from fleet.errors import UsageError
-from fleet.model import LinePolicy, Order, Preset, Side
-from fleet.plan import words
-from fleet.plan.cpulist import cpu_list
-from fleet.plan.variants import VARIANTS, variant_choice
-from fleet.text import LABEL_KEY, nearest
+from fleet.model import (
+    Host,
+    LinePolicy,
+    Order,
+    PairChoice,
+    Pairs,
+    Plan,
+    Preset,
+    RequestedOptions,
+    Side,
+    merged,
+)
+from fleet.plan import kinds
+from fleet.plan.variants import VARIANTS, for_benchmarks
+from fleet.text import LABEL_KEY
 
 BENCHMARKS = tuple(VARIANTS)
-T = TypeVar("T")
+BURST_SAMPLES = 40_000  # as many fit into a line of the wire, warm-ups counted (agent/options.h)
+BUDGET_S = 20.0  # the agent's usual time budget, where the minimum rounds take no more than half of it
+LONGEST_S = 1_000_000_000
+_ORDERED, _HALF = PairChoice(Pairs.ORDERED), PairChoice(Pairs.HALF)
 
 
-def benchmarks(text: str) -> tuple[str, ...]:
-    """Read "cas,readwrite" or "all"; order kept, repeats dropped. Raises UsageError."""
-    names = (
-        BENCHMARKS if text == "all" else tuple(dict.fromkeys(n.strip() for n in text.split(",") if n.strip()))
+@dataclass(frozen=True, slots=True)
+class EffectiveOptions(RequestedOptions):
+    """Options with the agent's own default wherever nothing was asked for."""
+
+    benchmarks: tuple[str, ...] = Plan().benchmarks
+    variant: str = "auto"
+    samples: int = 10
+    warmup: int = 1
+    rounds: int = 10
+    precision: float = 0.01
+    spread_s: float = 5.0
+    pairs: PairChoice = _HALF
+    order: Order = Order.SHUFFLED
+    line: LinePolicy = LinePolicy.FRESH
+    owner: Side = Side.PING
+
+
+DEFAULTS = EffectiveOptions()
+_BACK_TO_BACK = replace(DEFAULTS, precision=0.0, spread_s=0.0)  # what a number of rounds brings with it
+_AS_OTHER_TOOLS = RequestedOptions(rounds=1, order=Order.SEQUENTIAL, line=LinePolicy.FIXED)
+PRESETS: Mapping[Preset, RequestedOptions] = MappingProxyType(
+    {
+        Preset.CORE_LATENCY: replace(_AS_OTHER_TOOLS, samples=500, iterations=4000, warmup=0, pairs=_ORDERED),
+        Preset.CORE_TO_CORE_LATENCY: replace(
+            _AS_OTHER_TOOLS, samples=300, iterations=1000, warmup=1, pairs=_HALF
+        ),
+        Preset.C2CLAT: replace(_AS_OTHER_TOOLS, samples=1000, iterations=100, warmup=0, pairs=_HALF),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a plan.
+
+    name: its field in `RequestedOptions`. flag: of `fleet run` and of the agent, without the dashes.
+    otherwise: what holds where it is not given, beside the value in `DEFAULTS`. below: the mapping of an
+    inventory entry that has it; () for the entry itself, None where the inventory has no such key.
+    """
+
+    name: str
+    flag: str
+    kind: kinds.Kind
+    help: str
+    otherwise: str = ""
+    letter: str = ""
+    below: tuple[str, ...] | None = ("plan",)
+
+    @property
+    def default(self) -> str:
+        """What holds where it is not given, as people write it."""
+        value = getattr(DEFAULTS, self.name)
+        shown = "" if value is None else self.kind.show(value)
+        return "; ".join(text for text in (shown, self.otherwise) if text)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Where an inventory entry has it; () for nowhere."""
+        return () if self.below is None else (*self.below, self.name)
+
+    def typed(self, value: Any) -> str:
+        """The option with a value, as typed on the command line."""
+        return f"--{self.flag}" if self.kind is kinds.FLAG else f"--{self.flag} {self.kind.show(value)}"
+
+    def written(self, value: Any) -> str:
+        """The option with a value, as written in an inventory."""
+        return f"{self.name}: {self.kind.show(value)}"
+
+
+OPTIONS = (
+    Option("benchmarks", "benchmark", kinds.BENCHMARKS, "What to measure.", letter="b"),
+    Option("variant", "variant", kinds.VARIANT, "Instructions; auto takes the best that the CPU has."),
+    Option("preset", "preset", kinds.one_of(Preset), "Sample and estimate as this tool does.", "none"),
+    Option("samples", "samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
+    Option(
+        *("iterations", "iterations", kinds.whole(1, 1_000_000_000), "Round trips in a sample."),
+        otherwise="chosen for each pair",
+        letter="i",
+    ),
+    Option("warmup", "warmup", kinds.whole(0, BURST_SAMPLES), "Warm-up samples in a burst."),
+    Option(
+        *(
+            "rounds",
+            "rounds",
+            kinds.whole(1, 1_000_000),
+            "Visits to every pair; exactly so many without --precision.",
+        ),
+        otherwise="1 with --preset",
+    ),
+    Option(
+        *("precision", "precision", kinds.share(1e-6, 1.0)),
+        "Add rounds until the 95 % interval of each pair is within this share of its mean.",
+        "off with --rounds or --preset",
+    ),
+    Option(
+        *("time_budget_s", "time-budget", kinds.duration(0.001, LONGEST_S), "Add no round after this time."),
+        otherwise=f"{BUDGET_S:g}s, or twice what the minimum rounds took",
+    ),
+    Option(
+        *("spread_s", "spread", kinds.duration(0, LONGEST_S), "Spread the minimum rounds over this time."),
+        otherwise="0s with --rounds or --preset",
+    ),
+    Option(
+        "pairs",
+        "pairs",
+        kinds.PAIRS,
+        "Pairs to visit: each once, both ways, some of each relation, or these.",
+    ),
+    Option("order", "order", kinds.one_of(Order), "Order of the pairs in a round."),
+    Option("line", "line", kinds.one_of(LinePolicy), "A fresh cache line for every burst, or a fixed one."),
+    Option("owner", "owner", kinds.one_of(Side), "The thread that touches the lines first."),
+    Option(
+        "node", "node", kinds.whole(0, 1023), "Place the lines on this NUMA node.", "where the owner runs"
+    ),
+    Option(
+        *("separation_bytes", "sep", kinds.whole(4, 1 << 20, multiple_of=4, metavar="BYTES")),
+        "Bytes between the two lines of readwrite.",
+        "in different pages",
+    ),
+    Option("huge_page", "huge-page", kinds.FLAG, "Place the lines in a huge page.", "off"),
+    Option(
+        "governor",
+        "governor",
+        kinds.GOVERNOR,
+        "Set this frequency governor, and restore it afterwards.",
+        "unchanged",
+    ),
+    Option("boost", "boost", kinds.SWITCH, "Set frequency boost, and restore it afterwards.", "unchanged"),
+    Option("cpus", "cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c", below=()),
+    Option("seed", "seed", kinds.whole(0, 2**63 - 1), "Seed of the shuffled order.", "drawn", below=None),
+    Option(
+        *("priority", "priority", kinds.whole(1, 98), "Realtime priority to ask for; a refusal is noted."),
+        otherwise="none",
+        below=(),
+    ),
+    Option(
+        *("deadline_s", "deadline", kinds.duration(1, LONGEST_S, whole_seconds=True)),
+        "An agent ends itself after this time.",
+        "five times the estimate, and 10 minutes",
+        below=None,
+    ),
+)
+BY_NAME: Mapping[str, Option] = MappingProxyType({option.name: option for option in OPTIONS})
+
+
+def effective(options: RequestedOptions) -> EffectiveOptions:
+    """What the agent makes of these options, with those of a preset and its own defaults below them."""
+    given = merged(PRESETS[options.preset], options) if options.preset else options
+    return merged(DEFAULTS if given.rounds is None else _BACK_TO_BACK, given)
+
+
+def of_host(host: Host) -> RequestedOptions:
+    """The plan options of a host's inventory entry."""
+    return replace(host.plan, cpus=host.cpus, priority=host.priority)
+
+
+def requested(given: Mapping[str, str | bool | None]) -> RequestedOptions:
+    """Read plan options of a command line, by name; None and False: not given. Raises UsageError."""
+    return RequestedOptions(
+        **{name: _value(BY_NAME[name], text) for name, text in given.items() if text not in (None, False)}
     )
-    unknown = [name for name in names if name not in BENCHMARKS]
-    if unknown or not names:
-        raise UsageError(
-            f"--benchmark {text}: {f'unknown benchmark {unknown[0]!r}' if unknown else 'names none'}. "
-            f"There are: {', '.join(BENCHMARKS)}, or all."
-        )
-    return names
+
+
+def _value(option: Option, text: str | bool | None) -> Any:
+    return True if text is True else read(option.flag, str(text), option.kind)
+
+
+def read(flag: str, text: str, kind: kinds.Kind) -> Any:
+    """Read the value of an option. Raises UsageError that names the option and says what is allowed."""
+    try:
+        return kind.read(text)
+    except ValueError as err:
+        shown = text if len(text) <= 60 else f"{text[:57]}..."
+        raise UsageError(f"--{flag} {shown}: {err}") from err
+
+
+def agent_arguments(plan: Plan) -> list[str]:
+    """The arguments of the agent for a plan: its preset before what wins over it, flags last."""
+    if plan.variant is not None:
+        plan = replace(plan, variant=for_benchmarks(plan.variant, plan.benchmarks))
+    words = []
+    for option in sorted(OPTIONS, key=_agent_order):
+        value = getattr(plan, option.name)
+        if option.kind is kinds.FLAG:
+            words += [f"--{option.flag}"] if value else []
+        elif value is not None:
+            words.append(f"--{option.flag}={option.kind.write(value)}")
+    return words
+
+
+def _agent_order(option: Option) -> int:
+    return {"deadline_s": 0, "preset": 1, "huge_page": 3}.get(option.name, 2)
 
 
 def cpus(text: str) -> tuple[int, ...]:
     """Read "0-3,8"; ascending, repeats dropped. Raises UsageError."""
-    return read("cpus", text, cpu_list)
+    numbers: tuple[int, ...] = read("cpus", text, kinds.CPUS)
+    return numbers
 
 
-def plan(**said: str | None) -> dict[str, Any]:
-    """Read those options of a plan whose value is a word or has a unit; what was not given is left out.
-
-    Keys are fields of RequestedOptions. Raises UsageError that says what there is.
-    """
-    readers: dict[str, Callable[[str], Any]] = {
-        "variant": variant_choice,
-        "preset": _one_of(Preset),
-        "precision": words.precision,
-        "time_budget_s": words.seconds,
-        "spread_s": words.seconds,
-        "pairs": words.pair_choice,
-        "order": _one_of(Order),
-        "line": _one_of(LinePolicy),
-        "owner": _one_of(Side),
-        "governor": _governor,
-        "boost": words.switch,
-    }
-    given = {name: text for name, text in said.items() if text is not None}
-    return {name: read(_option(name), text, readers[name]) for name, text in given.items()}
-
-
-def read(option: str, text: str, reader: Callable[[str], T]) -> T:
-    """Read an option's value, its ValueError become a UsageError that names the option."""
-    try:
-        return reader(text)
-    except ValueError as err:
-        shown = text if len(text) <= 60 else f"{text[:57]}..."
-        raise UsageError(f"--{option} {shown}: {err}") from err
-
-
-def choice(option: str, text: str, known: Iterable[str]) -> str:
+def choice(flag: str, text: str, known: Iterable[str]) -> str:
     """Read one of `known`. Raises UsageError that names them."""
-    return read(option, text, partial(_among, known=tuple(known)))
-
-
-def _option(name: str) -> str:
-    return name.removesuffix("_s").replace("_", "-")
-
-
-def _one_of(kind: type[StrEnum]) -> Callable[[str], StrEnum]:
-    return lambda text: kind(_among(text, tuple(map(str, kind))))
-
-
-def _among(text: str, known: Sequence[str]) -> str:
-    if text not in known:
-        raise ValueError(f"there are {', '.join(known)}{nearest(text, known)}")
-    return text
-
-
-def _governor(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9_-]{1,40}", text):
-        raise ValueError("must be a governor's name, such as performance")
-    return text
+    try:
+        return kinds.among(text, tuple(known))
+    except ValueError as err:
+        raise UsageError(f"--{flag} {text[:60]}: {err}") from err
 
 
 def labels(pairs: Iterable[str]) -> Mapping[str, str]:
@@ -106,5 +254,5 @@ def labels(pairs: Iterable[str]) -> Mapping[str, str]:
                 "digits, dot, dash and _."
             )
         if found.setdefault(key, value) != value:
-            raise UsageError(f"--label {pair}: {key}={found[key]} was said before; keep one of them.")
+            raise UsageError(f"--label {pair}: {key}={found[key]} was given before; keep one of them.")
     return MappingProxyType(found)

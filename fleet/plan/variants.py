@@ -45,6 +45,17 @@ def for_benchmarks(variant: str, benchmarks: Sequence[str]) -> str:
     return ",".join(f"{benchmark}={variant}" for benchmark in knowing) or variant
 
 
+def not_measured(variant: str, benchmarks: Sequence[str]) -> str:
+    """Why no measured benchmark has a variant that was asked for; empty where each has one."""
+    asked = [part.rpartition("=")[0] for part in variant.split(",")]
+    if absent := [benchmark for benchmark in asked if benchmark and benchmark not in benchmarks]:
+        return f"the variant names {absent[0]}, which is not measured"
+    if variant in _EVERYWHERE or asked != [""]:
+        return ""
+    known = any(variant in VARIANTS[benchmark] for benchmark in benchmarks)
+    return "" if known else f"no variant of {' or '.join(benchmarks)} is called {variant}"
+
+
 def _all() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for names in VARIANTS.values() for name in names))
 

@@ -28,10 +28,10 @@ from fleet.model import (
     Target,
     Topology,
 )
-from fleet.plan import estimate, options
-from fleet.plan.cpulist import MOST_BYTES, pairs_text
+from fleet.plan import estimate
+from fleet.plan.cpulist import MAX_ARGUMENT_BYTES, pairs_text
 from fleet.plan.estimate import expected, per_relation, plan_for, plan_on
-from fleet.plan.words import pair_choice, precision, seconds, switch
+from fleet.plan.kinds import PAIRS
 from tests import builders
 
 AGENT = Agent("/tmp/agent", "b1d5", Target("linux", "x86_64"), "on the host")
@@ -128,7 +128,7 @@ def test_everything_asked_for_reaches_the_agent_and_a_preset_comes_first() -> No
 
 def test_some_pairs_of_each_relation_are_chosen_by_the_seed() -> None:
     facts = Facts("linux", "x86_64", cpus=builders.two_sockets())
-    host = Host("board", "192.0.2.1", plan=RequestedOptions(pairs=pair_choice("per-relation:3")))
+    host = Host("board", "192.0.2.1", plan=RequestedOptions(pairs=PAIRS.read("per-relation:3")))
     plan = plan_on(host, RequestedOptions(seed=1), facts)
     assert plan.pairs is not None
     relation = Topology(facts.cpus).relation
@@ -142,7 +142,7 @@ def test_some_pairs_of_each_relation_are_chosen_by_the_seed() -> None:
 def test_pairs_by_relation_are_of_usable_cpus_only() -> None:
     cpus = tuple(replace(cpu, allowed=cpu.cpu != 3, online=cpu.cpu != 5) for cpu in builders.small_desktop())
     facts = Facts("linux", "x86_64", cpus=cpus)
-    requested = RequestedOptions(pairs=pair_choice("per-relation:100"), cpus=(0, 1, 2, 3, 4, 5))
+    requested = RequestedOptions(pairs=PAIRS.read("per-relation:100"), cpus=(0, 1, 2, 3, 4, 5))
     plan = plan_on(HOST, requested, facts)
     assert plan.pairs is not None
     assert plan.pairs.listed == tuple(combinations((0, 1, 2, 4), 2))
@@ -165,8 +165,8 @@ def test_a_machine_of_1024_cpus_is_sampled_in_seconds_and_evenly() -> None:
 def test_a_list_no_program_would_take_is_refused_in_words() -> None:
     facts = Facts("linux", "x86_64", cpus=huge_server())
     with pytest.raises(UsageError, match=r"per-relation:9000: \d+ pairs make a list of \d+ KiB"):
-        plan_on(HOST, RequestedOptions(pairs=pair_choice("per-relation:9000")), facts)
-    assert len(pairs_text(combinations(range(100), 2))) < MOST_BYTES
+        plan_on(HOST, RequestedOptions(pairs=PAIRS.read("per-relation:9000")), facts)
+    assert len(pairs_text(combinations(range(100), 2))) < MAX_ARGUMENT_BYTES
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_list_no_program_would_take_is_refused_in_words() -> None:
         (RequestedOptions(time_budget_s=100.0), 2, 5, 100),
         (RequestedOptions(), 128, 200, 700),
         (RequestedOptions(preset=Preset.CORE_LATENCY), 128, 3600, 48 * 3600),
-        (RequestedOptions(pairs=pair_choice("per-relation:5")), 1024, 5, 60),
+        (RequestedOptions(pairs=PAIRS.read("per-relation:5")), 1024, 5, 60),
     ],
 )
 def test_how_long_it_takes_is_known_before(
@@ -196,59 +196,6 @@ def test_a_dry_run_says_how_long_it_would_take() -> None:
     assert "Measuring takes about 5 s to 20 s." in text
     assert "64 CPUs" in plans_text([HOST], RequestedOptions())
     assert "as c2clat does" in plans_text([HOST], RequestedOptions(preset=Preset.C2CLAT))
-
-
-@pytest.mark.parametrize(
-    ("text", "choice"),
-    [
-        ("half", PairChoice()),
-        ("ordered", PairChoice(Pairs.ORDERED)),
-        ("0-1,4:0", PairChoice(Pairs.LISTED, ((0, 1), (0, 4)))),
-        ("per-relation:4", PairChoice(Pairs.PER_RELATION, per_relation=4)),
-    ],
-)
-def test_pairs_are_read_as_people_write_them(text: str, choice: PairChoice) -> None:
-    assert pair_choice(text) == choice
-
-
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        ({"pairs": "all"}, "--pairs all: must be half, ordered, per-relation:K, or a list"),
-        ({"pairs": "0-1,1-0"}, "the pair 0-1 is listed twice"),
-        ({"pairs": "2-2"}, "is one CPU, not a pair"),
-        ({"pairs": "0-1,x"}, "not 'x'"),
-        ({"pairs": "0-70000"}, "there is no CPU 70000"),
-        ({"pairs": "per-relation:0"}, "would measure nothing"),
-        ({"precision": "1"}, "--precision 1: must be a share such as 1%"),
-        ({"precision": "-1%"}, "must be a share"),
-        ({"time_budget_s": "1e9"}, "--time-budget 1e9: must be a number of seconds"),
-        ({"preset": "c2cla"}, "there are core_latency, core-to-core-latency, c2clat; did you mean 'c2clat'?"),
-        ({"order": "random"}, "there are shuffled, sequential"),
-        ({"line": "old"}, "there are fresh, fixed"),
-        ({"owner": "both"}, "there are ping, pong"),
-        ({"boost": "yes"}, "must be on or off"),
-        ({"governor": "no good"}, "must be a governor's name"),
-        ({"variant": "nope"}, "unknown variant 'nope'"),
-    ],
-)
-def test_an_option_that_cannot_be_meant_is_refused_with_what_there_is(
-    said: dict[str, str], words: str
-) -> None:
-    with pytest.raises(UsageError) as caught:
-        options.plan(**said)
-    assert words in str(caught.value)
-
-
-def test_numbers_with_a_unit_are_read() -> None:
-    assert (precision("1%"), precision("0.01"), precision("2.5 %"), precision("off")) == (
-        0.01,
-        0.01,
-        0.025,
-        0,
-    )
-    assert (seconds("20"), seconds("0.5")) == (20.0, 0.5)
-    assert (switch("on"), switch("off")) == (True, False)
 
 
 def one(**options: Any) -> Plan:

@@ -1,0 +1,109 @@
+"""Plan options that cannot stand together, found before anything is connected to.
+
+The agent refuses the same (agent/options.c, agent/plan.c), but only once it is on the host.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fleet.errors import UsageError
+from fleet.model import Host, RequestedOptions, merged
+from fleet.plan.cpulist import cpus_text
+from fleet.plan.options import BURST_SAMPLES, BY_NAME, DEFAULTS, PRESETS, EffectiveOptions, effective, of_host
+from fleet.plan.variants import not_measured
+from fleet.text import counted
+
+_SHOWN = 20  # messages
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Options that exclude one another, by name, also those whose default takes part."""
+
+    names: tuple[str, ...]
+    why: str
+
+
+def conflicts(options: RequestedOptions) -> Iterator[Conflict]:
+    """Find what the agent would refuse about options that are each allowed."""
+    resolved = effective(options)
+    yield from _too_many_samples(options, resolved)
+    yield from _budget_without_precision(options, resolved)
+    if why := not_measured(resolved.variant, resolved.benchmarks):
+        yield Conflict(("variant", "benchmarks"), why)
+    yield from _cpus(options, resolved)
+
+
+def _too_many_samples(options: RequestedOptions, resolved: EffectiveOptions) -> Iterator[Conflict]:
+    if resolved.samples + resolved.warmup > BURST_SAMPLES:
+        names = dict.fromkeys((_origin(options, "samples"), _origin(options, "warmup")))
+        yield Conflict(tuple(names), f"a burst has at most {BURST_SAMPLES} samples, warm-ups included")
+
+
+def _budget_without_precision(options: RequestedOptions, resolved: EffectiveOptions) -> Iterator[Conflict]:
+    if options.time_budget_s is not None and not resolved.precision:
+        cause = "precision" if options.precision is not None else _origin(options, "rounds")
+        yield Conflict(
+            ("time_budget_s", cause),
+            "a time budget limits the rounds that a precision adds, and without a precision there are none; "
+            "add a precision such as 1%, or leave out the time budget",
+        )
+
+
+def _cpus(options: RequestedOptions, resolved: EffectiveOptions) -> Iterator[Conflict]:
+    if options.cpus is None:
+        return
+    if len(options.cpus) < 2 and set(resolved.benchmarks) != {"clock"}:
+        yield Conflict(
+            ("cpus", "benchmarks"),
+            "a pair needs two CPUs; name another, or measure the benchmark clock alone",
+        )
+    if beyond := {cpu for pair in resolved.pairs.listed for cpu in pair} - set(options.cpus):
+        yield Conflict(("pairs", "cpus"), f"CPU {cpus_text(beyond)} is in a pair and not among the CPUs")
+
+
+def _origin(options: RequestedOptions, name: str) -> str:
+    """The option that gives `name` its value: itself, the preset, or itself by default."""
+    by_preset = options.preset is not None and getattr(PRESETS[options.preset], name) is not None
+    return "preset" if by_preset and getattr(options, name) is None else name
+
+
+def check_together(hosts: Sequence[Host], requested: RequestedOptions) -> None:
+    """Check the options of a command line with those of each host's entry.
+
+    Raises UsageError that names what excludes one another, and where each comes from; equal ones once.
+    """
+    found = dict.fromkeys(
+        _message(host, requested, conflict)
+        for host in hosts
+        for conflict in conflicts(merged(of_host(host), requested))
+    )
+    if found:
+        lines = [*found][:_SHOWN]
+        more = [f"and {counted(len(found) - _SHOWN, 'more conflict')}"] if len(found) > _SHOWN else []
+        raise UsageError("\n".join(lines + more))
+
+
+def _message(host: Host, requested: RequestedOptions, conflict: Conflict) -> str:
+    """Name each option as where it comes from writes it; the host, too, where its entry takes part."""
+    own = of_host(host)
+    sources, of_entry = [], False
+    for name in conflict.names:
+        option = BY_NAME[name]
+        typed, written = getattr(requested, name), getattr(own, name)
+        if typed is not None:
+            sources.append(option.typed(typed))
+        elif written is not None:
+            sources.append(f"`{option.written(written)}` of the inventory")
+            of_entry = True
+        else:
+            sources.append(f"the default {option.typed(getattr(DEFAULTS, name))}")
+    where = f"{host.origin}: {host.name}: ".removeprefix(": ") if of_entry else ""
+    return f"{where}{excluding(sources, conflict)}"
+
+
+def excluding(sources: Sequence[str], conflict: Conflict) -> str:
+    """Say of options, each with its value, that they exclude one another, and why."""
+    if len(sources) == 1:
+        return f"{sources[0]}: {conflict.why}."
+    return f"{' and '.join(sources)} exclude one another: {conflict.why}."

@@ -1,0 +1,202 @@
+"""Kinds of option values: what is allowed, how people write it and how the agent reads it.
+
+Every `read` raises ValueError that says what is allowed and what was found.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from fleet.model import PairChoice, Pairs
+from fleet.plan.cpulist import cpu_list, cpus_text, pair_list, pairs_text
+from fleet.plan.variants import VARIANTS, variant_choice
+from fleet.text import nearest
+
+_UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SHOWN = 60  # characters of a value that is refused
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of value. read: as people write it. write: as the agent reads it. show: for people.
+
+    allowed: which values, for help and messages. limits: least and greatest number. lists: the value is a
+    list with commas, which the inventory may also write as a YAML list.
+    """
+
+    metavar: str
+    allowed: str
+    read: Callable[[str], Any]
+    write: Callable[[Any], str] = str
+    show: Callable[[Any], str] = str
+    limits: tuple[float, float] | None = None
+    lists: bool = False
+
+
+def whole(low: int, high: int, *, multiple_of: int = 1, metavar: str = "N") -> Kind:
+    """A whole number from `low` to `high`."""
+    step = f", a multiple of {multiple_of}" if multiple_of > 1 else ""
+
+    def read(text: str) -> int:
+        number = int(text) if re.fullmatch(r"0|[1-9][0-9]{0,18}", text) else -1
+        if not low <= number <= high or number % multiple_of:
+            raise _refused(f"a whole number from {low} to {high}{step}", text)
+        return number
+
+    return Kind(metavar, f"{low} to {high}{step}", read, limits=(low, high))
+
+
+def duration(low_s: float, high_s: float, *, whole_seconds: bool = False) -> Kind:
+    """A duration in seconds, read as 90, 90s, 500ms, 5m or 1h; an int where only whole seconds will do."""
+    allowed = f"{duration_text(low_s)} to {duration_text(high_s)}"
+
+    def read(text: str) -> float:
+        found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(|ms|s|m|h)", text.strip())
+        seconds = float(found[1]) * _UNITS_S[found[2]] if found else -1.0
+        if not low_s <= seconds <= high_s or (whole_seconds and seconds % 1):
+            which = "of whole seconds, such as 90, 90s" if whole_seconds else "such as 90, 90s, 500ms"
+            raise _refused(f"a duration {which}, 5m or 1h, from {allowed}", text)
+        return int(seconds) if whole_seconds else seconds
+
+    return Kind("DURATION", allowed, read, decimal, duration_text, (low_s, high_s))
+
+
+def share(low: float, high: float) -> Kind:
+    """A share of one, read as 1% or 0.01; "off" is 0. A bare 1 is refused: it hardly means 100%."""
+    allowed = f"{_percent(low)} to {_percent(high)}, or off"
+
+    def read(text: str) -> float:
+        if text == "off":
+            return 0.0
+        found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*(%?)", text.strip())
+        value = float(found[1]) / (100 if found[2] else 1) if found else 0.0
+        if not low <= value <= high or (found and not found[2] and value == 1):
+            raise _refused(f"a share such as 1% or 0.01, from {allowed}", text)
+        return value
+
+    return Kind(
+        "SHARE", allowed, read, lambda value: decimal(value) if value else "off", _percent, (low, high)
+    )
+
+
+def one_of(words: type[StrEnum]) -> Kind:
+    """One of a closed set of words."""
+    known = tuple(map(str, words))
+
+    def read(text: str) -> StrEnum:
+        return words(among(text, known))
+
+    return Kind("WORD", _either(known), read)
+
+
+def among(text: str, known: tuple[str, ...]) -> str:
+    """The text if it is one of `known`."""
+    if text not in known:
+        raise ValueError(f"must be {_either(known)}, not {_quoted(text)}{nearest(text, known)}")
+    return text
+
+
+def _switch(text: str) -> bool:
+    return among(text, ("on", "off")) == "on"
+
+
+def _benchmarks(text: str) -> tuple[str, ...]:
+    """Read "cas,readwrite" or "all"; the order is kept, repeats are dropped."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if names == ("all",):
+        return tuple(VARIANTS)
+    if unknown := [name for name in names if name not in VARIANTS]:
+        raise ValueError(f"unknown benchmark {_quoted(unknown[0])}; there are {', '.join(VARIANTS)}, or all")
+    if not names:
+        raise ValueError(f"names none; there are {', '.join(VARIANTS)}, or all")
+    return names
+
+
+def _pair_choice(text: str) -> PairChoice:
+    """Read "half", "ordered", "per-relation:3" or a list such as "0-1,0-4"."""
+    word = text.strip()
+    if word in (Pairs.HALF, Pairs.ORDERED):
+        return PairChoice(Pairs(word))
+    if found := re.fullmatch(r"per-relation:([0-9]{1,6})", word):
+        if int(found[1]) == 0:
+            raise ValueError("per-relation:0 would measure nothing; write per-relation:3, for instance")
+        return PairChoice(Pairs.PER_RELATION, per_relation=int(found[1]))
+    if not word[:1].isdigit():
+        raise _refused(PAIRS.allowed, text)
+    return PairChoice(Pairs.LISTED, pair_list(word))
+
+
+def _pairs_argument(choice: PairChoice) -> str:
+    if choice.listed:
+        return pairs_text(choice.listed)
+    return "ordered" if choice.which is Pairs.ORDERED else "half"
+
+
+def _pairs_text(choice: PairChoice) -> str:
+    return str(choice.which) + f":{choice.per_relation}" if choice.per_relation else _pairs_argument(choice)
+
+
+def _governor(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", text):
+        raise _refused("a governor's name, such as performance", text)
+    return text
+
+
+def _state(on: bool) -> str:
+    return "on" if on else "off"
+
+
+BENCHMARKS = Kind("LIST", f"{', '.join(VARIANTS)}, or all", _benchmarks, ",".join, ",".join, lists=True)
+VARIANT = Kind("NAME", "auto, all, a name, or one for each benchmark: cas=lse,readwrite=ldar", variant_choice)
+PAIRS = Kind(
+    "PAIRS",
+    "half, ordered, per-relation:K, or a list such as 0-1,0-4",
+    _pair_choice,
+    _pairs_argument,
+    _pairs_text,
+    lists=True,
+)
+CPUS = Kind(
+    "CPUS",
+    "CPU numbers such as 0-3,8",
+    cpu_list,
+    lambda cpus: ",".join(map(str, cpus)),
+    cpus_text,
+    lists=True,
+)
+GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _governor)
+SWITCH = Kind("STATE", "on or off", _switch, _state, _state)
+FLAG = Kind("", "on or off", _switch, _state, _state)
+
+
+def decimal(value: float) -> str:
+    """A number as the agent reads it: digits and a point, never an exponent."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def duration_text(seconds: float) -> str:
+    """Write a duration in the largest unit that divides it: 0.5 -> "500ms", 90 -> "90s", 300 -> "5m"."""
+    if 0 < seconds < 1:
+        return f"{decimal(seconds * 1000)}ms"
+    for unit in ("h", "m"):
+        if seconds and seconds % _UNITS_S[unit] == 0:
+            return f"{decimal(seconds / _UNITS_S[unit])}{unit}"
+    return f"{decimal(seconds)}s"
+
+
+def _percent(value: float) -> str:
+    return f"{decimal(value * 100)}%" if value else "off"
+
+
+def _either(known: tuple[str, ...]) -> str:
+    return f"{', '.join(known[:-1])} or {known[-1]}"
+
+
+def _refused(allowed: str, text: str) -> ValueError:
+    return ValueError(f"must be {allowed}; not {_quoted(text)}")
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}...")

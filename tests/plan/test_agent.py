@@ -1,0 +1,107 @@
+"""The table of options against the real agent: ranges, defaults, presets, and what excludes what."""
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from fleet.model import Order, Plan, Preset, RequestedOptions, merged
+from fleet.plan.conflicts import conflicts
+from fleet.plan.kinds import decimal
+from fleet.plan.options import BY_NAME, DEFAULTS, OPTIONS, PRESETS, Option, agent_arguments
+from tests.native.agent import decode, run
+
+RANGED = [option for option in OPTIONS if option.kind.limits]
+WORDS = [option for option in OPTIONS if option.kind.metavar == "WORD"]
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def answer(*arguments: str) -> tuple[int, str]:
+    """The agent's exit code and message for options that it reads but does not act on."""
+    done = run(*arguments, "--help")
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("option", RANGED, ids=lambda option: option.name)
+def test_the_agent_takes_what_the_table_allows_and_no_more(option: Option) -> None:
+    assert option.kind.limits
+    low, high = option.kind.limits
+    beside = ("--warmup=0",) if option.name == "samples" else ()
+    step = 1e-6 if option.name == "precision" else 4 if option.name == "separation_bytes" else 1
+    assert answer(f"--{option.flag}={option.kind.write(type(low)(low))}", *beside) == (0, "")
+    code, words = answer(f"--{option.flag}={option.kind.write(high)}", *beside)
+    assert code == 0 or (option.name == "warmup" and "together" in words)
+    above = decimal(high + step) if isinstance(high, float) else str(high + int(step))
+    code, words = answer(f"--{option.flag}={above}")
+    assert (code, f"--{option.flag} wants" in words) == (2, True)
+    if found := re.search(r"from (\d+) to (\d+)", words):
+        assert (int(found[1]), int(found[2])) == (low, high)
+
+
+@pytest.mark.parametrize("option", WORDS, ids=lambda option: option.name)
+def test_the_agent_knows_the_same_words(option: Option) -> None:
+    code, words = answer(f"--{option.flag}=nothing")
+    listed = option.kind.allowed.replace(" or ", ", ").split(", ")
+    assert code == 2
+    assert all(word in words for word in listed)
+    assert all(answer(f"--{option.flag}={word}") == (0, "") for word in listed)
+
+
+def test_the_agent_has_the_defaults_of_the_table() -> None:
+    plan = decode(run("-b", "clock", "--deadline", "0.1", "-f", "jsonl").stdout)[0]["plan"]
+    assert (plan["samples"], plan["warmup"], plan["rounds"]) == (
+        DEFAULTS.samples,
+        DEFAULTS.warmup,
+        DEFAULTS.rounds,
+    )
+    assert (plan["precision_ppm"], plan["spread_ms"]) == (DEFAULTS.precision * 1e6, DEFAULTS.spread_s * 1e3)
+    assert (plan["order"], plan["line"], plan["owner"]) == (DEFAULTS.order, DEFAULTS.line, DEFAULTS.owner)
+
+
+@pytest.mark.parametrize("preset", Preset)
+def test_the_agent_has_the_presets_of_the_table(preset: Preset) -> None:
+    plan = decode(run(f"--preset={preset}", "-b", "clock", "--deadline=0.1", "-fjsonl").stdout)[0]["plan"]
+    ours = PRESETS[preset]
+    assert ours.pairs
+    assert (plan["samples"], plan["warmup"], plan["rounds"], plan["iterations"]) == (
+        *(ours.samples, ours.warmup, ours.rounds, ours.iterations),
+    )
+    assert (plan["pairs"], plan["order"], plan["line"]) == (ours.pairs.which, Order.SEQUENTIAL, ours.line)
+
+
+@SETTINGS
+@given(
+    st.builds(
+        RequestedOptions,
+        preset=st.none() | st.sampled_from(Preset),
+        samples=st.sampled_from((None, 1, 39_000, 39_999, 40_000)),
+        warmup=st.sampled_from((None, 0, 1, 1_000, 39_990)),
+        rounds=st.sampled_from((None, 1, 5)),
+        precision=st.sampled_from((None, 0.0, 0.01)),
+        time_budget_s=st.sampled_from((None, 0.001, 60.0)),
+        spread_s=st.sampled_from((None, 0.0, 1e9)),
+    )
+)
+@example(RequestedOptions(rounds=2, time_budget_s=5.0))
+@example(RequestedOptions(preset=Preset.C2CLAT, time_budget_s=5.0))
+def test_the_agent_refuses_what_we_call_a_conflict_and_nothing_else(options: RequestedOptions) -> None:
+    refused = answer(*agent_arguments(merged(Plan(), options)))[0]
+    assert refused == (2 if any(conflicts(options)) else 0)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"benchmarks": "clock", "variant": "lse"},
+        {"benchmarks": "cas", "variant": "readwrite=c11"},
+        {"benchmarks": "cas", "cpus": "0"},
+        {"cpus": "0", "pairs": "0-1"},
+    ],
+    ids=str,
+)
+def test_the_agent_refuses_a_conflict_it_sees_on_the_machine(texts: dict[str, str]) -> None:
+    options = RequestedOptions(**{name: BY_NAME[name].kind.read(text) for name, text in texts.items()})
+    assert any(conflicts(options))
+    done = run(*agent_arguments(merged(Plan(), options)))
+    assert done.returncode in (2, 3, 4, 5), done.stderr

@@ -1,0 +1,139 @@
+"""Options that exclude one another are found before a connection, with where each of them comes from."""
+
+import re
+
+import pytest
+
+from fleet.errors import UsageError
+from fleet.inventory.select import load
+from fleet.model import Host, Preset, RequestedOptions
+from fleet.plan.conflicts import check_together, conflicts
+from fleet.plan.estimate import plan_for
+from fleet.plan.options import requested
+
+BUDGET = "a time budget limits the rounds that a precision adds, and without a precision there are none"
+
+
+def host(**options: object) -> Host:
+    return Host("board", "board", plan=RequestedOptions(**options), origin="inventory.yaml:7")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("entry", "typed", "words"),
+    [
+        (
+            {},
+            {"rounds": "2", "time_budget_s": "5"},
+            f"^--time-budget 5s and --rounds 2 exclude one another: {BUDGET}",
+        ),
+        ({}, {"precision": "off", "time_budget_s": "5"}, "^--time-budget 5s and --precision off exclude"),
+        ({}, {"preset": "c2clat", "time_budget_s": "1m"}, "^--time-budget 1m and --preset c2clat exclude"),
+        (
+            {},
+            {"samples": "40000"},
+            "^--samples 40000 and the default --warmup 1 exclude one another: a burst has at",
+        ),
+        ({}, {"preset": "c2clat", "warmup": "39001"}, "^--preset c2clat and --warmup 39001 exclude"),
+        (
+            {},
+            {"benchmarks": "cas", "variant": "readwrite=mov"},
+            "^--variant readwrite=mov and --benchmark cas exclude",
+        ),
+        ({}, {"benchmarks": "clock", "variant": "lse"}, "no variant of clock is called lse"),
+        (
+            {},
+            {"cpus": "3"},
+            "^--cpus 3 and the default --benchmark cas,readwrite exclude one another: a pair needs",
+        ),
+        (
+            {},
+            {"cpus": "0-2", "pairs": "0-1,0-7"},
+            "^--pairs 0-1,0-7 and --cpus 0-2 exclude one another: CPU 7 is in",
+        ),
+        (
+            {"rounds": 2},
+            {"time_budget_s": "5m"},
+            "^inventory.yaml:7: board: --time-budget 5m and `rounds: 2` of the inventory exclude one another",
+        ),
+        (
+            {"time_budget_s": 5.0},
+            {"precision": "off"},
+            "^inventory.yaml:7: board: `time_budget_s: 5s` of the inventory and --precision off exclude",
+        ),
+    ],
+)
+def test_a_conflict_names_both_options_and_where_they_come_from(
+    entry: dict[str, object], typed: dict[str, str], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        check_together([host(), host(**entry)], requested(typed))
+    with pytest.raises(UsageError, match=words):
+        plan_for(host(**entry), requested(typed), 4)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        RequestedOptions(),
+        RequestedOptions(time_budget_s=5.0),
+        RequestedOptions(rounds=2, precision=0.01, time_budget_s=5.0),
+        RequestedOptions(preset=Preset.C2CLAT, precision=0.01, time_budget_s=5.0),
+        RequestedOptions(samples=40_000, warmup=0),
+        RequestedOptions(benchmarks=("clock",), cpus=(0,)),
+        RequestedOptions(variant="lse"),
+        RequestedOptions(variant="cas=all"),
+    ],
+)
+def test_options_that_go_together_are_left_alone(options: RequestedOptions) -> None:
+    assert list(conflicts(options)) == []
+
+
+def test_what_many_hosts_have_in_common_is_said_once_and_many_conflicts_are_cut_short() -> None:
+    with pytest.raises(UsageError) as caught:
+        check_together([host()] * 9, requested({"cpus": "0"}))
+    assert str(caught.value).count("exclude") == 1
+    fleet = [Host(f"h{n}", "x", cpus=(n,), origin=f"inventory.yaml:{n}") for n in range(30)]
+    with pytest.raises(UsageError, match=r"h19: .*\nand 10 more conflicts$"):
+        check_together(fleet, RequestedOptions())
+
+
+CONTRADICTORY = """
+defaults:
+  plan: {time_budget_s: 5m}
+groups:
+  boards:
+    hosts: [a, b]
+    plan:
+      rounds: 2
+hosts:
+  a: {via: local}
+  b:
+    cpus: 0-1
+    plan: {pairs: 0-4, precision: 1%}
+"""
+
+
+def test_an_inventory_that_contradicts_itself_is_refused_with_both_lines(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "inventory.yaml"
+    path.write_text(CONTRADICTORY.lstrip())
+    with pytest.raises(UsageError) as caught:
+        load(path)
+    first, second = str(caught.value).splitlines()
+    where = f"{path}:2: defaults.plan.time_budget_s: "
+    assert first.startswith(
+        f"{where}`time_budget_s: 5m` (line 2) and `rounds: 2` (line 7) exclude one another: "
+    )
+    assert re.match(
+        rf"{path}:12: hosts.b.plan.pairs: `pairs: 0-4` \(line 12\) and `cpus: 0-1` \(line 11\) exclude",
+        second,
+    )
+
+
+@pytest.mark.parametrize("entry", ["{cpus: 0}", "{plan: {samples: 40000}}", "{plan: {variant: clock=auto}}"])
+def test_what_an_entry_leaves_to_the_command_line_may_yet_fit(tmp_path, entry: str) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "inventory.yaml"
+    path.write_text(f"hosts: {{a: {entry}}}\n")
+    hosts = load(path).hosts
+    with pytest.raises(UsageError, match="the default --"):
+        check_together(hosts, RequestedOptions())
+    check_together(hosts, RequestedOptions(benchmarks=("clock",), warmup=0))

@@ -1,0 +1,187 @@
+"""The table of plan options: what each takes, and that everything that knows options reads it there."""
+
+import re
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+
+import click
+import pytest
+from typer.main import get_command
+
+from fleet.cli import app
+from fleet.errors import UsageError
+from fleet.inventory import schema
+from fleet.model import PairChoice, Pairs, Plan, Preset, RequestedOptions
+from fleet.plan.kinds import FLAG, duration_text
+from fleet.plan.options import BY_NAME, OPTIONS, PRESETS, effective, requested
+
+ROOT = Path(__file__).parents[2]
+
+
+def read(name: str, text: str) -> object:
+    return BY_NAME[name].kind.read(text)
+
+
+def test_every_field_of_a_plan_has_its_option() -> None:
+    assert [option.name for option in OPTIONS] == [part.name for part in fields(RequestedOptions)]
+    assert [part.name for part in fields(Plan)] == [part.name for part in fields(RequestedOptions)]
+
+
+@pytest.mark.parametrize("name", ["run", "check"])
+def test_a_command_has_every_option_with_its_range_and_default(name: str) -> None:
+    context = click.Context(command := get_command(app).commands[name])  # type: ignore[attr-defined]
+    shown = {flag: parameter for parameter in command.get_params(context) for flag in parameter.opts}
+    for option in OPTIONS:
+        if option.kind is not FLAG:
+            help_text = shown[f"--{option.flag}"].help
+            assert f"[{option.kind.allowed}; default: {option.default}]" in help_text
+            assert option.default
+
+
+def test_the_inventory_has_the_options_that_the_table_gives_it() -> None:
+    assert [option.name for option in OPTIONS if option.below == ("plan",)] == list(schema.PLAN_KEYS)
+    assert {option.name for option in OPTIONS if option.below == ()} <= set(schema.ENTRY_KEYS)
+
+
+def test_each_range_stands_once_in_the_code() -> None:
+    patterns = (
+        *(r"40[_,]?000\b", r"1[_]?000[_]?000[_]?000\b", r"\b1[_]?000[_]?000\b"),
+        *(r"\b1023\b", r"\b1 << 20\b.*sep|sep.*\b1 << 20\b", r"\(1, 98\)", r"2\*\*63"),
+    )
+    for pattern in patterns:
+        found = subprocess.run(
+            [
+                "git",
+                "grep",
+                "-nP",
+                pattern,
+                "--",
+                "fleet/plan",
+                "fleet/cli",
+                "fleet/inventory",
+                "fleet/agent/measure.py",
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout.splitlines()
+        assert {line.split(":")[0] for line in found} <= {"fleet/plan/options.py"}, found
+
+
+def test_the_page_about_measuring_shows_the_table() -> None:
+    """On failure put the expected lines there."""
+    page = (ROOT / "docs/measuring.md").read_text()
+    table = page.partition("## Options\n")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| `--")]
+    assert rows == [row(option.name) for option in OPTIONS]
+
+
+def row(name: str) -> str:
+    option = BY_NAME[name]
+    letter = f", `-{option.letter}`" if option.letter else ""
+    value = f" {option.kind.metavar}" if option.kind.metavar else ""
+    key = f"`{'.'.join(option.key)}`" if option.key else ""
+    cells = (f"`--{option.flag}{value}`{letter}", key, option.kind.allowed, option.default, option.help)
+    return f"| {' | '.join(cells)} |"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("pairs", "half", PairChoice()),
+        ("pairs", "ordered", PairChoice(Pairs.ORDERED)),
+        ("pairs", "0-1,4:0", PairChoice(Pairs.LISTED, ((0, 1), (0, 4)))),
+        ("pairs", "per-relation:4", PairChoice(Pairs.PER_RELATION, per_relation=4)),
+        ("precision", "1%", 0.01),
+        ("precision", "0.01", 0.01),
+        ("precision", "2.5 %", 0.025),
+        ("precision", "100%", 1.0),
+        ("precision", "off", 0.0),
+        ("spread_s", "20", 20.0),
+        ("spread_s", "0.5", 0.5),
+        ("spread_s", "500ms", 0.5),
+        ("spread_s", "90s", 90.0),
+        ("time_budget_s", "5m", 300.0),
+        ("time_budget_s", "1.5 h", 5400.0),
+        ("deadline_s", "2m", 120),
+        ("boost", "on", True),
+        ("boost", "off", False),
+        ("benchmarks", "all", ("cas", "readwrite", "clock")),
+        ("benchmarks", "clock, cas,clock", ("clock", "cas")),
+        ("samples", "40000", 40_000),
+        ("preset", "c2clat", Preset.C2CLAT),
+        ("cpus", "0-2,8", (0, 1, 2, 8)),
+    ],
+)
+def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object) -> None:
+    found = read(name, text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("pairs", "all", "--pairs all: must be half, ordered, per-relation:K, or a list"),
+        ("pairs", "0-1,1-0", "the pair 0-1 is listed twice"),
+        ("pairs", "2-2", "is one CPU, not a pair"),
+        ("pairs", "0-1,x", "not 'x'"),
+        ("pairs", "0-70000", "there is no CPU 70000"),
+        ("pairs", "per-relation:0", "would measure nothing"),
+        ("precision", "1", "--precision 1: must be a share such as 1%"),
+        ("precision", "101%", "from 0.0001% to 100%"),
+        ("precision", "-1%", "must be a share"),
+        (
+            "time_budget_s",
+            "1e9",
+            "--time-budget 1e9: must be a duration such as 90, 90s, 500ms, 5m or 1h, from 1ms",
+        ),
+        ("time_budget_s", "0", "from 1ms to"),
+        ("spread_s", "1w", "from 0s to"),
+        ("deadline_s", "500ms", "a duration of whole seconds, such as 90, 90s, 5m or 1h, from 1s to"),
+        (
+            "preset",
+            "c2cla",
+            "must be core_latency, core-to-core-latency or c2clat, not 'c2cla'; did you mean 'c2clat'?",
+        ),
+        ("order", "random", "must be shuffled or sequential"),
+        ("line", "old", "must be fresh or fixed"),
+        ("owner", "both", "must be ping or pong"),
+        ("boost", "yes", "must be on or off"),
+        ("governor", "no good", "must be a governor's name"),
+        ("variant", "nope", "unknown variant 'nope'"),
+        ("benchmarks", "cas,cash", "unknown benchmark 'cash'; there are cas, readwrite, clock, or all"),
+        ("benchmarks", ",", "names none"),
+        ("samples", "40001", "must be a whole number from 1 to 40000; not '40001'"),
+        ("samples", "007", "must be a whole number"),
+        ("separation_bytes", "6", "from 4 to 1048576, a multiple of 4; not '6'"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_refused_with_what_is(name: str, text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(words)) as caught:
+        requested({name: text})
+    assert str(caught.value).startswith(f"--{BY_NAME[name].flag} {text}: ")
+
+
+@pytest.mark.parametrize(
+    "option", [option for option in OPTIONS if option.kind.limits], ids=lambda one: one.name
+)
+def test_what_is_shown_of_a_value_reads_back_as_it(option) -> None:  # type: ignore[no-untyped-def]
+    for limit in option.kind.limits:
+        assert option.kind.read(option.kind.show(limit)) == limit
+
+
+def test_a_duration_is_shown_in_its_largest_whole_unit() -> None:
+    shown = [duration_text(seconds) for seconds in (0, 0.5, 1, 1.5, 90, 300, 5400, 7200)]
+    assert shown == ["0s", "500ms", "1s", "1.5s", "90s", "5m", "90m", "2h"]
+
+
+def test_a_preset_and_a_number_of_rounds_turn_the_precision_off() -> None:
+    assert effective(RequestedOptions()).precision == 0.01
+    assert effective(RequestedOptions(rounds=3)).precision == 0
+    assert effective(RequestedOptions(rounds=3, precision=0.05)).precision == 0.05
+    options = effective(RequestedOptions(preset=Preset.C2CLAT, samples=7))
+    assert (options.samples, options.iterations, options.rounds, options.spread_s) == (7, 100, 1, 0)
+    assert set(PRESETS) == set(Preset)
