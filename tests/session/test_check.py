@@ -33,7 +33,6 @@ UNMEASURABLE = {  # of a host: its inventory entry, how a run on it would end, a
     "uncompiled": ("build: controller, toolchain: {cc: no-such-cc}", BuildError, "not installed"),
     "unsent": ("build: prebuilt, toolchain: {binary: /no/agent}", BuildError, "/no/agent"),
     "small": ("cpus: 0-70", AgentError, "cannot be used: the agent may use 0"),
-    "single": ("cpus: [0]", AgentError, "a pair needs two CPUs"),
     "apart": ("plan: {pairs: 0-71}", AgentError, "CPU 71 cannot be used"),
 }
 
@@ -168,6 +167,13 @@ def test_many_hosts_share_a_finding_printed_once(asked: Asked) -> None:
 
 def test_what_a_run_is_asked_can_be_asked_of_a_check(asked: Asked) -> None:
     assert "fleet run would measure clock on 1 CPU: 10 bursts or more, about" in asked.clock
+
+
+def test_a_host_that_allows_one_cpu_is_no_host_for_pairs(fleet: Fleet) -> None:
+    one = str(min(os.sched_getaffinity(0)))
+    done = fleet("check", "-q", prefix=(needs.program("taskset", "util-linux"), "-c", one))
+    assert done.exit_code == AgentError.exit_code
+    assert f"a pair needs two CPUs, and the agent may use {one} only" in done.stdout
 
 
 def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet: Fleet) -> None:
