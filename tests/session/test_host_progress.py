@@ -1,0 +1,171 @@
+"""A host's progress: what it tells on the way, and the outcome it ends in."""
+
+from dataclasses import replace
+
+import pytest
+
+from fleet.agent.wire import parts
+from fleet.agent.wire.conversation import Reader
+from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, BuildError, RefusedError
+from fleet.model import End, Failed, Host, RunState
+from fleet.session.events import BurstsReceived, Event, NoteAdded, StageEntered
+from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
+from fleet.session.outcome import State
+from tests import builders
+from tests.agent.wire.test_conversation import BURST, HELLO, line
+from tests.agent.wire.test_parts import FAILED, FIRST, SECOND
+
+HOST = Host("board", "192.0.2.1", env={"TOKEN": "hunter2"})
+RUN = builders.a_run()
+
+
+def recorded() -> tuple[HostProgress, list[Event]]:
+    events: list[Event] = []
+    return HostProgress(HOST, events.append), events
+
+
+def test_the_bursts_of_a_conversation_are_counted_as_they_come() -> None:
+    progress, events = recorded()
+    reader = Reader()
+    for each in (
+        b"Welcome",
+        line(HELLO, bursts=2, bursts_max=9),
+        line(BURST),
+        line(FAILED, round=1),
+        line(BURST, round=2),
+    ):
+        record = reader.feed(each)
+        if record is not None:
+            progress.follow(record, reader)
+    received = [(event.done, event.total) for event in events if isinstance(event, BurstsReceived)]
+    assert received == [(0, 2), (1, 2), (2, 2), (3, 3)]
+    assert progress.complete().bursts == 2, "a failed burst is none"
+
+
+def test_a_run_that_continues_counts_what_was_there_before() -> None:
+    progress, events = recorded()
+    reader = Reader(parts.read([FIRST]).done)
+    for each in SECOND:
+        record = reader.feed(each)
+        assert record is not None
+        progress.follow(record, reader)
+    received = [(event.done, event.total) for event in events if isinstance(event, BurstsReceived)]
+    assert received == [(2, 4), (3, 4), (4, 4), (4, 4)]
+    assert progress.complete().bursts == 3
+
+
+def test_before_the_hello_nothing_is_received() -> None:
+    progress, events = recorded()
+    progress.follow(builders.a_burst(), Reader())
+    assert events == []
+
+
+def test_notes_are_shown_once_cut_and_without_secrets() -> None:
+    progress, events = recorded()
+    progress.note("one", f"with hunter2 {'x' * NOTE_LIMIT}", "y" * NOTE_LIMIT)
+    progress.note_once("one", "two")
+    assert progress.notes == [
+        "one",
+        f"with … {'x' * (NOTE_LIMIT - 7)} … (truncated)",
+        "y" * NOTE_LIMIT,
+        "two",
+    ]
+    assert [event.text for event in events if isinstance(event, NoteAdded)] == progress.notes
+
+
+def test_a_host_that_never_stops_talking_is_cut_short() -> None:
+    progress, _ = recorded()
+    for number in range(MOST_NOTES + 5):
+        progress.note(str(number))
+    assert len(progress.notes) == MOST_NOTES + 1
+    assert progress.notes[-2:] == [str(MOST_NOTES - 1), "further notes are not kept"]
+
+
+def test_the_stage_of_an_error_is_its_own_or_the_one_the_host_was_in() -> None:
+    progress, events = recorded()
+    assert progress.interrupted().message == "board: stopped in stage connect."
+    progress.enter("deploy")
+    assert events == [StageEntered(HOST, "deploy")]
+    failed, crashed, stopped = (
+        progress.failed(BuildError("no gcc")),
+        progress.crashed(ValueError("x")),
+        progress.interrupted(),
+    )
+    assert (failed.state, failed.stage, failed.exit_code) == (
+        State.FAILED,
+        BuildError.stage,
+        BuildError.exit_code,
+    )
+    assert (crashed.state, crashed.stage, crashed.exit_code) == (State.FAILED, "deploy", EXIT_BUG)
+    assert crashed.message == "board: a bug in fleet, please report it: ValueError: x."
+    assert (stopped.state, stopped.stage, stopped.exit_code) == (
+        State.INTERRUPTED,
+        "deploy",
+        EXIT_INTERRUPTED,
+    )
+    assert progress.complete().stage == "done"
+
+
+def test_what_is_kept_is_said_only_if_there_is_something() -> None:
+    progress, _ = recorded()
+    progress.count(7)
+    assert "kept" not in progress.interrupted().message
+    progress.enter("measure", RUN)
+    progress.enter("wait")
+    assert progress.interrupted().message.endswith(
+        f" 7 bursts are kept in the journal of {RUN.run_id}; `fleet resume` measures the rest."
+    )
+    assert "7 bursts are kept" in progress.crashed(ValueError()).message
+    assert progress.interrupted().run_id == RUN.run_id
+    progress.count(0)
+    assert "kept" not in progress.interrupted().message
+
+
+def test_a_refused_plan_leaves_no_run() -> None:
+    progress, _ = recorded()
+    progress.enter("measure", RUN)
+    refused = progress.failed(RefusedError("no such CPU"))
+    assert (refused.run_id, refused.refused, refused.settled) == (None, True, True)
+    failed = progress.failed(BuildError("no gcc"))
+    assert (failed.run_id, failed.refused, failed.settled) == (RUN.run_id, False, False)
+
+
+def test_a_secret_in_an_error_is_not_shown() -> None:
+    progress, _ = recorded()
+    assert progress.failed(BuildError("cc -DTOKEN=hunter2 failed")).message == "cc -DTOKEN=… failed"
+
+
+@pytest.mark.parametrize(
+    ("run", "state", "code", "words"),
+    [
+        (RUN, State.COMPLETE, 0, ""),
+        (
+            replace(RUN, state=RunState.PARTIAL, end=End(1, 0, "deadline")),
+            State.PARTIAL,
+            EXIT_SOME_FAILED,
+            "board: the run is incomplete; what had arrived is stored as a partial run.",
+        ),
+        (
+            replace(
+                RUN,
+                state=RunState.PARTIAL,
+                failed=tuple(Failed("cas", "x", at, 4, 5, f"no {at}") for at in range(2)),
+            ),
+            State.PARTIAL,
+            EXIT_SOME_FAILED,
+            "board: 2 bursts failed, the others are stored; the first failure: cas 4-5: no 0.",
+        ),
+    ],
+)
+def test_a_stored_run_is_complete_or_says_what_it_lacks(run, state: State, code: int, words: str) -> None:
+    progress, _ = recorded()
+    progress.enter("store", run)
+    outcome = progress.stored(run)
+    assert (outcome.state, outcome.exit_code, outcome.message, outcome.run_id) == (
+        state,
+        code,
+        words,
+        RUN.run_id,
+    )
+    assert outcome.settled
+    assert 0 <= outcome.seconds < 60

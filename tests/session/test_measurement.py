@@ -1,0 +1,386 @@
+"""One run over as many connections as it takes: real agents on this machine, behind a link that breaks."""
+
+import fcntl
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fleet.errors import AgentError, LinkError, LockedError, UsageError
+from fleet.model import Host, LockPolicy, RequestedOptions, RunState, Via
+from fleet.remote.local import LocalConnection
+from fleet.session import link, resume, runner
+from fleet.session.context import SessionContext
+from fleet.session.events import Event, StageEntered, ignore
+from fleet.session.measurement import check_same_machine
+from fleet.session.outcome import Outcome, State
+from fleet.store import Intent, Store
+from tests import builders, needs
+from tests.agent.wire.test_conversation import BURST, END, HELLO, line
+
+HERE = Host("here", "localhost", Via.LOCAL)
+ROUNDS = 40
+SHORT = RequestedOptions(benchmarks=("clock",), rounds=ROUNDS, samples=3, iterations=100, spread_s=0.0)
+
+
+class Breaking(LocalConnection):
+    """A connection to this machine that breaks as soon as an agent has sent so many bursts.
+
+    breaks: how many bursts each agent may send; the agents after those are not cut.
+    """
+
+    breaks: list[int]
+
+    def stream(self, command: str, *, idle_timeout_s: float) -> Any:
+        return _Cut(
+            super().stream(command, idle_timeout_s=idle_timeout_s),
+            self.breaks.pop(0) if self.breaks else None,
+        )
+
+
+class _Cut:
+    def __init__(self, stream: Any, after: int | None) -> None:
+        self._stream, self._after = stream, after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __enter__(self) -> "_Cut":
+        self._stream.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stream.__exit__(*error)
+
+    def __iter__(self) -> Iterator[bytes]:
+        bursts = 0
+        for each in self._stream:
+            yield each
+            bursts += each.startswith(b'{"record":"burst"')
+            if bursts == self._after:
+                raise LinkError("here: the link broke.")
+
+
+@pytest.fixture
+def context(
+    tmp_path: Path, tmp_path_factory, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., SessionContext]:
+    """A function that makes a session; `breaks` as of Breaking, the other arguments as of SessionContext."""
+    needs.program("cc", "gcc")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("FLEET_AGENT_LOCK", str(tmp_path / "agent.lock"))
+    monkeypatch.setattr(link, "FIRST_PAUSE_S", 0.01)
+
+    def make(breaks: tuple[int, ...] = (), **arguments: Any) -> SessionContext:
+        left = list(breaks)
+
+        def connect(host: Host) -> Breaking:
+            connection = Breaking(host)
+            connection.breaks = left
+            return connection
+
+        usual = {"session_id": "s1", "store": Store(tmp_path / "results"), "requested": SHORT, "emit": ignore}
+        return SessionContext(**{"connect": connect, **usual, **arguments})
+
+    return make
+
+
+def visits(store: Store) -> Counter[tuple[int, int]]:
+    rows = pd.read_parquet(store.state_dir)
+    return Counter(zip(rows["round"], rows["ping_cpu"], strict=True))
+
+
+def run_once(context: SessionContext, host: Host = HERE) -> Outcome:
+    (outcome,) = runner.run([host], context)
+    return outcome
+
+
+def stored_run(store: Store) -> dict[str, Any]:
+    (row,) = pd.read_parquet(store.state_dir / "_runs").to_dict("records")
+    return row
+
+
+def every_visit() -> Counter[tuple[int, int]]:
+    return Counter({(visit, cpu): 1 for visit in range(ROUNDS) for cpu in os.sched_getaffinity(0)})
+
+
+def test_a_run_on_one_link_is_in_one_part(context) -> None:
+    session = context()
+    outcome = run_once(session)
+    assert (outcome.state, outcome.message) == (State.COMPLETE, "")
+    assert visits(session.store) == every_visit()
+    assert session.store.intents() == session.store.begun() == []
+    row = stored_run(session.store)
+    assert not any("parts" in note for note in row["notes"])
+    assert row["load_1m_after"] >= 0
+
+
+def test_a_link_that_breaks_is_reconnected_and_nothing_is_measured_twice(context) -> None:
+    session = context(breaks=(5, 7, 1))
+    outcome = run_once(session)
+    assert (outcome.state, outcome.message, outcome.bursts) == (State.COMPLETE, "", len(every_visit()))
+    assert visits(session.store) == every_visit()
+    row = stored_run(session.store)
+    assert "Measured in 4 parts: the run was interrupted and continued." in row["notes"]
+    assert "here: the link broke. Reconnecting." in row["notes"]
+    assert row["state"] == "complete"
+    assert row["load_1m_after"] >= 0
+
+
+def test_a_link_that_stays_broken_is_given_up_once_nothing_arrives_any_more(context) -> None:
+    session = context(breaks=(5, *[0] * 99), reconnect_s=0.0)
+    outcome = run_once(session)
+    assert (outcome.state, outcome.stage) == (State.FAILED, "link")
+    assert outcome.message.startswith("here: the link broke. 5 bursts are kept in the journal of r")
+    (run,) = session.store.begun()
+    remaining = resume.find(session.store, None)
+    assert remaining is not None
+    assert (remaining.runs, remaining.hosts, remaining.names) == ((run,), (), ["here"])
+    (resumed,) = resume.resume(remaining, [HERE], context())
+    assert (resumed.state, resumed.run_id) == (State.COMPLETE, run.run_id)
+    assert visits(session.store) == every_visit()
+    assert resume.find(session.store, None) is None
+
+
+def test_what_was_measured_of_an_interrupted_run_can_be_stored_alone(context) -> None:
+    session = context(breaks=(5,), reconnect_s=0.0)
+    run_once(session)
+    remaining = resume.find(session.store, None)
+    assert remaining is not None
+    hosts = resume.hosts_of(remaining, {}, partial=True)
+    (stored,) = resume.resume(remaining, hosts, context(connect=None), partial=True)
+    assert (stored.state, stored.bursts) == (State.PARTIAL, 5)
+    assert sum(visits(session.store).values()) == 5
+    assert stored_run(session.store)["state"] == RunState.PARTIAL
+    assert resume.find(session.store, None) is None
+
+
+@pytest.mark.parametrize(
+    ("own", "of_session", "state"),
+    [
+        (LockPolicy.REFUSE, None, State.FAILED),
+        (LockPolicy.OFF, None, State.COMPLETE),
+        (LockPolicy.REFUSE, LockPolicy.OFF, State.COMPLETE),
+        (LockPolicy.OFF, LockPolicy.REFUSE, State.FAILED),
+    ],
+)
+def test_a_machine_another_controller_measures_is_refused_unless_locks_are_off(
+    context, tmp_path: Path, own: LockPolicy, of_session: LockPolicy | None, state: State
+) -> None:
+    """The policy of the session wins over that of the host's entry."""
+    with locked(tmp_path / "agent.lock"):
+        outcome = run_once(context(lock=of_session), replace(HERE, lock=own))
+    assert outcome.state is state
+    if state is State.FAILED:
+        assert outcome.exit_code == LockedError.exit_code
+
+
+def test_a_controller_that_waits_measures_once_the_other_is_done(context, tmp_path: Path) -> None:
+    with locked(tmp_path / "agent.lock") as unlock:
+        stages: list[str] = []
+
+        def emit(event: Event) -> None:
+            if isinstance(event, StageEntered):
+                stages.append(event.stage)
+                if event.stage == "wait":
+                    unlock()
+
+        outcome = run_once(context(lock=LockPolicy.WAIT, emit=emit))
+    assert outcome.state is State.COMPLETE
+    assert stages[-4:] == ["measure", "wait", "measure", "store"]
+    words = f"another agent (process {os.getpid()}) measures on this machine"
+    assert [words in note for note in outcome.notes].count(True) == 1
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[Callable[[], None]]:
+    """Hold the lock of an agent as another controller's agent does."""
+    with path.open("w") as file:
+        file.write(f"{os.getpid()} r9 somebody@elsewhere\n")
+        file.flush()
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        yield lambda: fcntl.lockf(file, fcntl.LOCK_UN)
+
+
+# A host that is not what it was
+
+
+@pytest.mark.parametrize(
+    ("facts", "agent", "words"),
+    [
+        ({}, {}, None),
+        ({"machine_id": "2"}, {}, "the host is another machine (by its machine id)."),
+        ({"boot_id": "2"}, {}, "the host has been rebooted."),
+        ({}, {"build": "2"}, "the host would now get another build of the agent."),
+    ],
+)
+def test_a_run_continues_only_on_the_same_machine_boot_and_agent(
+    facts: Any, agent: Any, words: str | None
+) -> None:
+    run = builders.a_run()
+    run = replace(run, facts=replace(run.facts, machine_id="1", boot_id="1"))
+    present = replace(run.facts, **facts), replace(run.agent, **agent)
+    if words is None:
+        check_same_machine(run, *present)
+        return
+    with pytest.raises(AgentError) as refused:
+        check_same_machine(run, *present)
+    assert f"rpi5: cannot continue {run.run_id}: {words} `fleet resume --publish-partial`" in str(
+        refused.value
+    )
+
+
+# What remains of sessions
+
+
+def begin(
+    store: Store, session: str, *hosts: str, journals: tuple[str, ...] = (), lines: tuple[bytes, ...] = ()
+) -> None:
+    """A session interrupted with journals of some of its hosts."""
+    with store.under_way(Intent(session, hosts)):
+        for number, name in enumerate(journals):
+            run = builders.a_run(run_id=f"r{session}{number}", host=Host(name, "192.0.2.1"))
+            with store.journal(replace(run, session_id=session)) as journal:
+                for each in lines:
+                    journal.append(each)
+
+
+def found(store: Store, session: str | None = None) -> tuple[str, list[str]]:
+    remaining = resume.find(store, session)
+    assert remaining is not None
+    return remaining.session_id, remaining.names
+
+
+def test_the_most_recent_unfinished_session_is_found_with_its_hosts(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert resume.find(store, None) is None
+    begin(store, "s2026b", "x", "y", "z", journals=("y",))
+    begin(store, "s2026a", "x")
+    assert found(store) == ("s2026b", ["y", "x", "z"])
+    assert found(store, "s2026a") == ("s2026a", ["x"])
+    for text, words in (
+        ("s2026", "'s2026' is more than one unfinished session. There are: s2026a, s2026b."),
+        ("r", "'r' is no unfinished"),
+    ):
+        with pytest.raises(UsageError) as refused:
+            resume.find(store, text)
+        assert words in str(refused.value)
+
+
+def test_a_session_that_runs_is_left_to_its_controller(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with store.under_way(Intent("s2", ("x",))):
+        with pytest.raises(LockedError, match=f"session s2 is still running: process {os.getpid()} on"):
+            resume.find(store, None)
+        begin(store, "s1", "x")
+        assert found(store) == ("s1", ["x"])
+        assert resume.others(store, resume.find(store, "s1")) == ""  # type: ignore[arg-type]
+
+
+def test_a_root_without_unfinished_sessions_has_none_to_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no unfinished session there"):
+        resume.find(Store(tmp_path), "s1")
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, ""), (2, "s0"), (6, "s0, s1, s2, s3, s4"), (7, "1 before, s1, s2, s3, s4, s5")]
+)
+def test_the_other_unfinished_sessions_are_named(tmp_path: Path, count: int, words: str) -> None:
+    store = Store(tmp_path)
+    for number in range(count):
+        begin(store, f"s{number}", "x")
+    remaining = resume.find(store, None)
+    assert remaining is not None
+    expected = f"Also unfinished: {words}. Name one: fleet resume s{count - 2}" if words else ""
+    assert resume.others(store, remaining) == expected
+
+
+def test_a_host_of_the_session_that_is_stored_does_not_remain(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1")
+    store.publish(run, builders.bursts_of(run))
+    begin(store, "s1", "x", "y")
+    assert found(store) == ("s1", ["y"])
+    begin(store, "s2", "x")
+    assert found(store) == ("s2", ["x"]), "stored in another session"
+
+
+def test_a_session_killed_before_its_very_last_step_is_over(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run = replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1")
+    store.publish(run, builders.bursts_of(run))
+    begin(store, "s1", "x")
+    assert len(store.intents()) == 1
+    assert resume.find(store, None) is None
+    assert store.intents() == []
+
+
+def test_a_journal_without_its_sessions_note_is_found_all_the_same(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    begin(store, "s1", "x", journals=("x",))
+    store.ended("s1")
+    assert found(store) == ("s1", ["x"])
+
+
+def test_hosts_are_those_of_the_inventory_now(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    begin(store, "s1", "x", "y", "z", journals=("y",))
+    remaining = resume.find(store, None)
+    assert remaining is not None
+    now = {name: Host(name, "198.51.100.1") for name in ("x", "y", "z", "w")}
+    assert resume.hosts_of(remaining, now) == [now["y"], now["x"], now["z"]]
+    assert [host.address for host in resume.hosts_of(remaining, now, partial=True)] == ["192.0.2.1"]
+    with pytest.raises(UsageError, match="the inventory no longer has y, z, unfinished in session s1"):
+        resume.hosts_of(remaining, {"x": now["x"]})
+
+
+def test_publishing_what_there_is_drops_what_never_began(tmp_path: Path, context) -> None:
+    session = context(connect=None)
+    hello = {**HELLO, "seed": 7}
+    begin(session.store, "s1", "x", "y", "z", journals=("x",), lines=(line(hello), line(BURST)))
+    begin(session.store, "s2", "w")
+    remaining = resume.find(session.store, "s1")
+    assert remaining is not None
+    outcomes = resume.resume(remaining, resume.hosts_of(remaining, {}, partial=True), session, partial=True)
+    assert [(each.host.name, each.state, each.bursts) for each in outcomes] == [("x", State.PARTIAL, 1)]
+    assert found(session.store) == ("s2", ["w"])
+
+
+def test_a_journal_into_which_nothing_came_is_removed(context) -> None:
+    session = context(connect=None)
+    begin(session.store, "s1", "x", journals=("x",), lines=(b"Welcome",))
+    remaining = resume.find(session.store, None)
+    assert remaining is not None
+    (outcome,) = resume.resume(remaining, resume.hosts_of(remaining, {}, partial=True), session, partial=True)
+    assert (outcome.state, outcome.exit_code) == (State.FAILED, UsageError.exit_code)
+    assert "nothing had arrived of rs10; its journal is removed" in outcome.message
+    assert session.store.begun() == []
+    assert resume.find(session.store, None) is None
+
+
+def test_a_whole_journal_is_stored_without_connecting(context) -> None:
+    session = context(connect=None)
+    lines = (line(HELLO), line(BURST), line(BURST, round=1), line(END))
+    begin(session.store, "s1", "x", journals=("x",), lines=lines)
+    remaining = resume.find(session.store, None)
+    assert remaining is not None
+    (outcome,) = resume.resume(remaining, [Host("x", "192.0.2.1"), Host("other", "192.0.2.2")], session)
+    assert (outcome.state, outcome.bursts, outcome.run_id) == (State.COMPLETE, 2, "rs10")
+    assert session.store.intents() == []
+
+
+def test_a_damaged_journal_is_kept(context) -> None:
+    session = context(connect=None)
+    begin(session.store, "s1", "x", journals=("x",), lines=(line(HELLO), b"garbage"))
+    remaining = resume.find(session.store, None)
+    assert remaining is not None
+    (outcome,) = resume.resume(remaining, [Host("x", "192.0.2.1")], session)
+    assert outcome.exit_code == AgentError.exit_code
+    assert "x: the journal of rs10 is damaged: " in outcome.message
+    assert found(session.store) == ("s1", ["x"])
