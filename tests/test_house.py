@@ -36,6 +36,8 @@ PURE = [
     "agent/wire/parts.py",
     "agent/wire/done.py",
     "agent/wire/records.py",
+    "agent/build/elf.py",
+    "agent/build/systems.py",
     "agent/build/toolchain.py",
     "facts/linux.py",
     "facts/linux_noise.py",

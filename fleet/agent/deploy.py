@@ -11,6 +11,7 @@ from fleet.agent.build import qnx, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder, first_installed
 from fleet.agent.build.on_host import answering, build_on_host
+from fleet.agent.build.systems import SYSTEMS
 from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, ProbeError
 from fleet.model import Agent, BuildPlace, Facts, Host
@@ -39,7 +40,7 @@ def deploy(
     if host.build is BuildPlace.PREBUILT:
         return send_prebuilt(connection, host, facts)
     sources = _sources(host, facts)
-    if facts.target.os == qnx.OS:
+    if SYSTEMS[facts.target.os].sdp:
         return qnx.deploy(connection, host, facts, sources, builder, notify)
     _check_place(host)
     if host.build is BuildPlace.CONTROLLER:
@@ -67,7 +68,7 @@ def preview(host: Host, facts: Facts) -> str:
         given, _ = prebuilt(host, facts)
         return f"would be the prebuilt {given}"
     sources = _sources(host, facts)
-    if facts.target.os == qnx.OS:
+    if SYSTEMS[facts.target.os].sdp:
         return qnx.preview(host, facts, sources)
     _check_place(host)
     command = _host_compiler(host, facts)
@@ -99,8 +100,8 @@ def _sources(host: Host, facts: Facts) -> Mapping[str, bytes]:
 def _check_place(host: Host) -> None:
     if host.build is BuildPlace.BUILD_HOST:
         raise BuildError(
-            f"{host.name}: `build: build-host` is for QNX hosts; the controller builds for Linux "
-            "by itself (`build: controller`)."
+            f"{host.name}: `build: build-host` is for QNX hosts; use `build: controller`, which needs no "
+            "other machine."
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Connect, last_lines
 from fleet.agent.build.on_host import unpack
-from fleet.agent.build.qnx_sdp import HOMES, HOST, TARGETS
+from fleet.agent.build.qnx_sdp import CFLAGS, HOMES, HOST, TARGETS, VARIANTS
 from fleet.errors import BuildError, FleetError
 from fleet.model import Host, Target
 
@@ -20,9 +20,9 @@ BUILD_TIMEOUT_S = 300.0
 def toolchain_on(there: Host, target: Target, release: int | None, extra: tuple[str, ...]) -> tc.Toolchain:
     """The qcc of a build host; only the build host knows which of its SDPs it belongs to."""
     name = f"qcc on the build host {there.name}" + (f" (QNX {release})" if release else "")
-    command = ("qcc", f"-V{tc.QNX_VARIANTS[target.arch]}")
+    command = ("qcc", f"-V{VARIANTS[target.arch]}")
     place = f"{release or ''}@{there.name}:{there.toolchain.sdp or ''}"
-    return tc.Toolchain(name, command, (*tc.QNX_FLAGS, *extra), target, place)
+    return tc.Toolchain(name, command, (*CFLAGS, *extra), target, place)
 
 
 def compile_there(

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Protocol
 
 from fleet.agent.build import toolchain as tc
+from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
-from fleet.model import Host, Target
+from fleet.model import Host, Target, arch_named
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
 
@@ -160,18 +161,22 @@ def first_installed(target: Target, compiler: str | None = None, extra: Sequence
 
 
 def _none_works(target: Target, tried: Sequence[str]) -> BuildError:
+    cross = SYSTEMS[target.os].cross.get(target.arch)
     return BuildError(
         f"no agent for {target} could be built on the controller. Tried:\n"
         + "".join(f"  - {line}\n" for line in tried or ["no compiler is known for this target"])
-        + f"Install a cross compiler ({target.arch}-linux-gnu-gcc) or the extra: "
-        "pip install 'corefleet[cross]'."
+        + (
+            f"Install a cross compiler ({cross.gcc[0]}-gcc) or the extra: pip install 'corefleet[cross]'."
+            if cross
+            else "Install a compiler on the host (`build: host`), or send an agent (`build: prebuilt`)."
+        )
     )
 
 
 def controller() -> Target:
     """What the controller itself is, in the words of targets."""
     arch = platform.machine().lower()
-    return Target(platform.system().lower(), {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch))
+    return Target(platform.system().lower(), arch_named(arch) or arch)
 
 
 def compile_here(

@@ -17,7 +17,6 @@ from fleet.errors import BuildError, DeployError
 from fleet.model import Agent, BuildPlace, Facts, Host
 from fleet.remote.connection import Connection
 
-OS = "qnx"
 _ORDER = (BuildPlace.HOST, BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST, BuildPlace.PREBUILT)
 _PROOF = "#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n"
 _PROOF_TIMEOUT_S = 60.0

@@ -12,8 +12,13 @@ from pathlib import Path
 
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Watching, compile_here, last_lines, run_tool
+from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
 from fleet.model import Target
+
+CFLAGS = SYSTEMS["qnx"].cflags
+VARIANTS: Mapping[str, str] = {"aarch64": "gcc_ntoaarch64le", "x86_64": "gcc_ntox86_64"}
+"""What qcc calls its targets, by architecture."""
 
 HOMES = ("~/qnx800", "~/qnx710")
 HOST = "host/linux/x86_64"  # the platforms for Linux run on x86-64 only
@@ -34,8 +39,8 @@ class Sdp:
         qcc = self.host / "usr/bin/qcc"
         return tc.Toolchain(
             f"{qcc} (QNX {self.release})",
-            (str(qcc), f"-V{tc.QNX_VARIANTS[target.arch]}"),
-            (*tc.QNX_FLAGS, *extra),
+            (str(qcc), f"-V{VARIANTS[target.arch]}"),
+            (*CFLAGS, *extra),
             target,
             str(self.release),
             self._environment(),

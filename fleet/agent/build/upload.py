@@ -3,8 +3,10 @@
 import shlex
 from pathlib import Path
 
+from fleet.agent.build import elf
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Built, last_lines
+from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError, DeployError
 from fleet.model import Agent, Facts, Host
 from fleet.remote.connection import Completed, Connection
@@ -58,8 +60,9 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
 
 
 def _send(connection: Connection, host: Host, facts: Facts, binary: bytes, path: str) -> None:
-    """Put the file there, unless it is there. On QNX `put` looks itself: a file there may be incomplete."""
-    if facts.target.os == "qnx" or path.rpartition("/")[2] not in facts.workdir_entries:
+    """Put the file there, unless it is there. Without an atomic rename it may be incomplete; `put` checks."""
+    whole = SYSTEMS[facts.target.os].atomic_rename
+    if not whole or path.rpartition("/")[2] not in facts.workdir_entries:
         done = connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S)
         check_put(done, host, facts.workdir)
 
@@ -67,7 +70,7 @@ def _send(connection: Connection, host: Host, facts: Facts, binary: bytes, path:
 def check_fit(binary: bytes, host: Host, facts: Facts, what: str) -> None:
     """Raise BuildError unless the binary can run on the host."""
     try:
-        why = tc.misfit(tc.read_elf(binary), facts.target, facts.libc)
+        why = elf.misfit(elf.read_elf(binary), facts.target, facts.libc)
     except ValueError as err:
         why = str(err)
     if why is not None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from fleet.agent.build.systems import SYSTEMS
 from fleet.agent.wire.records import CPU_LIMIT, PROTOCOL, CpuNumber, Int64, WireError, checked, short
 from fleet.model import Agent, Cache, Cpu, Facts
 from fleet.remote.connection import Connection
@@ -19,8 +20,6 @@ from fleet.remote.connection import Connection
 TIMEOUT_S = 60.0
 KEPT_BEHIND = "@fleet-agent-machine@"
 """The line behind which the records are kept with the probe's answer, for later readers."""
-
-_ASKED = "qnx"
 
 _Text = Annotated[str, Meta(max_length=200)]
 
@@ -72,7 +71,7 @@ def describe(connection: Connection, agent: Agent, facts: Facts) -> Facts:
 
     If the agent cannot find out, the facts get a note. LinkError passes through.
     """
-    if facts.target.os != _ASKED:
+    if not SYSTEMS[facts.target.os].agent_topology:
         return facts
     done = connection.run(f"{shlex.quote(agent.path)} --machine </dev/null", timeout_s=TIMEOUT_S)
     try:

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fleet.agent.build import on_build_host, qnx, qnx_sdp, source
+from fleet.agent.build import elf, on_build_host, qnx, qnx_sdp, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import deploy, preview
 from fleet.errors import BuildError, DeployError, UnreachableError
-from fleet.inventory.schema import ARCHES
-from fleet.model import Agent, BuildPlace, Compiler, Facts, Host, RequestedToolchain, Target, Via
+from fleet.model import ARCHES, Agent, BuildPlace, Compiler, Facts, Host, RequestedToolchain, Target, Via
 from fleet.remote.local import LocalConnection
 from tests import needs
 from tests.hosts.qnx import sdp as standin
@@ -95,7 +94,7 @@ def test_an_sdp_in_the_inventory_builds_and_the_binary_is_for_qnx(deployer: Depl
     agent = deployer(replace(BOARD, toolchain=requested(sdp=str(platform))))
     assert agent.place == f"built with {platform / standin.QCC} (QNX 8)"
     assert build_id(agent) == agent.build
-    assert tc.read_elf(Path(agent.path).read_bytes()).interpreter == "/usr/lib/ldqnx-64.so.2"
+    assert elf.read_elf(Path(agent.path).read_bytes()).interpreter == "/usr/lib/ldqnx-64.so.2"
     assert deployer.notes == []
 
 
@@ -347,11 +346,11 @@ def test_only_what_is_for_qnx_travels_to_qnx_and_the_other_way_round(
     with pytest.raises(BuildError, match="it is not for QNX: its interpreter is /lib"):
         deployer(host)
     linux, board = Target("linux", "x86_64"), Target("qnx", "x86_64")
-    there = tc.Elf("x86_64", "/usr/lib/ldqnx-64.so.2", None)
-    assert tc.misfit(there, board, None) is None
-    assert "it is for QNX" in str(tc.misfit(there, linux, None))
-    assert "statically" in str(tc.misfit(tc.Elf("x86_64", None, None), board, None))
-    assert "it is for x86_64" in str(tc.misfit(there, Target("qnx", "aarch64"), None))
+    there = elf.Elf("x86_64", "/usr/lib/ldqnx-64.so.2", None)
+    assert elf.misfit(there, board, None) is None
+    assert "it is for QNX" in str(elf.misfit(there, linux, None))
+    assert "statically" in str(elf.misfit(elf.Elf("x86_64", None, None), board, None))
+    assert "it is for x86_64" in str(elf.misfit(there, Target("qnx", "aarch64"), None))
 
 
 def test_a_build_host_is_no_way_for_linux(deployer: Deployer) -> None:
@@ -365,7 +364,7 @@ def test_a_build_host_is_no_way_for_linux(deployer: Deployer) -> None:
 
 
 def test_every_architecture_of_qnx_has_sources_and_a_variant() -> None:
-    for arch in tc.QNX_VARIANTS:
+    for arch in qnx_sdp.VARIANTS:
         assert arch in ARCHES
         picked = tc.sources_for(Target("qnx", arch), source.sources())
         assert picked is not None

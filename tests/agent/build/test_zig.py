@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.agent.build import elf
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.build.source import sources
@@ -31,7 +32,7 @@ def test_zig_builds_a_static_agent_that_runs(
     built = Builder(tmp_path / "cache").build(target, files, notify=notes.append)
     assert built.toolchain.command[:3] == tc.ZIG
     assert notes == [f"compiling the agent for {target} with zig; the first time takes about a minute"]
-    assert tc.read_elf(built.binary) == tc.Elf(arch, None, None)
+    assert elf.read_elf(built.binary) == elf.Elf(arch, None, None)
     agent = tmp_path / "agent"
     agent.write_bytes(built.binary)
     agent.chmod(0o755)
