@@ -245,7 +245,7 @@ _ENTRY = {
     "host_key": _one_of(HostKeyPolicy),
     "os": _of(_TEXT, _target_word(OSES)),
     "os_release": _of(_TEXT, _shaped(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0")),
-    "arch": _of(_TEXT, _target_word(ARCHES)),
+    "arch": _of(_TEXT, _target_word(sorted(ARCHES))),
     "build": _one_of(BuildPlace),
     "toolchain": _mapping_of(_TOOLCHAIN),
     "workdir": _of(

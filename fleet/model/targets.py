@@ -8,21 +8,27 @@ OSES = ("linux", "qnx")
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """elf: e_machine, word bits and byte order of its programs. aliases: other names in use for it."""
+    """One architecture.
+
+    elf: e_machine, word bits and byte order of its programs. cas, readwrite: the variants of these benchmarks
+    in its source, best first; `c11`, which all have, is not among them. aliases: other names in use for it.
+    """
 
     elf: tuple[int, int, str]
+    cas: tuple[str, ...]
+    readwrite: tuple[str, ...]
     aliases: tuple[str, ...] = ()
 
 
 ARCHES: Mapping[str, Architecture] = {
-    "aarch64": Architecture((183, 64, "<"), ("arm64",)),
-    "armv7": Architecture((40, 32, "<"), ("armv7l", "armv8l")),
-    "i386": Architecture((3, 32, "<"), ("i486", "i586", "i686")),
-    "loongarch64": Architecture((258, 64, "<")),
-    "ppc64le": Architecture((21, 64, "<")),
-    "riscv64": Architecture((243, 64, "<")),
-    "s390x": Architecture((22, 64, ">")),
-    "x86_64": Architecture((62, 64, "<"), ("amd64", "x64")),
+    "x86_64": Architecture((62, 64, "<"), ("cmpxchg", "xchg", "ttas"), ("mov",), ("amd64", "x64")),
+    "i386": Architecture((3, 32, "<"), ("cmpxchg",), ("mov",), ("i486", "i586", "i686")),
+    "aarch64": Architecture((183, 64, "<"), ("lse", "llsc", "wfe"), ("ldar",), ("arm64",)),
+    "armv7": Architecture((40, 32, "<"), ("ldrex",), ("dmb",), ("armv7l", "armv8l")),
+    "riscv64": Architecture((243, 64, "<"), ("lrsc", "zacas"), ("fence",)),
+    "ppc64le": Architecture((21, 64, "<"), ("lwarx",), ("lwsync",)),
+    "s390x": Architecture((22, 64, ">"), ("cs",), ("st",)),
+    "loongarch64": Architecture((258, 64, "<"), ("llsc", "amcas"), ("dbar",)),
 }
 
 

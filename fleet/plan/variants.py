@@ -4,14 +4,13 @@ What one host has only its agent knows, and it refuses what it lacks; here words
 knows. docs/variants.md explains each; a test compares this list with the agent's sources.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-VARIANTS = {
-    "cas": (
-        *("cmpxchg", "xchg", "ttas", "lse", "llsc", "wfe", "ldrex"),
-        *("lrsc", "zacas", "lwarx", "cs", "amcas", "c11"),
-    ),
-    "readwrite": ("mov", "ldar", "dmb", "fence", "lwsync", "st", "dbar", "c11"),
+from fleet.model import ARCHES
+
+VARIANTS: Mapping[str, tuple[str, ...]] = {
+    "cas": (*dict.fromkeys(name for arch in ARCHES.values() for name in arch.cas), "c11"),
+    "readwrite": (*dict.fromkeys(name for arch in ARCHES.values() for name in arch.readwrite), "c11"),
     "clock": (),
 }
 _EVERYWHERE = ("auto", "all")
