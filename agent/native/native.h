@@ -2,8 +2,8 @@
  * native.h: THE CONTRACT. All that a machine must give, and nothing else knows the machine.
  *
  * `os_…` comes from native/<os>.c, `arch_…` from native/<arch>.c, `generic_…` from
- * native/generic.c; the build picks the files by name. To add an architecture: one file, one word
- * in the Makefile, one row in the tests. To add an OS: one file.
+ * native/generic.c; the build picks the files by name. To add an architecture or an OS: one file
+ * here, and what docs/porting.md lists elsewhere.
  *
  * Functions return 0 (or a count, or a number asked for) or -errno. Beyond this page the agent uses
  * POSIX only: threads, signals, poll, pipe, clock_gettime.

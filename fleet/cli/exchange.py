@@ -31,7 +31,7 @@ def import_(
         typer.Option("--cpus", "-c", help="The CPUs of rows and columns, as 0-3,8; default: 0, 1, …"),
     ] = None,
     cpu_model: Annotated[str | None, typer.Option(help="The CPU model.")] = None,
-    os: Annotated[str | None, typer.Option("--os", help="linux or qnx.")] = None,
+    os: Annotated[str | None, typer.Option("--os", help="Such as linux or qnx.")] = None,
     conditions: Annotated[
         str | None, typer.Option(help="What else to know of the machine, as 'boost off'.")
     ] = None,

@@ -16,8 +16,8 @@ from fleet.plan.cpulist import cpus_text
 
 NAME = "linux"
 TITLE = "Linux"
-PROBE: tuple[str, ...] = ("load.sh", "probe.sh")
-LOAD: tuple[str, ...] = ("load.sh",)
+PROBE: tuple[str, ...] = ("load_linux.sh", "probe_linux.sh")
+LOAD: tuple[str, ...] = ("load_linux.sh",)
 findings = linux_noise.findings
 
 _USERLAND_32 = {

@@ -1,15 +1,15 @@
-# What a QNX host is: asked where probe.sh has found no Linux. An image may have next to no tools and is asked
-# with the shell's own means: no printf, no `command -v`, no backslash in an echo, nothing piped. $ROOT stands
-# before every path of the system's; the test's own tree, empty on a host. A host that is no QNX either says so.
+# The probe for QNX. An image may have hardly any programs, so this uses what the shell itself has: no printf, no
+# `command -v`, no backslash in an echo, no pipe. $ROOT precedes every path of the system: the tree of a test,
+# empty on a host. A host with another OS answers only that.
 
 section() {
 	echo "$MARK $1"
 }
 
-# Where QNX images keep their programs; a command over SSH is not told, and may be given none of these.
+# Where QNX images keep their programs; the PATH of a command over SSH may hold none of these.
 qnx_places=$ROOT/proc/boot:$ROOT/system/bin:$ROOT/bin:$ROOT/usr/bin:$ROOT/sbin:$ROOT/usr/sbin
 
-# As QNX calls itself; where nothing says a name, by what only QNX has.
+# By `uname -s`; without one, by what only QNX has.
 is_qnx() {
 	kernel=$(uname -s)
 	case $kernel in
@@ -90,7 +90,7 @@ qnx_compilers() {
 	section compilers
 	set -f
 	for cc in "$CC" clang gcc cc qcc; do
-		# shellcheck disable=SC2086 # a wish may be two words
+		# shellcheck disable=SC2086 # the inventory's may be two words
 		set -- $cc
 		version=
 		[ $# -eq 0 ] || version=$("$@" --version)

@@ -62,7 +62,7 @@ SAMPLES = (
 
 # Columns of `runs` that are fields of model.Facts under the same name.
 FACTS = (
-    _always("os", "string", "operating system the agent ran on: linux, qnx; qnx-standin: in tests"),
+    _always("os", "string", "operating system the agent ran on: linux, qnx, ...; qnx-standin: in tests"),
     _always("arch", "string", "architecture: x86_64, aarch64, ..."),
     _maybe("hostname", "string", "as the host calls itself"),
     _maybe("kernel", "string", "kernel release"),
@@ -229,7 +229,7 @@ SUMMARIES = (
     _maybe("samples", "int64", "samples a pair, as the tool counts them"),
     _maybe("iterations", "int64", "round trips a sample, as the tool counts them"),
     _maybe("cpu_model", _KEY, "CPU model"),
-    _maybe("os", _KEY, "operating system: linux, qnx"),
+    _maybe("os", _KEY, "operating system: linux, qnx, ..."),
     _maybe("conditions", _KEY, "other conditions stated for the machine, such as boost off"),
     _always("source", _KEY, "where it comes from: a file, a page"),
     _maybe("imported_utc", "timestamp[ms, UTC]", "when it was imported; null for what fleet ships"),

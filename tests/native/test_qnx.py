@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.agent.build.toolchain import read_elf
+from fleet.agent.build.elf import read_elf
 from tests import needs
 from tests.hosts.qnx import sdp
 from tests.native import qnx

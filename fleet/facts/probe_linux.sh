@@ -1,9 +1,9 @@
-# What a Linux host is, in one question: sh text that answers in framed sections on stdout; begun by load.sh.
-# POSIX sh and the tools of any small Linux (busybox included); the variables above were set by probe.py.
-# It runs as one function, called in the last line, so that half a script does nothing. A host that is no Linux
-# says so and nothing else; probe_qnx.sh asks it then. Few processes are started, for each costs the host as much
-# as reading three thousand bytes of this or going through three hundred lines in a loop. probe.py joins lines: no
-# quotation goes over the end of one, except behind a backslash.
+# The probe for Linux: sh text that answers in framed sections on stdout; load_linux.sh is sent before it.
+# It needs POSIX sh and the tools of any small Linux (busybox included); probe.py sets the variables.
+# It runs as one function, called in the last line, so that half a script does nothing. A host with another OS
+# answers only that. It starts few processes: each costs the host as much as reading three thousand bytes of this
+# script, or three hundred turns of a loop. probe.py joins lines, so no quotation spans lines except after a
+# backslash.
 
 # Whether the first file of a pattern exists.
 there() {
@@ -25,7 +25,7 @@ grep_all() {
 }
 
 # The kernel answers a CPU list only when it is read in one piece, which grep does and the shell's own read does
-# not. A group of CPUs is told once, by its lowest.
+# not. A group of CPUs is printed once, for its lowest.
 files() {
 	dmi=sys/class/dmi/id
 	paths="etc/machine-id proc/sys/kernel/random/boot_id proc/uptime proc/cmdline proc/self/cgroup \
@@ -38,15 +38,15 @@ files() {
 		sys/devices/system/node/node[0-9]*/cpulist"
 	groups='topology/*_cpus_list'
 	there "$cpu"/cpu[0-9]*/topology/core_cpus_list || groups='topology/*_list'
-	told=$(grep_all "$groups" cpu_capacity 'cache/index[0-9]*/shared_cpu_list' 'thermal_throttle/*_throttle_count')
+	found=$(grep_all "$groups" cpu_capacity 'cache/index[0-9]*/shared_cpu_list' 'thermal_throttle/*_throttle_count')
 	section files
-	printf '%s\n' "${told%%"$newline$cpu"/cpu[0-9]*}"
+	printf '%s\n' "${found%%"$newline$cpu"/cpu[0-9]*}"
 	section topology
 	core_throttles=
 	package_throttles=
 	IFS=$newline
 	set -f
-	for line in $told; do
+	for line in $found; do
 		case $line in
 		$cpu/cpu[0-9]*) ;;
 		*) continue ;;
@@ -93,9 +93,8 @@ of_group() {
 	esac
 }
 
-# A few lines of what is long. Of /proc/cpuinfo the first CPU is told whole; of the others only what can differ,
-# for 576 CPUs write 1.5 MB there. Irqbalance is looked for, but not where other users' processes are hidden, or so
-# many that it would take long.
+# A few lines of long files. Of /proc/cpuinfo the first CPU is printed whole, of the others only what can differ:
+# 576 CPUs make 1.5 MB there. irqbalance is not looked for where other users' processes are hidden, or too many.
 lines() {
 	section cpuinfo
 	while read -r line; do
@@ -173,12 +172,12 @@ quotas() {
 	done
 }
 
-# Where an agent lies already, most likely no compiler will be needed: only which there are is told, by name.
+# Where an agent is already, most likely no compiler is needed: they are only listed by name.
 compilers() {
 	section compilers
 	set -f
 	for cc in "$CC" cc gcc clang; do
-		# a wish may be two words, such as "ccache gcc"
+		# the inventory's may be two words, such as "ccache gcc"
 		# shellcheck disable=SC2086
 		set -- $cc
 		[ $# -eq 0 ] && continue

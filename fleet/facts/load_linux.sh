@@ -1,4 +1,4 @@
-# How busy and warm a Linux host is: sh text, a framed section on stdout. Asked before a run, and by itself after.
+# How busy and warm a Linux host is: sh text, a framed section on stdout. Part of the probe, and alone after a run.
 
 section() {
 	echo "$MARK $1"
@@ -11,7 +11,7 @@ get() {
 	return 0
 }
 
-# No process is started: the first line of each file says all.
+# No process is started: the first line of each file is enough.
 load() {
 	section load
 	for file in proc/loadavg proc/stat sys/class/thermal/thermal_zone*/temp sys/class/hwmon/hwmon*/temp*_input; do
