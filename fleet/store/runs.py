@@ -1,7 +1,7 @@
 """Says which runs a root holds: the `runs` table, or the index of it, and the journals not yet published."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,8 +47,8 @@ class RunSummary:
     content_sha256: str | None = None
 
 
-def published(place: Place) -> list[RunSummary]:
-    """The runs whose samples are in place, oldest first.
+def published(place: Place, hosts: Collection[str] | None = None) -> list[RunSummary]:
+    """The runs whose samples are in place, oldest first; hosts: only those of these host ids.
 
     A file that cannot be read is named by a StoreWarning and left out. Rows that `_runs` lacks are taken from
     the samples files, and added to it once no session can be about to do so itself.
@@ -69,7 +69,26 @@ def published(place: Place) -> list[RunSummary]:
     if new or unseen or found.keys() | kept.keys() != known.keys():
         remember(place, found | kept, _COLUMNS)
     _tend(place, missing)
-    return sorted((_published(row) for run_id, row in rows.items() if run_id in samples), key=_when)
+    there = [row for run_id, row in rows.items() if run_id in samples]
+    return _oldest_first(row for row in there if hosts is None or row["host_id"] in hosts)
+
+
+def named(place: Place, run_ids: Collection[str]) -> list[RunSummary]:
+    """Those of these runs whose samples are in place, oldest first, from the samples files alone.
+
+    A file that cannot be read is a StoreError if it is the only one asked for, otherwise left out as above.
+    """
+    with storing("read the runs", place):
+        samples = place.samples()
+    names = [samples[run_id] for run_id in run_ids if run_id in samples]
+    if len(names) == 1:
+        return _oldest_first([_index_row(stored_record(place, names[0]).row)])
+    records = readable(names, lambda name: stored_record(place, name))
+    return _oldest_first(_index_row(record.row) for record in records.values())
+
+
+def _oldest_first(rows: Iterable[Mapping[str, Any]]) -> list[RunSummary]:
+    return sorted(map(_published, rows), key=_when)
 
 
 def complete_session(place: Place, session_id: str) -> None:

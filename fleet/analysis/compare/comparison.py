@@ -58,7 +58,7 @@ def compare(root: str | Path, texts: Sequence[str], *, threshold: float | None =
     first, *others = sides(root, texts)
     runs = pd.concat([first.runs, *(side.runs for side in others)])
     pairs = load_run_pairs(root, runs)
-    topologies = {run_id: _topology(root, run_id) for run_id in runs["run_id"]}
+    topologies = _topologies(root, runs["run_id"].tolist())
     found = []
     for side in others:
         for a, b in _matched(first, side):
@@ -132,9 +132,14 @@ def _cells(rows: pd.DataFrame) -> set[tuple[object, ...]]:
     return set(rows[CELL].itertuples(index=False, name=None))
 
 
-def _topology(root: str | Path, run_id: str) -> frozenset[object]:
-    cpus = load_cpus(root, run_id=run_id)[["cpu", *GROUPS, "kind"]]
-    return frozenset(tuple(None if pd.isna(v) else v for v in row) for row in cpus.itertuples(index=False))
+def _topologies(root: str | Path, run_ids: Sequence[str]) -> dict[str, frozenset[object]]:
+    """Which groups each CPU of a run is in, by the run's id."""
+    cpus = load_cpus(root, run_id=run_ids)
+    rows = cpus[["cpu", *GROUPS, "kind"]].astype(object).where(cpus.notna(), None)
+    found: dict[str, list[object]] = {run_id: [] for run_id in run_ids}
+    for run_id, row in zip(cpus["run_id"], rows.itertuples(index=False, name=None), strict=True):
+        found[run_id].append(row)
+    return {run_id: frozenset(row) for run_id, row in found.items()}
 
 
 def _one_known_model(a: ComparisonSide, b: ComparisonSide) -> bool:

@@ -1,14 +1,14 @@
 """Says which runs a side of a comparison means: run ids, a host, a label, or a label on a host."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from fleet.analysis.reduce.load import load_runs
+from fleet.analysis.reduce.load import load_runs, published
 from fleet.errors import UsageError
+from fleet.store import RunSummary
 
 _SHOWN = 8
 _FORMS = "A side is a run, runs joined by commas, a host, label=value, or host@label=value"
@@ -34,11 +34,15 @@ class ComparisonSide:
 
 def sides(root: str | Path, texts: Sequence[str]) -> list[ComparisonSide]:
     """The sides that `texts` mean. Raises UsageError if one means nothing, or two share a run."""
-    runs = load_runs(root).sort_values(["started_utc", "run_id"], kind="stable").reset_index(drop=True)
-    if runs.empty:
+    stored = published(root)
+    if not stored:
         raise UsageError(f"{root}: no run is stored here yet; `fleet run` measures, --results names a root.")
-    labels = [json.loads(text) for text in runs["labels_json"]]
-    found = [ComparisonSide(text, _matching(runs, labels, text)) for text in texts]
+    chosen = {text: _matching(stored, text) for text in texts}
+    runs = load_runs(root, run_id={run_id for ids in chosen.values() for run_id in ids})
+    found = [
+        ComparisonSide(text, runs[runs["run_id"].isin(ids)].reset_index(drop=True))
+        for text, ids in chosen.items()
+    ]
     for place, side in enumerate(found):
         for other in found[:place]:
             shared = sorted(set(side.runs["run_id"]) & set(other.runs["run_id"]))
@@ -50,38 +54,40 @@ def sides(root: str | Path, texts: Sequence[str]) -> list[ComparisonSide]:
     return found
 
 
-def _matching(runs: pd.DataFrame, labels: Sequence[dict[str, str]], text: str) -> pd.DataFrame:
+def _matching(runs: Sequence[RunSummary], text: str) -> set[str]:
+    """The ids of the runs that `text` means."""
     host, at, label = text.rpartition("@")
     if "=" in host:  # the @ stands in the label's value
         host, at, label = "", "", text
     key, equals, value = label.partition("=")
     if not equals:
-        chosen = {_run(runs, part) for part in text.split(",") if part} if "," in text else None
-        named = (runs["host_name"] == text) | (runs["host_id"] == text)
-        if chosen is None:
-            chosen = set(runs["run_id"][named]) if named.any() else {_run(runs, text)}
-        return runs[runs["run_id"].isin(chosen)].reset_index(drop=True)
-    marked = pd.Series([of_run.get(key) == value for of_run in labels], index=runs.index)
-    if at:
-        marked &= (runs["host_name"] == host) | (runs["host_id"] == host)
-    if not marked.any():
-        there = sorted({f"{k}={v}" for of_run in labels for k, v in of_run.items()})
+        if "," in text:
+            return {_run(runs, part) for part in text.split(",") if part}
+        return {run.run_id for run in runs if _is_of(run, text)} or {_run(runs, text)}
+    found = {
+        run.run_id for run in runs if dict(run.labels).get(key) == value and (not at or _is_of(run, host))
+    }
+    if not found:
+        there = sorted({f"{k}={v}" for run in runs for k, v in run.labels})
         raise UsageError(f"no run has {text!r}. Labels there are: {_some(there)}. {_FORMS}.")
-    return runs[marked].reset_index(drop=True)
+    return found
 
 
-def _run(runs: pd.DataFrame, text: str) -> str:
+def _is_of(run: RunSummary, host: str) -> bool:
+    return host in (run.host_name, run.host_id)
+
+
+def _run(runs: Sequence[RunSummary], text: str) -> str:
     """The one run whose id is `text` or begins so."""
-    begun = [run_id for run_id in runs["run_id"] if run_id.startswith(text)]
+    begun = [run.run_id for run in runs if run.run_id.startswith(text)]
     if text in begun:
         return text
     if len(begun) == 1:
-        return str(begun[0])
+        return begun[0]
     if begun:
         raise UsageError(f"{text!r} is the beginning of {len(begun)} runs: {_some(begun)}. Type more of it.")
-    raise UsageError(
-        f"no run and no host {text!r}. Hosts: {_some(sorted(runs['host_name'].unique()))}. {_FORMS}."
-    )
+    hosts = sorted({run.host_name for run in runs})
+    raise UsageError(f"no run and no host {text!r}. Hosts: {_some(hosts)}. {_FORMS}.")
 
 
 def _some(names: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from fleet.analysis.views.text import records
 from fleet.errors import StoreError
-from fleet.store import Store
+from fleet.store import runs as stored
 from fleet.store.columns import table as columns_table
 from fleet.store.files import storing
 from fleet.store.places import Place, place_of
@@ -103,13 +103,11 @@ def published(
     labels: Mapping[str, str] | None = None,
 ) -> list[RunSummary]:
     """The published runs that match, oldest first. Opens no file that an earlier listing has seen."""
-    ids, hosts = several(run_id), several(host_id)
+    ids, hosts, place = several(run_id), several(host_id), place_of(root)
     return [
         run
-        for run in Store(root).published()
-        if (ids is None or run.run_id in ids)
-        and (hosts is None or run.host_id in hosts)
-        and not (labels or {}).items() - dict(run.labels).items()
+        for run in (stored.published(place, hosts) if ids is None else stored.named(place, ids))
+        if (hosts is None or run.host_id in hosts) and not (labels or {}).items() - dict(run.labels).items()
     ]
 
 
