@@ -29,6 +29,23 @@ FLOORS = {
     "interval": 1,
     "__init__": 0,
 }
+SESSION = [  # in the order of reading
+    "dask_cluster",
+    "shards",
+    "dask_events",
+    "resume",
+    "check",
+    "clean",
+    "runner",
+    "log",
+    "measurement",
+    "link",
+    "context",
+    "cancellation",
+    "host_progress",
+    "events",
+    "outcome",
+]
 MOST_ARROWS = 70
 MOST_LINES = 400
 PURE = [
@@ -142,6 +159,15 @@ def test_a_stranger_can_draw_the_house() -> None:
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_no_module_is_too_long_to_read(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MOST_LINES
+
+
+def test_a_session_is_read_downwards() -> None:
+    """From `run_host` to what it rests on: no file of a session imports one that is read before it."""
+    session = {path.stem: path for path in (PACKAGE / "session").glob("*.py") if path.stem != "__init__"}
+    assert set(session) == set(SESSION)
+    for position, name in enumerate(SESSION):
+        targets = {target.split(".")[2] for target in imports_of(session[name]) if "fleet.session." in target}
+        assert targets <= set(SESSION[position + 1 :]), name
 
 
 def test_there_is_no_circle() -> None:

@@ -7,7 +7,7 @@ import typer
 from fleet.cli.app import RESULTS, Json, ResultsPath, app, terminal
 
 
-@app.command(short_help="List what is stored, or how a relation went over the runs.")
+@app.command(short_help="List stored runs, or how a relation has changed over time.")
 def runs(
     hosts: Annotated[
         list[str] | None, typer.Argument(help="Hosts, by their names; default: all.", show_default=False)
@@ -26,7 +26,7 @@ def runs(
     results: ResultsPath = RESULTS,
     json: Json = False,
 ) -> None:
-    """List what is stored: run, host, when, benchmarks, state, labels; or how a relation's latency went.
+    """List stored runs: host, time, benchmarks, state, labels; or how a relation's latency has changed.
 
     Example: fleet runs rpi5 --relation smt
     """

@@ -131,8 +131,8 @@ base() {
 }
 
 main() {
-	PATH=${PATH:+$PATH:}/bin:/usr/bin:/proc/boot:/system/bin # a command over SSH may be told of none
-	PATH=${PATH:-/usr/bin:/bin}:/proc/boot:/system/bin:/bin:/usr/bin # QNX does not tell where its rm is
+	PATH=${PATH:+$PATH:}/bin:/usr/bin:/proc/boot:/system/bin # a command over SSH may get an empty PATH
+	PATH=${PATH:-/usr/bin:/bin}:/proc/boot:/system/bin:/bin:/usr/bin # QNX has no fixed place for rm
 	export PATH
 	busy=$(everywhere in_use)
 	say begin

@@ -28,7 +28,7 @@ Connect = Callable[[Host], AbstractContextManager[Connection]]
 
 
 class MachineTurns:
-    """Which host measures each machine; machines are told apart by boot id, shared by containers."""
+    """Which host measures each machine. A boot id identifies a machine; containers share it."""
 
     def __init__(self, cancellation: Cancellation) -> None:
         self._cancellation = cancellation

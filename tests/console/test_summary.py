@@ -72,12 +72,12 @@ def test_what_a_host_said_cannot_drive_the_terminal() -> None:
 
 
 def test_a_failure_says_what_is_kept() -> None:
-    progress_of_host = HostProgress(host(), ignore)
-    assert progress_of_host.failed(BuildError("board: no compiler.")).message == "board: no compiler."
+    board = HostProgress(host(), ignore)
+    assert board.failed(BuildError("board: no compiler.")).message == "board: no compiler."
     run = a_run()
-    progress_of_host.enter("measure", run)
-    progress_of_host._bursts = 7
-    ended = progress_of_host.failed(LinkError("board: cut."))
+    board.enter("measure", run)
+    board.count(7)
+    ended = board.failed(LinkError("board: cut."))
     kept = f"7 bursts are kept in the journal of {run.run_id}; `fleet resume` measures the rest."
     assert ended.message == f"board: cut. {kept}"
     assert (ended.stage, ended.exit_code, ended.run_id) == ("link", 6, run.run_id)

@@ -1,5 +1,6 @@
-"""A host's progress: what it tells on the way, and the outcome it ends in."""
+"""A host's progress: its events, and the outcome it ends in."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, BuildErro
 from fleet.model import End, Failed, Host, RunState
 from fleet.session.events import BurstsReceived, Event, NoteAdded, StageEntered
 from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
+from fleet.session.measurement import ended, now
 from fleet.session.outcome import State
 from tests import builders
 from tests.agent.wire.test_conversation import BURST, HELLO, line
@@ -169,3 +171,20 @@ def test_a_stored_run_is_complete_or_says_what_it_lacks(run, state: State, code:
     )
     assert outcome.settled
     assert 0 <= outcome.seconds < 60
+
+
+def test_elapsed_seconds_do_not_follow_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    began = time.monotonic()
+    progress, _ = recorded()
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: began + 5.0)
+    assert progress.complete().seconds == pytest.approx(5.0, abs=1.0)
+
+
+def test_a_run_never_ends_before_it_began() -> None:
+    progress, _ = recorded()
+    begun = replace(RUN, started_utc="2999-01-01T00:00:00Z")
+    assert ended(begun, parts.read([]), progress).ended_utc == begun.started_utc
+    finished = ended(replace(RUN, started_utc="2020-01-01T00:00:00Z"), parts.read([]), progress)
+    assert finished.ended_utc is not None
+    assert "2020" < finished.ended_utc <= now()
