@@ -43,11 +43,11 @@ def test_a_line_torn_by_a_power_cut_is_left_out(store: Store) -> None:
 def test_a_journal_says_what_was_to_be_measured_and_keeps_secrets_out(store: Store) -> None:
     with store.journal(builders.a_run()) as journal:
         text = (journal.folder / "run.json").read_text()
-    said = json.loads(text)
-    assert said["host"]["env"] == ["TOKEN"]
+    fields = json.loads(text)
+    assert fields["host"]["env"] == ["TOKEN"]
     assert "hunter2" not in text
-    assert said["plan"]["rounds"] == 3
-    assert "hello" not in said
+    assert fields["plan"]["rounds"] == 3
+    assert "hello" not in fields
 
 
 @pytest.fixture

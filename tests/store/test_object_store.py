@@ -181,26 +181,26 @@ def test_controllers_publish_into_one_root_at_once_and_readers_see_whole_runs(st
             assert listed <= set(per_run.index)
             assert set(per_run) == {3}
     for controller in controllers:
-        said = controller.communicate()[1].decode()
-        assert not said, said
+        errors = controller.communicate()[1].decode()
+        assert not errors, errors
         assert controller.returncode == 0
     assert {summary.run_id for summary in store.published()} == {*shared, *itertools.chain(*own)}
     assert len(stored(store)) == 3 * 14
 
 
 @pytest.mark.parametrize(
-    ("spoilt", "said"),
+    ("spoilt", "words"),
     [("bucket", "no bucket 'nowhere'"), ("secret", "AWS_PROFILE"), ("server", "NETWORK_CONNECTION")],
 )
 def test_a_store_that_cannot_be_used_is_said_before_anything_is_measured(
-    spoilt: str, said: str, server: ObjectStore, monkeypatch: pytest.MonkeyPatch
+    spoilt: str, words: str, server: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = "s3://nowhere/lab" if spoilt == "bucket" else ROOT
     if spoilt == "secret":
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     if spoilt == "server":
         server.stop()
-    with pytest.raises(StoreError, match=rf"s3://.*cannot store results there.*{said}") as caught:
+    with pytest.raises(StoreError, match=rf"s3://.*cannot store results there.*{words}") as caught:
         Store(root).make_ready()
     assert SECRET not in str(caught.value)
     assert KEY not in str(caught.value)

@@ -39,7 +39,7 @@ def test_an_address_is_a_bucket_with_a_desk_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         ("gs://lab/a", "only folders and s3://"),
         ("https://lab.example/a", "only folders and s3://"),
@@ -54,8 +54,8 @@ def test_an_address_is_a_bucket_with_a_desk_of_its_own(
         ("s3://lab/a?endpoint_override=http://key:hunter2@store.example", "no credentials in the address"),
     ],
 )
-def test_an_address_that_cannot_be_one_is_refused_without_its_secrets(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as caught:
+def test_an_address_that_cannot_be_one_is_refused_without_its_secrets(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
         place_of(text)
     assert "hunter2" not in str(caught.value)
 

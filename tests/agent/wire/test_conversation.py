@@ -346,5 +346,5 @@ def test_a_conversation_is_skipped_up_to_its_hello() -> None:
 
 def test_without_a_known_quantum_a_tick_is_one() -> None:
     hello = {key: value for key, value in HELLO.items() if key != "clock_quantum_ticks"}
-    told = [line(hello), line(BURST, ticks=[99, 99]), line(BURST, ticks=[99, 100], round=1)]
-    assert [burst.flags for burst in parts.bursts([told])] == [("preempted", "coarse_clock")[1:], ()]
+    lines = [line(hello), line(BURST, ticks=[99, 99]), line(BURST, ticks=[99, 100], round=1)]
+    assert [burst.flags for burst in parts.bursts([lines])] == [("preempted", "coarse_clock")[1:], ()]

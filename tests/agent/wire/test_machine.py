@@ -169,11 +169,11 @@ def test_the_stand_ins_agent_groups_this_machine_as_linux_does() -> None:
     host = Host("here", "localhost", via=Via.LOCAL)
     with LocalConnection(host) as connection:
         known = {cpu.cpu: cpu for cpu in gather(connection, host).cpus}
-    for told in machine.cpus:  # what the CPU itself does not tell is None
-        linux = known[told.cpu]
-        assert told.core in (None, linux.core)
-        assert told.package in (None, linux.package)
-        assert told.llc in (None, linux.llc)
-        shared = {(cache.level, cache.kind, cache.shared_cpus) for cache in told.caches if cache.shared_cpus}
+    for cpu in machine.cpus:  # None: the CPU itself does not report it
+        linux = known[cpu.cpu]
+        assert cpu.core in (None, linux.core)
+        assert cpu.package in (None, linux.package)
+        assert cpu.llc in (None, linux.llc)
+        shared = {(cache.level, cache.kind, cache.shared_cpus) for cache in cpu.caches if cache.shared_cpus}
         assert shared <= {(cache.level, cache.kind, cache.shared_cpus) for cache in linux.caches}
     assert any(cpu.llc is not None for cpu in machine.cpus)

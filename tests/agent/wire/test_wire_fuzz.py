@@ -130,7 +130,7 @@ def damaged(draw: st.DrawFn) -> list[bytes]:
 
 
 def followed(lines: list[bytes]) -> tuple[Reader, str | None]:
-    """The reader after all lines, or after the one it refused; and what it said of them."""
+    """The reader after all lines, or after the one it refused; and its error or verdict."""
     reader = Reader()
     try:
         for line in lines:
