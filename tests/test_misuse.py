@@ -72,11 +72,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("run -n -l a@b=1", 2, "a key is letters"),
         ("runs -r r\udcff", 2, "not plain text in UTF-8"),
         ("import /dev/null --name x -b cas --cpu-model k\udcff", 2, "--cpu-model: must be one line"),
-        ("compare at=me@lab at=you@lab", 2, "no run has 'at=me@lab'"),
+        ("compare at=me@lab at=you@lab", 2, "no run has the label 'at=me@lab'"),
         ("run -n -l a=1 -l a=2", 2, "a=1 was given before"),
         ("runs -r /dev/null", 2, "is a file; a results root is a folder"),
         ("runs -r ''", 2, "names no place"),
-        ("runs -l kernel=none", 0, "None of 4 runs here is so"),
+        ("runs -l kernel=none", 0, "None of 4 runs matches"),
         ("runs -r ROOT/nowhere --relation llc", 2, "no such run is stored here"),
         ("runs --relation unknown -b cas/cmpxchg", 0, "cas/cmpxchg"),
         ("runs --relation unknown -b cas/lse", 2, "measured with cas/lse"),
@@ -86,10 +86,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         (f"show {CLOCK}", 0, "over 2 CPUs"),
         ("compare board", 2, "two sides or more"),
         ("compare board desk --json --csv", 2, "not both"),
-        (f"compare {EMPTY} {CLOCK}", 0, "Partial: 1 run of A; not all was measured."),
-        (f"compare {CLOCK} summary:rpi4-linux", 2, "has no pair of CPUs"),
-        (f"export {EMPTY} -F csv", 2, "has no burst to export"),
-        (f"export {CLOCK}", 2, "has no pair of CPUs to export"),
+        (f"compare {EMPTY} {CLOCK}", 0, "Partial: 1 run of A; not all pairs were measured."),
+        (f"compare {CLOCK} summary:rpi4-linux", 2, "has no pairs of CPUs"),
+        (f"export {EMPTY} -F csv", 2, "has no samples to export"),
+        (f"export {CLOCK}", 2, "has no pairs of CPUs to export"),
         ("export summary:rpi4-linux -b cas/llsc --value mean", 2, "leave out --value"),
         ("export summary:rpi4-linux -b cas/llsc -o -", 0, "84"),
         ("selftest --aa bord", 2, "did you mean 'board'?"),
@@ -144,7 +144,7 @@ def test_a_plan_the_host_cannot_carry_out_leaves_nothing_to_resume(
     (tmp_path / "inventory.yaml").write_text("hosts: {localhost: {via: local}}\n")
     exit_code, said = say("run", "--cpus", "0,4000")
     assert (exit_code, "CPU 4000 cannot be used" in said, "fleet resume" in said) == (10, True, False)
-    assert say("runs")[1].startswith("No runs here yet")
+    assert say("runs")[1].startswith("No runs are stored here")
     assert "no unfinished session" in say("resume")[1]
 
 

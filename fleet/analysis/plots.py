@@ -29,7 +29,7 @@ from fleet.text import one_line
 LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic
 _FEW_DECADES = 200  # the same, up to which such an axis shows 20 and 50 as well as 10
 _STEPS = 256  # points of a distribution: more make no visible difference
-_HIGHEST = 1.25  # a trace shows so many times its 98th percentile; what is higher stands on the edge
+_HIGHEST = 1.25  # times the 98th percentile, the upper edge of a trace; higher samples are drawn on the edge
 _LEAST_WIDTH = 0.05  # of the median; dots within it must not look far apart
 _MANY_POINTS = 300  # from so many samples on a trace's dots are drawn as pixels
 
@@ -63,10 +63,10 @@ __all__ = ["colour_limits", "difference_map", "ecdf", "heatmap", "latencies", "r
 def heatmap(
     table: pd.DataFrame, order: Layout, axes: Axes | None = None, *, limits: Limits | None = None
 ) -> Axes:
-    """Draw a matrix of one-way ns: dark is fast, white lines part the groups of CPUs, numbers where they fit.
+    """Draw a matrix of one-way ns: dark is fast, white lines between groups of CPUs, numbers where they fit.
 
-    table: as `matrix` returns it, CPUs as in `order`. limits: the ends of the colours, by default those of
-    `colour_limits`; the same for several maps makes them comparable.
+    table: as `matrix` returns it, CPUs as in `order`. limits: the ends of the colour scale, by default
+    those of `colour_limits`; give several maps the same limits to compare them.
     """
     return _cells(axes, of_cpus(table, order, limits), "viridis", "one way, ns", "{:.1f}")
 
@@ -74,7 +74,7 @@ def heatmap(
 def difference_map(change: pd.DataFrame, order: Layout, axes: Axes | None = None) -> Axes:
     """Draw relative changes of the cells (0.1: 10 % slower), white at none, orange slower, purple faster.
 
-    The colours reach equally far to both sides.
+    The colour scale is symmetric.
     """
     return _cells(axes, of_changes(change, order), "PuOr_r", "%", "{:+.0f}")
 
@@ -108,7 +108,7 @@ def run_dots(runs: pd.DataFrame, rounds: pd.DataFrame | None = None, axes: Axes 
 
 
 def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None) -> Axes:
-    """Draw which share of the values is at most x: a step is a level, a long tail to the right outliers.
+    """Draw cumulative distributions: a step is a level, a long tail to the right is outliers.
 
     values: by name; names of relations get their colours. Each needs one value at least.
     """
@@ -149,7 +149,7 @@ def trace(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
     """Draw every sample of one pair over time, with a dash at the median of each burst.
 
     bursts: the rows of `load_samples` of one run, benchmark and pair. Warm-ups are hollow, bursts with a
-    flag orange. A sample far above the others stands as a triangle at the upper edge.
+    flag orange. A sample far above the others is a triangle at the upper edge.
     """
     axes = _axes(axes)
     latency, burst, is_warmup = latencies(bursts)
@@ -188,7 +188,7 @@ def latencies(samples: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.int64], npt
 
 
 def ink_on(red: float, green: float, blue: float) -> str:
-    """Black or white, whichever stands out more on the colour (0 to 1 each)."""
+    """Black or white, whichever has more contrast with the colour (0 to 1 each)."""
     linear = [
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)
     ]

@@ -1,1 +1,1 @@
-"""Runs set against runs: sides, tests, verdicts, and what limits them."""
+"""Comparing runs: the sides, the statistical tests, verdicts and warnings."""

@@ -18,7 +18,7 @@ _MEASURED = {"complete", "partial"}
 
 
 def number_of_all(a: ComparisonSide, b: ComparisonSide) -> str:
-    """The column that is all these runs' number: their estimator's if they share it, else the median."""
+    """The column to compare: that of the runs' estimator if they share one, else the median."""
     runs = pd.concat([a.runs, b.runs])
     estimators = {row["estimator"] if row["preset"] else "median" for row in records(runs)}
     return NUMBERS[str(estimators.pop())] if len(estimators) == 1 else "median_ns"
@@ -33,7 +33,7 @@ def caveats(
     unit: str,
     same_topology: bool,
 ) -> list[str]:
-    """The reasons for care, the gravest first; empty if there are none.
+    """The warnings, the most serious first.
 
     pairs_a, pairs_b: each side's rows per unit and pair, with `unit` and `flags`.
     """
@@ -64,8 +64,8 @@ def _too_few(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame, unit: str) -> Iterato
     ]
     if missing:
         yield (
-            f"No verdict: that takes {LEAST_RUNS} {unit}s a side; missing are {' and '.join(missing)}. "
-            f"Any two {unit}s differ, also where nothing changed."
+            f"No verdict: a verdict needs {LEAST_RUNS} {unit}s a side; measure {' and '.join(missing)}. "
+            f"Any two {unit}s differ, even if nothing changed."
         )
 
 
@@ -75,34 +75,34 @@ def _in_blocks(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     if least >= 2 and count < least:
         how = "in two separate blocks of time" if count == 1 else "hardly interleaved"
         yield (
-            f"The sides were measured {how}: whatever else changed meanwhile looks like a change between "
-            "them. Measure alternately, A B B A (docs/comparing.md)."
+            f"The sides were measured {how}: anything else that changed with time looks like a difference "
+            "between them. Alternate them, A B B A (docs/comparing.md)."
         )
 
 
 def _hosts(a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topology: bool) -> Iterator[str]:
     if unit == "host":
-        yield "The sides are different sets of hosts: each host counts once, relations as the OS names them."
+        yield "The sides are different sets of hosts: each counts once; relations are matched by name."
     elif a.hosts != b.hosts:
-        cells = "" if same_topology else " and relations are matched as the OS names them, pairs not at all"
-        yield f"The sides are different hosts: a change speaks of these two machines only{cells}."
+        cells = "" if same_topology else "; relations are matched by name, pairs are not compared"
+        yield f"The sides are different hosts: a change applies to these two machines only{cells}."
     elif not same_topology:
-        yield "The host's topology is not the same on both sides: only relations are compared, no pairs."
+        yield "The topology of the host differs between the sides: pairs are not compared."
 
 
 def _unlike_numbers(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     runs = pd.concat([a.runs, b.runs])
     summaries = runs[~runs["state"].isin(_MEASURED)]
     if len(summaries):
-        yield f"{len(summaries)} runs are summaries made elsewhere: a description, no evidence of a change."
+        yield f"{counted(len(summaries), 'run')} without samples: no evidence of a change."
     schemes = {
-        f"{row['preset']} ({row['estimator']})" if row["preset"] else "our own (median)"
+        f"{row['preset']} ({row['estimator']})" if row["preset"] else "default (median)"
         for row in records(runs)
     }
     if len(schemes) > 1:
         yield (
-            f"The runs were sampled in different ways, {', '.join(sorted(schemes))}: all are compared by the "
-            "median of their bursts, but the ways of sampling alone may differ."
+            f"The runs used different sampling, {', '.join(sorted(schemes))}: all are compared by the "
+            "median of their bursts, which may differ by the sampling alone."
         )
     if runs["clock"].nunique() > 1:
         yield f"The clocks differ: {', '.join(sorted(runs['clock'].unique()))}."
@@ -115,11 +115,11 @@ def _variants(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame) -> Iterator[str]:
     for benchmark in dict.fromkeys([*kinds[0], *kinds[1]]):
         variants = [set(kind.get(benchmark, ())) for kind in kinds]
         if not all(variants):
-            yield f"{benchmark}: only {'A' if variants[0] else 'B'} has it."
+            yield f"{benchmark}: only {'A' if variants[0] else 'B'} measured it."
         elif variants[0] != variants[1]:
             yield (
                 f"{benchmark}: A was measured with {_and(variants[0])}, B with {_and(variants[1])}. "
-                "Different instructions make different numbers; only what both have is compared."
+                "Different instructions have different latencies; only common variants are compared."
             )
 
 
@@ -127,7 +127,7 @@ def _busier(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     loads = [(side.runs["load_1m_before"] / side.runs["cpus_measured"]).median() for side in (a, b)]
     if abs(loads[1] - loads[0]) > BUSIER:
         yield (
-            f"The load differs: {loads[0]:.1f} runnable threads a CPU before the runs of A, {loads[1]:.1f} "
+            f"The load differs: {loads[0]:.1f} runnable threads per CPU before the runs of A, {loads[1]:.1f} "
             "before those of B."
         )
 
@@ -137,7 +137,7 @@ def _partial(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
         partial = side.runs[side.runs["state"] == "partial"]
         if len(partial):
             failed = int(partial["failed_bursts"].sum())
-            lost = f"{counted(failed, 'visit')} gave no number" if failed else "not all was measured"
+            lost = f"{counted(failed, 'burst')} failed" if failed else "not all pairs were measured"
             yield f"Partial: {counted(len(partial), 'run')} of {letter}; {lost}."
 
 

@@ -1,7 +1,4 @@
-"""Sets two sides' numbers against each other: a row per relation, a row per pair. The run is the unit.
-
-docs/comparing.md says what the tests assume and what simulations and real runs say of them.
-"""
+"""Compares two sides: a row per relation, a row per pair. The unit is the run (docs/comparing.md)."""
 
 import numpy as np
 import pandas as pd
@@ -22,7 +19,7 @@ def compare_relations(
     a, b: rows per pair and unit (column `unit`: a run's id, or a host's), latencies in ns. A unit's number
     of a relation is the median of its pairs. `a_ns`, `b_ns`: geometric means over the units. `ratio` of b
     to a with its 95 % interval `low`, `high`; `p` (Welch on logarithms), `q` (over all rows), `smallest`
-    (the change that would have been seen), `verdict`, `why`. `a_within`, `b_within`: the typical half
+    (the change that would have been detected), `verdict`, `why`. `a_within`, `b_within`: the typical half
     interval inside a single run, which is no error of the change.
     """
     order = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))

@@ -1,6 +1,6 @@
-"""Compares sides of runs honestly: per relation first, then per pair. The run is the unit of replication.
+"""Compares sides of runs, per relation and per pair. The run is the unit of replication.
 
-A comparison is an ordinary set of frames; `compare_text` prints it.
+`views.compare` prints a comparison.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from fleet.analysis.reduce.topology import GROUPS
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """ComparisonSide b against its baseline a.
+    """Side b against its baseline a.
 
     unit: what was counted, "run" or, where each side is several other hosts, "host". relations, pairs: as
     `compare_relations` and `compare_pairs` return them; pairs is empty unless the topologies are the same.
@@ -40,7 +40,7 @@ class Comparison:
 
     @property
     def judged(self) -> bool:
-        """Whether there are runs enough for a verdict."""
+        """Whether there are enough runs for a verdict."""
         return bool(self.relations["p"].notna().any())
 
     @property
@@ -50,10 +50,10 @@ class Comparison:
 
 
 def compare(root: str | Path, texts: Sequence[str], *, threshold: float | None = None) -> list[Comparison]:
-    """Compare each further side with the first; what a side may be, `sides.sides` says.
+    """Compare each further side with the first; texts: sides as on the command line.
 
-    threshold: the change that matters, as a share; by default 3 %, 5 % under a hypervisor. Where both
-    sides have runs of the same several hosts, there is a comparison per host. Raises UsageError.
+    threshold: the smallest change that matters, as a share; by default 3 %, or 5 % under a hypervisor. If
+    both sides have runs of the same several hosts, there is a comparison per host. Raises UsageError.
     """
     first, *others = sides(root, texts)
     runs = pd.concat([first.runs, *(side.runs for side in others)])

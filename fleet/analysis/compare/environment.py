@@ -57,10 +57,10 @@ _UNKNOWN = "unknown"
 
 
 def environment(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """What is not the same on both sides: a row each, `what`, `a`, `b` (values as text, most frequent first).
+    """A row per difference: `what`, `a`, `b` (values as text, most frequent first).
 
-    a, b: rows of the `runs` table. A value found on both sides in the same runs' places is no difference;
-    one that changes within a side is listed if the other side does not have the same values.
+    a, b: rows of the `runs` table. A value that changes within a side is listed unless the other side has the
+    same set of values.
     """
     facts_a, facts_b = ([_facts(row) for row in side.to_dict("records")] for side in (a, b))
     names = list(dict.fromkeys(name for run in (*facts_a, *facts_b) for name in run))
@@ -84,7 +84,7 @@ def _facts(run: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def _requested(value: Any) -> str:
-    """A value of the plan; a choice of pairs as people type it."""
+    """A value of the plan; a choice of pairs as on the command line."""
     if not isinstance(value, Mapping):
         return "default" if value is None else _text("", value)
     if value.get("listed"):

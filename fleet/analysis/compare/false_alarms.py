@@ -1,7 +1,4 @@
-"""The A/A test: splits runs between which nothing changed into two sides, and counts the false alarms.
-
-What a comparison says of an unchanged machine is what its "changed" is worth there.
-"""
+"""The A/A test: splits runs of an unchanged machine into two sides and counts the false alarms."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -33,9 +30,9 @@ def false_alarms(root: str | Path, *, host: str | None = None, seed: int = 1) ->
     """One row per host, benchmark, variant, order of the runs and runs a side.
 
     order: how runs were dealt to the sides: random, interleaved (A B B A), or blocks, one after the other.
-    `class_share`: of the relations compared, those whose interval excludes no change (5 % are promised);
+    `class_share`: of the relations compared, those whose interval excludes no change (5 % expected);
     `verdict_share`: those called changed; `pair_share`: of the pairs, those with p < 0.05; `naive_share`: of
-    the pairs of one run and the next, those Mann-Whitney's test on samples calls different.
+    the pairs of one run and the next, those that Mann-Whitney's test on samples finds different.
 
     Runs of one host, plan, agent, kernel and boot belong together. Raises UsageError if no host has six.
     """
@@ -49,14 +46,14 @@ def false_alarms(root: str | Path, *, host: str | None = None, seed: int = 1) ->
     rows = [row for _, group in _alike(runs) for row in _of_group(root, group, chance)]
     if not rows:
         raise UsageError(
-            f"{root}: the A/A test takes {2 * LEAST_RUNS} runs of one host with the same plan; none has so "
-            "many. Repeat a run, as: for i in $(seq 20); do fleet run HOST; done"
+            f"{root}: the A/A test needs {2 * LEAST_RUNS} runs of one host with the same plan. Repeat "
+            "a run, for example: for i in $(seq 20); do fleet run HOST; done"
         )
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def false_alarms_text(found: pd.DataFrame) -> str:
-    """The table for people, with what to read in it."""
+    """The table for people, with a legend."""
     titles = ("host", "benchmark", "order", "runs a side", "splits", "class", "verdict", "pairs", "samples")
     rows = [
         (
@@ -70,16 +67,16 @@ def false_alarms_text(found: pd.DataFrame) -> str:
         for row in found.to_dict("records")
     ]
     legend = (
-        "Nothing changed between these runs: every finding is a false alarm. class: intervals that",
-        "exclude no change (promised: 5%); verdict: called changed; pairs: p < 0.05; samples: pairs that",
-        "a Mann-Whitney test on the samples of two single runs calls different, as is usual.",
-        "Splits share runs, so the shares are rough.",
+        "Nothing changed between these runs, so every change found is a false alarm. class: intervals that",
+        "exclude no change (expected: 5%); verdict: changed; pairs: p < 0.05; samples: pairs that a",
+        "Mann-Whitney test on the samples of two single runs finds different.",
+        "Splits share runs, so the shares are approximate.",
     )
     return "\n".join((table(titles, rows, right=set(range(3, 9))), *legend))
 
 
 def orders(count: int, size: int, chance: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
-    """Ways to deal `count` runs, oldest first, to two sides of `size`: name, places of A, places of B."""
+    """Splits of `count` runs, oldest first, into two sides of `size`: name, indices of A, indices of B."""
     for _ in range(SPLITS):
         dealt = chance.permutation(count)[: 2 * size]
         yield "random", dealt[:size], dealt[size:]
@@ -97,7 +94,7 @@ def _some(count: int, chance: np.random.Generator) -> list[int]:
 
 
 def _alike(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
-    """Runs between which nothing known to us changed, oldest first, if there are enough."""
+    """Groups of runs between which nothing known changed, oldest first, if there are enough."""
     plan = runs["plan_json"].str.replace(r'"seed":\d+,?', "", regex=True)
     keys = [runs["host_id"], plan, runs["agent_build"], runs["kernel"].fillna(""), runs["boot_id"].fillna("")]
     for key, group in runs.sort_values(["started_utc", "run_id"], kind="stable").groupby(keys, sort=False):
@@ -130,7 +127,7 @@ def _alarms(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> tuple[float, 
 
 
 def _naive(root: str | Path, run_ids: Sequence[str], benchmark: str, variant: str) -> float:
-    """Share of pairs that Mann-Whitney's test on the samples of a run and the next calls different."""
+    """Share of pairs that Mann-Whitney's test on the samples of consecutive runs finds different."""
     kept = []
     for run_id in run_ids:
         samples = load_samples(root, run_id=run_id, benchmark=benchmark)

@@ -1,6 +1,6 @@
-"""The tests behind a comparison, on plain arrays: means of logarithms, so that a change is a ratio.
+"""The statistical tests of a comparison, on arrays of logarithms, so that a change is a ratio.
 
-One value is one run (docs/comparing.md says why); nothing here knows frames, hosts or pairs.
+One value is one run (docs/comparing.md).
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from scipy import special, stats  # type: ignore[import-untyped]  # scipy ships 
 LEVEL = 0.05
 POWER = 0.8
 LEAST_RUNS = 3
-# No number is known better than the step of the clock allows; a sample is at least 1,000 of its steps.
+# The resolution of the clock bounds the precision of a number; a sample is at least 1,000 clock steps.
 _ROUNDING = (0.001**2) / 12
 _SOLVER_STEPS = 50
 
@@ -21,10 +21,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What B is to A: `ratio` of their levels with its 95 % interval `low` to `high`, and Welch's p.
+    """The change from A to B: the `ratio` of their levels, its 95 % interval `low` to `high`, and Welch's p.
 
-    smallest: the relative change that 8 of 10 such comparisons would have found (p < 0.05), given the
-    scatter and the number of runs seen. All but `ratio` are NaN with fewer than three values a side.
+    smallest: the relative change that 8 of 10 such comparisons would detect (p < 0.05), given the scatter
+    and the number of these runs. All but `ratio` are NaN with fewer than three values a side.
     """
 
     ratio: float
@@ -57,10 +57,10 @@ def change(a: Floats, b: Floats) -> Change:
 def moderated_p(a: Floats, b: Floats) -> Floats:
     """Two-sided p of each row's change from a to b, with few runs and many rows.
 
-    a, b: logarithms, a row per pair of one relation, a column per run. What moves all rows of a run together
-    has as many degrees of freedom as there are runs; what moves a row alone has a variance of its own, that
-    few runs tell little of, so it is shrunk towards that of all rows by an empirical-Bayes prior (G. K.
-    Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004)). The two are added (Satterthwaite).
+    a, b: logarithms, a row per pair of one relation, a column per run. The variation common to all rows of a
+    run has as many degrees of freedom as there are runs. The variance of a single row is poorly known from
+    few runs, so it is shrunk towards that of all rows by an empirical-Bayes prior (G. K. Smyth, Stat. Appl.
+    Genet. Mol. Biol. 3 (2004)). The two are added (Satterthwaite).
     """
     own = a.shape[1] + b.shape[1] - 2
     together = [side.mean(axis=0, keepdims=True) for side in (a, b)]
@@ -85,7 +85,7 @@ def prior(variances: Floats, own: int) -> tuple[float, float]:
     """Degrees of freedom and level of the scaled inverse chi-square that fits the variances' spread.
 
     own: degrees of freedom of each variance. Zero freedom: no prior (fewer than three variances);
-    infinite: they differ no more than chance makes them.
+    infinite: they differ no more than expected by chance.
     """
     if len(variances) < 3:
         return 0.0, 1.0
@@ -98,7 +98,7 @@ def prior(variances: Floats, own: int) -> tuple[float, float]:
 
 
 def false_discovery(p: Floats) -> Floats:
-    """Benjamini and Hochberg's q of each p: findings with q < 0.05 are to one in twenty by chance."""
+    """Benjamini and Hochberg's q of each p: of findings with q < 0.05, at most one in twenty is false."""
     return np.asarray(stats.false_discovery_control(p)) if len(p) else np.asarray(p)
 
 

@@ -1,4 +1,4 @@
-"""Says which runs a side of a comparison means: run ids, a host, a label, or a label on a host."""
+"""Resolves the sides of a comparison to runs: run ids, a host, a label, or a label on a host."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _FORMS = "A side is a run, runs joined by commas, a host, label=value, or host@l
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSide:
-    """One side: as it was typed, and its rows of the `runs` table, oldest first."""
+    """One side: its name on the command line, and its rows of the `runs` table, oldest first."""
 
     name: str
     runs: pd.DataFrame
@@ -33,10 +33,10 @@ class ComparisonSide:
 
 
 def sides(root: str | Path, texts: Sequence[str]) -> list[ComparisonSide]:
-    """The sides that `texts` mean. Raises UsageError if one means nothing, or two share a run."""
+    """The sides named by `texts`. Raises UsageError if one matches no run, or two share a run."""
     stored = published(root)
     if not stored:
-        raise UsageError(f"{root}: no run is stored here yet; `fleet run` measures, --results names a root.")
+        raise UsageError(f"{root}: no runs are stored here. `fleet run` measures; --results names a root.")
     chosen = {text: _matching(stored, text) for text in texts}
     runs = load_runs(root, run_id={run_id for ids in chosen.values() for run_id in ids})
     found = [
@@ -48,8 +48,8 @@ def sides(root: str | Path, texts: Sequence[str]) -> list[ComparisonSide]:
             shared = sorted(set(side.runs["run_id"]) & set(other.runs["run_id"]))
             if shared:
                 raise UsageError(
-                    f"run {shared[0]} is on both sides, {other.name!r} and {side.name!r}; a run compared "
-                    f"with itself proves nothing. Narrow one of them."
+                    f"run {shared[0]} is on both sides, {other.name!r} and {side.name!r}; a run cannot "
+                    f"be compared with itself. Make one of them narrower."
                 )
     return found
 
@@ -69,7 +69,7 @@ def _matching(runs: Sequence[RunSummary], text: str) -> set[str]:
     }
     if not found:
         there = sorted({f"{k}={v}" for run in runs for k, v in run.labels})
-        raise UsageError(f"no run has {text!r}. Labels there are: {_some(there)}. {_FORMS}.")
+        raise UsageError(f"no run has the label {text!r}. Labels: {_some(there)}. {_FORMS}.")
     return found
 
 
@@ -78,14 +78,14 @@ def _is_of(run: RunSummary, host: str) -> bool:
 
 
 def _run(runs: Sequence[RunSummary], text: str) -> str:
-    """The one run whose id is `text` or begins so."""
+    """The one run whose id is `text` or begins with it."""
     begun = [run.run_id for run in runs if run.run_id.startswith(text)]
     if text in begun:
         return text
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise UsageError(f"{text!r} is the beginning of {len(begun)} runs: {_some(begun)}. Type more of it.")
+        raise UsageError(f"{text!r} matches {len(begun)} runs: {_some(begun)}. Give more of the id.")
     hosts = sorted({run.host_name for run in runs})
     raise UsageError(f"no run and no host {text!r}. Hosts: {_some(hosts)}. {_FORMS}.")
 

@@ -1,4 +1,4 @@
-"""Decides what a comparison may claim: changed, equivalent, cannot tell, or no verdict at all."""
+"""The verdicts of a comparison: changed, equivalent, cannot tell, or none."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 
 def usual_threshold(*runs: pd.DataFrame) -> float:
-    """The change that matters, as a share: 3 %, and 5 % where a run was made under a hypervisor."""
+    """The default threshold, as a share: 3 %, or 5 % if a run was made under a hypervisor."""
     virtual = any(side["hypervisor"].notna().any() for side in runs)
     return THRESHOLD_VIRTUAL if virtual else THRESHOLD
 
@@ -34,7 +34,7 @@ def judge(relations: pd.DataFrame, threshold: float) -> pd.DataFrame:
 
     relations: `ratio`, `low`, `high`, `p`, `q`, `smallest`, `a_units`, `b_units`; NaN beside the ratio where
     runs were too few.
-    threshold: the change that matters, as a share of A, in either direction.
+    threshold: the smallest change that matters, as a share of A, in either direction.
     """
     judged = [_judged(row, threshold, len(relations)) for row in relations.to_dict("records")]
     return relations.assign(verdict=[str(verdict) for verdict, _ in judged], why=[why for _, why in judged])
@@ -50,16 +50,16 @@ def _judged(row: Mapping[Any, Any], threshold: float, rows: int) -> tuple[Verdic
     if max(abs(low), abs(high)) < matters:
         return Verdict.EQUIVALENT, f"within ±{threshold * 100:g}%"
     if row["q"] < LEVEL:
-        return Verdict.CANNOT_TELL, f"moved, but perhaps by less than {threshold * 100:g}%"
+        return Verdict.CANNOT_TELL, f"a change, but perhaps below {threshold * 100:g}%"
     if row["p"] < LEVEL:
-        return Verdict.CANNOT_TELL, f"may be chance, being 1 of {rows} relations"
-    return Verdict.CANNOT_TELL, _would_see(row, matters)
+        return Verdict.CANNOT_TELL, f"may be chance: 1 of {rows} relations"
+    return Verdict.CANNOT_TELL, _detectable(row, matters)
 
 
-def _would_see(row: Mapping[Any, Any], matters: float) -> str:
-    """What these runs could have found, and how many it would take to find what matters."""
+def _detectable(row: Mapping[Any, Any], matters: float) -> str:
+    """The change that these runs could detect, and how many runs the threshold needs."""
     could = float(np.log1p(row["smallest"]))
     if could <= matters:
-        return f"would see {row['smallest']:.1%}"
+        return f"detects {row['smallest']:.1%}"
     needed = math.ceil(2 / (1 / row["a_units"] + 1 / row["b_units"]) * (could / matters) ** 2)
-    return f"would see {row['smallest']:.1%}; {np.expm1(matters):.0%} takes about {needed} runs a side"
+    return f"detects {row['smallest']:.1%}; {np.expm1(matters):.0%} needs about {needed} runs a side"

@@ -1,1 +1,1 @@
-"""Other tools' matrices, read and written number for number, and the summaries made of them."""
+"""Import and export: matrices of other tools, and the summaries made from them."""

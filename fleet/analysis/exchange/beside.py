@@ -37,7 +37,7 @@ def beside(root: str | Path, texts: Sequence[str]) -> pd.DataFrame:
         rows = _of_summary(root, text) if text.startswith(PREFIX) else _of_runs(root, runs[text].runs)
         rows = rows[rows["benchmark"] != CLOCK]
         if rows.empty:
-            raise UsageError(f"{text}: has no pair of CPUs to lay beside another.")
+            raise UsageError(f"{text}: has no pairs of CPUs to compare.")
         every = pd.concat([rows, rows.assign(relation=ALL)])
         by = every.groupby(_KIND, sort=False, dropna=False)["latency_ns"]
         found = by.agg(cells="size", median_ns="median").reset_index()
@@ -53,7 +53,7 @@ def beside_text(rows: pd.DataFrame) -> str:
     """For people: a table per benchmark, the first side above."""
     first = rows["side"].iloc[0]
     names = " beside ".join(rows["side"].unique())
-    parts = [one_line(f"{names}: a description; a summary has one number a pair and allows no verdict.")]
+    parts = [one_line(f"{names}: no verdict is possible, since a summary has one number a pair.")]
     for benchmark, part in rows.groupby("benchmark", sort=False):
         if part.loc[part["relation"] != ALL, "relation"].nunique() == 1:
             part = part[part["relation"] != ALL]  # noqa: PLW2901

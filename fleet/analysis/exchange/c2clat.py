@@ -1,4 +1,4 @@
-"""What c2clat (C++) prints: a full matrix with zeros on the diagonal, as a table or for gnuplot (-p).
+"""The output of c2clat (C++): a full matrix with zeros on the diagonal, as a table or for gnuplot (-p).
 
 Its number is the minimum, its benchmark two lines with one writer each.
 """
@@ -27,8 +27,8 @@ def read(text: str) -> list[Grid]:
 
 
 def write(grid: Grid) -> str:
-    """Write the matrix as it would, digits and all; missing cells come from the other side."""
-    cells = grid.both_ways()
+    """Write the matrix, without rounding; missing cells are taken from the other side."""
+    cells = grid.symmetric()
     texts = [
         ["0" if row == column else digits(cells[row, column]) if (row, column) in cells else "nan"
          for column in grid.cpus]
@@ -66,6 +66,6 @@ def _plotted(lines: list[str], begin: int) -> Grid:
         if len(rows[-1]) != len(rows[0]):
             raise ValueError(f"line {number}: {len(rows[-1])} values where {len(rows[0])} were expected.")
     if not rows or len(rows) != len(rows[0]):
-        raise ValueError(f"line {begin}: {len(rows)} rows are no square matrix.")
+        raise ValueError(f"line {begin}: {len(rows)} rows are not a square matrix.")
     cpus = tuple(range(len(rows)))
     return Grid(cpus, square(rows, cpus), benchmark="readwrite")

@@ -1,4 +1,4 @@
-"""What core_latency (C++, Linux and QNX) prints: a heading per benchmark, then left-aligned columns.
+"""The output of core_latency (C++, Linux and QNX): a heading per benchmark, then left-aligned columns.
 
 Its own matrix is full, its number the median. An old version names no benchmark: it had only `cas`. Rows
 that a paste has lost at the end are missing cells.
@@ -46,8 +46,8 @@ def read(text: str) -> list[Grid]:
 
 
 def write(grid: Grid) -> str:
-    """Write one matrix as it would, digits and all; missing cells come from the other side."""
-    cells = grid.both_ways()
+    """Write one matrix, without rounding; missing cells are taken from the other side."""
+    cells = grid.symmetric()
     texts = {where: digits(value) for where, value in cells.items()}
     width = max([_WIDTH, *(len(text) + 2 for text in texts.values())])
     lines = [f"Running {_TITLES.get(grid.benchmark or '', grid.benchmark or 'Unknown')} Core Benchmark"]

@@ -1,4 +1,4 @@
-"""What core-to-core-latency (Rust) prints: its screen, its --csv, or both in one file.
+"""The output of core-to-core-latency (Rust): its screen, its --csv, or both in one file.
 
 It measures half a matrix, below the diagonal, and its number is the mean. Its public files come as CSV
 padded to the full width, with rows that end at the diagonal, with `;`, with two benchmarks below each
@@ -22,7 +22,7 @@ NumberedLines = list[tuple[int, str]]
 
 
 def claims(text: str) -> bool:
-    """Whether this is its output, or a square of numbers as it would write."""
+    """Whether this is its output, or a square of numbers in its format."""
     lines = [line.strip() for line in text.splitlines()]
     return any(line.startswith("Num cores:") for line in lines) or (
         any(lines)
@@ -55,7 +55,7 @@ def read(text: str) -> list[Grid]:
 
 
 def write(grid: Grid) -> str:
-    """Write its --csv: a row per CPU, empty where there is no number. The CPU numbers are lost."""
+    """Write its --csv: a row per CPU, empty cells where there is no number. It has no CPU numbers."""
     rows = (
         ",".join(
             digits(grid.cells[row, column]) if (row, column) in grid.cells else "" for column in grid.cpus
@@ -127,14 +127,14 @@ def _csv(block: NumberedLines) -> list[Grid]:
                 "(lines that ran together?)."
             )
     if not width or len(rows) % width or len(rows) // width > _MOST_BENCHMARKS:
-        raise ValueError(f"line {rows[0][0]}: {len(rows)} rows of {width} values are no square matrix.")
+        raise ValueError(f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square matrix.")
     cpus = tuple(range(width))
     values = [[latency(cell, number) for cell in cells] for number, cells in rows]
     return [Grid(cpus, square(values[begin : begin + width], cpus)) for begin in range(0, len(values), width)]
 
 
 def _triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]] | None:
-    """NumberedLines that end before or at the diagonal, padded to a square; None if these are not such.
+    """Rows that end before or at the diagonal, padded to a square; None for other rows.
 
     The row of the first CPU is empty then, and so not among `rows`, unless its own cell is written out.
     """

@@ -1,4 +1,4 @@
-"""Writes runs and summaries in the formats of other tools, and samples as CSV; digits are never lost."""
+"""Writes runs and summaries in the formats of other tools, and samples as CSV, without rounding."""
 
 import itertools
 from collections.abc import Iterator
@@ -47,13 +47,13 @@ def export(
 
 def write_new(path: Path, pieces: Iterator[str]) -> None:
     """Write a file that must not exist yet. Raises UsageError if it does or cannot be made."""
-    text = "".join(itertools.islice(pieces, 1))  # what is asked wrongly fails before a file is made
+    text = "".join(itertools.islice(pieces, 1))  # usage errors come before the file is created
     try:
         with path.open("x", encoding="utf-8", newline="") as file:
             file.write(text)
             file.writelines(pieces)
     except FileExistsError as err:
-        raise UsageError(f"{path}: exists already, and is left alone. Choose another --output.") from err
+        raise UsageError(f"{path}: exists; it was not changed. Choose another --output.") from err
     except OSError as err:
         raise UsageError(f"{path}: cannot be written: {err.strerror}.") from err
 
@@ -85,7 +85,7 @@ def _of_run(root: str | Path, run_id: str, benchmark: str | None, value: str) ->
 
 
 def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFrame:
-    """The rows of the one benchmark and variant that is meant."""
+    """The rows of the one benchmark and variant chosen."""
     known = rows["variant"].notna()
     kinds = (
         rows["benchmark"]
@@ -95,7 +95,7 @@ def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFram
     there = [kind for kind in kinds.unique() if not kind.startswith(f"{CLOCK}/")]
     wanted = [kind for kind in there if benchmark is None or benchmark in (kind, kind.partition("/")[0])]
     if not there:
-        raise UsageError(f"{what}: has no pair of CPUs to export; `fleet show` says what it has.")
+        raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
     if len(wanted) != 1:
         raise UsageError(
             f"{what}: --benchmark must name one of {', '.join(there)}"
@@ -109,7 +109,7 @@ def _samples(root: str | Path, run_id: str, benchmark: str | None) -> Iterator[s
     """A row per sample, warm-ups marked, ticks exact."""
     bursts = load_samples(root, run_id=run_id)
     if bursts.empty:
-        raise UsageError(f"{run_id}: has no burst to export.")
+        raise UsageError(f"{run_id}: has no samples to export.")
     if benchmark is not None:
         bursts = _chosen(bursts, benchmark, run_id)
     for begin in range(0, len(bursts), _BURSTS_AT_ONCE):

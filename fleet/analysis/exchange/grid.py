@@ -1,4 +1,4 @@
-"""One matrix of another tool, and the small change of reading and writing such text."""
+"""One matrix of another tool, and helpers to read and write its text."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ Cells = Mapping[tuple[int, int], float]
 class Grid:
     """One-way latencies in ns by (row CPU, column CPU), as printed; the row is the side that is timed.
 
-    A cell the tool left empty is absent. benchmark: None where the text does not say. samples, iterations:
+    A cell the tool left empty is absent. benchmark: None if the text does not name it. samples, iterations:
     of each pair, as the tool counts them. cpu_model: where the tool prints it.
     """
 
@@ -24,13 +24,13 @@ class Grid:
     iterations: int | None = None
     cpu_model: str | None = None
 
-    def both_ways(self) -> Cells:
+    def symmetric(self) -> Cells:
         """The cells, each that is missing filled from the other side of the diagonal."""
         return {(column, row): value for (row, column), value in self.cells.items()} | dict(self.cells)
 
 
 def latency(word: str, line: int) -> float | None:
-    """Read one cell; None where it says nothing. Raises ValueError for what cannot be a latency."""
+    """Read one cell; None if it is empty. Raises ValueError for what cannot be a latency."""
     text = word.strip()
     if not text or text.lower() == "nan":
         return None
@@ -60,7 +60,7 @@ def square(rows: Sequence[Sequence[float | None]], cpus: Sequence[int]) -> dict[
 
 
 def whole_numbers(words: Sequence[str]) -> tuple[int, ...] | None:
-    """CPU numbers of a heading, ascending; None if these are not such."""
+    """The CPU numbers of a heading, in ascending order; None if it is not a heading."""
     if not words or not all(word.isascii() and word.isdigit() for word in words):
         return None
     numbers = tuple(map(int, words))

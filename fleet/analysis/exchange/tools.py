@@ -1,7 +1,7 @@
-"""Matrices as other tools print them: read and written, number for number. Pure text.
+"""Reads and writes the matrices of other tools, without rounding. Pure text.
 
-Each tool has a module with `claims(text)`, `read(text)` and `write(grid)`. What is read is a summary, one
-number a pair; it never becomes samples.
+Each tool has a module with `claims(text)`, `read(text)` and `write(grid)`. A matrix that is read is a
+summary, one number a pair; it never becomes samples.
 """
 
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ def read(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid
         tool = next((name for name, module in TOOLS.items() if module.claims(text)), None)
     if tool is None:
         raise UsageError(
-            f"{where}: no matrix that fleet can read. It knows what core-to-core-latency (screen or --csv), "
-            "core_latency and c2clat print; name the tool with --tool if this is one of them."
+            f"{where}: unknown format. fleet reads the output of core-to-core-latency (screen or --csv), "
+            "core_latency and c2clat; if this is one of them, name it with --tool."
         )
     try:
         grids: list[Grid] = TOOLS[tool].read(text)
     except ValueError as err:
         raise UsageError(f"{where}: {err}") from err
     if not grids:
-        raise UsageError(f"{where}: there is no matrix of {tool} in it.")
+        raise UsageError(f"{where}: no matrix of {tool} found.")
     return tool, grids

@@ -1,4 +1,4 @@
-"""Bursts as flat arrays: what a reduction needs of them, without an object for each.
+"""Bursts as flat arrays, without an object for each.
 
 Made of a frame as `load_samples` returns it or of an Arrow table of samples; warm-ups are left out.
 """
@@ -84,7 +84,7 @@ def _bursts(samples: pd.DataFrame, ticks: Ints, counts: Ints) -> Bursts:
 
 
 def equal_rows(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
-    """Of values that stand one row after the other, those of rows with as many: which, and them as a matrix.
+    """Group rows of different lengths, stored one after the other, by length: their indices and a matrix.
 
     counts: how many values each row has.
     """

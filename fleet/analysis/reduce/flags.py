@@ -10,8 +10,8 @@ import pandas as pd
 
 MANY_OUTLIERS = 0.05
 FAR_NEARER = 0.5  # of its relation's median
-SMALLEST_CLASS = 4  # pairs; fewer do not tell what a relation costs
-SIBLING_NEARER = 1.3  # than any other CPU, at least: what is called a sibling should be one
+SMALLEST_CLASS = 4  # pairs; fewer do not establish the usual latency
+SIBLING_NEARER = 1.3  # times nearer than any other CPU, at least, are siblings
 _KIND = ["run_id", "benchmark", "variant"]
 PAIR_FLAGS = ("multimodal", "drift", "not_converged", "smt_pair", "outliers")
 # The most serious first: flags that change what a pair's number means, then those that make it less certain.
@@ -79,7 +79,7 @@ def _strange_siblings(rows: pd.DataFrame) -> Marks:
 
 
 def not_nearest(rows: pd.DataFrame) -> "pd.Series[float]":
-    """Of each OS sibling pair: how many times further than it the nearest other CPU of the two is.
+    """For each pair of siblings: the latency to their nearest other CPU, as a multiple of the pair's own.
 
     rows: pairs of one run, benchmark and variant. NaN for rows that are no siblings, and for siblings
     without any other partner. Below 1.3 the two are not each other's nearest, as siblings should be.
@@ -98,6 +98,6 @@ def not_nearest(rows: pd.DataFrame) -> "pd.Series[float]":
 def _strangely_near(rows: pd.DataFrame) -> Marks:
     by_relation = rows.groupby("relation")["median_ns"]
     usual, size = by_relation.transform("median"), by_relation.transform("size")
-    parted = ~rows["relation"].isin(["self", "smt"])  # nothing is nearer than a sibling
+    parted = ~rows["relation"].isin(["self", "smt"])  # siblings are checked on their own
     near: Marks = (parted & (size >= SMALLEST_CLASS) & (rows["median_ns"] < FAR_NEARER * usual)).to_numpy()
     return near

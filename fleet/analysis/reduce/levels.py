@@ -13,9 +13,9 @@ from fleet.analysis.reduce.bursts import equal_rows
 from fleet.interval import likeness, student_t
 
 MODE_RATIO = 1.25  # of the medians of two modes, at least
-MODE_APART = 5.0  # times the scatter within the modes, at least: one wide level is no two
+MODE_APART = 5.0  # times the scatter within the modes, at least: one wide level is not two
 MODE_SHARE = 0.1  # of the bursts, at least, on each side
-MODE_BURSTS = 5  # fewer bursts tell nothing of modes
+MODE_BURSTS = 5  # fewer bursts cannot show two modes
 DRIFT_Z = 2.5758  # two-sided p = 0.01
 DRIFT_CHANGE = 0.02
 ASYMMETRY = 0.10
@@ -43,7 +43,7 @@ class Levels:
 
 
 def levels(bursts: Floats, times: Floats) -> Levels:
-    """Judge pairs by `bursts`, a row per pair of as many burst medians, taken at `times` (any unit)."""
+    """Analyse pairs by `bursts`, a row per pair of as many burst medians, taken at `times` (any unit)."""
     none = np.full(len(bursts), np.nan)
     found = Levels(
         median=np.median(bursts, axis=1),
@@ -59,7 +59,7 @@ def levels(bursts: Floats, times: Floats) -> Levels:
 
 
 def halves(bursts: Floats) -> Floats:
-    """Half the 95 % interval of each row's mean, as `fleet.interval` reckons it; NaN for a single burst."""
+    """Half the 95 % interval of each row's mean, as `fleet.interval` computes it; NaN for a single burst."""
     count = bursts.shape[1]
     if count < 2:
         return np.full(len(bursts), np.nan)
@@ -105,7 +105,7 @@ def _part(found: Levels, pair: int, row: Floats, split: int) -> None:
     found.median[pair], found.mean[pair] = np.median(main), main.mean()
     found.half[pair] = halves(main[None, :])[0]
     found.other[pair], found.other_share[pair] = np.median(other), len(other) / len(row)
-    found.drift[pair] = np.nan  # changing between modes is not drifting
+    found.drift[pair] = np.nan  # switching between modes is not a drift
 
 
 def drift(bursts: Floats, times: Floats) -> Floats:

@@ -1,7 +1,7 @@
-"""Reads the tables into frames, no more of them than is asked for. Ticks become nanoseconds here only.
+"""Reads the tables into frames, only the rows and columns requested. Ticks become nanoseconds here only.
 
-Every frame has every column of its table (or those asked for), also where the files are of different ages,
-and also when there are no rows. What runs are reduced to stands in `fleet.analysis.pairs`.
+Every frame has every column of its table (or those requested), even if the files are of different versions
+or there are no rows. `reduce.pairs` has what runs are reduced to.
 """
 
 import json

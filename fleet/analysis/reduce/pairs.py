@@ -1,7 +1,7 @@
-"""The derived table `_pairs`: a row per run and pair, made when first asked for and kept beside the samples.
+"""The derived table `_pairs`: a row per run and pair, computed on first use and stored beside the samples.
 
-Nothing has to be rebuilt by hand: a file that was made of other samples, or by another version of these
-statistics, is made again. A run is reduced in slices, so memory is bounded by a slice, not by the run.
+A file made from other samples, or by another version of these statistics, is replaced. A run is reduced in
+slices, so memory is bounded by a slice, not by the run.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from fleet.store.reading import TableFile, chosen, each, joined
 from fleet.store.runs import RunSummary
 from fleet.store.samples import read_record
 
-STATS_VERSION = 2  # raise it whenever a number or a flag of `pairs` would come out otherwise
+STATS_VERSION = 2  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 4 << 20
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "ping_cpu", "pong_cpu"]
@@ -58,7 +58,7 @@ def load_pairs(
     """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant and unordered pair, in ns.
 
     Filters as of `load_samples`. Runs come oldest first, their rows by benchmark, variant, relation and CPUs;
-    numbers are float32. What is missing is derived now and kept; `note` hears of it, as it may take a while.
+    numbers are float32. What is missing is computed now and stored; `note` is told, as it may take a while.
     """
     place = place_of(root)
     runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
@@ -67,9 +67,7 @@ def load_pairs(
     parts = each(lambda run: kept_pairs(place, run, STATS_VERSION, columns, where), runs)
     missing = [at for at, part in enumerate(parts) if part is None]
     if missing and note:
-        note(
-            f"reducing the samples of {len(missing)} of {len(runs)} runs to pairs; the next time this is kept"
-        )
+        note(f"reducing the samples of {len(missing)} of {len(runs)} runs to pairs; this is done once")
     for at in missing:
         try:
             table = derive(place, runs[at])
@@ -95,7 +93,7 @@ def history(
     labels: Mapping[str, str] | None = None,
     note: Callable[[str], None] | None = None,
 ) -> pd.DataFrame:
-    """A row per run, benchmark, variant and relation, oldest first: how a number went over the runs.
+    """A row per run, benchmark, variant and relation, oldest first.
 
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of
     `fleet.analysis.matrices.relations`.
@@ -152,7 +150,7 @@ def _column(values: "pd.Series[Any]", field: Any) -> Any:
 
 
 class _Slice(NamedTuple):
-    """Of one benchmark, variant and relation the pairs whose lower CPU is from `first` to `last`."""
+    """The pairs of one benchmark, variant and relation whose lower CPU is from `first` to `last`."""
 
     benchmark: str
     variant: str

@@ -1,4 +1,4 @@
-"""In which order CPUs are shown, and where the borders between their groups run."""
+"""The display order of CPUs, and the borders between their groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Layout:
         return tuple(tuple(block) for block in found)
 
     def ruling(self) -> str | None:
-        """The level whose borders are worth a line; None where nothing parts the CPUs.
+        """The level whose borders are drawn; None where nothing divides the CPUs.
 
         The finest whose groups hold four CPUs or more on average, else two; siblings get a line only
         where there is nothing larger.
@@ -50,7 +50,7 @@ class Layout:
         return tuple(level is not None and self.border(at, level) for at in range(len(self.cpus)))
 
     def finest(self, most: int) -> str | None:
-        """The finest level above cores that makes 2 to `most` groups; of equal levels, the outermost."""
+        """The finest level above cores with 2 to `most` groups; of equal levels, the outermost."""
         counts = {level: len(self.blocks(level)) for level in GROUPS[:-1]}
         fitting = [count for count in counts.values() if 2 <= count <= most]
         return next((level for level in counts if counts[level] == max(fitting)), None) if fitting else None

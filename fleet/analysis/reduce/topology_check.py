@@ -57,7 +57,7 @@ def host_history(root: str | Path, run: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def nearest_pairs(pairs: pd.DataFrame, factor: float = SIBLING_NEARER) -> set[tuple[int, int]]:
-    """The pairs of CPUs that are each other's nearest, any other being further by `factor` at least.
+    """The pairs of CPUs that are each other's nearest, any other CPU being slower by `factor` or more.
 
     pairs: of one run, benchmark and variant, with `median_ns`; both directions of a pair may have a row. On
     a machine with SMT these are the siblings, whatever the OS says; without SMT there should be none.

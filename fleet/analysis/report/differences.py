@@ -1,4 +1,4 @@
-"""The runs of a report against each other: hosts against the first, or one host's runs."""
+"""The comparisons of a report: each host with the first one, or each run of one host with its first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _MANY = 6  # differences; of more, each map is but a small picture
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """What is left of a benchmark's change, cell by cell, when each relation's own change is taken out.
+    """The change of each pair of a benchmark relative to the change of its relation.
 
     limit: the end of its colour scale, relative. cells: on small machines; picture: a data URI, where there
     are many differences.
@@ -50,7 +50,7 @@ class Difference:
 
 
 def differences(root: str | Path, readings: Sequence[Reading]) -> list[Difference]:
-    """Compare what there is to compare; empty for a single run."""
+    """The comparisons of a report; empty for a single run."""
     groups = _groups([reading for reading in readings if reading.parts])
     if len(groups) < 2:
         return []
@@ -87,7 +87,7 @@ def _difference(found: Comparison, a: Sequence[Reading], b: Sequence[Reading], *
 
 
 def _named(line: str, found: Comparison, names: Sequence[str]) -> str:
-    """A sentence about the sides with their names on the page instead of the runs they were made of."""
+    """A sentence about the sides, with their names on the page instead of run ids."""
     return line.replace(found.a.name, names[0]).replace(found.b.name, names[1])
 
 

@@ -1,4 +1,4 @@
-"""The environments of the runs side by side: first what differs, then what is the same everywhere."""
+"""The environments of the runs side by side: first what differs, then what is the same."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

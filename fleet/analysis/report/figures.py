@@ -1,7 +1,6 @@
-"""Draws a report's pictures and turns them into inline SVG: text stays text, lines take the page's colours.
+"""Draws the plots of a report as inline SVG with real text and the colours of the page.
 
-What matplotlib writes is read back and made fit for a page: ids are unique per picture, no namespaces, no
-fonts of its own, a title for those who do not see it.
+The SVG of matplotlib is rewritten: unique ids, no namespaces, no fonts, a title for screen readers.
 """
 
 import base64
@@ -60,7 +59,7 @@ def draw(
 ) -> Markup:
     """Draw on Axes and return them as an SVG element of `size` (CSS pixels).
 
-    name: begins its ids, so unique on the page. title: what it says, for those who do not see it. margins:
+    name: begins its ids, so unique on the page. title: its content, for screen readers. margins:
     left, bottom, right, top, in CSS pixels; None fits them to the labels, which takes half as long again.
     """
     width, height = size
@@ -147,7 +146,7 @@ def _in_page_colours(style: str) -> str:
 
 
 def _share_style(group: ET.Element) -> None:
-    """Say once, on the group, what all its marks say: half of a scatter is style."""
+    """Move the style that all marks of a group share to the group: half of a scatter plot is style."""
     styles = {child.get("style") for child in group}
     if len(group) > 1 and len(styles) == 1 and all(child.tag.endswith("use") for child in group):
         style = styles.pop()

@@ -1,4 +1,4 @@
-"""Writes a report where it was asked for: whole or not at all, and never over somebody else's file."""
+"""Writes a report in one step, and never over a file that is not a report."""
 
 import os
 import secrets
@@ -19,10 +19,10 @@ def check(path: Path, *, force: bool = False) -> None:
     if path.is_dir():
         raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no directory {path.parent}; make it first, or name another file.")
+        raise UsageError(f"{path}: there is no directory {path.parent}; create it, or name another file.")
     if path.exists() and not force and not _is_ours(path):
         raise UsageError(
-            f"{path}: is there already and no report of fleet, so it was left alone. "
+            f"{path}: exists and is not a report of fleet; it was not changed. "
             f"Name another file, or replace it with --force."
         )
 

@@ -236,7 +236,7 @@ def _trace(reading: Reading, part: Part, suspect: Suspect, place: int) -> Markup
 def _residual(difference: Difference, residual: Residual, place: int) -> Markup:
     return figures.draw(
         f"residual-{place}-{residual.kind.replace('/', '-')}",
-        f"What is left of the change of {residual.kind} from {difference.a} to {difference.b}, in per cent",
+        f"Change of {residual.kind} from {difference.a} to {difference.b} relative to its relation, in %",
         (_MAP, _MAP_HEIGHT),
         partial(plots.difference_map, residual.change, residual.order),
     )

@@ -1,4 +1,4 @@
-"""Reads the runs of a report, one at a time, and keeps only what its page shows: raw samples of few pairs."""
+"""Reads the runs of a report one at a time and keeps only what the page shows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A pair to look at: its row of `pair_medians` and its bursts as loaded."""
+    """A pair worth a plot of its samples: its row of `pair_medians` and its bursts as loaded."""
 
     row: dict[str, Any]
     bursts: pd.DataFrame
@@ -68,7 +68,7 @@ class Reading:
 
 
 def gather(root: str | Path, run_ids: Sequence[str]) -> list[Reading]:
-    """Read the runs, once each, those of one host side by side. Raises StoreError for one not there."""
+    """Read the runs, each once, grouped by host. Raises StoreError for one that is not stored."""
     rows = [load_run(root, run_id) for run_id in dict.fromkeys(run_ids)]
     hosts = list(dict.fromkeys(row["host_id"] for row in rows))
     rows.sort(key=lambda row: (hosts.index(row["host_id"]), row["started_utc"]))
@@ -131,7 +131,7 @@ def _rounds(samples: pd.DataFrame, latency: Floats, burst: npt.NDArray[np.int64]
 
 
 def _suspects(pairs: pd.DataFrame, samples: pd.DataFrame, most: int) -> list[Suspect]:
-    """The worst pairs with a flag of their own, gravest flag first."""
+    """The worst flagged pairs, the most serious flag first."""
     rows = [(_gravity(row), row) for row in records(pairs[pairs["flags"] != ""])]
     grave = sorted((found for found in rows if found[0][0] < len(_SUSPECT)), key=lambda found: found[0])[
         :most

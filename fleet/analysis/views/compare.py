@@ -19,7 +19,7 @@ _COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval
 
 
 def compare_text(comparisons: Sequence[Comparison]) -> str:
-    """For people: the headline, a line per relation, the pairs, what else differs, warnings.
+    """For people: the headline, a line per relation, the pairs, other differences, warnings.
 
     Of several comparisons all headlines come first, those with most changes at the top.
     """
@@ -33,7 +33,7 @@ def compare_text(comparisons: Sequence[Comparison]) -> str:
 
 
 def compare_json(comparisons: Sequence[Comparison]) -> str:
-    """A list of comparisons; shares as fractions, latencies one way in ns, null where there is no answer."""
+    """A list of comparisons; shares as fractions, latencies one way in ns, null where unknown."""
     return json_text([_object(one) for one in comparisons])
 
 
@@ -75,7 +75,7 @@ def _head(one: Comparison) -> Iterator[str]:
 
 
 def _summary(one: Comparison) -> str:
-    """The one sentence, in the words of the verdict column."""
+    """The headline, in the words of the verdict column."""
     if one.relations.empty:
         return "nothing in common"
     if not one.judged:
@@ -117,8 +117,8 @@ def _verdicts(one: Comparison) -> str:
     unit, matters = one.unit, f"±{one.threshold * 100:g}%"
     legend = (
         f"{in_words(one.relations['relation'])}\n"
-        f"A, B: one way in ns, mean of the {unit}s' medians. Interval: what the change may\n"
-        f"be, judged from {unit} to {unit}. What matters: {matters}. Would see: in 8 of 10\n"
+        f"A, B: one way in ns, mean of the {unit}s' medians. Interval: of the change,\n"
+        f"from the variation between {unit}s. Threshold: {matters}. Detects: in 8 of 10\n"
         "comparisons."
     )
     return table(_COLUMNS, rows, right={2, 3, 4, 5, 6}) + "\n" + legend
@@ -134,7 +134,7 @@ def _description(one: Comparison) -> str:
         table(titles, rows, right=set(range(2, 8)))
         + f"\n{in_words(one.relations['relation'])}"
         + "\nA, B: one way in ns. Within A, within B: ±95% inside a single run, from its\n"
-        "rounds; two runs of an unchanged machine differ by more, so it says nothing about\n"
+        "rounds. Two runs of an unchanged machine differ by more, so it is not the error of\n"
         "the difference."
     )
 
@@ -145,7 +145,7 @@ def _names(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _pairs(one: Comparison) -> Iterator[str]:
-    """How many pairs changed, and those that did not simply follow their relation, the furthest first."""
+    """How many pairs changed, and those that changed unlike their relation, the most different first."""
     kind = ["benchmark", "variant", "relation"]
     usual = one.relations[[*kind, "ratio"]].rename(columns={"ratio": "usual"})
     found = one.pairs[one.pairs["changed"]].merge(usual, on=kind)
@@ -153,7 +153,7 @@ def _pairs(one: Comparison) -> Iterator[str]:
     own = found[found["apart"] > np.log1p(one.threshold)].sort_values("apart", ascending=False)
     yield (
         f"Pairs: {len(found)} of {len(one.pairs)} changed by more than {one.threshold * 100:g}% "
-        f"(about one in twenty of these by chance), {len(own) or 'none'} otherwise than their relation"
+        f"(about one in twenty of these by chance), {len(own) or 'none'} of them unlike their relation"
     )
     if len(own):
         rows = [

@@ -1,4 +1,4 @@
-"""What `fleet runs --relation` prints: how the latency of a relation went over the runs of a fleet."""
+"""What `fleet runs --relation` prints: the latency of a relation, run by run."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC
@@ -33,7 +33,7 @@ def of_relation(
     ids = [run.run_id for run in runs if run.state is not RunState.UNFINISHED]
     if not ids:
         raise UsageError(
-            f"{root}: no such run is stored here; `fleet runs` lists all, --results names another root."
+            f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
         )
     benchmark, _, variant = (benchmark or "").partition("/")
     found = history(root, run_id=ids, relation=relation, benchmark=benchmark or None, note=note)
@@ -43,7 +43,7 @@ def of_relation(
         what = f"pair of relation {relation}" + (
             f" measured with {benchmark}{'/' * bool(variant)}{variant}" if benchmark else ""
         )
-        raise UsageError(f"{root}: none of {len(ids)} runs has a {what}; `fleet show` says what a run has.")
+        raise UsageError(f"{root}: none of {len(ids)} runs has a {what}. `fleet show` lists what a run has.")
     return found
 
 

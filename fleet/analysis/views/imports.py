@@ -13,8 +13,8 @@ from fleet.text import one_line, table
 def list_text(rows: pd.DataFrame) -> str:
     """Each summary with its machine, a line per benchmark and variant, in the order of `rows`."""
     parts = [
-        "Measured by others: one number a pair, no samples. ns: the median of the pairs.\n"
-        "One with its matrix: fleet summaries NAME. Beside a run: fleet compare RUN summary:NAME"
+        "Published or imported: one number a pair, no samples. ns: the median of the pairs.\n"
+        "Show one with its matrix: fleet summaries NAME. Beside a run: fleet compare RUN summary:NAME"
     ]
     for name, part in rows.groupby("summary", sort=False):
         first = part.iloc[0]

@@ -31,11 +31,11 @@ def chosen(runs: Sequence[RunSummary], hosts: Sequence[str], labels: Sequence[st
 
 
 def runs_text(runs: Sequence[RunSummary], *, of: int = 0) -> str:
-    """A line per run, oldest first. of: how many there were to choose from, if these were chosen."""
+    """A line per run, oldest first. of: how many runs there were before filtering."""
     if not runs and not of:
-        return "No runs here yet. `fleet run` measures; --results names another root."
+        return "No runs are stored here. `fleet run` measures; --results names another root."
     if not runs:
-        return f"None of {counted(of, 'run')} here is so; `fleet runs` lists all."
+        return f"None of {counted(of, 'run')} matches. `fleet runs` lists all."
     titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state", "labels")
     return table(titles, [_run_line(run) for run in runs], right={5, 6})
 

@@ -23,12 +23,12 @@ def number_of(run: dict[str, Any]) -> str:
 
 
 def header(run: dict[str, Any], order: Layout) -> str:
-    """Host, machine, clock, labels, which CPUs belong together, the scheme where it is another tool's."""
+    """Host, machine, clock, labels, topology, and the preset if the run followed one."""
     clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
     if run["clock_cost_ticks"] is not None:
         clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
     cpus, labels = counted(run["cpus_measured"], "CPU"), labels_text(run["labels"])
-    preset = f"measured as {run['preset']} does; its number is the {_IN_WORDS[run['estimator']]}"
+    preset = f"preset {run['preset']}: the number of a pair is its {_IN_WORDS[run['estimator']]}"
     lines = (
         f"{run['host_name']}  {run['run_id']}  {run['started_utc']:%Y-%m-%d %H:%M} UTC  {run['state']}",
         f"{run['cpu_model'] or 'unknown CPU model'}, {cpus}, {run['target']}, {clock}",
@@ -40,7 +40,7 @@ def header(run: dict[str, Any], order: Layout) -> str:
 
 
 def benchmark(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str, Any]) -> str:
-    """One benchmark and variant: a row per relation, what was reached, the outer pairs, the matrix."""
+    """One benchmark and variant: a row per relation, the intervals, the extreme pairs, the matrix."""
     first, number = pairs.iloc[0], number_of(run)
     what = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
     lines = [f"{first['benchmark']}/{first['variant']}: one-way latency in ns{what}, by what two CPUs share"]
@@ -58,7 +58,7 @@ def benchmark(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str,
 
 
 def clock(pairs: pd.DataFrame, order: Layout) -> str:
-    """Cost of one reading per CPU; above a few CPUs only those that stand out."""
+    """Cost of one clock reading per CPU; of many CPUs, those furthest from the median."""
     first, costs = pairs.iloc[0], pairs.set_index("ping_cpu")
     low, middle, high = (getattr(costs["median_ns"], what)() for what in ("min", "median", "max"))
     title = f"{first['benchmark']}/{first['variant']}: cost of one clock reading in ns, per CPU"
@@ -94,7 +94,7 @@ def _reached(pairs: pd.DataFrame) -> str:
     few, many = int(pairs["bursts"].min()), int(pairs["bursts"].max())
     bursts = (counted(few, "burst") if few == many else f"{few} to {many} bursts") + " a pair"
     if pairs["spread"].isna().all():
-        return f"interval: none, it takes at least 2 bursts a pair ({bursts})"
+        return f"interval: none; it needs at least 2 bursts a pair ({bursts})"
     middle, worst = pairs["spread"].median(), pairs["spread"].max()
     return f"interval: half the pairs within {within(middle)}, all within {within(worst)} ({bursts})"
 
@@ -115,7 +115,7 @@ def _pair(row: dict[str, Any], number: str) -> str:
 
 
 def _two_levels(pairs: pd.DataFrame) -> list[str]:
-    """Both modes of the pairs that have two, those first whose smaller mode has most bursts."""
+    """Both modes of the pairs that have two, the largest second mode first."""
     found = pairs[pairs["other_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
     shown = [
         f"{pair_text(row)} {row['median_ns']:.1f} or, in {percent(row['other_share'])} "

@@ -1,4 +1,4 @@
-"""What `fleet show` prints, as text and as JSON: loads a run, judges its pairs, joins the sections."""
+"""What `fleet show` prints, as text, JSON and CSV."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

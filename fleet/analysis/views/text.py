@@ -1,4 +1,4 @@
-"""The small change of everything that is shown: tables, percentages, safe text, plain values for JSON."""
+"""Formatting shared by the views: percentages, relations in words, plain values for JSON."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NO_LIMIT = 100_000
-# What two CPUs of a relation share, for who meets the words for the first time.
+# What two CPUs of a relation share, for the legends.
 SHARED = {
     Relation.SELF: "the same CPU",
     Relation.SMT: "siblings of one core",
@@ -29,7 +29,7 @@ SHARED = {
 
 
 def fitted(text: str, width: int | None) -> str:
-    """Sentences wider than the terminal broken between words; tables and colours stay as they are."""
+    """Wrap sentences wider than the terminal; tables and coloured lines stay as they are."""
     return text if width is None else "\n".join(_fitted(line, width) for line in text.split("\n"))
 
 
@@ -43,19 +43,19 @@ def _fitted(line: str, width: int) -> str:
 
 
 def within(share: float | None) -> str:
-    """An interval's half width as ±1.2%, or - where there is none."""
+    """Half the width of an interval, as ±1.2%; - without one."""
     return "-" if is_none(share) else f"±{share:.1%}"
 
 
 def percent(share: float | None) -> str:
-    """A share as people read it: 0.004 -> "0.4%", 0.31 -> "31%", 0 -> "-"."""
+    """A share: 0.004 -> "0.4%", 0.31 -> "31%", 0 -> "-"."""
     if is_none(share) or not share:
         return "-"
     return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
 
 
 def labels_text(labels: Mapping[str, str]) -> str:
-    """Labels as people type them: "kernel=6.12 rack=b2"."""
+    """Labels as on the command line: "kernel=6.12 rack=b2"."""
     return one_line(" ".join(f"{key}={value}" for key, value in labels.items()))
 
 
@@ -66,12 +66,12 @@ def pair_text(row: Mapping[str, Any]) -> str:
 
 
 def in_words(relations: Iterable[str]) -> str:
-    """What each of these relations is, each once: "smt: siblings of one core; package: ..."."""
+    """The legend of these relations, each once: "smt: siblings of one core; package: ..."."""
     return "; ".join(f"{name}: {SHARED[Relation(name)]}" for name in dict.fromkeys(relations))
 
 
 def is_none(value: float | None) -> bool:
-    """Whether a cell says nothing: None or NaN."""
+    """Whether a value is missing: None or NaN."""
     return value is None or value != value  # noqa: PLR0124  (NaN)
 
 

@@ -14,7 +14,7 @@ Blocks = Sequence[Sequence[int]]
 
 
 def topology_lines(order: Layout) -> list[str]:
-    """A line for each level that parts the CPUs, outermost first, then one for the siblings.
+    """A line for each level that divides the CPUs, outermost first, then one for the siblings.
 
     Groups of several levels that are the same are listed once; of many groups only their number.
     """
@@ -46,12 +46,12 @@ def _siblings(order: Layout) -> str:
     if len(cores) > _FEW_CORES and (rule := _rule(cores)):
         return rule + rest
     named = " ".join("-".join(map(str, core)) for core in cores[:_FEW_CORES])
-    more = f" and {len(cores) - _FEW_CORES} cores more" if len(cores) > _FEW_CORES else ""
+    more = f" and {len(cores) - _FEW_CORES} more cores" if len(cores) > _FEW_CORES else ""
     return named + more + rest
 
 
 def _rule(cores: Blocks) -> str:
-    """The siblings in a sentence, where all cores are numbered alike; else empty."""
+    """The siblings as a rule, where all cores are numbered alike; else empty."""
     steps = {tuple(cpu - core[0] for cpu in core[1:]) for core in cores}
     if len(steps) > 1:
         return ""

@@ -68,14 +68,14 @@ def test_two_sides_measured_alike_leave_nothing_to_say() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "words"),
     [
-        (2, 3, "missing are 1 more of A. "),
-        (3, 1, "missing are 2 more of B. "),
-        (1, 2, "missing are 2 more of A and 1 more of B. "),
+        (2, 3, "; measure 1 more of A. "),
+        (3, 1, "; measure 2 more of B. "),
+        (1, 2, "; measure 2 more of A and 1 more of B. "),
     ],
 )
 def test_missing_runs_are_counted_side_by_side(a: int, b: int, words: str) -> None:
     (text,) = said(pairs_a=pairs(a), pairs_b=pairs(b), unit="run")
-    assert text.startswith("No verdict: that takes 3 runs a side; ")
+    assert text.startswith("No verdict: a verdict needs 3 runs a side; ")
     assert words in text
 
 
@@ -108,10 +108,10 @@ def test_runs_of_one_second_are_ordered_by_their_id() -> None:
     ("host", "unit", "same_topology", "words"),
     [
         ("rpi5", "run", True, None),
-        ("rpi5", "run", False, "The host's topology is not the same on both sides"),
+        ("rpi5", "run", False, "The topology of the host differs between the sides"),
         ("epyc", "run", True, "these two machines only."),
-        ("epyc", "run", False, "relations are matched as the OS names them, pairs not at all."),
-        ("epyc", "host", True, "different sets of hosts: each host counts once"),
+        ("epyc", "run", False, "relations are matched by name, pairs are not compared."),
+        ("epyc", "host", True, "different sets of hosts: each counts once"),
     ],
 )
 def test_what_hosts_and_topologies_allow_to_claim(
@@ -123,14 +123,14 @@ def test_what_hosts_and_topologies_allow_to_claim(
 
 def test_summaries_made_elsewhere_are_no_evidence() -> None:
     assert said(b=side("ababab", "b", state=["complete", "partial", "summary"]))[0] == (
-        "1 runs are summaries made elsewhere: a description, no evidence of a change."
+        "1 run without samples: no evidence of a change."
     )
 
 
 def test_runs_sampled_in_different_ways_are_named() -> None:
     b = side("ababab", "b", preset=["c2clat", "c2clat", None], estimator=["min", "min", "median"])
     (text,) = said(b=b)
-    assert "sampled in different ways, c2clat (min), our own (median): " in text
+    assert "different sampling, c2clat (min), default (median): " in text
     assert number_of_all(b, b) == "median_ns"
     same = side("ababab", "b", preset="c2clat", estimator="min")
     assert number_of_all(same, same) == "min_ns"
@@ -144,8 +144,8 @@ def test_clocks_that_differ_are_named() -> None:
 
 def test_what_only_one_side_measured_is_named() -> None:
     both, one = pairs(kinds=("cas/cmpxchg", "clock/read")), pairs()
-    assert said(pairs_a=both, pairs_b=one) == ["clock: only A has it."]
-    assert said(pairs_a=one, pairs_b=both) == ["clock: only B has it."]
+    assert said(pairs_a=both, pairs_b=one) == ["clock: only A measured it."]
+    assert said(pairs_a=one, pairs_b=both) == ["clock: only B measured it."]
     (text,) = said(pairs_b=pairs(kinds=("cas/c11", "cas/cmpxchg")))
     assert text.startswith("cas: A was measured with cmpxchg, B with c11 and cmpxchg. ")
 
@@ -154,7 +154,7 @@ def test_what_only_one_side_measured_is_named() -> None:
 def test_a_load_is_weighed_by_the_cpus(load: float, told: bool) -> None:
     """Before the runs of A 0.4 threads ran on 4 CPUs: 0.1 a CPU; more than half a thread more is told."""
     found = said(b=side("ababab", "b", load_1m_before=load))
-    expected = "The load differs: 0.1 runnable threads a CPU before the runs of A, 0.7 before those of B."
+    expected = "The load differs: 0.1 runnable threads per CPU before the runs of A, 0.7 before those of B."
     assert found == ([expected.replace("0.7", f"{load / 4:.1f}")] if told else [])
     assert len(said(side("ababab", "a", load_1m_before=load), side("ababab", "b"))) == told
 
@@ -163,8 +163,8 @@ def test_partial_runs_are_counted_with_what_they_lost() -> None:
     a = side("ababab", "a", state=["partial", "complete", "partial"], failed_bursts=[2, 9, 3])
     b = side("ababab", "b", state=["partial", "complete", "complete"])
     assert said(a, b) == [
-        "Partial: 2 runs of A; 5 visits gave no number.",
-        "Partial: 1 run of B; not all was measured.",
+        "Partial: 2 runs of A; 5 bursts failed.",
+        "Partial: 1 run of B; not all pairs were measured.",
     ]
 
 

@@ -79,7 +79,7 @@ def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     said = r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%, package\), 1 equiv"
     assert re.match(said, text)
     assert "Pairs: 24 of 28 changed by more than 3%" in text
-    assert "none otherwise than their relation" in text
+    assert "none of them unlike their relation" in text
 
 
 def test_a_single_pair_that_moved_is_found_though_its_relation_did_not(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
     text = compare_text([found])
     assert "no verdict, too few runs" in text
     assert found.relations["ratio"][1] == pytest.approx(2, rel=0.05)
-    assert "missing are 2 more of A and 2 more of B" in text
+    assert "measure 2 more of A and 2 more of B" in text
     assert "within A" in text
 
 
@@ -173,7 +173,7 @@ def test_other_ways_of_sampling_are_compared_by_the_median_and_said(tmp_path: Pa
         run = replace(run, labels=MappingProxyType({"kernel": side}), **own)  # type: ignore[arg-type]
         Store(tmp_path).publish(run, builders.bursts_of(run, seed=place))
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert any("sampled in different ways, c2clat (min), our own (median)" in line for line in found.caveats)
+    assert any("used different sampling, c2clat (min), default (median)" in line for line in found.caveats)
 
 
 def test_hosts_of_other_topology_are_matched_by_relation_only(tmp_path: Path) -> None:
@@ -238,10 +238,10 @@ def test_pairs_that_not_every_run_has_are_left_out_and_counted(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("sides", "message"),
     [
-        (("kernel=a", "kernel=z"), "no run has 'kernel=z'. Labels there are: kernel=a, kernel=b"),
+        (("kernel=a", "kernel=z"), "no run has the label 'kernel=z'. Labels: kernel=a, kernel=b"),
         (("kernel=a", "nobody"), "no run and no host 'nobody'. Hosts: rpi5"),
         (("rpi5", "kernel=a"), "on both sides"),
-        (("kernel=a", "r2026"), "is the beginning of 2 runs"),
+        (("kernel=a", "r2026"), "matches 2 runs"),
     ],
 )
 def test_a_side_that_means_nothing_says_what_there_is(
@@ -253,7 +253,7 @@ def test_a_side_that_means_nothing_says_what_there_is(
 
 
 def test_an_empty_root_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no run is stored here yet"):
+    with pytest.raises(UsageError, match="no runs are stored here"):
         compare(tmp_path, ["a", "b"])
 
 

@@ -36,8 +36,8 @@ def verdict(threshold: float = 0.03, rows: int = 1, **changes: float) -> tuple[s
         (0.96, ("changed", "faster")),
         (1.031, ("changed", "slower")),
         (1 / 1.031, ("changed", "faster")),
-        (1.029, ("cannot tell", "moved, but perhaps by less than 3%")),
-        (1 / 1.029, ("cannot tell", "moved, but perhaps by less than 3%")),
+        (1.029, ("cannot tell", "a change, but perhaps below 3%")),
+        (1 / 1.029, ("cannot tell", "a change, but perhaps below 3%")),
     ],
 )
 def test_a_significant_change_counts_only_beyond_the_threshold(
@@ -69,10 +69,10 @@ def test_an_interval_within_the_threshold_is_equivalent_though_the_small_change_
 @pytest.mark.parametrize(
     ("p", "q", "why"),
     [
-        (0.01, 0.2, "may be chance, being 1 of 12 relations"),
-        (0.049, 0.05, "may be chance, being 1 of 12 relations"),
-        (0.05, 0.05, "would see 2.0%"),
-        (0.2, 0.4, "would see 2.0%"),
+        (0.01, 0.2, "may be chance: 1 of 12 relations"),
+        (0.049, 0.05, "may be chance: 1 of 12 relations"),
+        (0.05, 0.05, "detects 2.0%"),
+        (0.2, 0.4, "detects 2.0%"),
     ],
 )
 def test_a_small_p_among_many_relations_may_be_chance(p: float, q: float, why: str) -> None:
@@ -82,19 +82,19 @@ def test_a_small_p_among_many_relations_may_be_chance(p: float, q: float, why: s
 @pytest.mark.parametrize(
     ("smallest", "a_units", "b_units", "threshold", "why"),
     [
-        (0.029, 5, 5, 0.03, "would see 2.9%"),
+        (0.029, 5, 5, 0.03, "detects 2.9%"),
         (
             0.0608,
             5,
             5,
             0.03,
-            "would see 6.1%; 3% takes about 20 runs a side",
+            "detects 6.1%; 3% needs about 20 runs a side",
         ),  # nearly twice 3 %, so 4 times as many
-        (0.0611, 5, 5, 0.03, "would see 6.1%; 3% takes about 21 runs a side"),
-        (0.06, 3, 6, 0.03, "would see 6.0%; 3% takes about 16 runs a side"),
-        (0.06, 6, 3, 0.03, "would see 6.0%; 3% takes about 16 runs a side"),
-        (0.06, 4, 4, 0.03, "would see 6.0%; 3% takes about 16 runs a side"),  # 3 and 6 are worth 4 and 4
-        (0.2, 4, 4, 0.05, "would see 20.0%; 5% takes about 56 runs a side"),
+        (0.0611, 5, 5, 0.03, "detects 6.1%; 3% needs about 21 runs a side"),
+        (0.06, 3, 6, 0.03, "detects 6.0%; 3% needs about 16 runs a side"),
+        (0.06, 6, 3, 0.03, "detects 6.0%; 3% needs about 16 runs a side"),
+        (0.06, 4, 4, 0.03, "detects 6.0%; 3% needs about 16 runs a side"),  # 3 and 6 are worth 4 and 4
+        (0.2, 4, 4, 0.05, "detects 20.0%; 5% needs about 56 runs a side"),
     ],
 )
 def test_who_cannot_tell_learns_how_many_runs_it_takes(
@@ -118,10 +118,10 @@ def test_with_so_many_runs_a_side_the_threshold_would_have_been_seen(
     logs = np.random.default_rng(seed).normal(4, scatter, (2, runs))
     seen = change(np.exp(logs[0]), np.exp(logs[1])).smallest
     _, why = verdict(smallest=seen, a_units=runs, b_units=runs, low=0.5, high=2)
-    if "takes about" not in why:
+    if "needs about" not in why:
         assert seen <= THRESHOLD
         return
-    needed = int(why.split("takes about ")[1].split()[0])
+    needed = int(why.split("needs about ")[1].split()[0])
     shrunk = math.log1p(seen) * np.sqrt(runs / np.array([needed, needed - 1]))
     assert shrunk[0] <= math.log1p(THRESHOLD) * (1 + 1e-9)
     assert shrunk[1] > math.log1p(THRESHOLD) * (1 - 1e-9)

@@ -129,10 +129,10 @@ def test_c2clat_is_written_as_it_prints() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hello\n", "no matrix that fleet can read"),
-        ("", "no matrix that fleet can read"),
+        ("hello\n", "unknown format"),
+        ("", "unknown format"),
         (",,\n1,,\n2,3,4,5,6\n", "line 3: 5 values where 3 were expected.*ran together"),
-        (",\n1,\n2,\n", "3 rows of 2 values are no square"),
+        (",\n1,\n2,\n", "3 rows of 2 values are not a square"),
         (",\n-1,\n", "cannot be a latency"),
         (",\n1e999,\n", "cannot be a latency"),
         (CORE_LATENCY.replace("39    13    38", "39    13"), "line 6: 2 values in the row of CPU 0, 3"),

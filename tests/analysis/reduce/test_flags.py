@@ -182,7 +182,7 @@ def test_a_presets_number_is_made_as_its_tool_makes_it(tmp_path: Path, estimator
     hello = replace(builders.a_run().hello, preset="c2clat", estimator=Estimator(estimator))  # type: ignore[type-var]
     text = shown(tmp_path, [burst], hello=hello)
     kticks = {"min": 400, "mean": 975, "median": 750}[estimator]
-    assert f"measured as c2clat does; its number is the {words}" in text
+    assert f"preset c2clat: the number of a pair is its {words}" in text
     assert f"latency in ns ({words} of each pair)" in text
     assert re.search(rf"^unknown +1 +{kticks * 0.4 / 2:.1f} ", text, re.MULTILINE)
 

@@ -101,7 +101,7 @@ def test_what_is_missing_spoilt_or_old_is_made_again(
     runs, said = derivations(monkeypatch), list[str]()
     pd.testing.assert_frame_equal(load_pairs(root, note=said.append), first)
     assert len(runs) == 1
-    assert said == ["reducing the samples of 1 of 1 runs to pairs; the next time this is kept"]
+    assert said == ["reducing the samples of 1 of 1 runs to pairs; this is done once"]
     load_pairs(root)
     assert len(runs) == 1
 

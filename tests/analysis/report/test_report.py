@@ -201,7 +201,7 @@ def test_only_a_report_is_replaced_unasked(tmp_path: Path, page: str) -> None:
     output.write(path, page + " ")
     assert path.read_text() == page + " "
     path.write_text("<html>my thesis</html>")
-    with pytest.raises(UsageError, match="no report of fleet, so it was left alone"):
+    with pytest.raises(UsageError, match="is not a report of fleet; it was not changed"):
         output.check(path)
     output.check(path, force=True)
     assert list(tmp_path.iterdir()) == [path]

@@ -88,7 +88,7 @@ def test_the_commands_print_them(root: Path) -> None:
     with Fleet(root.parent) as fleet:
         past = fleet("runs", "a", "--relation", "package")
         assert (past.exit_code, past.stdout.count("cas/cmpxchg")) == (0, 2)
-        assert past.stderr == "reducing the samples of 2 of 2 runs to pairs; the next time this is kept\n"
+        assert past.stderr == "reducing the samples of 2 of 2 runs to pairs; this is done once\n"
         listed = fleet("runs", "-l", "hour=2", "--json").json
         assert [run["host_name"] for run in listed] == ["b"]
         csv = fleet("show", "a", "--csv")

@@ -44,7 +44,7 @@ def test_a_hybrid_machine_says_how_many_cpus_have_no_sibling() -> None:
 )
 def test_siblings_of_any_numbering(cores: list[int | None], said: str | None) -> None:
     *_, told = lines(tuple(Cpu(n, core=core, package=0) for n, core in enumerate(cores)))
-    assert told == "SMT siblings: " + (said or "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15 and 4 cores more")
+    assert told == "SMT siblings: " + (said or "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15 and 4 more cores")
 
 
 def test_one_cpu_has_no_topology() -> None:
