@@ -71,11 +71,11 @@ def test_a_side_is_runs_a_host_a_label_or_a_label_on_a_host(
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
-        (["r2"], "'r2' is the beginning of 2 runs: r2-"),
+        (["r2"], "'r2' matches 2 runs: r2-"),
         (["nobody"], "no run and no host 'nobody'. Hosts: 001, epyc, rpi5. A side is a run, "),
         (
             ["kernel=z"],
-            "no run has 'kernel=z'. Labels there are: kernel=a, kernel=a=b, kernel=b, note=x@y. A side",
+            "no run has the label 'kernel=z'. Labels: kernel=a, kernel=a=b, kernel=b, note=x@y. A side",
         ),
         (["r3,nobody"], "no run and no host 'nobody'"),
         (["kernel=a", "r1"], "run r1 is on both sides, 'kernel=a' and 'r1'"),
