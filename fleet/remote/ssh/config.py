@@ -1,7 +1,7 @@
-"""The sshds on the way to a host, by the inventory and the person's ssh_config, which `ssh_answers` reads.
+"""The sshds to pass on the way to a host, from the inventory and ssh_config (read by `config_lookup`).
 
-The inventory wins over ssh_config. FLEET_SSH_CONFIG names another file to read instead of ~/.ssh/config
-and /etc/ssh/ssh_config, as `ssh -F` does. Used by `ssh`, which dials what comes out of here.
+The inventory overrides ssh_config. FLEET_SSH_CONFIG names a file to read instead of ~/.ssh/config and
+/etc/ssh/ssh_config, as `ssh -F` does. `dial` connects to these sshds.
 """
 
 import getpass
@@ -26,13 +26,13 @@ _HOPS_AT_MOST = 8
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One sshd on the way to a host, and how to be let in there.
+    """One sshd on the way to a host, and how to authenticate there.
 
     name: as the person wrote it. address, port: where to connect. inventory_files: the keys the inventory
     names, offered before anything else is looked for. identity_files: those of ssh_config. only_these: offer
     nothing but these (an agent may still sign for them). use_agent: False forbids even that.
     host_key_name: as known_hosts files write it. proxy_command: None, or the command to talk through,
-    its %-marks replaced. jump: the hops its own ssh_config asks for.
+    its % tokens replaced. jump: the hops its own ssh_config asks for.
     """
 
     name: str
@@ -99,33 +99,35 @@ def split_hop(text: str) -> tuple[str, str | None, int | None]:
 
 
 def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endpoint:
-    said = config_lookup.said(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
-    address = _last(said, "hostname", name)
-    real_port = port or int(_last(said, "port", "22"))
-    real_user = user or _last(said, "user", "") or getpass.getuser()
-    alias = _last(said, "hostkeyalias", "")
-    agent = _last(said, "identityagent", "SSH_AUTH_SOCK")
+    settings = config_lookup.lookup(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
+    address = _last(settings, "hostname", name)
+    real_port = port or int(_last(settings, "port", "22"))
+    real_user = user or _last(settings, "user", "") or getpass.getuser()
+    alias = _last(settings, "hostkeyalias", "")
+    agent = _last(settings, "identityagent", "SSH_AUTH_SOCK")
     notes = [
-        f"ssh_config: {words} is not honoured" for key, words in _NOT_HONOURED.items() if _set(said, key)
+        f"ssh_config: {words} is not honoured" for key, words in _NOT_HONOURED.items() if _set(settings, key)
     ]
     if agent not in ("none", "SSH_AUTH_SOCK"):
         notes.append("ssh_config: IdentityAgent is not honoured, only the agent at $SSH_AUTH_SOCK")
-    jump, command = _last(said, "proxyjump", "none"), _last(said, "proxycommand", "none")
-    timeout = _last(said, "connecttimeout", "none")
+    jump, command = _last(settings, "proxyjump", "none"), _last(settings, "proxycommand", "none")
+    timeout = _last(settings, "connecttimeout", "none")
     return Endpoint(
         name=name,
         address=address,
         port=real_port,
         user=real_user,
         inventory_files=tuple(os.path.expanduser(file) for file in host.identity_files),  # noqa: PTH111 ~user
-        identity_files=tuple(_expand(file, address, real_user) for file in said.get("identityfile", ())),
-        only_these=_last(said, "identitiesonly", "no") in ("yes", "true"),
+        identity_files=tuple(_expand(file, address, real_user) for file in settings.get("identityfile", ())),
+        only_these=_last(settings, "identitiesonly", "no") in ("yes", "true"),
         use_agent=agent != "none",
         host_key_name=alias or known_hosts_name(address, real_port),
         host_key=host.host_key,
-        user_known_hosts=_files(said, "userknownhostsfile", ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")),
-        global_known_hosts=_files(said, "globalknownhostsfile", ("/etc/ssh/ssh_known_hosts",)),
-        proxy_command=None if command == "none" else _marks(command, name, address, real_port, real_user),
+        user_known_hosts=_files(
+            settings, "userknownhostsfile", ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+        ),
+        global_known_hosts=_files(settings, "globalknownhostsfile", ("/etc/ssh/ssh_known_hosts",)),
+        proxy_command=None if command == "none" else _tokens(command, name, address, real_port, real_user),
         jump=() if jump == "none" else tuple(hop.strip() for hop in jump.split(",")),
         connect_timeout_s=float(timeout) if timeout.isdecimal() and int(timeout) else None,
         notes=tuple(notes),
@@ -137,17 +139,17 @@ def known_hosts_name(address: str, port: int) -> str:
     return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
 
 
-def _last(said: Mapping[str, tuple[str, ...]], key: str, default: str) -> str:
-    values = said.get(key, ())
+def _last(settings: Mapping[str, tuple[str, ...]], key: str, default: str) -> str:
+    values = settings.get(key, ())
     return values[-1] if values else default
 
 
-def _set(said: Mapping[str, tuple[str, ...]], key: str) -> bool:
-    return _last(said, key, "none") != "none"
+def _set(settings: Mapping[str, tuple[str, ...]], key: str) -> bool:
+    return _last(settings, key, "none") != "none"
 
 
-def _files(said: Mapping[str, tuple[str, ...]], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    files = split_files(_last(said, key, " ".join(default)))
+def _files(settings: Mapping[str, tuple[str, ...]], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    files = split_files(_last(settings, key, " ".join(default)))
     return tuple(os.path.expanduser(file) for file in files if file != "none")  # noqa: PTH111
 
 
@@ -160,18 +162,18 @@ def split_files(text: str) -> list[str]:
 
 
 def _expand(file: str, address: str, user: str) -> str:
-    """Replace what ssh -G leaves in an IdentityFile: ~ and the common %-marks."""
+    """Replace what ssh -G leaves in an IdentityFile: ~ and the common % tokens."""
     home = os.path.expanduser("~")  # noqa: PTH111
-    file = _replace_marks(file, {"d": home, "u": getpass.getuser(), "h": address, "r": user})
+    file = _replace_tokens(file, {"d": home, "u": getpass.getuser(), "h": address, "r": user})
     return os.path.expanduser(file)  # noqa: PTH111
 
 
-def _marks(command: str, name: str, address: str, port: int, user: str) -> str:
-    return _replace_marks(command, {"h": address, "p": str(port), "r": user, "n": name})
+def _tokens(command: str, name: str, address: str, port: int, user: str) -> str:
+    return _replace_tokens(command, {"h": address, "p": str(port), "r": user, "n": name})
 
 
-def _replace_marks(text: str, values: Mapping[str, str]) -> str:
+def _replace_tokens(text: str, values: Mapping[str, str]) -> str:
     pieces = text.split("%%")
-    for mark, value in values.items():
-        pieces = [piece.replace(f"%{mark}", value) for piece in pieces]
+    for token, value in values.items():
+        pieces = [piece.replace(f"%{token}", value) for piece in pieces]
     return "%".join(pieces)

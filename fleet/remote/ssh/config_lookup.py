@@ -1,8 +1,7 @@
-"""What ssh_config says about a name, key by key: `ssh -G` where there is an ssh, else paramiko's parser.
+"""What ssh_config sets for a host name, key by key: from `ssh -G`, or from paramiko's parser without an ssh.
 
-Asking ssh takes a process per host. Where the files say so little that no host can be told from another, one
-answer serves all; that is found out by a few simple rules, proved with a second question, and never guessed.
-Used by `ssh_config`, which gives the answers their meaning.
+`ssh -G` is a process per host. If the files cannot distinguish hosts, one answer serves all of them: a few
+rules decide that, and the answer for a second name confirms it. `config` interprets the answers.
 """
 
 import functools
@@ -17,18 +16,22 @@ from pathlib import Path
 
 from fleet.errors import UnreachableError
 
-Said = Mapping[str, tuple[str, ...]]
+Settings = Mapping[str, tuple[str, ...]]
 
 _DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
 _SSH_G_TIMEOUT_S = 10.0
-_PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")  # one that ssh neither lower-cases nor takes apart
+_PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")  # one that ssh uses as it is
 _LINE = re.compile(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*?)\s*")
-_TELLS_APART = {"match", "hostname", "proxyjump", "canonicalizehostname"}
+_DISTINGUISHING = {"hostname", "proxyjump", "canonicalizehostname"}
+_MATCHES_ALL = {"all", "final all"}
+_NO_PLAIN_NAME = re.compile(
+    r"\.[^*?]*|[^!*?]*[/%].*"
+)  # a pattern of `Host` that matches none: .host, vsock/*
 _SYSTEM_FILE = "/etc/ssh/ssh_config"
 _INCLUDES_AT_MOST = 16
 
 
-def said(host_name: str, name: str, user: str | None, port: int | None, file: str | None) -> Said:
+def lookup(host_name: str, name: str, user: str | None, port: int | None, file: str | None) -> Settings:
     """Return every key ssh_config resolves for `name`, in lower case, with its values in order.
 
     file: read instead of the person's and the system's ssh_config. Raises UnreachableError.
@@ -38,7 +41,7 @@ def said(host_name: str, name: str, user: str | None, port: int | None, file: st
         return _ask_paramiko(host_name, name, file)
     if not _PLAIN_NAME.fullmatch(name):
         return _ask_ssh(ssh, host_name, name, user, port, file)
-    return _common(ssh, file).said(host_name, name, user, port)
+    return _common(ssh, file).lookup(host_name, name, user, port)
 
 
 @functools.cache
@@ -52,37 +55,37 @@ def _common(ssh: str, file: str | None) -> "_Common":
 
 
 class _Common:
-    """The one answer for all names, as long as the files allow it and a second name has not disproved it."""
+    """The one answer for all names, while the files allow it and the answer for a second name agrees."""
 
     def __init__(self, ssh: str, file: str | None) -> None:
         self._ssh = ssh
         self._file = file
         self._guard = threading.Lock()
-        self._possible = all(_tells_no_hosts_apart(Path(each)) for each in _files(file))
-        self._first: Said | None = None
+        self._possible = all(_same_for_all(Path(each)) for each in _files(file))
+        self._first: Settings | None = None
         self._confirmed = False
 
-    def said(self, host_name: str, name: str, user: str | None, port: int | None) -> Said:
-        """Answer for `name`, and ask ssh only where it has to be."""
+    def lookup(self, host_name: str, name: str, user: str | None, port: int | None) -> Settings:
+        """Return the settings for `name`; ssh is asked only if necessary."""
         with self._guard:
             if self._possible and not self._confirmed:
-                return self._asked(host_name, name, user, port)
+                return self._compare(host_name, name, user, port)
         if self._possible and self._first is not None:
-            return _about(self._first, name, user, port)
+            return _for_name(self._first, name, user, port)
         return _ask_ssh(self._ssh, host_name, name, user, port, self._file)
 
-    def _asked(self, host_name: str, name: str, user: str | None, port: int | None) -> Said:
-        """Ask about the first and the second name, and compare."""
-        true = _ask_ssh(self._ssh, host_name, name, user, port, self._file)
+    def _compare(self, host_name: str, name: str, user: str | None, port: int | None) -> Settings:
+        """Ask ssh for the first and the second name, and compare."""
+        settings = _ask_ssh(self._ssh, host_name, name, user, port, self._file)
         if self._first is None:
             self._first = _ask_ssh(self._ssh, host_name, name, None, None, self._file)
-        self._possible = _about(self._first, name, user, port) == true
+        self._possible = _for_name(self._first, name, user, port) == settings
         self._confirmed = self._possible and self._first["hostname"] != (name,)
-        return true
+        return settings
 
 
-def _about(first: Said, name: str, user: str | None, port: int | None) -> Said:
-    """The answer for `name`, made of that for another name."""
+def _for_name(first: Settings, name: str, user: str | None, port: int | None) -> Settings:
+    """Derive the settings for `name` from those for another name."""
     own = {"hostname": (name,)} | ({"host": (name,)} if "host" in first else {})
     own |= ({"user": (user,)} if user else {}) | ({"port": (str(port),)} if port else {})
     return {**first, **own}
@@ -94,10 +97,11 @@ def _files(file: str | None) -> list[str]:
     return [os.path.expanduser("~/.ssh/config"), _SYSTEM_FILE]  # noqa: PTH111
 
 
-def _tells_no_hosts_apart(path: Path, depth: int = 0) -> bool:
-    """Whether the file, with all it includes, says the same of every name; False where that is not plain.
+def _same_for_all(path: Path, depth: int = 0) -> bool:
+    """Return whether the file and its includes set the same for every plain name; False if in doubt.
 
-    Only `Host *`, no Match, no %-mark that may stand for a name, nothing of ssh's that looks at names.
+    Allowed are `Host *`, `Match all`, blocks for names that are not plain, and settings that neither contain
+    a % token nor depend on the name in ssh itself.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -105,27 +109,40 @@ def _tells_no_hosts_apart(path: Path, depth: int = 0) -> bool:
         return True
     except (OSError, ValueError):
         return False
+    applies = True
     for line in lines:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         found = _LINE.fullmatch(line)
         keyword, value = (found[1].lower(), found[2]) if found else ("match", "")
-        if keyword in _TELLS_APART or "%" in value or (keyword == "host" and value != "*"):
-            return False
-        if keyword == "include" and not _includes_tell_none_apart(value, depth + 1):
+        if keyword == "host":
+            applies = value == "*"
+            if not applies and not all(_NO_PLAIN_NAME.fullmatch(each) for each in value.split()):
+                return False
+        elif keyword == "match":
+            applies = True
+            if value.lower() not in _MATCHES_ALL:
+                return False
+        elif applies and not _same_setting(keyword, value, depth):
             return False
     return True
 
 
-def _includes_tell_none_apart(value: str, depth: int) -> bool:
-    if depth > _INCLUDES_AT_MOST or not value.startswith("/") or re.search(r"[\s\"'$~\\]", value):
+def _same_setting(keyword: str, value: str, depth: int) -> bool:
+    if keyword == "include":
+        return _same_includes(value, depth + 1)
+    return keyword not in _DISTINGUISHING and "%" not in value
+
+
+def _same_includes(value: str, depth: int) -> bool:
+    if depth > _INCLUDES_AT_MOST or not value.startswith("/") or re.search(r"[\s\"'$~%\\]", value):
         return False
-    return all(_tells_no_hosts_apart(Path(each), depth) for each in glob.glob(value))  # noqa: PTH207
+    return all(_same_for_all(Path(each), depth) for each in glob.glob(value))  # noqa: PTH207
 
 
 def _ask_ssh(
     ssh: str, host_name: str, name: str, user: str | None, port: int | None, file: str | None
-) -> Said:
+) -> Settings:
     command = [ssh, "-G", *(["-F", file] if file else []), *(["-l", user] if user else [])]
     command += [*(["-p", str(port)] if port else []), "--", name]
     try:
@@ -142,27 +159,27 @@ def _ask_ssh(
             f"{host_name}: `ssh -G {name}` failed: {done.stderr.decode(errors='replace').strip()}. "
             "Correct `address` in the inventory, or your ssh_config."
         )
-    said: dict[str, tuple[str, ...]] = {}
+    settings: dict[str, tuple[str, ...]] = {}
     for line in done.stdout.decode(errors="surrogateescape").splitlines():
         key, _, value = line.partition(" ")
-        said[key.lower()] = (*said.get(key.lower(), ()), value)
-    return said
+        settings[key.lower()] = (*settings.get(key.lower(), ()), value)
+    return settings
 
 
-def _ask_paramiko(host_name: str, name: str, file: str | None) -> Said:
+def _ask_paramiko(host_name: str, name: str, file: str | None) -> Settings:
     from paramiko import SSHConfig  # noqa: PLC0415  slow to load, and needed only without ssh
     from paramiko.ssh_exception import SSHException  # noqa: PLC0415
 
     path = Path(file) if file else Path("~/.ssh/config").expanduser()
-    said: dict[str, tuple[str, ...]] = {
+    settings: dict[str, tuple[str, ...]] = {
         "identityfile": tuple(f"~/.ssh/{key}" for key in _DEFAULT_KEYS),
     }
     if file == "none" or not path.exists():
-        return said
+        return settings
     try:
         found = SSHConfig.from_path(str(path)).lookup(name)
     except (SSHException, OSError) as error:
         raise UnreachableError(f"{host_name}: {path} cannot be used: {error}") from error
     for key, value in found.items():
-        said[key.lower()] = tuple(value) if isinstance(value, list) else (str(value),)
-    return said
+        settings[key.lower()] = tuple(value) if isinstance(value, list) else (str(value),)
+    return settings

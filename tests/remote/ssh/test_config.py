@@ -241,7 +241,7 @@ def same_as_ssh(name, user, port, file):
     for line in done.stdout.splitlines():
         key, _, value = line.partition(" ")
         expected[key.lower()] = (*expected.get(key.lower(), ()), value)
-    return dict(config_lookup.said("host", name, user, port, str(file))) == expected
+    return dict(config_lookup.lookup("host", name, user, port, str(file))) == expected
 
 
 PLACES = [
@@ -259,7 +259,25 @@ def test_one_answer_of_ssh_serves_all_hosts_that_ssh_config_does_not_tell_apart(
     (tmp_path / "more.conf").write_text("ServerAliveInterval 3\n")
     file.write_text(f"Include {tmp_path}/*.conf\n{PLAIN}")
     for name, user, port in PLACES:
-        config_lookup.said("host", name, user, port, str(file))
+        config_lookup.lookup("host", name, user, port, str(file))
+    assert asked() == ["a", "a", "10.0.0.2"]
+    assert all(same_as_ssh(*place, file) for place in PLACES)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Host unix/* vsock/* vsock%*\n  ProxyCommand proxy %h %p\nHost .host\n  User carol\n",  # systemd 256
+        "Match final all\n  Include FOLDER/policy\n  ForwardX11Trusted yes\n",  # Fedora
+    ],
+    ids=["systemd", "Fedora"],
+)
+def test_what_distributions_put_into_ssh_config_distinguishes_no_hosts(tmp_path, asked, lines):
+    file = tmp_path / "config"
+    (tmp_path / "policy").write_text("Ciphers aes256-gcm@openssh.com\n")
+    file.write_text(lines.replace("FOLDER", str(tmp_path)) + PLAIN)
+    for name, user, port in PLACES:
+        config_lookup.lookup("host", name, user, port, str(file))
     assert asked() == ["a", "a", "10.0.0.2"]
     assert all(same_as_ssh(*place, file) for place in PLACES)
 
@@ -271,6 +289,8 @@ def test_one_answer_of_ssh_serves_all_hosts_that_ssh_config_does_not_tell_apart(
         "Host *.com\n  User carol\n",
         "Host * !a\n  User carol\n",
         "Match host c\n  User carol\n",
+        "Host unix/* c\n  User carol\n",
+        "Host .host * !a\n  User carol\n",
         "HostName lab.example.com\n",
         "IdentityFile ~/.ssh/%h\n",
         "UserKnownHostsFile ~/.ssh/known/%n\n",
