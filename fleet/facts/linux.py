@@ -139,7 +139,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
 def parse_system(sections: Sections) -> dict[str, str]:
     """The system section: a `key value` line each, those without a value left out.
 
-    `uname -snrvm` is one line, taken apart here; `getconf` tells glibc's version without a key.
+    `uname -snrvm` is one line, taken apart here; `getconf` prints glibc's version without a key.
     """
     system: dict[str, str] = {}
     for line in sections.get("system", []):
@@ -212,7 +212,7 @@ def parse_load(sections: Sections) -> Load:
 
 
 def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:
-    """The compilers told, in order, each command once; an empty version: it was not asked for one."""
+    """The compilers listed, in order, each command once; an empty version: it was not asked for one."""
     found: dict[str, Compiler] = {}
     for line in lines:
         command, tab, version = line.partition("\t")
@@ -224,7 +224,7 @@ def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:
 def parse_hypervisor(
     files: Mapping[str, str], cpuinfo: Mapping[str, str], system: Mapping[str, str]
 ) -> str | None:
-    """Name the hypervisor we run under: "unnamed" if only the CPU tells of one, None if nothing does.
+    """Name the hypervisor we run under: "unnamed" if only the CPU flag shows one, None if nothing does.
 
     On x86 the CPUID bit `hypervisor` decides, since a cloud's bare metal bears its name too.
     """

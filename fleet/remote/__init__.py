@@ -1,1 +1,1 @@
-"""Ways to a host (floor 2): one protocol, `ssh` and `local` behind it, `connect` to choose."""
+"""Connections to hosts: one protocol, implemented by `ssh` and `local`; `connect` chooses."""

@@ -1,4 +1,4 @@
-"""Choose the way to a host: `ssh` or `local`, as its inventory entry says.
+"""Connect to a host by `ssh` or `local`, as its inventory entry says.
 
 Each is imported when a host needs it, because paramiko and fabric take long to load.
 """
@@ -8,7 +8,7 @@ from fleet.remote.connection import Connection
 
 
 def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
-    """Open a way to `host`; each step of the handshake may take `timeout_s`.
+    """Open a connection to `host`; each step of the handshake may take `timeout_s`.
 
     Raises UnreachableError, HostKeyError or AuthError. The caller closes the connection.
     """

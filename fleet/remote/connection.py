@@ -1,6 +1,6 @@
-"""What every way to a host must offer: run a command, stream one, put a file. Floor 2.
+"""What every connection to a host can do: run a command, stream one, put a file.
 
-The only seam a test replaces. `ssh` and `local` implement it and do not know each other; `connect` chooses.
+The only interface that tests replace. `ssh` and `local` implement it independently; `connect` chooses.
 Commands are POSIX sh text; whoever builds one quotes it (shlex). Nothing here interprets output.
 """
 
@@ -48,16 +48,16 @@ class Stream(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop, and give back whatever the stream holds. Never raises over an error already under way."""
+        """Stop and release everything. Never replaces an exception that is already being raised."""
         ...
 
 
 class Connection(Protocol):
-    """One open way to one host. Used by one thread at a time, except `close` and `Stream.stop`.
+    """One open connection to one host. Used by one thread at a time, except `close` and `Stream.stop`.
 
     Every method raises LinkError if the link breaks or the time is up. A command's own failure is
-    not an exception: its exit code is handed back. `notes`: sentences for the person about this way to
-    the host, for instance a line of ssh_config that is not honoured.
+    not an exception: its exit code is returned. `notes`: sentences for the user about the connection, for
+    instance a setting of ssh_config that is ignored.
     """
 
     host_name: str
@@ -78,15 +78,14 @@ class Connection(Protocol):
         """Write `data` to `path` under a temporary name, then rename.
 
         Needs nothing but sh, cat, wc, chmod and mv on the host (no SFTP). The exit code tells whether it
-        worked; a put whose link breaks half-way leaves `path` as it was.
+        worked; a put whose link breaks leaves `path` as it was.
         """
         ...
 
     def use_minimal_tools(self, path: str) -> None:
-        """Expect no tools but what lies along `path` from now on: on a QNX host next to none are certain.
+        """From now on assume no tools but those on `path`, which every command gets as its PATH.
 
-        Commands get it as their PATH. `put` then does with cat and chmod, or with SFTP where there is any
-        (see `frugal`), and overwrites nothing.
+        `put` then needs only cat and chmod, or SFTP, and overwrites nothing (see `minimal_put`).
         """
         ...
 

@@ -1,7 +1,7 @@
 """The controller itself as a host (`via: local`): the Connection protocol over subprocess.
 
-Same contract as `ssh`, which it does not know: whole process groups are ended by their id, output is
-bounded, stdout and stderr are drained together.
+Same contract as `ssh`: whole process groups are ended by their id, output is bounded, stdout and stderr are
+read together.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _GIVEN_UP_GRACE_S = 0.5  # the same for one that has already misbehaved
 
 
 class LocalConnection:
-    """A way to this machine. Commands run as ourselves, each in a session of its own."""
+    """A connection to this machine. Commands run as the same user, each in its own session."""
 
     notes: tuple[str, ...] = ()
 

@@ -1,7 +1,7 @@
-"""Puts a file on a host that promises no tools at all; the connections use it once told to make do.
+"""Puts a file on a host with minimal tools (`Connection.use_minimal_tools`).
 
-By SFTP where that opens, else through `cat`. Beside its place first, verified by whatever is there, then
-renamed; where nothing can be renamed it is copied. What already has the name is compared, never overwritten.
+By SFTP if that opens, else through `cat`; under a temporary name, verified by whatever the host has, then
+renamed, or copied if it cannot be renamed. An existing file is compared, never overwritten.
 """
 
 import secrets
@@ -20,7 +20,7 @@ _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class RefusedError(Exception):
-    """The host will not do what SFTP asked of it. Never leaves this room."""
+    """The host refused an SFTP request. Never leaves `fleet.remote`."""
 
 
 class Sftp(Protocol):
@@ -43,7 +43,7 @@ class Sftp(Protocol):
         ...
 
 
-class Frugal(Protocol):
+class Runner(Protocol):
     """What is needed of a connection."""
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
@@ -55,10 +55,10 @@ class Frugal(Protocol):
         ...
 
 
-def put(connection: Frugal, data: bytes, path: str, mode: int, timeout_s: float) -> Completed:
+def put(connection: Runner, data: bytes, path: str, mode: int, timeout_s: float) -> Completed:
     """Put `data` at `path`. Exit code 0 only if it is there, whole; else stderr has the reason.
 
-    A link cut half-way leaves at most `path`.SOMETHING behind. LinkError passes through.
+    A broken link leaves at most a file `path`.SOMETHING. LinkError passes through.
     """
     with connection.sftp(timeout_s) as sftp:
         return _Put(connection, sftp, data, path, mode, timeout_s).put()
@@ -72,10 +72,10 @@ def cksum(data: bytes) -> str:
 
 
 class _Put:
-    """One file on its way."""
+    """One file being sent."""
 
     def __init__(
-        self, connection: Frugal, sftp: Sftp | None, data: bytes, path: str, mode: int, timeout_s: float
+        self, connection: Runner, sftp: Sftp | None, data: bytes, path: str, mode: int, timeout_s: float
     ) -> None:
         self._connection = connection
         self._sftp = sftp
@@ -101,7 +101,7 @@ class _Put:
         return self._rename_by_sftp(placed)
 
     def _is_there(self) -> bool:
-        """Whether the whole file has its place already, and is ours. Anything else there is taken away."""
+        """Whether the whole file is there already, and is ours. Anything else there is removed."""
         path = shlex.quote(self._path)
         old = self._run(
             f"[ -e {path} ] || [ -L {path} ] || exit {_NOT_THERE}; "
@@ -127,9 +127,9 @@ class _Put:
             return sent
         return Completed(1, b"", sent.stderr + b"There is no SFTP, and cat and chmod would have to be there.")
 
-    def _arrived(self, said: Completed, path: str) -> bool:
-        """Whether what the host says of the file, or the file itself, is what was sent."""
-        if said.stdout.split()[:2] == [cksum(self._data).encode(), str(len(self._data)).encode()]:
+    def _arrived(self, sums: Completed, path: str) -> bool:
+        """Whether the host's `cksum` of the file, or the file itself, is what was sent."""
+        if sums.stdout.split()[:2] == [cksum(self._data).encode(), str(len(self._data)).encode()]:
             return True
         back = self._run(f"cat {shlex.quote(path)}")
         if back.exit_code == 0:
@@ -165,9 +165,9 @@ class _Put:
 
 
 def _receive(path: str, mode: int, size: int) -> str:
-    """Write stdin to `path`, and say its checksum and size if the host can.
+    """Write stdin to `path`, and print its checksum and size if the host can.
 
-    To the host a link cut half-way looks like the end of stdin; where it can count, it keeps no half file.
+    A broken link looks to the host like the end of stdin; a host with cksum removes an incomplete file.
     """
     new = shlex.quote(path)
     return (
@@ -180,7 +180,7 @@ def _receive(path: str, mode: int, size: int) -> str:
 
 
 def _place(new: str, path: str, mode: int) -> str:
-    """Rename, else copy, and say the copy's checksum if the host can."""
+    """Rename, else copy, and print the copy's checksum if the host can."""
     old, to = shlex.quote(new), shlex.quote(path)
     return (
         f"mv {old} {to} 2>/dev/null && exit 0; {_HAS_CAT}; umask 077; set -C; "

@@ -1,6 +1,6 @@
 """Bounded keeping of what a command prints: all of it, its lines, or its tail. Pure: no input or output.
 
-`local` and `ssh` import it; it knows neither of them.
+Used by `local` and `ssh`.
 """
 
 from fleet.errors import LinkError

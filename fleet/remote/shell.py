@@ -1,6 +1,6 @@
-"""The sh text that both ways to a host share. Pure: no input or output.
+"""The sh text that both kinds of connection share. Pure: no input or output.
 
-`local` and `ssh` import it; it knows neither of them.
+Used by `local` and `ssh`.
 """
 
 import secrets
@@ -53,8 +53,8 @@ def _with_env(command: str, env: Mapping[str, str]) -> str:
 def put_command(path: str, mode: int, size: int) -> str:
     """Write stdin to `path`: beside it first, under a name nobody can guess, then renamed over it.
 
-    To the host a link cut half-way looks like the end of stdin, so nothing is renamed that has not all of
-    its `size` bytes.
+    A broken link looks to the host like the end of stdin, so a file is only renamed once it has all its
+    `size` bytes.
     """
     new = shlex.quote(f"{path}.{secrets.token_hex(8)}")
     return (

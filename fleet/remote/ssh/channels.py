@@ -1,4 +1,4 @@
-"""paramiko's channels, driven so that nothing waits where it need not; used by `ssh`.
+"""paramiko's channels, without needless waiting; used by `connection`.
 
 Stdout and stderr are drained together, and a command is started and fed in one go: the server takes what a
 client sends in order, so its consent to the start need not be awaited.
@@ -23,7 +23,7 @@ LOST = (SSHException, EOFError, OSError)
 
 
 def start(transport: paramiko.Transport, command: str, timeout_s: float) -> paramiko.Channel:
-    """Open a channel and ask for `command` without waiting for the answer; `refused` tells it later."""
+    """Open a channel and ask for `command` without waiting for the answer; see `refused`."""
     channel = transport.open_session(timeout=timeout_s)
     channel.settimeout(timeout_s)
     request = paramiko.Message()
@@ -51,9 +51,9 @@ def ask(
     """
     for is_stderr, data in talk(channel, text, deadline, goes_on=True):
         (err if is_stderr else out).feed(data)
-        if (said := out.cut()) and (told := err.cut()):
-            code = said[1].strip()
-            return Completed(int(code) if code.isdigit() else 126, said[0], told[0])
+        if (stdout := out.cut()) and (stderr := err.cut()):
+            code = stdout[1].strip()
+            return Completed(int(code) if code.isdigit() else 126, stdout[0], stderr[0])
     return None
 
 
@@ -65,12 +65,12 @@ def talk(
     Raises TimeoutError at `deadline` (time.monotonic).
     """
     left = memoryview(stdin)
-    heard_some = _poll(channel)
+    readable = _poll(channel)
     while True:
         ended = _ended(channel)  # before reading: what is not there after this never comes
-        heard = _hear(channel)
-        yield from heard
-        if ended and not heard:
+        received = _received(channel)
+        yield from received
+        if ended and not received:
             return
         if (time_left := deadline - time.monotonic()) <= 0:
             raise TimeoutError
@@ -78,22 +78,22 @@ def talk(
             left = _send(channel, left)
             if not left and not goes_on:
                 channel.shutdown_write()
-        elif not heard:
-            heard_some.poll(1000 * (min(time_left, _WINDOW_TICK_S) if left else time_left))
+        elif not received:
+            readable.poll(1000 * (min(time_left, _WINDOW_TICK_S) if left else time_left))
 
 
 def listen(channel: paramiko.Channel, idle_timeout_s: float) -> Iterator[tuple[bool, bytes]]:
     """Yield (is it stderr, data) to the end of both outputs; TimeoutError after so long a silence."""
-    heard_some = _poll(channel)
+    readable = _poll(channel)
     while True:
         ended = _ended(channel)
-        heard = _hear(channel)
-        yield from heard
-        if heard:
+        received = _received(channel)
+        yield from received
+        if received:
             continue
         if ended:
             return
-        if not heard_some.poll(1000 * idle_timeout_s):
+        if not readable.poll(1000 * idle_timeout_s):
             raise TimeoutError
 
 
@@ -108,14 +108,14 @@ def _ended(channel: paramiko.Channel) -> bool:
     return bool(channel.eof_received) or channel.closed
 
 
-def _hear(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:
+def _received(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:
     """Take what has arrived on stdout and stderr, without waiting."""
-    heard = []
+    received = []
     if channel.recv_ready():
-        heard.append((False, channel.recv(_READ_BYTES)))
+        received.append((False, channel.recv(_READ_BYTES)))
     if channel.recv_stderr_ready():
-        heard.append((True, channel.recv_stderr(_READ_BYTES)))
-    return heard
+        received.append((True, channel.recv_stderr(_READ_BYTES)))
+    return received
 
 
 def _send(channel: paramiko.Channel, left: memoryview) -> memoryview:
@@ -135,7 +135,7 @@ def close(channel: paramiko.Channel) -> None:
 
 
 def is_timeout(error: Exception) -> bool:
-    """Tell a wait of ours that was too long (paramiko has two words for it) from a dead link."""
+    """Return whether our own wait timed out (paramiko raises two errors for that), not the link."""
     if isinstance(error, TimeoutError):
         return error.errno is None
     return isinstance(error, SSHException) and str(error).startswith("Timeout")

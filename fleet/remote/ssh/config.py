@@ -28,7 +28,7 @@ _HOPS_AT_MOST = 8
 class Endpoint:
     """One sshd on the way to a host, and how to authenticate there.
 
-    name: as the person wrote it. address, port: where to connect. inventory_files: the keys the inventory
+    name: as the user wrote it. address, port: where to connect. inventory_files: the keys the inventory
     names, offered before anything else is looked for. identity_files: those of ssh_config. only_these: offer
     nothing but these (an agent may still sign for them). use_agent: False forbids even that.
     host_key_name: as known_hosts files write it. proxy_command: None, or the command to talk through,
@@ -106,7 +106,7 @@ def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endp
     alias = _last(settings, "hostkeyalias", "")
     agent = _last(settings, "identityagent", "SSH_AUTH_SOCK")
     notes = [
-        f"ssh_config: {words} is not honoured" for key, words in _NOT_HONOURED.items() if _set(settings, key)
+        f"ssh_config: {name} is not honoured" for key, name in _NOT_HONOURED.items() if _set(settings, key)
     ]
     if agent not in ("none", "SSH_AUTH_SOCK"):
         notes.append("ssh_config: IdentityAgent is not honoured, only the agent at $SSH_AUTH_SOCK")

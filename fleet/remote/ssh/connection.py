@@ -1,8 +1,8 @@
-"""A host over SSH: the Connection protocol on the channels of a session that `ssh_dial` opened.
+"""A host over SSH: the Connection protocol on the channels of a session that `dial` opened.
 
-No invoke runner, and SFTP only for hosts with hardly anything else: a channel with a shell that answers one
-question after the other and ends as the first command that wants a stdin of its own, a time limit on every
-wait, and every way a link can break told as a LinkError with words.
+One channel has a shell that runs one command after another; the first command that needs its own stdin is
+its last. Every wait has a time limit, and every failure of the link is a LinkError. SFTP is used only for
+hosts with minimal tools.
 """
 
 import contextlib
@@ -148,7 +148,7 @@ class SshConnection:
     def _limit(self, timeout_s: float, too_late: str) -> Iterator[float]:
         """Hand out the deadline, and turn whatever breaks inside into a LinkError.
 
-        paramiko cannot be told to give up a write on a link that takes nothing, so a timer ends the
+        paramiko cannot time out a write on a link that accepts nothing, so a timer ends the
         whole session a little after the deadline.
         """
         hung_up = threading.Event()
@@ -243,11 +243,11 @@ class SshStream:
             deadline = time.monotonic() + self._idle_timeout_s
             self.exit_code = self._connection._exit_code(self._channel, deadline)
         except LOST as error:
-            said = f"{self._connection.host_name}: {silence}" if channels.is_timeout(error) else None
-            raise LinkError(said or self._connection._broken(error)) from error
+            late = f"{self._connection.host_name}: {silence}" if channels.is_timeout(error) else None
+            raise LinkError(late or self._connection._broken(error)) from error
 
     def _let_it_end(self) -> None:
-        """Throw away what the command still says, for a little while, so that it ends in its own way."""
+        """Discard further output for a little while, so that the command can end by itself."""
         deadline = time.monotonic() + _STOP_GRACE_S
         with contextlib.suppress(*LOST):
             for _ in channels.listen(self._channel, _STOP_GRACE_S):

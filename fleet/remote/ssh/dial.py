@@ -1,7 +1,7 @@
 """Dial a host: TCP, SSH handshake, host key, authentication, one hop after the other.
 
 fabric holds the configuration, the chain of gateways and the paramiko client; its host-key policy, its
-look-up of keys and its socket are replaced by ours. Used by `ssh`, which then runs the commands.
+look-up of keys and its socket are replaced by ours. Used by `connection`, which then runs the commands.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _handshakes = threading.BoundedSemaphore(_HANDSHAKES_AT_ONCE)
 _KEX_FIRST = ("mlkem768x25519-sha256", "curve25519-sha256@libssh.org")
 _CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 
-# Every failure reaches the person as one of our errors; paramiko would print tracebacks beside it.
+# Every failure is raised as one of our errors; paramiko would print tracebacks as well.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
@@ -95,7 +95,7 @@ def _open(
         forward_agent=False,
     )
     link.client.set_missing_host_key_policy(check)
-    with _told(host_name, endpoint, link, timeout_s), _handshakes:
+    with _as_unreachable(host_name, endpoint, link, timeout_s), _handshakes:
         link.open()
     link.transport.set_keepalive(KEEPALIVE_S)
     notes.extend(check.notes)
@@ -108,7 +108,7 @@ def _first_socket(host_name: str, endpoint: Endpoint, timeout_s: float) -> socke
     return open_tcp(host_name, endpoint, endpoint.connect_timeout_s or timeout_s)
 
 
-class _transport_factory:  # noqa: N801  stands where paramiko wants a function
+class _transport_factory:  # noqa: N801  paramiko expects a function
     """Makes the Transport paramiko asks for, with our preferences."""
 
     def __init__(self, check: HostKeyCheck, timeout_s: float) -> None:
@@ -131,7 +131,9 @@ def _first(preferred: tuple[str, ...], offered: Sequence[str]) -> tuple[str, ...
 
 
 @contextlib.contextmanager
-def _told(host_name: str, endpoint: Endpoint, link: fabric.Connection, timeout_s: float) -> Iterator[None]:
+def _as_unreachable(
+    host_name: str, endpoint: Endpoint, link: fabric.Connection, timeout_s: float
+) -> Iterator[None]:
     """Turn whatever a handshake raises into an UnreachableError with a text, and leave nothing open."""
     try:
         yield
@@ -146,7 +148,7 @@ def _told(host_name: str, endpoint: Endpoint, link: fabric.Connection, timeout_s
         ) from error
     except (SSHException, SilentError, EOFError, OSError) as error:
         message = _failure(host_name, endpoint, link, timeout_s, error)
-        passing = _hung_up_early(link, error)
+        passing = _closed_early(link, error)
         link.client.close()
         raise UnreachableError(message, passing=passing) from error
     except BaseException:
@@ -154,8 +156,8 @@ def _told(host_name: str, endpoint: Endpoint, link: fabric.Connection, timeout_s
         raise
 
 
-def _hung_up_early(link: fabric.Connection, error: Exception) -> bool:
-    """Tell whether the host hung up before keys were exchanged, as an sshd with MaxStartups does."""
+def _closed_early(link: fabric.Connection, error: Exception) -> bool:
+    """Return whether the host closed the connection before the key exchange, as with MaxStartups."""
     transport = link.client.get_transport()
     if transport is None or transport.initial_kex_done or transport.is_active():
         return False
@@ -171,7 +173,7 @@ def _failure(
     if isinstance(error, IncompatiblePeer):
         return f"{where}: {error}. {_old_server(str(error))}"
     if transport is None:
-        return f"{where}: the jump host {link.gateway.host} did not open a way there: {_reason(error)}."
+        return f"{where}: the jump host {link.gateway.host} did not forward the connection: {_reason(error)}."
     silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
     how = f"did not go on within {timeout_s:g} s" if silent else f"ended the connection ({_reason(error)})"
     if not transport.remote_version:
@@ -190,8 +192,8 @@ def _no_banner(where: str, timeout_s: float, text: str) -> str:
         return f"{where} does not speak SSH: {text!r}. Is this the port of another service?"
     if not text or text.endswith("banner"):  # paramiko has no text for the reason
         return (
-            f"{where} accepted the connection and said nothing, or hung up, within {timeout_s:g} s. Is it an "
-            "sshd, and is it overloaded (MaxStartups) or refusing us for a while (PerSourcePenalties)?"
+            f"{where} accepted the connection but sent nothing, or closed it, within {timeout_s:g} s. Is it "
+            "an sshd, and is it overloaded (MaxStartups) or refusing us for a while (PerSourcePenalties)?"
         )
     return f"{where} gave no SSH banner ({text}). Is it an sshd?"
 

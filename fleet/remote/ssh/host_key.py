@@ -1,6 +1,6 @@
-"""Is this the host we know? The decision on a host key, and the words when it is no.
+"""Decide on a host key, and explain a refusal.
 
-fabric accepts every key; here is the policy that replaces its own. Used by `ssh_dial`.
+fabric accepts every key; this policy replaces its own. Used by `dial`.
 """
 
 import shlex
@@ -19,7 +19,7 @@ _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}  # those that sign w
 
 
 class HostKeyCheck(paramiko.MissingHostKeyPolicy):
-    """Decides on the key of one endpoint; says what it did in `notes`."""
+    """Decides on the key of one endpoint; records what it did in `notes`."""
 
     def __init__(self, host_name: str, endpoint: Endpoint) -> None:
         self.notes: list[str] = []

@@ -1,6 +1,6 @@
-"""Prove who we are: which keys may be offered to an sshd, in which order, and the words when none will do.
+"""Authenticate: which keys to offer to an sshd, in which order, and the error if it accepts none.
 
-Public keys only: no password, no GSSAPI, no prompt. Used by `ssh_dial`.
+Public keys only: no password, no GSSAPI, no prompt. Used by `dial`.
 """
 
 import base64
@@ -24,7 +24,7 @@ from fleet.remote.ssh.known_hosts import fingerprint
 
 _MAGIC = b"openssh-key-v1\0"
 _AGENT_ANSWERS_S = 5.0
-_AGENT_SIGNS_S = 60.0  # the person may have to touch a token or to confirm
+_AGENT_SIGNS_S = 60.0  # the user may have to touch a token or to confirm
 
 
 class SilentError(Exception):
@@ -32,7 +32,7 @@ class SilentError(Exception):
 
 
 class Identity(InMemoryPrivateKey):
-    """A key we can sign with, and how to name it to the person."""
+    """A key we can sign with, and its name in messages."""
 
     def __init__(self, user: str, key: paramiko.PKey, shown: str) -> None:
         super().__init__(user, key)
@@ -108,12 +108,12 @@ class Identities(AuthStrategy):
             if len(tried) == 1:  # no sshd gives up after a single key, so it was the link
                 raise SilentError from error
             raise AuthError(
-                f"{self._to()} hung up after {len(tried)} of our keys ({', '.join(tried)}). Name the "
-                "right one with `identity_files` in the inventory, or with IdentityFile and IdentitiesOnly "
-                "in ssh_config."
+                f"{self._to()} closed the connection after {len(tried)} of our keys "
+                f"({', '.join(tried)}). Name the right one with `identity_files` in the inventory, "
+                "or with IdentityFile and IdentitiesOnly in ssh_config."
             ) from error
         except (SSHException, EOFError, OSError) as error:
-            # With words: the key itself, for instance an agent that will not sign. Without: the link.
+            # With a text: the key failed, for instance an agent refused to sign. Without: the link.
             if transport.is_active() and isinstance(error, SSHException) and str(error):
                 self._unusable.append(f"{identity.shown}: {error}")
                 return False
@@ -138,7 +138,7 @@ class Identities(AuthStrategy):
     def _of_files(self, paths: Sequence[str], *, wanted: bool) -> Iterator[Identity]:
         """Yield the keys of files. The agent is asked only for one that its file does not give.
 
-        wanted: the person named them, so that a missing one is worth a word.
+        wanted: the user named them, so a missing one is reported.
         """
         for path in paths:
             key, why_not = _load(path)
@@ -164,7 +164,7 @@ class Identities(AuthStrategy):
         try:
             self._agent = _SshAgent(path)
         except TimeoutError:
-            self._unusable.append(f"ssh-agent: said nothing at {path} within {_AGENT_ANSWERS_S:g} s")
+            self._unusable.append(f"ssh-agent: no answer at {path} within {_AGENT_ANSWERS_S:g} s")
         except (SSHException, OSError, struct.error):  # a dead socket is no agent
             pass
         return {key.asbytes(): key for key in self._agent.get_keys()} if self._agent else {}

@@ -1,7 +1,7 @@
 """The known_hosts files: look a host's keys up, add a new one. Format: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
 
 paramiko's own loader takes time quadratic in the file's length; this one reads a file once, in one pass.
-Used by `ssh_dial`.
+Used by `host_key`.
 """
 
 import base64

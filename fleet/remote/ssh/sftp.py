@@ -1,4 +1,4 @@
-"""SFTP over an open session, for the few hosts that need it; `frugal` says what for. Uses paramiko."""
+"""SFTP over an open session, for hosts with minimal tools (see `minimal_put`). Uses paramiko."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from paramiko.ssh_exception import SSHException
 
 from fleet.remote.minimal_put import RefusedError
 
-OPEN_TIMEOUT_S = 15.0  # a host whose SFTP says nothing is taken to have none
+OPEN_TIMEOUT_S = 15.0  # a host whose SFTP does not answer counts as having none
 _FAILURES = (SSHException, SFTPError, EOFError, OSError)
 
 

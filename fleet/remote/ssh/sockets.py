@@ -1,6 +1,6 @@
 """The TCP connection under an SSH session: a socket tuned for few round trips that notices a dead peer.
 
-Also the pipe to a ProxyCommand. Used by `ssh_dial`.
+Also the pipe to a ProxyCommand. Used by `dial`.
 """
 
 import contextlib

@@ -119,7 +119,7 @@ def test_with_identity_files_no_other_key_of_the_agent_is_offered(host, agent, c
 def test_an_agent_with_too_many_keys_is_told_so(host, agent, tmp_path):
     for number in range(8):
         agent(keygen(tmp_path / f"key{number}"))
-    with pytest.raises(AuthError, match=r"hung up after .* of our keys.*identity_files"):
+    with pytest.raises(AuthError, match=r"closed the connection after .* of our keys.*identity_files"):
         connect(host.entry(identity_files=()))
 
 
@@ -181,7 +181,7 @@ def test_an_agent_that_never_answers_keeps_no_key_file_from_being_used(
 
 
 def test_an_agent_that_never_answers_is_named_when_nothing_else_lets_us_in(host, mute_agent, home):
-    with pytest.raises(AuthError, match=f"ssh-agent: said nothing at {mute_agent} within 0.3 s"):
+    with pytest.raises(AuthError, match=f"ssh-agent: no answer at {mute_agent} within 0.3 s"):
         connect(host.entry(identity_files=()))
 
 
