@@ -1,7 +1,7 @@
 """What the probe's sections say about a Linux host, as model.Facts. Pure: text in, facts out.
 
-Neighbours: `probe` splits the answer, `topology` reads CPUs and their groups, `settings` what disturbs a
-measurement, `linux_noise` judges it. The module is the `Os` (see `systems`) called linux.
+`topology` reads CPUs and their groups, `settings` what disturbs a measurement; `linux_noise` judges it. The
+module is the `Os` (see `systems`) called linux.
 """
 
 import re

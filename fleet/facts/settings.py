@@ -11,7 +11,7 @@ _IRQBALANCE = re.compile(r"proc/[0-9]+/comm:irqbalance")
 def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
     """Name and exit latency in µs of the deepest idle state that some CPU may enter; (None, None) if unknown.
 
-    lines: `.../cpuidle/stateNUMBER/PART:VALUE`, in old answers `idle NUMBER PART VALUE`, each value once for all
+    lines: `.../cpuidle/stateNUMBER/PART:VALUE`, formerly `idle NUMBER PART VALUE`, each value once for all
     CPUs; where their kinds of core differ, the longest latency counts.
     Format: Linux Documentation/admin-guide/pm/cpuidle.rst (name, latency, disable).
     """
@@ -28,7 +28,7 @@ def parse_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
 
 
 def parse_cpu_quota(lines: Iterable[str]) -> float | None:
-    """How many CPUs' time our control group may use, the tightest of it and its parents; None: no limit known.
+    """How many CPUs' time our control group may use, the tightest of it and its parents; None: no limit.
 
     lines: `quota MICROSECONDS PERIOD`; the first is "max" or -1 without a limit. Format: Linux
     Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst (cpu.cfs_quota_us).
