@@ -11,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 UV ?= uv
 C_SOURCES := $(wildcard agent/*.[ch] agent/*/*.[ch] benchmarks/*.[ch])
-SCRIPTS := .ci/run $(wildcard tests/hosts/*/*.sh)
+SCRIPTS := $(wildcard .ci/*) $(wildcard tests/hosts/*/*.sh)
 
 .PHONY: run test check format lock clean setup
 

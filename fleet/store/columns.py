@@ -87,18 +87,23 @@ def built(type_: Any, values: Sequence[Any]) -> Any:
     if pa.types.is_timestamp(type_):
         since = [None if value is None else (value - _EPOCH) // timedelta(milliseconds=1) for value in values]
         return numbers(type_, *_with_nulls(since, "i8"))
-    return numbers(type_, *_with_nulls(values, type_.to_pandas_dtype()))
+    return numbers(type_, *_with_nulls(values, _numpy_name(type_)))
 
 
 def numbers(type_: Any, values: Any, known: Any = None) -> Any:
     """A numpy array as an array of `type_`, null where `known` is 0."""
     import pyarrow as pa  # noqa: PLC0415
 
-    wanted = "i8" if pa.types.is_timestamp(type_) else type_.to_pandas_dtype()
+    wanted = "i8" if pa.types.is_timestamp(type_) else _numpy_name(type_)
     made = values.astype(wanted, copy=False)
     if made.dtype.kind == "i" and made.dtype.itemsize < values.dtype.itemsize and (made != values).any():
         raise OverflowError(f"{values[made != values][0]} does not fit {type_}")
     return _array(type_, len(values), known, [made])
+
+
+def _numpy_name(type_: Any) -> str:
+    """Name a type of fixed width as numpy does; pyarrow's own answer loads pandas in its older releases."""
+    return {"float": "f4", "double": "f8"}.get(str(type_), str(type_))
 
 
 def repeated(type_: Any, word: str, count: int) -> Any:
@@ -135,7 +140,7 @@ def raw(column: Any, unknown: int = 0) -> bytes:
 
     valid, data = column.buffers()
     part = slice(column.offset, column.offset + len(column))
-    values = np.frombuffer(data or b"", column.type.to_pandas_dtype())[part]
+    values = np.frombuffer(data or b"", _numpy_name(column.type))[part]
     if column.null_count:
         known = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[part]
         values = np.where(known, values, values.dtype.type(unknown))

@@ -1,0 +1,212 @@
+"""Flags of pairs and checks of the topology, each just before and just beyond its limit."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fleet.analysis.reduce.flags import not_nearest, with_pair_flags
+from fleet.analysis.reduce.topology_check import check_topology, nearest_pairs
+
+Ns = Mapping[tuple[str, int, int], float]  # relation, ping, pong -> ns
+
+
+def table(ns: Ns, **columns: Any) -> pd.DataFrame:
+    rows = [
+        {"relation": relation, "ping_cpu": ping, "pong_cpu": pong, "median_ns": value}
+        for (relation, ping, pong), value in ns.items()
+    ]
+    usual = {
+        "run_id": "r1",
+        "benchmark": "cas",
+        "variant": "cmpxchg",
+        "flags": "",
+        "other_ns": float("nan"),
+        "drift": float("nan"),
+        "spread": 0.01,
+        "outliers": 0.0,
+        "asymmetry": float("nan"),
+    }
+    return pd.DataFrame(rows).assign(**{**usual, **columns})
+
+
+def flags(pairs: pd.DataFrame, precision: float | None = None) -> list[str]:
+    return with_pair_flags(pairs, precision)["flags"].tolist()
+
+
+PAIR = {("llc", 0, 1): 50.0}
+# Two cores of two siblings: 0 and 1, 2 and 3.
+CORES = {("smt", 0, 1): 10.0, ("smt", 2, 3): 10.0} | {("llc", a, b): 50.0 for a in (0, 1) for b in (2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("columns", "precision", "expected"),
+    [
+        ({}, None, ""),
+        ({"other_ns": 80.0}, None, "multimodal"),
+        ({"drift": -0.03}, None, "drift"),
+        ({"spread": 0.02}, 0.02, ""),
+        ({"spread": 0.021}, 0.02, "not_converged"),
+        ({"spread": float("nan")}, 0.02, "not_converged"),
+        ({"spread": 0.5}, None, ""),
+        ({"outliers": 0.05}, None, ""),
+        ({"outliers": 0.051}, None, "outliers"),
+        ({"flags": "preempted", "drift": 0.1, "outliers": 0.2}, None, "drift,outliers,preempted"),
+        ({"flags": "busy_cpu,preempted"}, None, "busy_cpu,preempted"),
+    ],
+)
+def test_a_pairs_own_flags_join_those_of_its_bursts(
+    columns: Any, precision: float | None, expected: str
+) -> None:
+    assert flags(table(PAIR, **columns), precision) == [expected]
+
+
+@pytest.mark.parametrize(("nearest", "marked"), [(13.0, False), (12.9, True), (10.0, True), (8.0, True)])
+def test_siblings_must_be_1_3_times_nearer_than_any_other_cpu_of_theirs(nearest: float, marked: bool) -> None:
+    assert flags(table(CORES)) == [""] * 6
+    found = flags(table({**CORES, ("llc", 1, 2): nearest}))
+    expected = "smt_pair" if marked else ""
+    near = "smt_pair" if nearest < 0.5 * 50 else ""  # it is itself far nearer than its relation
+    assert found == [expected, expected, "", "", near, ""]
+
+
+def test_how_much_further_the_next_cpu_is_counts_both_ends() -> None:
+    pairs = table({("smt", 0, 1): 10.0, ("llc", 0, 2): 40.0, ("llc", 1, 2): 30.0, ("self", 0, 0): 1.0})
+    assert not_nearest(pairs).tolist()[0] == 3.0
+    assert not_nearest(pairs).isna().tolist() == [False, True, True, True]
+    assert not_nearest(table({("smt", 0, 1): 10.0})).isna().all(), "without any other partner"
+
+
+@pytest.mark.parametrize(("pairs", "ns", "marked"), [(4, 24.9, True), (4, 25.1, False), (3, 10.0, False)])
+def test_a_pair_at_less_than_half_of_its_relation_is_marked_where_that_has_four_pairs(
+    pairs: int, ns: float, marked: bool
+) -> None:
+    ordinary = {("package", 0, cpu): 50.0 for cpu in range(2, pairs + 1)}
+    found = flags(table({("package", 0, 1): ns, **ordinary}))
+    assert found == ["smt_pair" if marked else ""] + [""] * (pairs - 1)
+
+
+@pytest.mark.parametrize("relation", ["self", "smt"])
+def test_nothing_is_nearer_than_a_sibling_or_oneself(relation: str) -> None:
+    ordinary = {(relation, cpu, cpu): 50.0 for cpu in range(2, 8)}
+    assert flags(table({(relation, 0, 0): 10.0, **ordinary})) == [""] * 7
+
+
+def test_runs_benchmarks_and_variants_are_judged_apart() -> None:
+    parts = [table(PAIR | {("llc", 0, cpu): 50.0 for cpu in range(2, 6)})]
+    for column in ("run_id", "benchmark", "variant"):
+        parts.append(parts[0].assign(**{column: "other", "median_ns": 5.0}))
+    found = with_pair_flags(pd.concat(parts), None)
+    assert (found["flags"] == "").all()
+    together = pd.concat([parts[0], parts[0].assign(median_ns=5.0).head(1)])
+    assert (with_pair_flags(together, None)["flags"] == "smt_pair").sum() == 1
+
+
+# The topology
+
+
+def findings(pairs: pd.DataFrame, history: pd.DataFrame | None = None) -> list[tuple[str, str, float]]:
+    found = check_topology(pairs, history)
+    return list(zip(found["check"], found["subject"], found["value"].round(6), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("nearest", "expected"), [(13.0, []), (12.0, [("siblings", "0-1", 1.2), ("siblings", "2-3", 1.2)])]
+)
+def test_siblings_that_are_not_nearest_are_found(
+    nearest: float, expected: list[tuple[str, str, float]]
+) -> None:
+    pairs = table({**CORES, ("llc", 1, 2): nearest})
+    assert findings(pairs) == expected
+    if expected:
+        assert check_topology(pairs)["says"][0] == "0-1 (10.0 ns, another CPU at 12.0)"
+
+
+@pytest.mark.parametrize(("near", "expected"), [(55.0, []), (55.5, [("order", "llc>package", 1.11)])])
+def test_a_nearer_relation_slower_by_a_tenth_is_out_of_order(
+    near: float, expected: list[tuple[str, str, float]]
+) -> None:
+    ns = {("llc", 0, 1): near, ("package", 0, 2): 50.0, ("unknown", 0, 3): 1.0, ("self", 0, 0): 900.0}
+    assert findings(table(ns)) == expected
+    if expected:
+        assert check_topology(table(ns))["says"][0] == "llc 55.5 ns, package 50.0"
+
+
+def test_a_relation_is_held_against_the_next_wider_one_by_its_median() -> None:
+    ns = {
+        ("smt", 0, 1): 90.0,
+        ("llc", 0, 2): 100.0,
+        ("llc", 1, 2): 20.0,
+        ("llc", 1, 3): 60.0,
+        ("system", 0, 4): 50.0,
+    }
+    assert [each[:2] for each in findings(table(ns))] == [
+        ("siblings", "0-1"),
+        ("order", "smt>llc"),
+        ("order", "llc>system"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [(100.0, []), (100.5, [2.01]), (25.0, []), (24.5, [0.49]), (50.0, [])],
+)
+def test_a_relation_off_its_history_by_more_than_twice_is_found(now: float, expected: list[float]) -> None:
+    past = pd.DataFrame(
+        [
+            {
+                "run_id": f"r{run}",
+                "benchmark": "cas",
+                "variant": "cmpxchg",
+                "relation": relation,
+                "median_ns": ns,
+            }
+            for run, ns in enumerate((49.0, 50.0, 500.0))
+            for relation in ("llc", "gone")
+        ]
+    )
+    found = check_topology(table({("llc", 0, 1): now}), past)
+    assert found["value"].round(6).tolist() == expected
+    if expected:
+        assert found["says"][0] == f"llc {now:.1f} ns, in 3 earlier runs 50.0"
+        assert found["subject"].tolist() == ["llc"]
+    assert findings(table({("llc", 0, 1): now}), past[past["run_id"] != "r2"]) == [], (
+        "two runs are no history"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asymmetry", "value", "says"),
+    [
+        (0.25, 1.25, "0-1 50.0 ns, +25% when 1 pings"),
+        (-0.2, 1.25, "0-1 50.0 ns, +25% when 0 pings"),
+        (0.0, 1.0, "0-1 50.0 ns, +0% when 1 pings"),
+    ],
+)
+def test_the_slower_direction_is_named_with_how_much_longer_it_takes(
+    asymmetry: float, value: float, says: str
+) -> None:
+    found = check_topology(table(PAIR, asymmetry=asymmetry))
+    assert found[["check", "subject", "says"]].to_numpy().tolist() == [["asymmetry", "0-1", says]]
+    assert found["value"][0] == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("ns", "nearest"),
+    [
+        (CORES, {(0, 1), (2, 3)}),
+        ({**CORES, ("llc", 1, 2): 13.0}, {(0, 1), (2, 3)}),
+        ({**CORES, ("llc", 1, 2): 12.9}, set()),
+        ({("llc", 0, 1): 10.0}, set()),  # no other to compare with
+        ({("llc", 0, 1): 10.0, ("llc", 1, 2): 40.0}, set()),
+        ({("llc", 0, 1): 10.0, ("llc", 0, 2): 20.0, ("llc", 1, 2): 40.0}, {(0, 1)}),
+        ({("llc", 0, 1): 10.0, ("llc", 1, 0): 30.0, ("llc", 0, 2): 30.0, ("llc", 1, 2): 30.0}, {(0, 1)}),
+        ({("llc", 0, 1): 10.0, ("llc", 1, 0): 40.0, ("llc", 0, 2): 30.0, ("llc", 1, 2): 30.0}, set()),
+    ],
+)
+def test_pairs_that_are_each_others_nearest_are_found_whatever_the_os_says(
+    ns: Ns, nearest: set[tuple[int, int]]
+) -> None:
+    """Both directions of a pair count as their mean."""
+    assert nearest_pairs(table(ns)) == nearest
