@@ -8,7 +8,7 @@ import pytest
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host, LockPolicy, RequestedOptions, Via
 from fleet.session.dask_cluster import Job, measure_shard
-from fleet.session.shards import Shard, deal, parse, take
+from fleet.session.shards import Shard, deal, machine, parse, take
 from tests.command import Fleet
 
 HOSTS = tuple(Host(f"host{number}", f"10.0.{number // 250}.{number % 250}") for number in range(1000))
@@ -115,3 +115,43 @@ def test_a_worker_that_does_not_see_the_shared_folder_measures_nothing(tmp_path:
     )
     with pytest.raises(StoreError, match="does not see the folder"):
         measure_shard(job, HOSTS[:1])
+
+
+@pytest.mark.parametrize(
+    ("text", "shard"),
+    [
+        ("1/1", Shard(1, 1)),
+        ("1/4", Shard(1, 4)),
+        ("4/4", Shard(4, 4)),
+        ("1000/1000", Shard(1000, 1000)),
+        ("02/4", Shard(2, 4)),
+    ],
+)
+def test_shards_are_numbered_from_one_to_their_count(text: str, shard: Shard) -> None:
+    assert parse(text) == shard
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        (Host("a", "anything", Via.LOCAL), "this machine"),
+        (Host("a", "localhost"), "this machine"),
+        (Host("a", "127.0.0.1"), "this machine"),
+        (Host("a", "::1"), "this machine"),
+        (Host("a", "LOCALHOST", jump=("gate",)), "gate localhost"),
+        (Host("a", "DB.lab", port=2222, user="me"), "db.lab"),
+        (Host("a", "db.lab", jump=("one", "two")), "one two db.lab"),
+    ],
+)
+def test_a_machine_is_its_address_and_the_gateways_before_it(host: Host, name: str) -> None:
+    assert machine(host) == name
+
+
+def test_hosts_are_dealt_in_turn_and_entries_of_one_machine_together() -> None:
+    hosts = [
+        Host(name, address) for name, address in zip("abcdef", ("1", "2", "1", "3", "4", "1"), strict=True)
+    ]
+    assert [names(group) for group in deal(hosts, 2)] == [["a", "c", "f"], ["b", "d", "e"]]
+    assert [names(group) for group in deal(hosts, 3)] == [["a", "c", "f"], ["b", "e"], ["d"]]
+    assert [names(group) for group in deal(hosts, 9)] == [["a", "c", "f"], ["b"], ["d"], ["e"]]
+    assert deal([], 3) == []

@@ -254,3 +254,51 @@ def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_
     assert (store.busy(), store.intents()) == ({}, [intent])
     store.ended(intent.session_id)
     assert store.intents() == []
+
+
+def test_the_files_of_a_journal_are_its_owners_alone(store: Store) -> None:
+    with store.journal(builders.a_run()) as journal:
+        journal.append(b"line")
+        files = [path for path in journal.folder.iterdir() if path.name != "run.json"]
+        assert {path.name for path in files} == {"lock", "stream.jsonl"}
+        assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+def test_who_has_a_journal_open_is_named_by_its_process(store: Store) -> None:
+    with store.journal(builders.a_run()) as journal:
+        with pytest.raises(LockedError, match=f"process {os.getpid()} on this machine"):
+            store.reopen(journal.folder.name)
+        assert (journal.folder / "lock").read_text() == f"{os.getpid():<19}\n"
+    with store.reopen(journal.folder.name) as again:
+        assert list(again.lines()) == []
+
+
+def open_files() -> int:
+    """How many descriptors this process has."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_closing_lets_go_of_every_file(store: Store) -> None:
+    """Each host of a session has a journal; a thousand must not leave their descriptors behind."""
+    before = open_files()
+    with store.journal(builders.a_run()) as journal:
+        journal.append(b"one")
+        journal.begin_part()
+        journal.append(b"two")
+        assert open_files() == before + 2  # the lock and the second part
+    assert open_files() == before
+    for _ in range(3):
+        with store.reopen(journal.folder.name) as first, pytest.raises(LockedError):
+            store.reopen(first.folder.name)
+    assert open_files() == before
+
+
+def test_a_part_without_a_line_is_not_left_behind_by_the_next(store: Store) -> None:
+    with store.journal(builders.a_run()) as journal:
+        journal.begin_part()
+        journal.append(b"one")
+        journal.begin_part()
+        journal.begin_part()
+        journal.append(b"two")
+        assert journal.path.name == "stream-2.jsonl"
+        assert [list(part) for part in journal.parts()] == [[b"one"], [b"two"]]

@@ -323,3 +323,32 @@ def test_many_publish_at_once_and_each_run_is_whole(store: Store) -> None:
     with ThreadPoolExecutor(len(runs)) as pool:
         list(pool.map(lambda run: store.publish(run, builders.bursts_of(run)), runs))
     assert stored(store) == {key: ticks for run in runs for key, ticks in given(run).items()}
+
+
+def test_a_beginning_or_a_host_names_the_run_it_fits_best(store: Store) -> None:
+    for number in range(7):
+        run = builders.a_run(run_id=f"r{number}", host=Host(f"h{number}", "192.0.2.1"))
+        store.publish(replace(run, started_utc=f"2026-01-0{number + 1}T00:00:00Z"), builders.bursts_of(run))
+    whole = builders.a_run(run_id="r10", host=Host("r2", "192.0.2.1"))
+    store.publish(replace(whole, started_utc="2026-01-09T00:00:00Z"), builders.bursts_of(whole))
+    assert store.find("r1") == "r1", "the whole id of a run, though another begins so"
+    assert store.find("r2") == "r2", "a run before a host of that name"
+    assert store.find("r10") == "r10"
+    assert store.find("h3") == "r3"
+    with pytest.raises(
+        UsageError, match=r"'r' is the beginning of 8 runs: \.\.\., r3, r4, r5, r6, r10\. Type more"
+    ):
+        store.find("r")
+    with pytest.raises(UsageError, match=r"no run and no host 'x' in .* Hosts: \.\.\., h3, h4, h5, h6, r2\."):
+        store.find("x")
+    store.journal(builders.a_run(run_id="r99")).close()
+    with pytest.raises(UsageError, match="run r99 is not finished: `fleet resume`"):
+        store.find("r99")
+
+
+def test_exactly_five_names_are_all_listed(store: Store) -> None:
+    for number in range(5):
+        run = builders.a_run(run_id=f"r{number}", host=Host(f"h{number}", "192.0.2.1"))
+        store.publish(run, builders.bursts_of(run))
+    with pytest.raises(UsageError, match=r"Hosts: h0, h1, h2, h3, h4\. "):
+        store.find("x")
