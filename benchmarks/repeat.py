@@ -6,7 +6,7 @@ Each repeat runs in shuffled order, a process each: the default (bursts spread o
 95 % interval is within 1 % or the budget is spent), one burst of 300 x 1000 round trips, one of 500 x 4000.
 A repeat's result is the median of the burst medians of the larger mode (docs/statistics.md). Printed are the
 share of results within 2 % of the median of all, the half width that holds 95 % of them, and the time spent
-in samples. "least rounds" is the default again, of which only the first ten rounds are used.
+in samples. "min. rounds" is the default again, of which only the first ten rounds are used.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def repeat(agent: Path, cpus: str, minutes: float) -> dict[tuple[str, str], list
             for benchmark in BENCHMARKS:
                 results[benchmark, scheme].append(result(said, benchmark))
                 if scheme == "default":
-                    results[benchmark, "least rounds"].append(result(said, benchmark, LEAST_ROUNDS))
+                    results[benchmark, "min. rounds"].append(result(said, benchmark, LEAST_ROUNDS))
     return results
 
 
@@ -80,7 +80,7 @@ def show(results: dict[tuple[str, str], list[Result]]) -> None:
     head = ("benchmark", "scheme", "repeats", "median", "within 2%", "95% within", "interval holds", "ms")
     print("{:10} {:13} {:>7} {:>7} {:>9} {:>10} {:>14} {:>7}".format(*head))
     for benchmark in BENCHMARKS:
-        for scheme in ("least rounds", *SCHEMES):
+        for scheme in ("min. rounds", *SCHEMES):
             values, low, high, spent = (
                 np.array(column) for column in zip(*results[benchmark, scheme], strict=True)
             )

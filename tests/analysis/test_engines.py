@@ -61,7 +61,7 @@ def test_the_page_for_pandas_says_what_is_so(root: Path) -> None:
 
 
 def test_the_page_for_fleets_own_readers_says_what_is_so(root: Path) -> None:
-    names = run("With fleet's own readers")
+    names = run("With fleet's functions")
     assert set(names["pairs"]["host_id"]) == {"a", "b"}
     assert names["table"].shape == (8, 8)
     assert list(names["past"]["relation"].unique()) == ["smt"]
