@@ -34,6 +34,10 @@ def resume(
         bool,
         typer.Option("--publish-partial", help="Connect to no host; store what arrived, as partial runs."),
     ] = False,
+    forget: Annotated[
+        bool,
+        typer.Option("--forget", help="Give up the session named: remove its journals, with all they hold."),
+    ] = False,
     parallel: Parallel = 32,
     connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
     lock: Lock = None,
@@ -50,7 +54,8 @@ def resume(
     """
     from fleet.console import summary
     from fleet.console.progress import progress
-    from fleet.console.resume import remaining_object, remaining_text
+    from fleet.console.resume import given_up_text, remaining_object, remaining_text
+    from fleet.errors import StoreError, UsageError
     from fleet.inventory.select import load
     from fleet.plan.conflicts import check_together
     from fleet.remote.connect import connect
@@ -60,20 +65,26 @@ def resume(
     from fleet.text import as_json
 
     store = Store(results)
+    if forget and (session is None or publish_partial):
+        raise UsageError("--forget: name the session, and leave out --publish-partial.")
     remaining = resume.find(store, session)
-    for why in store.damaged():
-        typer.echo(why, err=True)
+    damaged = store.damaged()
+    if damaged:
+        typer.echo("\n".join(damaged), err=True)
     if remaining is None:
         typer.echo("[]" if json else f"{store.place}: no unfinished session there.")
         return
     if dry_run:
         typer.echo(as_json(remaining_object(remaining)) if json else remaining_text(remaining))
         return
+    if forget:
+        resume.forget(remaining, store)
+        typer.echo(f"Session {remaining.session_id} is given up; its journals are removed.")
+        return
     known = {} if publish_partial else {host.name: host for host in load(inventory).select([])}
     hosts = resume.hosts_of(remaining, known, partial=publish_partial)
-    if not publish_partial:
-        not_begun = [host for host in hosts if host.name in remaining.hosts]
-        check_together(not_begun, remaining.intent.requested)
+    not_begun = [host for host in hosts if host.name in remaining.hosts and not publish_partial]
+    check_together(not_begun, remaining.intent.requested)
     store.make_ready()
     with progress(hosts, quiet=quiet) as show, stop_on_signals():
         session_log = log.SessionLog(store.state_dir / "_logs" / remaining.session_id, show)
@@ -91,10 +102,9 @@ def resume(
         ended = resume.resume(remaining, hosts, context, partial=publish_partial)
     if json:
         typer.echo(summary.outcomes_json(ended))
-    elif ended:
-        typer.echo(summary.outcomes_text(ended, str(session_log.folder)))
     else:
-        typer.echo(f"Session {remaining.session_id} is dropped; nothing of it had been measured.")
+        log_folder = str(session_log.folder)
+        typer.echo(summary.outcomes_text(ended, log_folder) if ended else given_up_text(remaining, damaged))
     if more := resume.others(store, remaining):
         typer.echo(more, err=True)
-    raise typer.Exit(outcome.exit_code(ended) if ended else 0)
+    raise typer.Exit(outcome.exit_code(ended) if ended else StoreError.exit_code if damaged else 0)

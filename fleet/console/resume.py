@@ -1,5 +1,7 @@
 """What `fleet resume` would do, as text for people and JSON for programs. Prints nothing."""
 
+from collections.abc import Sequence
+
 from fleet.session.resume import Remaining
 
 
@@ -16,3 +18,9 @@ def remaining_object(remaining: Remaining) -> list[dict[str, str | None]]:
     runs = [(run.host.name, run.run_id) for run in remaining.runs]
     both: list[tuple[str, str | None]] = [*runs, *((name, None) for name in remaining.hosts)]
     return [{"host": name, "run": run, "session": remaining.session_id} for name, run in both]
+
+
+def given_up_text(remaining: Remaining, damaged: Sequence[str]) -> str:
+    """What became of a session of which nothing could be stored."""
+    why = "the damaged journals named above are kept" if damaged else "nothing of it had been measured"
+    return f"Session {remaining.session_id} is given up; {why}."

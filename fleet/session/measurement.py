@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from fleet.agent.measure import PostRunCommand, measure
 from fleet.agent.wire import parts
 from fleet.agent.wire.parts import RunSoFar
-from fleet.agent.wire.records import WireError
 from fleet.errors import AgentError, FleetError, LinkError, LockedError
 from fleet.facts.gather import load_script, read_load, reread_load
 from fleet.model import Agent, Facts, Load, LockPolicy, Run, RunState
@@ -15,6 +14,7 @@ from fleet.session.context import lock_owner
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink, pauses
 from fleet.store import Journal
+from fleet.text import counted
 
 
 def measure_run(link: HostLink, run: Run, journal: Journal) -> Run:
@@ -34,14 +34,16 @@ def measure_run(link: HostLink, run: Run, journal: Journal) -> Run:
     return replace(ended(measurement.run, measurement.so_far, link.progress), load_after=load)
 
 
-def read_journal(run: Run, journal: Journal) -> RunSoFar:
-    """What the journal holds of the run. Raises AgentError where it is damaged."""
-    try:
-        return parts.read(journal.parts())
-    except WireError as err:
-        raise AgentError(
-            f"{run.host.name}: the journal of {run.run_id} is damaged: {err}. It is kept unchanged."
-        ) from err
+def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
+    """What the journal holds of the run; from a damaged one every visit before the damage, and a note."""
+    so_far = parts.read(journal.parts())
+    if so_far.damage:
+        journal.refuse_after(so_far.lines)
+        link.progress.note_once(
+            f"The journal of {run.run_id} is damaged: {so_far.damage}. {counted(so_far.refused, 'line')} "
+            f"{'is' if so_far.refused == 1 else 'are'} refused; every visit before is kept."
+        )
+    return so_far
 
 
 def ended(run: Run, so_far: RunSoFar, progress: HostProgress) -> Run:
@@ -63,6 +65,7 @@ def ended(run: Run, so_far: RunSoFar, progress: HostProgress) -> Run:
 def publish(link: HostLink, run: Run, journal: Journal) -> Run:
     """Publish the run; its journal is gone afterwards."""
     link.progress.enter("store")  # even if the session is cancelled: a complete run is stored
+    journal.check()
     journal.settle()
     link.context.store.publish(run, parts.bursts(journal.parts()), batch=True)
     return run
@@ -92,7 +95,7 @@ class _Measurement:
 
     def __init__(self, link: HostLink, run: Run, journal: Journal) -> None:
         self.run = run
-        self.so_far = read_journal(run, journal)
+        self.so_far = read_journal(link, run, journal)
         self._link = link
         self._journal = journal
         self._post_run = PostRunCommand(load_script(run.facts))
@@ -136,7 +139,7 @@ class _Measurement:
         context = self._link.context
         context.cancellation.check()
         self._post_run.lines.clear()
-        self.so_far = read_journal(self.run, self._journal)
+        self.so_far = read_journal(self._link, self.run, self._journal)
         if self.so_far.lacking is None:
             return
         if self._give_up is None or self.so_far.done.visits > self._visits:

@@ -123,6 +123,14 @@ def resume(
     return outcomes
 
 
+def forget(remaining: Remaining, store: Store) -> None:
+    """Give the session up: remove its journals, with what was measured in them, and its note."""
+    for run in remaining.runs:
+        with store.reopen(run.run_id):
+            store.drop(run.run_id)
+    store.ended(remaining.session_id)
+
+
 def hosts_of(remaining: Remaining, inventory: Mapping[str, Host], *, partial: bool = False) -> list[Host]:
     """The hosts as the inventory has them now; partial: as it had them then. Raises UsageError."""
     if partial:
@@ -140,7 +148,7 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
     link.enter("journal", run)
     store = link.context.store
     with store.reopen(run.run_id) as journal:
-        so_far = read_journal(run, journal)
+        so_far = read_journal(link, run, journal)
         link.progress.count(so_far.done.bursts)
         if so_far.lacking is None or partial:
             if so_far.hello is None:

@@ -13,7 +13,8 @@ machine touches a run that is under way.
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -40,6 +41,7 @@ class Journal:
         self._lock: int | None = _locked(folder)
         self._count = max(1, len(self._paths()))
         self._length = 0
+        self._good: tuple[int, ...] = ()
         self._waiting = 0  # bytes the disk may not have
         self._named = False  # whether the disk has the names of the files, and run.json
 
@@ -60,8 +62,21 @@ class Journal:
         self.folder = folder
 
     def parts(self) -> list[Iterator[bytes]]:
-        """Every part's whole lines, without their newlines; torn last lines are left out."""
-        return [_whole_lines(path) for path in self._paths()]
+        """Every part's lines, without their newlines; torn last lines and refused ones are left out."""
+        limits = chain(self._good, repeat(None))
+        return [islice(_whole_lines(path), limit) for path, limit in zip(self._paths(), limits, strict=False)]
+
+    def refuse_after(self, good: Sequence[int]) -> None:
+        """Leave out of each part that is there whatever follows so many lines."""
+        self._good = tuple(good)
+
+    def check(self) -> None:
+        """Raise StoreError if the journal was removed while it was written."""
+        if not self.folder.is_dir():
+            raise StoreError(
+                f"{self.folder}: the journal was removed during the run, and what it held is lost. "
+                f"Do not remove a results root while fleet measures; measure again."
+            )
 
     def _path(self, number: int) -> Path:
         return self.folder / ("stream.jsonl" if number == 1 else f"stream-{number}.jsonl")
@@ -150,6 +165,7 @@ class Journal:
     def _sync_now_and_then(self) -> None:
         if time.monotonic() - self._synced >= SYNC_INTERVAL_S:
             assert self._descriptor is not None  # noqa: S101
+            self.check()
             self._sync(self._descriptor)
 
     def _sync(self, descriptor: int) -> None:

@@ -374,12 +374,14 @@ def test_a_whole_journal_is_stored_without_connecting(context) -> None:
     assert session.store.intents() == []
 
 
-def test_a_damaged_journal_is_kept(context) -> None:
+def test_a_damaged_journal_is_read_up_to_the_damage(context) -> None:
     session = context(connect=None)
-    begin(session.store, "s1", "x", journals=("x",), lines=(line(HELLO), b"garbage"))
+    begin(session.store, "s1", "x", journals=("x",), lines=(line(HELLO), b"words", b"{garbage", b"more"))
     remaining = resume.find(session.store, None)
     assert remaining is not None
-    (outcome,) = resume.resume(remaining, [Host("x", "192.0.2.1")], session)
-    assert outcome.exit_code == AgentError.exit_code
-    assert "x: the journal of rs10 is damaged: " in outcome.message
-    assert found(session.store) == ("s1", ["x"])
+    (outcome,) = resume.resume(remaining, [Host("x", "192.0.2.1")], session, partial=True)
+    assert outcome.run_id == "rs10"
+    assert any(
+        "The journal of rs10 is damaged: " in note and "2 lines are refused" in note for note in outcome.notes
+    )
+    assert session.store.intents() == []

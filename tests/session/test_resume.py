@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -163,6 +164,63 @@ def test_what_arrived_can_be_stored_as_it_is(fleet: Fleet) -> None:
     assert fleet("resume").exit_code == 0
 
 
+def test_bursts_before_a_damaged_line_are_kept_and_the_rest_is_measured_again(fleet: Fleet) -> None:
+    cut(fleet, least=6)
+    (stream,) = streams(fleet)
+    lines = stream.read_bytes().splitlines(keepends=True)
+    lines[4] = b"\0" * 20 + b"\n"  # a burst that is lost; the rest of the pair's rounds cannot follow it
+    lines.insert(2, b"\nYou have new mail.\n")
+    stream.write_bytes(b"".join(lines))
+    done = fleet("resume")
+    assert done.exit_code == 0, done.stderr
+    assert "is damaged" in done.stdout + done.stderr
+    ((run_id, *_),) = {key[:1] for key in stored(fleet)}
+    assert stored(fleet).keys() == whole(run_id)
+
+
+def test_what_came_before_a_damaged_line_can_be_stored_as_it_is(fleet: Fleet) -> None:
+    cut(fleet, least=6)
+    (stream,) = streams(fleet)
+    lines = stream.read_bytes().splitlines(keepends=True)
+    bursts = [at for at, line in enumerate(lines) if line.startswith(b'{"record":"burst"')]
+    lines[bursts[3]] = lines[bursts[3]][:30] + b"\n"
+    stream.write_bytes(b"".join(lines))
+    done = fleet("resume", "--publish-partial")
+    assert "is damaged" in done.stdout + done.stderr
+    assert len(stored(fleet)) == 3
+    assert not streams(fleet)
+
+
+def test_a_session_can_be_given_up_by_name_only(fleet: Fleet) -> None:
+    cut(fleet)
+    assert fleet("resume", "--forget").exit_code == 2
+    (note,) = (fleet.results / "_journal").glob("s*.json")
+    done = fleet("resume", "--forget", note.stem)
+    assert (done.exit_code, "is given up" in done.stdout) == (0, True)
+    assert not streams(fleet)
+    assert fleet("runs", "--json").json == []
+
+
+def test_a_damaged_run_json_is_named_and_never_called_nothing(fleet: Fleet) -> None:
+    cut(fleet)
+    (stream,) = streams(fleet)
+    (stream.parent / "run.json").write_text("{")
+    done = fleet("resume", "--publish-partial")
+    assert done.exit_code == 11
+    assert "run.json" in done.stderr
+    assert "nothing of it had been measured" not in done.stdout
+    assert streams(fleet) == [stream]
+
+
+def test_a_root_removed_during_the_run_is_reported(fleet: Fleet) -> None:
+    running = fleet.start(*LONG)
+    wait_for_bursts(fleet)
+    shutil.rmtree(fleet.results)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 11, out + err
+    assert "was removed during the run" in out + err
+
+
 @pytest.mark.slow
 def test_what_never_began_can_be_given_up(fleet: Fleet) -> None:
     fleet.inventory("hosts:\n  here: {via: local}\n  dead: {address: 127.0.0.1, port: 1}\n")
@@ -175,7 +233,7 @@ def test_what_never_began_can_be_given_up(fleet: Fleet) -> None:
     assert fleet("run", "dead", "-q").exit_code == 3
     assert fleet("run", "dead", "-q").exit_code == 3
     done = fleet("resume", "--publish-partial", "-q")
-    assert (done.exit_code, "is dropped; nothing of it had been measured" in done.stdout) == (0, True)
+    assert (done.exit_code, "is given up; nothing of it had been measured" in done.stdout) == (0, True)
     assert "Also unfinished: s" in done.stderr
     assert fleet("resume", "--publish-partial").exit_code == 0
     assert "no unfinished session" in fleet("resume").stdout

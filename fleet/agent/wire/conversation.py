@@ -43,14 +43,21 @@ class Reader:
         self._places: dict[int, int] = {}
 
     def feed(self, line: bytes) -> Record | None:
-        """Take the next line; None for noise before `hello`. Raises WireError on what must not be."""
+        """Take the next line; None for noise, as of a login script. Raises WireError on what must not be."""
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed")
-        if self.end is not None:
-            raise WireError(f"a line after the end record: {short(line)}")
         if self.hello is None:
             return self._before_hello(line)
+        if not _is_record(line):
+            self._skip(line, "among the agent's records")
+            return None
+        if self.end is not None:
+            raise WireError(f"a line after the end record: {short(line)}")
         record = decode(line)
+        self._take(record)
+        return record
+
+    def _take(self, record: Record) -> None:
         match record:
             case Hello():
                 raise WireError("a second hello record")
@@ -64,7 +71,6 @@ class Reader:
                 self.end = record
             case Alive():
                 pass
-        return record
 
     def verdict(self) -> str | None:
         """Why the conversation is not a finished run, or None if it is one."""
@@ -88,11 +94,7 @@ class Reader:
     def _before_hello(self, line: bytes) -> Record | None:
         record = _hello_in(line)
         if record is None:
-            self._noise += 1
-            if self._noise > NOISE_LIMIT_LINES:
-                raise WireError(f"{NOISE_LIMIT_LINES} lines and still no hello record; last: {short(line)}")
-            if line.strip():
-                self.notes.append(f"before hello the host printed: {short(line)}")
+            self._skip(line, "before hello")
             return None
         if (record.raw.get("done") or 0) != self.done.visits:
             raise WireError(
@@ -102,6 +104,14 @@ class Reader:
         self._allowed = frozenset(planned(record))
         self._places = {cpu: place for place, cpu in enumerate(record.cpus)}
         return record
+
+    def _skip(self, line: bytes, where: str) -> None:
+        self._noise += 1
+        if self._noise > NOISE_LIMIT_LINES:
+            still = "and still no hello record" if self.hello is None else "that are no records"
+            raise WireError(f"{NOISE_LIMIT_LINES} lines {still}; last: {short(line)}")
+        if line.strip():
+            self.notes.append(f"{where} the host printed: {short(line)}")
 
     def _visit(self, record: Burst | Failed) -> None:
         if (record.benchmark, record.variant) not in self._allowed:
@@ -149,6 +159,10 @@ def _least(least: int, most: int) -> str:
     return str(least) if least == most else f"at least {least}"
 
 
+def _is_record(line: bytes) -> bool:
+    return line.lstrip().startswith(b"{")
+
+
 def _hello_in(line: bytes) -> Hello | None:
     """The hello record, or None for noise. Raises WireError for a hello we cannot read."""
     if not line.lstrip().startswith(b'{"record":"hello"'):
@@ -169,7 +183,7 @@ def bursts_after(conversation: Iterable[bytes], hello: Hello) -> Iterator[Burst]
     """Decode the bursts of a checked conversation, after its hello; in the order sent, with their flags."""
     quantum = hello.raw.get("clock_quantum_ticks")
     quantum_ticks = quantum if isinstance(quantum, int) else 1
-    for line in conversation:
+    for line in filter(_is_record, conversation):
         record = decode(line)
         if isinstance(record, Burst):
             flags = flags_of(record, quantum_ticks)

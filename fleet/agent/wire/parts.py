@@ -26,7 +26,8 @@ class RunSoFar:
 
     hello: the first one, for the whole run; None before there is one. end: of the last part, with the
     counts of all; None if that was cut. parts: how many have a hello. done, notes: of the parts that were
-    read back from a journal; the others' notes were passed on as they came.
+    read back from a journal; the others' notes were passed on as they came. lines: how many of each part that
+    was read back are good. refused: how many are not, from the first bad one on; damage: why that is bad.
     """
 
     hello: Hello | None = None
@@ -37,6 +38,9 @@ class RunSoFar:
     done: Done = field(default_factory=Done)
     parts: int = 0
     lacking: str | None = NO_HELLO
+    lines: tuple[int, ...] = ()
+    refused: int = 0
+    damage: str | None = None
 
     def then(self, reader: Reader) -> "RunSoFar":
         """The run with one more part, as far as `reader` followed it; the same if that had no hello."""
@@ -55,23 +59,31 @@ class RunSoFar:
 
 
 def read(parts: Iterable[Part]) -> RunSoFar:
-    """Follow all parts. Raises WireError for what the wire forbids, or parts that are not of one run."""
+    """Follow all parts, each up to its first line that the wire forbids or that is not of the same run."""
     run = RunSoFar()
     notes: list[str] = []
     for part in parts:
-        reader, done = Reader(run.done), run.done
-        for line in part:
-            match reader.feed(line):
-                case Hello() as hello:
-                    check_same_run(run.hello, hello)
-                    done = done or Done(_ordered(hello))
-                case Burst() | Failed() as visit:
-                    done.add(visit)
-                case Note() as note:
-                    notes.append(note.text)
-                case _:
-                    pass
-        run = replace(run.then(reader), done=done, notes=tuple(notes))
+        reader, done, lines, good = Reader(run.done), run.done, iter(part), 0
+        before = (done.bursts, done.visits - done.bursts)
+        try:
+            for line in lines:
+                match reader.feed(line):
+                    case Hello() as hello:
+                        reader.hello = None  # until it is known to be of this run
+                        check_same_run(run.hello, hello)
+                        reader.hello, done = hello, done or Done(_ordered(hello))
+                    case Burst() | Failed() as visit:
+                        done.add(visit)
+                    case Note() as note:
+                        notes.append(note.text)
+                    case _:
+                        pass
+                good += 1
+        except WireError as err:
+            run = replace(run, damage=run.damage or str(err), refused=run.refused + 1 + sum(1 for _ in lines))
+            reader.bursts = done.bursts - before[0]  # the reader may have counted the bad line
+            del reader.failed[done.visits - done.bursts - before[1] :]
+        run = replace(run.then(reader), done=done, notes=tuple(notes), lines=(*run.lines, good))
     return run
 
 

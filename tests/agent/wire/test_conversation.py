@@ -73,11 +73,13 @@ def test_a_whole_conversation_is_a_finished_run() -> None:
     assert reader.end == End(2, 0, "done")
 
 
-def test_chatter_before_hello_is_a_note_and_after_it_an_error() -> None:
+def test_what_a_login_script_prints_is_a_note() -> None:
     reader = fed(b"Welcome to \x1b[31mboard7", b"", line(HELLO))
     assert reader.notes == ["before hello the host printed: 'Welcome to \\x1b[31mboard7'"]
+    assert reader.feed(b"Welcome again") is None
+    assert reader.notes[1:] == ["among the agent's records the host printed: 'Welcome again'"]
     with pytest.raises(WireError, match="not a JSON record"):
-        reader.feed(b"Welcome again")
+        reader.feed(b"{Welcome again")
 
 
 def test_a_flood_of_chatter_is_refused() -> None:
