@@ -1,5 +1,6 @@
 """`python -m fleet` and the `fleet` command. Started processes import it and run nothing."""
 
+import os
 import sys
 
 from fleet.errors import EXIT_INTERRUPTED
@@ -7,6 +8,7 @@ from fleet.errors import EXIT_INTERRUPTED
 
 def main() -> None:
     """Run the program. Ctrl-C while it is still being loaded ends it without a traceback as well."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     try:
         from fleet.cli import main as program  # noqa: PLC0415  takes a while
 

@@ -25,6 +25,7 @@ from fleet.remote.ssh.channels import LOST
 from fleet.remote.ssh.dial import Dialled, dial
 from fleet.remote.ssh.sftp import SftpChannel, open_sftp
 from fleet.remote.ssh.sockets import DEAD_PEER_S
+from fleet.remote.watchdog import WATCHDOG
 
 _HANG_UP_AFTER_S = 1.0
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
@@ -148,7 +149,7 @@ class SshConnection:
     def _limit(self, timeout_s: float, too_late: str) -> Iterator[float]:
         """Hand out the deadline, and turn whatever breaks inside into a LinkError.
 
-        paramiko cannot time out a write on a link that accepts nothing, so a timer ends the
+        paramiko cannot time out a write on a link that accepts nothing, so the watchdog ends the
         whole session a little after the deadline.
         """
         hung_up = threading.Event()
@@ -157,16 +158,14 @@ class SshConnection:
             hung_up.set()
             self._dialled.close()
 
-        timer = threading.Timer(timeout_s + _HANG_UP_AFTER_S, hang_up)
-        timer.daemon = True
-        timer.start()
+        limit = WATCHDOG.after(timeout_s + _HANG_UP_AFTER_S, hang_up)
         try:
             yield time.monotonic() + timeout_s
         except LOST as error:
             late = hung_up.is_set() or channels.is_timeout(error)
             raise LinkError(f"{self.host_name}: {too_late}" if late else self._broken(error)) from error
         finally:
-            timer.cancel()
+            limit.lift()
 
     def _broken(self, error: Exception) -> str:
         transport = self._dialled.transport
