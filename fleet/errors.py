@@ -1,7 +1,7 @@
-"""One error class per stage, each with its exit code; imported by every floor, imports nothing of ours.
+"""One error class per stage, each with its exit code; imports nothing of ours.
 
-A message names the host (if there is one), what was tried, what came back and what to do. Errors are
-raised where the cause is known and caught in two places only: per host in `session`, once in `cli`.
+A message names the host (if there is one), what was tried, what came back and what to do. An error is raised
+where the cause is known. It ends at the latest in the host's outcome (`session`) or in `cli`.
 """
 
 from typing import ClassVar
@@ -88,7 +88,7 @@ class DeployError(FleetError):
 
 
 class AgentError(FleetError):
-    """The agent refused the plan, ended early, or said something the wire does not allow."""
+    """The agent refused the plan, ended early, or sent something the wire does not allow."""
 
     stage = "measure"
     exit_code = 10

@@ -1,4 +1,4 @@
-"""The 95 % interval of the mean of a few values in order of time, without any library. Floor 1.
+"""The 95 % interval of the mean of a few values in order of time, without any library.
 
 The values are the medians of a pair's bursts; docs/statistics.md says what the interval promises.
 """

@@ -1,4 +1,4 @@
-"""The reading half (floor 4), the only package that imports pandas. Notebooks import from here.
+"""The reading half, the only package that imports pandas. Notebooks import from here.
 
 A name is loaded when it is first used, since pandas takes a second to import.
 """

@@ -1,1 +1,1 @@
-"""What a person sees in a terminal (floor 7): progress while a session goes, its outcomes, hosts, checks."""
+"""What a person sees in a terminal: progress while a session goes, its outcomes, hosts, checks."""

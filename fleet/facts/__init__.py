@@ -1,1 +1,1 @@
-"""What a host is (floor 3): commands that ask, and pure functions that read the answers."""
+"""What a host is: commands that ask, and pure functions that read the answers."""

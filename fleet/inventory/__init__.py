@@ -1,1 +1,1 @@
-"""inventory.yaml in, hosts out (floor 4): read by `document` and `schema`, chosen by `select`."""
+"""inventory.yaml in, hosts out: read by `document` and `schema`, chosen by `select`."""

@@ -1,4 +1,4 @@
-"""The nouns (floor 1): frozen dataclasses and closed sets of words, as docs/glossary.md defines them."""
+"""The nouns: frozen dataclasses and closed sets of words, as docs/glossary.md defines them."""
 
 from fleet.model.host import BuildPlace, Host, HostKeyPolicy, LockPolicy, RequestedToolchain, Target, Via
 from fleet.model.machine import Cache, Compiler, Cpu, Facts, Finding, Load, Relation, Severity, Topology

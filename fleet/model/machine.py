@@ -233,6 +233,6 @@ class Topology:
 
 
 def _groups_of(cpu: Cpu) -> list[tuple[Relation, int]]:
-    """The groups a CPU is told to be in, the most familiar first, its core last."""
-    told = [(relation, getattr(cpu, relation.value)) for relation in _GROUPS] + [(Relation.SMT, cpu.core)]
-    return [(relation, group) for relation, group in told if group is not None]
+    """The groups a CPU is in as the host reports them, the most familiar first, its core last."""
+    reported = [(relation, getattr(cpu, relation.value)) for relation in _GROUPS] + [(Relation.SMT, cpu.core)]
+    return [(relation, group) for relation, group in reported if group is not None]

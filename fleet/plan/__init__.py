@@ -1,1 +1,1 @@
-"""What is asked of a measurement (floor 3): the table of options, their values, conflicts and an estimate."""
+"""What is asked of a measurement: the table of options, their values, conflicts and an estimate."""

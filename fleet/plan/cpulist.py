@@ -1,4 +1,4 @@
-"""Lists of CPUs and of pairs of CPUs, as people write them and as the agent reads them. Floor 1."""
+"""Lists of CPUs and of pairs of CPUs, as people write them and as the agent reads them."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Merges what was asked into one plan per host, and says how long it will take. Floor 4; connects nowhere."""
+"""Merges what was asked into one plan per host, and says how long it will take. Connects nowhere."""
 
 import random
 import secrets

@@ -1,4 +1,4 @@
-"""The results root: journal what arrives, publish it as tables, say what is there. Floor 2.
+"""The results root: journal what arrives, publish it as tables, say what is there.
 
 `places` says where a root is, `schema` what the tables are; `rows` fills them, `journal` and `publish` write,
 `summary` reads. pyarrow is imported inside the functions that need it, so that a command which stores

@@ -58,7 +58,8 @@ def load_pairs(
     """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant and unordered pair, in ns.
 
     Filters as of `load_samples`. Runs come oldest first, their rows by benchmark, variant, relation and CPUs;
-    numbers are float32. What is missing is computed now and stored; `note` is told, as it may take a while.
+    numbers are float32. What is missing is computed now and stored; `note` is called before, since it may
+    take a while.
     """
     place = place_of(root)
     runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
