@@ -5,7 +5,6 @@ look-up of keys and its socket are replaced by ours. Used by `connection`, which
 """
 
 import contextlib
-import functools
 import logging
 import socket
 import threading
@@ -91,7 +90,7 @@ def _open(
         user=endpoint.user,
         port=endpoint.port,
         gateway=gateway if gateway is not None else False,
-        config=_config(),
+        config=fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig()),  # not shared: threads change it
         connect_kwargs=connect_kwargs,
         forward_agent=False,
     )
@@ -101,12 +100,6 @@ def _open(
     link.transport.set_keepalive(KEEPALIVE_S)
     notes.extend(check.notes)
     return link
-
-
-@functools.cache
-def _config() -> fabric.Config:
-    """Fabric's settings, none of them a file's: the same for all hosts."""
-    return fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig())
 
 
 def _first_socket(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.socket:
