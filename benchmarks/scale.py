@@ -12,7 +12,6 @@ Controller CPU is that of the tool's processes (user and system, children includ
 import argparse
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -206,7 +205,7 @@ PEERS: dict[str, Callable[[Field], list[str]]] = {
 
 def write_config(path: Path, key: Path, known_hosts: Path) -> Path:
     """What both ssh and fleet read: the quickest key exchange and cipher, strict host keys."""
-    said = {
+    settings = {
         "BatchMode": "yes",
         "Ciphers": "aes128-gcm@openssh.com",
         "IdentitiesOnly": "yes",
@@ -216,12 +215,12 @@ def write_config(path: Path, key: Path, known_hosts: Path) -> Path:
         "UserKnownHostsFile": known_hosts,
         "GlobalKnownHostsFile": "none",
     }
-    path.write_text("Host *\n" + "".join(f"  {name} {value}\n" for name, value in said.items()))
+    path.write_text("Host *\n" + "".join(f"  {name} {value}\n" for name, value in settings.items()))
     return path
 
 
-def timed(command: list[str], folder: Path) -> tuple[float, float]:
-    """Run a tool once; return wall seconds and CPU seconds of its processes."""
+def timed(command: list[str], folder: Path) -> tuple[float, float, float]:
+    """Run a tool once; return wall seconds, CPU seconds of its processes, and its largest process in MB."""
     environment = {
         **os.environ,
         "FLEET_SSH_CONFIG": str(folder / "ssh_config"),
@@ -235,22 +234,19 @@ def timed(command: list[str], folder: Path) -> tuple[float, float]:
     environment["XDG_CACHE_HOME"] = str(folder.parent / "cache")
     for name in ("SSH_AUTH_SOCK",):
         environment.pop(name, None)
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        raise SystemExit(
-            f"{command[:4]}…: exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    with tempfile.TemporaryFile() as output:
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        _, status, used = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            output.seek(0)
+            printed = output.read().decode("utf-8", "replace")
+            raise SystemExit(f"{command[:4]}…: exit code {process.returncode}\n{printed[-4000:]}")
+    return wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def put_agents(field: Field) -> str:
@@ -260,16 +256,16 @@ def put_agents(field: Field) -> str:
     return f"~/{agent.relative_to(field.hosts[0].home)}"
 
 
-def row(count: int, tool: str, taken: list[tuple[float, float]]) -> dict[str, object]:
+def row(count: int, tool: str, taken: list[tuple[float, float, float]]) -> dict[str, object]:
     """Print one line of the table; return it with every figure."""
-    walls, cpus = (sorted(column) for column in zip(*taken, strict=True))
+    walls, cpus, peaks = (sorted(column) for column in zip(*taken, strict=True))
     wall, cpu = statistics.median(walls), statistics.median(cpus)
     print(
         f"{count:4} hosts  {tool:14} wall {wall:7.2f} s ({walls[0]:.2f}-{walls[-1]:.2f})   "
-        f"CPU {cpu:6.2f} s ({cpus[0]:.2f}-{cpus[-1]:.2f})",
+        f"CPU {cpu:6.2f} s ({cpus[0]:.2f}-{cpus[-1]:.2f})   largest process {peaks[-1]:4.0f} MB",
         flush=True,
     )
-    return {"hosts": count, "tool": tool, "walls_s": walls, "cpus_s": cpus}
+    return {"hosts": count, "tool": tool, "walls_s": walls, "cpus_s": cpus, "peaks_mb": peaks}
 
 
 def main() -> None:
@@ -301,7 +297,7 @@ def main() -> None:
             field = replace(field, agent=put_agents(field))
             for count in counts:
                 some = replace(field, hosts=hosts[:count])
-                taken: dict[str, list[tuple[float, float]]] = {name: [] for name in tools}
+                taken: dict[str, list[tuple[float, float, float]]] = {name: [] for name in tools}
                 for _ in range(asked.rounds):
                     for name, tool in tools.items():
                         taken[name].append(timed(tool(some), home))
