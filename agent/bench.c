@@ -1,7 +1,8 @@
 /* bench.c: the list of benchmarks. */
 #include "bench.h"
 
-const struct benchmark *const bench_all[] = {&bench_cas, &bench_readwrite, &bench_clock, NULL};
+const struct benchmark *const bench_all[] = {&bench_cas, &bench_readwrite, &bench_clock,
+					     &bench_chase, NULL};
 
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i)
 {
@@ -12,4 +13,24 @@ const struct variant *bench_variant(const struct benchmark *benchmark, size_t i)
 			if (i-- == 0)
 				return v;
 	return NULL;
+}
+
+uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point)
+{
+	return benchmark->grain ? benchmark->grain(point) : 1;
+}
+
+const char *unit_name(enum unit unit)
+{
+	static const char *const names[] = {
+		[UNIT_ROUND_TRIP] = "round_trip",
+		[UNIT_READING] = "reading",
+		[UNIT_MESSAGE] = "message",
+		[UNIT_LINE] = "line",
+		[UNIT_LOAD] = "load",
+		[UNIT_BYTE] = "byte",
+		[UNIT_OPERATION] = "operation",
+	};
+
+	return names[unit];
 }

@@ -3,31 +3,127 @@
 #define FLEET_BENCH_H
 
 #include "native/native.h"
+#include "options.h"
+#include "random.h"
 
-/* One thread's part in a benchmark. */
+#include <stdbool.h>
+
+/* What one of a sample's iterations is. */
+enum unit {
+	UNIT_ROUND_TRIP,
+	UNIT_READING,
+	UNIT_MESSAGE,
+	UNIT_LINE,
+	UNIT_LOAD,
+	UNIT_BYTE,
+	UNIT_OPERATION
+};
+
+/* The CPUs of a visit: each one, each pair, or a group of as many as the point has threads. */
+enum shape { SHAPE_CPU, SHAPE_PAIR, SHAPE_GROUP };
+
+/* In which order a chase visits its lines. */
+enum order { ORDER_NONE, ORDER_RANDOM, ORDER_WINDOW, ORDER_RISING };
+
+/* Whose memory a thread works on. */
+enum sharing { SHARING_NONE, SHARING_OWN, SHARING_ONE };
+
+enum { POINT_ROOM = 48 };
+
+/* One setting of a benchmark's parameters; 0 where it has no such parameter. */
+struct point {
+	char name[POINT_ROOM]; /* no blanks; empty if the benchmark has no parameters */
+	uint64_t bytes;        /* working set of one thread */
+	uint32_t stride_bytes;
+	uint32_t threads;
+	uint8_t operation, order, sharing;
+	bool huge_pages;
+};
+
+/* A growing list of points. */
+struct points {
+	struct point *list;
+	size_t count, room;
+};
+
+/* What the points of a plan depend on, beside the options. */
+struct point_context {
+	const struct cpu_facts *facts; /* of the first CPU; without caches where not told */
+	const uint32_t *threads;       /* sizes of the groups that --threads names, ascending */
+	size_t thread_count;
+	uint64_t cache_bytes; /* of the last-level caches of all CPUs together; 0: not told */
+	bool huge_pages;
+};
+
+/* One thread's part in a burst. Each lies on lines of its own. */
 struct side {
-	const struct variant *variant;
+	_Alignas(LINE_BYTES) const struct variant *variant;
 	const struct clock *clock;
-	uint32_t *watched; /* the line it waits on */
-	uint32_t *written; /* the line it stores to; may be the same */
-	uint32_t from;     /* what it waits for next */
-	uint32_t to;       /* what it then stores */
+	const struct point *point;
+	size_t index, count;    /* 0 is ping; of so many */
+	uint32_t *const *lines; /* fresh cache lines, all 0; where the benchmark has any */
+	char *arena, *shared;   /* memory of its own, and ping's; where the point has any */
+	uint64_t first;         /* units done untimed before the first sample */
+	union {
+		struct {
+			uint32_t *watched; /* the line it waits on */
+			uint32_t *written; /* the line it stores to; may be the same */
+			uint32_t from;     /* what it waits for next */
+			uint32_t to;       /* what it then stores */
+		} turn;                    /* cas, readwrite */
+		struct {
+			void *at, *start; /* next line to load; where the chase began */
+			uint64_t lines, loads;
+			struct random random;
+		} chain; /* chase */
+	};
 };
 
 struct benchmark {
 	const char *name;
 	const char *summary;
-	size_t lines; /* cache lines in play; 0: one thread on one CPU is all it takes */
+	enum unit unit;
+	enum shape shape;
+	size_t lines;       /* fresh cache lines in play */
+	bool all_timed;     /* every thread takes times, and works on until all have; else ping */
+	uint32_t least;     /* grains in a trial, and what their number is a multiple of */
+	uint32_t chunk;     /* units between two looks at whether to go on; about a ms at most */
+	uint32_t samples;   /* in a burst, if nobody asks for a number */
+	uint32_t sample_us; /* a sample lasts at least so long */
 	const struct variant *native_variants, *generic_variants; /* null: none */
 
-	/* Fills in what is watched and written; all lines hold 0, and ping begins. */
-	void (*lay)(struct side *ping, struct side *pong, uint32_t *const *lines);
+	/* Adds the points of a plan; null: the benchmark has no parameters. */
+	int (*points)(const struct options *options, const struct point_context *context,
+		      struct points *points, struct refusal *refusal);
 
-	/* Does n turns: waits for the other thread and answers it, n times. */
-	void (*turn)(struct side *side, uint32_t n);
+	/* Can the variant do this point? Null: any can. */
+	bool (*can)(const struct variant *variant, const struct point *point);
+
+	/* Units that are done together: a sample has a whole number of grains. Null: 1. */
+	uint64_t (*grain)(const struct point *point);
+
+	/* Runs each loop of a variant once, to see that it does not die. Null: not needed. */
+	void (*attempt)(const struct variant *variant);
+
+	/* Fills in the sides of all threads; touches no memory of theirs. */
+	void (*lay)(struct side *sides, size_t count, struct random *random);
+
+	/* Untimed, by each thread on its CPU, before all meet. -errno fails the burst. Null: none.
+	 */
+	int (*prepare)(struct side *side);
+
+	/* Does n units. Finite, or waits for another thread only by the lines. */
+	void (*work)(struct side *side, uint32_t n);
+
+	/* Did each side do what was counted? If not, says in words what it did. Null: yes. */
+	bool (*check)(const struct side *sides, size_t count, char *words, size_t room);
+
+	/* Does one step of whoever is missing, so that a waiting thread goes on. Null: none waits.
+	 */
+	void (*release)(struct side *sides, size_t count);
 };
 
-extern const struct benchmark bench_cas, bench_readwrite, bench_clock;
+extern const struct benchmark bench_cas, bench_readwrite, bench_clock, bench_chase;
 
 /* All benchmarks; ends with a null pointer. */
 extern const struct benchmark *const bench_all[];
@@ -37,5 +133,12 @@ void bench_clock_use(const struct clock *clock);
 
 /* Visits a benchmark's variants, best first: the i-th one, or null. */
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i);
+
+/* Units that are done together. */
+uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point);
+
+/* Names on the wire. */
+const char *unit_name(enum unit unit);
+const char *order_name(enum order order);
 
 #endif

@@ -8,7 +8,14 @@ void bench_clock_use(const struct clock *clock)
 	in_use[0].name = clock->name;
 }
 
-static void turn(struct side *side, uint32_t n)
+static void lay(struct side *sides, size_t count, struct random *random)
+{
+	(void)count;
+	(void)random;
+	sides[0].first = 1;
+}
+
+static void work(struct side *side, uint32_t n)
 {
 	while (n--)
 		side->clock->ticks();
@@ -17,6 +24,13 @@ static void turn(struct side *side, uint32_t n)
 const struct benchmark bench_clock = {
 	.name = "clock",
 	.summary = "one CPU, back-to-back readings of the clock",
+	.unit = UNIT_READING,
+	.shape = SHAPE_CPU,
+	.least = 100,
+	.chunk = 1 << 14,
+	.samples = 10,
+	.sample_us = 100,
 	.native_variants = in_use,
-	.turn = turn,
+	.lay = lay,
+	.work = work,
 };

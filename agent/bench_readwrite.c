@@ -4,29 +4,46 @@
  */
 #include "bench.h"
 
-static void lay(struct side *ping, struct side *pong, uint32_t *const *lines)
+static void lay(struct side *sides, size_t count, struct random *random)
 {
-	ping->written = pong->watched = lines[0];
-	ping->watched = pong->written = lines[1];
-	ping->from = 0;
-	ping->to = 1;
-	pong->from = 1;
-	pong->to = 1;
+	(void)random;
+	for (size_t i = 0; i < count; i++) {
+		sides[i].turn.written = sides[i].lines[i];
+		sides[i].turn.watched = sides[i].lines[count - 1 - i];
+		sides[i].turn.from = i == 0 ? 0 : 1;
+		sides[i].turn.to = 1;
+		sides[i].first = 1;
+	}
 }
 
-static void turn(struct side *side, uint32_t n)
+static void work(struct side *side, uint32_t n)
 {
-	side->variant->readwrite(side->watched, side->written, side->from, side->to, n);
-	side->from ^= n & 1;
-	side->to ^= n & 1;
+	side->variant->readwrite(side->turn.watched, side->turn.written, side->turn.from,
+				 side->turn.to, n);
+	side->turn.from ^= n & 1;
+	side->turn.to ^= n & 1;
+}
+
+/* A line holds only 0 and 1, so one flip of each lets a waiting thread do its next turn. */
+static void release(struct side *sides, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		__atomic_fetch_xor(sides[i].turn.written, 1, __ATOMIC_RELAXED);
 }
 
 const struct benchmark bench_readwrite = {
 	.name = "readwrite",
 	.summary = "two lines, one writer each, loads and stores",
+	.unit = UNIT_ROUND_TRIP,
+	.shape = SHAPE_PAIR,
 	.lines = 2,
+	.least = 100,
+	.chunk = 1 << 14,
+	.samples = 10,
+	.sample_us = 100,
 	.native_variants = arch_readwrite,
 	.generic_variants = generic_readwrite,
 	.lay = lay,
-	.turn = turn,
+	.work = work,
+	.release = release,
 };

@@ -1,8 +1,8 @@
 /*
- * burst.c: makes a burst, and watches its two threads, worker.c.
+ * burst.c: makes a burst, and watches its threads, worker.c.
  *
  * Whoever waits in a hot loop for a partner that never answers cannot leave by itself. The
- * supervisor releases it: it takes the absent partner's part and flips the line.
+ * supervisor releases it: it takes the absent partner's part, as the benchmark knows how.
  */
 #include "burst.h"
 
@@ -49,39 +49,85 @@ static void free_burst(struct burst *burst)
 	if (!burst)
 		return;
 	lines_retire(&burst->lines);
-	free(burst->stamps);
+	for (size_t i = 0; burst->workers && i < burst->count; i++)
+		free(burst->workers[i].stamps);
+	free(burst->workers);
+	free(burst->sides);
 	free(burst);
+}
+
+/* Zeroed memory on lines of its own; null where there is none. */
+static void *allocate(size_t count, size_t bytes)
+{
+	void *memory;
+
+	if (posix_memalign(&memory, LINE_BYTES, count * bytes))
+		return NULL;
+	return memset(memory, 0, count * bytes);
+}
+
+static const char *name_of(const struct burst_order *order, size_t i)
+{
+	return i == 0 ? "ping" : order->cpu_count == 2 ? "pong" : "a thread";
+}
+
+/* The part of one thread, but for what the benchmark fills in. */
+static int make_worker(struct burst *burst, size_t i)
+{
+	const struct burst_order *order = &burst->order;
+	bool shares = order->point->sharing == SHARING_ONE && i > 0;
+	struct worker *worker = &burst->workers[i];
+	struct side *side = &burst->sides[i];
+
+	*worker = (struct worker){.burst = burst,
+				  .side = side,
+				  .name = name_of(order, i),
+				  .cpu = order->cpus[i],
+				  .cpus = {-1, -1}};
+	*side = (struct side){.variant = order->variant,
+			      .clock = order->clock,
+			      .point = order->point,
+			      .index = i,
+			      .count = order->cpu_count,
+			      .lines = burst->lines.line};
+	if (i == 0 || order->benchmark->all_timed) {
+		worker->stamps = calloc(order->samples + 1, sizeof *worker->stamps);
+		if (!worker->stamps)
+			return -ENOMEM;
+	}
+	if (!order->point->bytes)
+		return 0;
+	int err = shares ? 0
+			 : arena_take(worker->cpu, order->point->huge_pages, order->placement.node,
+				      &worker->arena);
+	if (!err) {
+		side->shared = burst->workers[0].arena->start;
+		side->arena = shares ? side->shared : worker->arena->start;
+	}
+	return err;
 }
 
 static int make_burst(const struct burst_order *order, struct random *random, struct burst **made)
 {
-	size_t lines = order->benchmark->lines;
-	void *memory;
+	size_t lines = order->benchmark->lines, count = order->cpu_count;
+	struct burst *burst = *made = allocate(1, sizeof *burst);
 
-	int err = -posix_memalign(&memory, LINE_BYTES, sizeof(struct burst));
-	if (err)
-		return err;
-	struct burst *burst = memset(memory, 0, sizeof *burst);
-
+	if (!burst)
+		return -ENOMEM;
 	burst->order = *order;
 	burst->done_fd = done_pipe[1];
-	burst->stamps = calloc(order->samples + 1, sizeof *burst->stamps);
-	err = !burst->stamps ? -ENOMEM
-	      : lines        ? lines_map(&burst->lines, lines, &order->placement, random)
-			     : 0;
-	if (err) {
-		free_burst(burst);
-		return err;
-	}
-	struct side side = {.variant = order->variant, .clock = order->clock};
-	burst->ping = (struct worker){
-		.burst = burst, .name = "ping", .cpu = order->ping, .side = side, .cpus = {-1, -1}};
-	burst->pong = (struct worker){
-		.burst = burst, .name = "pong", .cpu = order->pong, .side = side, .cpus = {-1, -1}};
-	if (lines)
-		order->benchmark->lay(&burst->ping.side, &burst->pong.side, burst->lines.line);
-	*made = burst;
-	return 0;
+	burst->count = count;
+	burst->sides = allocate(count, sizeof *burst->sides);
+	burst->workers = allocate(count, sizeof *burst->workers);
+	int err = !burst->sides || !burst->workers ? -ENOMEM
+		  : lines ? lines_map(&burst->lines, lines, &order->placement, random)
+			  : 0;
+
+	for (size_t i = 0; !err && i < count; i++)
+		err = make_worker(burst, i);
+	if (!err)
+		order->benchmark->lay(burst->sides, count, random);
+	return err;
 }
 
 static int start_worker(struct worker *worker)
@@ -102,11 +148,11 @@ static int start_worker(struct worker *worker)
 /* A signal must never interrupt a worker in its loop: they start with all of them blocked. */
 static int start_workers(struct burst *burst)
 {
-	stop_block_signals();
-	int err = start_worker(&burst->ping);
+	int err = 0;
 
-	if (!err && burst_has_pong(burst))
-		err = start_worker(&burst->pong);
+	stop_block_signals();
+	for (size_t i = 0; !err && i < burst->count; i++)
+		err = start_worker(&burst->workers[i]);
 	stop_unblock_signals();
 	return err;
 }
@@ -118,33 +164,35 @@ static bool is_out(const struct worker *worker)
 
 static bool all_out(const struct burst *burst)
 {
-	return is_out(&burst->ping) && is_out(&burst->pong);
+	for (size_t i = 0; i < burst->count; i++)
+		if (!is_out(&burst->workers[i]))
+			return false;
+	return true;
 }
 
 static void join(struct burst *burst)
 {
-	if (burst->ping.started)
-		pthread_join(burst->ping.thread, NULL);
-	if (burst->pong.started)
-		pthread_join(burst->pong.thread, NULL);
+	for (size_t i = 0; i < burst->count; i++)
+		if (burst->workers[i].started)
+			pthread_join(burst->workers[i].thread, NULL);
 }
 
 /* ---- the supervisor -------------------------------------------------------------------------- */
 
 /*
- * Takes the part of whoever is missing until both are out of their loops, for at most limit_ms;
- * true if they are out and joined. A line holds only 0 and 1, so one flip lets a waiting thread do
- * its next turn.
+ * Takes the part of whoever is missing until all are out of their loops, for at most limit_ms; true
+ * if they are out and joined.
  */
 static bool release(struct burst *burst, int64_t limit_ms)
 {
+	const struct benchmark *benchmark = burst->order.benchmark;
 	int64_t until_ns = now_ns() + limit_ms * NS_PER_MS;
 
 	worker_give_up(burst);
 	do {
-		for (int flips = 0; flips < 1000 && !all_out(burst); flips++) {
-			for (size_t i = 0; i < burst->lines.count; i++)
-				__atomic_fetch_xor(burst->lines.line[i], 1, __ATOMIC_RELAXED);
+		for (int steps = 0; steps < 1000 && !all_out(burst); steps++) {
+			if (benchmark->release)
+				benchmark->release(burst->sides, burst->count);
 			for (int pause = 0; pause < 32 && !all_out(burst); pause++)
 				;
 		}
@@ -159,6 +207,9 @@ static bool release(struct burst *burst, int64_t limit_ms)
 static void abandon(struct burst *burst)
 {
 	lines_leave(&burst->lines);
+	for (size_t i = 0; i < burst->count; i++)
+		if (burst->workers[i].arena)
+			arena_leave(burst->workers[i].arena);
 	burst->next_abandoned = abandoned;
 	abandoned = burst;
 	if (++abandoned_count >= ABANDONED_MAX)
@@ -190,9 +241,12 @@ static bool nudge_abandoned(void)
 
 static uint32_t progress_of(const struct burst *burst)
 {
-	return __atomic_load_n(&burst->ping.progress, __ATOMIC_RELAXED) +
-	       __atomic_load_n(&burst->pong.progress, __ATOMIC_RELAXED) +
-	       __atomic_load_n(&burst->arrived, __ATOMIC_RELAXED);
+	uint32_t progress = 0;
+
+	for (size_t i = 0; i < burst->count; i++)
+		progress += __atomic_load_n(&burst->workers[i].progress, __ATOMIC_RELAXED) +
+			    __atomic_load_n(&burst->workers[i].arrived, __ATOMIC_RELAXED);
+	return progress;
 }
 
 static uint32_t lines_of(const struct burst *burst)
@@ -238,6 +292,14 @@ static bool is_displaced(const struct worker *worker, struct burst_result *resul
 	return true;
 }
 
+static bool any_displaced(const struct burst *burst, struct burst_result *result)
+{
+	for (size_t i = 0; i < burst->count; i++)
+		if (is_displaced(&burst->workers[i], result))
+			return true;
+	return false;
+}
+
 static enum burst_outcome stuck(const struct burst *burst, struct burst_result *result)
 {
 	snprintf(result->failed, sizeof result->failed, "no progress for %g s",
@@ -246,7 +308,7 @@ static enum burst_outcome stuck(const struct burst *burst, struct burst_result *
 }
 
 /*
- * Waits for both workers. Stuck after a number of looks in a row, not after a span of time: if the
+ * Waits for all workers. Stuck after a number of looks in a row, not after a span of time: if the
  * whole process was halted for a while, that is one look.
  */
 static enum burst_outcome watch(struct burst *burst, void (*idle)(void),
@@ -269,7 +331,7 @@ static enum burst_outcome watch(struct burst *burst, void (*idle)(void),
 			continue;
 		idle();
 		burst->disturbed |= nudge_abandoned();
-		if (is_displaced(&burst->ping, result) || is_displaced(&burst->pong, result))
+		if (any_displaced(burst, result))
 			return BURST_FAILED;
 		bool moved = progress_of(burst) != last || lines_move(burst);
 
@@ -282,89 +344,7 @@ static enum burst_outcome watch(struct burst *burst, void (*idle)(void),
 	return BURST_TAKEN;
 }
 
-/* ---- the result ------------------------------------------------------------------------------ */
-
-static bool describe_error(const struct worker *worker, struct burst_result *result)
-{
-	const char *what = worker->error == -EXDEV ? "found elsewhere" : strerror(-worker->error);
-
-	if (!worker->error)
-		return false;
-	snprintf(result->failed, sizeof result->failed, "%s %s %s %d: %s", worker->doing,
-		 worker->name, worker->cpus[0] < 0 ? "to" : "on", worker->cpu, what);
-	return true;
-}
-
-static bool describe_one_cpu(const struct burst *burst, struct burst_result *result)
-{
-	if (!burst_has_pong(burst) || burst->ping.cpus[0] != burst->pong.cpus[0])
-		return false;
-	snprintf(result->failed, sizeof result->failed, "ping and pong are both on CPU %d",
-		 burst->ping.cpus[0]);
-	return true;
-}
-
-static bool describe_move(const struct worker *worker, struct burst_result *result)
-{
-	if (!worker->started || (worker->cpus[0] == worker->cpu && worker->cpus[1] == worker->cpu))
-		return false;
-	snprintf(result->failed, sizeof result->failed, "%s was on CPU %d before and %d after",
-		 worker->name, worker->cpus[0], worker->cpus[1]);
-	return true;
-}
-
-/*
- * CPU time against elapsed time. Its two readings enclose those of the time, so that a thread that
- * was never off its CPU has all of it.
- */
-static uint32_t ran_ppm(const struct worker *worker)
-{
-	int64_t ran_ns = worker->ran_ns[1] - worker->ran_ns[0];
-	int64_t elapsed_ns = worker->at_ns[1] - worker->at_ns[0];
-
-	return ran_ns < elapsed_ns ? (uint32_t)(1e6 * (double)ran_ns / (double)elapsed_ns)
-				   : 1000000;
-}
-
-static void read_lines(const struct burst *burst, struct burst_result *result)
-{
-	result->line_count = burst->lines.count;
-	for (size_t i = 0; i < burst->lines.count; i++)
-		result->lines[i] = lines_find(&burst->lines, i);
-}
-
-/* Reads what the workers left; false, and why, if anything forbids to trust the numbers. */
-static bool read_result(const struct burst *burst, struct burst_result *result)
-{
-	const struct worker *ping = &burst->ping,
-			    *pong = burst_has_pong(burst) ? &burst->pong : ping;
-
-	if (describe_error(ping, result) || describe_error(pong, result) ||
-	    describe_one_cpu(burst, result) || describe_move(ping, result) ||
-	    describe_move(pong, result) ||
-	    !lines_are_placed(&burst->lines, &burst->order.placement, result->failed,
-			      sizeof result->failed))
-		return false;
-	for (uint32_t i = 0; i < burst->order.samples; i++) {
-		if (burst->stamps[i + 1] < burst->stamps[i]) {
-			snprintf(result->failed, sizeof result->failed, "the clock went backwards");
-			return false;
-		}
-		result->ticks[i] = burst->stamps[i + 1] - burst->stamps[i];
-	}
-	for (int i = 0; i < 2; i++) {
-		result->ping_cpus[i] = ping->cpus[i];
-		result->pong_cpus[i] = pong->cpus[i];
-		result->switches[i] = ping->switches[1][i] - ping->switches[0][i];
-		result->switches[2 + i] = pong->switches[1][i] - pong->switches[0][i];
-	}
-	result->switches_known = ping->switches_known && pong->switches_known;
-	result->ran_known = ping->ran_known && pong->ran_known;
-	result->ran_ppm[0] = ran_ppm(ping);
-	result->ran_ppm[1] = ran_ppm(pong);
-	read_lines(burst, result);
-	return true;
-}
+/* ---- taking one ----------------------------------------------------------------------------- */
 
 /* Gets the workers of a burst without a number out, or leaves it to them. */
 static enum burst_outcome fail(struct burst *burst)
@@ -385,15 +365,18 @@ static enum burst_outcome refuse_burst(struct burst_result *result, const char *
 enum burst_outcome burst_take(const struct burst_order *order, struct random *random,
 			      void (*idle)(void), struct burst_result *result)
 {
-	struct burst *burst = NULL;
+	struct burst *burst;
 
 	nudge_abandoned();
 	result->failed[0] = '\0';
 	result->start_ns = now_ns();
 	int err = make_burst(order, random, &burst);
 
-	if (err)
-		return refuse_burst(result, "map the lines", err);
+	if (err) {
+		free_burst(burst);
+		return refuse_burst(
+			result, order->benchmark->lines ? "map the lines" : "map the memory", err);
+	}
 	err = start_workers(burst);
 	if (err) {
 		refuse_burst(result, "start a thread", err);
@@ -409,7 +392,7 @@ enum burst_outcome burst_take(const struct burst_order *order, struct random *ra
 		snprintf(result->failed, sizeof result->failed,
 			 "a thread given up earlier ran meanwhile");
 		outcome = BURST_FAILED;
-	} else if (!read_result(burst, result)) {
+	} else if (!burst_read_result(burst, result)) {
 		outcome = BURST_FAILED;
 	}
 	free_burst(burst);

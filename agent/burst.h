@@ -1,4 +1,4 @@
-/* burst.h: taking the few samples of one pair, with two fresh threads on fresh lines. */
+/* burst.h: taking the few samples of one visit, with fresh threads on fresh lines. */
 #ifndef FLEET_BURST_H
 #define FLEET_BURST_H
 
@@ -11,26 +11,32 @@
 struct burst_order {
 	const struct benchmark *benchmark;
 	const struct variant *variant;
+	const struct point *point;
 	const struct clock *clock;
-	int ping, pong;      /* CPUs; the same where one is all it takes */
+	const int *cpus; /* of the threads, ping's first; need not outlive burst_take() */
+	size_t cpu_count;
 	uint32_t samples;    /* warm-ups included */
-	uint32_t iterations; /* round trips in a sample */
+	uint64_t iterations; /* units in a sample */
 	int priority;        /* realtime; 0: none */
 	int64_t stuck_ns;    /* given up when this long without progress */
 	struct placement placement;
 };
 
 struct burst_result {
-	uint64_t *ticks;                /* room for order.samples, the caller's */
-	int ping_cpus[2], pong_cpus[2]; /* found before and after */
+	uint64_t *ticks; /* of ping, then of each other that takes times: room for all, the caller's
+			  */
+	uint32_t samples;               /* of each */
+	size_t timed;                   /* threads that took times */
+	int ping_cpus[2], pong_cpus[2]; /* found before and after; pong is the last thread */
 	bool switches_known;
-	int64_t switches[4]; /* voluntary, involuntary of ping, then of pong */
+	int64_t switches[4]; /* voluntary, involuntary of ping, then of all others */
 	int64_t start_ns;    /* of now_ns() */
 	bool ran_known;
-	uint32_t ran_ppm[2]; /* share of the burst in which ping, and pong, ran */
+	uint32_t ran_ppm[2]; /* share of the burst in which ping ran, and the least of the others */
+	uint32_t core_mhz[2]; /* of ping's core, before and after; 0: not known */
 	size_t line_count;
-	struct line_place lines[LINES_MAX];
-	char failed[160]; /* why there are no numbers */
+	struct line_place lines[LINES_MAX]; /* or where ping's arena begins */
+	char failed[160];                   /* why there are no numbers */
 };
 
 enum burst_outcome { BURST_TAKEN, BURST_FAILED, BURST_STOPPED };

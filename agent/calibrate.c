@@ -1,15 +1,12 @@
-/* calibrate.c: short trials before a pair's first burst. */
+/* calibrate.c: short trials before a visit's first burst. */
 #include "calibrate.h"
 
 #include "precision.h"
 #include "stop.h"
 
 enum {
-	TRIAL_SAMPLES = 6, /* the first is thrown away */
-	TRIAL_ITERATIONS = 100,
-	SAMPLE_ITERATIONS = 100,
 	SAMPLE_QUANTA = 1000,
-	SAMPLE_US = 100,
+	SLOW_US = 5000,
 	ITERATIONS_MOST = 1000000000,
 };
 
@@ -22,53 +19,62 @@ static double typical_ticks(const uint64_t *ticks, size_t count)
 	return median(values, count);
 }
 
-double calibrate_wanted_ticks(const struct clock_facts *clock)
+double calibrate_wanted_ticks(uint32_t sample_us, const struct clock_facts *clock)
 {
-	double by_time = (double)clock->clock.ticks_per_second / 1e6 * SAMPLE_US;
+	double by_time = (double)clock->clock.ticks_per_second / 1e6 * sample_us;
 	double by_step = (double)clock->quantum_ticks * SAMPLE_QUANTA;
 
 	return by_time > by_step ? by_time : by_step;
 }
 
-uint32_t calibrate_iterations(const struct trial *trial, const struct clock_facts *clock)
+uint32_t calibrate_iterations(const struct trial *trial, const struct benchmark *benchmark,
+			      const struct clock_facts *clock)
 {
-	double round_trip = trial->round_trip_ticks;
-	double multiple = calibrate_wanted_ticks(clock) / round_trip / SAMPLE_ITERATIONS;
+	double wanted = calibrate_wanted_ticks(benchmark->sample_us, clock);
+	double multiple = wanted / trial->grain_ticks / benchmark->least;
 
-	if (multiple * SAMPLE_ITERATIONS >= ITERATIONS_MOST)
+	if (multiple * benchmark->least >= ITERATIONS_MOST)
 		return ITERATIONS_MOST;
-	return ((uint32_t)multiple + 1) * SAMPLE_ITERATIONS;
+	return ((uint32_t)multiple + 1) * benchmark->least;
 }
 
-static int64_t samples_ns(double ticks, const struct clock_facts *clock)
+bool calibrate_is_slow(const struct trial *trial, const struct clock_facts *clock)
 {
-	return (int64_t)(ticks * TRIAL_SAMPLES * 1e9 / (double)clock->clock.ticks_per_second);
+	return trial->grain_ticks > (double)clock->clock.ticks_per_second / 1e6 * SLOW_US;
 }
 
+static int64_t samples_ns(double ticks, uint32_t samples, const struct clock_facts *clock)
+{
+	return (int64_t)(ticks * samples * 1e9 / (double)clock->clock.ticks_per_second);
+}
+
+/* Of hand-offs the first samples are odd; of what only works one is like the next. */
 enum burst_outcome calibrate(const struct burst_order *wanted, const struct clock_facts *clock,
 			     struct random *random, void (*idle)(void), struct burst_result *result,
 			     struct trial *trial)
 {
-	uint64_t ticks[TRIAL_SAMPLES] = {0}, *kept = result->ticks;
+	uint64_t grain = bench_grain(wanted->benchmark, wanted->point);
+	uint64_t grains = wanted->benchmark->least;
 	struct burst_order order = *wanted;
 	int64_t start_ns = now_ns(), last_ns;
 	enum burst_outcome outcome;
 	double typical = 0;
 
-	order.samples = TRIAL_SAMPLES;
-	result->ticks = ticks;
-	for (order.iterations = TRIAL_ITERATIONS;; order.iterations *= 10) {
+	order.samples = wanted->benchmark->points ? TRIAL_SAMPLES_FEW : TRIAL_SAMPLES;
+	for (;; grains *= 10) {
+		order.iterations = grains * grain;
 		last_ns = now_ns();
 		outcome = burst_take(&order, random, idle, result);
-		typical = typical_ticks(ticks + 1, TRIAL_SAMPLES - 1);
-		if (outcome != BURST_TAKEN || order.iterations >= ITERATIONS_MOST / 10 ||
-		    typical >= (double)clock->quantum_ticks * TRIAL_QUANTA)
+		if (outcome == BURST_TAKEN)
+			typical = typical_ticks(result->ticks + 1, order.samples - 1);
+		if (outcome != BURST_TAKEN || grains >= ITERATIONS_MOST / 10 ||
+		    typical >= (double)clock_resolution(clock) * TRIAL_QUANTA)
 			break;
 	}
-	int64_t end_ns = now_ns(), rest_ns = end_ns - last_ns - samples_ns(typical, clock);
+	int64_t end_ns = now_ns();
+	int64_t rest_ns = end_ns - last_ns - samples_ns(typical, order.samples, clock);
 
-	result->ticks = kept;
-	*trial = (struct trial){.round_trip_ticks = typical > 0 ? typical / order.iterations : 1,
+	*trial = (struct trial){.grain_ticks = typical > 0 ? typical / (double)grains : 1,
 				.overhead_ns = rest_ns > 0 ? rest_ns : 0,
 				.spent_ns = end_ns - start_ns};
 	return outcome;

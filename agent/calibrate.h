@@ -1,4 +1,4 @@
-/* calibrate.h: how many round trips make a sample, and how long a plan will take. */
+/* calibrate.h: how many units make a sample, and how long a plan will take. */
 #ifndef FLEET_CALIBRATE_H
 #define FLEET_CALIBRATE_H
 
@@ -6,19 +6,22 @@
 #include "clock.h"
 
 enum {
+	TRIAL_SAMPLES = 6,     /* the first is thrown away */
+	TRIAL_SAMPLES_FEW = 2, /* where a sample may be long */
 	TRIAL_QUANTA = 100,    /* a stretch shorter than this says too little */
+	SAMPLE_US_LEAST = 100, /* the shortest that any benchmark wants */
 	SAMPLE_US_MOST = 1000, /* a sample longer than this catches a timer tick each time */
 };
 
-/* What a short trial of a pair told. */
+/* What a short trial of a visit told. */
 struct trial {
-	double round_trip_ticks;
+	double grain_ticks;  /* of the units that are done together */
 	int64_t overhead_ns; /* of a burst, beside its samples */
 	int64_t spent_ns;
 };
 
 /*
- * Tries a pair by short bursts of which nothing is kept. `order` says how; its samples and
+ * Tries a visit by short bursts of which nothing is kept. `order` says how; its samples and
  * iterations are left aside.
  */
 enum burst_outcome calibrate(const struct burst_order *order, const struct clock_facts *clock,
@@ -27,9 +30,13 @@ enum burst_outcome calibrate(const struct burst_order *order, const struct clock
 
 /* Ticks a sample should last: long enough to be worth a burst, and long against the clock's step.
  */
-double calibrate_wanted_ticks(const struct clock_facts *clock);
+double calibrate_wanted_ticks(uint32_t sample_us, const struct clock_facts *clock);
 
-/* The least multiple of 100 round trips, and not none, that lasts as long as is wanted. */
-uint32_t calibrate_iterations(const struct trial *trial, const struct clock_facts *clock);
+/* How many grains last as long as is wanted: a multiple of the benchmark's least, and not none. */
+uint32_t calibrate_iterations(const struct trial *trial, const struct benchmark *benchmark,
+			      const struct clock_facts *clock);
+
+/* Does a single grain take so long that few samples must do? */
+bool calibrate_is_slow(const struct trial *trial, const struct clock_facts *clock);
 
 #endif

@@ -100,9 +100,21 @@ static int by_size(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+	while (b) {
+		uint64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
 /*
  * Takes back-to-back readings until the clock has stepped often enough, or for a while: a coarse
- * one may step every 10 ms only.
+ * one may step every 10 ms only. Two readings are never closer than one costs, so the smallest step
+ * seen is no measure of the clock's own: what all steps are multiples of is.
  */
 static int measure_steps(struct clock_facts *facts)
 {
@@ -110,7 +122,7 @@ static int measure_steps(struct clock_facts *facts)
 	int64_t until_ns = now_ns() + STEPS_LIMIT_MS * NS_PER_MS;
 	int moved = 0;
 
-	facts->quantum_ticks = UINT64_MAX;
+	facts->quantum_ticks = 0;
 	while (moved < STEPS_WANTED && now_ns() < until_ns) {
 		uint64_t last = facts->clock.ticks();
 
@@ -125,8 +137,8 @@ static int measure_steps(struct clock_facts *facts)
 
 		while (first < READINGS && steps[first] == 0)
 			first++;
-		if (first < READINGS && steps[first] < facts->quantum_ticks)
-			facts->quantum_ticks = steps[first];
+		for (int i = first; i < READINGS; i++)
+			facts->quantum_ticks = common_divisor(steps[i], facts->quantum_ticks);
 		moved += READINGS - first;
 		facts->cost_ticks = steps[READINGS / 2];
 	}
@@ -144,6 +156,11 @@ static void *measure(void *arg)
 	if (!job->result)
 		job->result = measure_steps(facts);
 	return NULL;
+}
+
+uint64_t clock_resolution(const struct clock_facts *facts)
+{
+	return facts->quantum_ticks > facts->cost_ticks ? facts->quantum_ticks : facts->cost_ticks;
 }
 
 int clock_choose(int cpu, struct clock_facts *facts)

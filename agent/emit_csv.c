@@ -8,8 +8,9 @@ static struct text rows;
 static void hello(const struct run *run)
 {
 	(void)run;
-	text_add(&rows, "benchmark,variant,round,ping,pong,sample,warmup,iterations,ticks,"
-			"ticks_per_second\n");
+	text_add(&rows,
+		 "benchmark,variant,point,round,ping,pong,cpu,sample,warmup,iterations,ticks,"
+		 "ticks_per_second\n");
 	emit_write(&rows);
 }
 
@@ -17,23 +18,31 @@ static void burst(const struct run *run, const struct report *report)
 {
 	const struct visit *visit = report->visit;
 
-	for (uint32_t i = 0; i < run->plan->warmup + run->plan->samples; i++)
+	const struct burst_result *result = report->result;
+
+	for (size_t i = 0; i < result->timed * result->samples; i++) {
+		uint32_t sample = (uint32_t)(i % result->samples);
+
 		text_add(&rows,
-			 "%s,%s,%" PRIu32 ",%d,%d,%" PRIu32 ",%d,%" PRIu32 ",%" PRIu64 ",%" PRIu64
-			 "\n",
+			 "%s,%s,%s,%" PRIu32 ",%d,%d,%d,%" PRIu32 ",%d,%" PRIu64 ",%" PRIu64
+			 ",%" PRIu64 "\n",
 			 visit->choice->benchmark->name, visit->choice->variant->name,
-			 report->round, report->ping, report->pong, i, i < run->plan->warmup,
-			 visit->iterations, report->result->ticks[i],
-			 run->clock->clock.ticks_per_second);
+			 plan_point(visit)->name, report->round, report->ping, report->pong,
+			 report->cpus[i / result->samples], sample, sample < run->plan->warmup,
+			 plan_units(visit), result->ticks[i], run->clock->clock.ticks_per_second);
+	}
 	emit_write(&rows);
 }
 
 static void failed(const struct run *run, const struct report *report)
 {
 	(void)run;
-	emit_sentence("%s %s, round %" PRIu32 ", %d-%d gave no number: %s",
+	const char *point = plan_point(report->visit)->name;
+
+	emit_sentence("%s %s%s%s, round %" PRIu32 ", %d-%d gave no number: %s",
 		      report->visit->choice->benchmark->name, report->visit->choice->variant->name,
-		      report->round, report->ping, report->pong, report->result->failed);
+		      *point ? " " : "", point, report->round, report->ping, report->pong,
+		      report->result->failed);
 }
 
 static void note(const char *sentence)

@@ -91,6 +91,19 @@ static void add_placement(const struct placement *placement)
 	add_flag("huge_page", placement->huge_page);
 }
 
+/* Names of the points; nothing where the benchmark has none. */
+static void add_points(const struct choice *choice)
+{
+	if (!choice->points[0].name[0])
+		return;
+	text_add(&line, ",\"points\":[");
+	for (size_t i = 0; i < choice->point_count; i++) {
+		text_add(&line, i ? "," : "");
+		text_add_json(&line, choice->points[i].name);
+	}
+	text_add(&line, "]");
+}
+
 static void add_plan(const struct run *run)
 {
 	const struct plan *plan = run->plan;
@@ -100,6 +113,7 @@ static void add_plan(const struct run *run)
 		text_add(&line, "%s{\"benchmark\":", i ? "," : "");
 		text_add_json(&line, plan->choices[i].benchmark->name);
 		add_string("variant", plan->choices[i].variant->name);
+		add_points(&plan->choices[i]);
 		text_add(&line, "}");
 	}
 	text_add(&line, "]");
@@ -163,6 +177,23 @@ static void hello(const struct run *run)
 	finish();
 }
 
+/* The point and its parameters; nothing where the benchmark has none. */
+static void add_point(const struct benchmark *benchmark, const struct point *point)
+{
+	if (!point->name[0])
+		return;
+	add_string("point", point->name);
+	add_string("unit", unit_name(benchmark->unit));
+	text_add(&line, ",\"parameters\":{\"bytes\":%" PRIu64, point->bytes);
+	if (point->stride_bytes)
+		add_count("stride_bytes", point->stride_bytes);
+	if (point->order != ORDER_NONE)
+		add_string("order", order_name(point->order));
+	add_string("pages", point->huge_pages ? "huge" : "base");
+	add_count("threads", point->threads);
+	text_add(&line, "}");
+}
+
 static void begin(const char *record, const struct report *report)
 {
 	const struct choice *choice = report->visit->choice;
@@ -170,6 +201,7 @@ static void begin(const char *record, const struct report *report)
 	text_add(&line, "{\"record\":\"%s\"", record);
 	add_string("benchmark", choice->benchmark->name);
 	add_string("variant", choice->variant->name);
+	add_point(choice->benchmark, plan_point(report->visit));
 	text_add(&line, ",\"round\":%" PRIu32 ",\"ping\":%d,\"pong\":%d", report->round,
 		 report->ping, report->pong);
 }
@@ -209,17 +241,47 @@ static void add_lines(const struct burst_result *result)
 	}
 }
 
+static void add_list(const uint64_t *values, uint32_t count)
+{
+	text_add(&line, "[");
+	for (uint32_t i = 0; i < count; i++)
+		text_add(&line, "%s%" PRIu64, i ? "," : "", values[i]);
+	text_add(&line, "]");
+}
+
+/* Where threads work at once: which, the times of all but ping, and how fast ping's core ran. */
+static void add_threads(const struct report *report)
+{
+	const struct burst_result *result = report->result;
+
+	text_add(&line, ",\"cpus\":[");
+	for (size_t i = 0; i < report->cpu_count; i++)
+		text_add(&line, "%s%d", i ? "," : "", report->cpus[i]);
+	text_add(&line, "],\"other_ticks\":[");
+	for (size_t i = 1; i < result->timed; i++) {
+		text_add(&line, i > 1 ? "," : "");
+		add_list(result->ticks + i * result->samples, result->samples);
+	}
+	text_add(&line, "]");
+	if (result->core_mhz[0])
+		text_add(&line, ",\"core_mhz\":[%" PRIu32 ",%" PRIu32 "]", result->core_mhz[0],
+			 result->core_mhz[1]);
+	else
+		text_add(&line, ",\"core_mhz\":null");
+}
+
 static void burst(const struct run *run, const struct report *report)
 {
 	const struct burst_result *result = report->result;
 
 	begin("burst", report);
-	add_count("iterations", report->visit->iterations);
+	add_count("iterations", plan_units(report->visit));
 	add_count("warmup", run->plan->warmup);
-	text_add(&line, ",\"ticks\":[");
-	for (uint32_t i = 0; i < run->plan->warmup + run->plan->samples; i++)
-		text_add(&line, "%s%" PRIu64, i ? "," : "", result->ticks[i]);
-	text_add(&line, "],\"start_ns\":%" PRId64, result->start_ns - run->start_ns);
+	text_add(&line, ",\"ticks\":");
+	add_list(result->ticks, result->samples);
+	if (report->visit->choice->benchmark->all_timed)
+		add_threads(report);
+	text_add(&line, ",\"start_ns\":%" PRId64, result->start_ns - run->start_ns);
 	text_add(&line, ",\"ping_cpus\":[%d,%d],\"pong_cpus\":[%d,%d]", result->ping_cpus[0],
 		 result->ping_cpus[1], result->pong_cpus[0], result->pong_cpus[1]);
 	add_effort(result);

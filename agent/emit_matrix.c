@@ -1,5 +1,6 @@
-/* emit_matrix.c: for people: a matrix per benchmark and variant when all is measured. */
+/* emit_matrix.c: for people: a matrix or ladder per benchmark and variant when all is measured. */
 #include "emit.h"
+#include "emit_ladder.h"
 #include "precision.h"
 #include "stop.h"
 
@@ -18,12 +19,24 @@ static size_t burst_count, burst_room;
 static double *scratch;
 static struct text page;
 
-static double one_way_ns(const struct run *run, const struct visit *visit, uint64_t ticks)
+/* Of a hand-off one way. */
+static double unit_ns(const struct run *run, const struct visit *visit, uint64_t ticks)
 {
-	double ways = visit->choice->benchmark->lines ? 2 : 1;
+	double ways = visit->choice->benchmark->unit == UNIT_ROUND_TRIP ? 2 : 1;
 
-	return (double)ticks / visit->iterations / ways * 1e9 /
+	return (double)ticks / (double)plan_units(visit) / ways * 1e9 /
 	       (double)run->clock->clock.ticks_per_second;
+}
+
+/* A unit of all threads together: the sum of their rates, turned round. */
+static double sample_ns(const struct run *run, const struct report *report, uint32_t i)
+{
+	const struct burst_result *result = report->result;
+	double rate = 0;
+
+	for (size_t w = 0; w < result->timed; w++)
+		rate += 1 / unit_ns(run, report->visit, result->ticks[w * result->samples + i]);
+	return 1 / rate;
 }
 
 /* ---- estimators ------------------------------------------------------------------------------ */
@@ -101,10 +114,11 @@ static void burst(const struct run *run, const struct report *report)
 
 	if (!scratch)
 		return;
-	for (uint32_t i = 0; i < plan->samples; i++)
-		scratch[i] =
-			one_way_ns(run, report->visit, report->result->ticks[plan->warmup + i]);
-	keep((uint32_t)(report->visit - plan->visits), reduce(plan, scratch, plan->samples));
+	uint32_t samples = report->result->samples - plan->warmup;
+
+	for (uint32_t i = 0; i < samples; i++)
+		scratch[i] = sample_ns(run, report, plan->warmup + i);
+	keep((uint32_t)(report->visit - plan->visits), reduce(plan, scratch, samples));
 }
 
 static void failed(const struct run *run, const struct report *report)
@@ -162,19 +176,17 @@ static void add_row(const char *head, const double *cells, size_t count)
  */
 static void add_cells(const struct plan *plan, const struct choice *choice, const double *found)
 {
-	size_t n = plan->cpu_count, rows = choice->benchmark->lines ? n : 1;
+	size_t n = plan->cpu_count, rows = choice->benchmark->shape == SHAPE_PAIR ? n : 1;
 	double *cells = calloc(rows * n, sizeof *cells);
 	char head[16];
 
 	for (size_t i = 0; cells && i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
-		size_t a = (size_t)plan_find_cpu(plan, visit->a);
-		size_t b = (size_t)plan_find_cpu(plan, visit->b);
 
 		if (visit->choice == choice)
-			cells[rows == 1                      ? a
-			      : plan->pairs == PAIRS_ORDERED ? a * n + b
-							     : b * n + a] = found[i];
+			cells[rows == 1                      ? visit->a
+			      : plan->pairs == PAIRS_ORDERED ? visit->a * n + visit->b
+							     : visit->b * n + visit->a] = found[i];
 	}
 	text_add(&page, "%6s", "");
 	for (size_t column = 0; column < n; column++)
@@ -187,10 +199,11 @@ static void add_cells(const struct plan *plan, const struct choice *choice, cons
 	free(cells);
 }
 
-static void add_extreme(const char *name, const struct visit *visit, double ns)
+static void add_extreme(const struct plan *plan, const char *name, const struct visit *visit,
+			double ns)
 {
-	text_add(&page, "%6s %7.1f   CPU %d", name, ns, visit->a);
-	text_add(&page, visit->a == visit->b ? "\n" : " and %d\n", visit->b);
+	text_add(&page, "%6s %7.1f   CPU %d", name, ns, plan_first_cpu(plan, visit));
+	text_add(&page, visit->a == visit->b ? "\n" : " and %d\n", plan_last_cpu(plan, visit));
 }
 
 static void add_summary(const struct plan *plan, const struct choice *choice, const double *found)
@@ -208,16 +221,17 @@ static void add_summary(const struct plan *plan, const struct choice *choice, co
 	}
 	if (!count)
 		return;
-	add_extreme("min", &plan->visits[lowest], found[lowest]);
+	add_extreme(plan, "min", &plan->visits[lowest], found[lowest]);
 	text_add(&page, "%6s %7.1f\n", "median", median(scratch, count));
 	text_add(&page, "%6s %7.1f\n", "mean", mean(scratch, count));
-	add_extreme("max", &plan->visits[highest], found[highest]);
+	add_extreme(plan, "max", &plan->visits[highest], found[highest]);
 }
 
 static void add_title(const struct plan *plan, const struct choice *choice)
 {
 	text_add(&page, "%s, variant %s: ns %s, %s", choice->benchmark->name, choice->variant->name,
-		 choice->benchmark->lines ? "one way" : "a reading", estimator_in_words(plan));
+		 choice->benchmark->unit == UNIT_ROUND_TRIP ? "one way" : "a reading",
+		 estimator_in_words(plan));
 	if (plan->preset)
 		text_add(&page, ", sampled as %s does", plan->preset);
 	if (plan->preset && !strcmp(plan->preset, "core_latency"))
@@ -232,6 +246,10 @@ static void end(const struct run *run, const struct totals *totals, const char *
 
 	for (size_t i = 0; found && i < plan->choice_count; i++) {
 		text_add(&page, i ? "\n" : "");
+		if (plan->choices[i].benchmark->points) {
+			ladder_add(&page, plan, &plan->choices[i], found);
+			continue;
+		}
 		add_title(plan, &plan->choices[i]);
 		add_cells(plan, &plan->choices[i], found);
 		text_add(&page, "\n");

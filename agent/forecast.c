@@ -7,12 +7,12 @@
 #include <string.h>
 
 void forecast_use(struct forecast *forecast, const struct plan *plan,
-		  const struct clock_facts *clock, const struct trial *trial, uint32_t iterations)
+		  const struct clock_facts *clock, const struct trial *trial,
+		  const struct visit *visit)
 {
 	double sample_s =
-		trial->round_trip_ticks * iterations / (double)clock->clock.ticks_per_second;
-	double burst_s =
-		(double)trial->overhead_ns / 1e9 + sample_s * (plan->warmup + plan->samples);
+		trial->grain_ticks * visit->iterations / (double)clock->clock.ticks_per_second;
+	double burst_s = (double)trial->overhead_ns / 1e9 + sample_s * plan_samples(plan, visit);
 	double trial_s = plan->iterations ? 0 : (double)trial->spent_ns / 1e9;
 
 	forecast->visit_s = trial_s + burst_s * plan->rounds;

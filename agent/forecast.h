@@ -10,9 +10,10 @@ struct forecast {
 	double total_s;
 };
 
-/* From here on visits take as long as this trial says, with this number of iterations. */
+/* From here on visits take as long as this trial of the first of them says. */
 void forecast_use(struct forecast *forecast, const struct plan *plan,
-		  const struct clock_facts *clock, const struct trial *trial, uint32_t iterations);
+		  const struct clock_facts *clock, const struct trial *trial,
+		  const struct visit *visit);
 
 /* Counts one more visit. */
 void forecast_add(struct forecast *forecast);

@@ -49,7 +49,8 @@ static int map(struct lines *lines, const struct placement *placement)
 	int err;
 
 	if (placement->huge_page) {
-		err = os_huge_page_map(&lines->start, &lines->bytes);
+		lines->bytes = 1;
+		err = os_huge_pages_map(&lines->start, &lines->bytes);
 	} else {
 		lines->bytes = pages * page_bytes;
 		err = os_pages_map(pages, &lines->start);
@@ -113,9 +114,9 @@ void lines_leave(struct lines *lines)
 
 /* ---- looking where they are ------------------------------------------------------------------ */
 
-struct line_place lines_find(const struct lines *lines, size_t i)
+struct line_place line_find(const void *line)
 {
-	uintptr_t address = (uintptr_t)lines->line[i];
+	uintptr_t address = (uintptr_t)line;
 	struct line_place place = {.page = address / os_page_bytes(),
 				   .offset = address % os_page_bytes()};
 	void *page = (void *)(address - place.offset);
@@ -131,7 +132,7 @@ bool lines_are_placed(const struct lines *lines, const struct placement *placeme
 		      size_t room)
 {
 	for (size_t i = 0; placement->node >= 0 && i < lines->count; i++) {
-		int node = lines_find(lines, i).node;
+		int node = line_find(lines->line[i]).node;
 
 		if (node == placement->node)
 			continue;
@@ -144,7 +145,7 @@ bool lines_are_placed(const struct lines *lines, const struct placement *placeme
 				 placement->node);
 		return false;
 	}
-	if (placement->huge_page && lines->count && os_huge_page_check(lines->start)) {
+	if (placement->huge_page && lines->count && os_huge_pages_check(lines->start)) {
 		snprintf(words, room, "the lines do not lie in a huge page");
 		return false;
 	}
@@ -154,12 +155,12 @@ bool lines_are_placed(const struct lines *lines, const struct placement *placeme
 int lines_try_huge_page(void)
 {
 	void *start = NULL;
-	size_t bytes;
-	int err = os_huge_page_map(&start, &bytes);
+	size_t bytes = 1;
+	int err = os_huge_pages_map(&start, &bytes);
 
 	if (!err) {
 		__atomic_store_n((uint32_t *)start, 0, __ATOMIC_RELAXED);
-		err = os_huge_page_check(start);
+		err = os_huge_pages_check(start);
 		os_pages_unmap(start, bytes);
 	}
 	return err;

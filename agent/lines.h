@@ -51,8 +51,8 @@ void lines_retire(struct lines *lines);
 /* A thread may still write to these lines: they are left to it, and are nobody's any more. */
 void lines_leave(struct lines *lines);
 
-/* Where the i-th line, which has been touched, lies. */
-struct line_place lines_find(const struct lines *lines, size_t i);
+/* Where a line that has been touched lies. */
+struct line_place line_find(const void *line);
 
 /* Do all lines lie where they were wanted? If not, says in words where they are. */
 bool lines_are_placed(const struct lines *lines, const struct placement *placement, char *words,

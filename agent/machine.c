@@ -27,11 +27,12 @@ static void *ask(void *arg)
 	return NULL;
 }
 
-static int describe(int cpu, struct cpu_facts *facts)
+int machine_describe(int cpu, struct cpu_facts *facts)
 {
 	struct question question = {.cpu = cpu,
 				    .facts = {.mhz = NOT_TOLD,
 					      .hardware_id = NOT_TOLD,
+					      .capacity = NOT_TOLD,
 					      .core = NOT_TOLD,
 					      .cluster = NOT_TOLD,
 					      .die = NOT_TOLD,
@@ -103,7 +104,7 @@ int machine_print(const int *cpus, size_t count)
 	struct cpu_facts facts;
 
 	for (size_t i = 0; i < count; i++) {
-		int err = describe(cpus[i], &facts);
+		int err = machine_describe(cpus[i], &facts);
 
 		if (err)
 			return err;

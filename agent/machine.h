@@ -1,11 +1,16 @@
-/* machine.h: what only a program is told of this machine; --machine prints it for the controller.
+/* machine.h: what a program is told of this machine; --machine prints it for the controller.
  */
 #ifndef FLEET_MACHINE_H
 #define FLEET_MACHINE_H
 
+#include "native/native.h"
+
 #include <stddef.h>
 
-/* Prints the records of docs/wire.md, "The machine". -ENOTSUP where the OS leaves it to files. */
+/* Has a thread on this CPU ask what it is; what is not told is NOT_TOLD. */
+int machine_describe(int cpu, struct cpu_facts *facts);
+
+/* Prints the records of docs/wire.md, "The machine". -ENOTSUP where the OS tells nothing. */
 int machine_print(const int *cpus, size_t count);
 
 #endif

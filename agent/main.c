@@ -96,19 +96,18 @@ static int prepare(const struct options *options, struct refusal *refusal)
 }
 
 static int measure(const struct options *options, struct plan *plan,
-		   const struct clock_facts *clock)
+		   const struct clock_facts *clock, struct notes *notes)
 {
-	static struct notes notes;
 	struct refusal refusal = {0};
 	const struct tuning tuning = {.governor = options->governor,
 				      .boost = options->boost,
 				      .cpus = plan->cpus,
 				      .cpu_count = plan->cpu_count};
 
-	if (prepare(options, &refusal) || lock_take(options->lock, &notes, &refusal) ||
-	    tune_begin(&tuning, &notes, &refusal))
+	if (prepare(options, &refusal) || lock_take(options->lock, notes, &refusal) ||
+	    tune_begin(&tuning, notes, &refusal))
 		return say(&refusal);
-	note_rate(clock, &notes);
+	note_rate(clock, notes);
 	struct run run = {.plan = plan,
 			  .clock = clock,
 			  .format = emit_format(options->format),
@@ -116,8 +115,8 @@ static int measure(const struct options *options, struct plan *plan,
 			  .governor = options->governor,
 			  .boost = options->boost,
 			  .stuck_ns = options->stuck_ns,
-			  .priority = take_priority((int)options->priority, &notes),
-			  .notes = &notes};
+			  .priority = take_priority((int)options->priority, notes),
+			  .notes = notes};
 	enum exit_code code = run_all(&run);
 
 	if (tune_end())
@@ -146,6 +145,7 @@ static void occupy_standard_streams(void)
 
 int main(int argc, char **argv)
 {
+	static struct notes notes;
 	struct options options;
 	struct refusal refusal;
 	struct clock_facts clock;
@@ -187,9 +187,9 @@ int main(int argc, char **argv)
 		free(cpus);
 		return EXIT_DONE;
 	}
-	int code = plan_make(&plan, &options, cpus, cpu_count, &refusal)
+	int code = plan_make(&plan, &options, cpus, cpu_count, &notes, &refusal)
 			   ? say(&refusal)
-			   : measure(&options, &plan, &clock);
+			   : measure(&options, &plan, &clock, &notes);
 	plan_free(&plan);
 	return code;
 }

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS_USUAL = 10, PRECISION_USUAL_PPM = 10000, SPREAD_USUAL_S = 5 };
+enum { SAMPLES_USUAL = 10, ROUNDS_USUAL = 10, PRECISION_USUAL_PPM = 10000, SPREAD_USUAL_S = 5 };
 
 static const struct option *find(const char *name, size_t length)
 {
@@ -217,6 +217,9 @@ static void resolve(struct options *options)
 {
 	bool rounds_given = options->rounds > 0;
 
+	options->samples_given = options->samples > 0;
+	if (!options->samples_given)
+		options->samples = SAMPLES_USUAL;
 	if (!rounds_given)
 		options->rounds = ROUNDS_USUAL;
 	if (options->precision_ppm == NOT_GIVEN)
@@ -233,6 +236,9 @@ static int check_together(const struct options *options, struct refusal *refusal
 	if (options->separation % sizeof(uint32_t))
 		return refuse(refusal, EXIT_OPTIONS, "--sep wants a multiple of %zu, not %llu",
 			      sizeof(uint32_t), (unsigned long long)options->separation);
+	if (options->stride % sizeof(uint64_t))
+		return refuse(refusal, EXIT_OPTIONS, "--stride wants a multiple of %zu, not %llu",
+			      sizeof(uint64_t), (unsigned long long)options->stride);
 	if (options->time_budget_ns && !options->precision_ppm)
 		return refuse(
 			refusal, EXIT_OPTIONS,
@@ -250,7 +256,9 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 				    .estimator = "median",
 				    .line = "fresh",
 				    .owner = "ping",
-				    .samples = 10,
+				    .sizes = "auto",
+				    .threads = "1,all",
+				    .pages = "huge",
 				    .warmup = 1,
 				    .seed = drawn_seed() & INT64_MAX,
 				    .precision_ppm = NOT_GIVEN,

@@ -31,7 +31,12 @@ struct options {
 	const char *boost;      /* "on", "off"; null: left as it is */
 	const char *done;       /* file of what is measured already; null: nothing */
 	const char *lock;       /* for which run and whom the machine is locked; null: not */
+	const char *sizes;      /* "auto", or a list like 16K,1M..64M */
+	const char *threads;    /* a list of llc, package, all and numbers */
+	const char *pages;      /* "huge" or "base" */
+	uint64_t stride;        /* bytes; 0: the usual one */
 	uint64_t samples, warmup;
+	bool samples_given;
 	uint64_t rounds;     /* the least */
 	uint64_t iterations; /* 0: chosen per pair */
 	uint64_t seed;

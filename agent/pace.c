@@ -30,9 +30,11 @@ void pace_note(const struct plan *plan, struct visit *visit, const uint64_t *tic
 		note_failure(visit);
 		return;
 	}
-	for (uint32_t i = 0; i < plan->samples; i++)
+	uint32_t samples = plan_samples(plan, visit) - plan->warmup;
+
+	for (uint32_t i = 0; i < samples; i++)
 		values[i] = (double)ticks[plan->warmup + i];
-	note_median(plan, visit, plan->precision_ppm ? median(values, plan->samples) : 0);
+	note_median(plan, visit, plan->precision_ppm ? median(values, samples) : 0);
 }
 
 void pace_recall(const struct plan *plan, struct visit *visit, const uint64_t *twice_median)

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS_FOR_PRECISION = 1000 };
+enum { ROUNDS_FOR_PRECISION = 1000, SAMPLES_SLOW = 3 };
 
 static int check_cpu_count(const struct plan *plan, struct refusal *refusal)
 {
 	for (size_t i = 0; i < plan->choice_count; i++) {
 		const struct benchmark *benchmark = plan->choices[i].benchmark;
 
-		if (benchmark->lines && plan->cpu_count < 2)
+		if (benchmark->shape == SHAPE_PAIR && plan->cpu_count < 2)
 			return refuse(refusal, EXIT_TOO_FEW_CPUS,
 				      "%s needs two CPUs, and the only one it may use is CPU %d",
 				      benchmark->name, plan->cpus[0]);
@@ -41,7 +41,7 @@ static struct placement placement_of(const struct options *options)
 }
 
 int plan_make(struct plan *plan, const struct options *options, int *cpus, size_t cpu_count,
-	      struct refusal *refusal)
+	      struct notes *notes, struct refusal *refusal)
 {
 	uint32_t rounds = (uint32_t)options->rounds;
 	bool more = options->precision_ppm && rounds < ROUNDS_FOR_PRECISION;
@@ -50,6 +50,7 @@ int plan_make(struct plan *plan, const struct options *options, int *cpus, size_
 			      .cpu_count = cpu_count,
 			      .sequential = !strcmp(options->order, "sequential"),
 			      .samples = (uint32_t)options->samples,
+			      .samples_given = options->samples_given,
 			      .warmup = (uint32_t)options->warmup,
 			      .rounds = rounds,
 			      .rounds_max = more ? ROUNDS_FOR_PRECISION : rounds,
@@ -63,11 +64,13 @@ int plan_make(struct plan *plan, const struct options *options, int *cpus, size_
 			      .placement = placement_of(options)};
 	if (options->cpus && plan_choose_cpus(plan, options->cpus, refusal))
 		return -1;
-	if (plan_choose_benchmarks(plan, options, refusal) || check_cpu_count(plan, refusal))
-		return -1;
-	if (check_node(options->node, refusal))
-		return -1;
-	if (plan_make_visits(plan, options->pairs, refusal))
+	if (plan->cpu_count > UINT16_MAX)
+		return refuse(refusal, EXIT_OPTIONS, "--cpus: at most %d CPUs at once", UINT16_MAX);
+	if (plan_choose_benchmarks(plan, options, notes, refusal) ||
+	    check_cpu_count(plan, refusal) || check_node(options->node, refusal) ||
+	    plan_make_groups(plan, options, refusal) ||
+	    plan_make_points(plan, options, notes, refusal) ||
+	    plan_make_visits(plan, options->pairs, refusal) || plan_want_memory(plan, refusal))
 		return -1;
 	return options->done ? plan_take_done(plan, options->done, refusal) : 0;
 }
@@ -85,19 +88,65 @@ struct random plan_shuffle(struct plan *plan, uint32_t round)
 	return random;
 }
 
-static bool swapped(const struct plan *plan, uint32_t round)
+int plan_first_cpu(const struct plan *plan, const struct visit *visit)
 {
-	return plan->pairs != PAIRS_ORDERED && round % 2;
+	bool group = visit->choice->benchmark->shape == SHAPE_GROUP;
+
+	return group ? plan->groups[visit->a].cpus[0] : plan->cpus[visit->a];
 }
 
-int plan_ping(const struct plan *plan, const struct visit *visit, uint32_t round)
+int plan_last_cpu(const struct plan *plan, const struct visit *visit)
 {
-	return swapped(plan, round) ? visit->b : visit->a;
+	if (visit->choice->benchmark->shape != SHAPE_GROUP)
+		return plan->cpus[visit->b];
+	const struct group *group = &plan->groups[visit->b];
+
+	return group->cpus[group->count - 1];
 }
 
-int plan_pong(const struct plan *plan, const struct visit *visit, uint32_t round)
+const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
+		     int pair[2], size_t *count)
 {
-	return swapped(plan, round) ? visit->a : visit->b;
+	bool swapped = plan->pairs != PAIRS_ORDERED && round % 2;
+
+	if (visit->choice->benchmark->shape == SHAPE_GROUP) {
+		*count = plan->groups[visit->a].count;
+		return plan->groups[visit->a].cpus;
+	}
+	pair[0] = plan->cpus[swapped ? visit->b : visit->a];
+	pair[1] = plan->cpus[swapped ? visit->a : visit->b];
+	*count = visit->a == visit->b ? 1 : 2;
+	return pair;
+}
+
+const struct point *plan_point(const struct visit *visit)
+{
+	return &visit->choice->points[visit->point];
+}
+
+uint64_t plan_units(const struct visit *visit)
+{
+	return visit->iterations * bench_grain(visit->choice->benchmark, plan_point(visit));
+}
+
+uint32_t plan_samples(const struct plan *plan, const struct visit *visit)
+{
+	const struct benchmark *benchmark = visit->choice->benchmark;
+	bool usual = !plan->samples_given && !plan->preset;
+
+	return plan->warmup + (!usual        ? plan->samples
+			       : visit->slow ? SAMPLES_SLOW
+					     : benchmark->samples);
+}
+
+size_t plan_threads_most(const struct plan *plan)
+{
+	size_t most = 2;
+
+	for (size_t i = 0; i < plan->group_count; i++)
+		if (plan->groups[i].count > most)
+			most = plan->groups[i].count;
+	return most;
 }
 
 void plan_list(FILE *out, const int *cpus, size_t cpu_count)
@@ -116,8 +165,13 @@ void plan_list(FILE *out, const int *cpus, size_t cpu_count)
 
 void plan_free(struct plan *plan)
 {
+	for (size_t i = 0; i < plan->choice_count; i++)
+		free(plan->choices[i].points);
+	for (size_t i = 0; i < plan->group_count; i++)
+		free(plan->groups[i].cpus);
 	free(plan->cpus);
 	free(plan->choices);
+	free(plan->groups);
 	free(plan->visits);
 	free(plan->order);
 	*plan = (struct plan){0};

@@ -8,23 +8,34 @@
 #include "precision.h"
 #include "random.h"
 
-/* A benchmark in one of its variants. */
+/* A benchmark in one of its variants, and the points it is measured at: at least one, nameless. */
 struct choice {
 	const struct benchmark *benchmark;
 	const struct variant *variant;
+	bool automatic; /* takes only points that no better variant can do */
+	struct point *points;
+	size_t point_count;
+};
+
+/* CPUs that work at once. */
+struct group {
+	int *cpus; /* ascending */
+	size_t count;
 };
 
 /*
- * A pair of CPUs that every round of a choice visits once; a == b where one CPU is all it takes.
- * There may be a million of these, so what a visit remembers must stay small.
+ * CPUs that every round visits once at a point of a choice. There may be a million of these, so
+ * what a visit remembers must stay small.
  */
 struct visit {
 	const struct choice *choice;
-	int a, b;
-	uint32_t iterations;   /* 0: still to be chosen */
-	uint8_t failed_in_row; /* bursts without a number since the last with one; does not wrap */
+	uint32_t iterations;   /* grains in a sample; 0: still to be chosen */
 	uint32_t done;         /* so many rounds an earlier agent has made, from the first on */
-	struct tally medians;  /* of its bursts, in ticks a round trip; kept for a precision only */
+	uint16_t a, b;         /* where its CPUs stand in plan->cpus; both: which of plan->groups */
+	uint16_t point;        /* of the choice's */
+	uint8_t failed_in_row; /* bursts without a number since the last with one; does not wrap */
+	bool slow;             /* a single grain takes long: few samples do */
+	struct tally medians;  /* of its bursts, in ticks a grain; kept for a precision only */
 };
 
 enum pairs { PAIRS_HALF, PAIRS_ORDERED, PAIRS_LISTED };
@@ -34,6 +45,11 @@ struct plan {
 	size_t cpu_count;
 	struct choice *choices;
 	size_t choice_count;
+	struct group *groups;
+	size_t group_count;
+	size_t named_groups;    /* the first of them: those that --threads names */
+	struct cpu_facts facts; /* of the first CPU */
+	uint64_t cache_bytes;   /* of the last-level caches of all CPUs; 0: not told */
 	struct visit *visits;
 	size_t visit_count;
 	uint32_t *order; /* of the visits in the present round */
@@ -43,9 +59,10 @@ struct plan {
 	uint64_t done_least; /* of them in the least rounds */
 	bool sequential;     /* rounds are not shuffled */
 	uint32_t samples, warmup;
+	bool samples_given;     /* otherwise some benchmarks take fewer */
 	uint32_t rounds;        /* the least */
 	uint32_t rounds_max;    /* as many may follow for precision; equal to rounds without one */
-	uint32_t iterations;    /* 0: chosen per pair */
+	uint32_t iterations;    /* grains in a sample; 0: chosen per pair */
 	uint32_t precision_ppm; /* 0: none wanted */
 	int64_t time_budget_ns; /* 0: the usual one */
 	int64_t spread_ns;      /* the least rounds last at least this long */
@@ -55,10 +72,12 @@ struct plan {
 	struct placement placement;
 };
 
-/* `cpus`: those this process may use; the plan takes them over. Refuses what this machine cannot
- * do. */
+/*
+ * `cpus`: those this process may use; the plan takes them over. Refuses what this machine cannot
+ * do, and notes what it does otherwise than one might expect.
+ */
 int plan_make(struct plan *plan, const struct options *options, int *cpus, size_t cpu_count,
-	      struct refusal *refusal);
+	      struct notes *notes, struct refusal *refusal);
 
 /* Where a CPU stands in plan->cpus; -1 if it does not. */
 int plan_find_cpu(const struct plan *plan, long cpu);
@@ -69,10 +88,27 @@ int plan_find_cpu(const struct plan *plan, long cpu);
  */
 struct random plan_shuffle(struct plan *plan, uint32_t round);
 
-/* Which CPU holds the clock: `a` in even rounds, `b` in odd ones, unless both ways are visited
- * anyway. */
-int plan_ping(const struct plan *plan, const struct visit *visit, uint32_t round);
-int plan_pong(const struct plan *plan, const struct visit *visit, uint32_t round);
+/*
+ * The CPUs of a visit, ping's first; a pair is put together in `pair`. Ping holds the clock: of a
+ * pair the lower CPU in even rounds, the other in odd ones, unless both ways are visited anyway.
+ */
+const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
+		     int pair[2], size_t *count);
+
+/* Its first CPU and its last, whatever the round. */
+int plan_first_cpu(const struct plan *plan, const struct visit *visit);
+int plan_last_cpu(const struct plan *plan, const struct visit *visit);
+
+const struct point *plan_point(const struct visit *visit);
+
+/* Units in a sample; 0: still to be chosen. */
+uint64_t plan_units(const struct visit *visit);
+
+/* Samples in a burst, warm-ups included; and the most of any burst. */
+uint32_t plan_samples(const struct plan *plan, const struct visit *visit);
+
+/* The most threads a burst has. */
+size_t plan_threads_most(const struct plan *plan);
 
 /* Prints what --list shows: CPUs, and each benchmark's variants. */
 void plan_list(FILE *out, const int *cpus, size_t cpu_count);

@@ -1,28 +1,29 @@
 /* plan_choices.c: from names to benchmarks and their variants. */
+#include "attempt.h"
 #include "plan_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_ROOM = 32 };
+/* What --benchmark all stands for: the others take minutes, and memory. */
+#define ALL "cas,readwrite,clock"
 
-/* The words of a list without spaces: takes the next one, false after the last. */
-static bool next_word(const char **at, char word[NAME_ROOM])
+bool plan_next_word(const char **at, char word[WORD_ROOM])
 {
 	if (!*at)
 		return false;
 	size_t span = strcspn(*at, ",");
 
-	snprintf(word, NAME_ROOM, "%.*s", (int)span, *at);
+	snprintf(word, WORD_ROOM, "%.*s", (int)span, *at);
 	*at = (*at)[span] ? *at + span + 1 : NULL;
 	return true;
 }
 
 static bool has_word(const char *list, const char *wanted)
 {
-	char word[NAME_ROOM];
+	char word[WORD_ROOM];
 
-	while (next_word(&list, word))
+	while (plan_next_word(&list, word))
 		if (!strcmp(word, wanted))
 			return true;
 	return false;
@@ -37,15 +38,26 @@ static const struct benchmark *find_benchmark(const char *name)
 }
 
 /* The variant meant for a benchmark: what stands alone is for all, one not named takes auto. */
-static void variant_for(const struct benchmark *benchmark, const char *list, char name[NAME_ROOM])
+static void variant_for(const struct benchmark *benchmark, const char *list, char name[WORD_ROOM])
 {
 	size_t length = strlen(benchmark->name);
-	char word[NAME_ROOM];
+	char word[WORD_ROOM];
 
-	snprintf(name, NAME_ROOM, "%s", strchr(list, '=') ? "auto" : list);
-	while (next_word(&list, word))
+	snprintf(name, WORD_ROOM, "%s", strchr(list, '=') ? "auto" : list);
+	while (plan_next_word(&list, word))
 		if (!strncmp(word, benchmark->name, length) && word[length] == '=')
-			snprintf(name, NAME_ROOM, "%s", word + length + 1);
+			snprintf(name, WORD_ROOM, "%s", word + length + 1);
+}
+
+/* A variant may stand in the table once for each kind of CPU. */
+static bool is_repeated(const struct benchmark *benchmark, size_t i)
+{
+	const char *name = bench_variant(benchmark, i)->name;
+
+	while (i--)
+		if (!strcmp(bench_variant(benchmark, i)->name, name))
+			return true;
+	return false;
 }
 
 void plan_add_variants(struct text *text, const struct benchmark *benchmark)
@@ -55,6 +67,9 @@ void plan_add_variants(struct text *text, const struct benchmark *benchmark)
 
 	for (size_t i = 0; (variant = bench_variant(benchmark, i)); i++) {
 		bool usable = !(variant->needs & ~os_features());
+
+		if (is_repeated(benchmark, i))
+			continue;
 
 		text_add(text, "%s%s%s", separator, variant->name,
 			 usable ? "" : " (not on this CPU)");
@@ -74,20 +89,48 @@ static int refuse_variant(const struct benchmark *benchmark, const char *name,
 	return -1;
 }
 
-/* Adds the variants of one benchmark that `name` means: one, or for "all" each this CPU has. */
-static int add_choices(struct plan *plan, const struct benchmark *benchmark, const char *name,
-		       struct refusal *refusal)
+/* Is it usable here? One that this CPU should have, but that dies, is noted. */
+static bool is_usable(const struct benchmark *benchmark, const struct variant *variant,
+		      struct notes *notes)
 {
-	bool all = !strcmp(name, "all"), any = all || !strcmp(name, "auto");
-	uint32_t features = os_features();
+	if (variant->needs & ~os_features())
+		return false;
+	if (!benchmark->attempt || attempt_survives(benchmark, variant))
+		return true;
+	notes_add(notes, "%s/%s is left out: it died when it was tried.", benchmark->name,
+		  variant->name);
+	return false;
+}
+
+static bool is_chosen(const struct plan *plan, const struct benchmark *benchmark, const char *name)
+{
+	for (size_t i = 0; i < plan->choice_count; i++)
+		if (plan->choices[i].benchmark == benchmark &&
+		    !strcmp(plan->choices[i].variant->name, name))
+			return true;
+	return false;
+}
+
+/*
+ * Adds the variants of one benchmark that `name` means: one, or for "all" each this CPU has. For
+ * "auto" the first is taken, and where variants cannot do all points each, so that the best of them
+ * does each point.
+ */
+static int add_choices(struct plan *plan, const struct benchmark *benchmark, const char *name,
+		       struct notes *notes, struct refusal *refusal)
+{
+	bool all = !strcmp(name, "all"), automatic = !strcmp(name, "auto");
 	size_t before = plan->choice_count;
 	const struct variant *variant;
 
 	for (size_t i = 0; (variant = bench_variant(benchmark, i)); i++) {
-		if (variant->needs & ~features || (!any && strcmp(name, variant->name)))
+		if ((!all && !automatic && strcmp(name, variant->name)) ||
+		    is_chosen(plan, benchmark, variant->name) ||
+		    !is_usable(benchmark, variant, notes))
 			continue;
-		plan->choices[plan->choice_count++] = (struct choice){benchmark, variant};
-		if (!all)
+		plan->choices[plan->choice_count++] = (struct choice){
+			.benchmark = benchmark, .variant = variant, .automatic = automatic};
+		if (!all && !(automatic && benchmark->can))
 			break;
 	}
 	return plan->choice_count > before ? 0 : refuse_variant(benchmark, name, refusal);
@@ -95,25 +138,27 @@ static int add_choices(struct plan *plan, const struct benchmark *benchmark, con
 
 static int check_benchmarks(const char *list, struct refusal *refusal)
 {
-	char name[NAME_ROOM];
+	char name[WORD_ROOM];
 
-	while (next_word(&list, name))
+	while (plan_next_word(&list, name))
 		if (!find_benchmark(name))
 			return refuse(refusal, EXIT_OPTIONS,
-				      "--benchmark knows cas, readwrite, clock and all, not '%s'",
+				      "--benchmark knows cas, readwrite, clock, chase, bandwidth "
+				      "and all, not '%s'",
 				      name);
 	return 0;
 }
 
 /* In a list of variants each word is benchmark=variant, of a benchmark that is measured. */
-static int check_variants(const struct options *options, bool all, struct refusal *refusal)
+static int check_variants(const struct options *options, const char *benchmarks,
+			  struct refusal *refusal)
 {
 	const char *list = options->variant;
-	char word[NAME_ROOM];
+	char word[WORD_ROOM];
 
 	if (!strpbrk(list, "=,"))
 		return 0;
-	while (next_word(&list, word)) {
+	while (plan_next_word(&list, word)) {
 		size_t span = strcspn(word, "=");
 
 		if (!word[span] || !word[span + 1])
@@ -123,23 +168,21 @@ static int check_variants(const struct options *options, bool all, struct refusa
 				"not '%s'",
 				options->variant);
 		word[span] = '\0';
-		if (!find_benchmark(word) || !(all || has_word(options->benchmarks, word)))
+		if (!find_benchmark(word) || !has_word(benchmarks, word))
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--variant names '%s', which is not measured", word);
 	}
 	return 0;
 }
 
-int plan_choose_benchmarks(struct plan *plan, const struct options *options,
+int plan_choose_benchmarks(struct plan *plan, const struct options *options, struct notes *notes,
 			   struct refusal *refusal)
 {
-	bool all = !strcmp(options->benchmarks, "all");
-	char variant[NAME_ROOM];
+	const char *list = strcmp(options->benchmarks, "all") ? options->benchmarks : ALL;
+	char variant[WORD_ROOM];
 	size_t room = 0;
 
-	if (!all && check_benchmarks(options->benchmarks, refusal))
-		return -1;
-	if (check_variants(options, all, refusal))
+	if (check_benchmarks(list, refusal) || check_variants(options, list, refusal))
 		return -1;
 	for (size_t b = 0; bench_all[b]; b++)
 		for (size_t i = 0; bench_variant(bench_all[b], i); i++)
@@ -148,10 +191,10 @@ int plan_choose_benchmarks(struct plan *plan, const struct options *options,
 	if (!plan->choices)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
 	for (size_t b = 0; bench_all[b]; b++) {
-		if (!all && !has_word(options->benchmarks, bench_all[b]->name))
+		if (!has_word(list, bench_all[b]->name))
 			continue;
 		variant_for(bench_all[b], options->variant, variant);
-		if (add_choices(plan, bench_all[b], variant, refusal))
+		if (add_choices(plan, bench_all[b], variant, notes, refusal))
 			return -1;
 	}
 	return 0;

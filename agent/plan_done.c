@@ -21,31 +21,64 @@ static bool read_count(const char *word, uint64_t most, uint64_t *count)
 	return !*end && !errno && *count <= most;
 }
 
-static int by_cpus(const void *left, const void *right)
+/* Visits lie choice by choice, point by point, and in each by their CPUs. */
+static int by_place(const void *left, const void *right)
 {
 	const struct visit *p = left, *q = right;
 
+	if (p->choice != q->choice)
+		return p->choice < q->choice ? -1 : 1;
+	if (p->point != q->point)
+		return p->point < q->point ? -1 : 1;
 	if (p->a != q->a)
 		return p->a < q->a ? -1 : 1;
 	return (p->b > q->b) - (p->b < q->b);
 }
 
-/* Visits lie choice by choice, and in each by their CPUs. */
-static struct visit *find_visit(const struct plan *plan, const char *benchmark, const char *variant,
-				int a, int b)
+static bool find_choice(const struct plan *plan, const char *benchmark, const char *variant,
+			struct visit *wanted)
 {
-	struct visit *from = plan->visits, wanted = {.a = a, .b = b};
-
 	for (size_t i = 0; i < plan->choice_count; i++) {
-		const struct choice *choice = &plan->choices[i];
-		size_t count = choice->benchmark->lines ? plan->pair_count : plan->cpu_count;
-
-		if (!strcmp(choice->benchmark->name, benchmark) &&
-		    !strcmp(choice->variant->name, variant))
-			return bsearch(&wanted, from, count, sizeof wanted, by_cpus);
-		from += count;
+		wanted->choice = &plan->choices[i];
+		if (!strcmp(wanted->choice->benchmark->name, benchmark) &&
+		    !strcmp(wanted->choice->variant->name, variant))
+			return true;
 	}
-	return NULL;
+	return false;
+}
+
+static bool find_point(struct visit *wanted, const char *name)
+{
+	for (size_t i = 0; i < wanted->choice->point_count; i++) {
+		wanted->point = (uint16_t)i;
+		if (!strcmp(plan_point(wanted)->name, name))
+			return true;
+	}
+	return false;
+}
+
+static bool find_group(const struct plan *plan, struct visit *wanted, int first, int last)
+{
+	for (size_t i = 0; i < plan->group_count; i++) {
+		const struct group *group = &plan->groups[i];
+
+		wanted->a = wanted->b = (uint16_t)i;
+		if (group->count == plan_point(wanted)->threads && group->cpus[0] == first &&
+		    group->cpus[group->count - 1] == last)
+			return true;
+	}
+	return false;
+}
+
+static bool find_cpus(const struct plan *plan, struct visit *wanted, int first, int last)
+{
+	int a = plan_find_cpu(plan, first), b = plan_find_cpu(plan, last);
+
+	if (wanted->choice->benchmark->shape == SHAPE_GROUP)
+		return find_group(plan, wanted, first, last);
+	wanted->a = (uint16_t)a;
+	wanted->b = (uint16_t)b;
+	return a >= 0 && b >= 0;
 }
 
 /* Takes a pair's outcomes, in the order of rounds: twice a median in ticks, or - for none. */
@@ -68,25 +101,41 @@ static bool take_outcomes(struct plan *plan, struct visit *visit, bool measured,
 	return visit->done > 0;
 }
 
-/* One line: benchmark, variant, the two CPUs, round trips in a sample, outcomes. */
+/*
+ * One line: benchmark, variant, point, first and last CPU, units in a sample, outcomes. Where the
+ * benchmark has no points, theirs is "-" or not there at all.
+ */
 static bool take_line(struct plan *plan, char *line)
 {
 	char *rest;
 	const char *benchmark = strtok_r(line, blanks, &rest);
 	const char *variant = strtok_r(NULL, blanks, &rest);
-	uint64_t a, b, iterations;
+	const char *word = strtok_r(NULL, blanks, &rest);
+	struct visit wanted = {0};
+	uint64_t first, last, units;
 
-	if (!variant || !read_count(strtok_r(NULL, blanks, &rest), INT32_MAX, &a) ||
-	    !read_count(strtok_r(NULL, blanks, &rest), INT32_MAX, &b) ||
-	    !read_count(strtok_r(NULL, blanks, &rest), UINT32_MAX, &iterations))
+	if (!word || !find_choice(plan, benchmark, variant, &wanted))
 		return false;
-	struct visit *visit = find_visit(plan, benchmark, variant, (int)a, (int)b);
+	bool nameless = !wanted.choice->points[0].name[0], dash = !strcmp(word, "-");
 
-	if (!visit || visit->done)
+	if (!nameless && !find_point(&wanted, word))
 		return false;
-	if (iterations)
-		visit->iterations = (uint32_t)iterations;
-	return take_outcomes(plan, visit, iterations > 0, &rest);
+	if (!nameless || dash)
+		word = strtok_r(NULL, blanks, &rest);
+	if (!read_count(word, INT32_MAX, &first) ||
+	    !read_count(strtok_r(NULL, blanks, &rest), INT32_MAX, &last) ||
+	    !read_count(strtok_r(NULL, blanks, &rest), INT64_MAX, &units) ||
+	    !find_cpus(plan, &wanted, (int)first, (int)last))
+		return false;
+	uint64_t grain = bench_grain(wanted.choice->benchmark, plan_point(&wanted));
+	struct visit *visit =
+		bsearch(&wanted, plan->visits, plan->visit_count, sizeof wanted, by_place);
+
+	if (!visit || visit->done || units % grain || units / grain > UINT32_MAX)
+		return false;
+	if (units)
+		visit->iterations = (uint32_t)(units / grain);
+	return take_outcomes(plan, visit, units > 0, &rest);
 }
 
 static int refuse_line(const char *path, size_t number, struct refusal *refusal)

@@ -11,9 +11,23 @@ int plan_choose_cpus(struct plan *plan, const char *list, struct refusal *refusa
 /* Refuses a CPU that is not among those of the plan. */
 int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal);
 
-/* Fills in plan->choices. */
-int plan_choose_benchmarks(struct plan *plan, const struct options *options,
+/* Fills in plan->choices, without their points. */
+int plan_choose_benchmarks(struct plan *plan, const struct options *options, struct notes *notes,
 			   struct refusal *refusal);
+
+/* Takes the next word of a list without spaces; false after the last. */
+enum { WORD_ROOM = 32 };
+bool plan_next_word(const char **at, char word[WORD_ROOM]);
+
+/* Fills in plan->groups and plan->facts. */
+int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal);
+
+/* Fills in the points of all choices. */
+int plan_make_points(struct plan *plan, const struct options *options, struct notes *notes,
+		     struct refusal *refusal);
+
+/* Reserves the arenas that the visits take; refuses more memory than may be had. */
+int plan_want_memory(const struct plan *plan, struct refusal *refusal);
 
 /* Adds a benchmark's variants by name, saying which this CPU lacks. */
 void plan_add_variants(struct text *text, const struct benchmark *benchmark);

@@ -1,4 +1,4 @@
-/* plan_visits.c: which pairs a round visits. */
+/* plan_visits.c: which CPUs, pairs and groups a round visits, and at which points. */
 #include "plan_parts.h"
 
 #include <stdlib.h>
@@ -109,44 +109,89 @@ static int keep_cpus_of(struct plan *plan, const struct pair *pairs, size_t coun
 
 /* ---- visits ---------------------------------------------------------------------------------- */
 
-static void add_visit(struct plan *plan, const struct choice *choice, int a, int b)
+/* Where visits are added; while they are only counted, `visits` is null. */
+struct adding {
+	struct visit *visits;
+	size_t count;
+};
+
+static void add_visit(struct adding *adding, const struct visit *kind, size_t a, size_t b)
 {
-	plan->visits[plan->visit_count++] =
-		(struct visit){.choice = choice, .a = a, .b = b, .iterations = plan->iterations};
+	if (adding->visits) {
+		struct visit *visit = &adding->visits[adding->count];
+
+		*visit = *kind;
+		visit->a = (uint16_t)a;
+		visit->b = (uint16_t)b;
+	}
+	adding->count++;
 }
 
-static void add_all_pairs(struct plan *plan, const struct choice *choice)
+static void add_all_pairs(const struct plan *plan, struct adding *adding, const struct visit *kind)
 {
 	for (size_t a = 0; a < plan->cpu_count; a++)
 		for (size_t b = plan->pairs == PAIRS_ORDERED ? 0 : a + 1; b < plan->cpu_count; b++)
 			if (a != b)
-				add_visit(plan, choice, plan->cpus[a], plan->cpus[b]);
+				add_visit(adding, kind, a, b);
 }
 
-static void add_visits(struct plan *plan, const struct choice *choice, const struct pair *listed)
+static void add_pairs(const struct plan *plan, struct adding *adding, const struct visit *kind,
+		      const struct pair *listed)
 {
-	if (!choice->benchmark->lines)
+	if (!listed)
+		add_all_pairs(plan, adding, kind);
+	for (size_t i = 0; listed && i < plan->pair_count; i++)
+		add_visit(adding, kind, (size_t)plan_find_cpu(plan, listed[i].a),
+			  (size_t)plan_find_cpu(plan, listed[i].b));
+}
+
+/* Adds the visits at one point: of each CPU, each pair, or each group of the point's size. */
+static void add_visits(const struct plan *plan, struct adding *adding, const struct visit *kind,
+		       const struct pair *listed)
+{
+	switch (kind->choice->benchmark->shape) {
+	case SHAPE_CPU:
 		for (size_t i = 0; i < plan->cpu_count; i++)
-			add_visit(plan, choice, plan->cpus[i], plan->cpus[i]);
-	else if (listed)
-		for (size_t i = 0; i < plan->pair_count; i++)
-			add_visit(plan, choice, listed[i].a, listed[i].b);
-	else
-		add_all_pairs(plan, choice);
+			add_visit(adding, kind, i, i);
+		break;
+	case SHAPE_PAIR:
+		add_pairs(plan, adding, kind, listed);
+		break;
+	case SHAPE_GROUP:
+		for (size_t i = 0; i < plan->group_count; i++)
+			if (plan->groups[i].count == plan_point(kind)->threads)
+				add_visit(adding, kind, i, i);
+		break;
+	}
+}
+
+static void add_choices(const struct plan *plan, struct adding *adding, const struct pair *listed)
+{
+	adding->count = 0;
+	for (size_t i = 0; i < plan->choice_count; i++)
+		for (size_t p = 0; p < plan->choices[i].point_count; p++) {
+			const struct visit kind = {.choice = &plan->choices[i],
+						   .point = (uint16_t)p,
+						   .iterations = plan->iterations};
+
+			add_visits(plan, adding, &kind, listed);
+		}
 }
 
 static int make_all(struct plan *plan, const struct pair *listed, struct refusal *refusal)
 {
-	size_t room = 0;
+	struct adding adding = {0};
 
-	for (size_t i = 0; i < plan->choice_count; i++)
-		room += plan->choices[i].benchmark->lines ? plan->pair_count : plan->cpu_count;
+	add_choices(plan, &adding, listed);
+	size_t room = adding.count;
+
 	plan->visits = calloc(room, sizeof *plan->visits);
 	plan->order = calloc(room, sizeof *plan->order);
 	if (!plan->visits || !plan->order || room > UINT32_MAX)
-		return refuse(refusal, EXIT_OTHER, "out of memory for %zu pairs", room);
-	for (size_t i = 0; i < plan->choice_count; i++)
-		add_visits(plan, &plan->choices[i], listed);
+		return refuse(refusal, EXIT_OTHER, "out of memory for %zu visits", room);
+	adding.visits = plan->visits;
+	add_choices(plan, &adding, listed);
+	plan->visit_count = adding.count;
 	return 0;
 }
 

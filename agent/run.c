@@ -1,6 +1,7 @@
 /* run.c: the main path: rounds outermost, each visiting pairs in a new order. */
 #include "run.h"
 
+#include "arena.h"
 #include "calibrate.h"
 #include "emit.h"
 #include "forecast.h"
@@ -24,51 +25,69 @@ static void idle(void)
 		format->alive();
 }
 
-static struct burst_order order_of(const struct run *run, const struct visit *visit, uint32_t round)
+static struct burst_order order_of(const struct run *run, const struct visit *visit,
+				   const struct report *report)
 {
 	return (struct burst_order){
 		.benchmark = visit->choice->benchmark,
 		.variant = visit->choice->variant,
+		.point = plan_point(visit),
 		.clock = &run->clock->clock,
-		.ping = plan_ping(run->plan, visit, round),
-		.pong = plan_pong(run->plan, visit, round),
-		.samples = run->plan->warmup + run->plan->samples,
-		.iterations = visit->iterations,
+		.cpus = report->cpus,
+		.cpu_count = report->cpu_count,
+		.samples = plan_samples(run->plan, visit),
+		.iterations = plan_units(visit),
 		.priority = run->priority,
 		.stuck_ns = run->stuck_ns,
 		.placement = run->plan->placement,
 	};
 }
 
-/*
- * Finds out how long a round trip of this pair takes, and chooses how many make a sample unless the
- * person did. They stay the same for all of the pair's bursts.
- */
-static enum burst_outcome try_visit(const struct run *run, struct visit *visit, uint32_t round,
-				    struct random *random, struct burst_result *result,
-				    struct trial *trial)
+/* The CPUs of a pair are kept until the next report. */
+static struct report report_of(const struct run *run, const struct visit *visit, uint32_t round,
+			       const struct burst_result *result)
 {
-	struct burst_order order = order_of(run, visit, round);
+	static int pair[2];
+	struct report report = {.visit = visit, .round = round, .result = result};
+
+	report.cpus = plan_cpus(run->plan, visit, round, pair, &report.cpu_count);
+	report.ping = report.cpus[0];
+	report.pong = report.cpus[report.cpu_count - 1];
+	return report;
+}
+
+/*
+ * Finds out how long a unit of this visit takes, and chooses how many make a sample unless the
+ * person did. They stay the same for all of its bursts.
+ */
+static enum burst_outcome try_visit(const struct run *run, struct visit *visit,
+				    const struct report *report, struct random *random,
+				    struct burst_result *result, struct trial *trial)
+{
+	struct burst_order order = order_of(run, visit, report);
 	enum burst_outcome outcome = calibrate(&order, run->clock, random, idle, result, trial);
 
-	if (outcome == BURST_TAKEN && !visit->iterations)
-		visit->iterations = calibrate_iterations(trial, run->clock);
+	if (outcome != BURST_TAKEN)
+		return outcome;
+	visit->slow = calibrate_is_slow(trial, run->clock);
+	if (!visit->iterations)
+		visit->iterations = calibrate_iterations(trial, order.benchmark, run->clock);
 	return outcome;
 }
 
-static enum burst_outcome take(const struct run *run, struct visit *visit, uint32_t round,
-			       struct random *lines, struct random *trials,
-			       struct burst_result *result)
+static enum burst_outcome take(const struct run *run, struct visit *visit,
+			       const struct report *report, struct random *lines,
+			       struct random *trials, struct burst_result *result)
 {
 	struct trial trial;
 
 	if (!visit->iterations) {
-		enum burst_outcome outcome = try_visit(run, visit, round, trials, result, &trial);
+		enum burst_outcome outcome = try_visit(run, visit, report, trials, result, &trial);
 
 		if (outcome != BURST_TAKEN)
 			return outcome;
 	}
-	struct burst_order order = order_of(run, visit, round);
+	struct burst_order order = order_of(run, visit, report);
 
 	return burst_take(&order, lines, idle, result);
 }
@@ -76,7 +95,7 @@ static enum burst_outcome take(const struct run *run, struct visit *visit, uint3
 static void note_coarse_clock(const struct clock_facts *clock)
 {
 	double rate = (double)clock->clock.ticks_per_second;
-	double sample_us = calibrate_wanted_ticks(clock) / rate * 1e6;
+	double sample_us = calibrate_wanted_ticks(SAMPLE_US_LEAST, clock) / rate * 1e6;
 	char text[160];
 
 	if (sample_us <= SAMPLE_US_MOST)
@@ -91,21 +110,21 @@ static void note_coarse_clock(const struct clock_facts *clock)
 static void note_short_samples(const struct run *run, const struct report *report)
 {
 	static bool said;
-	uint64_t least = run->clock->quantum_ticks * TRIAL_QUANTA;
+	uint64_t least = clock_resolution(run->clock) * TRIAL_QUANTA;
 	char text[160];
 
 	if (said || report->result->ticks[run->plan->warmup] >= least)
 		return;
 	said = true;
 	snprintf(text, sizeof text,
-		 "A sample of %" PRIu32 " iterations is shorter than %d steps of the clock.",
-		 report->visit->iterations, TRIAL_QUANTA);
+		 "A sample of %" PRIu64 " iterations is shorter than %d steps of the clock.",
+		 plan_units(report->visit), TRIAL_QUANTA);
 	format->note(text);
 }
 
 /*
- * Says how long it will take, judged by one pair of each benchmark and variant. Says nothing where
- * one of them gives no number: its failures will be told in their place.
+ * Says how long it will take, judged by one visit of each benchmark, variant and point. Says
+ * nothing where one of them gives no number: its failures will be told in their place.
  */
 static void note_forecast(const struct run *run, struct random *trials, struct burst_result *result)
 {
@@ -117,10 +136,12 @@ static void note_forecast(const struct run *run, struct random *trials, struct b
 		struct visit *visit = &plan->visits[i];
 		struct trial trial;
 
-		if (!i || visit->choice != visit[-1].choice) {
-			if (try_visit(run, visit, 0, trials, result, &trial) != BURST_TAKEN)
+		if (!i || plan_point(visit) != plan_point(visit - 1)) {
+			const struct report report = report_of(run, visit, 0, result);
+
+			if (try_visit(run, visit, &report, trials, result, &trial) != BURST_TAKEN)
 				return;
-			forecast_use(&forecast, plan, run->clock, &trial, visit->iterations);
+			forecast_use(&forecast, plan, run->clock, &trial, visit);
 		}
 		forecast_add(&forecast);
 	}
@@ -133,13 +154,9 @@ static bool visit_pair(const struct run *run, struct visit *visit, uint32_t roun
 		       struct random *lines, struct random *trials, struct burst_result *result,
 		       struct totals *totals)
 {
-	struct report report = {.visit = visit,
-				.round = round,
-				.ping = plan_ping(run->plan, visit, round),
-				.pong = plan_pong(run->plan, visit, round),
-				.result = result};
+	struct report report = report_of(run, visit, round, result);
 
-	switch (take(run, visit, round, lines, trials, result)) {
+	switch (take(run, visit, &report, lines, trials, result)) {
 	case BURST_STOPPED:
 		return false;
 	case BURST_FAILED:
@@ -169,6 +186,7 @@ static void measure(const struct run *run, struct burst_result *result, struct t
 	for (uint32_t round = pace_first(plan); pace_begin(&pace, run, round, idle); round++) {
 		struct random lines = plan_shuffle(plan, round);
 
+		arena_end_round();
 		for (size_t i = 0; i < plan->visit_count; i++) {
 			struct visit *visit = &plan->visits[plan->order[i]];
 
@@ -192,8 +210,10 @@ static void count_precise(const struct plan *plan, struct totals *totals)
 enum exit_code run_all(struct run *run)
 {
 	struct totals totals = {0};
+	size_t samples = run->plan->warmup + run->plan->samples;
+	size_t room = samples > TRIAL_SAMPLES ? samples : TRIAL_SAMPLES;
 	struct burst_result result = {
-		.ticks = calloc(run->plan->warmup + run->plan->samples, sizeof *result.ticks)};
+		.ticks = calloc(room * plan_threads_most(run->plan), sizeof *result.ticks)};
 
 	if (!result.ticks)
 		return EXIT_OTHER;

@@ -24,7 +24,9 @@ struct run {
 struct report {
 	const struct visit *visit;
 	uint32_t round;
-	int ping, pong;
+	int ping, pong;  /* the first of its CPUs and the last */
+	const int *cpus; /* of all threads */
+	size_t cpu_count;
 	const struct burst_result *result;
 };
 

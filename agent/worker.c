@@ -1,10 +1,10 @@
 /*
- * worker.c: the two threads that are timed.
+ * worker.c: the threads that are timed.
  *
- * Each binds itself to its CPU and checks that it is there; both meet at a gate; then nothing is
- * written, allocated or printed but the line and ping's own stamps until the last sample is taken.
- * The hot loops have no way out of their own, which would be an instruction more: burst.c sees to
- * that.
+ * Each binds itself to its CPU and checks that it is there; all meet at a gate; then nothing is
+ * allocated or printed, and nothing written but what the benchmark is about and the thread's own
+ * stamps, until the last sample is taken. The hot loops have no way out of their own, which would
+ * be an instruction more: burst.c sees to that.
  */
 #include "worker.h"
 
@@ -12,8 +12,6 @@
 
 #include <string.h>
 #include <unistd.h>
-
-enum { CHUNK = 1 << 14 }; /* turns between two looks at `give_up`; a usual sample has fewer */
 
 void worker_give_up(struct burst *burst)
 {
@@ -35,89 +33,155 @@ static bool trouble(struct worker *worker, const char *doing, int error)
 /* The thread that touches the lines first: their pages get their home there. */
 static bool owns_lines(const struct worker *worker)
 {
-	const struct burst *burst = worker->burst;
-
-	return worker == (burst->order.placement.owner_pong ? &burst->pong : &burst->ping);
+	return worker->side->index == (worker->burst->order.placement.owner_pong ? 1 : 0);
 }
 
-/* Binds the thread, touches what it will write, and takes the first of the readings around it all.
- */
+/* Touches what the thread will write, and brings its memory into the state that is measured. */
+static int prepare(struct worker *worker)
+{
+	const struct burst *burst = worker->burst;
+	const struct benchmark *benchmark = burst->order.benchmark;
+
+	if (worker->stamps)
+		memset(worker->stamps, 0, (burst->order.samples + 1) * sizeof *worker->stamps);
+	if (owns_lines(worker))
+		for (size_t i = 0; i < burst->lines.count; i++)
+			__atomic_store_n(burst->lines.line[i], 0, __ATOMIC_RELAXED);
+	if (worker->arena && !worker->arena->written)
+		arena_write(worker->arena);
+	return benchmark->prepare ? benchmark->prepare(worker->side) : 0;
+}
+
+/* Binds the thread, prepares it, and takes the first of the readings around it all. */
 static bool settle(struct worker *worker)
 {
-	struct burst *burst = worker->burst;
 	int err = os_pin_self(worker->cpu);
 
 	if (err)
 		return trouble(worker, "pin", err);
 	worker->cpus[0] = os_current_cpu();
-	if (burst->order.priority)
-		err = os_realtime_self(burst->order.priority);
-	if (err)
-		return trouble(worker, "raise the priority of", err);
-	if (worker == &burst->ping)
-		memset(burst->stamps, 0, (burst->order.samples + 1) * sizeof *burst->stamps);
-	if (owns_lines(worker))
-		for (size_t i = 0; i < burst->lines.count; i++)
-			__atomic_store_n(burst->lines.line[i], 0, __ATOMIC_RELAXED);
 	worker->thread_name = os_thread_self();
 	__atomic_store_n(&worker->bound, 1, __ATOMIC_RELEASE);
+	if (worker->burst->order.priority)
+		err = os_realtime_self(worker->burst->order.priority);
+	if (err)
+		return trouble(worker, "raise the priority of", err);
+	err = prepare(worker);
+	if (err)
+		return trouble(worker, "prepare", err);
 	worker->switches_known = !os_switches(&worker->switches[0][0], &worker->switches[0][1]);
 	worker->ran_known = !os_thread_ran_ns(&worker->ran_ns[0]);
 	worker->at_ns[0] = now_ns();
 	return true;
 }
 
-/* Waits until both have settled. False: the other could not, or both are on one CPU. */
-static bool meet(struct burst *burst)
+/*
+ * Waits until all have settled: each says so on a line of its own, ping looks at them all and then
+ * opens. False: one could not, or two are on one CPU.
+ */
+static bool meet(struct worker *worker)
 {
-	uint32_t expected = burst_has_pong(burst) ? 2 : 1;
+	struct burst *burst = worker->burst;
+	const struct worker *workers = burst->workers;
 
-	__atomic_add_fetch(&burst->arrived, 1, __ATOMIC_ACQ_REL);
-	while (__atomic_load_n(&burst->arrived, __ATOMIC_ACQUIRE) < expected)
+	__atomic_store_n(&worker->arrived, 1, __ATOMIC_RELEASE);
+	for (size_t i = 1; worker == workers && i < burst->count; i++)
+		while (!__atomic_load_n(&workers[i].arrived, __ATOMIC_ACQUIRE))
+			if (given_up(burst))
+				return false;
+	if (worker == workers)
+		__atomic_store_n(&burst->open, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&burst->open, __ATOMIC_ACQUIRE))
 		if (given_up(burst))
 			return false;
-	return expected == 1 || burst->ping.cpus[0] != burst->pong.cpus[0];
+	return burst->count != 2 || workers[0].cpus[0] != workers[1].cpus[0];
 }
 
-static bool turns(struct worker *worker, uint64_t n)
+static bool work(struct worker *worker, uint64_t n)
 {
 	const struct benchmark *benchmark = worker->burst->order.benchmark;
 
 	while (n && !given_up(worker->burst)) {
-		uint32_t chunk = n < CHUNK ? (uint32_t)n : CHUNK;
+		uint32_t chunk = n < benchmark->chunk ? (uint32_t)n : benchmark->chunk;
 
-		benchmark->turn(&worker->side, chunk);
+		benchmark->work(worker->side, chunk);
 		n -= chunk;
 		__atomic_store_n(&worker->progress, worker->progress + 1, __ATOMIC_RELAXED);
 	}
 	return n == 0;
 }
 
-/*
- * A turn of ping ends with its store, so the stretch from one stamp to the next holds `iterations`
- * whole round trips; the untimed first turn makes that true of the first sample too.
- */
-static bool play_ping(struct worker *ping)
+/* The least of a few stretches, since one may be interrupted. */
+static uint64_t least_ticks(const struct clock *clock, uint32_t adds)
 {
-	const struct burst_order *order = &ping->burst->order;
-	uint64_t *stamps = ping->burst->stamps;
+	enum { STRETCHES = 3 };
+	uint64_t least = UINT64_MAX;
 
-	if (!turns(ping, 1))
-		return false;
-	stamps[0] = order->clock->ticks();
+	for (int i = 0; i < STRETCHES; i++) {
+		uint64_t start = clock->ticks();
+
+		arch_adds(adds);
+		uint64_t ticks = clock->ticks() - start;
+
+		least = ticks < least ? ticks : least;
+	}
+	return least;
+}
+
+/* How fast the core runs just now: ticks that ADDS take, without what a stretch costs beside. */
+static uint64_t time_adds(const struct clock *clock)
+{
+	enum { SHORT = ADDS / 16 };
+	uint64_t brief = arch_adds ? least_ticks(clock, SHORT) : 0;
+	uint64_t whole = arch_adds ? least_ticks(clock, SHORT + ADDS) : 0;
+
+	return whole > brief ? whole - brief : 0;
+}
+
+/*
+ * A unit of ping's work ends with its last store or load, so the stretch from one stamp to the next
+ * holds `iterations` whole units; the untimed work before makes that true of the first sample too.
+ */
+static bool take_times(struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+
+	worker->stamps[0] = order->clock->ticks();
 	for (uint32_t i = 1; i <= order->samples; i++) {
-		if (!turns(ping, order->iterations))
+		if (!work(worker, order->iterations))
 			return false;
-		stamps[i] = order->clock->ticks();
+		worker->stamps[i] = order->clock->ticks();
 	}
 	return true;
 }
 
-static bool play_pong(struct worker *pong)
+/* Works on until all have their times, so that each was taken under the whole load. */
+static bool linger(struct worker *worker)
 {
-	const struct burst_order *order = &pong->burst->order;
+	struct burst *burst = worker->burst;
 
-	return turns(pong, 1 + (uint64_t)order->samples * order->iterations);
+	__atomic_add_fetch(&burst->finished, 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(&burst->finished, __ATOMIC_ACQUIRE) < burst->count)
+		if (!work(worker, burst->order.benchmark->chunk))
+			return false;
+	return true;
+}
+
+static bool play(struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+
+	if (!work(worker, worker->side->first))
+		return false;
+	if (!worker->stamps)
+		return work(worker, order->samples * order->iterations);
+	if (!order->benchmark->all_timed)
+		return take_times(worker);
+	worker->add_ticks[0] = time_adds(order->clock);
+	if (!take_times(worker))
+		return false;
+	worker->add_ticks[1] = time_adds(order->clock);
+	return linger(worker);
 }
 
 void *worker_run(void *arg)
@@ -127,7 +191,7 @@ void *worker_run(void *arg)
 
 	if (!settle(worker)) {
 		worker_give_up(burst);
-	} else if (meet(burst) && (worker == &burst->ping ? play_ping : play_pong)(worker)) {
+	} else if (meet(worker) && play(worker)) {
 		worker->at_ns[1] = now_ns();
 		os_thread_ran_ns(&worker->ran_ns[1]);
 		worker->cpus[1] = os_current_cpu();

@@ -1,7 +1,8 @@
-/* worker.h: what the threads of a burst and their supervisor, burst.c, share. */
+/* worker.h: what the threads of a burst and their supervisor share. */
 #ifndef FLEET_WORKER_H
 #define FLEET_WORKER_H
 
+#include "arena.h"
 #include "burst.h"
 #include "lines.h"
 
@@ -11,20 +12,24 @@
 struct worker {
 	_Alignas(LINE_BYTES) pthread_t thread;
 	struct burst *burst;
+	struct side *side;
 	const char *name;
 	int cpu;
 	bool started;
-	struct side side;
-	const char *doing; /* what gave the error, if there is one */
+	struct arena *arena; /* its CPU's; null: it needs none */
+	uint64_t *stamps;    /* order.samples + 1 of them; null: it takes no times */
+	const char *doing;   /* what gave the error, if there is one */
 	int error;
 	int cpus[2];
 	bool switches_known;
 	int64_t switches[2][2]; /* before and after */
 	bool ran_known;
 	int64_t ran_ns[2], at_ns[2]; /* CPU time had, and the time then: before and after */
+	uint64_t add_ticks[2];       /* that ADDS dependent additions took: before and after */
 	int64_t thread_name;         /* os_thread_self(), once it is bound */
 	uint32_t bound;              /* 1: thread_name holds */
-	uint32_t progress;           /* counts chunks of turns */
+	uint32_t arrived;            /* 1: at the gate */
+	uint32_t progress;           /* counts chunks of work */
 	uint32_t out;                /* 1: touches nothing of the burst any more */
 };
 
@@ -32,23 +37,26 @@ struct burst {
 	_Alignas(LINE_BYTES) struct burst_order order;
 	struct lines lines;
 	struct burst *next_abandoned;
-	uint64_t *stamps; /* order.samples + 1, written by ping */
-	int done_fd;      /* a worker that is out writes a byte here */
-	bool disturbed;   /* by a thread of an abandoned burst */
-	struct worker ping, pong;
-	_Alignas(LINE_BYTES) uint32_t arrived;
+	int done_fd;    /* a worker that is out writes a byte here */
+	bool disturbed; /* by a thread of an abandoned burst */
+	size_t count;
+	struct side *sides; /* of each worker, ping's first */
+	struct worker *workers;
+	_Alignas(LINE_BYTES) uint32_t open;     /* 1: all have arrived */
+	_Alignas(LINE_BYTES) uint32_t finished; /* workers that have all their times */
 	_Alignas(LINE_BYTES) uint32_t give_up;
 };
 
-/* The thread: binds itself, meets the other, plays its part. Its argument is its struct worker. */
+/* Additions that tell the frequency; a multiple of 16, as arch_adds() wants it. */
+enum { ADDS = 16384 };
+
+/* The thread: binds itself, meets the others, plays its part. Its argument is its struct worker. */
 void *worker_run(void *worker);
 
-/* Tells both workers to leave at the next occasion outside a hot loop. */
+/* Tells all workers to leave at the next occasion outside a hot loop. */
 void worker_give_up(struct burst *burst);
 
-static inline bool burst_has_pong(const struct burst *burst)
-{
-	return burst->order.benchmark->lines > 0;
-}
+/* Reads what the workers left; false, and why, if anything forbids to trust the numbers. */
+bool burst_read_result(const struct burst *burst, struct burst_result *result);
 
 #endif

@@ -102,6 +102,37 @@ static __attribute__((noinline)) void aarch64_readwrite_ldar(uint32_t *watched, 
 			 : "memory", "cc");
 }
 
+/* The next load waits for the value of the one before: no other instruction is in the chain. */
+static __attribute__((noinline)) void *aarch64_chase_ldr(void *line, uint32_t n16)
+{
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "ldr %[line], [%[line]]\n\t"
+			 ".endr\n\t"
+			 "sub %w[n], %w[n], #1\n\t"
+			 "cbnz %w[n], 1b"
+			 : [line] "+&r"(line), [n] "+&r"(n16)
+			 :
+			 : "memory");
+	return line;
+}
+
+static void aarch64_adds(uint32_t n)
+{
+	uint64_t sum = n, step = n;
+
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "add %[sum], %[sum], %[step]\n\t"
+			 ".endr\n\t"
+			 "sub %w[n], %w[n], #16\n\t"
+			 "cbnz %w[n], 1b"
+			 : [sum] "+&r"(sum), [n] "+&r"(n)
+			 : [step] "r"(step));
+}
+
 const struct variant arch_cas[] = {
 	{.name = "lse", .needs = FEATURE_LSE, .cas = aarch64_cas_lse},
 	{.name = "llsc", .cas = aarch64_cas_llsc},
@@ -113,6 +144,13 @@ const struct variant arch_readwrite[] = {
 	{.name = "ldar", .readwrite = aarch64_readwrite_ldar},
 	{.name = NULL},
 };
+
+const struct variant arch_chase[] = {
+	{.name = "ldr", .chase = aarch64_chase_ldr},
+	{.name = NULL},
+};
+
+adds_fn *const arch_adds = aarch64_adds;
 
 /* isb: the counter may otherwise be read early, out of program order (Arm ARM D12.2.2). */
 static uint64_t ticks_cntvct(void)

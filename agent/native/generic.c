@@ -30,6 +30,14 @@ static __attribute__((noinline)) void generic_readwrite_c11(uint32_t *watched, u
 	}
 }
 
+static __attribute__((noinline)) void *generic_chase_c11(void *line, uint32_t n16)
+{
+	while (n16--)
+		for (int i = 0; i < 16; i++)
+			line = *(void *volatile *)line;
+	return line;
+}
+
 const struct variant generic_cas[] = {
 	{.name = "c11", .cas = generic_cas_c11},
 	{.name = NULL},
@@ -37,5 +45,10 @@ const struct variant generic_cas[] = {
 
 const struct variant generic_readwrite[] = {
 	{.name = "c11", .readwrite = generic_readwrite_c11},
+	{.name = NULL},
+};
+
+const struct variant generic_chase[] = {
+	{.name = "c11", .chase = generic_chase_c11},
 	{.name = NULL},
 };

@@ -1,7 +1,7 @@
 /*
  * native.h: THE CONTRACT. All that a machine must give, and nothing else knows the machine.
  *
- * `os_…` comes from native/<os>.c, `arch_…` from native/<arch>.c, `generic_…` from
+ * `os_…` comes from native/<os>.c and native/<os>_*.c, `arch_…` likewise, `generic_…` from
  * native/generic.c; the build picks the files by name. To add an architecture or an OS: one file
  * here, and what docs/porting.md lists elsewhere.
  *
@@ -39,6 +39,15 @@ typedef void readwrite_fn(uint32_t *watched, uint32_t *written, uint32_t from, u
 			  uint32_t n);
 
 /*
+ * Loads a line's first word, whose value is the address of the next line, n16 times 16 in a row;
+ * returns the address that comes next.
+ */
+typedef void *chase_fn(void *line, uint32_t n16);
+
+/* Does n additions, a multiple of 16, of which each needs the one before and takes one cycle. */
+typedef void adds_fn(uint32_t n);
+
+/*
  * The instructions a benchmark uses. A table of variants is ordered best first and ends with a null
  * name. Values 0 and 1 are the only ones a line ever holds, so that a thread waiting in any variant
  * can be released by flipping its line.
@@ -48,6 +57,7 @@ struct variant {
 	uint32_t needs;          /* FEATURE_ bits; 0 if always there */
 	cas_fn *cas;             /* in the table of cas */
 	readwrite_fn *readwrite; /* in the table of readwrite */
+	chase_fn *chase;         /* in the table of chase */
 };
 
 /* A counter to time with. Differences are only taken between readings on one CPU. */
@@ -101,13 +111,18 @@ size_t os_page_bytes(void);
 /* Maps fresh pages that no thread has touched, of the base page size. */
 int os_pages_map(size_t pages, void **start);
 
-/* Maps one huge page that no thread has touched; only os_huge_page_check() tells if it became one.
+/*
+ * Maps huge pages that no thread has touched, for *bytes, which it rounds up; only
+ * os_huge_pages_check() tells if they became such.
  */
-int os_huge_page_map(void **start, size_t *bytes);
+int os_huge_pages_map(void **start, size_t *bytes);
 void os_pages_unmap(void *start, size_t bytes);
 
-/* Is this touched mapping in a huge page? -ENOTSUP if not. */
-int os_huge_page_check(const void *start);
+/* Is what is touched of this mapping in huge pages? -ENOTSUP if not all of it is. */
+int os_huge_pages_check(const void *start);
+
+/* How much memory this process may still take; -ENOTSUP where mapping tells. */
+int os_memory_available(uint64_t *bytes);
 
 /* May this process place pages on this NUMA node? Says why not. */
 int os_node_check(int node);
@@ -154,15 +169,13 @@ struct cpu_cache {
 struct cpu_facts {
 	char name[CPU_NAME_ROOM]; /* empty if not told */
 	int64_t mhz, hardware_id; /* NOT_TOLD, as all below, where that is so */
+	int64_t capacity;         /* how fast a CPU of this kind is beside others of the machine */
 	int64_t core, cluster, die, package;
 	struct cpu_cache caches[CPU_CACHES];
 	size_t cache_count;
 };
 
-/*
- * Adds to *facts what is told of the CPU the calling thread is bound to. -ENOTSUP where files or
- * tools tell it, which the controller reads without us.
- */
+/* Adds to *facts what is told of the CPU the calling thread is bound to; -ENOTSUP if nothing is. */
 int os_cpu_describe(int cpu, struct cpu_facts *facts);
 
 /* The FEATURE_ bits of this CPU: the single crossing between the two questions, OS and
@@ -178,10 +191,15 @@ int arch_clock(struct clock *clock);
 
 extern const struct variant arch_cas[];
 extern const struct variant arch_readwrite[];
+extern const struct variant arch_chase[];
+
+/* Null where an addition may take longer than one cycle, or takes none. */
+extern adds_fn *const arch_adds;
 
 /* ---- any machine with a C compiler: native/generic.c ----------------------------------------- */
 
 extern const struct variant generic_cas[];
 extern const struct variant generic_readwrite[];
+extern const struct variant generic_chase[];
 
 #endif

@@ -58,6 +58,11 @@ const struct variant arch_readwrite[] = {
 	{.name = NULL},
 };
 
+/* No loops of our own: c11 does. */
+const struct variant arch_chase[] = {{.name = NULL}};
+
+adds_fn *const arch_adds = NULL;
+
 /* The time base. isync: it may otherwise be read early, out of program order (Power ISA, book II).
  */
 static uint64_t ticks_timebase(void)

@@ -217,14 +217,21 @@ void os_pages_unmap(void *start, size_t bytes)
 	munmap(start, bytes);
 }
 
-int os_huge_page_map(void **start, size_t *bytes)
+/* A mapping that does not fit is refused at once. */
+int os_memory_available(uint64_t *bytes)
+{
+	(void)bytes;
+	return -ENOTSUP;
+}
+
+int os_huge_pages_map(void **start, size_t *bytes)
 {
 	(void)start;
 	(void)bytes;
 	return -ENOTSUP;
 }
 
-int os_huge_page_check(const void *start)
+int os_huge_pages_check(const void *start)
 {
 	(void)start;
 	return -ENOTSUP;

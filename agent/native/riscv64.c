@@ -83,6 +83,11 @@ const struct variant arch_readwrite[] = {
 	{.name = NULL},
 };
 
+/* No loops of our own: c11 does. */
+const struct variant arch_chase[] = {{.name = NULL}};
+
+adds_fn *const arch_adds = NULL;
+
 /*
  * Never rdcycle: it counts the CPU's own cycles, and Linux since 6.6 traps it. To fences a CSR is a
  * device that is read, hence the i (unprivileged spec, Zicsr, CSR access ordering).

@@ -48,6 +48,11 @@ const struct variant arch_readwrite[] = {
 	{.name = NULL},
 };
 
+/* No loops of our own: c11 does. */
+const struct variant arch_chase[] = {{.name = NULL}};
+
+adds_fn *const arch_adds = NULL;
+
 /* stckf does not serialize; `bcr 15,0` does, and holds the accesses on both sides of it apart. */
 static uint64_t ticks_stckf(void)
 {

@@ -92,6 +92,39 @@ static __attribute__((noinline)) void x86_64_readwrite_mov(uint32_t *watched, ui
 			 : "memory", "cc");
 }
 
+/* The next load waits for the value of the one before: no other instruction is in the chain. */
+static __attribute__((noinline)) void *x86_64_chase_mov(void *line, uint32_t n16)
+{
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "mov (%[line]), %[line]\n\t"
+			 ".endr\n\t"
+			 "dec %[n]\n\t"
+			 "jne 1b"
+			 : [line] "+&r"(line), [n] "+&r"(n16)
+			 :
+			 : "memory", "cc");
+	return line;
+}
+
+/* Of two registers: an addition of a small constant may take no time (Golden Cove renames it). */
+static void x86_64_adds(uint32_t n)
+{
+	uint64_t sum = n, step = n;
+
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "add %[step], %[sum]\n\t"
+			 ".endr\n\t"
+			 "sub $16, %[n]\n\t"
+			 "jne 1b"
+			 : [sum] "+&r"(sum), [n] "+&r"(n)
+			 : [step] "r"(step)
+			 : "cc");
+}
+
 const struct variant arch_cas[] = {
 	{.name = "cmpxchg", .cas = x86_64_cas_cmpxchg},
 	{.name = "xchg", .cas = x86_64_cas_xchg},
@@ -103,6 +136,13 @@ const struct variant arch_readwrite[] = {
 	{.name = "mov", .readwrite = x86_64_readwrite_mov},
 	{.name = NULL},
 };
+
+const struct variant arch_chase[] = {
+	{.name = "mov", .chase = x86_64_chase_mov},
+	{.name = NULL},
+};
+
+adds_fn *const arch_adds = x86_64_adds;
 
 int arch_clock(struct clock *clock)
 {

@@ -22,15 +22,20 @@ _folder = tempfile.TemporaryDirectory(prefix="fleet-agent-")  # one build serves
 
 
 def sources(target: Target) -> list[str]:
-    """The files a target is made of: all of agent/, and three of agent/native/."""
+    """The files a target is made of: all of agent/, and of agent/native/ those of its OS and architecture."""
     os_name, arch = target.name.split("-")
-    native = target.native or (f"native/{arch}.c",)
     return [
         *sorted(path.name for path in AGENT.glob("*.c")),
-        f"native/{os_name}.c",
-        *native,
+        *_named(os_name),
+        *(target.native or _named(arch)),
         "native/generic.c",
     ]
+
+
+def _named(name: str) -> list[str]:
+    """native/NAME.c and native/NAME_*.c."""
+    more = sorted(AGENT.glob(f"native/{name}_*.c"))
+    return [f"native/{name}.c", *(f"native/{path.name}" for path in more)]
 
 
 def _gcc(target: Target) -> list[str]:

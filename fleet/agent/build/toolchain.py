@@ -85,16 +85,20 @@ def sources_for(target: Target, files: Mapping[str, bytes]) -> dict[str, bytes] 
     own = (f"native/{target.os}.c", f"native/{target.arch}.c")
     if any(name not in files for name in own):
         return None
+    more = (f"native/{target.os}_", f"native/{target.arch}_")
     wanted = {*own, "native/generic.c"}
     return {
-        name: text for name, text in files.items() if name.endswith(".h") or "/" not in name or name in wanted
+        name: text
+        for name, text in files.items()
+        if name.endswith(".h") or "/" not in name or name in wanted or name.startswith(more)
     }
 
 
 def targets(files: Mapping[str, bytes]) -> list[str]:
     """Name what the agent's files can be built for, for error messages: every file in native/."""
     names = (name.removeprefix("native/") for name in files if name.startswith("native/"))
-    return sorted(name.removesuffix(".c") for name in names if name.endswith(".c") and name != "generic.c")
+    stems = {name.removesuffix(".c") for name in names if name.endswith(".c") and name != "generic.c"}
+    return sorted(stem for stem in stems if not any(stem.startswith(f"{other}_") for other in stems))
 
 
 def build_id(sources: Mapping[str, bytes], toolchain: Toolchain) -> str:

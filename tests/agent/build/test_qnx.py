@@ -369,7 +369,8 @@ def test_every_architecture_of_qnx_has_sources_and_a_variant() -> None:
         picked = tc.sources_for(Target("qnx", arch), source.sources())
         assert picked is not None
         native = {name for name in picked if name.startswith("native/") and name.endswith(".c")}
-        assert native == {"native/qnx.c", f"native/{arch}.c", "native/generic.c"}
+        assert {"native/qnx.c", f"native/{arch}.c", "native/generic.c"} <= native
+        assert all(name.startswith(("native/qnx", f"native/{arch}", "native/generic")) for name in native)
 
 
 def test_flags_for_qnx_ask_for_its_names_and_link_nothing_it_has_not() -> None:

@@ -8,6 +8,9 @@ const char arch_name[] = "bare";
 
 const struct variant arch_cas[] = {{.name = NULL}};
 const struct variant arch_readwrite[] = {{.name = NULL}};
+const struct variant arch_chase[] = {{.name = NULL}};
+
+adds_fn *const arch_adds = NULL;
 
 int arch_clock(struct clock *clock)
 {

@@ -12,6 +12,9 @@ const char arch_name[] = "counter";
 
 const struct variant arch_cas[] = {{.name = NULL}};
 const struct variant arch_readwrite[] = {{.name = NULL}};
+const struct variant arch_chase[] = {{.name = NULL}};
+
+adds_fn *const arch_adds = NULL;
 
 static uint64_t ticks(void)
 {

@@ -1,0 +1,165 @@
+/* arena.c: mapping, writing and giving back the memory of arena.h. */
+#include "arena.h"
+
+#include "native/native.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LINE_WORDS = 64 / sizeof(uint64_t), TRIED_BYTES = 4 << 20 };
+
+static struct arena *arenas; /* ascending by CPU */
+static size_t arena_count;
+
+static struct arena *find(int cpu)
+{
+	for (size_t i = 0; i < arena_count; i++)
+		if (arenas[i].cpu == cpu)
+			return &arenas[i];
+	return NULL;
+}
+
+int arena_want(int cpu, size_t bytes)
+{
+	struct arena *arena = find(cpu);
+
+	if (!arena) {
+		struct arena *more = realloc(arenas, (arena_count + 1) * sizeof *arenas);
+
+		if (!more)
+			return -ENOMEM;
+		arenas = more;
+		arena = &arenas[arena_count++];
+		*arena = (struct arena){.cpu = cpu};
+	}
+	if (arena->wanted_bytes < bytes)
+		arena->wanted_bytes = bytes;
+	return 0;
+}
+
+uint64_t arena_total_bytes(void)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < arena_count; i++)
+		total += arenas[i].wanted_bytes;
+	return total;
+}
+
+/* ---- mapping --------------------------------------------------------------------------------- */
+
+static void give_back(struct arena *arena)
+{
+	if (arena->start)
+		os_pages_unmap(arena->start, arena->bytes);
+	arena_leave(arena);
+}
+
+void arena_leave(struct arena *arena)
+{
+	arena->start = NULL;
+	arena->written = arena->checked = false;
+}
+
+void arena_end_round(void)
+{
+	for (size_t i = 0; i < arena_count; i++)
+		give_back(&arenas[i]);
+}
+
+static int map(struct arena *arena)
+{
+	size_t page_bytes = os_page_bytes(),
+	       pages = (arena->wanted_bytes + page_bytes - 1) / page_bytes;
+	void *start = NULL;
+	int err;
+
+	if (arena->huge_pages) {
+		arena->bytes = arena->wanted_bytes;
+		err = os_huge_pages_map(&start, &arena->bytes);
+	} else {
+		arena->bytes = pages * page_bytes;
+		err = os_pages_map(pages, &start);
+	}
+	arena->start = start;
+	return err;
+}
+
+int arena_take(int cpu, bool huge_pages, int node, struct arena **taken)
+{
+	struct arena *arena = find(cpu);
+
+	if (!arena)
+		return -ENOENT;
+	*taken = arena;
+	if (arena->start)
+		return 0;
+	arena->huge_pages = huge_pages;
+	int err = map(arena);
+
+	if (!err && node >= 0)
+		err = os_pages_bind(arena->start, arena->bytes, node);
+	if (err)
+		give_back(arena);
+	return err;
+}
+
+void arena_write(struct arena *arena)
+{
+	uint64_t *words = (uint64_t *)arena->start;
+
+	for (size_t i = 0; i < arena->bytes / sizeof *words; i++)
+		words[i] = (uintptr_t)&words[i / LINE_WORDS * LINE_WORDS];
+	arena->written = true;
+}
+
+/* ---- looking where it is --------------------------------------------------------------------- */
+
+static bool is_on_node(const struct arena *arena, int node, char *words, size_t room)
+{
+	int found = node < 0 ? node : os_page_node(arena->start);
+
+	if (node < 0 || found == node)
+		return true;
+	if (found < 0)
+		snprintf(words, room, "asked for node %d, but cannot tell where the memory lies",
+			 node);
+	else
+		snprintf(words, room, "the memory lies on node %d instead of %d", found, node);
+	return false;
+}
+
+static bool is_huge(const struct arena *arena, char *words, size_t room)
+{
+	if (!arena->huge_pages || !os_huge_pages_check(arena->start))
+		return true;
+	snprintf(words, room, "not all of the memory lies in huge pages");
+	return false;
+}
+
+bool arena_is_placed(struct arena *arena, int node, char *words, size_t room)
+{
+	if (!arena->checked)
+		arena->checked =
+			is_on_node(arena, node, words, room) && is_huge(arena, words, room);
+	if (arena->checked)
+		return true;
+	give_back(arena);
+	return false;
+}
+
+bool arena_try_huge_pages(void)
+{
+	struct arena arena = {.wanted_bytes = TRIED_BYTES, .huge_pages = true};
+
+	if (map(&arena)) {
+		give_back(&arena);
+		return false;
+	}
+	arena_write(&arena);
+	bool huge = !os_huge_pages_check(arena.start);
+
+	give_back(&arena);
+	return huge;
+}

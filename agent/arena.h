@@ -1,0 +1,48 @@
+/* arena.h: large memory for the threads of a burst: one stretch for a CPU and round. */
+#ifndef FLEET_ARENA_H
+#define FLEET_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Points take their part of it from its start. */
+struct arena {
+	int cpu;
+	size_t wanted_bytes; /* the most that any visit takes */
+	char *start;         /* null: not mapped in this round yet */
+	size_t bytes;
+	bool huge_pages;
+	bool written; /* by a thread on its CPU */
+	bool checked; /* it lies where it was wanted */
+};
+
+/* Says that a visit takes so much of a CPU's arena. -ENOMEM. */
+int arena_want(int cpu, size_t bytes);
+
+/* What all arenas come to. */
+uint64_t arena_total_bytes(void);
+
+/* Gives all arenas back: the next round has other physical pages. */
+void arena_end_round(void);
+
+/* The arena of a CPU that one is wanted for, mapped if it is not. node: -1 for none in particular.
+ */
+int arena_take(int cpu, bool huge_pages, int node, struct arena **arena);
+
+/*
+ * Writes all of it, for its pages to exist and to lie near this thread: each word holds the address
+ * of its line, since memory never written is one page of zeros, and zeros are treated apart.
+ */
+void arena_write(struct arena *arena);
+
+/* Does it lie where it was wanted? If not, says in words where, and gives it back. */
+bool arena_is_placed(struct arena *arena, int node, char *words, size_t room);
+
+/* A thread may still work on it: it is left to it. */
+void arena_leave(struct arena *arena);
+
+/* Can memory in huge pages be had? Tries it. */
+bool arena_try_huge_pages(void);
+
+#endif

@@ -1,0 +1,10 @@
+/* linux.h: what the files of Linux share. For native/linux*.c only. */
+#ifndef FLEET_LINUX_H
+#define FLEET_LINUX_H
+
+#include <stddef.h>
+
+/* First line of a small file, without its end. */
+int linux_read_line(const char *path, char *line, size_t room);
+
+#endif

@@ -1,0 +1,88 @@
+/* Linux: what /sys tells of a CPU, its caches and its neighbours. See native.h. */
+#include "linux.h"
+#include "native.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_ROOM = 128 };
+
+/* A file of a CPU's folder; false if it is not there. */
+static bool read_file(int cpu, const char *name, char *line, size_t room)
+{
+	char path[PATH_ROOM];
+
+	snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/%s", cpu, name);
+	return !linux_read_line(path, line, room);
+}
+
+/* The number a file begins with: of a list of CPUs the lowest, which names the group they are in.
+ */
+static int64_t read_number(int cpu, const char *name)
+{
+	char line[256], *end;
+
+	if (!read_file(cpu, name, line, sizeof line))
+		return NOT_TOLD;
+	int64_t number = strtoll(line, &end, 10);
+
+	return end == line ? NOT_TOLD : number;
+}
+
+/* "48K" or "2048K" (Linux Documentation/ABI/testing/sysfs-devices-system-cpu). */
+static int64_t read_size(int cpu, const char *name)
+{
+	char line[32];
+	int64_t size;
+	char unit = 'B';
+
+	if (!read_file(cpu, name, line, sizeof line) ||
+	    sscanf(line, "%" SCNd64 "%c", &size, &unit) < 1)
+		return NOT_TOLD;
+	return unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : size;
+}
+
+static const char *read_kind(int cpu, const char *name)
+{
+	static const char *const kinds[] = {"Data", "Instruction", "Unified"};
+	char line[32];
+
+	for (int i = 0; read_file(cpu, name, line, sizeof line) && i < 3; i++)
+		if (!strcmp(line, kinds[i]))
+			return kinds[i];
+	return NULL;
+}
+
+static bool read_cache(int cpu, size_t index, struct cpu_cache *cache)
+{
+	char name[6][48];
+	static const char *const files[] = {"level", "type", "size", "coherency_line_size",
+					    "shared_cpu_list"};
+
+	for (int i = 0; i < 5; i++)
+		snprintf(name[i], sizeof name[i], "cache/index%zu/%s", index, files[i]);
+	*cache = (struct cpu_cache){.level = (int)read_number(cpu, name[0]),
+				    .kind = read_kind(cpu, name[1]),
+				    .bytes = read_size(cpu, name[2]),
+				    .line_bytes = read_number(cpu, name[3]),
+				    .group = read_number(cpu, name[4])};
+	return cache->level > 0 && cache->kind;
+}
+
+int os_cpu_describe(int cpu, struct cpu_facts *facts)
+{
+	struct cpu_cache cache;
+	int64_t khz = read_number(cpu, "cpufreq/cpuinfo_max_freq");
+
+	facts->mhz = khz > 0 ? khz / 1000 : NOT_TOLD;
+	facts->capacity = read_number(cpu, "cpu_capacity");
+	facts->core = read_number(cpu, "topology/thread_siblings_list");
+	facts->package = read_number(cpu, "topology/core_siblings_list");
+	for (size_t i = 0; facts->cache_count < CPU_CACHES && read_cache(cpu, i, &cache); i++)
+		facts->caches[facts->cache_count++] = cache;
+	return facts->cache_count || facts->core >= 0 ? 0 : -ENOTSUP;
+}

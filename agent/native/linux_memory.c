@@ -1,0 +1,183 @@
+/* Linux: memory, its pages and where they lie. See native.h. */
+#define _GNU_SOURCE
+#include "linux.h"
+#include "native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+size_t os_page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int os_pages_map(size_t pages, void **start)
+{
+	size_t size = pages * os_page_bytes();
+
+	*start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (*start == MAP_FAILED)
+		return -errno;
+	/* A huge page would hold many bursts' lines. A kernel without them refuses: no loss. */
+	madvise(*start, size, MADV_NOHUGEPAGE);
+	return 0;
+}
+
+void os_pages_unmap(void *start, size_t bytes)
+{
+	munmap(start, bytes);
+}
+
+/* What programs may still take: as the kernel reckons, and as a container may limit it. */
+int os_memory_available(uint64_t *bytes)
+{
+	FILE *file = fopen("/proc/meminfo", "re");
+	char line[128];
+	uint64_t kib, limit;
+	int found = 0;
+
+	if (!file)
+		return -errno;
+	while (!found && fgets(line, sizeof line, file))
+		found = sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1;
+	fclose(file);
+	if (!found)
+		return -ENOTSUP;
+	*bytes = kib * 1024;
+	if (!linux_read_line("/sys/fs/cgroup/memory.max", line, sizeof line) &&
+	    sscanf(line, "%" SCNu64, &limit) == 1 && limit < *bytes)
+		*bytes = limit;
+	return 0;
+}
+
+/* ---- huge pages ------------------------------------------------------------------------------ */
+
+/* A stretch that begins where a huge page can, for the kernel to put transparent ones there. */
+static int map_aligned(size_t bytes, size_t page_bytes, void **start)
+{
+	char *from = mmap(NULL, bytes + page_bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (from == MAP_FAILED)
+		return -errno;
+	size_t before = (page_bytes - (uintptr_t)from % page_bytes) % page_bytes;
+
+	if (before)
+		munmap(from, before);
+	munmap(from + before + bytes, page_bytes - before);
+	*start = from + before;
+	return madvise(*start, bytes, MADV_HUGEPAGE) ? -errno : 0;
+}
+
+/* From the pool of huge pages if it has enough, otherwise transparent ones. */
+int os_huge_pages_map(void **start, size_t *bytes)
+{
+	char line[32];
+	int err = linux_read_line("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", line,
+				  sizeof line);
+	size_t page_bytes = err ? 2u << 20 : strtoul(line, NULL, 10);
+
+	*start = NULL;
+	*bytes = (*bytes + page_bytes - 1) / page_bytes * page_bytes;
+	void *pooled = mmap(NULL, *bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+	if (pooled == MAP_FAILED)
+		return err ? -ENOTSUP : map_aligned(*bytes, page_bytes, start);
+	*start = pooled;
+	return 0;
+}
+
+/*
+ * /proc/self/smaps (proc_pid_smaps(5)) counts the touched memory of each mapping, and how much of
+ * it is in huge pages; those of the pool are counted apart.
+ */
+int os_huge_pages_check(const void *start)
+{
+	FILE *file = fopen("/proc/self/smaps", "re");
+	char line[256];
+	bool inside = false;
+	unsigned long from, to, kib, touched = 0, huge = 0;
+
+	if (!file)
+		return -errno;
+	while (fgets(line, sizeof line, file)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			inside = from <= (uintptr_t)start && (uintptr_t)start < to;
+		else if (inside && sscanf(line, "Rss: %lu", &kib) == 1)
+			touched += kib;
+		else if (inside && sscanf(line, "AnonHugePages: %lu", &kib) == 1)
+			huge += kib;
+		else if (inside && sscanf(line, "Private_Hugetlb: %lu", &kib) == 1 && kib)
+			huge = touched = kib;
+	}
+	fclose(file);
+	return huge && huge >= touched ? 0 : -ENOTSUP;
+}
+
+/* ---- NUMA and physical pages ----------------------------------------------------------------- */
+
+/* As <linux/mempolicy.h> numbers them, a header that a C library need not bring. */
+enum { POLICY_BIND = 2, POLICY_ALLOWED = 1 << 2, NODE_BITS = 1024 };
+
+struct nodes {
+	unsigned long bits[NODE_BITS / (8 * sizeof(unsigned long))];
+};
+
+enum { BITS_PER_LONG = 8 * sizeof(unsigned long) };
+
+int os_node_check(int node)
+{
+	struct nodes allowed = {0};
+
+	if (syscall(SYS_get_mempolicy, NULL, allowed.bits, NODE_BITS, NULL, POLICY_ALLOWED))
+		return -errno;
+	return allowed.bits[node / BITS_PER_LONG] >> node % BITS_PER_LONG & 1 ? 0 : -ENODEV;
+}
+
+/* The kernel takes one bit less than it is told (mbind(2), set_mempolicy(2)): hence the + 1. */
+int os_pages_bind(void *start, size_t bytes, int node)
+{
+	struct nodes wanted = {0};
+
+	wanted.bits[node / BITS_PER_LONG] = 1ul << node % BITS_PER_LONG;
+	return syscall(SYS_mbind, start, bytes, POLICY_BIND, wanted.bits, NODE_BITS + 1ul, 0)
+		       ? -errno
+		       : 0;
+}
+
+/* move_pages(2) with no target nodes moves nothing and reports where each page is. */
+int os_page_node(void *page)
+{
+	int node = -ENOENT;
+
+	if (syscall(SYS_move_pages, 0, 1ul, &page, NULL, &node, 0))
+		return -errno;
+	return node;
+}
+
+/*
+ * /proc/self/pagemap holds 64 bits for each page: bit 63 says it is present, bits 0-54 are the
+ * number, 0 for who may not know (Linux Documentation/admin-guide/mm/pagemap.rst).
+ */
+int os_page_physical(const void *page, uint64_t *number)
+{
+	off_t at = (off_t)((uintptr_t)page / os_page_bytes() * sizeof(uint64_t));
+	uint64_t entry = 0;
+	int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
+	if (file < 0)
+		return -errno;
+	ssize_t got = pread(file, &entry, sizeof entry, at);
+
+	close(file);
+	*number = entry & ((UINT64_C(1) << 55) - 1);
+	return got == sizeof entry && entry >> 63 && *number ? 0 : -ENOTSUP;
+}

@@ -1,0 +1,158 @@
+/* plan_points.c: the points each choice is measured at, and the memory they take. */
+#include "plan_parts.h"
+
+#include "arena.h"
+#include "points.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct point nameless;
+
+/* Sizes of the groups that --threads names, ascending; the caller frees them. */
+static uint32_t *thread_counts(const struct plan *plan, size_t *found)
+{
+	uint32_t *counts = calloc(plan->named_groups + 1, sizeof *counts);
+	size_t count = 0;
+
+	for (size_t i = 0; counts && i < plan->named_groups; i++) {
+		uint32_t size = (uint32_t)plan->groups[i].count;
+		size_t at = count;
+
+		while (at && counts[at - 1] > size)
+			at--;
+		if (at && counts[at - 1] == size)
+			continue;
+		memmove(counts + at + 1, counts + at, (count - at) * sizeof *counts);
+		counts[at] = size;
+		count++;
+	}
+	*found = count;
+	return counts;
+}
+
+/* Does a better variant of the plan do this point already? */
+static bool is_done_better(const struct plan *plan, const struct choice *choice,
+			   const struct point *point)
+{
+	for (const struct choice *other = plan->choices; other < choice; other++)
+		if (other->benchmark == choice->benchmark &&
+		    choice->benchmark->can(other->variant, point))
+			return true;
+	return false;
+}
+
+/* Keeps of a benchmark's points those that the choice is for. */
+static int keep_points(const struct plan *plan, struct choice *choice, const struct points *all,
+		       struct refusal *refusal)
+{
+	const struct benchmark *benchmark = choice->benchmark;
+	struct points kept = {0};
+	int err = 0;
+
+	for (size_t i = 0; !err && i < all->count; i++) {
+		const struct point *point = &all->list[i];
+
+		if (benchmark->can && !benchmark->can(choice->variant, point))
+			continue;
+		if (benchmark->can && choice->automatic && is_done_better(plan, choice, point))
+			continue;
+		err = points_add(&kept, point, refusal);
+	}
+	choice->points = kept.list;
+	choice->point_count = kept.count;
+	return err;
+}
+
+static int make_points(struct plan *plan, struct choice *choice, const struct options *options,
+		       const struct point_context *context, struct refusal *refusal)
+{
+	struct points all = {0};
+	int err = choice->benchmark->points
+			  ? choice->benchmark->points(options, context, &all, refusal)
+			  : points_add(&all, &nameless, refusal);
+
+	if (!err && all.count > UINT16_MAX)
+		err = refuse(refusal, EXIT_OPTIONS, "%s: more than %d points",
+			     choice->benchmark->name, UINT16_MAX);
+	if (!err)
+		err = keep_points(plan, choice, &all, refusal);
+	free(all.list);
+	return err;
+}
+
+/* Drops choices that are left without a point; each benchmark must keep one. */
+static int drop_empty(struct plan *plan, struct refusal *refusal)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		const struct choice *choice = &plan->choices[i];
+		bool last = i + 1 == plan->choice_count || choice[1].benchmark != choice->benchmark;
+		bool any = kept && plan->choices[kept - 1].benchmark == choice->benchmark;
+
+		if (choice->point_count)
+			plan->choices[kept++] = *choice;
+		else if (last && !any)
+			return refuse(refusal, EXIT_VARIANT,
+				      "%s/%s does none of the operations asked for",
+				      choice->benchmark->name, choice->variant->name);
+	}
+	plan->choice_count = kept;
+	return 0;
+}
+
+static bool choose_pages(const struct plan *plan, const struct options *options,
+			 struct notes *notes)
+{
+	bool needed = false;
+
+	for (size_t i = 0; i < plan->choice_count; i++)
+		needed |= plan->choices[i].benchmark->points != NULL;
+	if (!needed || !strcmp(options->pages, "base"))
+		return false;
+	if (arena_try_huge_pages())
+		return true;
+	notes_add(notes, "No huge pages are to be had here: memory lies in base pages.");
+	return false;
+}
+
+int plan_make_points(struct plan *plan, const struct options *options, struct notes *notes,
+		     struct refusal *refusal)
+{
+	struct point_context context = {.facts = &plan->facts,
+					.cache_bytes = plan->cache_bytes,
+					.huge_pages = choose_pages(plan, options, notes)};
+	uint32_t *threads = thread_counts(plan, &context.thread_count);
+	int err = threads ? 0 : refuse(refusal, EXIT_OTHER, "out of memory");
+
+	context.threads = threads;
+	for (size_t i = 0; !err && i < plan->choice_count; i++)
+		err = make_points(plan, &plan->choices[i], options, &context, refusal);
+	free(threads);
+	return err ? err : drop_empty(plan, refusal);
+}
+
+int plan_want_memory(const struct plan *plan, struct refusal *refusal)
+{
+	uint64_t available;
+
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		const struct visit *visit = &plan->visits[i];
+		const struct point *point = plan_point(visit);
+		size_t owners = point->sharing == SHARING_ONE ? 1 : point->threads;
+
+		for (size_t k = 0; point->bytes && k < owners; k++)
+			if (arena_want(plan->groups[visit->a].cpus[k], point->bytes))
+				return refuse(refusal, EXIT_OTHER, "out of memory");
+	}
+	uint64_t total = arena_total_bytes();
+
+	if (total && !os_memory_available(&available) && total > available / 2)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "the sizes take %.0f MiB in all, and no more than half of the "
+			      "%.0f MiB available may be taken: --sizes, --threads and --cpus "
+			      "make it less",
+			      (double)total / (1 << 20), (double)available / (1 << 20));
+	return 0;
+}
