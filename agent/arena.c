@@ -11,6 +11,7 @@ enum { LINE_WORDS = 64 / sizeof(uint64_t), TRIED_BYTES = 4 << 20 };
 
 static struct arena *arenas; /* ascending by CPU */
 static size_t arena_count;
+static bool keeps_last;
 
 static struct arena *find(int cpu)
 {
@@ -62,10 +63,25 @@ void arena_leave(struct arena *arena)
 	arena->written = arena->checked = false;
 }
 
+void arena_keep_last(void)
+{
+	keeps_last = true;
+}
+
 void arena_end_round(void)
 {
-	for (size_t i = 0; i < arena_count; i++)
-		give_back(&arenas[i]);
+	for (size_t i = 0; i < arena_count; i++) {
+		struct arena *arena = &arenas[i];
+
+		if (arena->last_start)
+			os_pages_unmap(arena->last_start, arena->last_bytes);
+		arena->last_start = keeps_last ? arena->start : NULL;
+		arena->last_bytes = arena->bytes;
+		if (keeps_last)
+			arena_leave(arena);
+		else
+			give_back(arena);
+	}
 }
 
 static int map(struct arena *arena)

@@ -12,6 +12,8 @@ struct arena {
 	size_t wanted_bytes; /* the most that any visit takes */
 	char *start;         /* null: not mapped in this round yet */
 	size_t bytes;
+	char *last_start; /* of the round before, so that this one's pages are others; null: none */
+	size_t last_bytes;
 	bool huge_pages;
 	bool written; /* by a thread on its CPU */
 	bool checked; /* it lies where it was wanted */
@@ -23,7 +25,11 @@ int arena_want(int cpu, size_t bytes);
 /* What all arenas come to. */
 uint64_t arena_total_bytes(void);
 
-/* Gives all arenas back: the next round has other physical pages. */
+/* From now on arenas outlive their round until the next are mapped: twice the memory is taken. */
+void arena_keep_last(void);
+
+/* Ends the arenas of a round: the next has other physical pages, if arena_keep_last() was called.
+ */
 void arena_end_round(void);
 
 /* The arena of a CPU that one is wanted for, mapped if it is not. node: -1 for none in particular.

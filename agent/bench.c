@@ -1,8 +1,8 @@
 /* bench.c: the list of benchmarks. */
 #include "bench.h"
 
-const struct benchmark *const bench_all[] = {&bench_cas, &bench_readwrite, &bench_clock,
-					     &bench_chase, NULL};
+const struct benchmark *const bench_all[] = {&bench_cas,   &bench_readwrite, &bench_clock,
+					     &bench_chase, &bench_bandwidth, NULL};
 
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i)
 {

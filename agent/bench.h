@@ -76,6 +76,12 @@ struct side {
 			uint64_t lines, loads;
 			struct random random;
 		} chain; /* chase */
+		struct {
+			char *to;         /* what is gone through */
+			const char *from; /* what is copied there */
+			size_t bytes, at; /* in one pass, and of it done */
+			uint64_t odd;     /* loops that did not end where they should */
+		} sweep;                  /* bandwidth */
 	};
 };
 
@@ -123,7 +129,7 @@ struct benchmark {
 	void (*release)(struct side *sides, size_t count);
 };
 
-extern const struct benchmark bench_cas, bench_readwrite, bench_clock, bench_chase;
+extern const struct benchmark bench_cas, bench_readwrite, bench_clock, bench_chase, bench_bandwidth;
 
 /* All benchmarks; ends with a null pointer. */
 extern const struct benchmark *const bench_all[];
@@ -140,5 +146,7 @@ uint64_t bench_grain(const struct benchmark *benchmark, const struct point *poin
 /* Names on the wire. */
 const char *unit_name(enum unit unit);
 const char *order_name(enum order order);
+const char *operation_name(enum operation operation);
+const char *sharing_name(enum sharing sharing);
 
 #endif

@@ -13,9 +13,9 @@ static const struct {
 	uint32_t bit;
 	const char *name;
 } feature_names[] = {
-	{FEATURE_LSE, "lse"},
-	{FEATURE_ZACAS, "zacas"},
-	{FEATURE_LAM_CAS, "lam_cas"},
+	{FEATURE_LSE, "lse"}, {FEATURE_ZACAS, "zacas"},   {FEATURE_LAM_CAS, "lam_cas"},
+	{FEATURE_AVX, "avx"}, {FEATURE_AVX512, "avx512"}, {FEATURE_CLZERO, "clzero"},
+	{FEATURE_SVE, "sve"}, {FEATURE_ZVA, "zva"},
 };
 
 static void add_string(const char *key, const char *value)
@@ -189,6 +189,10 @@ static void add_point(const struct benchmark *benchmark, const struct point *poi
 		add_count("stride_bytes", point->stride_bytes);
 	if (point->order != ORDER_NONE)
 		add_string("order", order_name(point->order));
+	if (benchmark->unit == UNIT_BYTE)
+		add_string("operation", operation_name(point->operation));
+	if (point->sharing != SHARING_NONE)
+		add_string("sharing", sharing_name(point->sharing));
 	add_string("pages", point->huge_pages ? "huge" : "base");
 	add_count("threads", point->threads);
 	text_add(&line, "}");

@@ -134,7 +134,11 @@ static void add_plateaus(struct text *page, const struct ladder *ladder)
 
 static void column_name(const struct point *point, char name[COLUMN_ROOM])
 {
-	snprintf(name, COLUMN_ROOM, "%s", order_name(point->order));
+	if (point->order != ORDER_NONE)
+		snprintf(name, COLUMN_ROOM, "%s", order_name(point->order));
+	else
+		snprintf(name, COLUMN_ROOM, "%s%s x%" PRIu32, operation_name(point->operation),
+			 point->sharing == SHARING_ONE ? " one" : "", point->threads);
 }
 
 static void add_title(struct text *page, const struct ladder *ladder)

@@ -10,8 +10,8 @@
 /* clang-format off */
 const struct option option_table[] = {
 	{"What is measured", 'b', "benchmark", TEXT, AT(benchmarks), .value = "LIST",
-	 .help = "cas, readwrite, clock, chase; all: the first three, which take no memory "
-	         "(default: cas,readwrite)."},
+	 .help = "cas, readwrite, clock, chase, bandwidth; all: the first three, which take no "
+	         "memory (default: cas,readwrite)."},
 	{NULL, 'v', "variant", TEXT, AT(variant), .value = "NAME",
 	 .help = "The instructions. auto: the best this CPU has; all: each it has; or for each "
 	         "benchmark its own: cas=lse,readwrite=all, where one not named takes auto "
@@ -23,11 +23,12 @@ const struct option option_table[] = {
 	         "list of pairs: 0-1,0-4,2-7 (default: half)."},
 
 	{"How long", 's', "samples", COUNT, AT(samples), 1, SAMPLES_MAX, .value = "N",
-	 .help = "Samples in a burst, warm-ups not counted (default: 10; of chase 5)."},
+	 .help = "Samples in a burst, warm-ups not counted (default: 10; of chase and "
+	         "bandwidth 5)."},
 	{NULL, 'w', "warmup", COUNT, AT(warmup), 0, SAMPLES_MAX, .value = "N",
 	 .help = "Samples at the start of a burst marked as warm-up (default: 1)."},
 	{NULL, 'i', "iterations", COUNT_OR_AUTO, AT(iterations), 1, 1000000000, .value = "N",
-	 .help = "Round trips in a sample; of chase 16 loads each. auto: chosen per pair "
+	 .help = "Round trips in a sample; of chase 16 loads each, of bandwidth passes. auto: chosen per pair "
 	         "(default: auto)."},
 	{NULL, 'r', "rounds", COUNT, AT(rounds), 1, 1000000, .value = "N",
 	 .help = "Visits to every pair, a burst each. Given alone: exactly N, back to back. Not "
@@ -67,13 +68,23 @@ const struct option option_table[] = {
 	 .help = "Place the lines of a burst in one huge page."},
 
 	{"Memory", 0, "sizes", TEXT, AT(sizes), .value = "LIST",
-	 .help = "chase: bytes it works on, like 16K,1M..64M, where a range has two steps an "
-	         "octave. auto: 1/4, 1/2, 3/4, 2 and 4 times each cache (default: auto)."},
+	 .help = "chase, bandwidth: bytes a thread works on, like 16K,1M..64M, where a range has "
+	         "two steps an octave. auto: 1/4, 1/2, 3/4, 2 and 4 times each cache (default: auto)."},
+	{NULL, 0, "op", TEXT, AT(operations), .value = "LIST",
+	 .help = "bandwidth: read, write, nt (past the caches), zero, modify, copy, ntcopy "
+	         "(default: read,write,copy,nt, as far as there are variants)."},
+	{NULL, 0, "threads", TEXT, AT(threads), .value = "LIST",
+	 .help = "bandwidth: how many work at once: numbers, which take cores first; llc, "
+	         "package: those that share one; all. 1 takes a CPU of each kind under each last "
+	         "cache, or each of --cpus (default: 1,all)."},
+	{NULL, 0, "share", TEXT, AT(share), .value = "LIST",
+	 .help = "bandwidth: own: each thread its own memory; one: all read the same (default: "
+	         "own)."},
 	{NULL, 0, "stride", COUNT, AT(stride), 8, 1 << 20, .value = "BYTES",
 	 .help = "chase: from one line to the next, a multiple of 8 (default: 256 in order "
 	         "random, otherwise 64)."},
 	{NULL, 0, "pages", WORD, AT(pages), .words = "huge|base", .value = "KIND",
-	 .help = "chase: the pages its memory lies in; base where there are no huge ones "
+	 .help = "chase, bandwidth: the pages their memory lies in; base where there are no huge ones "
 	         "(default: huge)."},
 
 	{"Like other programs", 0, "preset", PRESET, AT(preset), .value = "NAME",

@@ -257,6 +257,7 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 				    .line = "fresh",
 				    .owner = "ping",
 				    .sizes = "auto",
+				    .share = "own",
 				    .threads = "1,all",
 				    .pages = "huge",
 				    .warmup = 1,

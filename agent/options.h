@@ -32,6 +32,8 @@ struct options {
 	const char *done;       /* file of what is measured already; null: nothing */
 	const char *lock;       /* for which run and whom the machine is locked; null: not */
 	const char *sizes;      /* "auto", or a list like 16K,1M..64M */
+	const char *operations; /* a list; null: the usual ones */
+	const char *share;      /* a list of own and one */
 	const char *threads;    /* a list of llc, package, all and numbers */
 	const char *pages;      /* "huge" or "base" */
 	uint64_t stride;        /* bytes; 0: the usual one */

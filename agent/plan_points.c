@@ -102,6 +102,36 @@ static int drop_empty(struct plan *plan, struct refusal *refusal)
 	return 0;
 }
 
+static bool any_does(const struct plan *plan, const char *name)
+{
+	for (size_t i = 0; i < plan->choice_count; i++)
+		for (size_t p = 0; p < plan->choices[i].point_count; p++)
+			if (plan->choices[i].benchmark->can &&
+			    !strcmp(operation_name(plan->choices[i].points[p].operation), name))
+				return true;
+	return false;
+}
+
+/* What was asked for by name must be there; the usual operations need not all be. */
+static int check_operations(const struct plan *plan, const char *list, struct refusal *refusal)
+{
+	char word[WORD_ROOM];
+
+	while (plan_next_word(&list, word))
+		if (!any_does(plan, word))
+			return refuse(refusal, EXIT_VARIANT,
+				      "--op %s: no variant that is measured here does it", word);
+	return 0;
+}
+
+static bool needs_operations(const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->choice_count; i++)
+		if (plan->choices[i].benchmark->can)
+			return true;
+	return false;
+}
+
 static bool choose_pages(const struct plan *plan, const struct options *options,
 			 struct notes *notes)
 {
@@ -130,7 +160,9 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 	for (size_t i = 0; !err && i < plan->choice_count; i++)
 		err = make_points(plan, &plan->choices[i], options, &context, refusal);
 	free(threads);
-	return err ? err : drop_empty(plan, refusal);
+	if (err || drop_empty(plan, refusal))
+		return -1;
+	return needs_operations(plan) ? check_operations(plan, options->operations, refusal) : 0;
 }
 
 int plan_want_memory(const struct plan *plan, struct refusal *refusal)
@@ -148,7 +180,11 @@ int plan_want_memory(const struct plan *plan, struct refusal *refusal)
 	}
 	uint64_t total = arena_total_bytes();
 
-	if (total && !os_memory_available(&available) && total > available / 2)
+	if (!total || os_memory_available(&available))
+		return 0;
+	if (total <= available / 4)
+		arena_keep_last();
+	if (total > available / 2)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "the sizes take %.0f MiB in all, and no more than half of the "
 			      "%.0f MiB available may be taken: --sizes, --threads and --cpus "

@@ -67,6 +67,7 @@ const struct variant arch_readwrite[] = {
 
 /* No loops of our own: c11 does. */
 const struct variant arch_chase[] = {{.name = NULL}};
+const struct variant arch_stream[] = {{.name = NULL}};
 
 adds_fn *const arch_adds = NULL;
 

@@ -5,6 +5,8 @@
  */
 #include "native.h"
 
+#include <string.h>
+
 static __attribute__((noinline)) void generic_cas_c11(uint32_t *line, uint32_t from, uint32_t to,
 						      uint32_t n)
 {
@@ -38,6 +40,68 @@ static __attribute__((noinline)) void *generic_chase_c11(void *line, uint32_t n1
 	return line;
 }
 
+/* ---- through memory -------------------------------------------------------------------------- */
+
+/* Volatile, since otherwise nothing need be read. */
+static __attribute__((noinline)) char *generic_read_c11(char *at, const char *from, size_t bytes)
+{
+	const volatile uint64_t *word = (const volatile uint64_t *)at;
+
+	(void)from;
+	for (size_t i = 0; i < bytes / sizeof *word; i += 8) {
+		(void)word[i];
+		(void)word[i + 1];
+		(void)word[i + 2];
+		(void)word[i + 3];
+		(void)word[i + 4];
+		(void)word[i + 5];
+		(void)word[i + 6];
+		(void)word[i + 7];
+	}
+	return at + bytes;
+}
+
+static __attribute__((noinline)) char *generic_write_c11(char *at, const char *from, size_t bytes)
+{
+	uint64_t *word = (uint64_t *)at;
+
+	(void)from;
+	for (size_t i = 0; i < bytes / sizeof *word; i++)
+		word[i] = (uintptr_t)at + i;
+	return at + bytes;
+}
+
+static __attribute__((noinline)) char *generic_modify_c11(char *at, const char *from, size_t bytes)
+{
+	uint64_t *word = (uint64_t *)at;
+
+	(void)from;
+	for (size_t i = 0; i < bytes / sizeof *word; i++)
+		word[i]++;
+	return at + bytes;
+}
+
+static __attribute__((noinline)) char *generic_copy_c11(char *at, const char *from, size_t bytes)
+{
+	const uint64_t *source = (const uint64_t *)from;
+	uint64_t *word = (uint64_t *)at;
+
+	for (size_t i = 0; i < bytes / sizeof *word; i++)
+		word[i] = source[i];
+	return at + bytes;
+}
+
+static __attribute__((noinline)) char *generic_copy_libc(char *at, const char *from, size_t bytes)
+{
+	return (char *)memcpy(at, from, bytes) + bytes;
+}
+
+static __attribute__((noinline)) char *generic_zero_libc(char *at, const char *from, size_t bytes)
+{
+	(void)from;
+	return (char *)memset(at, 0, bytes) + bytes;
+}
+
 const struct variant generic_cas[] = {
 	{.name = "c11", .cas = generic_cas_c11},
 	{.name = NULL},
@@ -50,5 +114,16 @@ const struct variant generic_readwrite[] = {
 
 const struct variant generic_chase[] = {
 	{.name = "c11", .chase = generic_chase_c11},
+	{.name = NULL},
+};
+
+const struct variant generic_stream[] = {
+	{.name = "c11",
+	 .stream = {[OPERATION_READ] = generic_read_c11,
+		    [OPERATION_WRITE] = generic_write_c11,
+		    [OPERATION_MODIFY] = generic_modify_c11,
+		    [OPERATION_COPY] = generic_copy_c11}},
+	{.name = "libc",
+	 .stream = {[OPERATION_ZERO] = generic_zero_libc, [OPERATION_COPY] = generic_copy_libc}},
 	{.name = NULL},
 };

@@ -11,6 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#if defined(__x86_64__)
+#include "x86_features.h"
+#endif
+
 #if defined(__riscv)
 /* Numbers of Linux's uapi/asm/hwprobe.h; here, because older headers lack them. */
 enum { HWPROBE_SYSCALL = 258, HWPROBE_EXTENSIONS = 4, HWPROBE_TIME_RATE = 8, HWPROBE_ZACAS = 34 };
@@ -33,11 +37,19 @@ static uint32_t linux_features(void)
 {
 	uint32_t features = 0;
 
-#if defined(__aarch64__)
-	const unsigned long atomics = 1ul << 8; /* HWCAP_ATOMICS */
+#if defined(__x86_64__)
+	features = x86_features();
+#elif defined(__aarch64__)
+	const unsigned long atomics = 1ul << 8, sve = 1ul << 22; /* HWCAP_ATOMICS, HWCAP_SVE */
+	uint64_t zva;
 
 	if (getauxval(AT_HWCAP) & atomics)
 		features |= FEATURE_LSE;
+	if (getauxval(AT_HWCAP) & sve)
+		features |= FEATURE_SVE;
+	__asm__("mrs %0, dczid_el0" : "=r"(zva));
+	if (!(zva >> 4 & 1)) /* DZP: prohibited */
+		features |= FEATURE_ZVA;
 #elif defined(__riscv)
 	if (hwprobe(HWPROBE_EXTENSIONS) >> HWPROBE_ZACAS & 1)
 		features |= FEATURE_ZACAS;

@@ -22,6 +22,11 @@ enum feature {
 	FEATURE_LSE = 1u << 0,     /* aarch64: atomic instructions of Armv8.1 */
 	FEATURE_ZACAS = 1u << 1,   /* riscv64: atomic compare-and-swap, extension Zacas */
 	FEATURE_LAM_CAS = 1u << 2, /* loongarch64: atomic compare-and-swap of version 1.1 */
+	FEATURE_AVX = 1u << 3,     /* x86_64: vectors of 256 bits, saved by the OS */
+	FEATURE_AVX512 = 1u << 4,  /* x86_64: AVX-512F, saved by the OS */
+	FEATURE_CLZERO = 1u << 5,  /* x86_64: an instruction that clears a line */
+	FEATURE_SVE = 1u << 6,     /* aarch64: scalable vectors */
+	FEATURE_ZVA = 1u << 7,     /* aarch64: user code may clear blocks */
 };
 
 /*
@@ -44,6 +49,25 @@ typedef void readwrite_fn(uint32_t *watched, uint32_t *written, uint32_t from, u
  */
 typedef void *chase_fn(void *line, uint32_t n16);
 
+/* What a loop does to the memory it goes through; nt: past the caches. */
+enum operation {
+	OPERATION_READ,
+	OPERATION_WRITE,
+	OPERATION_NT,
+	OPERATION_ZERO,
+	OPERATION_MODIFY,
+	OPERATION_COPY,
+	OPERATION_NTCOPY,
+	OPERATIONS
+};
+
+/*
+ * Goes once through the bytes from `at` on, a multiple of 2 KiB, and returns where it ended. A copy
+ * brings as many from `from`, which does not overlap. Stores no zeros but for OPERATION_ZERO, and
+ * not the same everywhere.
+ */
+typedef char *stream_fn(char *at, const char *from, size_t bytes);
+
 /* Does n additions, a multiple of 16, of which each needs the one before and takes one cycle. */
 typedef void adds_fn(uint32_t n);
 
@@ -53,11 +77,12 @@ typedef void adds_fn(uint32_t n);
  * can be released by flipping its line.
  */
 struct variant {
-	const char *name;        /* as typed after --variant */
-	uint32_t needs;          /* FEATURE_ bits; 0 if always there */
-	cas_fn *cas;             /* in the table of cas */
-	readwrite_fn *readwrite; /* in the table of readwrite */
-	chase_fn *chase;         /* in the table of chase */
+	const char *name;              /* as typed after --variant */
+	uint32_t needs;                /* FEATURE_ bits; 0 if always there */
+	cas_fn *cas;                   /* in the table of cas */
+	readwrite_fn *readwrite;       /* in the table of readwrite */
+	chase_fn *chase;               /* in the table of chase */
+	stream_fn *stream[OPERATIONS]; /* in the table of bandwidth; null: it has no such loop */
 };
 
 /* A counter to time with. Differences are only taken between readings on one CPU. */
@@ -192,6 +217,7 @@ int arch_clock(struct clock *clock);
 extern const struct variant arch_cas[];
 extern const struct variant arch_readwrite[];
 extern const struct variant arch_chase[];
+extern const struct variant arch_stream[];
 
 /* Null where an addition may take longer than one cycle, or takes none. */
 extern adds_fn *const arch_adds;
@@ -201,5 +227,6 @@ extern adds_fn *const arch_adds;
 extern const struct variant generic_cas[];
 extern const struct variant generic_readwrite[];
 extern const struct variant generic_chase[];
+extern const struct variant generic_stream[];
 
 #endif

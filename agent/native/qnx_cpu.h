@@ -8,12 +8,12 @@
 #include <sys/neutrino.h>
 
 #if defined(__x86_64__)
-#include <cpuid.h>
+#include "x86_features.h"
 
 static uint32_t qnx_features(uint32_t flags)
 {
 	(void)flags;
-	return 0;
+	return x86_features();
 }
 
 /* ClockCycles() promises no order with the memory accesses around it: lfence, as in x86_tsc.h. */

@@ -26,13 +26,13 @@ def sources(target: Target) -> list[str]:
     os_name, arch = target.name.split("-")
     return [
         *sorted(path.name for path in AGENT.glob("*.c")),
-        *_named(os_name),
-        *(target.native or _named(arch)),
+        *named(os_name),
+        *(target.native or named(arch)),
         "native/generic.c",
     ]
 
 
-def _named(name: str) -> list[str]:
+def named(name: str) -> list[str]:
     """native/NAME.c and native/NAME_*.c."""
     more = sorted(AGENT.glob(f"native/{name}_*.c"))
     return [f"native/{name}.c", *(f"native/{path.name}" for path in more)]

@@ -7,6 +7,8 @@ to the label is written LOOP, one to a second label within the loop INNER.
 
 from dataclasses import dataclass
 
+from tests.native import stream_loops
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
@@ -72,6 +74,7 @@ X86_64 = Target(
             "dec <n>",
             "jne LOOP",
         ),
+        **stream_loops.X86_64,
     },
     emulators={"native": ()},
 )
@@ -120,6 +123,7 @@ AARCH64 = Target(
             "sub <n>,<n>,#0x1",
             "cbnz <n>,LOOP",
         ),
+        **stream_loops.AARCH64,
     },
     emulators={
         "max": ("qemu-aarch64-static", "-cpu", "max"),

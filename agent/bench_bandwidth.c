@@ -1,0 +1,229 @@
+/*
+ * bench_bandwidth.c: threads that go through memory, each its own or all the same: bytes a second
+ * of the cache that holds it.
+ *
+ * Bytes are those that instructions move: one for each byte read or written, two for each copied or
+ * modified. What a write brings into the cache before it is not counted.
+ */
+#include "points.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { CHUNK = 2 << 20 };
+
+static const uint64_t memory_least = UINT64_C(64) << 20, memory_most = UINT64_C(1) << 30;
+
+static const char *const operation_names[OPERATIONS] = {
+	[OPERATION_READ] = "read",     [OPERATION_WRITE] = "write",   [OPERATION_NT] = "nt",
+	[OPERATION_ZERO] = "zero",     [OPERATION_MODIFY] = "modify", [OPERATION_COPY] = "copy",
+	[OPERATION_NTCOPY] = "ntcopy",
+};
+
+const char *operation_name(enum operation operation)
+{
+	return operation_names[operation];
+}
+
+const char *sharing_name(enum sharing sharing)
+{
+	return sharing == SHARING_ONE ? "one" : "own";
+}
+
+static bool is_copy(const struct point *point)
+{
+	return point->operation == OPERATION_COPY || point->operation == OPERATION_NTCOPY;
+}
+
+/* Bytes that are moved for each byte of the memory gone through. */
+static uint32_t moves(const struct point *point)
+{
+	return is_copy(point) || point->operation == OPERATION_MODIFY ? 2 : 1;
+}
+
+/* Of the memory gone through in one pass; of a copy the half it goes to. */
+static uint64_t pass_bytes(const struct point *point)
+{
+	return is_copy(point) ? point->bytes / 2 : point->bytes;
+}
+
+static uint64_t grain(const struct point *point)
+{
+	return pass_bytes(point) * moves(point);
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+static bool can(const struct variant *variant, const struct point *point)
+{
+	return variant->stream[point->operation];
+}
+
+/* Reads a list of names into a mask of their places among `names`. */
+static int read_names(const char *option, const char *list, const char *const *names, size_t count,
+		      uint32_t *mask, struct refusal *refusal)
+{
+	for (*mask = 0;; list++) {
+		size_t span = strcspn(list, ","), i = 0;
+
+		while (i < count && (strlen(names[i]) != span || strncmp(names[i], list, span)))
+			i++;
+		if (i == count)
+			return refuse(refusal, EXIT_OPTIONS, "--%s has no '%.*s'; there is: %s",
+				      option, (int)span, list,
+				      count == OPERATIONS
+					      ? "read, write, nt, zero, modify, copy, ntcopy"
+					      : "own, one");
+		*mask |= 1u << i;
+		list += span;
+		if (!*list)
+			return 0;
+	}
+}
+
+/* Well outside all caches: 4 times those of the threads, of which each has its part. */
+static uint64_t memory_bytes(const struct point_context *context, uint32_t threads)
+{
+	const struct cpu_cache *last = last_cache(context->facts);
+	uint64_t cache = last ? (uint64_t)last->bytes * threads : 0;
+
+	if (cache > context->cache_bytes)
+		cache = context->cache_bytes;
+	uint64_t bytes = 4 * cache / threads / (1 << 20) * (1 << 20);
+
+	return bytes < memory_least ? memory_least : bytes > memory_most ? memory_most : bytes;
+}
+
+static int add_point(const struct point_context *context, struct point point, struct points *points,
+		     struct refusal *refusal)
+{
+	char size[SIZE_ROOM];
+
+	size_name(point.bytes, size);
+	point.huge_pages = context->huge_pages;
+	snprintf(point.name, sizeof point.name, "%s.%s.%s.%s.x%" PRIu32,
+		 operation_names[point.operation], sharing_name(point.sharing), size,
+		 point.huge_pages ? "huge" : "base", point.threads);
+	return points_add(points, &point, refusal);
+}
+
+/* All sizes of one operation by so many threads. */
+static int add_sizes(const struct point_context *context, const struct sizes *sizes, bool given,
+		     struct point point, struct points *points, struct refusal *refusal)
+{
+	uint64_t memory = memory_bytes(context, point.threads);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < sizes->count; i++) {
+		point.bytes = sizes->bytes[i];
+		if (given || point.bytes < memory)
+			err = add_point(context, point, points, refusal);
+	}
+	point.bytes = memory;
+	return err || given ? err : add_point(context, point, points, refusal);
+}
+
+static int add_points(const struct options *options, const struct point_context *context,
+		      struct points *points, struct refusal *refusal)
+{
+	static const char *const sharings[] = {"own", "one"};
+	bool given = strcmp(options->sizes, "auto");
+	uint32_t operations, shares;
+	struct sizes sizes;
+	int err = sizes_read(options->sizes, context->facts, memory_most, &sizes, refusal);
+
+	if (err ||
+	    read_names("op", options->operations ? options->operations : "read,write,copy,nt",
+		       operation_names, OPERATIONS, &operations, refusal) ||
+	    read_names("share", options->share, sharings, 2, &shares, refusal))
+		return -1;
+	for (enum operation o = OPERATION_READ; o < OPERATIONS; o++)
+		for (enum sharing s = SHARING_OWN; s <= SHARING_ONE; s++)
+			for (size_t t = 0; !err && t < context->thread_count; t++) {
+				const struct point point = {.operation = (uint8_t)o,
+							    .sharing = (uint8_t)s,
+							    .threads = context->threads[t]};
+				bool shared = s == SHARING_ONE;
+
+				if (!(operations >> o & 1) || !(shares >> (s - SHARING_OWN) & 1) ||
+				    (shared && (o != OPERATION_READ || point.threads == 1)))
+					continue;
+				err = add_sizes(context, &sizes, given, point, points, refusal);
+			}
+	if (!err && !points->count)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--share one is for several threads that read, and there are none");
+	return err;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+static void lay(struct side *sides, size_t count, struct random *random)
+{
+	(void)random;
+	for (size_t i = 0; i < count; i++) {
+		struct side *side = &sides[i];
+
+		side->sweep.to = side->arena;
+		side->sweep.bytes = pass_bytes(side->point);
+		side->sweep.from = side->arena + side->point->bytes - side->sweep.bytes;
+		side->first = grain(side->point);
+	}
+}
+
+static void work(struct side *side, uint32_t n)
+{
+	stream_fn *stream = side->variant->stream[side->point->operation];
+	size_t left = n / moves(side->point);
+
+	while (left) {
+		size_t at = side->sweep.at, rest = side->sweep.bytes - at;
+		size_t bytes = left < rest ? left : rest;
+		char *to = side->sweep.to + at;
+
+		side->sweep.odd += stream(to, side->sweep.from + at, bytes) != to + bytes;
+		side->sweep.at = bytes < rest ? at + bytes : 0;
+		left -= bytes;
+	}
+}
+
+/* A loop that did more or less than it was told would make a rate of nothing. */
+static bool check(const struct side *sides, size_t count, char *words, size_t room)
+{
+	for (size_t i = 0; i < count; i++)
+		if (sides[i].sweep.odd) {
+			snprintf(words, room, "a loop did not go through the bytes it was given");
+			return false;
+		}
+	return true;
+}
+
+static void attempt(const struct variant *variant)
+{
+	static _Alignas(4096) char memory[8192];
+
+	for (enum operation o = OPERATION_READ; o < OPERATIONS; o++)
+		if (variant->stream[o])
+			variant->stream[o](memory, memory + 4096, 4096);
+}
+
+const struct benchmark bench_bandwidth = {
+	.name = "bandwidth",
+	.summary = "one CPU or many, bytes that go through memory",
+	.unit = UNIT_BYTE,
+	.shape = SHAPE_GROUP,
+	.all_timed = true,
+	.least = 1,
+	.chunk = CHUNK,
+	.samples = 5,
+	.sample_us = 100,
+	.native_variants = arch_stream,
+	.generic_variants = generic_stream,
+	.points = add_points,
+	.can = can,
+	.grain = grain,
+	.attempt = attempt,
+	.lay = lay,
+	.work = work,
+	.check = check,
+};

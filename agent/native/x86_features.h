@@ -1,0 +1,39 @@
+/* x86_features.h: what a 64-bit x86 CPU has, and its OS saves. For native/{linux,qnx}_cpu.h only.
+ */
+#ifndef FLEET_X86_FEATURES_H
+#define FLEET_X86_FEATURES_H
+
+#include "native.h"
+
+#include <cpuid.h>
+#include <stdbool.h>
+
+/* Register state that the OS saves at a switch of threads (Intel SDM 1, 13.3); 0: it told nothing.
+ */
+static uint32_t x86_saved_state(void)
+{
+	uint32_t a, b, c, d;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1))
+		return 0;
+	__asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(a), "=d"(d) : "c"(0)); /* xgetbv */
+	return a;
+}
+
+/* An extension of the vectors can be used if the CPU has it and the OS saves its registers. */
+static uint32_t x86_features(void)
+{
+	enum { AVX_STATE = 0x6, AVX512_STATE = 0xe6 };
+	uint32_t a, b, c, d, features = 0, saved = x86_saved_state();
+
+	if (__get_cpuid(1, &a, &b, &c, &d) && c >> 28 & 1 && (saved & AVX_STATE) == AVX_STATE)
+		features |= FEATURE_AVX;
+	if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 16 & 1 &&
+	    (saved & AVX512_STATE) == AVX512_STATE)
+		features |= FEATURE_AVX512;
+	if (__get_cpuid(0x80000008, &a, &b, &c, &d) && b & 1)
+		features |= FEATURE_CLZERO;
+	return features;
+}
+
+#endif

@@ -1,0 +1,274 @@
+"""The benchmarks that work on memory, chase and bandwidth: their points, records, counts and ends."""
+
+import dataclasses
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+from tests.native.agent import (
+    Record,
+    bursts,
+    decode,
+    failures,
+    measure,
+    notes,
+    run,
+    started,
+    wait_for_worker,
+)
+from tests.native.build import build
+from tests.native.preload import TROUBLE
+from tests.native.targets import AARCH64, X86_64, Target
+
+SHORT = ("--rounds", "2", "--samples", "2", "--iterations", "3")
+SMALL = ("--sizes", "16K,64K", *SHORT)
+OPERATIONS = ("read", "write", "nt", "zero", "modify", "copy", "ntcopy")
+FACTOR = {"modify": 2, "copy": 1, "ntcopy": 1}  # bytes moved in a pass, by bytes worked on
+
+
+@pytest.fixture(scope="module")
+def chase() -> list[Record]:
+    return measure("-b", "chase", "--variant", "all", "--seed", "7", *SMALL)
+
+
+@pytest.fixture(scope="module")
+def bandwidth() -> list[Record]:
+    needs.cpus(2)
+    return measure(
+        *("-b", "bandwidth", "--variant", "all", "--seed", "7", *SMALL),
+        *("--op", ",".join(OPERATIONS), "--share", "own,one", "--threads", "1,all"),
+    )
+
+
+def points(records: list[Record]) -> dict[str, list[str]]:
+    return {choice["variant"]: choice["points"] for choice in records[0]["plan"]["benchmarks"]}
+
+
+def test_a_chase_goes_through_each_size_in_each_order(chase: list[Record]) -> None:
+    pages = bursts(chase)[0]["parameters"]["pages"]
+    wanted = [f"{o}.{s}.{pages}" for o in ("random", "window", "rising") for s in ("16K", "64K")]
+    assert set(map(tuple, points(chase).values())) == {tuple(wanted)}
+    assert not failures(chase)
+    for burst in bursts(chase):
+        parameters = burst["parameters"]
+        order, size, _ = burst["point"].split(".")
+        assert (parameters["order"], parameters["bytes"]) == (order, int(size[:-1]) << 10)
+        assert parameters["stride_bytes"] == (256 if order == "random" else 64)
+        assert (burst["unit"], burst["iterations"]) == ("load", 3 * 16)
+
+
+@pytest.mark.parametrize("name", ["chase", "bandwidth"])
+def test_every_point_is_visited_once_a_round_on_each_set_of_cpus(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    records = request.getfixturevalue(name)
+    found = [(b["variant"], b["point"], b["round"], b["ping"], b["pong"]) for b in bursts(records)]
+    assert len(found) == len(set(found)) == records[0]["bursts"] == records[-1]["bursts"]
+    assert {(variant, point) for variant, point, *_ in found} == {
+        (variant, point) for variant, names in points(records).items() for point in names
+    }
+
+
+def test_bytes_are_those_that_instructions_move(bandwidth: list[Record]) -> None:
+    assert not failures(bandwidth)
+    for burst in bursts(bandwidth):
+        parameters = burst["parameters"]
+        factor = FACTOR.get(parameters["operation"], 1)
+        assert (burst["unit"], burst["iterations"]) == ("byte", 3 * factor * parameters["bytes"])
+
+
+def test_each_thread_has_its_own_times(bandwidth: list[Record]) -> None:
+    for burst in bursts(bandwidth):
+        cpus = burst["cpus"]
+        assert burst["point"].endswith(f".x{len(cpus)}")
+        assert (burst["ping"], burst["pong"]) == (cpus[0], cpus[-1])
+        assert len(burst["other_ticks"]) == len(cpus) - 1
+        assert all(len(ticks) == len(burst["ticks"]) == 3 for ticks in burst["other_ticks"])
+        assert all(min(ticks) > 0 for ticks in [burst["ticks"], *burst["other_ticks"]])
+
+
+def test_one_buffer_is_only_read_and_only_by_several(bandwidth: list[Record]) -> None:
+    one = {b["point"] for b in bursts(bandwidth) if b["parameters"]["sharing"] == "one"}
+    assert one
+    assert all(point.startswith("read.one.") and not point.endswith(".x1") for point in one)
+
+
+def test_a_variant_has_only_the_operations_it_has_loops_for(bandwidth: list[Record]) -> None:
+    operations = {
+        variant: {name.split(".")[0] for name in names} for variant, names in points(bandwidth).items()
+    }
+    assert operations["c11"] == {"read", "write", "modify", "copy"}
+    assert operations["libc"] == {"zero", "copy"}
+
+
+def test_left_to_itself_each_operation_takes_the_best_variant_that_has_it() -> None:
+    records = measure("-b", "bandwidth", *SMALL, "--threads", "1", "--op", ",".join(OPERATIONS))
+    found = [name.split(".")[0] for names in points(records).values() for name in names]
+    assert len(found) == 2 * len(set(found))
+    assert {"read", "write", "copy"} <= set(found)
+
+
+def test_the_frequency_of_the_core_is_told_where_an_addition_takes_a_cycle(chase: list[Record]) -> None:
+    if os.uname().machine not in ("x86_64", "aarch64"):
+        needs.missing("not known of this architecture")
+    for burst in bursts(chase):
+        assert all(100 < mhz < 10_000 for mhz in burst["core_mhz"])
+
+
+def test_memory_is_new_in_each_round(chase: list[Record]) -> None:
+    physical = {b["round"]: b["line_physical"] for b in bursts(chase)}
+    if None not in physical.values():
+        assert len(set(physical.values())) == 2
+
+
+@pytest.mark.parametrize("form", ["csv", "matrix"])
+def test_every_format_knows_points(form: str) -> None:
+    text = run("-b", "clock,chase,bandwidth", "--op", "read", *SMALL, "-f", form).stdout
+    if form == "csv":
+        assert text.splitlines()[0].startswith("benchmark,variant,point,")
+        assert ",random.16K." in text
+    else:
+        assert "ns a load" in text
+        assert "GB/s" in text
+        assert [line.split()[0] for line in text.splitlines() if line.strip().startswith("64K")] == [
+            "64K"
+        ] * 2
+
+
+def test_an_automatic_sample_lasts_long_enough_and_holds_whole_passes() -> None:
+    records = measure("-b", "bandwidth", "--op", "copy", "--sizes", "16K", "--threads", "1", "--rounds", "2")
+    for burst in bursts(records):
+        assert burst["iterations"] % 16384 == 0
+        assert len(burst["ticks"]) == 1 + 5
+        assert max(burst["ticks"]) > records[0]["ticks_per_second"] / 20_000
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["--sizes", "5K"], 2, "multiples of 4K"),
+        (["--sizes", "64K..16K"], 2, "multiples of 4K"),
+        (["--sizes", "16K,"], 2, "multiples of 4K"),
+        (["--sizes", "900G"], 2, "no more than half of the"),
+        (["--op", "red"], 2, "there is: read, write, nt"),
+        (["--op", "nt", "-v", "bandwidth=c11"], 5, "none of the operations asked for"),
+        (["--threads", "9999"], 2, "there are only"),
+        (["--threads", "some"], 2, "llc, package, all and numbers"),
+        (["--share", "both"], 2, "there is: own, one"),
+        (["--share", "one", "--threads", "1"], 2, "several threads that read"),
+        (["--stride", "12"], 2, "multiple of 8"),
+        (["--stride", "4096", "--sizes", "4K"], 2, "no two lines"),
+        (["--pages", "large"], 2, "huge|base"),
+        (["--op", "nt,read", "-v", "bandwidth=c11"], 5, "--op nt: no variant"),
+        (["-v", "bandwidth=none"], 5, "bandwidth has no variant 'none'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_what_there_is(args: list[str], code: int, words: str) -> None:
+    done = run("-b", "chase,bandwidth", *args)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr
+
+
+def test_base_pages_can_be_asked_for_and_are_in_the_name() -> None:
+    records = measure("-b", "chase", "--pages", "base", *SMALL)
+    assert all(burst["point"].endswith(".base") for burst in bursts(records))
+    assert not [text for text in notes(records) if "huge pages" in text]
+
+
+def test_the_stride_asked_for_is_in_the_name() -> None:
+    records = measure("-b", "chase", "--stride", "128", *SMALL)
+    assert all(".s128." in burst["point"] for burst in bursts(records))
+    assert {burst["parameters"]["stride_bytes"] for burst in bursts(records)} == {128}
+
+
+# ---- what is done already ---------------------------------------------------------------------------------
+
+
+def test_a_run_goes_on_at_the_points_that_are_left(tmp_path: Path) -> None:
+    needs.cpus(2)
+    plan = ("-b", "cas,bandwidth", "--op", "read", *SMALL, "--seed", "7")
+    whole = bursts(measure(*plan))
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for burst in whole[: len(whole) // 2]:
+        cpus = sorted((burst["ping"], burst["pong"]))
+        key = (burst["benchmark"], burst["variant"], burst.get("point", "-"), *map(str, cpus))
+        lines.setdefault((*key, str(burst["iterations"])), []).append("100")
+    file = tmp_path / "done"
+    file.write_text("".join(" ".join((*key, *outcomes)) + "\n" for key, outcomes in lines.items()) + "end\n")
+    hello, *rest = measure(*plan, "--done", str(file))
+    names = ("benchmark", "point", "round", "ping", "pong")
+    left = [tuple(b.get(name) for name in names) for b in whole[len(whole) // 2 :]]
+    assert [tuple(b.get(name) for name in names) for b in bursts(rest)] == left
+    assert hello["done"] == len(whole) // 2
+
+
+@pytest.mark.parametrize("point", ["read.own.16K.huge.x9", "-", ""])
+def test_a_point_that_the_plan_lacks_is_refused(tmp_path: Path, point: str) -> None:
+    file = tmp_path / "done"
+    file.write_text(f"chase c11 {point} 0 0 16 100\nend\n")
+    done = run("-b", "chase", "-v", "c11", *SMALL, "--done", str(file))
+    assert (done.returncode, "line 1 of" in done.stderr) == (2, True)
+
+
+# ---- ending and trouble -----------------------------------------------------------------------------------
+
+LONG = ("--rounds", "1", "--samples", "1000", "--iterations", "1000000000")
+
+
+@pytest.mark.parametrize("plan", [("chase",), ("bandwidth", "--threads", "all")], ids=lambda plan: plan[0])
+def test_a_signal_ends_it_in_the_middle_of_a_burst(plan: tuple[str, ...]) -> None:
+    with started("-b", *plan, "--sizes", "16M", *LONG) as process:
+        wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        records = decode(process.stdout.read())
+        process.wait(timeout=20)
+        assert time.monotonic() - began < 2
+        assert (process.returncode, records[-1]["reason"]) == (6, "signal 15")
+
+
+def test_the_deadline_ends_it() -> None:
+    with started("-b", "bandwidth", "--sizes", "16M", *LONG, "--deadline", "0.3") as process:
+        assert decode(process.stdout.read())[-1]["reason"] == "deadline"
+
+
+def special(name: str) -> Target:
+    return dataclasses.replace(X86_64, name=f"linux-{name}", native=(str(TROUBLE / f"{name}.c"),))
+
+
+def test_a_loop_that_does_less_than_it_is_told_yields_a_reason_and_no_number() -> None:
+    plan = ("-b", "chase,bandwidth", "--op", "copy", "-v", "short", *SMALL)
+    records = measure(*plan, binary=build(special("short"), "-O1 -I."))
+    assert not bursts(records)
+    reasons = {
+        (record["benchmark"], record["reason"].rstrip("0123456789 loads")) for record in failures(records)
+    }
+    assert reasons == {
+        ("chase", "the chase did not"),
+        ("bandwidth", "a loop did not go through the bytes it was given".rstrip("0123456789 loads")),
+    }
+
+
+def test_a_variant_that_dies_when_it_is_tried_is_left_out_and_said() -> None:
+    binary = build(special("deadly"), "-O1 -I.")
+    records = measure("-b", "bandwidth", "--op", "read", *SMALL, binary=binary)
+    assert list(points(records)) == ["c11"]
+    assert "bandwidth/deadly is left out: it died when it was tried." in notes(records)
+    refused = run("-b", "bandwidth", "-v", "deadly", binary=binary)
+    assert refused.returncode == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", AARCH64.emulators)
+def test_every_loop_of_aarch64_does_what_is_counted(cpu: str) -> None:
+    program, *rest = AARCH64.emulators[cpu]
+    prefix = (needs.program(program, AARCH64.emulator_package), *rest)
+    plan = ("-b", "chase,bandwidth", "-v", "all", "--op", ",".join(OPERATIONS), *SMALL)
+    records = measure(*plan, prefix=prefix, binary=build(AARCH64, "-O2 -static"))
+    assert not failures(records)
+    assert {"neon", "zva", "ldr", "c11", "libc"} <= set(points(records))
+    assert ("sve" in points(records)) == (cpu == "max")
