@@ -68,7 +68,7 @@ enum burst_outcome calibrate(const struct burst_order *wanted, const struct cloc
 		if (outcome == BURST_TAKEN)
 			typical = typical_ticks(result->ticks + 1, order.samples - 1);
 		if (outcome != BURST_TAKEN || grains >= ITERATIONS_MOST / 10 ||
-		    typical >= (double)clock_resolution(clock) * TRIAL_QUANTA)
+		    typical >= (double)clock->least_ticks * TRIAL_QUANTA)
 			break;
 	}
 	int64_t end_ns = now_ns();

@@ -123,6 +123,7 @@ static int measure_steps(struct clock_facts *facts)
 	int moved = 0;
 
 	facts->quantum_ticks = 0;
+	facts->least_ticks = UINT64_MAX;
 	while (moved < STEPS_WANTED && now_ns() < until_ns) {
 		uint64_t last = facts->clock.ticks();
 
@@ -137,6 +138,8 @@ static int measure_steps(struct clock_facts *facts)
 
 		while (first < READINGS && steps[first] == 0)
 			first++;
+		if (first < READINGS && steps[first] < facts->least_ticks)
+			facts->least_ticks = steps[first];
 		for (int i = first; i < READINGS; i++)
 			facts->quantum_ticks = common_divisor(steps[i], facts->quantum_ticks);
 		moved += READINGS - first;
@@ -156,11 +159,6 @@ static void *measure(void *arg)
 	if (!job->result)
 		job->result = measure_steps(facts);
 	return NULL;
-}
-
-uint64_t clock_resolution(const struct clock_facts *facts)
-{
-	return facts->quantum_ticks > facts->cost_ticks ? facts->quantum_ticks : facts->cost_ticks;
 }
 
 int clock_choose(int cpu, struct clock_facts *facts)

@@ -10,6 +10,7 @@ struct clock_facts {
 	struct clock clock;     /* ticks_per_second is known here */
 	uint64_t cost_ticks;    /* median of back-to-back readings; 0: less than a tick */
 	uint64_t quantum_ticks; /* greatest common divisor of the steps seen */
+	uint64_t least_ticks;   /* smallest non-zero step seen: a reading's cost, if that is more */
 	bool rate_checked;      /* the stated rate was held against the OS's clock */
 	int64_t rate_error_ppm; /* how much faster the clock runs than stated, in millionths */
 };
@@ -22,8 +23,5 @@ enum { RATE_ERROR_PPM_MOST = 1000 };
  * twentieth of a second. -ERANGE: the clock does not move.
  */
 int clock_choose(int cpu, struct clock_facts *facts);
-
-/* What a stretch must be long against: the clock's step, or its cost if that is more. */
-uint64_t clock_resolution(const struct clock_facts *facts);
 
 #endif

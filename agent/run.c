@@ -110,7 +110,7 @@ static void note_coarse_clock(const struct clock_facts *clock)
 static void note_short_samples(const struct run *run, const struct report *report)
 {
 	static bool said;
-	uint64_t least = clock_resolution(run->clock) * TRIAL_QUANTA;
+	uint64_t least = run->clock->least_ticks * TRIAL_QUANTA;
 	char text[160];
 
 	if (said || report->result->ticks[run->plan->warmup] >= least)
