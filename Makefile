@@ -36,7 +36,7 @@ format: setup
 
 setup: .venv/complete
 
-# Bytecode is left to the first import: compiling all that was installed costs more than the rest.
+# Compiles what a session imports. Compiling all that is installed would take longer than everything else here.
 .venv/complete: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "fleet needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 ..."; exit 1; }
@@ -45,6 +45,7 @@ setup: .venv/complete
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --no-deps --no-build-isolation -e .
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import fleet.cli, fleet.session.runner, fleet.remote.connect, pyarrow.parquet'
 	@touch $@
 
 lock:
