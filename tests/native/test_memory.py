@@ -21,7 +21,7 @@ from tests.native.agent import (
     wait_for_worker,
 )
 from tests.native.build import build
-from tests.native.preload import TROUBLE
+from tests.native.preload import TROUBLE, preload
 from tests.native.targets import AARCH64, X86_64, Target
 
 SHORT = ("--rounds", "2", "--samples", "2", "--iterations", "3")
@@ -234,6 +234,18 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst(plan: tuple[str, ...]) -> Non
 def test_the_deadline_ends_it() -> None:
     with started("-b", "bandwidth", "--sizes", "16M", *LONG, "--deadline", "0.3") as process:
         assert decode(process.stdout.read())[-1]["reason"] == "deadline"
+
+
+def test_a_thread_of_a_group_that_never_arrives_costs_its_burst_and_not_the_run() -> None:
+    needs.cpus(2)
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    env = preload("affinity.c") | {"TROUBLE": "sleep", "TROUBLE_CPU": str(second), "TROUBLE_S": "3"}
+    plan = ("-b", "bandwidth", "-c", f"{first},{second}", "--op", "read", "--sizes", "16K", "-i", "3")
+    done = run(*plan, "--rounds", "1", "--stuck-timeout", "0.3", "-f", "jsonl", env=env)
+    records = decode(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert {record["reason"] for record in failures(records)} == {"no progress for 0.3 s"}
+    assert [burst["cpus"] for burst in bursts(records)] == [[first]]
 
 
 def special(name: str) -> Target:
