@@ -42,4 +42,8 @@ class Markup(HTMLParser):
 
     def values(self, attribute: str) -> list[str]:
         """What every element says under this attribute."""
-        return [str(told[attribute]) for _, told in self.elements if told.get(attribute) is not None]
+        return [
+            str(attributes[attribute])
+            for _, attributes in self.elements
+            if attributes.get(attribute) is not None
+        ]

@@ -179,7 +179,7 @@ def relation_statistics(pairs: pd.DataFrame) -> pd.DataFrame:
     """As `relations`, a row per benchmark, variant and relation of one run, with more of its pairs.
 
     pairs: as `pair_medians` or `load_pairs` returns them. Added: `p10_ns`, `mad_ns` and `outliers` of the
-    middle pair, `two_modes` and `drifting`, the share of pairs with a second mode and with a drift.
+    median pair, `two_modes` and `drifting`, the share of pairs with a second mode and with a drift.
     """
     keys = ["benchmark", "variant", "relation"]
     more = (

@@ -65,7 +65,7 @@ def past_text(found: pd.DataFrame) -> str:
     )
     (relation,) = found["relation"].unique()
     listed = table(titles, [_line(row) for row in records(found)], right=set(range(4, 11)))
-    what = "one-way latency in ns; median, min, max: of pairs; p99, ±95%: of the middle pair"
+    what = "one-way latency in ns; median, min, max: of pairs; p99, ±95%: of the median pair"
     return f"{relation}: {what}\n{listed}"
 
 

@@ -48,7 +48,7 @@ def benchmark(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str,
     rows = [_relation_line(row) for row in records(relations(pairs, number))]
     lines.append(table(titles, rows, right=set(range(1, 8))))
     lines.append(in_words(row[0] for row in rows))
-    lines.append("median, min, max: of pairs; p99, ±95%: of the middle pair; flagged: of bursts")
+    lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
     lines.append(_reached(pairs))
     if len(pairs) > 2 * PAIRS_LISTED:
         lines += _extremes(pairs, number)

@@ -76,8 +76,8 @@ def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     assert found.pairs["changed"].sum() == 24
     assert found.caveats == ()
     text = compare_text([found])
-    said = r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%, package\), 1 equiv"
-    assert re.match(said, text)
+    expected = r"kernel=b against kernel=a: 2 relations, 1 changed \(at most \+[789]\.\d%, package\), 1 equiv"
+    assert re.match(expected, text)
     assert "Pairs: 24 of 28 changed by more than 3%" in text
     assert "none of them unlike their relation" in text
 
@@ -116,7 +116,7 @@ def test_too_few_runs_are_counted_for_the_reader(tmp_path: Path, order: str, mis
 
 
 @pytest.mark.parametrize(
-    ("order", "said"),
+    ("order", "expected"),
     [
         ("aaabbb", "two separate blocks"),
         ("aaaabbbbab", "hardly interleaved"),
@@ -125,19 +125,19 @@ def test_too_few_runs_are_counted_for_the_reader(tmp_path: Path, order: str, mis
     ],
 )
 def test_sides_that_were_not_interleaved_are_pointed_out(
-    tmp_path: Path, order: str, said: str | None
+    tmp_path: Path, order: str, expected: str | None
 ) -> None:
     series(tmp_path, order)
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    assert [said in line for line in found.caveats] == [True] if said else found.caveats == ()
+    assert [expected in line for line in found.caveats] == [True] if expected else found.caveats == ()
 
 
 def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
     changed = {"kernel": "6.13", "microcode": "0x2b", "governor": "powersave", "boost": False}
     series(tmp_path, "abbaab", mitigations=MappingProxyType({"mds": "Vulnerable"}), **changed)
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    told = {row["what"]: (row["a"], row["b"]) for row in found.environment.to_dict("records")}
-    assert told == {
+    entries = {row["what"]: (row["a"], row["b"]) for row in found.environment.to_dict("records")}
+    assert entries == {
         "kernel": ("6.12", "6.13"),
         "microcode": ("unknown", "0x2b"),
         "governor": ("unknown", "powersave"),
@@ -260,10 +260,10 @@ def test_an_empty_root_is_a_usage_error(tmp_path: Path) -> None:
 def test_json_and_csv_hold_what_the_text_says(tmp_path: Path) -> None:
     runs = series(tmp_path, "abbaab", slower={Relation.SMT: 1.1})
     found = compare(tmp_path, ["kernel=a", "kernel=b"])
-    (told,) = json.loads(compare_json(found))
-    assert told["a"]["runs"] == [runs[place].run_id for place in (0, 3, 4)]
-    assert [row["verdict"] for row in told["relations"]] == ["changed", "equivalent"]
-    assert len(told["pairs"]) == 28
+    (entries,) = json.loads(compare_json(found))
+    assert entries["a"]["runs"] == [runs[place].run_id for place in (0, 3, 4)]
+    assert [row["verdict"] for row in entries["relations"]] == ["changed", "equivalent"]
+    assert len(entries["pairs"]) == 28
     assert compare_csv(found).splitlines()[0].startswith("benchmark,variant,relation,pairs")
     (few,) = json.loads(compare_json(compare(tmp_path, [runs[0].run_id, runs[1].run_id])))
     assert few["relations"][0]["p"] is None

@@ -34,13 +34,13 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     run = builders.a_run()
     Store(tmp_path / "results").publish(run, builders.bursts_of(run))
     before = pd.read_parquet(tmp_path / "results")
-    said = import_files(
+    message = import_files(
         tmp_path / "results",
         [saved(tmp_path, CORE_LATENCY)],
         "i3",
         ImportMetadata(variant="cmpxchg", os="linux"),
     )
-    assert "summary:i3" in said
+    assert "summary:i3" in message
     rows = load_imports(tmp_path / "results")
     assert list(rows.columns) == [column.name for column in schema.SUMMARIES]
     assert set(rows["estimator"]) == {"median"}

@@ -195,10 +195,10 @@ def test_the_trend_test_is_mann_and_kendalls(swaps: int) -> None:
     assert drift_of(row) == pytest.approx(expected, nan_ok=True)
 
 
-@pytest.mark.parametrize(("rise", "told"), [(0.0199, False), (0.0205, True), (-0.0199, False)])
-def test_a_proved_trend_of_two_percent_or_less_is_no_drift(rise: float, told: bool) -> None:
+@pytest.mark.parametrize(("rise", "proved"), [(0.0199, False), (0.0205, True), (-0.0199, False)])
+def test_a_proved_trend_of_two_percent_or_less_is_no_drift(rise: float, proved: bool) -> None:
     row = 50 * (1 + rise * np.linspace(-0.5, 0.5, 20))
-    assert np.isfinite(drift_of(row)) == told
+    assert np.isfinite(drift_of(row)) == proved
 
 
 def test_the_slope_is_by_the_clock_and_bursts_of_one_moment_do_not_count_for_it() -> None:

@@ -77,9 +77,9 @@ def test_every_column_is_there_also_without_runs(tmp_path: Path) -> None:
 
 
 def test_the_second_reader_derives_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, runs, said = load_pairs(root), derivations(monkeypatch), list[str]()
-    pd.testing.assert_frame_equal(load_pairs(root, note=said.append), first)
-    assert (runs, said) == ([], [])
+    first, runs, notes = load_pairs(root), derivations(monkeypatch), list[str]()
+    pd.testing.assert_frame_equal(load_pairs(root, note=notes.append), first)
+    assert (runs, notes) == ([], [])
 
 
 @pytest.mark.parametrize("spoil", ["gone", "torn", "empty", "older statistics", "other samples"])
@@ -98,10 +98,10 @@ def test_what_is_missing_spoilt_or_old_is_made_again(
             key = b"fleet.stats_version" if spoil == "older statistics" else b"fleet.samples_sha256"
             table = pq.read_table(file, partitioning=None)
             pq.write_table(table.replace_schema_metadata({**table.schema.metadata, key: b"0"}), file)
-    runs, said = derivations(monkeypatch), list[str]()
-    pd.testing.assert_frame_equal(load_pairs(root, note=said.append), first)
+    runs, notes = derivations(monkeypatch), list[str]()
+    pd.testing.assert_frame_equal(load_pairs(root, note=notes.append), first)
     assert len(runs) == 1
-    assert said == ["reducing the samples of 1 of 1 runs to pairs; this is done once"]
+    assert notes == ["reducing the samples of 1 of 1 runs to pairs; this is done once"]
     load_pairs(root)
     assert len(runs) == 1
 

@@ -59,7 +59,7 @@ def test_nothing_is_fetched_and_nothing_runs(page: str, read: Markup) -> None:
         "base",
         "form",
     }
-    assert not [name for _, told in read.elements for name in told if name.startswith("on")]
+    assert not [name for _, attributes in read.elements for name in attributes if name.startswith("on")]
     assert "://" not in page
     assert "@import" not in page
 
@@ -90,7 +90,7 @@ def test_a_screen_reader_finds_its_way(read: Markup) -> None:
     assert all(image["alt"] for image in read.all("img"))
     assert all(picture["role"] == "img" and picture["aria-label"] for picture in read.all("svg"))
     assert all(box["aria-label"] and box["tabindex"] == "0" for box in read.all("div") if box.get("role"))
-    assert next(told for tag, told in read.elements if tag == "a")["href"] == "#main"
+    assert next(attributes for tag, attributes in read.elements if tag == "a")["href"] == "#main"
 
 
 def test_it_is_made_for_light_dark_print_and_narrow_screens(page: str, read: Markup) -> None:

@@ -49,11 +49,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         simulated.publish(
             fleet.results, simulated.server(cpus=builders.two_sockets()[:48]), 2, rounds=3, samples=4
         )
-        said = fleet(
+        ran = fleet(
             "report", "localhost", "desk", "laptop-with-a-long-name.example.org", "server", "-o", "r.html"
         )
-        assert said.exit_code == 0, said.stderr
-        assert re.fullmatch(r"r\.html: 4 runs, 0\.\d MB\n", said.stdout)
+        assert ran.exit_code == 0, ran.stderr
+        assert re.fullmatch(r"r\.html: 4 runs, 0\.\d MB\n", ran.stdout)
         assert fleet("report", "-o", "inventory.yaml").exit_code == 2
     return folder / "r.html"
 

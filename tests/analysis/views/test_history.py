@@ -47,8 +47,8 @@ def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
     lines = re.findall(r"^2026-01-02 0(\d):00:00  (\w) +r\S+ +cas/cmpxchg +4 +([\d.]+) ", text, re.MULTILINE)
     assert [(hour, host) for hour, host, _ in lines] == [("1", "a"), ("2", "b"), ("3", "a")]
     assert all(5.5 < float(median) < 6.5 for *_, median in lines)
-    said = json.loads(past_json(found))
-    assert [row["labels"]["hour"] for row in said] == ["1", "2", "3"]
+    rows = json.loads(past_json(found))
+    assert [row["labels"]["hour"] for row in rows] == ["1", "2", "3"]
     assert "\x1b" not in text
 
 

@@ -27,12 +27,12 @@ def test_a_server_says_by_what_rule_siblings_are_numbered() -> None:
 
 
 def test_a_hybrid_machine_says_how_many_cpus_have_no_sibling() -> None:
-    told = lines(builders.hybrid_laptop())
-    assert told[-1] == "SMT siblings: 0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15; 16 CPUs have none"
+    shown = lines(builders.hybrid_laptop())
+    assert shown[-1] == "SMT siblings: 0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15; 16 CPUs have none"
 
 
 @pytest.mark.parametrize(
-    ("cores", "said"),
+    ("cores", "expected"),
     [
         ([n & ~1 for n in range(40)], "n and n+1, for every second n from 0 to 38"),
         ([n // 4 * 4 for n in range(64)], "n and n+1 and n+2 and n+3, for every fourth n from 0 to 60"),
@@ -42,9 +42,9 @@ def test_a_hybrid_machine_says_how_many_cpus_have_no_sibling() -> None:
         ([*(n & ~1 for n in range(20)), *(20 + n % 2 for n in range(4))], None),
     ],
 )
-def test_siblings_of_any_numbering(cores: list[int | None], said: str | None) -> None:
-    *_, told = lines(tuple(Cpu(n, core=core, package=0) for n, core in enumerate(cores)))
-    assert told == "SMT siblings: " + (said or "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15 and 4 more cores")
+def test_siblings_of_any_numbering(cores: list[int | None], expected: str | None) -> None:
+    *_, shown = lines(tuple(Cpu(n, core=core, package=0) for n, core in enumerate(cores)))
+    assert shown == "SMT siblings: " + (expected or "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15 and 4 more cores")
 
 
 def test_one_cpu_has_no_topology() -> None:
