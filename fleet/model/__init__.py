@@ -1,11 +1,13 @@
 """The nouns: frozen dataclasses and closed sets of words, as docs/glossary.md defines them."""
 
+from fleet.model.benchmark import BENCHMARKS, Benchmark, Shape, Unit, benchmark_named
 from fleet.model.host import BuildPlace, Host, HostKeyPolicy, LockPolicy, RequestedToolchain, Target, Via
 from fleet.model.machine import Cache, Compiler, Cpu, Facts, Finding, Load, Relation, Severity, Topology
 from fleet.model.plan import (
     Estimator,
     LinePolicy,
     Order,
+    Pages,
     PairChoice,
     Pairs,
     Plan,
@@ -14,13 +16,15 @@ from fleet.model.plan import (
     Side,
     merged,
 )
-from fleet.model.run import Agent, Burst, End, Failed, Hello, Note, Run, RunState
+from fleet.model.run import Agent, Burst, End, Failed, Hello, Note, Parameters, Run, RunState
 from fleet.model.targets import ARCHES, OSES, arch_named
 
 __all__ = [
     "ARCHES",
+    "BENCHMARKS",
     "OSES",
     "Agent",
+    "Benchmark",
     "BuildPlace",
     "Burst",
     "Cache",
@@ -39,8 +43,10 @@ __all__ = [
     "LockPolicy",
     "Note",
     "Order",
+    "Pages",
     "PairChoice",
     "Pairs",
+    "Parameters",
     "Plan",
     "Preset",
     "Relation",
@@ -49,10 +55,13 @@ __all__ = [
     "Run",
     "RunState",
     "Severity",
+    "Shape",
     "Side",
     "Target",
     "Topology",
+    "Unit",
     "Via",
     "arch_named",
+    "benchmark_named",
     "merged",
 ]

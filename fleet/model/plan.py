@@ -52,6 +52,13 @@ class Side(StrEnum):
     PONG = "pong"
 
 
+class Pages(StrEnum):
+    """The pages that a benchmark's memory lies in; base where there are no huge ones."""
+
+    HUGE = "huge"
+    BASE = "base"
+
+
 class Preset(StrEnum):
     """Another tool whose scheme and estimator a run follows, so that its number can be reproduced."""
 
@@ -78,6 +85,8 @@ class RequestedOptions:
     time_budget_s: how long rounds may be added for it. spread_s: the minimum rounds take at least so long.
     owner: the thread that touches the lines first. node: NUMA node to place them on. separation_bytes:
     between the two lines of `readwrite`. governor, boost: set for the time of the run, then restored.
+    sizes: of the memory of a thread, "auto" or a list of sizes and ranges. operations, threads, share:
+    words and numbers of the agent, for `bandwidth`. stride_bytes: from line to line, for `chase`.
     cpus: the CPUs to measure. priority: realtime priority to ask for. deadline_s: the agent ends itself then.
     """
 
@@ -98,6 +107,12 @@ class RequestedOptions:
     node: int | None = None
     separation_bytes: int | None = None
     huge_page: bool | None = None
+    sizes: str | None = None
+    stride_bytes: int | None = None
+    pages: Pages | None = None
+    operations: tuple[str, ...] | None = None
+    threads: tuple[str, ...] | None = None
+    share: tuple[str, ...] | None = None
     governor: str | None = None
     boost: bool | None = None
     cpus: tuple[int, ...] | None = None

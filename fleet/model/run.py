@@ -53,6 +53,21 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
+class Parameters:
+    """The parameters of a point; None for those that its benchmark lacks (docs/tables.md)."""
+
+    bytes: int | None = None
+    stride_bytes: int | None = None
+    block_bytes: int | None = None
+    operation: str | None = None
+    state: str | None = None
+    order: str | None = None
+    sharing: str | None = None
+    pages: str | None = None
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Burst:
     """The few samples of one pair taken at one visit, on a fresh line; the unit the tables store.
 
@@ -61,7 +76,11 @@ class Burst:
     (before, after). switches: voluntary and involuntary context switches of ping, then of pong; None
     where the OS does not count them. ran_ppm: share of the burst that ping and pong really ran, in
     millionths. line_page: virtual, line_physical: physical page number; None
-    where unknown. flags: what may have spoilt it (docs/flags.md).
+    where unknown.
+
+    Of benchmarks with points only: point, unit, parameters; cpus: of all threads, ping's first; other_ticks:
+    of the other threads' samples, in their order; core_mhz: of ping's core before and after; checked: the
+    results were compared with a reference. flags: what may have spoilt the burst (docs/flags.md).
     """
 
     benchmark: str
@@ -81,12 +100,19 @@ class Burst:
     line_node: int | None = None
     line_physical: int | None = None
     ran_ppm: tuple[int, int] | None = None
+    point: str | None = None
+    unit: str | None = None
+    parameters: Parameters | None = None
+    cpus: tuple[int, ...] | None = None
+    other_ticks: tuple[tuple[int, ...], ...] | None = None
+    core_mhz: tuple[int, int] | None = None
+    checked: bool | None = None
     flags: tuple[str, ...] = ()
 
     @property
-    def key(self) -> tuple[str, str, int, int, int]:
+    def key(self) -> tuple[str, str, str | None, int, int, int]:
         """What makes a burst unique in its run."""
-        return (self.benchmark, self.variant, self.round, self.ping_cpu, self.pong_cpu)
+        return (self.benchmark, self.variant, self.point, self.round, self.ping_cpu, self.pong_cpu)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +125,8 @@ class Failed:
     ping_cpu: int
     pong_cpu: int
     reason: str
+    point: str | None = None
+    parameters: Parameters | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,20 +10,29 @@ OSES = ("linux", "qnx")
 class Architecture:
     """One architecture.
 
-    elf: e_machine, word bits and byte order of its programs. cas, readwrite: the variants of these benchmarks
-    in its source, best first; `c11`, which all have, is not among them. aliases: other names in use for it.
+    elf: e_machine, word bits and byte order of its programs. cas, readwrite, chase, bandwidth: the variants
+    of these benchmarks in its source, best first; `c11` and `libc`, which all have, are not among them.
+    aliases: other names in use for it.
     """
 
     elf: tuple[int, int, str]
     cas: tuple[str, ...]
     readwrite: tuple[str, ...]
     aliases: tuple[str, ...] = ()
+    chase: tuple[str, ...] = ()
+    bandwidth: tuple[str, ...] = ()
 
 
 ARCHES: Mapping[str, Architecture] = {
-    "x86_64": Architecture((62, 64, "<"), ("cmpxchg", "xchg", "ttas"), ("mov",), ("amd64", "x64")),
+    "x86_64": Architecture(
+        *((62, 64, "<"), ("cmpxchg", "xchg", "ttas"), ("mov",), ("amd64", "x64"), ("mov",)),
+        bandwidth=("avx512", "avx", "sse2", "prefetch", "streams", "stosb", "movsb", "clzero"),
+    ),
     "i386": Architecture((3, 32, "<"), ("cmpxchg",), ("mov",), ("i486", "i586", "i686")),
-    "aarch64": Architecture((183, 64, "<"), ("lse", "llsc", "wfe"), ("ldar",), ("arm64",)),
+    "aarch64": Architecture(
+        *((183, 64, "<"), ("lse", "llsc", "wfe"), ("ldar",), ("arm64",), ("ldr",)),
+        bandwidth=("neon", "sve", "zva"),
+    ),
     "armv7": Architecture((40, 32, "<"), ("ldrex",), ("dmb",), ("armv7l", "armv8l")),
     "riscv64": Architecture((243, 64, "<"), ("lrsc", "zacas"), ("fence",)),
     "ppc64le": Architecture((21, 64, "<"), ("lwarx",), ("lwsync",)),

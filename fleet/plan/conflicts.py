@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fleet.errors import UsageError
-from fleet.model import Host, RequestedOptions, merged
+from fleet.model import Host, RequestedOptions, Shape, benchmark_named, merged
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.options import BURST_SAMPLES, BY_NAME, DEFAULTS, PRESETS, EffectiveOptions, effective, of_host
 from fleet.plan.variants import not_measured
@@ -53,13 +53,18 @@ def _budget_without_precision(options: RequestedOptions, resolved: EffectiveOpti
 def _cpus(options: RequestedOptions, resolved: EffectiveOptions) -> Iterator[Conflict]:
     if options.cpus is None:
         return
-    if len(options.cpus) < 2 and set(resolved.benchmarks) != {"clock"}:
+    if len(options.cpus) < 2 and needs_pairs(resolved.benchmarks):
         yield Conflict(
             ("cpus", "benchmarks"),
-            "a pair needs two CPUs; name another, or measure the benchmark clock alone",
+            "a pair needs two CPUs; name another, or measure only benchmarks of single CPUs, such as clock",
         )
     if beyond := {cpu for pair in resolved.pairs.listed for cpu in pair} - set(options.cpus):
         yield Conflict(("pairs", "cpus"), f"CPU {cpus_text(beyond)} is in a pair and not among the CPUs")
+
+
+def needs_pairs(benchmarks: Sequence[str]) -> bool:
+    """Whether one of these benchmarks measures pairs of CPUs."""
+    return any(benchmark_named(name).shape is Shape.PAIR for name in benchmarks)
 
 
 def _origin(options: RequestedOptions, name: str) -> str:

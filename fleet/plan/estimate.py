@@ -13,16 +13,21 @@ from fleet.model import (
     Plan,
     Relation,
     RequestedOptions,
+    Shape,
     Topology,
+    benchmark_named,
     merged,
 )
 from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text
+from fleet.plan.kinds import sizes_listed
 from fleet.plan.options import BUDGET_S, LONGEST_S, EffectiveOptions, effective, of_host
 from fleet.store.rows import Relations
 
 _SAMPLE_S = 0.0001  # as long as the agent makes a sample
 _BURST_S = 0.0005  # two threads, fresh lines, the first tries of how many round trips a sample needs
+_MEMORY_BURST_S = 0.03  # of chase and bandwidth, over all sizes: preparing the memory takes most of it
+_ORDERS = 3  # of chase
 _ROUND_TRIP_S = 2e-7  # where the number of round trips is given
 
 
@@ -91,9 +96,14 @@ def per_relation(count: int, facts: Facts, measured: set[int], seed: int) -> Pai
 
 
 def expected(plan: Plan, cpus: int) -> Duration:
-    """Estimate how long a plan takes: samples of about 0.1 ms, and 0.5 ms to set each burst up."""
+    """Estimate how long a plan takes: samples of about 0.1 ms, and 0.5 ms to set each burst up.
+
+    Bursts of chase and bandwidth last longer, more or less by the sizes; the estimate is rough.
+    """
     options = effective(plan)
-    least = max(bursts(plan, cpus) * _burst_s(options), options.spread_s)
+    quick, slow = _visits(plan, cpus)
+    burst_s = quick * _burst_s(options) + slow * _MEMORY_BURST_S
+    least = max(options.rounds * burst_s, options.spread_s)
     if not options.precision:
         return Duration(least, least)
     budget = options.time_budget_s if options.time_budget_s is not None else max(BUDGET_S, 2 * least)
@@ -102,8 +112,31 @@ def expected(plan: Plan, cpus: int) -> Duration:
 
 def bursts(plan: Plan, cpus: int) -> int:
     """How many bursts the minimum rounds of a plan take."""
-    visited = pairs(plan, cpus)
-    return effective(plan).rounds * sum(cpus if name == "clock" else visited for name in plan.benchmarks)
+    return effective(plan).rounds * sum(_visits(plan, cpus))
+
+
+def _visits(plan: Plan, cpus: int) -> tuple[int, int]:
+    """The visits of a round: to CPUs and pairs, and to points of memory."""
+    quick = slow = 0
+    for name in plan.benchmarks:
+        match benchmark_named(name).shape:
+            case Shape.CPU:
+                quick += cpus
+            case Shape.PAIR:
+                quick += pairs(plan, cpus)
+            case Shape.GROUP:
+                slow += _points(name, plan, cpus)
+    return quick, slow
+
+
+def _points(name: str, plan: Plan, cpus: int) -> int:
+    """Visits to points in a round. Which CPUs are alike only the agent finds out: here all of them are."""
+    options = effective(plan)
+    sizes, alone = sizes_listed(options.sizes), len(plan.cpus) if plan.cpus else min(cpus, 1)
+    if name == "chase":
+        return _ORDERS * sizes * alone
+    groups = sum(alone if word == "1" else 1 for word in options.threads)
+    return len(options.operations) * sizes * groups * len(options.share)
 
 
 def pairs(plan: Plan, cpus: int) -> int:

@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from math import log2
 from typing import Any
 
+from fleet.model import BENCHMARKS as KNOWN
 from fleet.model import PairChoice, Pairs
 from fleet.plan.cpulist import cpu_list, cpus_text, pair_list, pairs_text
 from fleet.plan.variants import VARIANTS, variant_choice
@@ -106,7 +108,7 @@ def _benchmarks(text: str) -> tuple[str, ...]:
     """Read "cas,readwrite" or "all"; the order is kept, repeats are dropped."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if names == ("all",):
-        return tuple(VARIANTS)
+        return tuple(name for name, benchmark in KNOWN.items() if benchmark.in_all)
     if unknown := [name for name in names if name not in VARIANTS]:
         raise ValueError(f"unknown benchmark {_quoted(unknown[0])}; there are {', '.join(VARIANTS)}, or all")
     if not names:
@@ -138,6 +140,50 @@ def _pairs_text(choice: PairChoice) -> str:
     return str(choice.which) + f":{choice.per_relation}" if choice.per_relation else _pairs_argument(choice)
 
 
+def words_of(*known: str) -> Kind:
+    """A list of words of a closed set; repeats are dropped."""
+
+    def read(text: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(among(word.strip(), known) for word in text.split(",")))
+
+    return Kind("LIST", f"a list of {', '.join(known)}", read, ",".join, ",".join, lists=True)
+
+
+def _threads(text: str) -> tuple[str, ...]:
+    """Read "1,llc,all"; repeats are dropped."""
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+    for word in words:
+        if word not in ("llc", "package", "all") and not re.fullmatch(r"[1-9][0-9]{0,5}", word):
+            raise _refused(THREADS.allowed, text)
+    return words
+
+
+def _sizes(text: str) -> str:
+    """Check "auto" or a list of sizes and ranges such as "16K,1M..64M"."""
+    plain = text.replace(" ", "")
+    if plain != "auto":
+        for item in plain.split(","):
+            ends = [_size(end) for end in item.split("..")]
+            if not 1 <= len(ends) <= 2 or min(ends) <= 0 or ends != sorted(ends):
+                raise _refused(SIZES.allowed, text)
+    return plain
+
+
+def _size(text: str) -> int:
+    """Read "16K" in bytes; 0 for what is no size, or no multiple of 4K."""
+    found = re.fullmatch(r"([1-9][0-9]{0,12})([KMG]?)", text)
+    size = int(found[1]) * 1024 ** " KMG".index(found[2] or " ") if found else 0
+    return size if size % 4096 == 0 and size <= 1 << 40 else 0
+
+
+def sizes_listed(text: str) -> int:
+    """How many sizes a list has: ranges have two steps an octave; about so many if chosen by the caches."""
+    if text == "auto":
+        return 14
+    ranges = [[_size(end) for end in item.split("..")] for item in text.split(",")]
+    return sum(1 + int(2 * log2(ends[-1] / ends[0])) for ends in ranges)
+
+
 def _governor(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", text):
         raise _refused("a governor's name, such as performance", text)
@@ -166,6 +212,8 @@ CPUS = Kind(
     cpus_text,
     lists=True,
 )
+SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _sizes, lists=True)
+THREADS = Kind("LIST", "a list of llc, package, all and numbers", _threads, ",".join, ",".join, lists=True)
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _governor)
 SWITCH = Kind("STATE", "on or off", _switch, _state, _state)
 FLAG = Kind("", "on or off", _switch, _state, _state)

@@ -14,6 +14,7 @@ from fleet.model import (
     Host,
     LinePolicy,
     Order,
+    Pages,
     PairChoice,
     Pairs,
     Plan,
@@ -48,6 +49,11 @@ class EffectiveOptions(RequestedOptions):
     order: Order = Order.SHUFFLED
     line: LinePolicy = LinePolicy.FRESH
     owner: Side = Side.PING
+    sizes: str = "auto"
+    pages: Pages = Pages.HUGE
+    operations: tuple[str, ...] = ("read", "write", "copy", "nt")
+    threads: tuple[str, ...] = ("1", "all")
+    share: tuple[str, ...] = ("own",)
 
 
 DEFAULTS = EffectiveOptions()
@@ -106,7 +112,11 @@ OPTIONS = (
     Option("benchmarks", "benchmark", kinds.BENCHMARKS, "What to measure.", letter="b"),
     Option("variant", "variant", kinds.VARIANT, "Instructions; auto takes the best that the CPU has."),
     Option("preset", "preset", kinds.one_of(Preset), "Sample and estimate as this tool does.", "none"),
-    Option("samples", "samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
+    Option(
+        *("samples", "samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst."),
+        otherwise="5 for chase and bandwidth",
+        letter="s",
+    ),
     Option(
         *("iterations", "iterations", kinds.whole(1, 1_000_000_000), "Round trips in a sample."),
         otherwise="chosen for each pair",
@@ -153,6 +163,28 @@ OPTIONS = (
         "in different pages",
     ),
     Option("huge_page", "huge-page", kinds.FLAG, "Place the lines in a huge page.", "off"),
+    Option("sizes", "sizes", kinds.SIZES, "chase, bandwidth: memory of each thread.", "by the caches"),
+    Option(
+        *("stride_bytes", "stride", kinds.whole(8, 1 << 20, multiple_of=8, metavar="BYTES")),
+        "chase: bytes from one line to the next.",
+        "256 in random order, else 64",
+    ),
+    Option("pages", "pages", kinds.one_of(Pages), "chase, bandwidth: pages of the memory.", "base without"),
+    Option(
+        *("operations", "op", kinds.words_of("read", "write", "nt", "zero", "modify", "copy", "ntcopy")),
+        "bandwidth: what the threads do; nt writes past the caches.",
+    ),
+    Option(
+        *("threads", "threads", kinds.THREADS, "bandwidth: how many threads work at once, or on which CPUs.")
+    ),
+    Option(
+        *(
+            "share",
+            "share",
+            kinds.words_of("own", "one"),
+            "bandwidth: each thread its own memory, or all one.",
+        )
+    ),
     Option(
         "governor",
         "governor",

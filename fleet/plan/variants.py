@@ -12,6 +12,8 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "cas": (*dict.fromkeys(name for arch in ARCHES.values() for name in arch.cas), "c11"),
     "readwrite": (*dict.fromkeys(name for arch in ARCHES.values() for name in arch.readwrite), "c11"),
     "clock": (),
+    "chase": (*dict.fromkeys(name for arch in ARCHES.values() for name in arch.chase), "c11"),
+    "bandwidth": (*dict.fromkeys(name for arch in ARCHES.values() for name in arch.bandwidth), "c11", "libc"),
 }
 _EVERYWHERE = ("auto", "all")
 

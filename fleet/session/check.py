@@ -8,6 +8,7 @@ from fleet.errors import AgentError
 from fleet.facts.gather import look, raw_lines, reread_load, survey
 from fleet.facts.noise import findings
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
+from fleet.plan.conflicts import needs_pairs
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.estimate import Duration, bursts, expected, pairs, plan_on
 from fleet.remote.connection import Connection
@@ -103,7 +104,7 @@ def _forecast(host: Host, facts: Facts, requested: RequestedOptions) -> Forecast
     agent = preview(host, facts)
     plan = plan_on(host, requested, facts)
     cpus = len(_measured(host, facts, plan))
-    visited = pairs(plan, cpus) if _has_pairs(plan) else 0
+    visited = pairs(plan, cpus) if needs_pairs(plan.benchmarks) else 0
     return Forecast(agent, plan, cpus, visited, bursts(plan, cpus), expected(plan, cpus))
 
 
@@ -122,13 +123,9 @@ def _measured(host: Host, facts: Facts, plan: Plan) -> set[int]:
             f"{host.name}: CPU {cpus_text(strange)} cannot be used: the agent may use "
             f"{cpus_text(allowed & chosen)}. Correct the plan's `cpus` or `pairs`, or widen what we may use."
         )
-    if len(chosen) < 2 and _has_pairs(plan):
+    if len(chosen) < 2 and needs_pairs(plan.benchmarks):
         raise AgentError(
             f"{host.name}: a pair needs two CPUs, and the agent may use {cpus_text(chosen) or 'none'} only. "
             "Give it more, or measure the benchmark `clock` alone."
         )
     return chosen
-
-
-def _has_pairs(plan: Plan) -> bool:
-    return set(plan.benchmarks) != {"clock"}

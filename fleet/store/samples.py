@@ -5,18 +5,19 @@ pair. A run of up to `CHUNK_SAMPLES` samples is one chunk and so sorted as a who
 """
 
 import hashlib
+import json
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from fleet.interval import Spreads
-from fleet.model import Burst, Run, Topology
+from fleet.model import Burst, Parameters, Relation, Run, Topology
 from fleet.store import schema
 from fleet.store.checksums import seal, sealed
-from fleet.store.columns import Numbers, Words, list_parts, lists, numbers, raw, repeated
+from fleet.store.columns import Numbers, Words, built, list_parts, lists, numbers, raw, repeated
 from fleet.store.files import sync, write
 from fleet.store.reading import TableFile
 from fleet.store.rows import (
@@ -32,6 +33,7 @@ from fleet.store.rows import (
 
 CHUNK_SAMPLES = 4 << 20
 SMALL_SAMPLES = 4096
+_NEAREST_FIRST = list(map(str, Relation))
 ROW_GROUP_BURSTS = 16_384
 _SORTED_BY = ("benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "round")
 _COUNTS = (
@@ -58,6 +60,8 @@ _UNSURE = (
     "ping_ran_ppm",
     "pong_ran_ppm",
 )
+_AT_POINTS = tuple(column.name for column in schema.POINT_COLUMNS)
+_PARAMETERS = tuple(part.name for part in fields(Parameters))
 _DICTIONARIES = [column.name for column in schema.SAMPLES if column.type == "dictionary<string>"]
 # Encoded byte by byte, which an outlier spoils for itself only.
 _SPLIT = (
@@ -80,7 +84,7 @@ def write_samples(path: Path, run: Run, bursts: Iterable[Burst]) -> RunRecord:
         chunk.add(burst)
         if len(burst.ticks) > burst.warmup:
             spreads.add(_kind(burst), _middle(burst))
-        if chunk.samples >= CHUNK_SAMPLES:
+        if chunk.samples + chunk.other_samples >= CHUNK_SAMPLES:
             file = file or _writer(path)
             total = _write_chunk(file, chunk, digest, total)
             sizes.append(chunk.bursts)
@@ -158,14 +162,14 @@ def content_sha256(file: TableFile) -> str:
     return digest.hexdigest()
 
 
-def _kind(burst: Burst) -> tuple[str, str, int, int]:
+def _kind(burst: Burst) -> tuple[str, str, str | None, int, int]:
     """What a burst is a repetition of; both directions of a pair are one."""
     low, high = sorted((burst.ping_cpu, burst.pong_cpu))
-    return burst.benchmark, burst.variant, low, high
+    return burst.benchmark, burst.variant, burst.point, low, high
 
 
 def _middle(burst: Burst) -> float:
-    """The burst's median sample in ticks per round trip, warm-ups left out."""
+    """The burst's median sample in ticks per unit, warm-ups left out."""
     return median(burst.ticks[burst.warmup :]) / burst.iterations
 
 
@@ -179,6 +183,8 @@ class _Chunk:
         self._numbers = {name: Numbers() for name in (*_COUNTS, *_UNSURE)}
         self._ticks = array("q")
         self._ends = array("i", [0])
+        self._at_points: dict[int, tuple[Any, ...]] = {}  # values of the columns _AT_POINTS, by burst
+        self.other_samples = 0
         self.flagged = 0
 
     @property
@@ -196,7 +202,7 @@ class _Chunk:
         words = (
             burst.benchmark,
             burst.variant,
-            self._relation(burst.ping_cpu, burst.pong_cpu),
+            self._relation_of(burst),
             ",".join(sorted(burst.flags)),
         )
         for kept, word in zip(self._words.values(), words, strict=True):
@@ -217,6 +223,9 @@ class _Chunk:
         )
         for column, number in zip(self._numbers.values(), numbers, strict=True):
             column.append(number)
+        if burst.point is not None:
+            self._at_points[self.bursts] = _values_at_point(burst)
+            self.other_samples += len(burst.ticks) * len(burst.other_ticks or ())
         self._ticks.extend(burst.ticks)
         self._ends.append(len(self._ticks))
         self.flagged += bool(burst.flags)
@@ -238,7 +247,27 @@ class _Chunk:
             ),
             "ticks": lists(shape.field("ticks").type, self._ends, self._ticks, order),
         }
+        columns |= self._columns_of_points(shape, order)
         return pa.table([columns[field.name] for field in shape], schema=shape)
+
+    def _columns_of_points(self, shape: Any, order: Any) -> dict[str, Any]:
+        import pyarrow as pa  # noqa: PLC0415
+
+        if not self._at_points:
+            return {name: pa.nulls(self.bursts, shape.field(name).type) for name in _AT_POINTS}
+        none = (None,) * len(_AT_POINTS)
+        rows = [self._at_points.get(at, none) for at in order.tolist()]
+        return {
+            name: built(shape.field(name).type, values)
+            for name, values in zip(_AT_POINTS, zip(*rows, strict=True), strict=True)
+        }
+
+    def _relation_of(self, burst: Burst) -> str:
+        """The smallest group that holds all CPUs of a burst."""
+        if burst.cpus is None or len(burst.cpus) < 3:
+            return self._relation(burst.ping_cpu, burst.pong_cpu)
+        found = (self._relation(burst.ping_cpu, other) for other in burst.cpus[1:])
+        return max(found, key=_NEAREST_FIRST.index)
 
     def _columns(self) -> "Iterable[tuple[str, Words | Numbers]]":
         yield from self._words.items()
@@ -246,6 +275,20 @@ class _Chunk:
 
     def _ranks(self, name: str) -> Any:
         return (self._words[name] if name in self._words else self._numbers[name]).ranks()
+
+
+def _values_at_point(burst: Burst) -> tuple[Any, ...]:
+    """The values of the columns _AT_POINTS, in their order."""
+    found = burst.parameters or Parameters()
+    return (
+        burst.point,
+        burst.unit,
+        *(getattr(found, name) for name in _PARAMETERS),
+        burst.cpus,
+        None if burst.other_ticks is None else tuple(array("q", ticks) for ticks in burst.other_ticks),
+        None if burst.core_mhz is None else sum(burst.core_mhz) / 2000,
+        burst.checked,
+    )
 
 
 def _write_chunk(writer: Any, chunk: _Chunk, digest: Any, total: Contents) -> Contents:
@@ -258,9 +301,14 @@ def _write_chunk(writer: Any, chunk: _Chunk, digest: Any, total: Contents) -> Co
 
 
 def _feed(digest: Any, table: Any) -> None:
-    """Hash the values themselves, not the file: another release of pyarrow may write other bytes."""
+    """Hash the values themselves, not the file: another release of pyarrow may write other bytes.
+
+    Columns that came with 1.2 count only where they hold something, so runs without points keep their digest.
+    """
     for name in table.column_names:
         column = table.column(name).combine_chunks()
+        if name in _AT_POINTS and column.null_count == len(column):
+            continue
         digest.update(name.encode())
         if name == "ticks":
             for part in list_parts(column):
@@ -269,5 +317,7 @@ def _feed(digest: Any, table: Any) -> None:
             digest.update(raw(column, unknown=-1))
         elif name in _COUNTS or name == "ns_per_tick":
             digest.update(raw(column))
+        elif name in _AT_POINTS:
+            digest.update(json.dumps(column.to_pylist()).encode())
         else:
             digest.update("\n".join(column.to_pylist()).encode())

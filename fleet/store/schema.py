@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 _KEY = "dictionary<string>"  # strings repeated often; beginning with a letter where they are path keys
 
@@ -33,6 +33,25 @@ def _maybe(name: str, type_: str, meaning: str) -> Column:
     return Column(name, type_, nullable=True, meaning=meaning)
 
 
+# Columns of `samples` since 1.2: null in every row of benchmarks without points.
+POINT_COLUMNS = (
+    _maybe("point", _KEY, "the setting of the parameters; part of a number's name; null: there are none"),
+    _maybe("unit", _KEY, "what one of iterations is: load, byte; null: a round trip (clock: a reading)"),
+    _maybe("bytes", "int64", "memory each thread works on"),
+    _maybe("stride_bytes", "int32", "from one line to the next"),
+    _maybe("block_bytes", "int32", "bytes a thread writes next to those of another"),
+    _maybe("operation", _KEY, "read, write, nt, zero, modify, copy, ntcopy"),
+    _maybe("state", _KEY, "what was done to the lines before"),
+    _maybe("order", _KEY, "of the loads: random, window, rising"),
+    _maybe("sharing", _KEY, "own: each thread its own memory; one: all the same"),
+    _maybe("pages", _KEY, "base or huge, as found after the burst"),
+    _maybe("threads", "int32", "at work at once"),
+    _maybe("cpus", "list<int32>", "of all threads, ping's first; null: ping and pong"),
+    _maybe("other_ticks", "list<list<int64>>", "as ticks, of the other threads, in the order of cpus"),
+    _maybe("core_ghz", "float32", "frequency of ping's core, mean of before and after the burst"),
+    _maybe("checked", "bool", "results were compared with a reference; null: nothing to compare"),
+)
+
 SAMPLES = (
     _always("host_id", _KEY, "the host; equals the path key"),
     _always("run_id", _KEY, "the run; equals the path key"),
@@ -47,9 +66,11 @@ SAMPLES = (
     _maybe("line_offset", "int32", "bytes from the start of that page to the line"),
     _maybe("line_node", "int32", "NUMA node the page lies on"),
     _maybe("line_physical", "int64", "physical page number of that line, where the OS shows it"),
-    _always("iterations", "int64", "round trips in one sample (clock: readings)"),
+    _always("iterations", "int64", "units in one sample: round trips (clock: readings), or those of unit"),
     _always("warmup", "int32", "how many of the first samples are warm-ups"),
-    _always("ticks", "list<int64>", "elapsed clock ticks of each sample, raw, in order, warm-ups first"),
+    _always(
+        "ticks", "list<int64>", "elapsed clock ticks of each of ping's samples, raw, in order, warm-ups first"
+    ),
     _always("ns_per_tick", "float64", "nanoseconds in one tick of this run's clock"),
     _maybe("ping_voluntary_switches", "int64", "context switches of the ping thread during the burst"),
     _maybe("ping_involuntary_switches", "int64", "times the ping thread was preempted during the burst"),
@@ -58,6 +79,7 @@ SAMPLES = (
     _maybe("ping_ran_ppm", "int32", "share of the burst the ping thread really ran, in millionths"),
     _maybe("pong_ran_ppm", "int32", "share of the burst the pong thread really ran, in millionths"),
     _always("flags", _KEY, "what may have spoilt the burst, comma-separated; empty: nothing known"),
+    *POINT_COLUMNS,
 )
 
 # Columns of `runs` that are fields of model.Facts under the same name.
@@ -213,6 +235,8 @@ PAIRS = (
     _always("max_ns", "float32", "slowest sample"),
     _always("outliers", "float32", "share of samples above twice their burst's median"),
     _always("stats_version", "int32", "which version of our statistics made the row"),
+    _maybe("point", _KEY, "the setting of the parameters; part of a number's name; null: there are none"),
+    _maybe("unit", _KEY, "numbers are for one of these; null: half a round trip (clock: a reading)"),
 )
 
 # One number a pair, from elsewhere: imported, never mixed with samples.
@@ -257,6 +281,7 @@ def arrow_schema(table: str) -> Any:
         "list<int32>": pa.list_(pa.field("element", pa.int32(), nullable=False)),
         "list<int64>": pa.list_(pa.field("element", pa.int64(), nullable=False)),
     }
+    types["list<list<int64>>"] = pa.list_(pa.field("element", types["list<int64>"], nullable=False))
     columns = TABLES[table]
     listed = [[c.name, c.type, c.nullable] for c in columns]
     return pa.schema(

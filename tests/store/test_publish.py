@@ -25,7 +25,8 @@ def store(tmp_path: Path) -> Store:
 def stored(store: Store) -> dict[tuple[object, ...], tuple[int, ...]]:
     """Every burst in the root, by run and key, as plain pandas reads it; each must be there once."""
     frame = pd.read_parquet(store.state_dir)
-    keys = ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
+    keys = ["run_id", "benchmark", "variant", "point", "round", "ping_cpu", "pong_cpu"]
+    frame["point"] = frame["point"].astype(object).where(frame["point"].notna(), None)
     assert not frame.duplicated(keys).any()
     rows = frame[[*keys, "ticks"]].itertuples(index=False)
     return {tuple(row[:-1]): tuple(int(tick) for tick in row[-1]) for row in rows}

@@ -38,8 +38,8 @@ class Reader:
         self.notes: list[str] = []
         self._noise = 0
         self._round = 0
-        self._visited: dict[tuple[str, str], bytearray] = {}
-        self._allowed: frozenset[tuple[str, str]] = frozenset()
+        self._visited: dict[tuple[str, str, str | None, int], bytearray] = {}
+        self._allowed: frozenset[tuple[str, str, str | None]] = frozenset()
         self._places: dict[int, int] = {}
 
     def feed(self, line: bytes) -> Record | None:
@@ -114,18 +114,19 @@ class Reader:
             self.notes.append(f"{where} the host printed: {short(line)}")
 
     def _visit(self, record: Burst | Failed) -> None:
-        if (record.benchmark, record.variant) not in self._allowed:
-            raise WireError(
-                f"{short(f'{record.benchmark}/{record.variant}')} is not in the plan of the hello record"
-            )
-        if record.ping_cpu not in self._places or record.pong_cpu not in self._places:
+        if (record.benchmark, record.variant, record.point) not in self._allowed:
+            name = "/".join(filter(None, (record.benchmark, record.variant, record.point)))
+            raise WireError(f"{short(name)} is not in the plan of the hello record")
+        others = record.cpus or () if isinstance(record, Burst) else ()
+        if not self._places.keys() >= {record.ping_cpu, record.pong_cpu, *others}:
             raise WireError(f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs")
         if record.round < self._round:
             raise WireError(f"round {record.round} after round {self._round}")
         if record.round > self._round:
             self._round, self._visited = record.round, {}
         if self.done.has(record) or not self._first_visit(record):
-            key = (record.benchmark, record.variant, record.ping_cpu, record.pong_cpu)
+            at = () if record.point is None else (record.point,)
+            key = (record.benchmark, record.variant, *at, record.ping_cpu, record.pong_cpu)
             raise WireError(f"visit {key} of round {record.round} came twice")
         if isinstance(record, Burst):
             self.bursts += 1
@@ -135,12 +136,11 @@ class Reader:
 
     def _first_visit(self, record: Burst | Failed) -> bool:
         """Mark the visit in this round's bits; False if it was marked already."""
-        count = len(self._places)
-        kind = (record.benchmark, record.variant)
-        bits = self._visited.setdefault(kind, bytearray())
+        key = (record.benchmark, record.variant, record.point, record.ping_cpu)
+        bits = self._visited.setdefault(key, bytearray())
         if not bits:
-            bits.extend(bytes(count * count // 8 + 1))
-        at, bit = divmod(self._places[record.ping_cpu] * count + self._places[record.pong_cpu], 8)
+            bits.extend(bytes(len(self._places) // 8 + 1))
+        at, bit = divmod(self._places[record.pong_cpu], 8)
         first = not bits[at] & 1 << bit
         bits[at] |= 1 << bit
         return first

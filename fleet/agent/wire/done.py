@@ -1,7 +1,7 @@
 """The visits of a plan that are done, so that nothing is measured twice (docs/wire.md). Pure.
 
-A pair is visited in round 0, 1, 2, … without gaps, so a list of outcomes describes it. `parts` fills this in
-from a journal; `measure` passes it to the next agent.
+A pair, at each point if its benchmark has any, is visited in round 0, 1, 2, … without gaps, so a list of
+outcomes describes it. `parts` fills this in from a journal; `measure` passes it to the next agent.
 """
 
 from array import array
@@ -11,7 +11,7 @@ from statistics import median_high, median_low
 from fleet.agent.wire.records import WireError
 from fleet.model import Burst, Failed
 
-Place = tuple[str, str, int, int]
+Place = tuple[str | int, ...]  # the words that begin a line
 _FAILED = 2**64 - 1
 
 
@@ -61,6 +61,8 @@ class Done:
 
     def _place(self, record: Burst | Failed) -> Place:
         ping, pong = record.ping_cpu, record.pong_cpu
+        if record.point is not None:  # a group is the same in every round
+            return record.benchmark, record.variant, record.point, ping, pong
         if ping > pong and not self._ordered:
             ping, pong = pong, ping
         return record.benchmark, record.variant, ping, pong

@@ -3,12 +3,13 @@
 Everything a host may send ends in a record that the tables can take, or in a WireError.
 """
 
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
-from fleet.model import Burst, End, Estimator, Failed, Hello, Note
+from fleet.model import Burst, End, Estimator, Failed, Hello, Note, Parameters
 from fleet.plan.cpulist import MAX_CPU
 from fleet.text import decoding_words
 
@@ -16,11 +17,15 @@ PROTOCOL = 1
 TEXT_LIMIT = 1000  # characters of a note or reason that are kept
 CPU_LIMIT = 4096
 KIND_LIMIT = 32  # benchmarks and variants of one plan
+POINT_LIMIT = 4096  # points of one benchmark and variant
 DEPTH_LIMIT = 8  # of what is nested in a hello
 INT64_MAX = 2**63 - 1
 
 Int32 = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=0, le=INT64_MAX)]
+Int32Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Word = Annotated[str, Meta(max_length=47)]
+PointName = Annotated[str, Meta(pattern=r"^[!-~]{1,47}\Z")]  # it becomes a word in the list of done visits
 CpuNumber = Annotated[int, Meta(ge=0, le=MAX_CPU)]
 
 
@@ -37,6 +42,18 @@ _S = TypeVar("_S")
 
 
 # ---- keys, types and ranges: a struct per record, its fields in the order of the class in `model` ----------
+
+
+class _Parameters(Struct):
+    bytes: Int64 | None = None
+    stride_bytes: Int32 | None = None
+    block_bytes: Int32 | None = None
+    operation: Word | None = None
+    state: Word | None = None
+    order: Word | None = None
+    sharing: Word | None = None
+    pages: Word | None = None
+    threads: Int32Positive | None = None
 
 
 class _Visit(Struct, tag_field="record"):
@@ -60,10 +77,19 @@ class _Burst(_Visit, tag="burst"):
     line_node: Int32 | None = None
     line_physical: Int64 | None = None
     ran_ppm: tuple[Int64, Int64] | None = None
+    point: PointName | None = None
+    unit: Word | None = None
+    parameters: _Parameters | None = None
+    cpus: Annotated[tuple[CpuNumber, ...], Meta(min_length=1, max_length=CPU_LIMIT)] | None = None
+    other_ticks: tuple[tuple[Int64, ...], ...] | None = None
+    core_mhz: tuple[Int32Positive, Int32Positive] | None = None
+    checked: bool | None = None
 
 
 class _Failed(_Visit, tag="failed"):
     reason: str
+    point: PointName | None = None
+    parameters: _Parameters | None = None
 
 
 class _Note(Struct, tag_field="record", tag="note"):
@@ -87,6 +113,7 @@ class _Version(Struct, tag_field="record", tag="hello"):
 class _Kind(Struct):
     benchmark: str
     variant: str
+    points: Annotated[list[PointName], Meta(min_length=1, max_length=POINT_LIMIT)] | None = None
 
 
 class _Plan(Struct):
@@ -132,8 +159,10 @@ def decode(line: bytes) -> Record:
     match checked(_RECORD, line):
         case _Burst() as burst:
             return _burst(burst)
-        case _Failed(benchmark, variant, round_, ping, pong, reason):
-            return Failed(benchmark, variant, round_, ping, pong, _kept(reason))
+        case _Failed(benchmark, variant, round_, ping, pong, reason, point, parameters):
+            return Failed(
+                benchmark, variant, round_, ping, pong, _kept(reason), point, _parameters(parameters)
+            )
         case _Note(text):
             return Note(_kept(text))
         case _End(bursts, failed, reason, converged, unconverged):
@@ -162,7 +191,24 @@ def _burst(wire: _Burst) -> Burst:
         raise WireError(
             f"burst: asked for CPUs {ping},{pong} but ran on {wire.ping_cpus} and {wire.pong_cpus}"
         )
-    return Burst(*msgspec.structs.astuple(wire))
+    burst = Burst(*msgspec.structs.astuple(wire))
+    return burst if wire.point is None else _at_point(burst, wire)
+
+
+def _at_point(burst: Burst, wire: _Burst) -> Burst:
+    """The burst with its parameters. Raises WireError if its threads do not fit together."""
+    cpus, others = wire.cpus or (), wire.other_ticks or ()
+    if wire.unit is None or (cpus[:1], cpus[-1:]) != ((wire.ping,), (wire.pong,)):
+        raise WireError(f"burst: point {wire.point} needs a unit, and cpus from {wire.ping} to {wire.pong}")
+    if len(set(cpus)) < len(cpus) or len(others) not in (0, len(cpus) - 1):
+        raise WireError(f"burst: {len(cpus)} CPUs, each once, do not have {len(others)} lists of other_ticks")
+    if any(len(ticks) != len(wire.ticks) for ticks in others):
+        raise WireError(f"burst: other_ticks must be lists of {len(wire.ticks)} samples, as ticks is")
+    return replace(burst, parameters=_parameters(wire.parameters))
+
+
+def _parameters(wire: _Parameters | None) -> Parameters | None:
+    return Parameters(*msgspec.structs.astuple(wire)) if wire is not None else None
 
 
 def _hello(version: _Version, line: bytes) -> Hello:
@@ -193,10 +239,12 @@ def _hello(version: _Version, line: bytes) -> Hello:
     )
 
 
-def planned(hello: Hello) -> list[tuple[str, str]]:
-    """The (benchmark, variant) of a hello's plan."""
+def planned(hello: Hello) -> list[tuple[str, str, str | None]]:
+    """The (benchmark, variant, point) of a hello's plan; None for the point where there are none."""
     plan = msgspec.convert(hello.raw["plan"], _Plan)
-    return [(kind.benchmark, kind.variant) for kind in plan.benchmarks]
+    return [
+        (kind.benchmark, kind.variant, point) for kind in plan.benchmarks for point in kind.points or (None,)
+    ]
 
 
 def _depth(value: object) -> int:

@@ -15,9 +15,11 @@ from fleet.analysis.compare.changes import CELL, compare_pairs, compare_relation
 from fleet.analysis.compare.environment import environment
 from fleet.analysis.compare.sides import ComparisonSide, sides
 from fleet.analysis.compare.verdicts import Verdict, usual_threshold
-from fleet.analysis.reduce.load import load_cpus
+from fleet.analysis.reduce.load import load_cpus, shape_of, without_points
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import GROUPS
+from fleet.errors import UsageError
+from fleet.model import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ def compare(root: str | Path, texts: Sequence[str], *, threshold: float | None =
     first, *others = sides(root, texts)
     runs = pd.concat([first.runs, *(side.runs for side in others)])
     pairs = load_run_pairs(root, runs)
+    if pairs.empty:
+        raise UsageError("these runs have no latencies between CPUs to compare; `fleet show` prints ladders.")
     topologies = _topologies(root, runs["run_id"].tolist())
     found = []
     for side in others:
@@ -68,8 +72,11 @@ def compare(root: str | Path, texts: Sequence[str], *, threshold: float | None =
 
 
 def load_run_pairs(root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
-    """A row per run and pair, as in the table `pairs`; runs: rows of `runs`."""
-    return widened(load_pairs(root, run_id=runs["run_id"].tolist()))
+    """A row per run and pair, as in the table `pairs`, without benchmarks that have points.
+
+    runs: rows of `runs`.
+    """
+    return without_points(widened(load_pairs(root, run_id=runs["run_id"].tolist())))
 
 
 def _matched(a: ComparisonSide, b: ComparisonSide) -> list[tuple[ComparisonSide, ComparisonSide]]:
@@ -92,7 +99,7 @@ def _compared(
     same = same and (a.hosts == b.hosts or _one_known_model(a, b))
     number = number_of_all(a, b)
     rows_a, rows_b = (_of_side(side, pairs, unit, number) for side in (a, b))
-    warnings = caveats(a, b, rows_a, rows_b, unit=unit, same_topology=same)
+    warnings = [*caveats(a, b, rows_a, rows_b, unit=unit, same_topology=same), *_left_out(a, b)]
     if same:
         every = len(_cells(rows_a) | _cells(rows_b))
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)
@@ -101,6 +108,13 @@ def _compared(
     relations = compare_relations(rows_a, rows_b, threshold, number=number)
     tested = compare_pairs(rows_a if same else rows_a[:0], rows_b, threshold, number=number)
     return Comparison(a, b, unit, threshold, relations, tested, environment(a.runs, b.runs), tuple(warnings))
+
+
+def _left_out(a: ComparisonSide, b: ComparisonSide) -> list[str]:
+    kinds = [kind for runs in (a.runs, b.runs) for row in runs["benchmarks"] for kind in row]
+    names = sorted({kind.partition("/")[0] for kind in kinds if shape_of(kind) is Shape.GROUP})
+    text = f"{' and '.join(names)}: not compared; `fleet show` prints the ladders of a run."
+    return [text] if names else []
 
 
 def _of_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:

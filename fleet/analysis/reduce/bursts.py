@@ -28,6 +28,8 @@ COLUMNS = (
     "ticks",
     "ns_per_tick",
     "flags",
+    "point",
+    "unit",
 )
 
 

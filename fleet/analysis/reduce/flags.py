@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.reduce.load import without_points
+
 MANY_OUTLIERS = 0.05
 FAR_NEARER = 0.5  # of its relation's median
 SMALLEST_CLASS = 4  # pairs; fewer do not establish the usual latency
@@ -68,7 +70,7 @@ def _not_converged(pairs: pd.DataFrame, precision: float | None) -> Marks:
 def _smt_pair(pairs: pd.DataFrame) -> Marks:
     """Siblings that are not each other's nearest, and pairs far nearer than the others of their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
-    for _, rows in pairs.reset_index(drop=True).groupby(_KIND, sort=False):
+    for _, rows in without_points(pairs.reset_index(drop=True)).groupby(_KIND, sort=False):
         marks[rows.index] = _strange_siblings(rows) | _strangely_near(rows)
     return marks
 

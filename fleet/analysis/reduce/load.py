@@ -15,6 +15,7 @@ import pandas as pd
 
 from fleet.analysis.views.text import records
 from fleet.errors import StoreError
+from fleet.model import Shape, benchmark_named
 from fleet.store import runs as stored
 from fleet.store.columns import table as columns_table
 from fleet.store.files import storing
@@ -24,8 +25,6 @@ from fleet.store.reading import each, read_files
 from fleet.store.rows import RunRecord
 from fleet.store.runs import RunSummary
 from fleet.store.schema import arrow_schema
-
-CLOCK = "clock"  # the benchmark whose sample is clock readings of one CPU, not round trips of two
 
 Chosen = str | Collection[str] | None  # one value, several, or all
 
@@ -134,6 +133,17 @@ def samples_long(samples: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def shape_of(kind: str) -> Shape:
+    """What a visit of a benchmark takes, by its name or benchmark/variant."""
+    return benchmark_named(kind.partition("/")[0]).shape
+
+
+def without_points(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of benchmarks that have no points; `rows` has the column `benchmark`."""
+    groups = rows["benchmark"].map(lambda name: shape_of(str(name)) is Shape.GROUP).astype(bool)
+    return rows[~groups] if groups.any() else rows
+
+
 def flat_ticks(samples: pd.DataFrame) -> npt.NDArray[np.int64]:
     """The ticks of all bursts in one array, in order."""
     if samples.empty:
@@ -144,9 +154,10 @@ def flat_ticks(samples: pd.DataFrame) -> npt.NDArray[np.int64]:
 def ns_per_sample_tick(samples: pd.DataFrame) -> npt.NDArray[np.float64]:
     """What one tick of a sample adds to its latency, per burst.
 
-    Latency is one way, half a round trip; of `clock` it is the cost of one reading.
+    Latency is that of one unit of the benchmark, or of its half: one way of a round trip.
     """
-    ways = np.where(samples["benchmark"].to_numpy() == CLOCK, 1, 2)
+    codes, names = pd.factorize(samples["benchmark"])
+    ways = np.array([benchmark_named(str(name)).latencies for name in names], dtype=np.int64)[codes]
     factor: npt.NDArray[np.float64] = (
         samples["ns_per_tick"].to_numpy() / samples["iterations"].to_numpy() / ways
     )

@@ -1,6 +1,7 @@
 """Reduces raw samples to pairs, and pairs to relations and matrices. The burst is the unit of replication."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,15 @@ from fleet.analysis.reduce.levels import asymmetry, levels
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
 KIND = ["run_id", "benchmark", "variant"]
-PAIR = [*KIND, "ping_cpu", "pong_cpu"]
+PAIR = [*KIND, "point", "ping_cpu", "pong_cpu"]
 _JUDGED = ("median_ns", "low_ns", "high_ns", "spread", "other_ns", "other_share", "drift")
 _OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
 def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFrame:
-    """Reduce raw samples to one row per run, benchmark, variant and pair; one way, in ns (float64).
+    """Reduce raw samples to one row per run, benchmark, variant, point and pair; in ns (float64).
+
+    Latencies are one way, those of benchmarks with points of one unit. `point`, `unit`: None without points.
 
     samples: as `load_samples` returns it; warm-ups are left out, bursts of nothing else too. Unless
     `ordered`, both directions of a pair are one row, the lower CPU as ping. `load_pairs` does the
@@ -49,6 +52,7 @@ def reduced(bursts: Bursts, *, ordered: bool = False) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             **{name: first[name].astype(str).to_numpy() for name in KIND},
+            **{name: _words(first[name]) for name in ("point", "unit")},
             "ping_cpu": ping if ordered else np.minimum(ping, pong),
             "pong_cpu": pong if ordered else np.maximum(ping, pong),
             "relation": first["relation"].astype(str).to_numpy(),
@@ -69,8 +73,8 @@ def _pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
     if not ordered:
         ping, pong = np.minimum(ping, pong), np.maximum(ping, pong)
     key = np.zeros(len(about), dtype=np.int64)
-    for name in KIND:
-        codes, values = pd.factorize(about[name])
+    for name in (*KIND, "point"):
+        codes, values = pd.factorize(about[name], use_na_sentinel=False)
         key = key * max(len(values), 1) + codes
     size = (
         int(pong.max(initial=0)) + 1
@@ -79,6 +83,12 @@ def _pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
     )
     numbers: Ints = (key * size + ping) * size + pong
     return numbers
+
+
+def _words(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Strings, None where there are none."""
+    values = column.astype(object).reset_index(drop=True)
+    return values.where(values.notna(), None)
 
 
 def _turned(about: pd.DataFrame) -> npt.NDArray[np.bool_]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fleet.analysis.reduce.bursts import COLUMNS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
-from fleet.analysis.reduce.load import Chosen, published, several
+from fleet.analysis.reduce.load import Chosen, published, several, without_points
 from fleet.analysis.reduce.matrices import by_relation, reduced
 from fleet.errors import StoreError, StoreWarning
 from fleet.store import schema
@@ -26,10 +26,10 @@ from fleet.store.reading import TableFile, chosen, each, joined
 from fleet.store.runs import RunSummary
 from fleet.store.samples import read_record
 
-STATS_VERSION = 2  # raise it whenever a number or a flag of `pairs` changes
+STATS_VERSION = 3  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 4 << 20
 _CLASS = ["benchmark", "variant", "relation"]
-_SORTED_BY = [*_CLASS, "ping_cpu", "pong_cpu"]
+_SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
 _OF_HISTORY = (
     "run_id",
     *_CLASS,
@@ -55,7 +55,7 @@ def load_pairs(
     columns: Sequence[str] | None = None,
     note: Callable[[str], None] | None = None,
 ) -> pd.DataFrame:
-    """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant and unordered pair, in ns.
+    """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant, point and pair, in ns.
 
     Filters as of `load_samples`. Runs come oldest first, their rows by benchmark, variant, relation and CPUs;
     numbers are float32. What is missing is computed now and stored; `note` is called before, since it may
@@ -94,7 +94,7 @@ def history(
     labels: Mapping[str, str] | None = None,
     note: Callable[[str], None] | None = None,
 ) -> pd.DataFrame:
-    """A row per run, benchmark, variant and relation, oldest first.
+    """A row per run, benchmark, variant and relation, oldest first; benchmarks with points are left out.
 
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of
     `fleet.analysis.matrices.relations`.
@@ -112,7 +112,7 @@ def history(
         [(run.started_utc, run.host_id, run.host_name, run.run_id, dict(run.labels)) for run in runs],
         columns=["started_utc", "host_id", "host_name", "run_id", "labels"],
     )
-    found = listed.merge(by_relation(pairs, ["run_id", *_CLASS]), on="run_id")
+    found = listed.merge(by_relation(without_points(pairs), ["run_id", *_CLASS]), on="run_id")
     order = ["started_utc", "run_id", "benchmark", "variant", "median_ns"]
     return found.sort_values(order, kind="stable").reset_index(drop=True)
 
@@ -122,7 +122,9 @@ def widened(pairs: pd.DataFrame) -> pd.DataFrame:
     columns: dict[Any, pd.Series[Any]] = {}
     for name, column in pairs.items():
         if isinstance(column.dtype, pd.CategoricalDtype):
-            columns[name] = column.astype(str)
+            known = column.notna()
+            plain = column.astype(object)
+            columns[name] = column.astype(str) if known.all() else plain.where(known, None)
         elif column.dtype == np.float32:
             columns[name] = pd.Series(column.to_numpy().astype(str).astype(np.float64), index=pairs.index)
         else:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.reduce.flags import SIBLING_NEARER, not_nearest
-from fleet.analysis.reduce.load import published
+from fleet.analysis.reduce.load import published, without_points
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.views.text import records
@@ -39,6 +39,7 @@ def check_topology(pairs: pd.DataFrame, history: pd.DataFrame | None = None) -> 
     pairs: as `pair_medians` returns them. history: relations of earlier runs of the host, `run_id` beside
     the columns of `relations`.
     """
+    pairs = without_points(pairs)
     found = [*_siblings(pairs), *_disorder(pairs), *_asymmetry(pairs)]
     if history is not None:
         found += _off_history(pairs, history)
@@ -53,7 +54,7 @@ def host_history(root: str | Path, run: Mapping[str, Any]) -> pd.DataFrame:
         if (past.started_utc, past.run_id) < (run["started_utc"], run["run_id"])
     ]
     pairs = load_pairs(root, run_id=before[-MOST_HISTORY:])
-    return by_relation(widened(pairs), ["run_id", *_KIND, "relation"])
+    return by_relation(without_points(widened(pairs)), ["run_id", *_KIND, "relation"])
 
 
 def nearest_pairs(pairs: pd.DataFrame, factor: float = SIBLING_NEARER) -> set[tuple[int, int]]:

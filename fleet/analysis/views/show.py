@@ -7,14 +7,16 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.reduce.load import CLOCK, load_cpus, load_run, load_samples
+from fleet.analysis.reduce.load import load_cpus, load_run, load_samples, shape_of, without_points
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views import sections
 from fleet.analysis.views.heatmap import Canvas
+from fleet.analysis.views.ladder import ladder, points_of
 from fleet.analysis.views.text import json_text, records
 from fleet.analysis.views.warnings import run_warnings, warnings_text
+from fleet.model import Shape
 
 
 def shows_text(
@@ -25,7 +27,10 @@ def shows_text(
 
 
 def shows_json(root: str | Path, run_ids: Sequence[str]) -> str:
-    """Runs for programs, as a list: `run`, `relations` and `pairs` (one-way ns), `cpus` in topology order.
+    """Runs for programs, as a list: `run`, `relations`, `pairs` (ns of a unit), `cpus` in topology order.
+
+    `points`: a row per point and its CPUs, with its parameters and rates; empty without points. relations:
+    of benchmarks of pairs.
 
     number: the column of `pairs` that is the run's number.
     """
@@ -40,10 +45,13 @@ def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour
     found, canvas = _load(root, run_id), Canvas(width, colour)
     parts = [sections.header(found.run, found.order)]
     for (benchmark, _variant), part in found.pairs.groupby(["benchmark", "variant"], sort=False):
-        if benchmark == CLOCK:
-            parts.append(sections.clock(part, found.order))
-        else:
-            parts.append(sections.benchmark(part, found.order, canvas, found.run))
+        match shape_of(str(benchmark)):
+            case Shape.CPU:
+                parts.append(sections.clock(part, found.order))
+            case Shape.PAIR:
+                parts.append(sections.benchmark(part, found.order, canvas, found.run))
+            case Shape.GROUP:
+                parts.append(ladder(part, found.points))
     parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.flags)))
     return "\n\n".join(part for part in parts if part)
 
@@ -61,18 +69,23 @@ def _object(root: str | Path, run_id: str) -> dict[str, Any]:
         "run": {key: value for key, value in found.run.items() if key != "probe"},
         "cpus": list(found.order.cpus),
         "number": number,
-        "relations": records(relations(found.pairs, number)),
+        "relations": records(relations(without_points(found.pairs), number)),
+        "points": records(found.points),
         "pairs": records(found.pairs.drop(columns=["host_id", "run_id", "stats_version"])),
     }
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A run as the sections need it. pairs: benchmarks in the order of the plan. flags: of every burst."""
+    """A run as the sections need it. pairs: benchmarks in the order of the plan. flags: of every burst.
+
+    points: as `points_of` returns them.
+    """
 
     run: dict[str, Any]
     flags: "pd.Series[str]"
     pairs: pd.DataFrame
+    points: pd.DataFrame
     order: Layout
 
 
@@ -81,7 +94,8 @@ def _load(root: str | Path, run_id: str) -> _Found:
     pairs = _as_planned(widened(load_pairs(root, run_id=run_id)), run["benchmarks"])
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
     flags = load_samples(root, run_id=run_id, columns=["flags"])["flags"]
-    return _Found(run, flags, pairs, layout(load_cpus(root, run_id=run_id), measured))
+    points = points_of(root, run_id, pairs)
+    return _Found(run, flags, pairs, points, layout(load_cpus(root, run_id=run_id), measured))
 
 
 def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:

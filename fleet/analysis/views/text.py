@@ -60,9 +60,10 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 
 def pair_text(row: Mapping[str, Any]) -> str:
-    """The CPUs of a row of `pairs`: 3-40, or the one whose clock was read, 3."""
-    ping, pong = row["ping_cpu"], row["pong_cpu"]
-    return f"{ping}-{pong}" if ping != pong else str(ping)
+    """The CPUs of a row of `pairs`, after its point: 3-40, or of one CPU 3."""
+    ping, pong, point = row["ping_cpu"], row["pong_cpu"], row.get("point")
+    cpus = f"{ping}-{pong}" if ping != pong else str(ping)
+    return f"{point} {cpus}" if point else cpus
 
 
 def in_words(relations: Iterable[str]) -> str:

@@ -62,7 +62,7 @@ def test_a_burst_arrives_number_for_number() -> None:
     burst = records.decode(line(BURST))
     assert isinstance(burst, Burst)
     assert burst.ticks == (300_000, 250_001, 250_002)
-    assert burst.key == ("cas", "cmpxchg", 0, 0, 3)
+    assert burst.key == ("cas", "cmpxchg", None, 0, 0, 3)
     assert (burst.line_page, burst.line_offset, burst.line_node) == (34359738368, 128, None)
 
 

@@ -1,0 +1,72 @@
+"""Benchmarks with points on this machine: measured, shown, interrupted and resumed, by the real agent."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests import needs
+from tests.command import Fleet, wait_for
+
+LOCAL = "hosts:\n  here: {via: local}\n"
+SIZES = ("--sizes", "16K,64K", "--pages", "base")
+KEY = ["run_id", "benchmark", "variant", "point", "round", "ping_cpu", "pong_cpu"]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    needs.program("cc", "gcc")
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory(LOCAL)
+        yield fleet
+
+
+def test_a_chase_is_measured_stored_and_shown_as_a_ladder(fleet: Fleet) -> None:
+    done = fleet("run", "-b", "chase,clock", *SIZES, "--cpus", "0", "--rounds", "2", "-q")
+    assert done.exit_code == 0, done.stderr
+    frame = pd.read_parquet(fleet.results)
+    chase = frame[frame["benchmark"] == "chase"]
+    assert set(chase["point"]) == {
+        f"{order}.{size}.base" for order in ("random", "window", "rising") for size in ("16K", "64K")
+    }
+    assert len(chase) == 12
+    assert set(chase["relation"]) == {"self"}
+    assert set(chase["bytes"]) == {16384, 65536}
+    shown = fleet("show", "here")
+    assert "chase/" in shown.stdout
+    ladder = shown.stdout.partition("ns per load")[2]
+    assert ladder.splitlines()[2].split()[:2] == ["size", "random"]
+    assert [line.split()[0] for line in ladder.splitlines()[3:5]] == ["16K", "64K"]
+    points = fleet("show", "here", "--json").json[0]["points"]
+    assert {(point["order"], point["bytes"]) for point in points} >= {("random", 16384), ("rising", 65536)}
+    assert fleet("runs").exit_code == 0
+    assert fleet("report", "here", "-o", str(fleet.results.parent / "page.html")).exit_code == 0
+
+
+def test_a_bandwidth_of_threads_is_the_sum_of_theirs(fleet: Fleet) -> None:
+    needs.cpus(2)
+    done = fleet("run", "-b", "bandwidth", *SIZES, "--op", "read", "--rounds", "2", "-q")
+    assert done.exit_code == 0, done.stderr
+    points = fleet("show", "here", "--json").json[0]["points"]
+    assert {point["threads"] for point in points} >= {1}
+    assert all(point["rate"] > 0 for point in points)
+    assert "GB/s" in fleet("show", "here").stdout
+
+
+def test_an_interrupted_chase_is_resumed_point_by_point(fleet: Fleet) -> None:
+    process = fleet.start("run", "-b", "chase", *SIZES, "--cpus", "0", "--rounds", "12", "-q")
+
+    def lines() -> int:
+        streams = (fleet.results / "_journal").glob("*/stream*.jsonl")
+        return sum(path.read_bytes().count(b'"record":"burst"') for path in streams)
+
+    wait_for(lambda: lines() >= 8)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = fleet("resume", "-q")
+    assert done.exit_code == 0, done.stderr + done.stdout
+    frame = pd.read_parquet(fleet.results)
+    assert not frame.duplicated(KEY).any()
+    assert len(frame) == 12 * 6

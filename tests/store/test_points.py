@@ -1,0 +1,77 @@
+"""Bursts at points in the tables; runs without points are stored as before schema 1.2."""
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from fleet.analysis.reduce.pairs import load_pairs
+from fleet.model import Parameters
+from fleet.store import Store, schema
+from fleet.store.places import place_of
+from fleet.store.samples import read_record
+from fleet.store.verify import verify
+from tests import builders
+
+AT_POINT = {
+    "benchmark": "bandwidth",
+    "variant": "avx512",
+    "point": "copy.own.16K.huge.x3",
+    "unit": "byte",
+    "parameters": Parameters(bytes=16384, operation="copy", sharing="own", pages="huge", threads=3),
+    "cpus": (0, 1, 2),
+    "other_ticks": ((1, 2, 3, 4, 5), (6, 7, 8, 9, 10)),
+    "pong_cpu": 2,
+    "core_mhz": (3700, 3600),
+}
+
+
+def test_the_parameters_of_a_point_are_columns(tmp_path: Path) -> None:
+    Store(tmp_path).publish(
+        builders.a_run(), [builders.a_burst(**AT_POINT), builders.a_burst(), builders.a_burst(pong_cpu=2)]
+    )
+    frame = pd.read_parquet(tmp_path)
+    plain, row = frame[frame["point"].isna()], frame[frame["point"].notna()].iloc[0]
+
+    assert (row["point"], row["unit"], row["operation"]) == ("copy.own.16K.huge.x3", "byte", "copy")
+    assert (row["bytes"], row["threads"], row["pages"], row["sharing"]) == (16384, 3, "huge", "own")
+    assert [list(ticks) for ticks in row["other_ticks"]] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
+    assert list(row["cpus"]) == [0, 1, 2]
+    assert abs(row["core_ghz"] - 3.65) < 1e-6
+    assert pd.isna(row["stride_bytes"])
+    assert pd.isna(row["checked"])
+    assert len(plain) == 2
+    assert plain[[column.name for column in schema.POINT_COLUMNS]].isna().all(axis=None)
+    assert verify(place_of(tmp_path)).problems == ()
+
+
+def test_samples_without_points_have_the_digest_of_schema_1_1(tmp_path: Path) -> None:
+    run = builders.a_run()
+    path = tmp_path / Store(tmp_path).publish(run, builders.bursts_of(run))
+    digest = read_record(pq.read_metadata(path).metadata).row["content_sha256"]
+    assert digest == "619522964876cf63cd752a0450ad798398d2a2a43513b82dc0c04940073a8be0"
+
+
+def test_a_point_counts_in_the_digest(tmp_path: Path) -> None:
+    digests = set()
+    for number, changes in enumerate(({}, {"core_mhz": (1, 1)}, {"point": "other"}, {"other_ticks": ()})):
+        root = tmp_path / str(number)
+        path = Store(root).publish(builders.a_run(), [builders.a_burst(**{**AT_POINT, **changes})])
+        digests.add(read_record(pq.read_metadata(root / path).metadata).row["content_sha256"])
+        assert verify(place_of(root)).problems == ()
+    assert len(digests) == 4
+
+
+def test_each_point_is_a_row_of_the_pairs_in_ns_a_unit(tmp_path: Path) -> None:
+    points = [
+        builders.a_burst(**{**AT_POINT, "point": name, "round": round_, "ticks": (level,) * 5})
+        for name, level in (("read.16K", 1000), ("read.1M", 4000))
+        for round_ in range(3)
+    ]
+    Store(tmp_path).publish(builders.a_run(), [*points, builders.a_burst()])
+    pairs = load_pairs(tmp_path)
+    found = pairs[pairs["point"].notna()].set_index("point")["median_ns"]
+    ns = 1e9 / builders.TICKS_PER_SECOND / builders.ITERATIONS
+    assert dict(found.round(3)) == {"read.16K": round(1000 * ns, 3), "read.1M": round(4000 * ns, 3)}
+    assert list(pairs["bursts"]) == [3, 3, 1]
+    assert list(pairs["unit"].astype(object).where(pairs["unit"].notna(), None)) == ["byte", "byte", None]
