@@ -1,12 +1,14 @@
+import math
 import statistics
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from fleet.analysis.reduce.levels import halves
-from fleet.interval import Spreads, half_width, student_t
+from fleet.interval import Spreads, half_width, likeness, student_t
 
 
 @pytest.mark.parametrize(("freedom", "expected"), [(1, 12.706), (9, 2.262), (10, 2.228), (30, 2.042)])
@@ -55,3 +57,38 @@ def test_one_value_has_no_interval_and_so_the_run_has_none() -> None:
     for key, value in (("a", 1.0), ("a", 2.0), ("b", 3.0)):
         spreads.add(key, value)
     assert spreads.widest() is None
+
+
+@pytest.mark.parametrize("freedom", [*range(1, 40), 100, 1000])
+def test_students_t_is_right_to_three_decimals_for_any_freedom(freedom: int) -> None:
+    assert student_t(freedom) == pytest.approx(
+        stats.t.ppf(0.975, freedom), abs=5e-4 if freedom < 10 else 1.7e-4
+    )
+
+
+def test_no_freedom_and_no_values_have_no_interval() -> None:
+    assert math.isnan(student_t(0))
+    assert math.isnan(student_t(-1))
+    assert half_width([]) is None
+    assert half_width([5.0]) is None
+    assert half_width([0.0, 0.0]) is None, "relative to a mean of zero"
+    assert half_width([5.0, 5.0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "r", "expected"),
+    [
+        (10, -1.0, 1.0),
+        (10, -0.2, 1.0),
+        (10, 0.0, 1.5),
+        (4, 0.0, 3.0),
+        (10, 0.6, 9.0),
+        (10, 0.9, 9.0),
+        (100, 0.5, 1.52 / 0.48),
+    ],
+)
+def test_likeness_grows_with_the_correlation_of_neighbours_up_to_nine(
+    count: int, r: float, expected: float
+) -> None:
+    """(1 + r) / (1 - r), where r is raised by 2 / count and held between 0 and 0.8."""
+    assert likeness(count, r) == pytest.approx(expected)

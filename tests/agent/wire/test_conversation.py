@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fleet.agent.wire import conversation, parts, records
 from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.records import WireError
+from fleet.agent.wire.records import TEXT_LIMIT, WireError
 from fleet.model import Burst, End, Failed, Hello
 
 HELLO: dict[str, Any] = {
@@ -350,3 +350,9 @@ def test_without_a_known_quantum_a_tick_is_one() -> None:
     hello = {key: value for key, value in HELLO.items() if key != "clock_quantum_ticks"}
     lines = [line(hello), line(BURST, ticks=[99, 99]), line(BURST, ticks=[99, 100], round=1)]
     assert [burst.flags for burst in parts.bursts([lines])] == [("preempted", "coarse_clock")[1:], ()]
+
+
+def test_a_long_text_is_kept_up_to_its_limit() -> None:
+    for length, kept in ((TEXT_LIMIT, "x" * TEXT_LIMIT), (TEXT_LIMIT + 1, "x" * (TEXT_LIMIT - 3) + "...")):
+        reader = fed(line(HELLO), line({"record": "note", "text": "x" * length}))
+        assert reader.notes == [kept]

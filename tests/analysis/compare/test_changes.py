@@ -163,3 +163,23 @@ def test_pairs_of_fewer_than_three_runs_are_not_compared(a: int, b: int) -> None
     table = compare_pairs(*sides, 0.03)
     assert table.empty
     assert list(table.columns[-2:]) == ["q", "changed"]
+
+
+def test_the_pairs_of_a_relation_are_those_of_a() -> None:
+    a = side(*[{key: ns for key, ns in unit.items() if key[1] == 0} for unit in levels("smt", *A_SMT)])
+    b = side(*levels("smt", *B_SMT))
+    assert compare_relations(a, b, 0.03)["pairs"].tolist() == [2]
+    assert compare_relations(b, a, 0.03)["pairs"].tolist() == [3]
+
+
+def test_the_table_of_relations_has_its_columns_and_a_plain_index() -> None:
+    a, b = (
+        side(*joined(levels("system", *far), levels("smt", *near)))
+        for far, near in ((A_FAR, A_SMT), (B_FAR, B_SMT))
+    )
+    table = compare_relations(a, b, 0.03)
+    assert list(table.columns) == [
+        *("benchmark", "variant", "relation", "pairs", "a_units", "b_units", "a_ns", "b_ns"),
+        *("ratio", "low", "high", "p", "smallest", "a_within", "b_within", "q", "verdict", "why"),
+    ]
+    assert table.index.tolist() == [0, 1]

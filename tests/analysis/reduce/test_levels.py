@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fleet.analysis.reduce.levels import DRIFT_CHANGE, Levels, drift, halves, levels
+from fleet.analysis.reduce.levels import (
+    DIRECTION_BURSTS,
+    DRIFT_CHANGE,
+    Levels,
+    asymmetry,
+    drift,
+    halves,
+    levels,
+)
 from fleet.interval import half_width
 
 
@@ -225,3 +233,41 @@ def test_each_pair_is_judged_for_itself() -> None:
     assert np.isnan(found[0])
     assert found[1] > 0.1
     assert found[2] == pytest.approx(-found[1])
+
+
+# Directions
+
+
+def asymmetry_of(forth: list[float], back: list[float]) -> float:
+    """The asymmetry of pair 1 of 3, whose bursts come in turn."""
+    middles = np.array([*forth, *back, 5.0])
+    turned = np.array([False] * len(forth) + [True] * len(back) + [False])
+    pair = np.array([1] * (len(forth) + len(back)) + [2])
+    found = asymmetry(middles, turned, pair, 3)
+    assert np.isnan(found[[0, 2]]).all()
+    return float(found[1])
+
+
+STEADY = [50.0, 50.1, 49.9, 50.0]
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [(1.11, 0.11), (1.09, None), (1 / 1.11, 1 / 1.11 - 1), (1 / 1.09, None), (1.0, None)],
+)
+def test_a_direction_that_takes_over_a_tenth_longer_is_an_asymmetry(
+    factor: float, expected: float | None
+) -> None:
+    found = asymmetry_of(STEADY, [factor * ns for ns in STEADY])
+    assert found == pytest.approx(np.nan if expected is None else expected, nan_ok=True)
+
+
+@pytest.mark.parametrize(("bursts", "proved"), [(DIRECTION_BURSTS, True), (DIRECTION_BURSTS - 1, False)])
+def test_each_direction_takes_enough_bursts_to_prove_an_asymmetry(bursts: int, proved: bool) -> None:
+    few, many = [50.0, 50.001, 50.0, 50.001][:bursts], [80.0, 80.001, 80.0, 80.001]
+    assert np.isfinite(asymmetry_of(few, many)) == proved
+    assert np.isfinite(asymmetry_of(many, few)) == proved
+
+
+def test_directions_whose_intervals_overlap_are_not_told_apart() -> None:
+    assert np.isnan(asymmetry_of([50.0, 70.0, 30.0, 50.0], [60.0, 80.0, 40.0, 60.0]))

@@ -315,3 +315,33 @@ def test_names_ssh_would_rewrite_are_asked_for_each(tmp_path, asked):
     for name in ("Board", "fe80::1", "BOARD2"):
         assert same_as_ssh(name, None, None, file)
     assert len(asked()) == 6
+
+
+def test_only_the_first_jump_hosts_own_proxy_settings_count(known_hosts, config):
+    """As OpenSSH does: what comes after the first hop is reached through the hops before it."""
+    config(
+        "Host one\n  ProxyCommand nc %h %p\n"
+        "Host two\n  ProxyCommand nc two %p\n"
+        "Host three\n  ProxyJump never\n"
+        "Host target\n  ProxyCommand nc target 1\n"
+    )
+    hops = route(Host("board", "target", jump=("one", "two", "three")))
+    assert [hop.name for hop in hops] == ["one", "two", "three", "target"]
+    assert [hop.proxy_command for hop in hops] == ["nc one 22", None, None, None]
+
+
+def test_the_first_jump_hosts_own_jump_hosts_come_before_it(known_hosts, config):
+    config("Host one\n  ProxyJump zero,half\n  ProxyCommand none\nHost zero\n  ProxyCommand nc zero 1\n")
+    hops = route(Host("board", "192.0.2.1", jump=("one", "two")))
+    assert [hop.name for hop in hops] == ["zero", "half", "one", "two", "192.0.2.1"]
+    assert [hop.proxy_command for hop in hops] == ["nc zero 1", None, None, None, None]
+
+
+@pytest.mark.parametrize(("count", "allowed"), [(8, True), (9, False)])
+def test_at_most_eight_jump_hosts_are_passed(known_hosts, count: int, allowed: bool):
+    host = Host("board", "192.0.2.1", jump=tuple(f"hop{number}" for number in range(count)))
+    if allowed:
+        assert len(route(host)) == 9
+    else:
+        with pytest.raises(UnreachableError, match="board: more than 8 jump hosts"):
+            route(host)
