@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import statistics
 import subprocess
@@ -199,7 +200,10 @@ def test_without_rounds_it_aims_at_one_percent_spread_over_five_seconds():
 def test_how_long_it_will_take_is_said_before_it_begins():
     needs.cpus(2)
     short = decode(run(*SHORT, "-r", "2", "-f", "jsonl").stdout)
-    assert notes(short) == ["Expected: 2 rounds of 1 burst, less than a second."]
+    (text,) = notes(
+        short
+    )  # "about 3 s" where the machine is busy while the agent tries how long a burst takes
+    assert re.fullmatch(r"Expected: 2 rounds of 1 burst, (less than a second|about \d+ s)\.", text)
     with started("-b", "cas", "-r", "7", "-s", "1000", "-i", "100000000") as process:
         note = json.loads(process.stdout.readline())
     assert note["text"].startswith("Expected: 7 rounds of 1 burst, about ")

@@ -1,0 +1,1 @@
+"""What the numbers of docs/ were measured with; no part of fleet."""
