@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LINE_WORDS = 64 / sizeof(uint64_t), TRIED_BYTES = 4 << 20 };
+enum { LINE_WORDS = 64 / sizeof(uint64_t), TRIED_BYTES = 4 << 20, PART_BYTES = 4 << 20 };
 
 static struct arena *arenas; /* ascending by CPU */
 static size_t arena_count;
@@ -60,7 +60,8 @@ static void give_back(struct arena *arena)
 void arena_leave(struct arena *arena)
 {
 	arena->start = NULL;
-	arena->written = arena->checked = false;
+	arena->written_bytes = 0;
+	arena->checked = false;
 }
 
 void arena_keep_last(void)
@@ -121,13 +122,17 @@ int arena_take(int cpu, bool huge_pages, int node, struct arena **taken)
 	return err;
 }
 
-void arena_write(struct arena *arena)
+bool arena_write_more(struct arena *arena)
 {
 	uint64_t *words = (uint64_t *)arena->start;
+	size_t left = arena->bytes - arena->written_bytes;
+	size_t bytes = left < PART_BYTES ? left : PART_BYTES;
+	size_t first = arena->written_bytes / sizeof *words, count = bytes / sizeof *words;
 
-	for (size_t i = 0; i < arena->bytes / sizeof *words; i++)
+	for (size_t i = first; i < first + count; i++)
 		words[i] = (uintptr_t)&words[i / LINE_WORDS * LINE_WORDS];
-	arena->written = true;
+	arena->written_bytes += bytes;
+	return bytes > 0;
 }
 
 /* ---- looking where it is --------------------------------------------------------------------- */
@@ -173,7 +178,8 @@ bool arena_try_huge_pages(void)
 		give_back(&arena);
 		return false;
 	}
-	arena_write(&arena);
+	while (arena_write_more(&arena))
+		;
 	bool huge = !os_huge_pages_check(arena.start);
 
 	give_back(&arena);

@@ -15,8 +15,8 @@ struct arena {
 	char *last_start; /* of the round before, so that this one's pages are others; null: none */
 	size_t last_bytes;
 	bool huge_pages;
-	bool written; /* by a thread on its CPU */
-	bool checked; /* it lies where it was wanted */
+	size_t written_bytes; /* from its start, by a thread on its CPU */
+	bool checked;         /* it lies where it was wanted */
 };
 
 /* Says that a visit takes so much of a CPU's arena. -ENOMEM. */
@@ -37,10 +37,11 @@ void arena_end_round(void);
 int arena_take(int cpu, bool huge_pages, int node, struct arena **arena);
 
 /*
- * Writes all of it, for its pages to exist and to lie near this thread: each word holds the address
- * of its line, since memory never written is one page of zeros, and zeros are treated apart.
+ * Writes the next part of it, for its pages to exist and to lie near this thread: each word holds
+ * the address of its line, since memory never written is one page of zeros, and zeros are treated
+ * apart. False: all of it is written.
  */
-void arena_write(struct arena *arena);
+bool arena_write_more(struct arena *arena);
 
 /* Does it lie where it was wanted? If not, says in words where, and gives it back. */
 bool arena_is_placed(struct arena *arena, int node, char *words, size_t room);

@@ -15,6 +15,11 @@ const struct variant *bench_variant(const struct benchmark *benchmark, size_t i)
 	return NULL;
 }
 
+void bench_progress(struct side *side)
+{
+	__atomic_store_n(side->progress, *side->progress + 1, __ATOMIC_RELAXED);
+}
+
 uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point)
 {
 	return benchmark->grain ? benchmark->grain(point) : 1;

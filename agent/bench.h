@@ -64,6 +64,7 @@ struct side {
 	uint32_t *const *lines; /* fresh cache lines, all 0; where the benchmark has any */
 	char *arena, *shared;   /* memory of its own, and ping's; where the point has any */
 	uint64_t first;         /* units done untimed before the first sample */
+	uint32_t *progress;     /* counted up now and then while it prepares and works */
 	union {
 		struct {
 			uint32_t *watched; /* the line it waits on */
@@ -114,7 +115,9 @@ struct benchmark {
 	/* Fills in the sides of all threads; touches no memory of theirs. */
 	void (*lay)(struct side *sides, size_t count, struct random *random);
 
-	/* Untimed, by each thread on its CPU, before all meet. -errno fails the burst. Null: none.
+	/*
+	 * Untimed, by each thread on its CPU, before all meet; calls bench_progress() now and then.
+	 * -errno fails the burst. Null: none.
 	 */
 	int (*prepare)(struct side *side);
 
@@ -139,6 +142,9 @@ void bench_clock_use(const struct clock *clock);
 
 /* Visits a benchmark's variants, best first: the i-th one, or null. */
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i);
+
+/* Tells the supervisor that the thread gets on. */
+void bench_progress(struct side *side);
 
 /* Units that are done together. */
 uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point);

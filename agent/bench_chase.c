@@ -16,6 +16,7 @@ enum {
 	LOADS = 16, /* in a row in the loop */
 	WINDOW_BYTES = 64 * 4096,
 	CHECKED_LINES = 4096,      /* in a longer cycle the last line is not looked for */
+	PART_LINES = 1 << 16,      /* linked between two signs of progress */
 	WARM_LOADS_MOST = 1 << 22, /* the cycle is gone through once before, unless it is longer */
 };
 
@@ -140,8 +141,11 @@ static int prepare(struct side *side)
 	uint32_t *list = calloc(count, sizeof *list);
 	int err = list ? fill_list(list, count, side->point, &side->chain.random) : -ENOMEM;
 
-	for (size_t i = 0; !err && i < count; i++)
+	for (size_t i = 0; !err && i < count; i++) {
+		if (i % PART_LINES == 0)
+			bench_progress(side);
 		*(void **)line_at(side, list[i]) = line_at(side, list[i + 1 < count ? i + 1 : 0]);
+	}
 	if (!err)
 		side->chain.at = side->chain.start = line_at(side, list[0]);
 	free(list);

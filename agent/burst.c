@@ -88,6 +88,7 @@ static int make_worker(struct burst *burst, size_t i)
 			      .clock = order->clock,
 			      .point = order->point,
 			      .index = i,
+			      .progress = &worker->progress,
 			      .count = order->cpu_count,
 			      .lines = burst->lines.line};
 	if (i == 0 || order->benchmark->all_timed) {

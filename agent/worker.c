@@ -10,6 +10,7 @@
 
 #include "stop.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,8 +48,10 @@ static int prepare(struct worker *worker)
 	if (owns_lines(worker))
 		for (size_t i = 0; i < burst->lines.count; i++)
 			__atomic_store_n(burst->lines.line[i], 0, __ATOMIC_RELAXED);
-	if (worker->arena && !worker->arena->written)
-		arena_write(worker->arena);
+	while (worker->arena && !given_up(burst) && arena_write_more(worker->arena))
+		bench_progress(worker->side);
+	if (given_up(burst))
+		return -ECANCELED;
 	return benchmark->prepare ? benchmark->prepare(worker->side) : 0;
 }
 
@@ -106,7 +109,7 @@ static bool work(struct worker *worker, uint64_t n)
 
 		benchmark->work(worker->side, chunk);
 		n -= chunk;
-		__atomic_store_n(&worker->progress, worker->progress + 1, __ATOMIC_RELAXED);
+		bench_progress(worker->side);
 	}
 	return n == 0;
 }
