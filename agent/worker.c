@@ -10,7 +10,6 @@
 
 #include "stop.h"
 
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -50,8 +49,8 @@ static int prepare(struct worker *worker)
 			__atomic_store_n(burst->lines.line[i], 0, __ATOMIC_RELAXED);
 	while (worker->arena && !given_up(burst) && arena_write_more(worker->arena))
 		bench_progress(worker->side);
-	if (given_up(burst))
-		return -ECANCELED;
+	if (given_up(burst)) /* for a reason that another has given */
+		return 0;
 	return benchmark->prepare ? benchmark->prepare(worker->side) : 0;
 }
 
