@@ -530,3 +530,12 @@ def test_a_release_is_of_qnx_and_stays_as_it_is_written(load):
 def test_a_release_that_cannot_be_is_refused(load, entry, words):
     with pytest.raises(InventoryError, match=words):
         load(f"hosts: {{a: {{{entry}}}}}")
+
+
+def test_more_hosts_than_fleet_takes_are_refused_at_the_line_that_is_too_much(tmp_path):
+    path = tmp_path / "inventory.yaml"
+    path.write_text("hosts:\n  a[1-10000]:\n  b[1-10000]:\n  c1:\n")
+    with pytest.raises(
+        InventoryError, match=r"inventory.yaml:4: .*more than 20000 hosts; split the inventory"
+    ):
+        select.load(path)

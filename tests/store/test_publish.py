@@ -83,8 +83,14 @@ def test_a_long_run_is_written_in_stretches_and_nothing_is_lost(
 ) -> None:
     monkeypatch.setattr(samples, "CHUNK_SAMPLES", 100)
     run = builders.a_run(builders.small_desktop(), rounds=20)
-    store.publish(run, builders.bursts_of(run))
+    bursts = [
+        replace(burst, flags=("preempted",) if burst.round < 3 else ()) for burst in builders.bursts_of(run)
+    ]
+    store.publish(run, bursts)
     assert stored(store) == given(run)
+    (summary,) = store.runs()
+    assert summary.samples == sum(len(burst.ticks) for burst in bursts)
+    assert (summary.bursts, summary.flagged) == (len(bursts), 3 * len(bursts) // 20)
 
 
 def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
