@@ -532,10 +532,14 @@ def test_a_release_that_cannot_be_is_refused(load, entry, words):
         load(f"hosts: {{a: {{{entry}}}}}")
 
 
-def test_more_hosts_than_fleet_takes_are_refused_at_the_line_that_is_too_much(tmp_path):
-    path = tmp_path / "inventory.yaml"
-    path.write_text("hosts:\n  a[1-10000]:\n  b[1-10000]:\n  c1:\n")
-    with pytest.raises(
-        InventoryError, match=r"inventory.yaml:4: .*more than 20000 hosts; split the inventory"
-    ):
-        select.load(path)
+def test_ranges_that_add_up_to_too_many_hosts_are_refused(load, monkeypatch):
+    monkeypatch.setattr(select, "HOST_LIMIT", 10)
+    assert len(load("hosts: {'a[1-5]': , 'b[1-5]': }").hosts) == 10
+    with pytest.raises(InventoryError, match=r":1: hosts.b\[1-6\]: more than 10 hosts; split the inventory"):
+        load("hosts: {'a[1-5]': , 'b[1-6]': }")
+
+
+def test_at_most_twenty_known_labels_are_listed(load):
+    many = ", ".join(f"h{number}: {{labels: {{n: '{number:02}'}}}}" for number in range(21))
+    with pytest.raises(UsageError, match=r"Known labels: n=00, .*, n=19\.$"):
+        load(f"hosts: {{{many}}}").select(["rack=b2"])

@@ -302,3 +302,10 @@ def test_a_part_without_a_line_is_not_left_behind_by_the_next(store: Store) -> N
         journal.append(b"two")
         assert journal.path.name == "stream-2.jsonl"
         assert [list(part) for part in journal.parts()] == [[b"one"], [b"two"]]
+
+
+def test_a_part_that_cannot_be_opened_is_an_error_that_says_so(store: Store) -> None:
+    with store.journal(builders.a_run()) as journal:
+        journal.path.mkdir()
+        with pytest.raises(StoreError, match=f"{journal.path}: cannot open the journal: Is a"):
+            journal.append(b"line")
