@@ -91,11 +91,8 @@ static int make_worker(struct burst *burst, size_t i)
 			      .progress = &worker->progress,
 			      .count = order->cpu_count,
 			      .lines = burst->lines.line};
-	if (i == 0 || order->benchmark->all_timed) {
-		worker->stamps = calloc(order->samples + 1, sizeof *worker->stamps);
-		if (!worker->stamps)
-			return -ENOMEM;
-	}
+	if ((i == 0 || order->benchmark->all_timed) && worker_make_stamps(worker, order->samples))
+		return -ENOMEM;
 	if (!order->point->bytes)
 		return 0;
 	int err = shares ? 0

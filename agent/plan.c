@@ -176,3 +176,10 @@ void plan_free(struct plan *plan)
 	free(plan->order);
 	*plan = (struct plan){0};
 }
+
+int *plan_copy_cpus(const int *cpus, size_t count)
+{
+	int *copy = calloc(count, sizeof *copy);
+
+	return copy ? memcpy(copy, cpus, count * sizeof *copy) : NULL;
+}

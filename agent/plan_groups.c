@@ -85,16 +85,21 @@ static int add_group(struct plan *plan, const int *cpus, size_t count, struct re
 		    group->cpus[count - 1] == cpus[count - 1])
 			return 0;
 	}
-	struct group *more = realloc(plan->groups, (plan->group_count + 1) * sizeof *more);
+	if (plan->group_count == UINT16_MAX)
+		return refuse(refusal, EXIT_OPTIONS, "more than %d groups of CPUs", UINT16_MAX);
+	struct group *groups = realloc(plan->groups, (plan->group_count + 1) * sizeof *groups);
 
-	if (more)
-		plan->groups = more;
-	int *kept = more && plan->group_count < UINT16_MAX ? calloc(count, sizeof *kept) : NULL;
-
-	if (!kept)
+	if (!groups)
 		return refuse(refusal, EXIT_OTHER, "out of memory for groups of CPUs");
-	memcpy(kept, cpus, count * sizeof *kept);
-	plan->groups[plan->group_count++] = (struct group){kept, count};
+	plan->groups = groups;
+
+	struct group *group = &groups[plan->group_count];
+
+	group->cpus = plan_copy_cpus(cpus, count);
+	if (!group->cpus)
+		return refuse(refusal, EXIT_OTHER, "out of memory for groups of CPUs");
+	group->count = count;
+	plan->group_count++;
 	return 0;
 }
 
@@ -202,7 +207,7 @@ int plan_make_groups(struct plan *plan, const struct options *options, struct re
 
 	if (!members || !scratch)
 		err = refuse(refusal, EXIT_OTHER, "out of memory");
-	while (!err && plan_next_word(&list, word))
+	while (scratch && !err && plan_next_word(&list, word))
 		err = add_word(plan, members, word, each, scratch, refusal);
 	plan->named_groups = plan->group_count;
 	if (!err)

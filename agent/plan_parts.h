@@ -32,6 +32,9 @@ int plan_want_memory(const struct plan *plan, struct refusal *refusal);
 /* Adds a benchmark's variants by name, saying which this CPU lacks. */
 void plan_add_variants(struct text *text, const struct benchmark *benchmark);
 
+/* A copy of so many CPU numbers, which the plan frees; null: out of memory. */
+int *plan_copy_cpus(const int *cpus, size_t count);
+
 /* Takes over from a file what an earlier agent has measured of this plan. */
 int plan_take_done(struct plan *plan, const char *path, struct refusal *refusal);
 

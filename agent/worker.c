@@ -10,6 +10,8 @@
 
 #include "stop.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -184,6 +186,12 @@ static bool play(struct worker *worker)
 		return false;
 	worker->add_ticks[1] = time_adds(order->clock);
 	return linger(worker);
+}
+
+int worker_make_stamps(struct worker *worker, uint32_t samples)
+{
+	worker->stamps = calloc(samples + 1, sizeof *worker->stamps);
+	return worker->stamps ? 0 : -ENOMEM;
 }
 
 void *worker_run(void *arg)

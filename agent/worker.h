@@ -50,6 +50,9 @@ struct burst {
 /* Additions that tell the frequency; a multiple of 16, as arch_adds() wants it. */
 enum { ADDS = 16384 };
 
+/* Gives a worker room for its stamps, which the burst frees; 0 or -ENOMEM. */
+int worker_make_stamps(struct worker *worker, uint32_t samples);
+
 /* The thread: binds itself, meets the others, plays its part. Its argument is its struct worker. */
 void *worker_run(void *worker);
 

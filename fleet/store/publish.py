@@ -84,7 +84,12 @@ def _remove(leftover: Path) -> None:
 
 def _compared(place: Place, name: str, record: RunRecord) -> RunRecord:
     """The record in place; StoreError unless its samples are those meant, whoever put them there."""
-    there = stored_record(place, name)
+    try:
+        there = stored_record(place, name)
+    except StoreError as err:
+        raise StoreError(
+            f"{place}: cannot publish the run: {err} What arrived is kept in the journal."
+        ) from err
     if there.row["content_sha256"] != record.row["content_sha256"]:
         raise StoreError(
             f"{place}: {name} is published already, with other samples; nothing was changed. "

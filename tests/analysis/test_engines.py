@@ -70,7 +70,7 @@ def test_the_page_for_fleets_own_readers_says_what_is_so(root: Path) -> None:
 @pytest.mark.slow
 def test_duckdb_reads_the_root_unchanged(root: Path) -> None:
     needs.python_module("duckdb", "duckdb")
-    names = run("DuckDB: a fleet's history in SQL")
+    names = run("DuckDB")
     rows = {row[0]: row[2] for row in names["history"].fetchall()}
     assert rows == pytest.approx(by_host(root), rel=1e-6)
     raw = {row[0]: row[1] for row in names["raw"].fetchall()}
@@ -81,7 +81,7 @@ def test_duckdb_reads_the_root_unchanged(root: Path) -> None:
 def test_spark_reads_the_root_unchanged(root: Path) -> None:
     needs.python_module("pyspark", "pyspark")
     needs.program("java", "openjdk-17-jre-headless")
-    names = run("Spark: more than one machine")
+    names = run("Spark")
     try:
         raw = {row["host_id"]: row["smt_ns"] for row in names["raw"].collect()}
         kept = {row["host_id"]: row["smt_ns"] for row in names["kept"].collect()}

@@ -205,7 +205,7 @@ def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
     code = (
         "import sys, re\n"
         "from pathlib import Path\n"
-        "from fleet.analysis import pairs\n"
+        "from fleet.analysis.reduce import pairs\n"
         "def peak(): return int(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1])\n"
         "pairs.SLICE_SAMPLES = int(sys.argv[2])\n"
         "before = peak(); found = pairs.load_pairs(sys.argv[1]); print(len(found), peak() - before)\n"
