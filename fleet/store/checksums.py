@@ -18,10 +18,10 @@ class DamagedError(OSError):
     """A file does not hold what was written into it."""
 
 
-def sealed(file: bytes) -> bytes:
+def sealed(file: memoryview) -> bytes:
     """The bytes of a Parquet file with its checksums in place."""
-    at = _footer_at(file[-_TAIL:], len(file))
-    pages, footer = memoryview(file)[:at], memoryview(file)[at:]
+    at = _footer_at(bytes(file[-_TAIL:]), len(file))
+    pages, footer = file[:at], file[at:]
     return b"".join([pages, _seal(zlib.crc32(pages), zlib.crc32(footer)), footer])
 
 

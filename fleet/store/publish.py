@@ -20,7 +20,7 @@ from fleet.store.ids import checked_key
 from fleet.store.places import SAMPLES_FILE, Folder, Place
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord
-from fleet.store.samples import read_record, write_samples
+from fleet.store.samples import record_of, write_samples
 
 _at_once = threading.BoundedSemaphore(4)  # each holds a run's samples in memory; more are no quicker
 LEFTOVER_AFTER_S = 24 * 3600  # no publication takes so long, and no two machines' clocks differ so much
@@ -52,13 +52,7 @@ def samples_name(host_id: str, run_id: str) -> str:
 
 def stored_record(place: Place, name: str) -> RunRecord:
     """The record in a samples file. Raises StoreError where it cannot be read."""
-    file = TableFile(place, name, "samples")
-    try:
-        return read_record(file.metadata)
-    except (ValueError, KeyError) as err:
-        raise StoreError(
-            f"{place}: {name} holds no record of its run: {err}. Restore it from a copy."
-        ) from err
+    return record_of(TableFile(place, name, "samples"))
 
 
 def clear_leftovers(state_dir: Path, run_id: str) -> None:

@@ -92,13 +92,13 @@ class TableFile:
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         self._threads = threads
-        self._what = f"{place}: cannot read the {table} table: {name}"
+        self.what = f"{place}: cannot read the {table} table: {name}"
         self._table = table
         self._file = self._try(lambda: pq.ParquetFile(_checked(place, name), page_checksum_verification=True))
         version = (self._file.metadata.metadata or {}).get(b"fleet.schema_version", b"").decode()
         if version.partition(".")[0] not in ("", schema.SCHEMA_VERSION.partition(".")[0]):
             raise StoreError(
-                f"{self._what}: its schema is version {version}, and this fleet knows "
+                f"{self.what}: its schema is version {version}, and this fleet knows "
                 f"{schema.SCHEMA_VERSION}. Read it with a newer fleet."
             )
 
@@ -173,7 +173,7 @@ class TableFile:
         """Which of the file's columns it is; in our tables every field, list or not, is one column there."""
         at: int = self._file.schema_arrow.get_field_index(column)
         if at < 0:
-            raise StoreError(f"{self._what}: it has no column {column}.")
+            raise StoreError(f"{self.what}: it has no column {column}.")
         return at
 
     def _try(self, work: Callable[[], Any]) -> Any:
@@ -184,7 +184,7 @@ class TableFile:
         except (OSError, pa.ArrowException) as err:
             reason = " ".join(str(err).split()).rstrip(".")
             raise StoreError(
-                f"{self._what}: {reason}. If the file is damaged, put it back from a copy, or move all files "
+                f"{self.what}: {reason}. If the file is damaged, put it back from a copy, or move all files "
                 "of that run away."
             ) from err
 

@@ -15,6 +15,7 @@ from fleet.store.journal import RUN_FILE
 from fleet.store.places import Place
 from fleet.store.publish import samples_name, stored_record
 from fleet.store.reading import TableFile, readable
+from fleet.store.rows import RunRecord
 from fleet.store.run_tables import complete, is_old, put_together
 from fleet.store.runs_index import remember, remembered
 from fleet.text import nearest
@@ -62,13 +63,13 @@ def published(place: Place, hosts: Collection[str] | None = None) -> list[RunSum
     rows = {row["run_id"]: row for part in found.values() for row in part}
     missing = [name for run_id, name in samples.items() if run_id not in rows]
     unseen = [name for name in missing if name not in known]
-    records = readable(unseen, lambda name: stored_record(place, name))
+    records = _records(place, unseen)
     kept = {name: known[name] for name in missing if name in known}
     kept |= {name: [_index_row(record.row)] for name, record in records.items()}
     rows |= {row["run_id"]: row for part in kept.values() for row in part}
     if new or unseen or found.keys() | kept.keys() != known.keys():
         remember(place, found | kept, _COLUMNS)
-    _tend(place, missing)
+    _tend(place, list(kept))
     there = [row for run_id, row in rows.items() if run_id in samples]
     return _oldest_first(row for row in there if hosts is None or row["host_id"] in hosts)
 
@@ -83,7 +84,7 @@ def named(place: Place, run_ids: Collection[str]) -> list[RunSummary]:
     names = [samples[run_id] for run_id in run_ids if run_id in samples]
     if len(names) == 1:
         return _oldest_first([_index_row(stored_record(place, names[0]).row)])
-    records = readable(names, lambda name: stored_record(place, name))
+    records = _records(place, names)
     return _oldest_first(_index_row(record.row) for record in records.values())
 
 
@@ -91,18 +92,23 @@ def _oldest_first(rows: Iterable[Mapping[str, Any]]) -> list[RunSummary]:
     return sorted(map(_published, rows), key=_when)
 
 
+def _records(place: Place, names: Sequence[str]) -> dict[str, RunRecord]:
+    """The records of samples files, by name; a StoreWarning for each that cannot be read."""
+    return readable(names, lambda name: stored_record(place, name))
+
+
 def complete_session(place: Place, session_id: str) -> None:
     """Add to `_runs` and `_cpus` what they lack of a session that has ended. Raises OSError, StoreError."""
     stored = [run for run in published(place) if run.session_id == session_id]
     names = [samples_name(run.host_id, run.run_id) for run in stored]
-    complete(place, list(readable(names, lambda name: stored_record(place, name)).values()))
+    complete(place, list(_records(place, names).values()))
 
 
 def _tend(place: Place, missing: Sequence[str]) -> None:
     """Add to `_runs` what it lacks, or make few files of many; where that is not possible it stays so."""
     with suppress(OSError, StoreError):
         if old := [name for name in missing if is_old(place.modified(name))]:
-            complete(place, [stored_record(place, name) for name in old])
+            complete(place, list(_records(place, old).values()))
         else:
             put_together(place)
 

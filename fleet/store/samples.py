@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from fleet.errors import StoreError
 from fleet.interval import Spreads
 from fleet.model import Burst, Parameters, Relation, Run, Topology
 from fleet.store import schema
@@ -100,13 +101,21 @@ def write_samples(path: Path, run: Run, bursts: Iterable[Burst]) -> RunRecord:
         seal(path)
         sync(path)
     else:
-        write(path, sealed(memory.getvalue().to_pybytes()))
+        write(path, sealed(memoryview(memory.getvalue())))
     return record
 
 
 def read_record(metadata: Mapping[bytes, bytes]) -> RunRecord:
     """The record of a run from the metadata of its samples file. Raises ValueError where there is none."""
     return unpacked(metadata.get(b"fleet.run", b""))
+
+
+def record_of(file: TableFile) -> RunRecord:
+    """The record in a samples file. Raises StoreError where there is none."""
+    try:
+        return read_record(file.metadata)
+    except (ValueError, KeyError) as err:
+        raise StoreError(f"{file.what}: no record of its run: {err}. Restore it from a copy.") from err
 
 
 def _metadata(contents: Contents, record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from fleet.store.files import storing
 from fleet.store.places import Place
 from fleet.store.publish import samples_name
 from fleet.store.reading import TableFile, each
-from fleet.store.samples import content_sha256, read_record
+from fleet.store.samples import content_sha256, record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def verify(place: Place) -> Verified:
                 ("summaries", "_summaries/*.parquet"),
             )
         }
-    found = each(lambda item: _samples_file(place, *item), samples.items())
+    found = each(lambda name: _samples_file(place, name), samples.values())
     digests = {run_id: digest for run_id, (digest, _, _) in zip(samples, found, strict=True)}
     problems = [problem for _, _, problem in found if problem]
     problems += [problem for name in others["runs"] for problem in _runs_file(place, name, digests)]
@@ -49,12 +49,12 @@ def verify(place: Place) -> Verified:
     return Verified(len(samples), sum(count for _, count, _ in found), files, tuple(problems))
 
 
-def _samples_file(place: Place, run_id: str, name: str) -> tuple[str | None, int, str | None]:
+def _samples_file(place: Place, name: str) -> tuple[str | None, int, str | None]:
     """The digest a file was published with, its samples, and what is wrong with it."""
     digest = None
     try:
         file = TableFile(place, name, "samples")
-        row = read_record(file.metadata).row
+        row = record_of(file).row
         digest = str(row["content_sha256"])
         if name != samples_name(row["host_id"], row["run_id"]):
             return digest, 0, f"{name}: holds run {row['run_id']} of {row['host_id']}. Move it to its place."
@@ -63,8 +63,6 @@ def _samples_file(place: Place, run_id: str, name: str) -> tuple[str | None, int
         return digest, file.values("ticks"), None
     except StoreError as err:
         return digest, 0, str(err)
-    except (ValueError, KeyError) as err:
-        return digest, 0, f"{name}: no record of run {run_id}: {err}. Restore it from a copy."
 
 
 def _runs_file(place: Place, name: str, digests: dict[str, str | None]) -> Iterator[str]:

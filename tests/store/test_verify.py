@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.analysis import load_cpus, load_runs, load_samples
+from fleet.analysis import load_cpus, load_pairs, load_runs, load_samples
 from fleet.errors import StoreError
 from fleet.store import Store, reading, samples
 from fleet.store.places import place_of
@@ -122,3 +122,11 @@ def test_a_root_with_runs_of_both_versions_is_one_table(tmp_path: Path) -> None:
     assert len(pd.read_parquet(root)) == len(load_samples(root)) == 2 * 12 + 2 * 56
     assert len(pd.read_parquet(root / "_runs")) == len(Store(root).runs()) == 4
     assert len(pd.read_parquet(root / "_cpus")) == len(load_cpus(root)) == 2 * 2 + 2 * 8
+
+
+def test_a_samples_file_of_another_program_is_named_wherever_it_is_read(root: Path) -> None:
+    pq.write_table(pq.read_table(samples_file(root), partitioning=None), samples_file(root))
+    with pytest.raises(StoreError, match="no record of its run"):
+        load_pairs(root, host_id="desktop")
+    (problem,) = verify(place_of(root)).problems
+    assert "no record of its run" in problem

@@ -24,7 +24,7 @@ from fleet.store.places import Place, place_of
 from fleet.store.publish import samples_name
 from fleet.store.reading import TableFile, chosen, each, joined
 from fleet.store.runs import RunSummary
-from fleet.store.samples import read_record
+from fleet.store.samples import record_of
 
 STATS_VERSION = 3  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 4 << 20
@@ -136,7 +136,7 @@ def derive(place: Place, run: RunSummary) -> Any:
     """Reduce a run's samples to the table `pairs`, as pyarrow holds it."""
     file = TableFile(place, samples_name(run.host_id, run.run_id), "samples", threads=True)
     parts = [reduced(of_arrow(part)) for part in slices(file, SLICE_SAMPLES)]
-    asked = read_record(file.metadata).row["precision"]
+    asked = record_of(file).row["precision"]
     pairs = with_pair_flags(pd.concat(parts, ignore_index=True), asked)
     pairs = pairs.sort_values(_SORTED_BY, kind="stable").assign(
         host_id=run.host_id, stats_version=STATS_VERSION
