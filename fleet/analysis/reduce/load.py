@@ -47,8 +47,7 @@ def load_samples(
     place = place_of(root)
     runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
     names = [samples_name(run.host_id, run.run_id) for run in runs]
-    wanted = {"benchmark": several(benchmark), "relation": several(relation)}
-    where = {column: values for column, values in wanted.items() if values is not None}
+    where = rows_wanted(benchmark=benchmark, relation=relation)
     frame: pd.DataFrame = read_files(
         place, names, "samples", columns=columns, where=where, skip_damaged=len(names) > 1
     ).to_pandas()
@@ -113,6 +112,11 @@ def published(
 def several(chosen: Chosen) -> frozenset[str] | None:
     """A filter as a set; None for all."""
     return None if chosen is None else frozenset([chosen] if isinstance(chosen, str) else chosen)
+
+
+def rows_wanted(**chosen: Chosen) -> dict[str, frozenset[str]]:
+    """Filters by the names of columns, as the reader of tables takes them; without those that take all."""
+    return {column: values for column, one in chosen.items() if (values := several(one)) is not None}
 
 
 def samples_long(samples: pd.DataFrame) -> pd.DataFrame:

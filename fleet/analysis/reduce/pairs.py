@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fleet.analysis.reduce.bursts import COLUMNS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
-from fleet.analysis.reduce.load import Chosen, published, several, without_points
+from fleet.analysis.reduce.load import Chosen, published, rows_wanted, without_points
 from fleet.analysis.reduce.matrices import by_relation, reduced
 from fleet.errors import StoreError, StoreWarning
 from fleet.store import schema
@@ -63,8 +63,7 @@ def load_pairs(
     """
     place = place_of(root)
     runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
-    wanted = {"benchmark": several(benchmark), "relation": several(relation)}
-    where = {column: values for column, values in wanted.items() if values is not None}
+    where = rows_wanted(benchmark=benchmark, relation=relation)
     parts = each(lambda run: kept_pairs(place, run, STATS_VERSION, columns, where), runs)
     missing = [at for at, part in enumerate(parts) if part is None]
     if missing and note:
