@@ -48,10 +48,10 @@ struct points {
 
 /* What the points of a plan depend on, beside the options. */
 struct point_context {
-	const struct cpu_facts *facts; /* of the first CPU; without caches where not told */
+	const struct cpu_facts *facts; /* of the first CPU; without caches where unknown */
 	const uint32_t *threads;       /* sizes of the groups that --threads names, ascending */
 	size_t thread_count;
-	uint64_t cache_bytes; /* of the last-level caches of all CPUs together; 0: not told */
+	uint64_t cache_bytes; /* of the last-level caches of all CPUs together; 0: unknown */
 	bool huge_pages;
 };
 

@@ -187,7 +187,7 @@ static void work(struct side *side, uint32_t n)
 	}
 }
 
-/* A loop that did more or less than it was told would make a rate of nothing. */
+/* A loop that did more or less than asked would give a meaningless rate. */
 static bool check(const struct side *sides, size_t count, char *words, size_t room)
 {
 	for (size_t i = 0; i < count; i++)

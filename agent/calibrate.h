@@ -13,7 +13,7 @@ enum {
 	SAMPLE_US_MOST = 1000, /* a sample longer than this catches a timer tick each time */
 };
 
-/* What a short trial of a visit told. */
+/* Result of the short trial of a visit. */
 struct trial {
 	double grain_ticks;  /* of the units that are done together */
 	int64_t overhead_ns; /* of a burst, beside its samples */

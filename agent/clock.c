@@ -24,7 +24,7 @@ struct job {
 	int result;
 };
 
-/* One moment, told by both clocks. */
+/* One moment, read from both clocks. */
 struct moment {
 	uint64_t ticks;
 	uint64_t reference;

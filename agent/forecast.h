@@ -1,4 +1,4 @@
-/* forecast.h: how long a plan will take, told before it begins. */
+/* forecast.h: how long a plan will take, printed before it begins. */
 #ifndef FLEET_FORECAST_H
 #define FLEET_FORECAST_H
 

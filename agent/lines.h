@@ -33,7 +33,7 @@ struct line_place {
 	uint64_t page;     /* virtual address of its page, divided by the page size */
 	size_t offset;     /* in that page */
 	int node;          /* -1: unknown */
-	uint64_t physical; /* number of its physical page; 0: not told */
+	uint64_t physical; /* number of its physical page; 0: unknown */
 };
 
 /*

@@ -30,13 +30,13 @@ static void *ask(void *arg)
 int machine_describe(int cpu, struct cpu_facts *facts)
 {
 	struct question question = {.cpu = cpu,
-				    .facts = {.mhz = NOT_TOLD,
-					      .hardware_id = NOT_TOLD,
-					      .capacity = NOT_TOLD,
-					      .core = NOT_TOLD,
-					      .cluster = NOT_TOLD,
-					      .die = NOT_TOLD,
-					      .package = NOT_TOLD}};
+				    .facts = {.mhz = UNKNOWN,
+					      .hardware_id = UNKNOWN,
+					      .capacity = UNKNOWN,
+					      .core = UNKNOWN,
+					      .cluster = UNKNOWN,
+					      .die = UNKNOWN,
+					      .package = UNKNOWN}};
 	pthread_t thread;
 	int err = -pthread_create(&thread, NULL, ask, &question);
 

@@ -1,4 +1,4 @@
-/* machine.h: what a program is told of this machine; --machine prints it for the controller.
+/* machine.h: what programs need to know of this machine; --machine prints it for the controller.
  */
 #ifndef FLEET_MACHINE_H
 #define FLEET_MACHINE_H
@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* Has a thread on this CPU ask what it is; what is not told is NOT_TOLD. */
+/* Has a thread on this CPU ask what it is; what cannot be found is UNKNOWN. */
 int machine_describe(int cpu, struct cpu_facts *facts);
 
 /* Prints the records of docs/wire.md, "The machine". -ENOTSUP where the OS tells nothing. */

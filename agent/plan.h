@@ -49,7 +49,7 @@ struct plan {
 	size_t group_count;
 	size_t named_groups;    /* the first of them: those that --threads names */
 	struct cpu_facts facts; /* of the first CPU */
-	uint64_t cache_bytes;   /* of the last-level caches of all CPUs; 0: not told */
+	uint64_t cache_bytes;   /* of the last-level caches of all CPUs; 0: unknown */
 	struct visit *visits;
 	size_t visit_count;
 	uint32_t *order; /* of the visits in the present round */

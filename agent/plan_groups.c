@@ -15,7 +15,7 @@ struct member {
 	size_t in_core; /* how many CPUs of its core come before it */
 };
 
-/* ---- what is told of the CPUs ---------------------------------------------------------------- */
+/* ---- what is known of the CPUs ------------------------------------------------------------- */
 
 /* CPUs of one kind have caches of the same sizes, and the same capacity. */
 static int64_t kind_of(const struct cpu_facts *facts)
@@ -38,11 +38,11 @@ static struct member describe(int cpu, const struct member *before, size_t count
 
 	member.core = facts->core;
 	member.package = facts->package;
-	member.cache = last ? last->group : NOT_TOLD;
+	member.cache = last ? last->group : UNKNOWN;
 	member.cache_bytes = last ? last->bytes : 0;
 	member.kind = kind_of(facts);
 	for (size_t i = 0; i < count; i++)
-		member.in_core += member.core != NOT_TOLD && before[i].core == member.core;
+		member.in_core += member.core != UNKNOWN && before[i].core == member.core;
 	return member;
 }
 
@@ -138,7 +138,7 @@ static int add_sharing(struct plan *plan, const struct member *members, const ch
 		int64_t shared = shared_of(&members[i], word);
 		size_t count = 0;
 
-		if (shared == NOT_TOLD)
+		if (shared == UNKNOWN)
 			return refuse(
 				refusal, EXIT_OPTIONS,
 				"--threads %s: this machine does not tell which CPUs share it",

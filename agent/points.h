@@ -28,7 +28,7 @@ bool size_read(const char **at, uint64_t *bytes);
 /* Writes 524288 as "512K". */
 void size_name(uint64_t bytes, char name[SIZE_ROOM]);
 
-/* The last cache for data on the way to memory; null where none is told. */
+/* The last cache for data on the way to memory; null where none is known. */
 const struct cpu_cache *last_cache(const struct cpu_facts *facts);
 
 #endif

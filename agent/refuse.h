@@ -1,4 +1,4 @@
-/* refuse.h: what a person is told before a run: why there is none, or what to know of it. */
+/* refuse.h: messages before a run: why there is none, or what to know about it. */
 #ifndef FLEET_REFUSE_H
 #define FLEET_REFUSE_H
 

@@ -106,16 +106,16 @@ static void note_coarse_clock(const struct clock_facts *clock)
 	format->note(text);
 }
 
-/* With iterations of the person's own choice a sample may be too short for the clock: said once. */
+/* With iterations chosen by the user a sample may be too short for the clock: noted once. */
 static void note_short_samples(const struct run *run, const struct report *report)
 {
-	static bool said;
+	static bool noted;
 	uint64_t least = run->clock->least_ticks * TRIAL_QUANTA;
 	char text[160];
 
-	if (said || report->result->ticks[run->plan->warmup] >= least)
+	if (noted || report->result->ticks[run->plan->warmup] >= least)
 		return;
-	said = true;
+	noted = true;
 	snprintf(text, sizeof text,
 		 "A sample of %" PRIu64 " iterations is shorter than %d steps of the clock.",
 		 plan_units(report->visit), TRIAL_QUANTA);
@@ -124,7 +124,7 @@ static void note_short_samples(const struct run *run, const struct report *repor
 
 /*
  * Says how long it will take, judged by one visit of each benchmark, variant and point. Says
- * nothing where one of them gives no number: its failures will be told in their place.
+ * nothing where one of them gives no number: its failures are reported in their place.
  */
 static void note_forecast(const struct run *run, struct random *trials, struct burst_result *result)
 {

@@ -121,7 +121,7 @@ enum wait stop_wait(int fd, short events, int64_t until_ns)
 		struct pollfd polled[] = {
 			{.fd = stop.signal_pipe[0], .events = POLLIN},
 			{.fd = stop.stdin_fd, .events = POLLIN},
-			{.fd = STDOUT_FILENO}, /* asks for nothing: errors are always told */
+			{.fd = STDOUT_FILENO}, /* asks for nothing: errors are always reported */
 			{.fd = fd, .events = events},
 		};
 

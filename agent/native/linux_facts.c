@@ -27,10 +27,10 @@ static int64_t read_number(int cpu, const char *name)
 	char line[256], *end;
 
 	if (!read_file(cpu, name, line, sizeof line))
-		return NOT_TOLD;
+		return UNKNOWN;
 	int64_t number = strtoll(line, &end, 10);
 
-	return end == line ? NOT_TOLD : number;
+	return end == line ? UNKNOWN : number;
 }
 
 /* "48K" or "2048K" (Linux Documentation/ABI/testing/sysfs-devices-system-cpu). */
@@ -42,7 +42,7 @@ static int64_t read_size(int cpu, const char *name)
 
 	if (!read_file(cpu, name, line, sizeof line) ||
 	    sscanf(line, "%" SCNd64 "%c", &size, &unit) < 1)
-		return NOT_TOLD;
+		return UNKNOWN;
 	return unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : size;
 }
 
@@ -78,7 +78,7 @@ int os_cpu_describe(int cpu, struct cpu_facts *facts)
 	struct cpu_cache cache;
 	int64_t khz = read_number(cpu, "cpufreq/cpuinfo_max_freq");
 
-	facts->mhz = khz > 0 ? khz / 1000 : NOT_TOLD;
+	facts->mhz = khz > 0 ? khz / 1000 : UNKNOWN;
 	facts->capacity = read_number(cpu, "cpu_capacity");
 	facts->core = read_number(cpu, "topology/thread_siblings_list");
 	facts->package = read_number(cpu, "topology/core_siblings_list");

@@ -142,7 +142,7 @@ int os_node_check(int node)
 	return allowed.bits[node / BITS_PER_LONG] >> node % BITS_PER_LONG & 1 ? 0 : -ENODEV;
 }
 
-/* The kernel takes one bit less than it is told (mbind(2), set_mempolicy(2)): hence the + 1. */
+/* The kernel takes one bit less than it is given (mbind(2), set_mempolicy(2)): hence the + 1. */
 int os_pages_bind(void *start, size_t bytes, int node)
 {
 	struct nodes wanted = {0};

@@ -158,7 +158,7 @@ int os_pages_bind(void *start, size_t bytes, int node);
 /* The NUMA node a touched page lies on. */
 int os_page_node(void *page);
 
-/* The number of the physical page a touched page lies in; -ENOTSUP where we are not told. */
+/* The number of the physical page a touched page lies in; -ENOTSUP where it is hidden. */
 int os_page_physical(const void *page, uint64_t *number);
 
 /* Settings of the machine that a person may ask us to change for the time of a run. */
@@ -182,7 +182,7 @@ int os_switches(int64_t *voluntary, int64_t *involuntary);
  * What an OS tells programs of one CPU, and a CPU of itself. Groups: CPUs with the same number are
  * in one. hardware_id: as the CPU numbers itself, the APIC id or MPIDR.
  */
-enum { CPU_CACHES = 8, CPU_NAME_ROOM = 80, NOT_TOLD = -1 };
+enum { CPU_CACHES = 8, CPU_NAME_ROOM = 80, UNKNOWN = -1 };
 
 struct cpu_cache {
 	int level;
@@ -192,15 +192,15 @@ struct cpu_cache {
 };
 
 struct cpu_facts {
-	char name[CPU_NAME_ROOM]; /* empty if not told */
-	int64_t mhz, hardware_id; /* NOT_TOLD, as all below, where that is so */
+	char name[CPU_NAME_ROOM]; /* empty if unknown */
+	int64_t mhz, hardware_id; /* UNKNOWN, as all below, where it cannot be found */
 	int64_t capacity;         /* how fast a CPU of this kind is beside others of the machine */
 	int64_t core, cluster, die, package;
 	struct cpu_cache caches[CPU_CACHES];
 	size_t cache_count;
 };
 
-/* Adds to *facts what is told of the CPU the calling thread is bound to; -ENOTSUP if nothing is. */
+/* Adds to *facts what is known of the CPU of the calling thread; -ENOTSUP if nothing is. */
 int os_cpu_describe(int cpu, struct cpu_facts *facts);
 
 /* The FEATURE_ bits of this CPU: the single crossing between the two questions, OS and

@@ -61,7 +61,7 @@ static int exchange_masks(int cpu, struct masks *masks)
 	return err;
 }
 
-/* Where the thread may run: `on -C` confines a process so. -ENOTSUP if that is not told. */
+/* Where the thread may run: `on -C` confines a process so. -ENOTSUP if that is not known. */
 static int read_masks(struct masks *masks)
 {
 	int err = exchange_masks(-1, masks);
@@ -80,14 +80,14 @@ static bool allows(const struct masks *masks, int cpu)
 int os_cpu_list(int **cpus, size_t *count)
 {
 	struct masks masks;
-	bool told = !read_masks(&masks);
+	bool known = !read_masks(&masks);
 
 	*count = 0;
 	*cpus = calloc((size_t)cpu_count(), sizeof **cpus);
 	if (!*cpus)
 		return -ENOMEM;
 	for (int cpu = 0; cpu < cpu_count(); cpu++)
-		if (!told || allows(&masks, cpu))
+		if (!known || allows(&masks, cpu))
 			(*cpus)[(*count)++] = cpu;
 	return 0;
 }
@@ -100,13 +100,13 @@ static int set_runmask(int cpu)
 	return ThreadCtl(_NTO_TCTL_RUNMASK, mask) == -1 ? -errno : 0;
 }
 
-/* -EXDEV if the OS tells us of another CPU that the thread may run on. */
+/* -EXDEV if there is another CPU that the thread may run on. */
 static int check_runmask(int cpu)
 {
 	struct masks masks;
-	bool told = !read_masks(&masks);
+	bool known = !read_masks(&masks);
 
-	for (int other = 0; told && other < cpu_count(); other++)
+	for (int other = 0; known && other < cpu_count(); other++)
 		if (allows(&masks, other) != (other == cpu))
 			return -EXDEV;
 	return 0;
@@ -334,7 +334,7 @@ static void add_caches(unsigned index, bool data, struct cpu_facts *facts)
 				       : "Instruction",
 			.bytes = (int64_t)entry->line_size * entry->num_lines,
 			.line_bytes = entry->line_size,
-			.group = NOT_TOLD,
+			.group = UNKNOWN,
 		};
 		entry = cache_entry(entry->next);
 	}
@@ -351,7 +351,7 @@ int os_cpu_describe(int cpu, struct cpu_facts *facts)
 
 	memcpy(facts->name, name, length);
 	facts->name[length] = '\0';
-	facts->mhz = entry->speed ? (int64_t)entry->speed : NOT_TOLD;
+	facts->mhz = entry->speed ? (int64_t)entry->speed : UNKNOWN;
 	facts->hardware_id = (int64_t)entry->smp_hwcoreid;
 	qnx_ask_cpu(facts);
 	if (facts->cache_count)

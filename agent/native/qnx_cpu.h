@@ -53,7 +53,7 @@ static bool read_levels(uint32_t leaf, struct cpu_facts *facts)
 		shift = a & 31;
 		facts->package = id >> shift;
 	}
-	if (facts->package == NOT_TOLD)
+	if (facts->package == UNKNOWN)
 		return false;
 	facts->hardware_id = id;
 	return true;

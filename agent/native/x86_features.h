@@ -8,7 +8,7 @@
 #include <cpuid.h>
 #include <stdbool.h>
 
-/* Register state that the OS saves at a switch of threads (Intel SDM 1, 13.3); 0: it told nothing.
+/* Register state that the OS saves at a switch of threads (Intel SDM 1, 13.3); 0: unknown.
  */
 static uint32_t x86_saved_state(void)
 {

@@ -129,7 +129,7 @@ def _object(one: Checked) -> dict[str, object]:
         "exit_code": outcome.exit_code,
         "message": outcome.message,
         "notes": list(outcome.notes),
-        "told": list(one.reported),
+        "reported": list(one.reported),
         "check": check
         and {
             "target": str(check.facts.target),

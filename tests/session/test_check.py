@@ -117,7 +117,7 @@ def test_a_check_changes_nothing_not_even_the_cache_of_agents(asked: Asked) -> N
 def test_a_check_says_what_a_run_would_do(asked: Asked) -> None:
     new = asked.hosts["new"]
     assert (new["state"], new["exit_code"]) == ("complete", 0)
-    assert set(new) == {"host", "state", "stage", "exit_code", "message", "notes", "check", "told"}
+    assert set(new) == {"host", "state", "stage", "exit_code", "message", "notes", "check", "reported"}
     assert set(new["check"]) == CHECK
     assert set(new["check"]["run"]) == RUN
     assert new["check"]["run"]["agent"].startswith("would be built on the host with ")
