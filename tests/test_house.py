@@ -19,6 +19,7 @@ FLOORS = {
     "facts": 4,
     "agent": 4,
     "analysis": 4,
+    "demo": 4,
     "plan": 3,
     "remote": 2,
     "store": 2,

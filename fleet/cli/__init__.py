@@ -13,7 +13,20 @@ from pathlib import Path
 
 import typer
 
-from fleet.cli import check, clean, compare, exchange, inventory, report, resume, run, selftest, show, verify  # noqa: F401  # each registers its commands
+from fleet.cli import (
+    check,
+    clean,
+    compare,
+    demo,
+    exchange,
+    inventory,
+    report,
+    resume,
+    run,
+    selftest,
+    show,
+    verify,
+)
 from fleet.cli.app import app
 from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, FleetError, StoreWarning
 from fleet.text import printable

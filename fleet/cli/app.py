@@ -21,7 +21,7 @@ from fleet.plan.kinds import duration
 
 ORDER = (
     *("init", "hosts", "check", "run", "resume", "runs", "show", "compare", "report"),
-    *("summaries", "import", "export", "verify", "selftest", "clean"),
+    *("summaries", "import", "export", "verify", "selftest", "clean", "demo"),
 )
 
 
@@ -122,10 +122,10 @@ def common(
 
 
 def terminal() -> dict[str, Any]:
-    """How wide stdout is and whether it shows colours; no width where nobody looks."""
-    if not sys.stdout.isatty():
-        return {"width": None, "colour": False}
-    return {"width": shutil.get_terminal_size().columns, "colour": "NO_COLOR" not in os.environ}
+    """How wide stdout is and whether it shows colours; none where nobody looks, unless $COLUMNS is set."""
+    seen = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if seen or os.environ.get("COLUMNS", "").isdigit() else None
+    return {"width": width or None, "colour": seen and "NO_COLOR" not in os.environ}
 
 
 @contextmanager

@@ -1,0 +1,23 @@
+"""The command that makes a lab to learn on: demo."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleet.cli.app import Quiet, app
+
+
+@app.command(short_help="Make a lab of made-up machines to learn on.")
+def demo(
+    folder: Annotated[Path, typer.Argument(help="The folder to make; it must be new or empty.")],
+    quiet: Quiet = False,
+) -> None:
+    """Make a folder with an inventory and the results of four made-up machines, to learn the commands on.
+
+    Example: fleet demo lab
+    """
+    from fleet.demo import lab
+
+    lab.write(folder, lambda text: None if quiet else typer.echo(text, err=True))
+    typer.echo(f"Made {folder}: 4 made-up machines, 32 runs. Next: cd {folder}, then fleet show.")

@@ -1,0 +1,127 @@
+"""Writes the lab: an inventory, and a results root filled through the store as `fleet run` fills one."""
+
+import random
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import MappingProxyType
+
+from fleet import __version__
+from fleet.demo.machines import KINDS, MACHINES, Machine
+from fleet.demo.simulate import SAMPLES, TICKS_PER_SECOND, bursts, pairs
+from fleet.errors import UsageError
+from fleet.model import Agent, End, Facts, Hello, Host, Load, Plan, Run, RunState, Target
+from fleet.store import Store
+
+NIGHTS = ("old", "new", "new", "old", "old", "new", "new", "old")  # the kernel of each night
+NOTE = "Made up by `fleet demo`: no machine was measured."
+_FIRST = datetime(2026, 11, 1, 2, tzinfo=UTC)
+_KERNELS = {"old": "6.12.1-demo", "new": "6.13.0-demo"}
+_INVENTORY = """\
+# A lab to learn on, made by `fleet demo`. The machines are made up: nothing can connect to them, but
+# `fleet hosts`, `fleet runs`, `fleet show`, `fleet compare` and `fleet report` have all of them.
+hosts:
+{hosts}
+  # This machine, which `fleet run localhost` measures for real:
+  localhost: {{via: local}}
+
+groups:
+  servers: {{hosts: [rome, milan]}}
+"""
+
+
+def write(folder: Path, note: Callable[[str], None]) -> None:
+    """Make `folder` with `inventory.yaml` and `results/`: four machines, a run each in eight nights.
+
+    Every run has the label made-up=yes and says so in its warnings. note: called before each night. Raises
+    UsageError where `folder` is there and is not empty, or cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UsageError(f"{folder}: already there and not empty; name a new folder.")
+        (folder / "inventory.yaml").write_text(inventory(), encoding="utf-8")
+    except OSError as err:
+        raise UsageError(f"{folder}: cannot be made: {err.strerror}. Choose another folder.") from err
+    store = Store(folder / "results")
+    for night, kernel in enumerate(NIGHTS):
+        note(f"night {night + 1} of {len(NIGHTS)}: {', '.join(machine.name for machine in MACHINES)}")
+        for place, machine in enumerate(MACHINES):
+            store.publish(_run(machine, night, place, kernel), bursts(machine, night, kernel), batch=True)
+    store.flush()
+
+
+def inventory() -> str:
+    """The lab's inventory.yaml."""
+    return _INVENTORY.format(hosts="\n".join(map(_entry, MACHINES)))
+
+
+def _entry(machine: Machine) -> str:
+    labels = ", ".join(f"{key}: {value}" for key, value in machine.labels.items())
+    return f"  {machine.name}: {{address: {machine.name}.invalid, labels: {{{labels}}}}}"
+
+
+def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
+    """The run of a machine in one night, as the agent would have reported it."""
+    chance = random.Random(f"{machine.name} {night} names")
+    started = _FIRST + timedelta(days=night, seconds=5 + 70 * place)
+    numbers = tuple(cpu.cpu for cpu in machine.cpus)
+    kinds = [
+        {"benchmark": name, "variant": variant}
+        for name, variant, _ in (*KINDS[machine.arch], ("chase", "mov", 1), ("bandwidth", "avx2", 1))
+        if name in machine.benchmarks
+    ]
+    count = pairs(machine) * machine.rounds * len(kinds)
+    return Run(
+        run_id=f"r{started:%Y%m%dT%H%M%SZ}-{chance.getrandbits(32):08x}",
+        session_id=f"s{_FIRST + timedelta(days=night):%Y%m%dT%H%M%SZ}-{night:08x}",
+        host=Host(machine.name, f"{machine.name}.invalid", labels=machine.labels),
+        plan=Plan(benchmarks=machine.benchmarks, rounds=machine.rounds, samples=SAMPLES, seed=night),
+        facts=_facts(machine, night, kernel),
+        agent=Agent("fleet-agent", "demo", Target("linux", machine.arch), "made up"),
+        started_utc=_text(started),
+        ended_utc=_text(started + timedelta(seconds=60)),
+        hello=Hello(
+            build="demo",
+            os="linux",
+            arch=machine.arch,
+            clock="rdtscp" if machine.arch == "x86_64" else "cntvct",
+            ticks_per_second=TICKS_PER_SECOND,
+            pairs=pairs(machine),
+            bursts=count,
+            cpus=numbers,
+            raw=MappingProxyType({"record": "hello", "plan": {"benchmarks": kinds}}),
+        ),
+        end=End(bursts=count, failed=0, reason="done"),
+        state=RunState.COMPLETE,
+        notes=(NOTE,),
+        load_after=Load(0.1, 1),
+        labels=_labels(machine, kernel),
+        fleet_version=__version__,
+    )
+
+
+def _labels(machine: Machine, kernel: str) -> Mapping[str, str]:
+    return MappingProxyType({**machine.labels, "kernel": kernel, "made-up": "yes"})
+
+
+def _facts(machine: Machine, night: int, kernel: str) -> Facts:
+    return Facts(
+        "linux",
+        machine.arch,
+        hostname=machine.name,
+        kernel=_KERNELS[kernel],
+        distribution="made up by fleet demo",
+        boot_id=f"{machine.name}-{night}",
+        cpu_model=machine.model,
+        governor="performance",
+        page_bytes=4096,
+        smt=len({cpu.core for cpu in machine.cpus}) < len(machine.cpus),
+        cpus=machine.cpus,
+        load=Load(0.1, 1),
+        probe="",
+    )
+
+
+def _text(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

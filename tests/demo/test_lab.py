@@ -1,0 +1,62 @@
+"""The lab to learn on: made through the real store, the same every time, and never taken for measurements."""
+
+from pathlib import Path
+
+import pytest
+
+from fleet.analysis.reduce.load import load_runs, load_samples
+from fleet.demo import lab
+from fleet.demo.machines import MACHINES
+from fleet.demo.simulate import bursts
+from fleet.inventory.select import load
+from fleet.store.places import place_of
+from fleet.store.verify import verify
+from tests.command import Fleet
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo") / "lab"
+    lab.write(folder, lambda _: None)
+    return folder
+
+
+def test_the_lab_is_a_results_root_like_any_other(made: Path) -> None:
+    found = verify(place_of(made / "results"))
+    assert (found.problems, found.runs) == ((), len(MACHINES) * len(lab.NIGHTS))
+
+
+def test_every_run_says_that_it_is_made_up(made: Path) -> None:
+    runs = load_runs(made / "results")
+    assert runs["notes"].map(lambda notes: lab.NOTE in notes).all()
+    assert runs["labels_json"].str.contains('"made-up":"yes"').all()
+    assert runs["cpu_model"].str.startswith("Made-up").all()
+
+
+def test_the_inventory_names_the_machines_and_leads_to_none_of_them(made: Path) -> None:
+    hosts = load(made / "inventory.yaml").hosts
+    assert [host.name for host in hosts] == [*(machine.name for machine in MACHINES), "localhost"]
+    assert all(host.address.endswith(".invalid") for host in hosts[:-1])
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_a_run_is_made_up_the_same_way_every_time(machine: object) -> None:
+    first, again = (list(bursts(machine, 3, "old")) for _ in range(2))  # type: ignore[arg-type]
+    assert first == again
+    assert len({burst.key for burst in first}) == len(first)
+
+
+def test_the_kernel_matters_where_the_machine_says_so(made: Path) -> None:
+    rome = load_samples(made / "results", host_id="rome", relation="llc", labels={"kernel": "old"})
+    assert set(rome["benchmark"]) == {"cas"}
+    assert rome["run_id"].nunique() == lab.NIGHTS.count("old")
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "mine").write_text("keep")
+    with Fleet(tmp_path) as fleet:
+        done = fleet("demo", "lab")
+    assert done.exit_code == 2
+    assert "not empty" in done.stderr
+    assert [path.name for path in (tmp_path / "lab").iterdir()] == ["mine"]

@@ -1,0 +1,60 @@
+"""The answers on the front page are those of the commands before them, in the lab that `fleet demo` makes."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fleet.demo import lab
+from tests.command import Fleet
+
+ROOT = Path(__file__).parent.parent
+SECTION = "## Questions and their commands"
+COLUMNS = "80"  # as a stranger's terminal
+
+
+def answers() -> list[tuple[str, list[str]]]:
+    """Each command of the section with the lines printed below it; `…` stands for lines left out."""
+    section = (ROOT / "README.md").read_text().partition(SECTION)[2].partition("\n## ")[0]
+    found: list[tuple[str, list[str]]] = []
+    for block in re.findall(r"```console\n(.*?)```", section, flags=re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line.removeprefix("$ "), []))
+            else:
+                found[-1][1].append(line)
+    return [(command, lines) for command, lines in found if command.startswith("fleet ") and lines]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    folder = tmp_path_factory.mktemp("readme") / "lab"
+    lab.write(folder, lambda _: None)
+    return Fleet(folder, {"COLUMNS": COLUMNS})
+
+
+def missing(expected: list[str], printed: list[str]) -> str | None:
+    """The first expected line that does not come next; after a `…` it may come later."""
+    at, skipping = 0, False
+    for line in expected:
+        if line.strip() == "…":
+            skipping = True
+            continue
+        if skipping:
+            at = next((place for place in range(at, len(printed)) if printed[place] == line), len(printed))
+        if at >= len(printed) or printed[at] != line:
+            return line
+        at, skipping = at + 1, False
+    return None
+
+
+def test_the_front_page_has_answers() -> None:
+    assert len(answers()) >= 5
+
+
+@pytest.mark.parametrize(("command", "lines"), answers(), ids=[command for command, _ in answers()])
+def test_the_front_page_shows_what_the_command_prints(command: str, lines: list[str], demo: Fleet) -> None:
+    done = demo(*shlex.split(command, comments=True)[1:])
+    assert done.exit_code == 0, done.stderr
+    assert missing(lines, done.stdout.splitlines()) is None
