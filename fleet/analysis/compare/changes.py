@@ -3,12 +3,13 @@
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, false_discovery, moderated_p
-from fleet.analysis.compare.verdicts import judge
+from fleet.analysis.compare.error_rate import find_pairs, judge_relations
+from fleet.analysis.compare.inference import LEAST_RUNS, change, moderated_p
 
 KIND = ["benchmark", "variant"]
 CLASS = [*KIND, "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
+_OF_CHANGE = ("ratio", "low", "high", "p", "error", "freedom")
 
 
 def compare_relations(
@@ -18,9 +19,9 @@ def compare_relations(
 
     a, b: rows per pair and unit (column `unit`: a run's id, or a host's), latencies in ns. A unit's number
     of a relation is the median of its pairs. `a_ns`, `b_ns`: geometric means over the units. `ratio` of b
-    to a with its 95 % interval `low`, `high`; `p` (Welch on logarithms), `q` (over all rows), `smallest`
-    (the change that would have been detected), `verdict`, `why`. `a_within`, `b_within`: the typical half
-    interval inside a single run, which is no error of the change.
+    to a with its 95 % interval `low`, `high`; `p` (Welch on logarithms), its `error` and `freedom`; `q` (over
+    all rows), `smallest` (the change that would have been detected), `verdict`, `why`. `a_within`,
+    `b_within`: the typical half interval inside a single run, which is no error of the change.
     """
     order = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))
     by_a, by_b = (dict(iter(side.groupby(CLASS, sort=False))) for side in (a, b))
@@ -37,18 +38,15 @@ def compare_relations(
                 name: float(np.exp(np.log(v).mean()))
                 for name, v in zip(("a_ns", "b_ns"), values, strict=True)
             }
-            | {name: getattr(found, name) for name in ("ratio", "low", "high", "p", "smallest")}
+            | {name: getattr(found, name) for name in _OF_CHANGE}
             | {"a_within": parts[0]["spread"].median(), "b_within": parts[1]["spread"].median()}
         )
-    columns = [*CLASS, "pairs", "a_units", "b_units", "a_ns", "b_ns", "ratio", "low", "high", "p"]
-    table = pd.DataFrame(rows, columns=[*columns, "smallest", "a_within", "b_within"])
+    columns = [*CLASS, "pairs", "a_units", "b_units", "a_ns", "b_ns", *_OF_CHANGE, "a_within", "b_within"]
+    table = pd.DataFrame(rows, columns=columns)
     place = [order.index(kind) for kind in zip(table["benchmark"], table["variant"], strict=True)]
     table = table.assign(place=place).sort_values(["place", "a_ns"], kind="stable")
     table = table.drop(columns="place").reset_index(drop=True)
-    tested = table["p"].notna()
-    table["q"] = np.nan
-    table.loc[tested, "q"] = false_discovery(table["p"][tested].to_numpy())
-    return judge(table, threshold)
+    return judge_relations([table], [threshold])[0]
 
 
 def compare_pairs(
@@ -78,8 +76,4 @@ def compare_pairs(
             )
     if not tables:
         return pd.DataFrame(columns=[*CELL, "a_ns", "b_ns", "ratio", "p", "q", "changed"])
-    table = pd.concat(tables, ignore_index=True)
-    table["q"] = false_discovery(table["p"].to_numpy())
-    beyond = np.abs(np.log(table["ratio"])) > np.log1p(threshold)
-    table["changed"] = (table["q"] < LEVEL) & beyond
-    return table
+    return find_pairs([pd.concat(tables, ignore_index=True)], [threshold])[0]

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import pandas as pd
 from fleet.analysis.compare.caveats import caveats, number_of_all
 from fleet.analysis.compare.changes import CELL, compare_pairs, compare_relations
 from fleet.analysis.compare.environment import environment
+from fleet.analysis.compare.error_rate import find_pairs, judge_relations
 from fleet.analysis.compare.sides import ComparisonSide, sides
 from fleet.analysis.compare.verdicts import Verdict, usual_threshold
 from fleet.analysis.reduce.load import load_cpus, shape_of, without_points
@@ -46,6 +47,11 @@ class Comparison:
         return bool(self.relations["p"].notna().any())
 
     @property
+    def reports_pairs(self) -> bool:
+        """Whether pairs are tested beside relations: a relation of one pair is that pair."""
+        return bool(len(self.pairs) and self.relations["pairs"].max() > 1)
+
+    @property
     def changed(self) -> bool:
         """Whether a relation is known to have changed."""
         return bool((self.relations["verdict"] == Verdict.CHANGED).any())
@@ -68,7 +74,19 @@ def compare(root: str | Path, texts: Sequence[str], *, threshold: float | None =
         for a, b in _matched(first, side):
             matters = usual_threshold(a.runs, b.runs) if threshold is None else threshold
             found.append(_compared(a, b, pairs, topologies, matters))
-    return found
+    return _together(found)
+
+
+def _together(found: Sequence[Comparison]) -> list[Comparison]:
+    """The same comparisons, judged at one error rate (`error_rate`)."""
+    thresholds = [one.threshold for one in found]
+    share = 0.5 if any(one.reports_pairs for one in found) else 1.0
+    relations = judge_relations([one.relations for one in found], thresholds, share=share)
+    pairs = find_pairs([one.pairs for one in found], thresholds, share=share)
+    return [
+        replace(one, relations=rows, pairs=cells)
+        for one, rows, cells in zip(found, relations, pairs, strict=True)
+    ]
 
 
 def load_run_pairs(root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:

@@ -15,6 +15,9 @@ LEAST_RUNS = 3
 # The resolution of the clock bounds the precision of a number; a sample is at least 1,000 clock steps.
 _ROUNDING = (0.001**2) / 12
 _SOLVER_STEPS = 50
+_GRID = 12  # points of each distribution that is averaged over
+_HALVINGS = 14
+_FAR = 20.0  # times the error and the quantile: more than any power needs
 
 Floats = npt.NDArray[np.float64]
 
@@ -23,15 +26,16 @@ Floats = npt.NDArray[np.float64]
 class Change:
     """The change from A to B: the `ratio` of their levels, its 95 % interval `low` to `high`, and Welch's p.
 
-    smallest: the relative change that 8 of 10 such comparisons would detect (p < 0.05), given the scatter
-    and the number of these runs. All but `ratio` are NaN with fewer than three values a side.
+    error, freedom: the standard error of the ratio's logarithm and its degrees of freedom. All but `ratio`
+    are NaN with fewer than three values a side.
     """
 
     ratio: float
     low: float
     high: float
     p: float
-    smallest: float
+    error: float
+    freedom: float
 
 
 def change(a: Floats, b: Floats) -> Change:
@@ -39,19 +43,48 @@ def change(a: Floats, b: Floats) -> Change:
     logs_a, logs_b = np.log(a), np.log(b)
     moved = float(logs_b.mean() - logs_a.mean())
     if min(len(a), len(b)) < LEAST_RUNS:
-        return Change(float(np.exp(moved)), *[float("nan")] * 4)
+        return Change(float(np.exp(moved)), *[float("nan")] * 5)
     errors = [max(float(logs.var(ddof=1)), _ROUNDING) / len(logs) for logs in (logs_a, logs_b)]
     error = sum(errors) ** 0.5
     freedom = error**4 / sum(e**2 / (len(v) - 1) for e, v in zip(errors, (a, b), strict=True))
     half = stats.t.ppf(1 - LEVEL / 2, freedom) * error
-    smallest = (stats.t.ppf(1 - LEVEL / 2, freedom) + stats.t.ppf(POWER, freedom)) * error
     return Change(
         ratio=float(np.exp(moved)),
         low=float(np.exp(moved - half)),
         high=float(np.exp(moved + half)),
         p=float(2 * stats.t.sf(abs(moved) / error, freedom)),
-        smallest=float(np.expm1(smallest)),
+        error=error,
+        freedom=float(freedom),
     )
+
+
+def beyond_p(moved: Floats, error: Floats, freedom: Floats, matters: Floats) -> Floats:
+    """P of each change against a change of just `matters`, in its direction; all on logarithms.
+
+    Below 0.05 where the 95 % interval lies beyond the threshold.
+    """
+    found: Floats = np.minimum(2 * stats.t.sf((np.abs(moved) - matters) / error, freedom), 1.0)
+    return found
+
+
+def detectable(error: Floats, freedom: Floats, level: float, matters: Floats) -> Floats:
+    """The change, as a logarithm, that 8 of 10 comparisons with such runs would call changed.
+
+    That is: p below `level` and the change found above `matters`. Neither the true scatter nor the one that
+    another comparison would find is known: given `error` they are chi-square with `freedom`, and the share
+    is the mean over both.
+    """
+    chances = (np.arange(_GRID) + 0.5) / _GRID
+    chi = np.sqrt(stats.chi2.ppf(chances, freedom[:, None]) / freedom[:, None])
+    true = (error[:, None] / chi)[:, :, None]
+    beyond = stats.t.isf(level / 2, freedom)
+    least = np.maximum(beyond[:, None, None] * true * chi[:, None, :], matters[:, None, None])
+    low, high = np.zeros(len(error)), matters + _FAR * (1 + beyond) * error
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        enough = special.ndtr((middle[:, None, None] - least) / true).mean(axis=(1, 2)) >= POWER
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.asarray(high)
 
 
 def moderated_p(a: Floats, b: Floats) -> Floats:

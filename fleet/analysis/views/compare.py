@@ -52,7 +52,7 @@ def _parts(one: Comparison) -> Iterator[str]:
         yield _verdicts(one)
     else:
         yield _description(one)
-    if one.pairs["changed"].any() and one.relations["pairs"].max() > 1:
+    if one.reports_pairs and one.pairs["changed"].any():
         yield "\n".join(_pairs(one))
     if len(one.environment):
         rows = [
@@ -153,7 +153,7 @@ def _pairs(one: Comparison) -> Iterator[str]:
     own = found[found["apart"] > np.log1p(one.threshold)].sort_values("apart", ascending=False)
     yield (
         f"Pairs: {len(found)} of {len(one.pairs)} changed by more than {one.threshold * 100:g}% "
-        f"(about one in twenty of these by chance), {len(own) or 'none'} of them unlike their relation"
+        f"(at most one in twenty of these by chance), {len(own) or 'none'} of them unlike their relation"
     )
     if len(own):
         rows = [

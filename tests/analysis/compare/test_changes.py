@@ -58,7 +58,7 @@ def test_a_units_number_of_a_relation_is_the_median_of_its_pairs() -> None:
     assert (row["relation"], row["pairs"], row["a_units"], row["b_units"]) == ("smt", 3, 3, 3)
     assert row["a_ns"] == pytest.approx(stats.gmean(A_SMT))
     assert row["b_ns"] == pytest.approx(stats.gmean(B_SMT))
-    for name in ("ratio", "low", "high", "p", "smallest"):
+    for name in ("ratio", "low", "high", "p", "error", "freedom"):
         assert row[name] == pytest.approx(getattr(expected, name))
     assert row["q"] == pytest.approx(row["p"]), "one relation is no choice among many"
     assert (row["a_within"], row["b_within"]) == (0.02, 0.04)
@@ -180,6 +180,7 @@ def test_the_table_of_relations_has_its_columns_and_a_plain_index() -> None:
     table = compare_relations(a, b, 0.03)
     assert list(table.columns) == [
         *("benchmark", "variant", "relation", "pairs", "a_units", "b_units", "a_ns", "b_ns"),
-        *("ratio", "low", "high", "p", "smallest", "a_within", "b_within", "q", "verdict", "why"),
+        *("ratio", "low", "high", "p", "error", "freedom", "a_within", "b_within"),
+        *("q", "q_beyond", "smallest", "verdict", "why"),
     ]
     assert table.index.tolist() == [0, 1]

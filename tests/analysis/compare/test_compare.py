@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from fleet.analysis.compare.comparison import compare
 from fleet.analysis.views.compare import compare_csv, compare_json, compare_text
@@ -69,7 +71,7 @@ def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
     smt, package = found.relations.to_dict("records")
     assert (smt["relation"], smt["verdict"]) == ("smt", "equivalent")
-    assert (package["verdict"], package["why"]) == ("changed", "slower")
+    assert (package["verdict"], package["why"]) == ("changed", "slower, by more than 3%")
     assert package["ratio"] == pytest.approx(1.08, abs=0.01)
     assert 1.05 < package["low"] < package["ratio"] < package["high"] < 1.11
     assert (package["pairs"], package["a_units"], package["b_units"]) == (24, 5, 5)
@@ -207,6 +209,20 @@ def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> No
     assert re.match(r"two@kernel=b against two@kernel=a: 2 relations, 1 changed \(at most \+.*, smt\)", first)
     assert re.match(r"one@kernel=b against one@kernel=a: 2 relations, .*2 equivalent", second)
     assert len(compare(tmp_path, ["one@kernel=a", "two@kernel=b"])) == 1
+
+
+def test_all_hosts_and_pairs_of_a_command_share_one_error_rate(tmp_path: Path) -> None:
+    for place in range(18):
+        keep(tmp_path, place, "abbaab"[place // 3], host=("one", "two", "three")[place % 3])
+    found = compare(tmp_path, ["kernel=a", "kernel=b"])
+    relations, pairs = (
+        np.concatenate([getattr(one, table)["p"] for one in found]) for table in ("relations", "pairs")
+    )
+    for table, p in (("relations", relations), ("pairs", pairs)):
+        q = np.concatenate([getattr(one, table)["q"] for one in found])
+        np.testing.assert_allclose(q, np.minimum(2 * stats.false_discovery_control(p), 1))
+    (alone,) = compare(tmp_path, ["one@kernel=a", "one@kernel=b"])
+    assert (found[0].relations["q"] >= alone.relations["q"]).all()
 
 
 def test_groups_of_different_hosts_count_each_host_once(tmp_path: Path) -> None:
