@@ -95,7 +95,7 @@ def measure(
     LockedError: another agent measures there. LinkError and StoreError pass through.
     """
     host, agent, plan = run.host, run.agent, run.plan
-    reader = Reader(so_far.done)
+    reader = Reader(so_far.done, so_far.hello)
     give_up = time.monotonic() + plan.deadline_s + GRACE_S
     command = agent_command(
         agent,

@@ -6,24 +6,29 @@ from datetime import UTC, datetime
 
 from fleet.agent.measure import PostRunCommand, measure
 from fleet.agent.wire import parts
+from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.parts import RunSoFar
+from fleet.agent.wire.records import Record
 from fleet.errors import AgentError, FleetError, LinkError, LockedError
 from fleet.facts.gather import load_script, read_load, reread_load
-from fleet.model import Agent, Facts, Load, LockPolicy, Run, RunState
+from fleet.model import Agent, Burst, Facts, Load, LockPolicy, Run, RunState
 from fleet.session.context import lock_owner
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink, pauses
 from fleet.store import Journal
 from fleet.text import counted
 
+KEPT_BYTES = 64 << 20  # of decoded bursts in memory, for all hosts at once
 
-def measure_run(link: HostLink, run: Run, journal: Journal) -> Run:
-    """Measure what the journal lacks of `run`; return the run as it ended, not yet published.
 
-    A link that breaks is reconnected for context.reconnect_s, anew whenever bursts have arrived since.
+def measure_run(link: HostLink, run: Run, journal: Journal, so_far: RunSoFar | None = None) -> Run:
+    """Measure what `so_far`, read from the journal, lacks of `run`; return the run as it ended.
+
+    It is not yet published. A link that breaks is reconnected for context.reconnect_s, anew whenever bursts
+    have arrived since.
     """
     with link.turn(run):
-        measurement = _Measurement(link, run, journal)
+        measurement = _Measurement(link, run, journal, so_far or read_journal(link, run, journal))
         while measurement.so_far.lacking is not None:
             try:
                 measurement.measure_part()
@@ -36,7 +41,8 @@ def measure_run(link: HostLink, run: Run, journal: Journal) -> Run:
 
 def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
     """What the journal holds of the run; from a damaged one every visit before the damage, and a note."""
-    so_far = parts.read(journal.parts())
+    journal.keep_columns(KEPT_BYTES // link.context.parallel)
+    so_far = parts.read(journal.parts(), journal.keep)
     if so_far.damage:
         journal.refuse_after(so_far.lines)
         link.progress.note_once(
@@ -67,7 +73,8 @@ def publish(link: HostLink, run: Run, journal: Journal) -> Run:
     link.progress.enter("store")  # even if the session is cancelled: a complete run is stored
     journal.check()
     journal.settle()
-    link.context.store.publish(run, parts.bursts(journal.parts()), batch=True)
+    bursts = parts.bursts(journal.parts()) if journal.columns is None else journal.columns
+    link.context.store.publish(run, bursts, batch=True)
     return run
 
 
@@ -93,9 +100,9 @@ def now() -> str:
 class _Measurement:
     """A run in progress: what was measured of it so far, and until when a broken link is reconnected."""
 
-    def __init__(self, link: HostLink, run: Run, journal: Journal) -> None:
+    def __init__(self, link: HostLink, run: Run, journal: Journal, so_far: RunSoFar) -> None:
         self.run = run
-        self.so_far = read_journal(link, run, journal)
+        self.so_far = so_far
         self._link = link
         self._journal = journal
         self._post_run = PostRunCommand(load_script(run.facts))
@@ -121,7 +128,7 @@ class _Measurement:
                     self.so_far,
                     self._journal,
                     link.context.cancellation.stop_on_request,
-                    link.progress.follow,
+                    self._follow,
                     lock,
                     self._post_run,
                 )
@@ -133,6 +140,11 @@ class _Measurement:
                 link.context.cancellation.pause(pause)
             else:
                 return
+
+    def _follow(self, record: Record, reader: Reader) -> None:
+        if isinstance(record, Burst):
+            self._journal.keep(record)
+        self._link.progress.follow(record, reader)
 
     def recover(self, lost: LinkError) -> None:
         """Reconnect after a broken link, unless only the agent's end was lost or the time for it is up."""

@@ -162,7 +162,7 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
             check_same_machine(run, facts, agent)
             same = replace(run, agent=replace(run.agent, path=agent.path))
             try:
-                whole = measure_run(link, same, journal)
+                whole = measure_run(link, same, journal, so_far)
             except RefusedError as err:  # what was measured before stays
                 raise AgentError(str(err)) from err
             return publish(link, whole, journal)

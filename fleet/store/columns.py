@@ -12,51 +12,6 @@ from typing import Any
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Numbers:
-    """Whole numbers, some of them unknown, kept unboxed."""
-
-    def __init__(self) -> None:
-        self._values = array("q")
-        self._known = bytearray()
-
-    def append(self, value: int | None) -> None:
-        """Add one."""
-        self._known.append(value is not None)
-        self._values.append(value or 0)
-
-    def ranks(self) -> Any:
-        """What the rows are sorted by: the numbers."""
-        return _view(self._values, "i8")
-
-    def column(self, type_: Any, order: Any) -> Any:
-        """What was added, in this order, as an array of `type_`."""
-        known = None if all(self._known) else _view(self._known, "u1")[order]
-        return numbers(type_, self.ranks()[order], known)
-
-
-class Words:
-    """Strings that are repeated often, each kept once."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-        self._indices = array("i")
-
-    def append(self, word: str) -> None:
-        """Add one."""
-        self._indices.append(self._places.setdefault(word, len(self._places)))
-
-    def ranks(self) -> Any:
-        """What the rows are sorted by: the place of each word among all of them in alphabetical order."""
-        import numpy as np  # noqa: PLC0415
-
-        ranks = {word: rank for rank, word in enumerate(sorted(self._places))}
-        return np.array([ranks[word] for word in self._places], "i4")[_view(self._indices, "i4")]
-
-    def column(self, type_: Any, order: Any) -> Any:
-        """What was added, in this order, as an array of the dictionary type `type_`."""
-        return _dictionary(type_, _view(self._indices, "i4")[order], list(self._places))
-
-
 def table(shape: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
     """Rows, each a value by column name, as a pyarrow table of the schema `shape`."""
     import pyarrow as pa  # noqa: PLC0415
@@ -106,11 +61,11 @@ def _numpy_name(type_: Any) -> str:
     return {"float": "f4", "double": "f8"}.get(str(type_), str(type_))
 
 
-def repeated(type_: Any, word: str, count: int) -> Any:
-    """One word so many times, as an array of the dictionary type `type_`."""
-    import numpy as np  # noqa: PLC0415
+def coded(type_: Any, places: Any, words: Sequence[str]) -> Any:
+    """An array of the dictionary type `type_`: of each row the place of its word in `words`."""
+    import pyarrow as pa  # noqa: PLC0415
 
-    return _dictionary(type_, np.zeros(count, "i4"), [word])
+    return pa.DictionaryArray.from_arrays(numbers(type_.index_type, places), built(type_.value_type, words))
 
 
 def lists(type_: Any, ends: "array[int]", values: "array[int]", order: Any) -> Any:
@@ -145,12 +100,6 @@ def raw(column: Any, unknown: int = 0) -> bytes:
         known = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[part]
         values = np.where(known, values, values.dtype.type(unknown))
     return values.tobytes()
-
-
-def _dictionary(type_: Any, indices: Any, words: Sequence[str]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
-    return pa.DictionaryArray.from_arrays(numbers(type_.index_type, indices), built(type_.value_type, words))
 
 
 def _with_nulls(values: Sequence[Any], dtype: Any) -> tuple[Any, Any]:

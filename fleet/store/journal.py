@@ -20,6 +20,8 @@ from types import TracebackType
 from typing import Self
 
 from fleet.errors import LockedError, StoreError
+from fleet.model import Burst
+from fleet.store.burst_columns import BurstColumns
 from fleet.store.files import storing, sync, write_all
 
 RUN_FILE = "run.json"
@@ -44,6 +46,8 @@ class Journal:
         self._good: tuple[int, ...] = ()
         self._waiting = 0  # bytes the disk may not have
         self._named = False  # whether the disk has the names of the files, and run.json
+        self.columns: BurstColumns | None = None  # the bursts in its lines, while they are few
+        self._most_bytes = 0
 
     @property
     def path(self) -> Path:
@@ -60,6 +64,17 @@ class Journal:
         """Give the whole journal another name, in one step. Raises OSError where there is one already."""
         self.folder.rename(folder)
         self.folder = folder
+
+    def keep_columns(self, most_bytes: int) -> None:
+        """Begin anew to keep the bursts given to `keep`, until they take more than so much memory."""
+        self.columns, self._most_bytes = BurstColumns(), most_bytes
+
+    def keep(self, burst: Burst) -> None:
+        """Keep what a line was decoded to, so that publishing need not read it again."""
+        if self.columns is not None:
+            self.columns.add(burst)
+            if self.columns.nbytes > self._most_bytes:
+                self.columns = None
 
     def parts(self) -> list[Iterator[bytes]]:
         """Every part's lines, without their newlines; torn last lines and refused ones are left out."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
+from fleet.store.burst_columns import BurstColumns
 from fleet.store.files import storing
 from fleet.store.ids import checked_key
 from fleet.store.places import SAMPLES_FILE, Folder, Place
@@ -26,7 +27,7 @@ _at_once = threading.BoundedSemaphore(4)  # each holds a run's samples in memory
 LEFTOVER_AFTER_S = 24 * 3600  # no publication takes so long, and no two machines' clocks differ so much
 
 
-def publish(place: Place, run: Run, bursts: Iterable[Burst]) -> tuple[str, RunRecord]:
+def publish(place: Place, run: Run, bursts: Iterable[Burst] | BurstColumns) -> tuple[str, RunRecord]:
     """Publish `run` in `place`; return the name of its samples file there, and its record.
 
     Doing it again with the same bursts changes nothing; with others it raises StoreError.

@@ -10,6 +10,7 @@ from pathlib import Path
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store import runs, sessions
+from fleet.store.burst_columns import BurstColumns
 from fleet.store.files import remove, storing
 from fleet.store.ids import checked_key
 from fleet.store.journal import RUN_FILE, Journal
@@ -101,7 +102,7 @@ class Store:
         """What sessions set out to do that did not end well and nobody here is at, oldest first."""
         return sessions.intents(self.state_dir)
 
-    def publish(self, run: Run, bursts: Iterable[Burst], *, batch: bool = False) -> str:
+    def publish(self, run: Run, bursts: Iterable[Burst] | BurstColumns, *, batch: bool = False) -> str:
         """Publish a finished run, then remove its journal; return the name of its samples file.
 
         Publishing the same run again changes nothing; other bursts under its id raise StoreError. On any

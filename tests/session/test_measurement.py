@@ -15,8 +15,8 @@ import pytest
 from fleet.errors import AgentError, LinkError, LockedError, UsageError
 from fleet.model import Host, LockPolicy, RequestedOptions, RunState, Via
 from fleet.remote.local import LocalConnection
-from fleet.session import link, resume, runner
-from fleet.session.context import SessionContext
+from fleet.session import link, measurement, resume, runner
+from fleet.session.context import DEFAULT_PARALLEL, SessionContext
 from fleet.session.events import Event, StageEntered, ignore
 from fleet.session.measurement import check_same_machine
 from fleet.session.outcome import Outcome, State
@@ -119,6 +119,26 @@ def test_a_run_on_one_link_is_in_one_part(context) -> None:
     row = stored_run(session.store)
     assert not any("parts" in note for note in row["notes"])
     assert row["load_1m_after"] >= 0
+
+
+@pytest.mark.parametrize("breaks", [(), (5, 7)])
+def test_what_arrived_is_published_without_decoding_it_again(
+    context, breaks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(measurement.parts, "bursts")
+    session = context(breaks=breaks)
+    assert run_once(session).state is State.COMPLETE
+    assert visits(session.store) == every_visit()
+
+
+@pytest.mark.parametrize("breaks", [(), (5, 7)])
+def test_a_run_too_large_for_memory_is_published_from_its_journal(
+    context, breaks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurement, "KEPT_BYTES", 1000 * DEFAULT_PARALLEL)
+    session = context(breaks=breaks)
+    assert run_once(session).state is State.COMPLETE
+    assert visits(session.store) == every_visit()
 
 
 def test_a_link_that_breaks_is_reconnected_and_nothing_is_measured_twice(context) -> None:

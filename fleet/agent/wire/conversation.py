@@ -4,7 +4,6 @@
 `parts` joins the conversations of a run that took several agents.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from fleet.agent.wire.done import Done
@@ -27,10 +26,12 @@ class Reader:
 
     Memory is bounded, whatever comes: a bit per possible visit of one round, and so many notes and failed
     bursts at most; samples are never kept. done: the visits of earlier agents, which this one leaves out.
+    first: the first agent's hello.
     """
 
-    def __init__(self, done: Done | None = None) -> None:
+    def __init__(self, done: Done | None = None, first: Hello | None = None) -> None:
         self.done = done or Done()
+        self._first = first
         self.hello: Hello | None = None
         self.end: End | None = None
         self.bursts = 0
@@ -43,19 +44,22 @@ class Reader:
         self._places: dict[int, int] = {}
 
     def feed(self, line: bytes) -> Record | None:
-        """Take the next line; None for noise, as of a login script. Raises WireError on what must not be."""
+        """Take the next line; return its record, a burst as `completed`, or None for noise.
+
+        Noise is what a login script prints. Raises WireError on what must not be.
+        """
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed")
         if self.hello is None:
             return self._before_hello(line)
-        if not _is_record(line):
+        if not is_record(line):
             self._skip(line, "among the agent's records")
             return None
         if self.end is not None:
             raise WireError(f"a line after the end record: {short(line)}")
         record = decode(line)
         self._take(record)
-        return record
+        return completed(record, self.hello, self._first) if isinstance(record, Burst) else record
 
     def _take(self, record: Record) -> None:
         match record:
@@ -92,7 +96,7 @@ class Reader:
         return None
 
     def _before_hello(self, line: bytes) -> Record | None:
-        record = _hello_in(line)
+        record = hello_in(line)
         if record is None:
             self._skip(line, "before hello")
             return None
@@ -159,11 +163,12 @@ def _least(least: int, most: int) -> str:
     return str(least) if least == most else f"at least {least}"
 
 
-def _is_record(line: bytes) -> bool:
+def is_record(line: bytes) -> bool:
+    """Whether a line is meant as a record; noise otherwise."""
     return line.lstrip().startswith(b"{")
 
 
-def _hello_in(line: bytes) -> Hello | None:
+def hello_in(line: bytes) -> Hello | None:
     """The hello record, or None for noise. Raises WireError for a hello we cannot read."""
     if not line.lstrip().startswith(b'{"record":"hello"'):
         return None
@@ -171,23 +176,17 @@ def _hello_in(line: bytes) -> Hello | None:
     return record if isinstance(record, Hello) else None
 
 
-def skip_to_hello(conversation: Iterator[bytes]) -> Hello | None:
-    """Take lines up to and with the hello record; None if there is none."""
-    for line in conversation:
-        if (hello := _hello_in(line)) is not None:
-            return hello
-    return None
-
-
-def bursts_after(conversation: Iterable[bytes], hello: Hello) -> Iterator[Burst]:
-    """Decode the bursts of a checked conversation, after its hello; in the order sent, with their flags."""
-    quantum = hello.raw.get("clock_quantum_ticks")
-    quantum_ticks = quantum if isinstance(quantum, int) else 1
-    for line in filter(_is_record, conversation):
-        record = decode(line)
-        if isinstance(record, Burst):
-            flags = flags_of(record, quantum_ticks)
-            yield replace(record, flags=flags) if flags else record
+def completed(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
+    """The burst with its flags and its offset from the run's first hello, by the host's own clock."""
+    quantum, began = hello.raw.get("clock_quantum_ticks"), hello.raw.get("monotonic_ns")
+    zero = first.raw.get("monotonic_ns") if first is not None else None
+    later_ns = began - zero if isinstance(began, int) and isinstance(zero, int) else 0
+    flags = flags_of(burst, quantum if isinstance(quantum, int) else 1)
+    return (
+        replace(burst, flags=flags, start_offset_ns=burst.start_offset_ns + later_ns)
+        if flags or later_ns
+        else burst
+    )
 
 
 def flags_of(burst: Burst, quantum_ticks: int) -> tuple[str, ...]:

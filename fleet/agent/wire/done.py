@@ -38,11 +38,10 @@ class Done:
     def add(self, record: Burst | Failed) -> None:
         """Add the next visit. Raises WireError for a repeated one or a skipped round."""
         place = self._place(record)
+        visited = len(self._outcomes.get(place, ()))
+        if record.round != visited:
+            raise WireError(f"visit {place} of round {record.round} came where round {visited} was the next")
         outcomes = self._outcomes.setdefault(place, array("Q"))
-        if record.round != len(outcomes):
-            raise WireError(
-                f"visit {place} of round {record.round} came where round {len(outcomes)} was the next"
-            )
         if isinstance(record, Burst):
             ticks = record.ticks[record.warmup :]
             outcomes.append(median_low(ticks) + median_high(ticks))  # twice the median: a whole number

@@ -3,13 +3,12 @@
 Each part is a conversation of its own, from hello to wherever it was cut; `conversation` follows each.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fleet.agent.wire import conversation
-from fleet.agent.wire.conversation import NO_HELLO, Reader
+from fleet.agent.wire.conversation import NO_HELLO, Reader, completed, hello_in, is_record
 from fleet.agent.wire.done import Done
-from fleet.agent.wire.records import WireError
+from fleet.agent.wire.records import WireError, decode
 from fleet.model import Burst, End, Failed, Hello, Note, Pairs
 
 Part = Iterable[bytes]
@@ -58,12 +57,15 @@ class RunSoFar:
         )
 
 
-def read(parts: Iterable[Part]) -> RunSoFar:
-    """Follow all parts, each up to its first line that the wire forbids or that is not of the same run."""
+def read(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None) -> RunSoFar:
+    """Follow all parts, each up to its first line that the wire forbids or that is not of the same run.
+
+    keep: receives each burst.
+    """
     run = RunSoFar()
     notes: list[str] = []
     for part in parts:
-        reader, done, lines, good = Reader(run.done), run.done, iter(part), 0
+        reader, done, lines, good = Reader(run.done, run.hello), run.done, iter(part), 0
         before = (done.bursts, done.visits - done.bursts)
         try:
             for line in lines:
@@ -72,8 +74,12 @@ def read(parts: Iterable[Part]) -> RunSoFar:
                         reader.hello = None  # until it is known to be of this run
                         check_same_run(run.hello, hello)
                         reader.hello, done = hello, done or Done(_ordered(hello))
-                    case Burst() | Failed() as visit:
-                        done.add(visit)
+                    case Burst() as burst:
+                        done.add(burst)
+                        if keep is not None:
+                            keep(burst)
+                    case Failed() as failed:
+                        done.add(failed)
                     case Note() as note:
                         notes.append(note.text)
                     case _:
@@ -104,21 +110,16 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
 
 
 def bursts(parts: Iterable[Part]) -> Iterator[Burst]:
-    """Decode the bursts of checked parts, with their flags, as one run's.
-
-    Their start offsets all count from the first hello, by the host's own clock.
-    """
-    zero: int | None = None
+    """Decode once more the bursts of parts that were read, as `read` gives them to its `keep`."""
+    first: Hello | None = None
     for part in parts:
-        lines = iter(part)
-        hello = conversation.skip_to_hello(lines)
-        if hello is None:
-            continue
-        began = hello.raw.get("monotonic_ns")
-        zero = began if zero is None and isinstance(began, int) else zero
-        later_ns = began - zero if isinstance(began, int) and zero is not None else 0
-        for burst in conversation.bursts_after(lines, hello):
-            yield replace(burst, start_offset_ns=burst.start_offset_ns + later_ns) if later_ns else burst
+        hello: Hello | None = None
+        for line in part:
+            if hello is None:
+                hello = hello_in(line)
+                first = first or hello
+            elif is_record(line) and isinstance(record := decode(line), Burst):
+                yield completed(record, hello, first)
 
 
 def _ordered(hello: Hello) -> bool:

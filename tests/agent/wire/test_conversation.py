@@ -339,13 +339,6 @@ def test_the_same_pair_is_visited_once_for_each_benchmark_and_round() -> None:
     assert reader.bursts == 4
 
 
-def test_a_conversation_is_skipped_up_to_its_hello() -> None:
-    rest = iter([b"Welcome", b"", line(HELLO), line(BURST)])
-    assert isinstance(conversation.skip_to_hello(rest), Hello)
-    assert list(rest) == [line(BURST)]
-    assert conversation.skip_to_hello(iter([b"Welcome"])) is None
-
-
 def test_without_a_known_quantum_a_tick_is_one() -> None:
     hello = {key: value for key, value in HELLO.items() if key != "clock_quantum_ticks"}
     lines = [line(hello), line(BURST, ticks=[99, 99]), line(BURST, ticks=[99, 100], round=1)]

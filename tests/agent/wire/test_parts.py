@@ -7,8 +7,8 @@ import pytest
 from fleet.agent.wire import parts
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
-from fleet.agent.wire.records import WireError
-from fleet.model import Hello
+from fleet.agent.wire.records import WireError, decode
+from fleet.model import Burst, Hello
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
 
 PLAN = {**HELLO, "bursts": 4, "seed": 7, "monotonic_ns": 1_000_000}
@@ -50,6 +50,20 @@ def test_a_run_is_not_finished_before_its_last_part_is() -> None:
 def test_offsets_count_from_the_first_hello_by_the_hosts_clock() -> None:
     starts = [one.start_offset_ns for one in parts.bursts([FIRST, SECOND])]
     assert starts == [BURST["start_ns"], *[BURST["start_ns"] + 8_000_000] * 2]
+
+
+def test_bursts_are_the_same_as_they_come_and_read_from_the_journal() -> None:
+    pushed = burst(2, switches=[0, 0, 0, 2])
+    journal = [FIRST, [b"no hello came"], [SECOND[0], pushed, *SECOND[2:]]]
+    kept: list[Burst] = []
+    so_far = parts.read(journal[:2], kept.append)
+    reader = Reader(so_far.done, so_far.hello)
+    kept += [record for each in journal[2] if isinstance(record := reader.feed(each), Burst)]
+    assert kept == list(parts.bursts(journal))
+    assert [one.flags for one in kept] == [(), ("preempted",), ()]
+    read: list[Burst] = []
+    parts.read(journal, read.append)
+    assert read == kept
 
 
 def test_what_is_done_is_written_as_the_agent_reads_it() -> None:
@@ -115,7 +129,7 @@ def test_a_clock_measured_anew_may_differ_a_little() -> None:
 def test_a_resumed_agent_that_repeats_a_visit_is_stopped_at_once() -> None:
     done = Done()
     for visit in FIRST[2:]:
-        done.add(parts.conversation.decode(visit))  # type: ignore[arg-type]
+        done.add(decode(visit))  # type: ignore[arg-type]
     reader = Reader(done)
     reader.feed(hello(done=2))
     with pytest.raises(WireError, match="came twice"):
@@ -177,7 +191,7 @@ def test_offsets_stay_as_they_are_where_a_host_does_not_tell_its_clock() -> None
 def test_done_counts_visits_and_bursts_and_knows_each_round() -> None:
     done = Done()
     assert not done
-    visits = [parts.conversation.decode(each) for each in (burst(0), line(FAILED, round=1))]
+    visits = [decode(each) for each in (burst(0), line(FAILED, round=1))]
     for at, visit in enumerate(visits):
         assert not done.has(visit)  # type: ignore[arg-type]
         done.add(visit)  # type: ignore[arg-type]
@@ -187,6 +201,10 @@ def test_done_counts_visits_and_bursts_and_knows_each_round() -> None:
     assert (done.visits, done.bursts) == (2, 1)
     with pytest.raises(WireError, match="round 0 came where round 2 was the next"):
         done.add(visits[0])  # type: ignore[arg-type]
+    before = list(done.lines())
+    with pytest.raises(WireError, match="round 1 came where round 0 was the next"):
+        done.add(decode(burst(1, ping=1, ping_cpus=[1, 1])))  # type: ignore[arg-type]
+    assert list(done.lines()) == before
 
 
 def test_what_is_done_lists_each_pair_once_and_one_that_never_gave_a_number_without_iterations() -> None:

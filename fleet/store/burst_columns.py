@@ -1,0 +1,186 @@
+"""Holds bursts column by column and unboxed, from the moment they are decoded until they are published."""
+
+from array import array
+from dataclasses import fields
+from statistics import median
+from typing import Any
+
+from fleet.interval import Spreads
+from fleet.model import Burst, Parameters, Relation, Run, Topology
+from fleet.store import schema
+from fleet.store.columns import built, coded, lists, numbers
+from fleet.store.rows import Relations, hello_of
+
+COUNTS = ("round", "ping_cpu", "pong_cpu", "start_offset_ns", "iterations", "warmup")
+MAYBE = (
+    "line_page",
+    "line_offset",
+    "line_node",
+    "line_physical",
+    "ping_voluntary_switches",
+    "ping_involuntary_switches",
+    "pong_voluntary_switches",
+    "pong_involuntary_switches",
+    "ping_ran_ppm",
+    "pong_ran_ppm",
+)
+"""Columns of numbers from 0 that a host may leave out."""
+AT_POINTS = tuple(column.name for column in schema.POINT_COLUMNS)
+_NUMBERS = ("words", *COUNTS, *MAYBE)
+_UNKNOWN = -1
+_POINT_BYTES = 1000  # of the values of AT_POINTS, as Python objects
+_PARAMETERS = tuple(part.name for part in fields(Parameters))
+_NEAREST_FIRST = list(map(str, Relation))
+_SORTED_BY = ("benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "round")
+
+
+class BurstColumns:
+    """Bursts in the order they came, in 136 bytes each and 8 a sample.
+
+    spreads: those of the bursts before them, which these continue.
+    """
+
+    def __init__(self, spreads: Spreads | None = None) -> None:
+        self.spreads = spreads or Spreads()
+        self.other_samples = 0
+        self.flagged = 0
+        self._words: dict[tuple[Any, ...], int] = {}  # benchmark, variant, flags and CPUs, each kept once
+        self._numbers = array("q")  # a row of _NUMBERS for each burst
+        self._ticks = array("q")
+        self._ends = array("i", [0])
+        self._at_points: dict[int, tuple[Any, ...]] = {}  # values of AT_POINTS by burst
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @property
+    def samples(self) -> int:
+        """Ticks of pings, warm-ups included."""
+        return len(self._ticks)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all this, nearly."""
+        values = len(self._numbers) + len(self._ticks) + self.other_samples
+        return 8 * values + _POINT_BYTES * len(self._at_points)
+
+    def add(self, burst: Burst) -> None:
+        """Take one burst."""
+        words = (burst.benchmark, burst.variant, ",".join(sorted(burst.flags)), burst.cpus)
+        maybe = (
+            burst.line_page,
+            burst.line_offset,
+            burst.line_node,
+            burst.line_physical,
+            *(burst.switches or (None, None, None, None)),
+            *(burst.ran_ppm or (None, None)),
+        )
+        row = [
+            self._words.setdefault(words, len(self._words)),
+            burst.round,
+            burst.ping_cpu,
+            burst.pong_cpu,
+            burst.start_offset_ns,
+            burst.iterations,
+            burst.warmup,
+            *(_UNKNOWN if value is None else value for value in maybe),
+        ]
+        if burst.point is not None:
+            self._at_points[len(self)] = _values_at_point(burst)
+            self.other_samples += len(burst.ticks) * len(burst.other_ticks or ())
+        self._numbers.extend(row)
+        self._ticks.extend(burst.ticks)
+        self._ends.append(len(self._ticks))
+        self.flagged += bool(burst.flags)
+        if len(burst.ticks) > burst.warmup:
+            self.spreads.add(_repeated(burst), median(burst.ticks[burst.warmup :]) / burst.iterations)
+
+    def table(self, run: Run) -> Any:
+        """The bursts as a pyarrow table in the schema of samples, sorted."""
+        import numpy as np  # noqa: PLC0415
+        import pyarrow as pa  # noqa: PLC0415
+
+        shape = schema.arrow_schema("samples")
+        types = {field.name: field.type for field in shape}
+        values = np.frombuffer(self._numbers, "i8").reshape(-1, len(_NUMBERS)).T
+        rows = dict(zip(_NUMBERS, values, strict=True))
+        words = self._word_columns(run, rows)
+        order = np.lexsort([words[name][0] if name in words else rows[name] for name in reversed(_SORTED_BY)])
+        columns = {name: coded(types[name], codes[order], known) for name, (codes, known) in words.items()}
+        columns |= {name: numbers(types[name], rows[name][order]) for name in COUNTS}
+        columns |= {
+            name: numbers(types[name], sorted_, sorted_ != _UNKNOWN)
+            for name, sorted_ in ((name, rows[name][order]) for name in MAYBE)
+        }
+        ns_per_tick = np.full(len(self), 1e9 / hello_of(run).ticks_per_second)
+        columns["ns_per_tick"] = numbers(types["ns_per_tick"], ns_per_tick)
+        columns["ticks"] = lists(types["ticks"], self._ends, self._ticks, order)
+        columns |= self._columns_of_points(types, order)
+        return pa.table([columns[name] for name in types], schema=shape)
+
+    def _word_columns(self, run: Run, rows: Any) -> dict[str, tuple[Any, list[str]]]:
+        """Of each column of words the place of each row's word in the list of them, which is in order."""
+        import numpy as np  # noqa: PLC0415
+
+        benchmarks, variants, flags, cpus = zip(*self._words, strict=True) if self._words else [()] * 4
+        columns = {"benchmark": benchmarks, "variant": variants, "flags": flags}
+        once = np.zeros(len(self), "i8")
+        found = {"host_id": (once, [run.host.host_id]), "run_id": (once, [run.run_id])}
+        found |= {name: _encoded(words, rows["words"]) for name, words in columns.items()}
+        base = max(int(rows["ping_cpu"].max()), int(rows["pong_cpu"].max())) + 1 if len(self) else 1
+        pairs = (rows["words"] * base + rows["ping_cpu"]) * base + rows["pong_cpu"]
+        distinct, which = np.unique(pairs, return_inverse=True)
+        relation = Relations(Topology(run.facts.cpus))
+        relations = [
+            _relation_of(relation, cpus[pair // base // base], pair // base % base, pair % base)
+            for pair in distinct.tolist()
+        ]
+        return found | {"relation": _encoded(relations, which)}
+
+    def _columns_of_points(self, types: Any, order: Any) -> dict[str, Any]:
+        import pyarrow as pa  # noqa: PLC0415
+
+        if not self._at_points:
+            return {name: pa.nulls(len(self), types[name]) for name in AT_POINTS}
+        none = (None,) * len(AT_POINTS)
+        rows = [self._at_points.get(at, none) for at in order.tolist()]
+        return {
+            name: built(types[name], values)
+            for name, values in zip(AT_POINTS, zip(*rows, strict=True), strict=True)
+        }
+
+
+def _repeated(burst: Burst) -> tuple[str, str, str | None, int, int]:
+    """What a burst is a repetition of; both directions of a pair are one."""
+    low, high = sorted((burst.ping_cpu, burst.pong_cpu))
+    return burst.benchmark, burst.variant, burst.point, low, high
+
+
+def _values_at_point(burst: Burst) -> tuple[Any, ...]:
+    """The values of the columns AT_POINTS, in their order."""
+    found = burst.parameters or Parameters()
+    return (
+        burst.point,
+        burst.unit,
+        *(getattr(found, name) for name in _PARAMETERS),
+        burst.cpus,
+        None if burst.other_ticks is None else tuple(array("q", ticks) for ticks in burst.other_ticks),
+        None if burst.core_mhz is None else sum(burst.core_mhz) / 2000,
+        burst.checked,
+    )
+
+
+def _encoded(words: Any, which: Any) -> tuple[Any, list[str]]:
+    """The words `which` counts in `words`, as places in a list of them in alphabetical order."""
+    import numpy as np  # noqa: PLC0415
+
+    known = sorted(set(words))
+    places = {word: place for place, word in enumerate(known)}
+    return np.array([places[word] for word in words], "i8")[which], known
+
+
+def _relation_of(relation: Relations, cpus: tuple[int, ...] | None, ping: int, pong: int) -> str:
+    """The smallest group that holds all CPUs of a burst."""
+    if cpus is None or len(cpus) < 3:
+        return relation(ping, pong)
+    return max((relation(ping, other) for other in cpus[1:]), key=_NEAREST_FIRST.index)
