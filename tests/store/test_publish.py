@@ -126,6 +126,19 @@ def test_other_samples_under_a_published_run_id_are_refused(store: Store) -> Non
     assert list(journal.lines()) == [b"kept"]
 
 
+def test_a_file_that_is_no_run_in_the_place_of_the_samples_keeps_the_journal(store: Store) -> None:
+    run = builders.a_run()
+    store.publish(run, builders.bursts_of(run))
+    (samples,) = store.state_dir.rglob("samples.parquet")
+    samples.write_bytes(b"not Parquet")
+    with store.journal(run) as journal:
+        journal.append(b"kept")
+    with pytest.raises(StoreError, match="cannot publish the run: .* What arrived is kept in the journal"):
+        store.publish(run, builders.bursts_of(run))
+    assert samples.read_bytes() == b"not Parquet"
+    assert list(journal.lines()) == [b"kept"]
+
+
 @pytest.mark.parametrize("missing", ["_runs", "_cpus"])
 def test_a_publication_cut_short_is_completed_by_the_next(store: Store, missing: str) -> None:
     run = builders.a_run()

@@ -250,6 +250,17 @@ def test_as_many_lines_as_allowed_may_come_before_hello() -> None:
     assert reader.hello is not None
 
 
+def test_too_many_lines_that_are_no_records_are_refused_after_hello_too() -> None:
+    reader = fed(line(HELLO), *[b"la"] * conversation.NOISE_LIMIT_LINES)
+    with pytest.raises(WireError, match="lines that are no records; last: 'la'"):
+        reader.feed(b"la")
+
+
+def test_a_pair_may_be_all_cpus_of_the_plan() -> None:
+    reader = fed(line(HELLO, cpus=[0, 3]))
+    assert isinstance(reader.feed(line(BURST)), Burst)
+
+
 def test_as_many_notes_as_allowed_are_kept_and_one_more_is_refused() -> None:
     note = line({"record": "note", "text": "x"})
     limit = conversation.NOISE_LIMIT_LINES + conversation.NOTE_LIMIT
