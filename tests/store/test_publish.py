@@ -133,7 +133,7 @@ def test_a_file_that_is_no_run_in_the_place_of_the_samples_keeps_the_journal(sto
     samples.write_bytes(b"not Parquet")
     with store.journal(run) as journal:
         journal.append(b"kept")
-    with pytest.raises(StoreError, match="cannot publish the run: .* What arrived is kept in the journal"):
+    with pytest.raises(StoreError, match=r"cannot publish the run: .* What arrived is kept in the journal"):
         store.publish(run, builders.bursts_of(run))
     assert samples.read_bytes() == b"not Parquet"
     assert list(journal.lines()) == [b"kept"]
