@@ -1,11 +1,11 @@
-/*
- * aarch64: loops that go through memory. See native.h, and x86_64_stream.c for what they have in
- * common: rotating registers, and the address of the turn's first line as what is stored.
- */
-#include "native.h"
+/* aarch64: loops that go through memory, 256 bytes or 8 scalable vectors a turn. See sweep.h. */
+#include "sweep.h"
 
-/* A function with a name of its own in the binary, whatever the compiler would make of it. */
-#define SWEEP static __attribute__((noinline)) char *
+#define POINTER "r"
+#define CHANGED "cc", VECTORS
+#define VECTORS                                                                                    \
+	"v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",  \
+		"v22", "v23", "v24"
 
 /* The same instruction for pairs of registers, 256 bytes in all. */
 #define PAIRS(instruction, base)                                                                   \
@@ -28,84 +28,45 @@
 	"b.lo 1b\n\t"
 #define STEP(pointer) "add %[" pointer "], %[" pointer "], #256\n\t"
 
-#define VECTORS                                                                                    \
-	"v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",  \
-		"v22", "v23", "v24"
-
 /* ---- Advanced SIMD --------------------------------------------------------------------------- */
 
 SWEEP aarch64_read_neon(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(STEP("at"), PAIRS("ldp", "at"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(STEP("at"), PAIRS("ldp", "at")));
 	return at;
 }
 
 SWEEP aarch64_write_neon(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(STEP("at"), ADDRESS STORES("stp"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(STEP("at"), ADDRESS STORES("stp")));
 	return at;
 }
 
 SWEEP aarch64_nt_neon(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(STEP("at"), ADDRESS STORES("stnp"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(STEP("at"), ADDRESS STORES("stnp")));
 	return at;
 }
 
 SWEEP aarch64_modify_neon(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(
-		"movi v24.16b, #255\n\t" LOOP(
-			STEP("at"),
-			PAIRS("ldp", "at") ".irp i, 0,1,2,3,4,5,6,7,16,17,18,19,20,21,22,23\n\tsub "
-					   "v\\i\\().2d, v\\i\\().2d, v24.2d\n\t.endr\n\t" PAIRS(
-						   "stp", "at"))
-		: [at] "+&r"(at)
-		: [end] "r"(end)
-		: "memory", "cc", VECTORS);
+	GO_THROUGH("movi v24.16b, #255\n\t" LOOP(
+		STEP("at"),
+		PAIRS("ldp", "at") ".irp i, 0,1,2,3,4,5,6,7,16,17,18,19,20,21,22,23\n\tsub "
+				   "v\\i\\().2d, v\\i\\().2d, v24.2d\n\t.endr\n\t" PAIRS("stp",
+											 "at")));
 	return at;
 }
 
 SWEEP aarch64_copy_neon(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	__asm__ volatile(LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stp", "at"))
-			 : [at] "+&r"(at), [from] "+&r"(from)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stp", "at")));
 	return at;
 }
 
 SWEEP aarch64_ntcopy_neon(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	__asm__ volatile(LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stnp", "at"))
-			 : [at] "+&r"(at), [from] "+&r"(from)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stnp", "at")));
 	return at;
 }
 
@@ -113,57 +74,33 @@ SWEEP aarch64_ntcopy_neon(char *at, const char *from, size_t bytes)
 
 #define SVE(step, turn)   ".arch_extension sve\n\t" LOOP(step, turn)
 #define SVE_STEP(pointer) "addvl %[" pointer "], %[" pointer "], #8\n\t"
-#define SVE_EACH(text)    ".irp i, 0,1,2,3,4,5,6,7\n\t" text "\n\t.endr\n\t"
 
 SWEEP aarch64_read_sve(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(SVE(SVE_STEP("at"), SVE_EACH("ldr z\\i, [%[at], #\\i, mul vl]"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(SVE(SVE_STEP("at"), EACH("ldr z\\i, [%[at], #\\i, mul vl]")));
 	return at;
 }
 
 SWEEP aarch64_write_sve(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(
-		SVE(SVE_STEP("at"), "mov z0.d, %[at]\n\t" SVE_EACH("str z0, [%[at], #\\i, mul vl]"))
-		: [at] "+&r"(at)
-		: [end] "r"(end)
-		: "memory", "cc", VECTORS);
+	GO_THROUGH(
+		SVE(SVE_STEP("at"), "mov z0.d, %[at]\n\t" EACH("str z0, [%[at], #\\i, mul vl]")));
 	return at;
 }
 
 SWEEP aarch64_modify_sve(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(SVE(SVE_STEP("at"), SVE_EACH("ldr z\\i, [%[at], #\\i, mul vl]") SVE_EACH(
-						     "add z\\i\\().d, z\\i\\().d, #1")
-						     SVE_EACH("str z\\i, [%[at], #\\i, mul vl]"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(SVE(SVE_STEP("at"), EACH("ldr z\\i, [%[at], #\\i, mul vl]")
+					       EACH("add z\\i\\().d, z\\i\\().d, #1")
+						       EACH("str z\\i, [%[at], #\\i, mul vl]")));
 	return at;
 }
 
 SWEEP aarch64_copy_sve(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	__asm__ volatile(SVE(SVE_STEP("at") SVE_STEP("from"),
-			     SVE_EACH("ldr z\\i, [%[from], #\\i, mul vl]")
-				     SVE_EACH("str z\\i, [%[at], #\\i, mul vl]"))
-			 : [at] "+&r"(at), [from] "+&r"(from)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(SVE(SVE_STEP("at") SVE_STEP("from"),
+		       EACH("ldr z\\i, [%[from], #\\i, mul vl]")
+			       EACH("str z\\i, [%[at], #\\i, mul vl]")));
 	return at;
 }
 

@@ -1,18 +1,9 @@
-/*
- * x86_64: loops that go through memory. See native.h.
- *
- * A turn moves 8 vectors; loads go to rotating registers, and nothing is done with what they
- * bring. What is stored is the address of the turn's first line, so that no two turns store alike:
- * hardware treats lines of zeros, and may treat lines that do not change, apart. The widest
- * registers are never asked of the compiler, and what a CPU lacks is never run: os_features().
- */
-#include "native.h"
+/* x86_64: loops that go through memory, in turns of 8 vectors. See sweep.h. */
+#include "sweep.h"
 
-/* A function with a name of its own in the binary, whatever the compiler would make of it. */
-#define SWEEP static __attribute__((noinline)) char *
-
-/* The same instruction for i = 0 … 7. */
-#define EACH(text) ".irp i, 0,1,2,3,4,5,6,7\n\t" text "\n\t.endr\n\t"
+#define POINTER "r"
+#define CHANGED "cc", VECTORS
+#define VECTORS "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8"
 
 /* One pointer, compared with the end. */
 #define LOOP(bytes, turn)                                                                          \
@@ -23,8 +14,6 @@
 
 /* The same with a second pointer that runs along. */
 #define LOOP_FROM(bytes, turn) LOOP(bytes, turn "add $" #bytes ", %[from]\n\t")
-
-#define VECTORS "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8"
 
 /* The address in all words of register 0. */
 #define ADDRESS_512 "vpbroadcastq %[at], %%zmm0\n\t"
@@ -40,75 +29,41 @@
 
 SWEEP x86_64_read_avx512(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(512, EACH("vmovaps \\i*64(%[at]), %%zmm\\i"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(512, EACH("vmovaps \\i*64(%[at]), %%zmm\\i")));
 	return at;
 }
 
 SWEEP x86_64_write_avx512(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(512, ADDRESS_512 EACH("vmovaps %%zmm0, \\i*64(%[at])"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(512, ADDRESS_512 EACH("vmovaps %%zmm0, \\i*64(%[at])")));
 	return at;
 }
 
 SWEEP x86_64_nt_avx512(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(512, ADDRESS_512 EACH("vmovntps %%zmm0, \\i*64(%[at])")) "sfence"
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(512, ADDRESS_512 EACH("vmovntps %%zmm0, \\i*64(%[at])")) "sfence");
 	return at;
 }
 
 SWEEP x86_64_modify_avx512(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile("vpternlogd $255, %%zmm8, %%zmm8, %%zmm8\n\t" LOOP(
-				 512, EACH("vpsubq \\i*64(%[at]), %%zmm8, %%zmm\\i")
-					      EACH("vmovaps %%zmm\\i, \\i*64(%[at])"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH("vpternlogd $255, %%zmm8, %%zmm8, %%zmm8\n\t" LOOP(
+		512, EACH("vpsubq \\i*64(%[at]), %%zmm8, %%zmm\\i")
+			     EACH("vmovaps %%zmm\\i, \\i*64(%[at])")));
 	return at;
 }
 
 SWEEP x86_64_copy_avx512(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	__asm__ volatile(LOOP_FROM(512, EACH("vmovaps \\i*64(%[from]), %%zmm\\i")
-						EACH("vmovaps %%zmm\\i, \\i*64(%[at])"))
-			 : [at] "+&r"(at), [from] "+&r"(from)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP_FROM(512, EACH("vmovaps \\i*64(%[from]), %%zmm\\i")
+					  EACH("vmovaps %%zmm\\i, \\i*64(%[at])")));
 	return at;
 }
 
 SWEEP x86_64_ntcopy_avx512(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	__asm__ volatile(LOOP_FROM(512, EACH("vmovaps \\i*64(%[from]), %%zmm\\i")
-						EACH("vmovntps %%zmm\\i, \\i*64(%[at])")) "sfence"
-			 : [at] "+&r"(at), [from] "+&r"(from)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP_FROM(512, EACH("vmovaps \\i*64(%[from]), %%zmm\\i")
+					  EACH("vmovntps %%zmm\\i, \\i*64(%[at])")) "sfence");
 	return at;
 }
 
@@ -116,75 +71,41 @@ SWEEP x86_64_ntcopy_avx512(char *at, const char *from, size_t bytes)
 
 SWEEP x86_64_read_avx(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(256, EACH("vmovaps \\i*32(%[at]), %%ymm\\i"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(256, EACH("vmovaps \\i*32(%[at]), %%ymm\\i")));
 	return at;
 }
 
 SWEEP x86_64_write_avx(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(256, ADDRESS_256 EACH("vmovaps %%ymm0, \\i*32(%[at])"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(256, ADDRESS_256 EACH("vmovaps %%ymm0, \\i*32(%[at])")));
 	return at;
 }
 
 SWEEP x86_64_nt_avx(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(256, ADDRESS_256 EACH("vmovntps %%ymm0, \\i*32(%[at])")) "sfence"
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(256, ADDRESS_256 EACH("vmovntps %%ymm0, \\i*32(%[at])")) "sfence");
 	return at;
 }
 
 SWEEP x86_64_modify_avx(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile("vpcmpeqd %%xmm8, %%xmm8, %%xmm8\n\tvinsertf128 $1, %%xmm8, %%ymm8, "
-			 "%%ymm8\n\t" LOOP(256, EACH("vxorps \\i*32(%[at]), %%ymm8, %%ymm\\i")
-							EACH("vmovaps %%ymm\\i, \\i*32(%[at])"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH("vpcmpeqd %%xmm8, %%xmm8, %%xmm8\n\tvinsertf128 $1, %%xmm8, %%ymm8, "
+		   "%%ymm8\n\t" LOOP(256, EACH("vxorps \\i*32(%[at]), %%ymm8, %%ymm\\i")
+						  EACH("vmovaps %%ymm\\i, \\i*32(%[at])")));
 	return at;
 }
 
 SWEEP x86_64_copy_avx(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	__asm__ volatile(LOOP_FROM(256, EACH("vmovaps \\i*32(%[from]), %%ymm\\i")
-						EACH("vmovaps %%ymm\\i, \\i*32(%[at])"))
-			 : [at] "+&r"(at), [from] "+&r"(from)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP_FROM(256, EACH("vmovaps \\i*32(%[from]), %%ymm\\i")
+					  EACH("vmovaps %%ymm\\i, \\i*32(%[at])")));
 	return at;
 }
 
 SWEEP x86_64_ntcopy_avx(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	__asm__ volatile(LOOP_FROM(256, EACH("vmovaps \\i*32(%[from]), %%ymm\\i")
-						EACH("vmovntps %%ymm\\i, \\i*32(%[at])")) "sfence"
-			 : [at] "+&r"(at), [from] "+&r"(from)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP_FROM(256, EACH("vmovaps \\i*32(%[from]), %%ymm\\i")
+					  EACH("vmovntps %%ymm\\i, \\i*32(%[at])")) "sfence");
 	return at;
 }
 
@@ -192,76 +113,41 @@ SWEEP x86_64_ntcopy_avx(char *at, const char *from, size_t bytes)
 
 SWEEP x86_64_read_sse2(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(128, EACH("movaps \\i*16(%[at]), %%xmm\\i"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(128, EACH("movaps \\i*16(%[at]), %%xmm\\i")));
 	return at;
 }
 
 SWEEP x86_64_write_sse2(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(128, ADDRESS_128 EACH("movaps %%xmm0, \\i*16(%[at])"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(128, ADDRESS_128 EACH("movaps %%xmm0, \\i*16(%[at])")));
 	return at;
 }
 
 SWEEP x86_64_nt_sse2(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(128, ADDRESS_128 EACH("movntps %%xmm0, \\i*16(%[at])")) "sfence"
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(128, ADDRESS_128 EACH("movntps %%xmm0, \\i*16(%[at])")) "sfence");
 	return at;
 }
 
 SWEEP x86_64_modify_sse2(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile("pcmpeqd %%xmm8, %%xmm8\n\t" LOOP(
-				 128,
-				 EACH("movaps \\i*16(%[at]), %%xmm\\i\n\tpsubq %%xmm8, %%xmm\\i")
-					 EACH("movaps %%xmm\\i, \\i*16(%[at])"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH("pcmpeqd %%xmm8, %%xmm8\n\t" LOOP(
+		128, EACH("movaps \\i*16(%[at]), %%xmm\\i\n\tpsubq %%xmm8, %%xmm\\i")
+			     EACH("movaps %%xmm\\i, \\i*16(%[at])")));
 	return at;
 }
 
 SWEEP x86_64_copy_sse2(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	__asm__ volatile(LOOP_FROM(128, EACH("movaps \\i*16(%[from]), %%xmm\\i")
-						EACH("movaps %%xmm\\i, \\i*16(%[at])"))
-			 : [at] "+&r"(at), [from] "+&r"(from)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP_FROM(128, EACH("movaps \\i*16(%[from]), %%xmm\\i")
+					  EACH("movaps %%xmm\\i, \\i*16(%[at])")));
 	return at;
 }
 
 SWEEP x86_64_ntcopy_sse2(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	__asm__ volatile(LOOP_FROM(128, EACH("movaps \\i*16(%[from]), %%xmm\\i")
-						EACH("movntps %%xmm\\i, \\i*16(%[at])")) "sfence"
-			 : [at] "+&r"(at), [from] "+&r"(from)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP_FROM(128, EACH("movaps \\i*16(%[from]), %%xmm\\i")
+					  EACH("movntps %%xmm\\i, \\i*16(%[at])")) "sfence");
 	return at;
 }
 
@@ -272,56 +158,34 @@ SWEEP x86_64_ntcopy_sse2(char *at, const char *from, size_t bytes)
 
 SWEEP x86_64_read_prefetch512(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(
-		LOOP(512, PREFETCH("0,1,2,3,4,5,6,7") EACH("vmovaps \\i*64(%[at]), %%zmm\\i"))
-		: [at] "+&r"(at)
-		: [end] "r"(end)
-		: "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(512, PREFETCH("0,1,2,3,4,5,6,7") EACH("vmovaps \\i*64(%[at]), %%zmm\\i")));
 	return at;
 }
 
 SWEEP x86_64_read_prefetch256(char *at, const char *from, size_t bytes)
 {
-	const char *end = at + bytes;
-
-	(void)from;
-	__asm__ volatile(LOOP(256, PREFETCH("0,1,2,3") EACH("vmovaps \\i*32(%[at]), %%ymm\\i"))
-			 : [at] "+&r"(at)
-			 : [end] "r"(end)
-			 : "memory", "cc", VECTORS);
+	GO_THROUGH(LOOP(256, PREFETCH("0,1,2,3") EACH("vmovaps \\i*32(%[at]), %%ymm\\i")));
 	return at;
 }
 
-/* Four quarters at once: the first pointer goes through the first of them, and ends at the second.
- */
-#define STREAMS(load, register, width)                                                                                                                                                                                \
-	load " (%[at]), %%" register "0\n\t" load " " #width                                                                                                                                                          \
-				     "(%[at]), %%" register "1\n\t" load                                                                                                                                              \
-							    " (%[b]), %%" register "2\n\t" load                                                                                                                       \
-										   " " #width                                                                                                                         \
-										   "(%[b]), "                                                                                                                         \
-										   "%%" register "3\n\t" load                                                                                                         \
-												 " (%[c]), %%" register "4\n\t" load                                                                                  \
-															" " #width                                                                                    \
-															"(%[c]), %%" register "5\n\t" load                                                            \
-																	      " (%[d]), %%" register "6\n\t" load                                     \
-																				     " " #width                                       \
-																				     "(%[d]), %%" register "7\n\t"                    \
-																							   "add $2*" #width           \
-																							   ", %[b]\n\tadd $2*" #width \
-																							   ", %[c]\n\tadd $2*" #width \
-																							   ", %[d]\n\t"
+/* Two vectors of one of four streams. */
+#define TWO(load, first, second, width, base)                                                      \
+	load " (%[" base "]), %%" first "\n\t" load " " width "(%[" base "]), %%" second "\n\t"
+#define STEP(width, base) "add $2*" width ", %[" base "]\n\t"
+#define STEPS(width)      STEP(width, "b") STEP(width, "c") STEP(width, "d")
 
+/* Four quarters at once: `at` goes through the first of them, and ends at the second. */
 SWEEP x86_64_read_streams512(char *at, const char *from, size_t bytes)
 {
 	const char *end = at + bytes / 4;
 	char *b = at + bytes / 4, *c = at + bytes / 2, *d = at + bytes / 4 * 3;
 
 	(void)from;
-	__asm__ volatile(LOOP(128, STREAMS("vmovaps", "zmm", 64))
+	__asm__ volatile(LOOP(128, TWO("vmovaps", "zmm0", "zmm1", "64", "at")
+					   TWO("vmovaps", "zmm2", "zmm3", "64", "b")
+						   TWO("vmovaps", "zmm4", "zmm5", "64", "c")
+							   TWO("vmovaps", "zmm6", "zmm7", "64", "d")
+								   STEPS("64"))
 			 : [at] "+&r"(at), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d)
 			 : [end] "r"(end)
 			 : "memory", "cc", VECTORS);
@@ -334,7 +198,11 @@ SWEEP x86_64_read_streams256(char *at, const char *from, size_t bytes)
 	char *b = at + bytes / 4, *c = at + bytes / 2, *d = at + bytes / 4 * 3;
 
 	(void)from;
-	__asm__ volatile(LOOP(64, STREAMS("vmovaps", "ymm", 32))
+	__asm__ volatile(LOOP(64, TWO("vmovaps", "ymm0", "ymm1", "32", "at")
+					  TWO("vmovaps", "ymm2", "ymm3", "32", "b")
+						  TWO("vmovaps", "ymm4", "ymm5", "32", "c")
+							  TWO("vmovaps", "ymm6", "ymm7", "32", "d")
+								  STEPS("32"))
 			 : [at] "+&r"(at), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d)
 			 : [end] "r"(end)
 			 : "memory", "cc", VECTORS);
