@@ -13,9 +13,12 @@ static const struct {
 	uint32_t bit;
 	const char *name;
 } feature_names[] = {
-	{FEATURE_LSE, "lse"}, {FEATURE_ZACAS, "zacas"},   {FEATURE_LAM_CAS, "lam_cas"},
-	{FEATURE_AVX, "avx"}, {FEATURE_AVX512, "avx512"}, {FEATURE_CLZERO, "clzero"},
-	{FEATURE_SVE, "sve"}, {FEATURE_ZVA, "zva"},
+	{FEATURE_LSE, "lse"},       {FEATURE_ZACAS, "zacas"},   {FEATURE_LAM_CAS, "lam_cas"},
+	{FEATURE_AVX, "avx"},       {FEATURE_AVX512, "avx512"}, {FEATURE_CLZERO, "clzero"},
+	{FEATURE_SVE, "sve"},       {FEATURE_ZVA, "zva"},       {FEATURE_SSE2, "sse2"},
+	{FEATURE_NEON, "neon"},     {FEATURE_RVV, "rvv"},       {FEATURE_CBO_ZERO, "cbo_zero"},
+	{FEATURE_POWER9, "power9"}, {FEATURE_DCBZ, "dcbz"},     {FEATURE_VX, "vx"},
+	{FEATURE_LSX, "lsx"},       {FEATURE_LASX, "lasx"},
 };
 
 static void add_string(const char *key, const char *value)

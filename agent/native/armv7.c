@@ -55,6 +55,38 @@ static __attribute__((noinline)) void armv7_readwrite_dmb(uint32_t *watched, uin
 			 : "memory", "cc");
 }
 
+/* The next load waits for the value of the one before: no other instruction is in the chain. */
+static __attribute__((noinline)) void *armv7_chase_ldr(void *line, uint32_t n16)
+{
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "ldr %[line], [%[line]]\n\t"
+			 ".endr\n\t"
+			 "subs %[n], %[n], #1\n\t"
+			 "bne 1b"
+			 : [line] "+&r"(line), [n] "+&r"(n16)
+			 :
+			 : "memory", "cc");
+	return line;
+}
+
+static void armv7_adds(uint32_t n)
+{
+	uint32_t sum = n, step = n;
+
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "add %[sum], %[sum], %[step]\n\t"
+			 ".endr\n\t"
+			 "subs %[n], %[n], #16\n\t"
+			 "bne 1b"
+			 : [sum] "+&r"(sum), [n] "+&r"(n)
+			 : [step] "r"(step)
+			 : "cc");
+}
+
 const struct variant arch_cas[] = {
 	{.name = "ldrex", .cas = armv7_cas_ldrex},
 	{.name = NULL},
@@ -65,11 +97,12 @@ const struct variant arch_readwrite[] = {
 	{.name = NULL},
 };
 
-/* No loops of our own: c11 does. */
-const struct variant arch_chase[] = {{.name = NULL}};
-const struct variant arch_stream[] = {{.name = NULL}};
+const struct variant arch_chase[] = {
+	{.name = "ldr", .chase = armv7_chase_ldr},
+	{.name = NULL},
+};
 
-adds_fn *const arch_adds = NULL;
+adds_fn *const arch_adds = armv7_adds;
 
 /* CNTVCT. isb: it may otherwise be read early, out of program order (Arm ARM v7-A B8.1.2). */
 static uint64_t ticks_cntvct(void)

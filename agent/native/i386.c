@@ -45,6 +45,38 @@ static __attribute__((noinline)) void i386_readwrite_mov(uint32_t *watched, uint
 			 : "memory", "cc");
 }
 
+/* The next load waits for the value of the one before: no other instruction is in the chain. */
+static __attribute__((noinline)) void *i386_chase_mov(void *line, uint32_t n16)
+{
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "mov (%[line]), %[line]\n\t"
+			 ".endr\n\t"
+			 "dec %[n]\n\t"
+			 "jne 1b"
+			 : [line] "+&r"(line), [n] "+&r"(n16)
+			 :
+			 : "memory", "cc");
+	return line;
+}
+
+static void i386_adds(uint32_t n)
+{
+	uint32_t sum = n, step = n;
+
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "add %[step], %[sum]\n\t"
+			 ".endr\n\t"
+			 "sub $16, %[n]\n\t"
+			 "jne 1b"
+			 : [sum] "+&r"(sum), [n] "+&r"(n)
+			 : [step] "r"(step)
+			 : "cc");
+}
+
 const struct variant arch_cas[] = {
 	{.name = "cmpxchg", .cas = i386_cas_cmpxchg},
 	{.name = NULL},
@@ -55,11 +87,12 @@ const struct variant arch_readwrite[] = {
 	{.name = NULL},
 };
 
-/* No loops of our own: c11 does. */
-const struct variant arch_chase[] = {{.name = NULL}};
-const struct variant arch_stream[] = {{.name = NULL}};
+const struct variant arch_chase[] = {
+	{.name = "mov", .chase = i386_chase_mov},
+	{.name = NULL},
+};
 
-adds_fn *const arch_adds = NULL;
+adds_fn *const arch_adds = i386_adds;
 
 int arch_clock(struct clock *clock)
 {

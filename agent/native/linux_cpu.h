@@ -13,11 +13,15 @@
 
 #if defined(__x86_64__)
 #include "x86_features.h"
+#elif defined(__i386__)
+#include <cpuid.h>
 #endif
 
 #if defined(__riscv)
 /* Numbers of Linux's uapi/asm/hwprobe.h; here, because older headers lack them. */
-enum { HWPROBE_SYSCALL = 258, HWPROBE_EXTENSIONS = 4, HWPROBE_TIME_RATE = 8, HWPROBE_ZACAS = 34 };
+enum { HWPROBE_SYSCALL = 258 };
+enum { HWPROBE_EXTENSIONS = 4, HWPROBE_BLOCK_BYTES = 6, HWPROBE_TIME_RATE = 8 }; /* keys */
+enum { HWPROBE_V = 2, HWPROBE_ZICBOZ = 6, HWPROBE_ZACAS = 34 };                  /* extensions */
 
 /* One value all online CPUs share (of flags, those they share); 0 if the kernel does not tell. */
 static uint64_t hwprobe(int64_t key)
@@ -33,12 +37,18 @@ static uint64_t hwprobe(int64_t key)
 }
 #endif
 
+/* Bits of AT_HWCAP and AT_HWCAP2 by their numbers in Linux's uapi/asm/hwcap.h and elf.h. */
 static uint32_t linux_features(void)
 {
 	uint32_t features = 0;
 
 #if defined(__x86_64__)
 	features = x86_features();
+#elif defined(__i386__)
+	uint32_t a, b, c, d;
+
+	if (__get_cpuid(1, &a, &b, &c, &d) && d >> 26 & 1)
+		features |= FEATURE_SSE2;
 #elif defined(__aarch64__)
 	const unsigned long atomics = 1ul << 8, sve = 1ul << 22; /* HWCAP_ATOMICS, HWCAP_SVE */
 	uint64_t zva;
@@ -50,13 +60,42 @@ static uint32_t linux_features(void)
 	__asm__("mrs %0, dczid_el0" : "=r"(zva));
 	if (!(zva >> 4 & 1)) /* DZP: prohibited */
 		features |= FEATURE_ZVA;
+#elif defined(__arm__)
+	const unsigned long neon = 1ul << 12; /* HWCAP_NEON */
+
+	if (getauxval(AT_HWCAP) & neon)
+		features |= FEATURE_NEON;
 #elif defined(__riscv)
-	if (hwprobe(HWPROBE_EXTENSIONS) >> HWPROBE_ZACAS & 1)
+	const unsigned long v = 1ul << ('V' - 'A'); /* COMPAT_HWCAP_ISA_V */
+	uint64_t extensions = hwprobe(HWPROBE_EXTENSIONS);
+
+	if (extensions >> HWPROBE_V & 1 || getauxval(AT_HWCAP) & v)
+		features |= FEATURE_RVV;
+	if (extensions >> HWPROBE_ZACAS & 1)
 		features |= FEATURE_ZACAS;
+	if (extensions >> HWPROBE_ZICBOZ & 1 && hwprobe(HWPROBE_BLOCK_BYTES) == 64)
+		features |= FEATURE_CBO_ZERO;
+#elif defined(__powerpc64__)
+	const unsigned long version_3_00 = 1ul << 23; /* PPC_FEATURE2_ARCH_3_00 */
+
+	if (getauxval(AT_HWCAP2) & version_3_00)
+		features |= FEATURE_POWER9;
+	if (getauxval(AT_DCACHEBSIZE) == 128)
+		features |= FEATURE_DCBZ;
+#elif defined(__s390x__)
+	const unsigned long vxrs = 1ul << 11; /* HWCAP_S390_VXRS: facility 129, and saved */
+
+	if (getauxval(AT_HWCAP) & vxrs)
+		features |= FEATURE_VX;
 #elif defined(__loongarch__)
-	const unsigned long may_ask = 1ul << 0; /* HWCAP_LOONGARCH_CPUCFG */
+	/* HWCAP_LOONGARCH_CPUCFG, …_LSX, …_LASX */
+	const unsigned long may_ask = 1ul << 0, lsx = 1ul << 4, lasx = 1ul << 5;
 	uint32_t word;
 
+	if (getauxval(AT_HWCAP) & lsx)
+		features |= FEATURE_LSX;
+	if (getauxval(AT_HWCAP) & lasx)
+		features |= FEATURE_LASX;
 	if (getauxval(AT_HWCAP) & may_ask) {
 		__asm__("cpucfg %0, %1" : "=r"(word) : "r"(2));
 		if (word >> 28 & 1)

@@ -68,6 +68,37 @@ static __attribute__((noinline)) void loongarch64_readwrite_dbar(uint32_t *watch
 			 : "memory");
 }
 
+/* The next load waits for the value of the one before: no other instruction is in the chain. */
+static __attribute__((noinline)) void *loongarch64_chase_ld(void *line, uint32_t n16)
+{
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "ld.d %[line], %[line], 0\n\t"
+			 ".endr\n\t"
+			 "addi.w %[n], %[n], -1\n\t"
+			 "bnez %[n], 1b"
+			 : [line] "+&r"(line), [n] "+&r"(n16)
+			 :
+			 : "memory");
+	return line;
+}
+
+static void loongarch64_adds(uint32_t n)
+{
+	uint64_t sum = n, step = n;
+
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "add.d %[sum], %[sum], %[step]\n\t"
+			 ".endr\n\t"
+			 "addi.w %[n], %[n], -16\n\t"
+			 "bnez %[n], 1b"
+			 : [sum] "+&r"(sum), [n] "+&r"(n)
+			 : [step] "r"(step));
+}
+
 const struct variant arch_cas[] = {
 	{.name = "llsc", .cas = loongarch64_cas_llsc},
 	{.name = "amcas", .needs = FEATURE_LAM_CAS, .cas = loongarch64_cas_amcas},
@@ -79,11 +110,12 @@ const struct variant arch_readwrite[] = {
 	{.name = NULL},
 };
 
-/* No loops of our own: c11 does. */
-const struct variant arch_chase[] = {{.name = NULL}};
-const struct variant arch_stream[] = {{.name = NULL}};
+const struct variant arch_chase[] = {
+	{.name = "ld", .chase = loongarch64_chase_ld},
+	{.name = NULL},
+};
 
-adds_fn *const arch_adds = NULL;
+adds_fn *const arch_adds = loongarch64_adds;
 
 /* The stable counter: one rate in all states, the same on all CPUs. */
 static uint64_t ticks_rdtime(void)

@@ -19,14 +19,23 @@
 
 /* What a CPU has beyond its architecture's baseline: os_features() finds it, variants need it. */
 enum feature {
-	FEATURE_LSE = 1u << 0,     /* aarch64: atomic instructions of Armv8.1 */
-	FEATURE_ZACAS = 1u << 1,   /* riscv64: atomic compare-and-swap, extension Zacas */
-	FEATURE_LAM_CAS = 1u << 2, /* loongarch64: atomic compare-and-swap of version 1.1 */
-	FEATURE_AVX = 1u << 3,     /* x86_64: vectors of 256 bits, saved by the OS */
-	FEATURE_AVX512 = 1u << 4,  /* x86_64: AVX-512F, saved by the OS */
-	FEATURE_CLZERO = 1u << 5,  /* x86_64: an instruction that clears a line */
-	FEATURE_SVE = 1u << 6,     /* aarch64: scalable vectors */
-	FEATURE_ZVA = 1u << 7,     /* aarch64: user code may clear blocks */
+	FEATURE_LSE = 1u << 0,       /* aarch64: atomic instructions of Armv8.1 */
+	FEATURE_ZACAS = 1u << 1,     /* riscv64: atomic compare-and-swap, extension Zacas */
+	FEATURE_LAM_CAS = 1u << 2,   /* loongarch64: atomic compare-and-swap of version 1.1 */
+	FEATURE_AVX = 1u << 3,       /* x86_64: vectors of 256 bits, saved by the OS */
+	FEATURE_AVX512 = 1u << 4,    /* x86_64: AVX-512F, saved by the OS */
+	FEATURE_CLZERO = 1u << 5,    /* x86_64: an instruction that clears a line */
+	FEATURE_SVE = 1u << 6,       /* aarch64: scalable vectors */
+	FEATURE_ZVA = 1u << 7,       /* aarch64: user code may clear blocks */
+	FEATURE_SSE2 = 1u << 8,      /* i386: vectors of 128 bits */
+	FEATURE_NEON = 1u << 9,      /* armv7: Advanced SIMD */
+	FEATURE_RVV = 1u << 10,      /* riscv64: vectors, extension V */
+	FEATURE_CBO_ZERO = 1u << 11, /* riscv64: user code may clear blocks, of 64 bytes */
+	FEATURE_POWER9 = 1u << 12,   /* ppc64le: instructions of version 3.0, with vectors */
+	FEATURE_DCBZ = 1u << 13,     /* ppc64le: a block that dcbz clears has 128 bytes */
+	FEATURE_VX = 1u << 14,       /* s390x: vectors */
+	FEATURE_LSX = 1u << 15,      /* loongarch64: vectors of 128 bits */
+	FEATURE_LASX = 1u << 16,     /* loongarch64: vectors of 256 bits */
 };
 
 /*

@@ -48,6 +48,23 @@ static __attribute__((noinline)) void ppc64le_readwrite_lwsync(uint32_t *watched
 			 : "memory", "cr0");
 }
 
+/* The next load waits for the value of the one before: no other instruction is in the chain. */
+static __attribute__((noinline)) void *ppc64le_chase_ld(void *line, uint32_t n16)
+{
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "ld %[line], 0(%[line])\n\t"
+			 ".endr\n\t"
+			 "addi %[n], %[n], -1\n\t"
+			 "cmpwi %[n], 0\n\t"
+			 "bne 1b"
+			 : [line] "+&b"(line), [n] "+&b"(n16)
+			 :
+			 : "memory", "cr0");
+	return line;
+}
+
 const struct variant arch_cas[] = {
 	{.name = "lwarx", .cas = ppc64le_cas_lwarx},
 	{.name = NULL},
@@ -58,10 +75,12 @@ const struct variant arch_readwrite[] = {
 	{.name = NULL},
 };
 
-/* No loops of our own: c11 does. */
-const struct variant arch_chase[] = {{.name = NULL}};
-const struct variant arch_stream[] = {{.name = NULL}};
+const struct variant arch_chase[] = {
+	{.name = "ld", .chase = ppc64le_chase_ld},
+	{.name = NULL},
+};
 
+/* An addition may take two cycles. */
 adds_fn *const arch_adds = NULL;
 
 /* The time base. isync: it may otherwise be read early, out of program order (Power ISA, book II).

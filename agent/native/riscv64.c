@@ -72,6 +72,37 @@ static __attribute__((noinline)) void riscv64_readwrite_fence(uint32_t *watched,
 			 : "memory");
 }
 
+/* The next load waits for the value of the one before: no other instruction is in the chain. */
+static __attribute__((noinline)) void *riscv64_chase_ld(void *line, uint32_t n16)
+{
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "ld %[line], 0(%[line])\n\t"
+			 ".endr\n\t"
+			 "addiw %[n], %[n], -1\n\t"
+			 "bnez %[n], 1b"
+			 : [line] "+&r"(line), [n] "+&r"(n16)
+			 :
+			 : "memory");
+	return line;
+}
+
+static void riscv64_adds(uint32_t n)
+{
+	uint64_t sum = n, step = n;
+
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "add %[sum], %[sum], %[step]\n\t"
+			 ".endr\n\t"
+			 "addiw %[n], %[n], -16\n\t"
+			 "bnez %[n], 1b"
+			 : [sum] "+&r"(sum), [n] "+&r"(n)
+			 : [step] "r"(step));
+}
+
 const struct variant arch_cas[] = {
 	{.name = "lrsc", .cas = riscv64_cas_lrsc},
 	{.name = "zacas", .needs = FEATURE_ZACAS, .cas = riscv64_cas_zacas},
@@ -83,11 +114,12 @@ const struct variant arch_readwrite[] = {
 	{.name = NULL},
 };
 
-/* No loops of our own: c11 does. */
-const struct variant arch_chase[] = {{.name = NULL}};
-const struct variant arch_stream[] = {{.name = NULL}};
+const struct variant arch_chase[] = {
+	{.name = "ld", .chase = riscv64_chase_ld},
+	{.name = NULL},
+};
 
-adds_fn *const arch_adds = NULL;
+adds_fn *const arch_adds = riscv64_adds;
 
 /*
  * Never rdcycle: it counts the CPU's own cycles, and Linux since 6.6 traps it. To fences a CSR is a

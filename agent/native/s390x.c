@@ -38,6 +38,21 @@ static __attribute__((noinline)) void s390x_readwrite_st(uint32_t *watched, uint
 			 : "memory", "cc");
 }
 
+/* The next load waits for the value of the one before: no other instruction is in the chain. */
+static __attribute__((noinline)) void *s390x_chase_lg(void *line, uint32_t n16)
+{
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 ".rept 16\n\t"
+			 "lg %[line], 0(%[line])\n\t"
+			 ".endr\n\t"
+			 "brct %[n], 1b"
+			 : [line] "+&a"(line), [n] "+&d"(n16)
+			 :
+			 : "memory");
+	return line;
+}
+
 const struct variant arch_cas[] = {
 	{.name = "cs", .cas = s390x_cas_cs},
 	{.name = NULL},
@@ -48,10 +63,12 @@ const struct variant arch_readwrite[] = {
 	{.name = NULL},
 };
 
-/* No loops of our own: c11 does. */
-const struct variant arch_chase[] = {{.name = NULL}};
-const struct variant arch_stream[] = {{.name = NULL}};
+const struct variant arch_chase[] = {
+	{.name = "lg", .chase = s390x_chase_lg},
+	{.name = NULL},
+};
 
+/* An addition may take two cycles. */
 adds_fn *const arch_adds = NULL;
 
 /* stckf does not serialize; `bcr 15,0` does, and holds the accesses on both sides of it apart. */

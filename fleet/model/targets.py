@@ -28,16 +28,25 @@ ARCHES: Mapping[str, Architecture] = {
         *((62, 64, "<"), ("cmpxchg", "xchg", "ttas"), ("mov",), ("amd64", "x64"), ("mov",)),
         bandwidth=("avx512", "avx", "sse2", "prefetch", "streams", "stosb", "movsb", "clzero"),
     ),
-    "i386": Architecture((3, 32, "<"), ("cmpxchg",), ("mov",), ("i486", "i586", "i686")),
+    "i386": Architecture(
+        *((3, 32, "<"), ("cmpxchg",), ("mov",), ("i486", "i586", "i686"), ("mov",)),
+        bandwidth=("sse2", "stosb", "movsb"),
+    ),
     "aarch64": Architecture(
         *((183, 64, "<"), ("lse", "llsc", "wfe"), ("ldar",), ("arm64",), ("ldr",)),
         bandwidth=("neon", "sve", "zva"),
     ),
-    "armv7": Architecture((40, 32, "<"), ("ldrex",), ("dmb",), ("armv7l", "armv8l")),
-    "riscv64": Architecture((243, 64, "<"), ("lrsc", "zacas"), ("fence",)),
-    "ppc64le": Architecture((21, 64, "<"), ("lwarx",), ("lwsync",)),
-    "s390x": Architecture((22, 64, ">"), ("cs",), ("st",)),
-    "loongarch64": Architecture((258, 64, "<"), ("llsc", "amcas"), ("dbar",)),
+    "armv7": Architecture((40, 32, "<"), ("ldrex",), ("dmb",), ("armv7l", "armv8l"), ("ldr",), ("neon",)),
+    "riscv64": Architecture(
+        *((243, 64, "<"), ("lrsc", "zacas"), ("fence",), (), ("ld",)),
+        bandwidth=("rvv", "ld", "cbo"),
+    ),
+    "ppc64le": Architecture((21, 64, "<"), ("lwarx",), ("lwsync",), (), ("ld",), ("vsx", "dcbz")),
+    "s390x": Architecture((22, 64, ">"), ("cs",), ("st",), (), ("lg",), ("vx", "mvc", "xc")),
+    "loongarch64": Architecture(
+        *((258, 64, "<"), ("llsc", "amcas"), ("dbar",), (), ("ld",)),
+        bandwidth=("lasx", "lsx", "ld"),
+    ),
 }
 
 

@@ -21,11 +21,14 @@ WARNINGS = (
 _folder = tempfile.TemporaryDirectory(prefix="fleet-agent-")  # one build serves many tests
 
 
-def sources(target: Target) -> list[str]:
-    """The files a target is made of: all of agent/, and of agent/native/ those of its OS and architecture."""
+def sources(target: Target, program: str = "") -> list[str]:
+    """The files a target is made of: all of agent/, and of agent/native/ those of its OS and architecture.
+
+    program: a file in the place of all of agent/.
+    """
     os_name, arch = target.name.split("-")
     return [
-        *sorted(path.name for path in AGENT.glob("*.c")),
+        *([program] if program else sorted(path.name for path in AGENT.glob("*.c"))),
         *named(os_name),
         *(target.native or named(arch)),
         "native/generic.c",
@@ -48,8 +51,11 @@ def _gcc(target: Target) -> list[str]:
 
 
 @functools.cache
-def build(target: Target = X86_64, flags: str = "-O2", *, clang: bool = False) -> Path:
-    """Compile without a warning and return the binary; skips where the compiler is missing."""
+def build(target: Target = X86_64, flags: str = "-O2", *, clang: bool = False, program: str = "") -> Path:
+    """Compile without a warning and return the binary; skips where the compiler is missing.
+
+    program: a file in the place of all of agent/.
+    """
     if clang:
         assert target.clang
         compiler = [needs.program(target.clang[0], "clang lld"), *target.clang[1:]]
@@ -66,7 +72,7 @@ def build(target: Target = X86_64, flags: str = "-O2", *, clang: bool = False) -
         f'-DFLEET_CFLAGS="{flags}"',
         "-o",
         str(binary),
-        *sources(target),
+        *sources(target, program),
     ]
     done = subprocess.run(command, cwd=AGENT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"

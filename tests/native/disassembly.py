@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 from tests import needs
+from tests.native import encodings
 from tests.native.targets import Target
 
 _LINE = re.compile(r"^\s*([0-9a-f]+):\s+((?:[0-9a-f]{2,8} )+)\s*\t(.+)$")
@@ -43,23 +44,7 @@ def _text(raw: str, text: str) -> str:
     """One instruction with single spaces, without comment; named by its encoding if objdump is too old."""
     text = " ".join(re.split(r"\s*//|\s*#\s|\s+@ ", text)[0].split())
     known = text and not text.startswith((".4byte", ".word", "0x", "<unknown>"))
-    return text if known else _newer(int("".join(reversed(raw.split())), 16))
-
-
-def _riscv(number: int) -> str:
-    """The name of a register that holds arguments: a0 is number 10."""
-    return f"a{number - 10}"
-
-
-def _newer(word: int) -> str:
-    """Name an instruction that Debian 12's objdump does not know."""
-    rd, rs1, rs2 = word >> 7 & 31, word >> 15 & 31, word >> 20 & 31
-    if word & 0xFE00707F == 0x2800202F:  # RISC-V Zacas, without aq and rl
-        return f"amocas.w {_riscv(rd)},{_riscv(rs2)},({_riscv(rs1)})"
-    if word & 0xFFFF8000 == 0x38590000:  # LoongArch 1.1; $t0 is register 12
-        rd, rj, rk = word & 31, word >> 5 & 31, word >> 10 & 31
-        return f"amcas.w $t{rd - 12},$t{rk - 12},$t{rj - 12}"
-    return f"unknown {word:#x}"
+    return text if known else encodings.named(int("".join(reversed(raw.split())), 16))
 
 
 def loop(code: list[tuple[int, str]]) -> list[str]:
@@ -102,6 +87,6 @@ def _spelling(text: str) -> str:
     """Undo what differs by assembler or register only: spaces, sizes that operands tell, short forms."""
     text = text.replace(", ", ",").replace(",#0]", "]")
     text = re.sub(r"^(mov|cmp|xor|dec)l ", r"\1 ", text)
-    text = re.sub(r"^(bne|cmp|ldr|str|eors?|subs)\.[nw] ", r"\1 ", text)  # Thumb: 16 or 32 bits wide
+    text = re.sub(r"^(bne|bcc|cmp|ldr|str|eors?|subs)\.[nw] ", r"\1 ", text)  # Thumb: 16 or 32 bits wide
     text = re.sub(r"^eors ", "eor ", text)
     return re.sub(r"^(eor|subs) (\w+),#1$", r"\1 \2,\2,#1", text)

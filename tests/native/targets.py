@@ -7,7 +7,7 @@ to the label is written LOOP, one to a second label within the loop INNER.
 
 from dataclasses import dataclass
 
-from tests.native import stream_loops
+from tests.native import cross_loops, stream_loops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,7 +16,8 @@ class Target:
 
     `native`: what stands in the place of native/<arch>.c; () for the file itself.
     `emulators`: command prefixes with which the binary runs here, by what CPU they pretend to be.
-    `clocks`: what those CPUs may have to time with. `lacks`: the variant such a CPU has not, if any.
+    `clocks`: what those CPUs may have to time with. `lacks`: the variants that the first of
+    those CPUs has not.
     `auto`: the variants of cas and readwrite that are taken there when nobody asks for one.
     """
 
@@ -29,7 +30,7 @@ class Target:
     emulator_package: str = "qemu-user-static"
     native: tuple[str, ...] = ()
     auto: tuple[str, str] = ("c11", "c11")
-    lacks: str | None = None
+    lacks: tuple[str, ...] = ()
     clocks: tuple[str, ...] = ()
     gcc_flags: tuple[str, ...] = ()
 
@@ -153,6 +154,7 @@ I386 = Target(
             "dec <n>",
             "jne LOOP",
         ),
+        **cross_loops.I386,
     },
     emulators={"max": ("qemu-i386-static",)},
     auto=("cmpxchg", "mov"),
@@ -186,6 +188,7 @@ ARMV7 = Target(
             "subs <n>,<n>,#1",
             "bne LOOP",
         ),
+        **cross_loops.ARMV7,
     },
     emulators={"cortex-a15": ("qemu-arm-static", "-cpu", "cortex-a15")},
     auto=("ldrex", "dmb"),
@@ -223,10 +226,14 @@ RISCV64 = Target(
             "addw <n>,<n>,-1",
             "bnez <n>,LOOP",
         ),
+        **cross_loops.RISCV64,
     },
-    emulators={"rv64": ("qemu-riscv64-static",)},
+    emulators={
+        "rvv": ("qemu-riscv64-static", "-cpu", "rv64,v=true,vext_spec=v1.0"),
+        "rv64": ("qemu-riscv64-static",),
+    },
     auto=("lrsc", "fence"),
-    lacks="zacas",
+    lacks=("zacas", "cbo"),
     clocks=("rdtime",),
 )
 
@@ -258,6 +265,7 @@ PPC64LE = Target(
             "cmpwi <n>,0",
             "bne LOOP",
         ),
+        **cross_loops.PPC64LE,
     },
     emulators={"power9": ("qemu-ppc64le-static", "-cpu", "power9")},
     auto=("lwarx", "lwsync"),
@@ -284,6 +292,7 @@ S390X = Target(
             "xilf <to>,1",
             "brct <n>,LOOP",
         ),
+        **cross_loops.S390X,
     },
     emulators={"max": ("qemu-s390x-static",)},
     auto=("cs", "st"),
@@ -323,12 +332,13 @@ LOONGARCH64 = Target(
             "addi.w <n>,<n>,-1",
             "bnez <n>,LOOP",
         ),
+        **cross_loops.LOONGARCH64,
     },
     # Guest memory reserved ahead: without it Zig's malloc, which asks each time for the addresses below
     # its last, and qemu 7.2, which answers from wherever the host has room, end in ENOMEM now and then.
     emulators={"la464": ("qemu-loongarch64-static", "-R", "0x100000000")},
     auto=("llsc", "dbar"),
-    lacks="amcas",
+    lacks=("amcas", "lasx", "lsx"),
     clocks=("rdtime",),
 )
 

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from fleet.model import ARCHES
+from fleet.plan.variants import VARIANTS
 from tests import needs
 from tests.native import disassembly
-from tests.native.agent import QUICK, bursts, failures, measure, run
+from tests.native.agent import QUICK, Record, bursts, failures, measure, run
 from tests.native.build import build
-from tests.native.targets import AARCH64, CROSS, S390X, Target
+from tests.native.targets import AARCH64, CROSS, I386, RISCV64, S390X, Target
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # zig compiles a C library first
 
@@ -43,12 +45,19 @@ def everything(target: Target, flags: str = "-O2") -> list[dict[str, object]]:
 
 
 def names(target: Target) -> dict[str, set[str]]:
-    """The variants the target's file has asm for and its emulated CPU can do, and c11."""
-    found = {"cas": {"c11"}, "readwrite": {"c11"}}
-    for symbol in target.loops:
-        benchmark, variant = symbol.removeprefix(target.name.partition("-")[2] + "_").split("_")
-        found[benchmark] |= {variant} - {target.lacks}
-    return found
+    """The variants of cas and readwrite that the target has asm for and its emulated CPU can do, and c11."""
+    arch = ARCHES[target.name.partition("-")[2]]
+    lacks = set(target.lacks)
+    return {"cas": {*arch.cas, "c11"} - lacks, "readwrite": {*arch.readwrite, "c11"} - lacks}
+
+
+def by_variant(records: list[Record], benchmark: str) -> dict[str, set[str]]:
+    """The operations or orders in the points of each variant of a benchmark."""
+    return {
+        choice["variant"]: {point.split(".")[0] for point in choice["points"]}
+        for choice in records[0]["plan"]["benchmarks"]
+        if choice["benchmark"] == benchmark
+    }
 
 
 @pytest.mark.parametrize("flags", LEVELS)
@@ -104,12 +113,46 @@ def test_left_to_itself_it_takes_its_own_asm(target: Target) -> None:
     assert variants == dict(zip(("cas", "readwrite"), target.auto, strict=True))
 
 
-@pytest.mark.parametrize("target", [t for t in CROSS if t.lacks], ids=lambda target: target.name)
-def test_instructions_its_cpu_lacks_are_refused_and_not_tried(target: Target) -> None:
-    assert target.lacks
-    done = run("-b", "cas", "--variant", target.lacks, prefix=emulator(target), binary=static(target))
+@pytest.mark.parametrize(
+    ("target", "variant"),
+    [(target, variant) for target in CROSS for variant in target.lacks],
+    ids=lambda it: it if isinstance(it, str) else it.name,
+)
+def test_instructions_its_cpu_lacks_are_refused_and_not_tried(target: Target, variant: str) -> None:
+    benchmark = "cas" if variant in VARIANTS["cas"] else "bandwidth"
+    done = run("-b", benchmark, "--variant", variant, prefix=emulator(target), binary=static(target))
     assert (done.returncode, done.stdout) == (5, "")
-    assert f"{target.lacks} (not on this CPU)" in done.stderr
+    assert f"{variant} (not on this CPU)" in done.stderr
+
+
+@each
+def test_each_loop_through_memory_ends_where_it_is_told_to(target: Target) -> None:
+    arch = ARCHES[target.name.partition("-")[2]]
+    plan = ("-b", "chase,bandwidth", "--variant", "all", "--op", "read,write,zero,modify,copy")
+    records = measure(
+        *plan, *("--sizes", "16K", "--threads", "1", "--rounds", "1", "--samples", "2", "--iterations", "3"),
+        prefix=emulator(target), binary=static(target),
+    )  # fmt: skip
+    assert not failures(records)
+    assert set(by_variant(records, "chase")) == {*arch.chase, "c11"}
+    assert set(by_variant(records, "bandwidth")) == {*arch.bandwidth, "c11", "libc"} - set(target.lacks)
+    assert len(bursts(records)) == records[0]["bursts"]
+
+
+@pytest.mark.parametrize("target", [RISCV64, I386], ids=lambda target: target.name)
+def test_stores_past_the_caches_are_measured_where_there_are_any(target: Target) -> None:
+    plan = ("-b", "bandwidth", "--op", "nt,ntcopy", "--sizes", "16K", "--threads", "1", "--rounds", "1")
+    records = measure(*plan, "--iterations", "3", prefix=emulator(target), binary=static(target))
+    assert set().union(*by_variant(records, "bandwidth").values()) == {"nt", "ntcopy"}
+    assert not failures(records)
+
+
+def test_a_riscv_cpu_without_vectors_takes_words() -> None:
+    program, *rest = RISCV64.emulators["rv64"]
+    prefix = (needs.program(program, RISCV64.emulator_package), *rest)
+    plan = ("-b", "bandwidth", "--op", "read", "--sizes", "16K", "--threads", "1", "--rounds", "1")
+    records = measure(*plan, "--iterations", "3", prefix=prefix, binary=static(RISCV64))
+    assert (records[0]["features"], set(by_variant(records, "bandwidth"))) == ([], {"ld"})
 
 
 def test_the_rate_of_the_s390x_clock_is_the_architectures_not_a_measured_one() -> None:
