@@ -6,24 +6,47 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LINE_WORDS = 64 / sizeof(uint64_t), TRIED_BYTES = 4 << 20, PART_BYTES = 4 << 20 };
 
-static struct arena *arenas; /* ascending by CPU */
+static struct arena *arenas; /* ascending by CPU, then by page */
 static size_t arena_count;
 static bool keeps_last;
 
-static struct arena *find(int cpu)
+static bool is_before(const struct arena *arena, int cpu, bool huge_pages)
 {
-	for (size_t i = 0; i < arena_count; i++)
-		if (arenas[i].cpu == cpu)
-			return &arenas[i];
-	return NULL;
+	return arena->cpu < cpu || (arena->cpu == cpu && arena->huge_pages < huge_pages);
 }
 
-int arena_want(int cpu, size_t bytes)
+/* Where an arena stands, or would have to. */
+static size_t place_of(int cpu, bool huge_pages)
 {
-	struct arena *arena = find(cpu);
+	size_t first = 0, last = arena_count;
+
+	while (first < last) {
+		size_t middle = first + (last - first) / 2;
+
+		if (is_before(&arenas[middle], cpu, huge_pages))
+			first = middle + 1;
+		else
+			last = middle;
+	}
+	return first;
+}
+
+static struct arena *find(int cpu, bool huge_pages)
+{
+	size_t at = place_of(cpu, huge_pages);
+	struct arena *arena = &arenas[at];
+
+	return at < arena_count && arena->cpu == cpu && arena->huge_pages == huge_pages ? arena
+											: NULL;
+}
+
+int arena_want(int cpu, bool huge_pages, size_t bytes)
+{
+	struct arena *arena = find(cpu, huge_pages);
 
 	if (!arena) {
 		struct arena *more = realloc(arenas, (arena_count + 1) * sizeof *arenas);
@@ -31,8 +54,9 @@ int arena_want(int cpu, size_t bytes)
 		if (!more)
 			return -ENOMEM;
 		arenas = more;
-		arena = &arenas[arena_count++];
-		*arena = (struct arena){.cpu = cpu};
+		arena = &arenas[place_of(cpu, huge_pages)];
+		memmove(arena + 1, arena, (size_t)(arenas + arena_count++ - arena) * sizeof *arena);
+		*arena = (struct arena){.cpu = cpu, .huge_pages = huge_pages};
 	}
 	if (arena->wanted_bytes < bytes)
 		arena->wanted_bytes = bytes;
@@ -105,14 +129,13 @@ static int map(struct arena *arena)
 
 int arena_take(int cpu, bool huge_pages, int node, struct arena **taken)
 {
-	struct arena *arena = find(cpu);
+	struct arena *arena = find(cpu, huge_pages);
 
 	if (!arena)
 		return -ENOENT;
 	*taken = arena;
 	if (arena->start)
 		return 0;
-	arena->huge_pages = huge_pages;
 	int err = map(arena);
 
 	if (!err && node >= 0)

@@ -1,4 +1,4 @@
-/* arena.h: large memory for the threads of a burst: one stretch for a CPU and round. */
+/* arena.h: large memory for the threads of a burst: a stretch for a CPU, kind of page and round. */
 #ifndef FLEET_ARENA_H
 #define FLEET_ARENA_H
 
@@ -20,7 +20,7 @@ struct arena {
 };
 
 /* Says that a visit takes so much of a CPU's arena. -ENOMEM. */
-int arena_want(int cpu, size_t bytes);
+int arena_want(int cpu, bool huge_pages, size_t bytes);
 
 /* What all arenas come to. */
 uint64_t arena_total_bytes(void);

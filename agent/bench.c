@@ -1,8 +1,9 @@
 /* bench.c: the list of benchmarks. */
 #include "bench.h"
 
-const struct benchmark *const bench_all[] = {&bench_cas,   &bench_readwrite, &bench_clock,
-					     &bench_chase, &bench_bandwidth, NULL};
+const struct benchmark *const bench_all[] = {
+	&bench_cas,   &bench_readwrite, &bench_clock, &bench_message,
+	&bench_chase, &bench_bandwidth, NULL};
 
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i)
 {
@@ -23,6 +24,18 @@ void bench_progress(struct side *side)
 uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point)
 {
 	return benchmark->grain ? benchmark->grain(point) : 1;
+}
+
+double bench_sample(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
+		    size_t apart)
+{
+	double sum = 0, rate = 0;
+
+	for (size_t i = 0; i < threads; i++) {
+		sum += (double)ticks[i * apart];
+		rate += 1 / (double)ticks[i * apart];
+	}
+	return benchmark->shape == SHAPE_PAIR ? sum / (double)threads : 1 / rate;
 }
 
 const char *unit_name(enum unit unit)

@@ -36,8 +36,11 @@ struct point {
 	uint64_t bytes;        /* working set of one thread */
 	uint32_t stride_bytes;
 	uint32_t threads;
+	uint32_t lines; /* of a message, its flag's included */
 	uint8_t operation, order, sharing;
 	bool huge_pages;
+	uint64_t arena_bytes; /* of its CPU's arena that a thread has; 0: none */
+	bool one_arena;       /* all have the arena of the thread that owns the lines */
 };
 
 /* A growing list of points. */
@@ -51,8 +54,9 @@ struct point_context {
 	const struct cpu_facts *facts; /* of the first CPU; without caches where unknown */
 	const uint32_t *threads;       /* sizes of the groups that --threads names, ascending */
 	size_t thread_count;
-	uint64_t cache_bytes; /* of the last-level caches of all CPUs together; 0: unknown */
-	bool huge_pages;
+	uint64_t cache_bytes;        /* of the last-level caches of all CPUs together; 0: unknown */
+	bool huge_pages;             /* are to be had */
+	bool base_asked, huge_asked; /* --pages */
 };
 
 /* One thread's part in a burst. Each lies on lines of its own. */
@@ -62,7 +66,7 @@ struct side {
 	const struct point *point;
 	size_t index, count;    /* 0 is ping; of so many */
 	uint32_t *const *lines; /* fresh cache lines, all 0; where the benchmark has any */
-	char *arena, *shared;   /* memory of its own, and ping's; where the point has any */
+	char *arena;            /* memory of its own, or that all have; where the point has any */
 	uint64_t first;         /* units done untimed before the first sample */
 	uint32_t *progress;     /* counted up now and then while it prepares and works */
 	union {
@@ -83,6 +87,12 @@ struct side {
 			size_t bytes, at; /* in one pass, and of it done */
 			uint64_t odd;     /* loops that did not end where they should */
 		} sweep;                  /* bandwidth */
+		struct {
+			char *sent, *received; /* the lines of either way, in order */
+			uintptr_t *last;       /* what each of those received held before */
+			int64_t sum;           /* of the last sample, in ticks */
+			struct random random;
+		} mail; /* message */
 	};
 };
 
@@ -92,7 +102,9 @@ struct benchmark {
 	enum unit unit;
 	enum shape shape;
 	size_t lines;       /* fresh cache lines in play */
-	bool all_timed;     /* every thread takes times, and works on until all have; else ping */
+	bool all_timed;     /* every thread takes times; else ping alone */
+	bool huge_pages;    /* its memory lies in huge pages unless others are asked for */
+	bool single;        /* a sample is one grain, whatever is asked for */
 	uint32_t least;     /* grains in a trial, and what their number is a multiple of */
 	uint32_t chunk;     /* units between two looks at whether to go on; about a ms at most */
 	uint32_t samples;   /* in a burst, if nobody asks for a number */
@@ -124,15 +136,21 @@ struct benchmark {
 	/* Does n units. Finite, or waits for another thread only by the lines. */
 	void (*work)(struct side *side, uint32_t n);
 
+	/* What a sample is, in ticks, after its work. Null: the time the work took. */
+	int64_t (*value)(const struct side *side);
+
 	/* Did each side do what was counted? If not, says in words what it did. Null: yes. */
 	bool (*check)(const struct side *sides, size_t count, char *words, size_t room);
 
-	/* Does one step of whoever is missing, so that a waiting thread goes on. Null: none waits.
+	/*
+	 * Does one step of whoever is missing, so that a waiting thread goes on. Null: none waits,
+	 * so each works on until all have their times.
 	 */
 	void (*release)(struct side *sides, size_t count);
 };
 
-extern const struct benchmark bench_cas, bench_readwrite, bench_clock, bench_chase, bench_bandwidth;
+extern const struct benchmark bench_cas, bench_readwrite, bench_clock, bench_message, bench_chase,
+	bench_bandwidth;
 
 /* All benchmarks; ends with a null pointer. */
 extern const struct benchmark *const bench_all[];
@@ -154,5 +172,12 @@ const char *unit_name(enum unit unit);
 const char *order_name(enum order order);
 const char *operation_name(enum operation operation);
 const char *sharing_name(enum sharing sharing);
+
+/*
+ * A sample of all threads that take times, given each one's ticks: of a pair their mean, of a group
+ * what one would take that is as fast as all together.
+ */
+double bench_sample(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
+		    size_t apart);
 
 #endif

@@ -100,7 +100,9 @@ static int add_point(const struct point_context *context, struct point point, st
 	char size[SIZE_ROOM];
 
 	size_name(point.bytes, size);
-	point.huge_pages = context->huge_pages;
+	point.huge_pages = points_huge(context, &bench_bandwidth);
+	point.arena_bytes = point.bytes;
+	point.one_arena = point.sharing == SHARING_ONE;
 	snprintf(point.name, sizeof point.name, "%s.%s.%s.%s.x%" PRIu32,
 		 operation_names[point.operation], sharing_name(point.sharing), size,
 		 point.huge_pages ? "huge" : "base", point.threads);
@@ -213,6 +215,7 @@ const struct benchmark bench_bandwidth = {
 	.unit = UNIT_BYTE,
 	.shape = SHAPE_GROUP,
 	.all_timed = true,
+	.huge_pages = true,
 	.least = 1,
 	.chunk = CHUNK,
 	.samples = 5,

@@ -41,12 +41,14 @@ static int add_point(const struct options *options, const struct point_context *
 		     struct refusal *refusal)
 {
 	uint32_t stride = options->stride ? (uint32_t)options->stride : usual_stride(order);
-	const char *pages = context->huge_pages ? "huge" : "base";
+	bool huge = points_huge(context, &bench_chase);
+	const char *pages = huge ? "huge" : "base";
 	struct point point = {.bytes = bytes,
+			      .arena_bytes = bytes,
 			      .stride_bytes = stride,
 			      .threads = 1,
 			      .order = (uint8_t)order,
-			      .huge_pages = context->huge_pages};
+			      .huge_pages = huge};
 	char size[SIZE_ROOM];
 
 	size_name(bytes, size);
@@ -205,6 +207,7 @@ const struct benchmark bench_chase = {
 	.unit = UNIT_LOAD,
 	.shape = SHAPE_GROUP,
 	.all_timed = true,
+	.huge_pages = true,
 	.least = 1,
 	.chunk = 1 << 14,
 	.samples = 5,

@@ -75,7 +75,6 @@ static const char *name_of(const struct burst_order *order, size_t i)
 static int make_worker(struct burst *burst, size_t i)
 {
 	const struct burst_order *order = &burst->order;
-	bool shares = order->point->sharing == SHARING_ONE && i > 0;
 	struct worker *worker = &burst->workers[i];
 	struct side *side = &burst->sides[i];
 
@@ -91,16 +90,33 @@ static int make_worker(struct burst *burst, size_t i)
 			      .progress = &worker->progress,
 			      .count = order->cpu_count,
 			      .lines = burst->lines.line};
-	if ((i == 0 || order->benchmark->all_timed) && worker_make_stamps(worker, order->samples))
-		return -ENOMEM;
-	if (!order->point->bytes)
-		return 0;
-	int err = shares ? 0
-			 : arena_take(worker->cpu, order->point->huge_pages, order->placement.node,
-				      &worker->arena);
-	if (!err) {
-		side->shared = burst->workers[0].arena->start;
-		side->arena = shares ? side->shared : worker->arena->start;
+	return (i == 0 || order->benchmark->all_timed) ? worker_make_stamps(worker, order->samples)
+						       : 0;
+}
+
+/* Who has the arena that all work on: the thread that also would touch lines first. */
+static size_t owner_of(const struct burst_order *order)
+{
+	bool pong = order->placement.owner_pong && order->benchmark->shape == SHAPE_PAIR;
+
+	return pong ? order->cpu_count - 1 : 0;
+}
+
+/* Each thread has the memory of its own arena, or all have that of one. */
+static int take_arenas(struct burst *burst)
+{
+	const struct burst_order *order = &burst->order;
+	size_t owner = owner_of(order);
+	int err = 0;
+
+	for (size_t i = 0; !err && order->point->arena_bytes && i < burst->count; i++)
+		if (i == owner || !order->point->one_arena)
+			err = arena_take(order->cpus[i], order->point->huge_pages,
+					 order->placement.node, &burst->workers[i].arena);
+	for (size_t i = 0; !err && order->point->arena_bytes && i < burst->count; i++) {
+		struct arena *own = burst->workers[i].arena;
+
+		burst->sides[i].arena = (own ? own : burst->workers[owner].arena)->start;
 	}
 	return err;
 }
@@ -123,6 +139,8 @@ static int make_burst(const struct burst_order *order, struct random *random, st
 
 	for (size_t i = 0; !err && i < count; i++)
 		err = make_worker(burst, i);
+	if (!err)
+		err = take_arenas(burst);
 	if (!err)
 		order->benchmark->lay(burst->sides, count, random);
 	return err;

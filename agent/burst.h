@@ -31,6 +31,8 @@ struct burst_result {
 	bool switches_known;
 	int64_t switches[4]; /* voluntary, involuntary of ping, then of all others */
 	int64_t start_ns;    /* of now_ns() */
+	int64_t *begin_ns;   /* of each thread that takes times, after the first: room for all, the
+				caller's */
 	bool ran_known;
 	uint32_t ran_ppm[2]; /* share of the burst in which ping ran, and the least of the others */
 	uint32_t core_mhz[2]; /* of ping's core, before and after; 0: not known */

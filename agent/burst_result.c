@@ -79,8 +79,16 @@ static bool is_sound(const struct burst *burst, struct burst_result *result)
 						      sizeof result->failed));
 }
 
+static const char *standstill(const struct burst *burst)
+{
+	return burst->order.benchmark->value
+		       ? "the clocks of the two CPUs are further apart than a message takes"
+		       : "the clock went backwards";
+}
+
 static bool read_ticks(const struct burst *burst, struct burst_result *result)
 {
+	bool still = burst->order.benchmark->value != NULL; /* then each must be above 0 */
 	uint64_t *ticks = result->ticks;
 
 	result->samples = burst->order.samples;
@@ -90,9 +98,9 @@ static bool read_ticks(const struct burst *burst, struct burst_result *result)
 
 		result->timed += stamps != NULL;
 		for (uint32_t i = 0; stamps && i < burst->order.samples; i++) {
-			if (stamps[i + 1] < stamps[i]) {
-				snprintf(result->failed, sizeof result->failed,
-					 "the clock went backwards");
+			if (stamps[i + 1] < stamps[i] + still) {
+				snprintf(result->failed, sizeof result->failed, "%s",
+					 standstill(burst));
 				return false;
 			}
 			*ticks++ = stamps[i + 1] - stamps[i];
@@ -136,6 +144,18 @@ static void read_others(const struct burst *burst, struct burst_result *result)
 	}
 }
 
+/* How long after the first of them each thread that takes times began. */
+static void read_begins(const struct burst *burst, struct burst_result *result)
+{
+	int64_t first = INT64_MAX;
+
+	for (size_t i = 0; i < result->timed; i++)
+		if (burst->workers[i].begin_ns < first)
+			first = burst->workers[i].begin_ns;
+	for (size_t i = 0; i < result->timed; i++)
+		result->begin_ns[i] = burst->workers[i].begin_ns - first;
+}
+
 static uint32_t core_mhz(const struct clock *clock, uint64_t ticks)
 {
 	double us = (double)ticks / (double)clock->ticks_per_second * 1e6;
@@ -158,6 +178,7 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 		result->core_mhz[i] = core_mhz(burst->order.clock, ping->add_ticks[i]);
 	}
 	read_others(burst, result);
+	read_begins(burst, result);
 	read_lines(burst, result);
 	return true;
 }

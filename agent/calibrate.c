@@ -60,7 +60,8 @@ enum burst_outcome calibrate(const struct burst_order *wanted, const struct cloc
 	enum burst_outcome outcome;
 	double typical = 0;
 
-	order.samples = wanted->benchmark->points ? TRIAL_SAMPLES_FEW : TRIAL_SAMPLES;
+	order.samples = wanted->benchmark->points && !wanted->benchmark->single ? TRIAL_SAMPLES_FEW
+										: TRIAL_SAMPLES;
 	for (;; grains *= 10) {
 		order.iterations = grains * grain;
 		last_ns = now_ns();
@@ -68,6 +69,7 @@ enum burst_outcome calibrate(const struct burst_order *wanted, const struct cloc
 		if (outcome == BURST_TAKEN)
 			typical = typical_ticks(result->ticks + 1, order.samples - 1);
 		if (outcome != BURST_TAKEN || grains >= ITERATIONS_MOST / 10 ||
+		    wanted->benchmark->single ||
 		    typical >= (double)clock->least_ticks * TRIAL_QUANTA)
 			break;
 	}

@@ -117,6 +117,7 @@ static void add_plan(const struct run *run)
 		text_add_json(&line, plan->choices[i].benchmark->name);
 		add_string("variant", plan->choices[i].variant->name);
 		add_points(&plan->choices[i]);
+		add_count("samples", plan_samples_of(plan, plan->choices[i].benchmark));
 		text_add(&line, "}");
 	}
 	text_add(&line, "]");
@@ -187,7 +188,10 @@ static void add_point(const struct benchmark *benchmark, const struct point *poi
 		return;
 	add_string("point", point->name);
 	add_string("unit", unit_name(benchmark->unit));
-	text_add(&line, ",\"parameters\":{\"bytes\":%" PRIu64, point->bytes);
+	text_add(&line, ",\"parameters\":{\"pages\":\"%s\",\"threads\":%" PRIu32,
+		 point->huge_pages ? "huge" : "base", point->threads);
+	if (point->bytes)
+		add_count("bytes", point->bytes);
 	if (point->stride_bytes)
 		add_count("stride_bytes", point->stride_bytes);
 	if (point->order != ORDER_NONE)
@@ -196,8 +200,6 @@ static void add_point(const struct benchmark *benchmark, const struct point *poi
 		add_string("operation", operation_name(point->operation));
 	if (point->sharing != SHARING_NONE)
 		add_string("sharing", sharing_name(point->sharing));
-	add_string("pages", point->huge_pages ? "huge" : "base");
-	add_count("threads", point->threads);
 	text_add(&line, "}");
 }
 
@@ -256,7 +258,7 @@ static void add_list(const uint64_t *values, uint32_t count)
 	text_add(&line, "]");
 }
 
-/* Where threads work at once: which, the times of all but ping, and how fast ping's core ran. */
+/* Where threads work at once: which, the times of all but ping, and how far apart they began. */
 static void add_threads(const struct report *report)
 {
 	const struct burst_result *result = report->result;
@@ -270,6 +272,17 @@ static void add_threads(const struct report *report)
 		add_list(result->ticks + i * result->samples, result->samples);
 	}
 	text_add(&line, "]");
+	if (report->visit->choice->benchmark->value)
+		return;
+	text_add(&line, ",\"begin_ns\":[");
+	for (size_t i = 0; i < result->timed; i++)
+		text_add(&line, "%s%" PRId64, i ? "," : "", result->begin_ns[i]);
+	text_add(&line, "]");
+}
+
+/* How fast ping's core ran, before and after. */
+static void add_frequency(const struct burst_result *result)
+{
 	if (result->core_mhz[0])
 		text_add(&line, ",\"core_mhz\":[%" PRIu32 ",%" PRIu32 "]", result->core_mhz[0],
 			 result->core_mhz[1]);
@@ -288,6 +301,7 @@ static void burst(const struct run *run, const struct report *report)
 	add_list(result->ticks, result->samples);
 	if (report->visit->choice->benchmark->all_timed)
 		add_threads(report);
+	add_frequency(result);
 	text_add(&line, ",\"start_ns\":%" PRId64, result->start_ns - run->start_ns);
 	text_add(&line, ",\"ping_cpus\":[%d,%d],\"pong_cpus\":[%d,%d]", result->ping_cpus[0],
 		 result->ping_cpus[1], result->pong_cpus[0], result->pong_cpus[1]);

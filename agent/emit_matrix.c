@@ -20,23 +20,15 @@ static double *scratch;
 static struct text page;
 
 /* Of a hand-off one way. */
-static double unit_ns(const struct run *run, const struct visit *visit, uint64_t ticks)
-{
-	double ways = visit->choice->benchmark->unit == UNIT_ROUND_TRIP ? 2 : 1;
-
-	return (double)ticks / (double)plan_units(visit) / ways * 1e9 /
-	       (double)run->clock->clock.ticks_per_second;
-}
-
-/* A unit of all threads together: the sum of their rates, turned round. */
 static double sample_ns(const struct run *run, const struct report *report, uint32_t i)
 {
+	const struct benchmark *benchmark = report->visit->choice->benchmark;
 	const struct burst_result *result = report->result;
-	double rate = 0;
+	double ways = benchmark->unit == UNIT_ROUND_TRIP ? 2 : 1;
+	double ticks = bench_sample(benchmark, result->ticks + i, result->timed, result->samples);
 
-	for (size_t w = 0; w < result->timed; w++)
-		rate += 1 / unit_ns(run, report->visit, result->ticks[w * result->samples + i]);
-	return 1 / rate;
+	return ticks / (double)plan_units(report->visit) / ways * 1e9 /
+	       (double)run->clock->clock.ticks_per_second;
 }
 
 /* ---- estimators ------------------------------------------------------------------------------ */
@@ -174,7 +166,8 @@ static void add_row(const char *head, const double *cells, size_t count)
  * Rows are ping, columns pong; where each pair was visited once a round, it stands below the
  * diagonal. A benchmark of one CPU has one row.
  */
-static void add_cells(const struct plan *plan, const struct choice *choice, const double *found)
+static void add_cells(const struct plan *plan, const struct choice *choice,
+		      const struct point *point, const double *found)
 {
 	size_t n = plan->cpu_count, rows = choice->benchmark->shape == SHAPE_PAIR ? n : 1;
 	double *cells = calloc(rows * n, sizeof *cells);
@@ -183,7 +176,7 @@ static void add_cells(const struct plan *plan, const struct choice *choice, cons
 	for (size_t i = 0; cells && i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
 
-		if (visit->choice == choice)
+		if (plan_point(visit) == point)
 			cells[rows == 1                      ? visit->a
 			      : plan->pairs == PAIRS_ORDERED ? visit->a * n + visit->b
 							     : visit->b * n + visit->a] = found[i];
@@ -206,12 +199,12 @@ static void add_extreme(const struct plan *plan, const char *name, const struct 
 	text_add(&page, visit->a == visit->b ? "\n" : " and %d\n", plan_last_cpu(plan, visit));
 }
 
-static void add_summary(const struct plan *plan, const struct choice *choice, const double *found)
+static void add_summary(const struct plan *plan, const struct point *point, const double *found)
 {
 	size_t lowest = 0, highest = 0, count = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++) {
-		if (plan->visits[i].choice != choice || found[i] <= 0)
+		if (plan_point(&plan->visits[i]) != point || found[i] <= 0)
 			continue;
 		if (!count || found[i] < found[lowest])
 			lowest = i;
@@ -227,16 +220,36 @@ static void add_summary(const struct plan *plan, const struct choice *choice, co
 	add_extreme(plan, "max", &plan->visits[highest], found[highest]);
 }
 
-static void add_title(const struct plan *plan, const struct choice *choice)
+static void add_title(const struct plan *plan, const struct choice *choice,
+		      const struct point *point)
 {
-	text_add(&page, "%s, variant %s: ns %s, %s", choice->benchmark->name, choice->variant->name,
-		 choice->benchmark->unit == UNIT_ROUND_TRIP ? "one way" : "a reading",
+	enum unit unit = choice->benchmark->unit;
+
+	text_add(&page, "%s, variant %s%s%s: ns %s, %s", choice->benchmark->name,
+		 choice->variant->name, *point->name ? ", point " : "", point->name,
+		 unit == UNIT_ROUND_TRIP ? "one way"
+		 : unit == UNIT_MESSAGE  ? "a message, mean of both ways"
+					 : "a reading",
 		 estimator_in_words(plan));
 	if (plan->preset)
 		text_add(&page, ", sampled as %s does", plan->preset);
 	if (plan->preset && !strcmp(plan->preset, "core_latency"))
 		text_add(&page, " (which prints whole ns, rounded down)");
 	text_add(&page, "\n\n");
+}
+
+/* A matrix for each point. */
+static void add_matrices(const struct plan *plan, const struct choice *choice, const double *found)
+{
+	for (size_t i = 0; i < choice->point_count; i++) {
+		const struct point *point = &choice->points[i];
+
+		text_add(&page, i ? "\n" : "");
+		add_title(plan, choice, point);
+		add_cells(plan, choice, point, found);
+		text_add(&page, "\n");
+		add_summary(plan, point, found);
+	}
 }
 
 static void end(const struct run *run, const struct totals *totals, const char *reason)
@@ -246,14 +259,10 @@ static void end(const struct run *run, const struct totals *totals, const char *
 
 	for (size_t i = 0; found && i < plan->choice_count; i++) {
 		text_add(&page, i ? "\n" : "");
-		if (plan->choices[i].benchmark->points) {
+		if (plan->choices[i].benchmark->shape == SHAPE_GROUP)
 			ladder_add(&page, plan, &plan->choices[i], found);
-			continue;
-		}
-		add_title(plan, &plan->choices[i]);
-		add_cells(plan, &plan->choices[i], found);
-		text_add(&page, "\n");
-		add_summary(plan, &plan->choices[i], found);
+		else
+			add_matrices(plan, &plan->choices[i], found);
 	}
 	emit_write(&page);
 	emit_csv.end(run, totals, reason);

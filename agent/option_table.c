@@ -10,8 +10,8 @@
 /* clang-format off */
 const struct option option_table[] = {
 	{"What is measured", 'b', "benchmark", TEXT, AT(benchmarks), .value = "LIST",
-	 .help = "cas, readwrite, clock, chase, bandwidth; all: the first three, which take no "
-	         "memory (default: cas,readwrite)."},
+	 .help = "cas, readwrite, clock, message, chase, bandwidth; all: each of them "
+	         "(default: cas,readwrite)."},
 	{NULL, 'v', "variant", TEXT, AT(variant), .value = "NAME",
 	 .help = "The instructions. auto: the best this CPU has; all: each it has; or for each "
 	         "benchmark its own: cas=lse,readwrite=all, where one not named takes auto "
@@ -23,13 +23,13 @@ const struct option option_table[] = {
 	         "list of pairs: 0-1,0-4,2-7 (default: half)."},
 
 	{"How long", 's', "samples", COUNT, AT(samples), 1, SAMPLES_MAX, .value = "N",
-	 .help = "Samples in a burst, warm-ups not counted (default: 10; of chase and "
-	         "bandwidth 5)."},
+	 .help = "Samples in a burst, warm-ups not counted (default: 10; of message, chase "
+	         "and bandwidth 5)."},
 	{NULL, 'w', "warmup", COUNT, AT(warmup), 0, SAMPLES_MAX, .value = "N",
 	 .help = "Samples at the start of a burst marked as warm-up (default: 1)."},
 	{NULL, 'i', "iterations", COUNT_OR_AUTO, AT(iterations), 1, 1000000000, .value = "N",
-	 .help = "Round trips in a sample; of chase 16 loads each, of bandwidth passes. auto: chosen per pair "
-	         "(default: auto)."},
+	 .help = "Round trips in a sample; of chase 16 loads each, of bandwidth passes; a message sample is "
+	         "always 100 both ways. auto: chosen per pair (default: auto)."},
 	{NULL, 'r', "rounds", COUNT, AT(rounds), 1, 1000000, .value = "N",
 	 .help = "Visits to every pair, a burst each. Given alone: exactly N, back to back. Not "
 	         "given: at least 10, spread over 5 s, and more where --precision asks for them."},
@@ -84,8 +84,11 @@ const struct option option_table[] = {
 	 .help = "chase: from one line to the next, a multiple of 8 (default: 256 in order "
 	         "random, otherwise 64)."},
 	{NULL, 0, "pages", WORD, AT(pages), .words = "huge|base", .value = "KIND",
-	 .help = "chase, bandwidth: the pages their memory lies in; base where there are no huge ones "
-	         "(default: huge)."},
+	 .help = "The pages in which the memory of a benchmark with points lies; base where there are "
+	         "no huge ones (default: huge for chase and bandwidth, else base)."},
+	{NULL, 0, "lines-per-message", TEXT, AT(message_lines), .value = "LIST",
+	 .help = "message: lines stored for each, the one that is waited for included: numbers from 1 "
+	         "to 64 (default: 1)."},
 
 	{"Like other programs", 0, "preset", PRESET, AT(preset), .value = "NAME",
 	 .help = "Samples, iterations, warm-up, pairs and estimator of core_latency, core-to-"

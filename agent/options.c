@@ -259,7 +259,7 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 				    .sizes = "auto",
 				    .share = "own",
 				    .threads = "1,all",
-				    .pages = "huge",
+				    .message_lines = "1",
 				    .warmup = 1,
 				    .seed = drawn_seed() & INT64_MAX,
 				    .precision_ppm = NOT_GIVEN,

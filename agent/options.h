@@ -17,26 +17,27 @@ enum { SAMPLES_MAX = 40000 };
 enum { NOT_GIVEN = -1 };
 
 struct options {
-	const char *benchmarks; /* comma-separated names, or "all" */
-	const char *variant;    /* a name, "auto", "all", or a list like cas=lse,readwrite=all */
-	const char *cpus;       /* a CPU list; null: all that may be used */
-	const char *pairs;      /* "half", "ordered", or a list like 0-1,0-4 */
-	const char *order;      /* "shuffled" or "sequential" */
-	const char *format;     /* "matrix", "csv" or "jsonl" */
-	const char *estimator;  /* "median", "mean" or "min" */
-	const char *preset;     /* null: none */
-	const char *line;       /* "fresh" or "fixed" */
-	const char *owner;      /* "ping" or "pong" */
-	const char *governor;   /* null: left as it is */
-	const char *boost;      /* "on", "off"; null: left as it is */
-	const char *done;       /* file of what is measured already; null: nothing */
-	const char *lock;       /* for which run and whom the machine is locked; null: not */
-	const char *sizes;      /* "auto", or a list like 16K,1M..64M */
-	const char *operations; /* a list; null: the usual ones */
-	const char *share;      /* a list of own and one */
-	const char *threads;    /* a list of llc, package, all and numbers */
-	const char *pages;      /* "huge" or "base" */
-	uint64_t stride;        /* bytes; 0: the usual one */
+	const char *benchmarks;    /* comma-separated names, or "all" */
+	const char *variant;       /* a name, "auto", "all", or a list like cas=lse,readwrite=all */
+	const char *cpus;          /* a CPU list; null: all that may be used */
+	const char *pairs;         /* "half", "ordered", or a list like 0-1,0-4 */
+	const char *order;         /* "shuffled" or "sequential" */
+	const char *format;        /* "matrix", "csv" or "jsonl" */
+	const char *estimator;     /* "median", "mean" or "min" */
+	const char *preset;        /* null: none */
+	const char *line;          /* "fresh" or "fixed" */
+	const char *owner;         /* "ping" or "pong" */
+	const char *governor;      /* null: left as it is */
+	const char *boost;         /* "on", "off"; null: left as it is */
+	const char *done;          /* file of what is measured already; null: nothing */
+	const char *lock;          /* for which run and whom the machine is locked; null: not */
+	const char *sizes;         /* "auto", or a list like 16K,1M..64M */
+	const char *operations;    /* a list; null: the usual ones */
+	const char *share;         /* a list of own and one */
+	const char *threads;       /* a list of llc, package, all and numbers */
+	const char *pages;         /* "huge" or "base"; null: as is usual for the benchmark */
+	const char *message_lines; /* a list of numbers */
+	uint64_t stride;           /* bytes; 0: the usual one */
 	uint64_t samples, warmup;
 	bool samples_given;
 	uint64_t rounds;     /* the least */

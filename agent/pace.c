@@ -22,18 +22,22 @@ static void note_median(const struct plan *plan, struct visit *visit, double tic
 		tally_add(&visit->medians, ticks / visit->iterations);
 }
 
-void pace_note(const struct plan *plan, struct visit *visit, const uint64_t *ticks)
+/* Of a group ping's ticks stand for all. */
+void pace_note(const struct plan *plan, struct visit *visit, const struct burst_result *result)
 {
 	static double values[SAMPLES_MAX];
+	const struct benchmark *benchmark = visit->choice->benchmark;
 
-	if (!ticks) {
+	if (!result) {
 		note_failure(visit);
 		return;
 	}
 	uint32_t samples = plan_samples(plan, visit) - plan->warmup;
+	size_t threads = benchmark->shape == SHAPE_PAIR ? result->timed : 1;
 
 	for (uint32_t i = 0; i < samples; i++)
-		values[i] = (double)ticks[plan->warmup + i];
+		values[i] = bench_sample(benchmark, result->ticks + plan->warmup + i, threads,
+					 result->samples);
 	note_median(plan, visit, plan->precision_ppm ? median(values, samples) : 0);
 }
 

@@ -2,10 +2,11 @@
 #ifndef FLEET_PACE_H
 #define FLEET_PACE_H
 
+#include "burst.h"
 #include "run.h"
 
 /* Remembers a burst's median, or that there was none. */
-void pace_note(const struct plan *plan, struct visit *visit, const uint64_t *ticks);
+void pace_note(const struct plan *plan, struct visit *visit, const struct burst_result *result);
 
 /* Remembers what an earlier agent found: twice its median in ticks, or null where there was none.
  */

@@ -129,14 +129,22 @@ uint64_t plan_units(const struct visit *visit)
 	return visit->iterations * bench_grain(visit->choice->benchmark, plan_point(visit));
 }
 
+static bool has_usual_samples(const struct plan *plan)
+{
+	return !plan->samples_given && !plan->preset;
+}
+
+uint32_t plan_samples_of(const struct plan *plan, const struct benchmark *benchmark)
+{
+	return has_usual_samples(plan) ? benchmark->samples : plan->samples;
+}
+
 uint32_t plan_samples(const struct plan *plan, const struct visit *visit)
 {
-	const struct benchmark *benchmark = visit->choice->benchmark;
-	bool usual = !plan->samples_given && !plan->preset;
+	bool few = visit->slow && has_usual_samples(plan);
 
-	return plan->warmup + (!usual        ? plan->samples
-			       : visit->slow ? SAMPLES_SLOW
-					     : benchmark->samples);
+	return plan->warmup +
+	       (few ? SAMPLES_SLOW : plan_samples_of(plan, visit->choice->benchmark));
 }
 
 size_t plan_threads_most(const struct plan *plan)

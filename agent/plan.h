@@ -104,7 +104,10 @@ const struct point *plan_point(const struct visit *visit);
 /* Units in a sample; 0: still to be chosen. */
 uint64_t plan_units(const struct visit *visit);
 
-/* Samples in a burst, warm-ups included; and the most of any burst. */
+/* Samples in a burst of this benchmark, warm-ups left out, where no unit takes long. */
+uint32_t plan_samples_of(const struct plan *plan, const struct benchmark *benchmark);
+
+/* Samples in a burst, warm-ups included. */
 uint32_t plan_samples(const struct plan *plan, const struct visit *visit);
 
 /* The most threads a burst has. */

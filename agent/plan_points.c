@@ -132,14 +132,23 @@ static bool needs_operations(const struct plan *plan)
 	return false;
 }
 
+static bool asks_pages(const struct options *options, const char *kind)
+{
+	return options->pages && !strcmp(options->pages, kind);
+}
+
 static bool choose_pages(const struct plan *plan, const struct options *options,
 			 struct notes *notes)
 {
 	bool needed = false;
 
-	for (size_t i = 0; i < plan->choice_count; i++)
-		needed |= plan->choices[i].benchmark->points != NULL;
-	if (!needed || !strcmp(options->pages, "base"))
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		const struct benchmark *benchmark = plan->choices[i].benchmark;
+
+		needed |=
+			benchmark->points && (benchmark->huge_pages || asks_pages(options, "huge"));
+	}
+	if (!needed || asks_pages(options, "base"))
 		return false;
 	if (arena_try_huge_pages())
 		return true;
@@ -152,6 +161,8 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 {
 	struct point_context context = {.facts = &plan->facts,
 					.cache_bytes = plan->cache_bytes,
+					.base_asked = asks_pages(options, "base"),
+					.huge_asked = asks_pages(options, "huge"),
 					.huge_pages = choose_pages(plan, options, notes)};
 	uint32_t *threads = thread_counts(plan, &context.thread_count);
 	int err = threads ? 0 : refuse(refusal, EXIT_OTHER, "out of memory");
@@ -165,19 +176,27 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 	return needs_operations(plan) ? check_operations(plan, options->operations, refusal) : 0;
 }
 
+/* Which of a pair has the memory that both work on changes from round to round. */
+static int want_arenas(const struct plan *plan, const struct visit *visit)
+{
+	const struct point *point = plan_point(visit);
+	int pair[2], err = 0;
+	size_t count;
+	const int *cpus = plan_cpus(plan, visit, 0, pair, &count);
+	bool first_only = point->one_arena && visit->choice->benchmark->shape == SHAPE_GROUP;
+
+	for (size_t i = 0; !err && point->arena_bytes && i < (first_only ? 1 : count); i++)
+		err = arena_want(cpus[i], point->huge_pages, point->arena_bytes);
+	return err;
+}
+
 int plan_want_memory(const struct plan *plan, struct refusal *refusal)
 {
 	uint64_t available;
 
-	for (size_t i = 0; i < plan->visit_count; i++) {
-		const struct visit *visit = &plan->visits[i];
-		const struct point *point = plan_point(visit);
-		size_t owners = point->sharing == SHARING_ONE ? 1 : point->threads;
-
-		for (size_t k = 0; point->bytes && k < owners; k++)
-			if (arena_want(plan->groups[visit->a].cpus[k], point->bytes))
-				return refuse(refusal, EXIT_OTHER, "out of memory");
-	}
+	for (size_t i = 0; i < plan->visit_count; i++)
+		if (want_arenas(plan, &plan->visits[i]))
+			return refuse(refusal, EXIT_OTHER, "out of memory");
 	uint64_t total = arena_total_bytes();
 
 	if (!total || os_memory_available(&available))

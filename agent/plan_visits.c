@@ -168,14 +168,18 @@ static void add_visits(const struct plan *plan, struct adding *adding, const str
 static void add_choices(const struct plan *plan, struct adding *adding, const struct pair *listed)
 {
 	adding->count = 0;
-	for (size_t i = 0; i < plan->choice_count; i++)
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		const struct benchmark *benchmark = plan->choices[i].benchmark;
+
 		for (size_t p = 0; p < plan->choices[i].point_count; p++) {
-			const struct visit kind = {.choice = &plan->choices[i],
-						   .point = (uint16_t)p,
-						   .iterations = plan->iterations};
+			const struct visit kind = {
+				.choice = &plan->choices[i],
+				.point = (uint16_t)p,
+				.iterations = benchmark->single ? 1 : plan->iterations};
 
 			add_visits(plan, adding, &kind, listed);
 		}
+	}
 }
 
 static int make_all(struct plan *plan, const struct pair *listed, struct refusal *refusal)

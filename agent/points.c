@@ -24,6 +24,12 @@ int points_add(struct points *points, const struct point *point, struct refusal 
 	return 0;
 }
 
+bool points_huge(const struct point_context *context, const struct benchmark *benchmark)
+{
+	return context->huge_pages &&
+	       (benchmark->huge_pages ? !context->base_asked : context->huge_asked);
+}
+
 /* ---- one size -------------------------------------------------------------------------------- */
 
 bool size_read(const char **at, uint64_t *bytes)

@@ -22,6 +22,9 @@ int points_add(struct points *points, const struct point *point, struct refusal 
 int sizes_read(const char *text, const struct cpu_facts *facts, uint64_t most, struct sizes *sizes,
 	       struct refusal *refusal);
 
+/* Do a benchmark's points lie in huge pages? */
+bool points_huge(const struct point_context *context, const struct benchmark *benchmark);
+
 /* Reads "512K" at *at and moves past it; false if that is not what stands there. */
 bool size_read(const char **at, uint64_t *bytes);
 

@@ -113,7 +113,8 @@ static void note_short_samples(const struct run *run, const struct report *repor
 	uint64_t least = run->clock->least_ticks * TRIAL_QUANTA;
 	char text[160];
 
-	if (noted || report->result->ticks[run->plan->warmup] >= least)
+	if (noted || report->visit->choice->benchmark->single ||
+	    report->result->ticks[run->plan->warmup] >= least)
 		return;
 	noted = true;
 	snprintf(text, sizeof text,
@@ -167,7 +168,7 @@ static bool visit_pair(const struct run *run, struct visit *visit, uint32_t roun
 	case BURST_TAKEN:
 		format->burst(run, &report);
 		totals->taken++;
-		pace_note(run->plan, visit, result->ticks);
+		pace_note(run->plan, visit, result);
 		note_short_samples(run, &report);
 		return true;
 	}
@@ -215,7 +216,8 @@ enum exit_code run_all(struct run *run)
 	struct burst_result result = {
 		.ticks = calloc(room * plan_threads_most(run->plan), sizeof *result.ticks)};
 
-	if (!result.ticks)
+	result.begin_ns = calloc(plan_threads_most(run->plan), sizeof *result.begin_ns);
+	if (!result.ticks || !result.begin_ns)
 		return EXIT_OTHER;
 	format = run->format;
 	run->start_ns = now_ns();
@@ -229,5 +231,6 @@ enum exit_code run_all(struct run *run)
 
 	format->end(run, &totals, reason ? reason : "done");
 	free(result.ticks);
+	free(result.begin_ns);
 	return stop_reason() ? EXIT_UNFINISHED : EXIT_DONE;
 }

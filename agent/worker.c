@@ -80,25 +80,31 @@ static bool settle(struct worker *worker)
 }
 
 /*
- * Waits until all have settled: each says so on a line of its own, ping looks at them all and then
- * opens. False: one could not, or two are on one CPU.
+ * Waits at the next gate until all have come to it: each says so on a line of its own, ping looks
+ * at them all and then opens. False: one will never come.
  */
 static bool meet(struct worker *worker)
 {
 	struct burst *burst = worker->burst;
 	const struct worker *workers = burst->workers;
+	uint32_t gate = worker->arrived + 1;
 
-	__atomic_store_n(&worker->arrived, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&worker->arrived, gate, __ATOMIC_RELEASE);
 	for (size_t i = 1; worker == workers && i < burst->count; i++)
-		while (!__atomic_load_n(&workers[i].arrived, __ATOMIC_ACQUIRE))
+		while (__atomic_load_n(&workers[i].arrived, __ATOMIC_ACQUIRE) != gate)
 			if (given_up(burst))
 				return false;
 	if (worker == workers)
-		__atomic_store_n(&burst->open, 1, __ATOMIC_RELEASE);
-	while (!__atomic_load_n(&burst->open, __ATOMIC_ACQUIRE))
+		__atomic_store_n(&burst->open, gate, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&burst->open, __ATOMIC_ACQUIRE) != gate)
 		if (given_up(burst))
 			return false;
-	return burst->count != 2 || workers[0].cpus[0] != workers[1].cpus[0];
+	return true;
+}
+
+static bool are_apart(const struct burst *burst)
+{
+	return burst->count != 2 || burst->workers[0].cpus[0] != burst->workers[1].cpus[0];
 }
 
 static bool work(struct worker *worker, uint64_t n)
@@ -150,11 +156,27 @@ static bool take_times(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
 
+	worker->begin_ns = now_ns();
 	worker->stamps[0] = order->clock->ticks();
 	for (uint32_t i = 1; i <= order->samples; i++) {
 		if (!work(worker, order->iterations))
 			return false;
 		worker->stamps[i] = order->clock->ticks();
+	}
+	return true;
+}
+
+/* Of a benchmark that puts its values together itself; one that is not above 0 stands still. */
+static bool take_values(struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+
+	for (uint32_t i = 1; i <= order->samples; i++) {
+		if (!work(worker, order->iterations))
+			return false;
+		int64_t value = order->benchmark->value(worker->side);
+
+		worker->stamps[i] = worker->stamps[i - 1] + (value > 0 ? (uint64_t)value : 0);
 	}
 	return true;
 }
@@ -171,21 +193,28 @@ static bool linger(struct worker *worker)
 	return true;
 }
 
+static bool take(struct worker *worker)
+{
+	return worker->burst->order.benchmark->value ? take_values(worker) : take_times(worker);
+}
+
 static bool play(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
+	const struct benchmark *benchmark = order->benchmark;
+	bool alone = benchmark->all_timed && !benchmark->release;
 
 	if (!work(worker, worker->side->first))
 		return false;
 	if (!worker->stamps)
 		return work(worker, order->samples * order->iterations);
-	if (!order->benchmark->all_timed)
-		return take_times(worker);
 	worker->add_ticks[0] = time_adds(order->clock);
-	if (!take_times(worker))
+	if (alone && !meet(worker)) /* so that none begins with a lead */
+		return false;
+	if (!take(worker))
 		return false;
 	worker->add_ticks[1] = time_adds(order->clock);
-	return linger(worker);
+	return !alone || linger(worker);
 }
 
 int worker_make_stamps(struct worker *worker, uint32_t samples)
@@ -201,7 +230,7 @@ void *worker_run(void *arg)
 
 	if (!settle(worker)) {
 		worker_give_up(burst);
-	} else if (meet(worker) && play(worker)) {
+	} else if (meet(worker) && are_apart(burst) && play(worker)) {
 		worker->at_ns[1] = now_ns();
 		os_thread_ran_ns(&worker->ran_ns[1]);
 		worker->cpus[1] = os_current_cpu();

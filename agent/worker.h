@@ -28,7 +28,8 @@ struct worker {
 	uint64_t add_ticks[2];       /* that ADDS dependent additions took: before and after */
 	int64_t thread_name;         /* os_thread_self(), once it is bound */
 	uint32_t bound;              /* 1: thread_name holds */
-	uint32_t arrived;            /* 1: at the gate */
+	uint32_t arrived;            /* how many gates it has come to */
+	int64_t begin_ns;            /* of now_ns(), when its first sample began */
 	uint32_t progress;           /* counts chunks of work */
 	uint32_t out;                /* 1: touches nothing of the burst any more */
 };
@@ -42,7 +43,7 @@ struct burst {
 	size_t count;
 	struct side *sides; /* of each worker, ping's first */
 	struct worker *workers;
-	_Alignas(LINE_BYTES) uint32_t open;     /* 1: all have arrived */
+	_Alignas(LINE_BYTES) uint32_t open;     /* how many gates all have come to */
 	_Alignas(LINE_BYTES) uint32_t finished; /* workers that have all their times */
 	_Alignas(LINE_BYTES) uint32_t give_up;
 };

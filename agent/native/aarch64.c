@@ -161,6 +161,15 @@ static uint64_t ticks_cntvct(void)
 	return ticks;
 }
 
+/* For a store whose value is the reading. */
+static uint64_t sent_cntvct(void)
+{
+	uint64_t ticks;
+
+	__asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(ticks) : : "memory");
+	return ticks;
+}
+
 int arch_clock(struct clock *clock)
 {
 	uint64_t ticks_per_second;
@@ -168,6 +177,7 @@ int arch_clock(struct clock *clock)
 	__asm__ volatile("mrs %0, cntfrq_el0" : "=r"(ticks_per_second));
 	*clock = (struct clock){.name = "cntvct",
 				.ticks_per_second = ticks_per_second & UINT32_MAX,
-				.ticks = ticks_cntvct};
+				.ticks = ticks_cntvct,
+				.sent = sent_cntvct};
 	return 0;
 }

@@ -32,6 +32,16 @@ static __attribute__((noinline)) void generic_readwrite_c11(uint32_t *watched, u
 	}
 }
 
+static __attribute__((noinline)) uintptr_t generic_message_c11(const uintptr_t *word, uintptr_t old)
+{
+	uintptr_t seen;
+
+	do {
+		seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+	} while (seen == old);
+	return seen;
+}
+
 static __attribute__((noinline)) void *generic_chase_c11(void *line, uint32_t n16)
 {
 	while (n16--)
@@ -109,6 +119,11 @@ const struct variant generic_cas[] = {
 
 const struct variant generic_readwrite[] = {
 	{.name = "c11", .readwrite = generic_readwrite_c11},
+	{.name = NULL},
+};
+
+const struct variant generic_message[] = {
+	{.name = "c11", .receive = generic_message_c11},
 	{.name = NULL},
 };
 

@@ -58,6 +58,12 @@ typedef void readwrite_fn(uint32_t *watched, uint32_t *written, uint32_t from, u
  */
 typedef void *chase_fn(void *line, uint32_t n16);
 
+/*
+ * Waits until the word does not hold `old`, and returns what it holds then. What follows may be
+ * done before that load unless a barrier forbids it.
+ */
+typedef uintptr_t receive_fn(const uintptr_t *word, uintptr_t old);
+
 /* What a loop does to the memory it goes through; nt: past the caches. */
 enum operation {
 	OPERATION_READ,
@@ -90,16 +96,21 @@ struct variant {
 	uint32_t needs;                /* FEATURE_ bits; 0 if always there */
 	cas_fn *cas;                   /* in the table of cas */
 	readwrite_fn *readwrite;       /* in the table of readwrite */
+	receive_fn *receive;           /* in the table of message */
 	chase_fn *chase;               /* in the table of chase */
 	stream_fn *stream[OPERATIONS]; /* in the table of bandwidth; null: it has no such loop */
 };
 
-/* A counter to time with. Differences are only taken between readings on one CPU. */
+/*
+ * A counter to time with. Differences are only taken between readings on one CPU; of message also
+ * between two CPUs, both ways, so that what their counters differ by falls out.
+ */
 struct clock {
 	const char *name;
 	const char *note; /* why this clock and not the usual one; null if nothing to say */
 	uint64_t ticks_per_second; /* 0: not known, to be measured */
 	uint64_t (*ticks)(void);   /* not reordered with the memory accesses around it */
+	uint64_t (*sent)(void);    /* the same, but what follows may be done before; null: ticks */
 };
 
 /* ---- the operating system -------------------------------------------------------------------- */
@@ -225,6 +236,7 @@ int arch_clock(struct clock *clock);
 
 extern const struct variant arch_cas[];
 extern const struct variant arch_readwrite[];
+extern const struct variant arch_message[];
 extern const struct variant arch_chase[];
 extern const struct variant arch_stream[];
 
@@ -235,6 +247,7 @@ extern adds_fn *const arch_adds;
 
 extern const struct variant generic_cas[];
 extern const struct variant generic_readwrite[];
+extern const struct variant generic_message[];
 extern const struct variant generic_chase[];
 extern const struct variant generic_stream[];
 

@@ -22,7 +22,7 @@ from fleet.analysis.reduce.heatmap import (
     of_changes,
     of_cpus,
 )
-from fleet.analysis.reduce.load import flat_ticks, ns_per_sample_tick
+from fleet.analysis.reduce.load import ns_per_sample_tick, sample_ticks
 from fleet.analysis.reduce.topology import Layout
 from fleet.text import one_line
 
@@ -183,7 +183,7 @@ def latencies(samples: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.int64], npt
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
     burst = np.repeat(np.arange(len(samples)), counts)
     place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    latency: Floats = flat_ticks(samples) * ns_per_sample_tick(samples)[burst]
+    latency: Floats = sample_ticks(samples) * ns_per_sample_tick(samples)[burst]
     return latency, burst, place < samples["warmup"].to_numpy()[burst]
 
 

@@ -60,6 +60,9 @@ def show(
     results: ResultsPath = RESULTS,
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print every pair as a line of CSV instead.")] = False,
+    ways: Annotated[
+        bool, typer.Option("--ways", help="Show both directions of messages, and the offset of the clocks.")
+    ] = False,
 ) -> None:
     """Show a run: siblings and sockets, latencies by relation and as a matrix, warnings.
 
@@ -71,6 +74,8 @@ def show(
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
+    if ways and (json or csv):
+        raise typer.BadParameter("--ways is for text; --json and --csv have the raw columns or none.")
     store = Store(results)
     chosen = [store.find(what)] if what is not None else store.last_session()
     if json:
@@ -79,4 +84,4 @@ def show(
         typer.echo(views.shows_csv(results, chosen))
     else:
         page = terminal()
-        typer.echo(fitted(views.shows_text(results, chosen, **page), page["width"]))
+        typer.echo(fitted(views.shows_text(results, chosen, **page, both_ways=ways), page["width"]))

@@ -1,6 +1,6 @@
 """The nouns: frozen dataclasses and closed sets of words, as docs/glossary.md defines them."""
 
-from fleet.model.benchmark import BENCHMARKS, Benchmark, Shape, Unit, benchmark_named
+from fleet.model.benchmark import BENCHMARKS, Benchmark, Shape, Unit, View, benchmark_named
 from fleet.model.host import BuildPlace, Host, HostKeyPolicy, LockPolicy, RequestedToolchain, Target, Via
 from fleet.model.machine import Cache, Compiler, Cpu, Facts, Finding, Load, Relation, Severity, Topology
 from fleet.model.plan import (
@@ -61,6 +61,7 @@ __all__ = [
     "Topology",
     "Unit",
     "Via",
+    "View",
     "arch_named",
     "benchmark_named",
     "merged",

@@ -10,6 +10,7 @@ class Unit(StrEnum):
 
     ROUND_TRIP = "round_trip"
     READING = "reading"
+    MESSAGE = "message"
     LOAD = "load"
     BYTE = "byte"
 
@@ -22,40 +23,53 @@ class Shape(StrEnum):
     GROUP = "group"
 
 
+class View(StrEnum):
+    """How its numbers are shown: MATRIX, a number for each pair; CPUS, one for each CPU; LADDER, by size."""
+
+    MATRIX = "matrix"
+    CPUS = "cpus"
+    LADDER = "ladder"
+
+
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """One benchmark.
 
     latencies: how many of them one unit contains; a round trip has two, one each way. heading: what its
-    number is. in_all: whether `-b all` measures it. It has points if its visits take groups.
+    number is. samples: in a burst, if no number is requested. point: of several points the one whose number
+    stands for the pair in matrices and comparisons; None: it has no points, or none stands for the others.
     """
 
     name: str
     unit: Unit
     shape: Shape
+    view: View
     heading: str
     latencies: int = 1
-    in_all: bool = True
-
-    @property
-    def has_points(self) -> bool:
-        """Whether it is measured at points: settings of its parameters."""
-        return self.shape is Shape.GROUP
+    samples: int = 10
+    point: str | None = None
 
 
 _ONE_WAY = "one-way latency in ns"
 BENCHMARKS: Mapping[str, Benchmark] = {
     benchmark.name: benchmark
     for benchmark in (
-        Benchmark("cas", Unit.ROUND_TRIP, Shape.PAIR, _ONE_WAY, latencies=2),
-        Benchmark("readwrite", Unit.ROUND_TRIP, Shape.PAIR, _ONE_WAY, latencies=2),
-        Benchmark("clock", Unit.READING, Shape.CPU, "cost of one clock reading in ns"),
-        Benchmark("chase", Unit.LOAD, Shape.GROUP, "ns per load", in_all=False),
-        Benchmark("bandwidth", Unit.BYTE, Shape.GROUP, "GB/s", in_all=False),
+        Benchmark("cas", Unit.ROUND_TRIP, Shape.PAIR, View.MATRIX, _ONE_WAY, latencies=2),
+        Benchmark("readwrite", Unit.ROUND_TRIP, Shape.PAIR, View.MATRIX, _ONE_WAY, latencies=2),
+        Benchmark("clock", Unit.READING, Shape.CPU, View.CPUS, "cost of one clock reading in ns"),
+        Benchmark(
+            *("message", Unit.MESSAGE, Shape.PAIR, View.MATRIX),
+            heading="latency of a message in ns, mean of both directions",
+            samples=5,
+            point="x1",
+        ),
+        Benchmark("chase", Unit.LOAD, Shape.GROUP, View.LADDER, "ns per load", samples=5),
+        Benchmark("bandwidth", Unit.BYTE, Shape.GROUP, View.LADDER, "GB/s", samples=5),
     )
 }
 
 
 def benchmark_named(name: str) -> Benchmark:
     """The benchmark of this name; one that a newer fleet measured counts as one of pairs."""
-    return BENCHMARKS.get(name) or Benchmark(name, Unit.ROUND_TRIP, Shape.PAIR, _ONE_WAY, latencies=2)
+    known = BENCHMARKS.get(name)
+    return known or Benchmark(name, Unit.ROUND_TRIP, Shape.PAIR, View.MATRIX, _ONE_WAY, latencies=2)

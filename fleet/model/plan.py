@@ -87,6 +87,7 @@ class RequestedOptions:
     between the two lines of `readwrite`. governor, boost: set for the time of the run, then restored.
     sizes: of the memory of a thread, "auto" or a list of sizes and ranges. operations, threads, share:
     words and numbers of the agent, for `bandwidth`. stride_bytes: from line to line, for `chase`.
+    message_lines: lines of one `message`, the one that is waited for included; each number is a point.
     cpus: the CPUs to measure. priority: realtime priority to ask for. deadline_s: the agent ends itself then.
     """
 
@@ -113,6 +114,7 @@ class RequestedOptions:
     operations: tuple[str, ...] | None = None
     threads: tuple[str, ...] | None = None
     share: tuple[str, ...] | None = None
+    message_lines: tuple[int, ...] | None = None
     governor: str | None = None
     boost: bool | None = None
     cpus: tuple[int, ...] | None = None

@@ -1,10 +1,11 @@
 """A run: what an agent sent, burst by burst, and all that makes its numbers explainable years later."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from fleet.model.benchmark import Shape, benchmark_named
 from fleet.model.host import Host, Target
 from fleet.model.machine import Facts, Load
 from fleet.model.plan import Estimator, Plan
@@ -79,8 +80,10 @@ class Burst:
     where unknown.
 
     Of benchmarks with points only: point, unit, parameters; cpus: of all threads, ping's first; other_ticks:
-    of the other threads' samples, in their order; core_mhz: of ping's core before and after; checked: the
-    results were compared with a reference. flags: what may have spoilt the burst (docs/flags.md).
+    of the other threads' samples, in their order; checked: the results were compared with a reference;
+    begin_ns: when each thread's first sample began, after that of the first to begin.
+
+    core_mhz: of ping's core before and after. flags: what may have spoilt the burst (docs/flags.md).
     """
 
     benchmark: str
@@ -107,7 +110,15 @@ class Burst:
     other_ticks: tuple[tuple[int, ...], ...] | None = None
     core_mhz: tuple[int, int] | None = None
     checked: bool | None = None
+    begin_ns: tuple[int, ...] | None = None
     flags: tuple[str, ...] = ()
+
+    @property
+    def sample_ticks(self) -> Sequence[float]:
+        """Each sample's ticks; the mean of both threads' for a pair of which both take times."""
+        if not self.other_ticks or benchmark_named(self.benchmark).shape is not Shape.PAIR:
+            return self.ticks
+        return [(one + other) / 2 for one, other in zip(self.ticks, self.other_ticks[0], strict=True)]
 
     @property
     def key(self) -> tuple[str, str, str | None, int, int, int]:

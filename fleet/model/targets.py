@@ -10,14 +10,15 @@ OSES = ("linux", "qnx")
 class Architecture:
     """One architecture.
 
-    elf: e_machine, word bits and byte order of its programs. cas, readwrite, chase, bandwidth: the variants
-    of these benchmarks in its source, best first; `c11` and `libc`, which all have, are not among them.
-    aliases: other names in use for it.
+    elf: e_machine, word bits and byte order of its programs. cas, readwrite, message, chase, bandwidth: the
+    variants of these benchmarks in its source, best first; `c11` and `libc`, which all have, are not among
+    them. aliases: other names in use for it.
     """
 
     elf: tuple[int, int, str]
     cas: tuple[str, ...]
     readwrite: tuple[str, ...]
+    message: tuple[str, ...]
     aliases: tuple[str, ...] = ()
     chase: tuple[str, ...] = ()
     bandwidth: tuple[str, ...] = ()
@@ -25,26 +26,35 @@ class Architecture:
 
 ARCHES: Mapping[str, Architecture] = {
     "x86_64": Architecture(
-        *((62, 64, "<"), ("cmpxchg", "xchg", "ttas"), ("mov",), ("amd64", "x64"), ("mov",)),
+        *((62, 64, "<"), ("cmpxchg", "xchg", "ttas"), ("mov",), ("mov",), ("amd64", "x64"), ("mov",)),
         bandwidth=("avx512", "avx", "sse2", "prefetch", "streams", "stosb", "movsb", "clzero"),
     ),
     "i386": Architecture(
-        *((3, 32, "<"), ("cmpxchg",), ("mov",), ("i486", "i586", "i686"), ("mov",)),
+        *((3, 32, "<"), ("cmpxchg",), ("mov",), ("mov",), ("i486", "i586", "i686"), ("mov",)),
         bandwidth=("sse2", "stosb", "movsb"),
     ),
     "aarch64": Architecture(
-        *((183, 64, "<"), ("lse", "llsc", "wfe"), ("ldar",), ("arm64",), ("ldr",)),
+        *((183, 64, "<"), ("lse", "llsc", "wfe"), ("ldar",), ("ldr",), ("arm64",), ("ldr",)),
         bandwidth=("neon", "sve", "zva"),
     ),
-    "armv7": Architecture((40, 32, "<"), ("ldrex",), ("dmb",), ("armv7l", "armv8l"), ("ldr",), ("neon",)),
+    "armv7": Architecture(
+        *((40, 32, "<"), ("ldrex",), ("dmb",), ("ldr",), ("armv7l", "armv8l"), ("ldr",)),
+        bandwidth=("neon",),
+    ),
     "riscv64": Architecture(
-        *((243, 64, "<"), ("lrsc", "zacas"), ("fence",), (), ("ld",)),
+        *((243, 64, "<"), ("lrsc", "zacas"), ("fence",), ("ld",), (), ("ld",)),
         bandwidth=("rvv", "ld", "cbo"),
     ),
-    "ppc64le": Architecture((21, 64, "<"), ("lwarx",), ("lwsync",), (), ("ld",), ("vsx", "dcbz")),
-    "s390x": Architecture((22, 64, ">"), ("cs",), ("st",), (), ("lg",), ("vx", "mvc", "xc")),
+    "ppc64le": Architecture(
+        *((21, 64, "<"), ("lwarx",), ("lwsync",), ("ld",), (), ("ld",)),
+        bandwidth=("vsx", "dcbz"),
+    ),
+    "s390x": Architecture(
+        *((22, 64, ">"), ("cs",), ("st",), ("lg",), (), ("lg",)),
+        bandwidth=("vx", "mvc", "xc"),
+    ),
     "loongarch64": Architecture(
-        *((258, 64, "<"), ("llsc", "amcas"), ("dbar",), (), ("ld",)),
+        *((258, 64, "<"), ("llsc", "amcas"), ("dbar",), ("ld",), (), ("ld",)),
         bandwidth=("lasx", "lsx", "ld"),
     ),
 }

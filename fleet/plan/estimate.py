@@ -123,10 +123,14 @@ def _visits(plan: Plan, cpus: int) -> tuple[int, int]:
             case Shape.CPU:
                 quick += cpus
             case Shape.PAIR:
-                quick += pairs(plan, cpus)
+                quick += pairs(plan, cpus) * _points_of_a_pair(name, plan)
             case Shape.GROUP:
                 slow += _points(name, plan, cpus)
     return quick, slow
+
+
+def _points_of_a_pair(name: str, plan: Plan) -> int:
+    return len(effective(plan).message_lines) if name == "message" else 1
 
 
 def _points(name: str, plan: Plan, cpus: int) -> int:

@@ -108,7 +108,7 @@ def _benchmarks(text: str) -> tuple[str, ...]:
     """Read "cas,readwrite" or "all"; the order is kept, repeats are dropped."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if names == ("all",):
-        return tuple(name for name, benchmark in KNOWN.items() if benchmark.in_all)
+        return tuple(KNOWN)
     if unknown := [name for name in names if name not in VARIANTS]:
         raise ValueError(f"unknown benchmark {_quoted(unknown[0])}; there are {', '.join(VARIANTS)}, or all")
     if not names:
@@ -156,6 +156,19 @@ def _threads(text: str) -> tuple[str, ...]:
         if word not in ("llc", "package", "all") and not re.fullmatch(r"[1-9][0-9]{0,5}", word):
             raise _refused(THREADS.allowed, text)
     return words
+
+
+def whole_list(low: int, high: int) -> Kind:
+    """A list of whole numbers from `low` to `high`; repeats are dropped."""
+    one = whole(low, high)
+
+    def read(text: str) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(one.read(word.strip()) for word in text.split(",")))
+
+    def write(numbers: tuple[int, ...]) -> str:
+        return ",".join(map(str, numbers))
+
+    return Kind("LIST", f"a list of numbers from {low} to {high}", read, write, write, lists=True)
 
 
 def _sizes(text: str) -> str:

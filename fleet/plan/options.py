@@ -50,10 +50,10 @@ class EffectiveOptions(RequestedOptions):
     line: LinePolicy = LinePolicy.FRESH
     owner: Side = Side.PING
     sizes: str = "auto"
-    pages: Pages = Pages.HUGE
     operations: tuple[str, ...] = ("read", "write", "copy", "nt")
     threads: tuple[str, ...] = ("1", "all")
     share: tuple[str, ...] = ("own",)
+    message_lines: tuple[int, ...] = (1,)
 
 
 DEFAULTS = EffectiveOptions()
@@ -114,7 +114,7 @@ OPTIONS = (
     Option("preset", "preset", kinds.one_of(Preset), "Sample and estimate as this tool does.", "none"),
     Option(
         *("samples", "samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst."),
-        otherwise="5 for chase and bandwidth",
+        otherwise="5 for message, chase and bandwidth",
         letter="s",
     ),
     Option(
@@ -169,7 +169,10 @@ OPTIONS = (
         "chase: bytes from one line to the next.",
         "256 in random order, else 64",
     ),
-    Option("pages", "pages", kinds.one_of(Pages), "chase, bandwidth: pages of the memory.", "base without"),
+    Option(
+        *("pages", "pages", kinds.one_of(Pages), "Pages of the memory of a benchmark with points."),
+        otherwise="huge for chase and bandwidth, where there are any; else base",
+    ),
     Option(
         *("operations", "op", kinds.words_of("read", "write", "nt", "zero", "modify", "copy", "ntcopy")),
         "bandwidth: what the threads do; nt writes past the caches.",
@@ -184,6 +187,10 @@ OPTIONS = (
             kinds.words_of("own", "one"),
             "bandwidth: each thread its own memory, or all one.",
         )
+    ),
+    Option(
+        *("message_lines", "lines-per-message", kinds.whole_list(1, 64)),
+        "message: lines written for each, the one that is waited for included.",
     ),
     Option(
         "governor",

@@ -8,12 +8,18 @@ from collections.abc import Mapping, Sequence
 
 from fleet.model import ARCHES
 
+
+def _of_all(benchmark: str) -> tuple[str, ...]:
+    return (*dict.fromkeys(name for arch in ARCHES.values() for name in getattr(arch, benchmark)), "c11")
+
+
 VARIANTS: Mapping[str, tuple[str, ...]] = {
-    "cas": (*dict.fromkeys(name for arch in ARCHES.values() for name in arch.cas), "c11"),
-    "readwrite": (*dict.fromkeys(name for arch in ARCHES.values() for name in arch.readwrite), "c11"),
+    "cas": _of_all("cas"),
+    "readwrite": _of_all("readwrite"),
     "clock": (),
-    "chase": (*dict.fromkeys(name for arch in ARCHES.values() for name in arch.chase), "c11"),
-    "bandwidth": (*dict.fromkeys(name for arch in ARCHES.values() for name in arch.bandwidth), "c11", "libc"),
+    "message": _of_all("message"),
+    "chase": _of_all("chase"),
+    "bandwidth": (*_of_all("bandwidth"), "libc"),
 }
 _EVERYWHERE = ("auto", "all")
 

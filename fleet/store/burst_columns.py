@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from fleet.interval import Spreads
-from fleet.model import Burst, Parameters, Relation, Run, Topology
+from fleet.model import Burst, Parameters, Relation, Run, Shape, Topology, benchmark_named
 from fleet.store import schema
 from fleet.store.columns import built, coded, lists, numbers
 from fleet.store.rows import Relations, hello_of
@@ -25,17 +25,18 @@ MAYBE = (
     "pong_ran_ppm",
 )
 """Columns of numbers from 0 that a host may leave out."""
-AT_POINTS = tuple(column.name for column in schema.POINT_COLUMNS)
-_NUMBERS = ("words", *COUNTS, *MAYBE)
+SINCE_1_2 = tuple(column.name for column in schema.POINT_COLUMNS)
+_AT_POINTS = tuple(name for name in SINCE_1_2 if name != "core_ghz")
+_NUMBERS = ("words", *COUNTS, *MAYBE, "core_mhz")  # the last before and after together
 _UNKNOWN = -1
-_POINT_BYTES = 1000  # of the values of AT_POINTS, as Python objects
+_POINT_BYTES = 1000  # of the values of _AT_POINTS, as Python objects
 _PARAMETERS = tuple(part.name for part in fields(Parameters))
 _NEAREST_FIRST = list(map(str, Relation))
 _SORTED_BY = ("benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "round")
 
 
 class BurstColumns:
-    """Bursts in the order they came, in 136 bytes each and 8 a sample.
+    """Bursts in the order they came, in 144 bytes each and 8 a sample.
 
     spreads: those of the bursts before them, which these continue.
     """
@@ -44,11 +45,11 @@ class BurstColumns:
         self.spreads = spreads or Spreads()
         self.other_samples = 0
         self.flagged = 0
-        self._words: dict[tuple[Any, ...], int] = {}  # benchmark, variant, flags and CPUs, each kept once
+        self._words: dict[tuple[Any, ...], int] = {}  # benchmark, variant, flags and group, each kept once
         self._numbers = array("q")  # a row of _NUMBERS for each burst
         self._ticks = array("q")
         self._ends = array("i", [0])
-        self._at_points: dict[int, tuple[Any, ...]] = {}  # values of AT_POINTS by burst
+        self._at_points: dict[int, tuple[Any, ...]] = {}  # values of _AT_POINTS by burst
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -66,7 +67,8 @@ class BurstColumns:
 
     def add(self, burst: Burst) -> None:
         """Take one burst."""
-        words = (burst.benchmark, burst.variant, ",".join(sorted(burst.flags)), burst.cpus)
+        group = None if benchmark_named(burst.benchmark).shape is Shape.PAIR else burst.cpus
+        words = (burst.benchmark, burst.variant, ",".join(sorted(burst.flags)), group)
         maybe = (
             burst.line_page,
             burst.line_offset,
@@ -84,6 +86,7 @@ class BurstColumns:
             burst.iterations,
             burst.warmup,
             *(_UNKNOWN if value is None else value for value in maybe),
+            _UNKNOWN if burst.core_mhz is None else sum(burst.core_mhz),
         ]
         if burst.point is not None:
             self._at_points[len(self)] = _values_at_point(burst)
@@ -93,7 +96,7 @@ class BurstColumns:
         self._ends.append(len(self._ticks))
         self.flagged += bool(burst.flags)
         if len(burst.ticks) > burst.warmup:
-            self.spreads.add(_repeated(burst), median(burst.ticks[burst.warmup :]) / burst.iterations)
+            self.spreads.add(_repeated(burst), median(burst.sample_ticks[burst.warmup :]) / burst.iterations)
 
     def table(self, run: Run) -> Any:
         """The bursts as a pyarrow table in the schema of samples, sorted."""
@@ -115,6 +118,8 @@ class BurstColumns:
         ns_per_tick = np.full(len(self), 1e9 / hello_of(run).ticks_per_second)
         columns["ns_per_tick"] = numbers(types["ns_per_tick"], ns_per_tick)
         columns["ticks"] = lists(types["ticks"], self._ends, self._ticks, order)
+        core_mhz = rows["core_mhz"][order]
+        columns["core_ghz"] = numbers(types["core_ghz"], core_mhz / 2000, core_mhz != _UNKNOWN)
         columns |= self._columns_of_points(types, order)
         return pa.table([columns[name] for name in types], schema=shape)
 
@@ -141,12 +146,12 @@ class BurstColumns:
         import pyarrow as pa  # noqa: PLC0415
 
         if not self._at_points:
-            return {name: pa.nulls(len(self), types[name]) for name in AT_POINTS}
-        none = (None,) * len(AT_POINTS)
+            return {name: pa.nulls(len(self), types[name]) for name in _AT_POINTS}
+        none = (None,) * len(_AT_POINTS)
         rows = [self._at_points.get(at, none) for at in order.tolist()]
         return {
             name: built(types[name], values)
-            for name, values in zip(AT_POINTS, zip(*rows, strict=True), strict=True)
+            for name, values in zip(_AT_POINTS, zip(*rows, strict=True), strict=True)
         }
 
 
@@ -157,7 +162,7 @@ def _repeated(burst: Burst) -> tuple[str, str, str | None, int, int]:
 
 
 def _values_at_point(burst: Burst) -> tuple[Any, ...]:
-    """The values of the columns AT_POINTS, in their order."""
+    """The values of the columns _AT_POINTS, in their order."""
     found = burst.parameters or Parameters()
     return (
         burst.point,
@@ -165,7 +170,6 @@ def _values_at_point(burst: Burst) -> tuple[Any, ...]:
         *(getattr(found, name) for name in _PARAMETERS),
         burst.cpus,
         None if burst.other_ticks is None else tuple(array("q", ticks) for ticks in burst.other_ticks),
-        None if burst.core_mhz is None else sum(burst.core_mhz) / 2000,
         burst.checked,
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store import schema
-from fleet.store.burst_columns import AT_POINTS, COUNTS, MAYBE, BurstColumns
+from fleet.store.burst_columns import COUNTS, MAYBE, SINCE_1_2, BurstColumns
 from fleet.store.checksums import seal, sealed
 from fleet.store.columns import list_parts, raw
 from fleet.store.files import sync, write
@@ -158,7 +158,7 @@ def _feed(digest: Any, table: Any) -> None:
     """
     for name in table.column_names:
         column = table.column(name).combine_chunks()
-        if name in AT_POINTS and column.null_count == len(column):
+        if name in SINCE_1_2 and column.null_count == len(column):
             continue
         digest.update(name.encode())
         if name == "ticks":
@@ -168,7 +168,7 @@ def _feed(digest: Any, table: Any) -> None:
             digest.update(raw(column, unknown=-1))
         elif name in COUNTS or name == "ns_per_tick":
             digest.update(raw(column))
-        elif name in AT_POINTS:
+        elif name in SINCE_1_2:
             digest.update(json.dumps(column.to_pylist()).encode())
         else:
             digest.update("\n".join(column.to_pylist()).encode())

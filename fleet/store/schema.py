@@ -33,10 +33,12 @@ def _maybe(name: str, type_: str, meaning: str) -> Column:
     return Column(name, type_, nullable=True, meaning=meaning)
 
 
-# Columns of `samples` since 1.2: null in every row of benchmarks without points.
+# Columns of `samples` since 1.2: null in every row of benchmarks without points, but for core_ghz.
 POINT_COLUMNS = (
     _maybe("point", _KEY, "the setting of the parameters; part of a number's name; null: there are none"),
-    _maybe("unit", _KEY, "what one of iterations is: load, byte; null: a round trip (clock: a reading)"),
+    _maybe(
+        "unit", _KEY, "what one of iterations is: message, load, byte; null: a round trip (clock: a reading)"
+    ),
     _maybe("bytes", "int64", "memory each thread works on"),
     _maybe("stride_bytes", "int32", "from one line to the next"),
     _maybe("block_bytes", "int32", "bytes a thread writes next to those of another"),

@@ -11,7 +11,7 @@ from fleet.model import ARCHES
 from fleet.plan.variants import VARIANTS
 from tests import needs
 from tests.native import disassembly
-from tests.native.agent import QUICK, Record, bursts, failures, measure, run
+from tests.native.agent import QUICK, SMALL_ONES, Record, bursts, failures, measure, run
 from tests.native.build import build
 from tests.native.targets import AARCH64, CROSS, I386, RISCV64, S390X, Target
 
@@ -40,7 +40,7 @@ def check_loops(target: Target, binary: Path) -> None:
 def everything(target: Target, flags: str = "-O2") -> list[dict[str, object]]:
     needs.cpus(2)
     return measure(
-        "-b", "all", "--variant", "all", *QUICK, prefix=emulator(target), binary=static(target, flags)
+        "-b", SMALL_ONES, "--variant", "all", *QUICK, prefix=emulator(target), binary=static(target, flags)
     )
 
 

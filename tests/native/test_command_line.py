@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests import needs
-from tests.native.agent import QUICK, bursts, decode, run
+from tests.native.agent import QUICK, SMALL_ONES, bursts, decode, run
 from tests.native.build import BUILD_ID
 
 
@@ -63,7 +63,9 @@ def test_every_spelling_of_an_option_means_the_same(spelling):
 
 def test_a_variant_can_be_chosen_for_one_benchmark():
     needs.cpus(2)
-    records = decode(run("-b", "all", "--variant", "cas=all,readwrite=c11", "-f", "jsonl", *QUICK).stdout)
+    records = decode(
+        run("-b", SMALL_ONES, "--variant", "cas=all,readwrite=c11", "-f", "jsonl", *QUICK).stdout
+    )
     chosen = [(choice["benchmark"], choice["variant"]) for choice in records[0]["plan"]["benchmarks"]]
     assert ("cas", "c11") in chosen
     assert len([name for name, _ in chosen if name == "cas"]) > 1

@@ -13,6 +13,7 @@ from tests import needs
 from tests.hosts.odd import cpuset
 from tests.native.agent import (
     QUICK,
+    SMALL_ONES,
     bursts,
     decode,
     failures,
@@ -66,7 +67,7 @@ def run_in_trouble(preload, trouble, cpu, *args, seconds=0):
 def test_a_thread_that_cannot_be_bound_yields_a_reason_and_no_number(preload, trouble, reason):
     needs.cpus(2)
     cpu = max(os.sched_getaffinity(0))
-    records = run_in_trouble(preload, trouble, cpu, "-b", "all", *QUICK)
+    records = run_in_trouble(preload, trouble, cpu, "-b", SMALL_ONES, *QUICK)
     failed = failures(records)
     assert failed
     for record in failed:
@@ -80,7 +81,7 @@ def test_a_thread_that_cannot_be_bound_yields_a_reason_and_no_number(preload, tr
 
 def test_a_kernel_with_far_more_than_1024_cpus_is_understood(preload):
     needs.cpus(2)
-    records = run_in_trouble(preload, "wide", -1, "-b", "all", *QUICK)
+    records = run_in_trouble(preload, "wide", -1, "-b", SMALL_ONES, *QUICK)
     assert records[0]["cpus"] == sorted(os.sched_getaffinity(0))
     assert bursts(records)
     assert not failures(records)
@@ -99,18 +100,22 @@ def test_a_partner_that_never_arrives_costs_its_burst_and_not_the_run(preload):
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "variant"),
+    ("benchmark", "variant", "samples"),
     [
-        ("cas", "auto"),
-        pytest.param("readwrite", "auto", marks=pytest.mark.slow),
-        pytest.param("cas", "c11", marks=pytest.mark.slow),
-        pytest.param("readwrite", "c11", marks=pytest.mark.slow),
+        ("cas", "auto", 1),
+        ("message", "auto", 3000),  # a sample has 100 messages both ways, whatever is asked for
+        pytest.param("readwrite", "auto", 1, marks=pytest.mark.slow),
+        pytest.param("cas", "c11", 1, marks=pytest.mark.slow),
+        pytest.param("readwrite", "c11", 1, marks=pytest.mark.slow),
     ],
 )
-def test_a_partner_that_stops_in_the_loop_is_given_up_and_both_are_released(halt, benchmark, variant):
+def test_a_partner_that_stops_in_the_loop_is_given_up_and_both_are_released(
+    halt, benchmark, variant, samples
+):
     needs.cpus(2)
     first, second = sorted(os.sched_getaffinity(0))[:2]
-    long_bursts = ("--samples", "1", "--rounds", "1000", "--iterations", "300000", "--stuck-timeout", "0.3")
+    length = ("--samples", str(samples), "--iterations", "300000")
+    long_bursts = (*length, "--rounds", "1000", "--stuck-timeout", "0.3")
     choice = ("-b", benchmark, "--variant", variant, "-c", f"{first},{second}")
     with started(*choice, *long_bursts, "--deadline", "90") as process:
         next_record(process, "note")  # from here on bursts are long
@@ -149,10 +154,11 @@ def test_a_process_that_was_halted_as_a_whole_goes_on_where_it_was():
         assert records[-1]["reason"] == "done"
 
 
-def test_a_cpu_that_is_taken_away_ends_its_burst_and_not_the_run():
+@pytest.mark.parametrize(("benchmark", "samples"), [("cas", 1), ("message", 39_000)])
+def test_a_cpu_that_is_taken_away_ends_its_burst_and_not_the_run(benchmark, samples):
     needs.cpus(2)
     first, second = sorted(os.sched_getaffinity(0))[:2]
-    endless = ("-b", "cas", "-c", f"{first},{second}", "-s", "1", "-r", "2", "-i", "300000000")
+    endless = ("-b", benchmark, "-c", f"{first},{second}", "-s", str(samples), "-r", "2", "-i", "300000000")
     with (
         cpuset("fleet-test-taken", f"{first},{second}") as group,
         started(*endless, "--stuck-timeout", "1") as process,

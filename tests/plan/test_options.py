@@ -14,7 +14,7 @@ from fleet.errors import UsageError
 from fleet.inventory import schema
 from fleet.model import PairChoice, Pairs, Plan, Preset, RequestedOptions
 from fleet.plan.kinds import FLAG, duration_text
-from fleet.plan.options import BY_NAME, OPTIONS, PRESETS, effective, requested
+from fleet.plan.options import BENCHMARKS, BY_NAME, OPTIONS, PRESETS, effective, requested
 
 ROOT = Path(__file__).parents[2]
 
@@ -108,7 +108,7 @@ def row(name: str) -> str:
         ("deadline_s", "2m", 120),
         ("boost", "on", True),
         ("boost", "off", False),
-        ("benchmarks", "all", ("cas", "readwrite", "clock")),
+        ("benchmarks", "all", tuple(BENCHMARKS)),
         ("benchmarks", "clock, cas,clock", ("clock", "cas")),
         ("sizes", "16K, 1M..64M", "16K,1M..64M"),
         ("sizes", "auto", "auto"),
@@ -157,7 +157,7 @@ def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object)
         ("boost", "yes", "must be on or off"),
         ("governor", "no good", "must be a governor's name"),
         ("variant", "nope", "unknown variant 'nope'"),
-        ("benchmarks", "cas,cash", "unknown benchmark 'cash'; there are cas, readwrite, clock, chase"),
+        ("benchmarks", "cas,cash", "unknown benchmark 'cash'; there are cas, readwrite, clock, message"),
         ("benchmarks", ",", "names none"),
         ("samples", "40001", "must be a whole number from 1 to 40000; not '40001'"),
         ("sizes", "5000", "multiples of 4K; not '5000'"),

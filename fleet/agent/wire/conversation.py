@@ -5,6 +5,7 @@
 """
 
 from dataclasses import replace
+from statistics import median
 
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.records import Alive, Record, WireError, decode, planned, short
@@ -19,6 +20,12 @@ COARSE_QUANTA = 100
 """A burst whose longest sample is fewer clock quanta than this is flagged `coarse_clock`."""
 BUSY_PPM = 900_000
 """A burst of which a thread ran a smaller share than this is flagged `busy_cpu`."""
+
+
+MOVED = 0.03
+"""A burst before and after which the core's frequency differs by more than this is `frequency_moved`."""
+SKEW = 0.1
+"""A burst whose threads began further apart than this share of a sample is flagged `skewed`."""
 
 
 class Reader:
@@ -178,10 +185,10 @@ def hello_in(line: bytes) -> Hello | None:
 
 def completed(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
     """The burst with its flags and its offset from the run's first hello, by the host's own clock."""
-    quantum, began = hello.raw.get("clock_quantum_ticks"), hello.raw.get("monotonic_ns")
+    began = hello.raw.get("monotonic_ns")
     zero = first.raw.get("monotonic_ns") if first is not None else None
     later_ns = began - zero if isinstance(began, int) and isinstance(zero, int) else 0
-    flags = flags_of(burst, quantum if isinstance(quantum, int) else 1)
+    flags = flags_of(burst, hello)
     return (
         replace(burst, flags=flags, start_offset_ns=burst.start_offset_ns + later_ns)
         if flags or later_ns
@@ -189,8 +196,10 @@ def completed(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
     )
 
 
-def flags_of(burst: Burst, quantum_ticks: int) -> tuple[str, ...]:
-    """The flags that follow from the burst alone (docs/flags.md)."""
+def flags_of(burst: Burst, hello: Hello) -> tuple[str, ...]:
+    """The flags that follow from the burst alone, and the clock of its run (docs/flags.md)."""
+    quantum = hello.raw.get("clock_quantum_ticks")
+    quantum_ticks = quantum if isinstance(quantum, int) else 1
     flags = []
     if burst.switches is not None and (burst.switches[1] or burst.switches[3]):
         flags.append("preempted")
@@ -198,4 +207,12 @@ def flags_of(burst: Burst, quantum_ticks: int) -> tuple[str, ...]:
         flags.append("busy_cpu")
     if max(burst.ticks) < COARSE_QUANTA * quantum_ticks:
         flags.append("coarse_clock")
+    if burst.core_mhz is not None and max(burst.core_mhz) > (1 + MOVED) * min(burst.core_mhz):
+        flags.append("frequency_moved")
+    if burst.begin_ns is not None and max(burst.begin_ns) > SKEW * _sample_ns(burst, hello):
+        flags.append("skewed")
     return tuple(flags)
+
+
+def _sample_ns(burst: Burst, hello: Hello) -> float:
+    return median(burst.ticks[burst.warmup :]) * 1e9 / hello.ticks_per_second

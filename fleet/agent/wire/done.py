@@ -43,8 +43,8 @@ class Done:
             raise WireError(f"visit {place} of round {record.round} came where round {visited} was the next")
         outcomes = self._outcomes.setdefault(place, array("Q"))
         if isinstance(record, Burst):
-            ticks = record.ticks[record.warmup :]
-            outcomes.append(median_low(ticks) + median_high(ticks))  # twice the median: a whole number
+            ticks = record.sample_ticks[record.warmup :]
+            outcomes.append(int(median_low(ticks) + median_high(ticks)))  # twice the median
             self._iterations[place] = record.iterations
             self.bursts += 1
         else:
@@ -60,8 +60,7 @@ class Done:
 
     def _place(self, record: Burst | Failed) -> Place:
         ping, pong = record.ping_cpu, record.pong_cpu
-        if record.point is not None:  # a group is the same in every round
-            return record.benchmark, record.variant, record.point, ping, pong
         if ping > pong and not self._ordered:
             ping, pong = pong, ping
-        return record.benchmark, record.variant, ping, pong
+        at = () if record.point is None else (record.point,)
+        return record.benchmark, record.variant, *at, ping, pong

@@ -84,6 +84,7 @@ class _Burst(_Visit, tag="burst"):
     other_ticks: tuple[tuple[Int64, ...], ...] | None = None
     core_mhz: tuple[Int32Positive, Int32Positive] | None = None
     checked: bool | None = None
+    begin_ns: tuple[Int64, ...] | None = None
 
 
 class _Failed(_Visit, tag="failed"):
@@ -114,6 +115,7 @@ class _Kind(Struct):
     benchmark: str
     variant: str
     points: Annotated[list[PointName], Meta(min_length=1, max_length=POINT_LIMIT)] | None = None
+    samples: Int32Positive | None = None
 
 
 class _Plan(Struct):
@@ -197,13 +199,16 @@ def _burst(wire: _Burst) -> Burst:
 
 def _at_point(burst: Burst, wire: _Burst) -> Burst:
     """The burst with its parameters. Raises WireError if its threads do not fit together."""
-    cpus, others = wire.cpus or (), wire.other_ticks or ()
+    cpus = wire.cpus or tuple(dict.fromkeys((wire.ping, wire.pong)))
+    others = wire.other_ticks or ()
     if wire.unit is None or (cpus[:1], cpus[-1:]) != ((wire.ping,), (wire.pong,)):
         raise WireError(f"burst: point {wire.point} needs a unit, and cpus from {wire.ping} to {wire.pong}")
     if len(set(cpus)) < len(cpus) or len(others) not in (0, len(cpus) - 1):
         raise WireError(f"burst: {len(cpus)} CPUs, each once, do not have {len(others)} lists of other_ticks")
     if any(len(ticks) != len(wire.ticks) for ticks in others):
         raise WireError(f"burst: other_ticks must be lists of {len(wire.ticks)} samples, as ticks is")
+    if wire.begin_ns is not None and len(wire.begin_ns) != 1 + len(others):
+        raise WireError(f"burst: {len(wire.begin_ns)} values of begin_ns for {1 + len(others)} threads")
     return replace(burst, parameters=_parameters(wire.parameters))
 
 

@@ -16,11 +16,11 @@ from fleet.analysis.compare.environment import environment
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
 from fleet.analysis.compare.sides import ComparisonSide, sides
 from fleet.analysis.compare.verdicts import Verdict, usual_threshold
-from fleet.analysis.reduce.load import load_cpus, shape_of, without_points
+from fleet.analysis.reduce.load import load_cpus, view_of, without_points
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
-from fleet.model import Shape
+from fleet.model import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,9 @@ def _compared(
 
 def _left_out(a: ComparisonSide, b: ComparisonSide) -> list[str]:
     kinds = [kind for runs in (a.runs, b.runs) for row in runs["benchmarks"] for kind in row]
-    names = sorted({kind.partition("/")[0] for kind in kinds if shape_of(kind) is Shape.GROUP})
+    names = sorted(
+        {kind.partition("/")[0] for kind in kinds if view_of(kind) not in (View.MATRIX, View.CPUS)}
+    )
     text = f"{' and '.join(names)}: not compared; `fleet show` prints the ladders of a run."
     return [text] if names else []
 

@@ -8,10 +8,10 @@ import pandas as pd
 from fleet.analysis.compare.comparison import load_run_pairs
 from fleet.analysis.compare.sides import sides
 from fleet.analysis.exchange.imports import PREFIX, find_summary
-from fleet.analysis.reduce.load import shape_of
+from fleet.analysis.reduce.load import view_of
 from fleet.analysis.views.text import is_none, json_text, records
 from fleet.errors import UsageError
-from fleet.model import Shape
+from fleet.model import View
 from fleet.text import one_line, table
 
 ALL = "all pairs"
@@ -36,7 +36,7 @@ def beside(root: str | Path, texts: Sequence[str]) -> pd.DataFrame:
     parts = []
     for text in texts:
         rows = _of_summary(root, text) if text.startswith(PREFIX) else _of_runs(root, runs[text].runs)
-        rows = rows[rows["benchmark"].map(lambda name: shape_of(str(name)) is Shape.PAIR).astype(bool)]
+        rows = rows[rows["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)]
         if rows.empty:
             raise UsageError(f"{text}: has no pairs of CPUs to compare.")
         every = pd.concat([rows, rows.assign(relation=ALL)])

@@ -9,10 +9,10 @@ import pandas as pd
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
-from fleet.analysis.reduce.load import load_run, load_samples, samples_long, shape_of
+from fleet.analysis.reduce.load import load_run, load_samples, samples_long, view_of
 from fleet.analysis.reduce.matrices import pair_medians
 from fleet.errors import UsageError
-from fleet.model import Pairs, Shape
+from fleet.model import Pairs, View
 
 SAMPLES_CSV = "csv"
 FORMATS = (*tools.TOOLS, SAMPLES_CSV)
@@ -92,7 +92,7 @@ def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFram
         .astype(str)
         .where(~known, rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str))
     )
-    there = [kind for kind in kinds.unique() if shape_of(kind) is Shape.PAIR]
+    there = [kind for kind in kinds.unique() if view_of(kind) is View.MATRIX]
     wanted = [kind for kind in there if benchmark is None or benchmark in (kind, kind.partition("/")[0])]
     if not there:
         raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.imports import PREFIX, load_published, renumbered, rows_of
-from fleet.analysis.reduce.load import shape_of
+from fleet.analysis.reduce.load import view_of
 from fleet.errors import StoreError, UsageError
-from fleet.model import Shape
+from fleet.model import View
 from fleet.plan.variants import VARIANTS
 from fleet.store.ids import checked_key
 from fleet.store.imports import write_summary
@@ -80,7 +80,7 @@ def _check(name: str, metadata: ImportMetadata) -> None:
         raise UsageError(f"--name: {err}") from err
     for word, known in (
         ("tool", tools.TOOLS),
-        ("benchmark", tuple(one for one in VARIANTS if shape_of(one) is Shape.PAIR)),
+        ("benchmark", tuple(one for one in VARIANTS if view_of(one) is View.MATRIX)),
         ("estimator", ("median", "mean", "min")),
     ):
         value = getattr(metadata, word)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
-from fleet.analysis.reduce.load import flat_ticks, ns_per_sample_tick
+from fleet.analysis.reduce.load import mean_of_both, ns_per_sample_tick, of_both, sample_ticks
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -30,12 +31,14 @@ COLUMNS = (
     "flags",
     "point",
     "unit",
+    "other_ticks",
 )
+_LISTS = ("ticks", "other_ticks")
 
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """`about`: a row per burst, its columns but ticks. `latencies`: all samples in ns, burst after burst.
+    """`about`: a row per burst, its columns but the ticks. `latencies`: all samples in ns, burst after burst.
 
     counts: samples of each burst, at least one; bursts of nothing but warm-ups are not here.
     """
@@ -59,17 +62,25 @@ class Bursts:
 def of_frame(samples: pd.DataFrame) -> Bursts:
     """Take a frame's bursts."""
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
-    return _bursts(samples, flat_ticks(samples), counts)
+    return _bursts(samples, sample_ticks(samples), counts)
 
 
 def of_arrow(table: Any) -> Bursts:
     """Take the bursts of an Arrow table with the columns COLUMNS, without making a list of any."""
     ticks = table.column("ticks").combine_chunks()
     counts = ticks.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
-    return _bursts(table.drop_columns(["ticks"]).to_pandas(), ticks.flatten().to_numpy(), counts)
+    about = table.drop_columns(_LISTS).to_pandas()
+    both = of_both(about["benchmark"])
+    others = table.filter(pa.array(both)).column("other_ticks").combine_chunks() if both.any() else None
+    if others is None or others.null_count == len(others):
+        return _bursts(about, ticks.flatten().to_numpy(), counts)
+    both[both] = others.is_valid().to_numpy(zero_copy_only=False)
+    other_ticks = others.flatten().flatten().to_numpy()
+    means = mean_of_both(ticks.flatten().to_numpy(), other_ticks, np.repeat(both, counts))
+    return _bursts(about, means, counts)
 
 
-def _bursts(samples: pd.DataFrame, ticks: Ints, counts: Ints) -> Bursts:
+def _bursts(samples: pd.DataFrame, ticks: Ints | Floats, counts: Ints) -> Bursts:
     warmup = np.minimum(samples["warmup"].to_numpy(dtype=np.int64), counts)
     left, factor = counts - warmup, ns_per_sample_tick(samples)
     if (counts == counts[:1]).all() and (warmup == warmup[:1]).all() and len(counts):
@@ -78,7 +89,7 @@ def _bursts(samples: pd.DataFrame, ticks: Ints, counts: Ints) -> Bursts:
     else:
         place = np.arange(len(ticks)) - np.repeat(np.cumsum(counts) - counts, counts)
         latencies = ticks[place >= np.repeat(warmup, counts)].astype(np.float64) * np.repeat(factor, left)
-    about = samples[[name for name in COLUMNS if name != "ticks"]].reset_index(drop=True)
+    about = samples[[name for name in COLUMNS if name not in _LISTS]].reset_index(drop=True)
     measured = left > 0
     if not measured.all():
         about = about[measured].reset_index(drop=True)

@@ -23,13 +23,15 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "smt_pair": "pairs take less than half the time usual for their relation",
         "drift": "pairs became faster or slower during the run",
         "coarse_clock": "bursts have samples too short for the resolution of the clock",
+        "frequency_moved": "bursts have a core frequency that changed by more than 3% meanwhile",
+        "skewed": "bursts have threads that began further apart than a tenth of a sample",
         "outliers": f"pairs have more than {MANY_OUTLIERS:.0%} of their samples above twice the median",
         "not_converged": "pairs did not reach the requested precision",
         "preempted": "bursts were interrupted by other threads on their CPUs",
         "busy_cpu": "bursts got less than 90% of their CPUs",
     }
 )
-MINOR_IF_FEW = ("preempted", "busy_cpu")  # medians tolerate a few such bursts
+MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed")  # medians tolerate a few such bursts
 
 Marks = npt.NDArray[np.bool_]
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from fleet.analysis.views.text import records
 from fleet.errors import StoreError
-from fleet.model import Shape, benchmark_named
+from fleet.model import Shape, View, benchmark_named
 from fleet.store import runs as stored
 from fleet.store.columns import table as columns_table
 from fleet.store.files import storing
@@ -133,19 +133,27 @@ def samples_long(samples: pd.DataFrame) -> pd.DataFrame:
         sample=place,
         is_warmup=place < np.repeat(samples["warmup"].to_numpy(), counts),
         ticks=flat_ticks(samples),
-        latency_ns=flat_ticks(samples) * np.repeat(ns_per_sample_tick(samples), counts),
+        latency_ns=sample_ticks(samples) * np.repeat(ns_per_sample_tick(samples), counts),
     )
 
 
-def shape_of(kind: str) -> Shape:
-    """What a visit of a benchmark takes, by its name or benchmark/variant."""
-    return benchmark_named(kind.partition("/")[0]).shape
+def view_of(kind: str) -> View:
+    """How a benchmark is shown, by its name or benchmark/variant."""
+    return benchmark_named(kind.partition("/")[0]).view
 
 
 def without_points(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of benchmarks that have no points; `rows` has the column `benchmark`."""
-    groups = rows["benchmark"].map(lambda name: shape_of(str(name)) is Shape.GROUP).astype(bool)
-    return rows[~groups] if groups.any() else rows
+    """The rows of which each CPU or pair has one number: no points, or the one that stands for the others.
+
+    rows: has the columns `benchmark` and, where they are of the tables `samples` or `pairs`, `point`.
+    """
+    benchmarks = {name: benchmark_named(str(name)) for name in rows["benchmark"].unique()}
+    single = {name for name, known in benchmarks.items() if known.view in (View.MATRIX, View.CPUS)}
+    kept = rows["benchmark"].isin(single)
+    if "point" in rows:
+        usual = rows["benchmark"].astype(object).map({name: one.point for name, one in benchmarks.items()})
+        kept &= rows["point"].isna() | (rows["point"].astype(object) == usual)
+    return rows if kept.all() else rows[kept]
 
 
 def flat_ticks(samples: pd.DataFrame) -> npt.NDArray[np.int64]:
@@ -153,6 +161,35 @@ def flat_ticks(samples: pd.DataFrame) -> npt.NDArray[np.int64]:
     if samples.empty:
         return np.empty(0, dtype=np.int64)
     return np.concatenate(samples["ticks"].to_list()).astype(np.int64, copy=False)
+
+
+def sample_ticks(samples: pd.DataFrame) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    """The same; the mean of both threads' for a pair of which both take times."""
+    flat = flat_ticks(samples)
+    if "other_ticks" not in samples:
+        return flat
+    both = of_both(samples["benchmark"]) & samples["other_ticks"].notna().to_numpy()
+    others = [ticks for lists in samples["other_ticks"][both] for ticks in lists]
+    counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
+    return mean_of_both(flat, np.concatenate(others) if others else flat[:0], np.repeat(both, counts))
+
+
+def of_both(benchmarks: "pd.Series[Any]") -> npt.NDArray[np.bool_]:
+    """Which rows are of a benchmark of pairs; they have other_ticks if both threads took times."""
+    pairs = {name: benchmark_named(str(name)).shape is Shape.PAIR for name in benchmarks.unique()}
+    found: npt.NDArray[np.bool_] = benchmarks.astype(object).map(pairs).to_numpy(dtype=bool, copy=True)
+    return found
+
+
+def mean_of_both(
+    ticks: npt.NDArray[np.int64], others: npt.NDArray[np.int64], both: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    """Samples, those that `both` marks as the mean with the other thread's."""
+    if not both.any():
+        return ticks
+    means = ticks.astype(np.float64)
+    means[both] = (means[both] + others) / 2
+    return means
 
 
 def ns_per_sample_tick(samples: pd.DataFrame) -> npt.NDArray[np.float64]:

@@ -33,6 +33,7 @@ _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
 _OF_HISTORY = (
     "run_id",
     *_CLASS,
+    "point",
     "ping_cpu",
     "pong_cpu",
     "bursts",

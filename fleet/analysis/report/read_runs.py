@@ -11,14 +11,14 @@ import pandas as pd
 
 from fleet.analysis.plots import latencies
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW
-from fleet.analysis.reduce.load import load_cpus, load_run, load_samples, shape_of
+from fleet.analysis.reduce.load import load_cpus, load_run, load_samples, view_of
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import records
 from fleet.analysis.views.warnings import RunWarning, run_warnings
-from fleet.model import Shape
+from fleet.model import View
 
 _STEPS = 400  # quantiles kept of a distribution
 _MOST_TRACES, _FEWER_TRACES, _MANY_RUNS = 6, 1, 6
@@ -92,11 +92,11 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
     for kind in dict.fromkeys(kinds):
         benchmark, _, variant = kind.partition("/")
         own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
-        if len(own) and shape_of(kind) is not Shape.GROUP:
+        if len(own) and view_of(kind) in (View.MATRIX, View.CPUS):
             chosen = samples[(samples["benchmark"] == benchmark) & (samples["variant"] == variant)]
             parts.append(_part(kind, own, chosen.reset_index(drop=True), order, (number_of(run), traces)))
     warnings = run_warnings(root, run, pairs, samples["flags"])
-    ladders = sorted({name for name in pairs["benchmark"] if shape_of(name) is Shape.GROUP})
+    ladders = sorted({name for name in pairs["benchmark"] if view_of(name) not in (View.MATRIX, View.CPUS)})
     if ladders:
         text = f"{' and '.join(ladders)}: fleet show prints what was measured; this page does not show it"
         warnings.append(RunWarning("", text))
@@ -105,7 +105,7 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
 
 def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, how: tuple[str, int]) -> Part:
     number, traces = how
-    is_clock = shape_of(kind) is Shape.CPU
+    is_clock = view_of(kind) is View.CPUS
     latency, burst, is_warmup = latencies(samples)
     latency, burst = latency[~is_warmup], burst[~is_warmup]
     relation = samples["relation"].astype(str).to_numpy()

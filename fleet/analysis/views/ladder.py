@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.reduce.load import load_samples, shape_of
+from fleet.analysis.reduce.load import load_samples, view_of
 from fleet.analysis.views.text import is_none, percent, records
-from fleet.model import Shape, Unit, benchmark_named
+from fleet.model import Unit, View, benchmark_named
 from fleet.text import counted, table
 
 _PARAMETERS = ["bytes", "stride_bytes", "operation", "order", "sharing", "pages", "threads"]
@@ -23,7 +23,7 @@ def points_of(root: str | Path, run_id: str, pairs: pd.DataFrame) -> pd.DataFram
     pairs: the run's rows of the table `pairs`. rate: units in a nanosecond by all threads together, for bytes
     GB/s; the median of the bursts' medians. No rows for a run without points.
     """
-    names = [name for name in pairs["benchmark"].unique() if shape_of(name) is Shape.GROUP]
+    names = [name for name in pairs["benchmark"].unique() if view_of(name) is View.LADDER]
     if not names:
         return pd.DataFrame(columns=[*_COLUMNS, "rate"])
     bursts = load_samples(root, run_id=run_id, benchmark=names, columns=[*_COLUMNS, *_TICKS])

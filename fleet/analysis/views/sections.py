@@ -7,8 +7,18 @@ import pandas as pd
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views.heatmap import Canvas, draw
-from fleet.analysis.views.text import in_words, labels_text, pair_text, percent, records, rendered, within
+from fleet.analysis.views.text import (
+    in_words,
+    is_none,
+    labels_text,
+    pair_text,
+    percent,
+    records,
+    rendered,
+    within,
+)
 from fleet.analysis.views.topology import topology_lines
+from fleet.model import benchmark_named
 from fleet.text import counted, one_line, table
 
 PAIRS_LISTED = 3
@@ -42,8 +52,10 @@ def header(run: dict[str, Any], order: Layout) -> str:
 def benchmark(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str, Any]) -> str:
     """One benchmark and variant: a row per relation, the intervals, the extreme pairs, the matrix."""
     first, number = pairs.iloc[0], number_of(run)
+    heading, point = benchmark_named(first["benchmark"]).heading, first["point"]
+    name = f"{first['benchmark']}/{first['variant']}{'' if is_none(point) else f', point {point}'}"
     what = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
-    lines = [f"{first['benchmark']}/{first['variant']}: one-way latency in ns{what}, by what two CPUs share"]
+    lines = [f"{name}: {heading}{what}, by what two CPUs share"]
     titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged")
     rows = [_relation_line(row) for row in records(relations(pairs, number))]
     lines.append(table(titles, rows, right=set(range(1, 8))))

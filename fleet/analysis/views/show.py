@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.reduce.load import load_cpus, load_run, load_samples, shape_of, without_points
+from fleet.analysis.reduce.load import load_cpus, load_run, load_samples, view_of, without_points
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
@@ -16,14 +16,22 @@ from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.ladder import ladder, points_of
 from fleet.analysis.views.text import json_text, records
 from fleet.analysis.views.warnings import run_warnings, warnings_text
-from fleet.model import Shape
+from fleet.analysis.views.ways import ways
+from fleet.model import View
 
 
 def shows_text(
-    root: str | Path, run_ids: Sequence[str], *, width: int | None = None, colour: bool = False
+    root: str | Path,
+    run_ids: Sequence[str],
+    *,
+    width: int | None = None,
+    colour: bool = False,
+    both_ways: bool = False,
 ) -> str:
     """Several runs, one below the other."""
-    return "\n\n\n".join(show_text(root, run_id, width=width, colour=colour) for run_id in run_ids)
+    return "\n\n\n".join(
+        show_text(root, run_id, width=width, colour=colour, both_ways=both_ways) for run_id in run_ids
+    )
 
 
 def shows_json(root: str | Path, run_ids: Sequence[str]) -> str:
@@ -37,21 +45,34 @@ def shows_json(root: str | Path, run_ids: Sequence[str]) -> str:
     return json_text([_object(root, run_id) for run_id in run_ids])
 
 
-def show_text(root: str | Path, run_id: str, *, width: int | None = None, colour: bool = False) -> str:
+def show_text(
+    root: str | Path,
+    run_id: str,
+    *,
+    width: int | None = None,
+    colour: bool = False,
+    both_ways: bool = False,
+) -> str:
     """One run for people: what it was, a table by relation, the matrix, the warnings.
 
-    width: columns of the terminal; None where the text is not for one, so lines may be long.
+    width: columns of the terminal; None where the text is not for one, so lines may be long. both_ways: with
+    the directions of messages.
     """
     found, canvas = _load(root, run_id), Canvas(width, colour)
     parts = [sections.header(found.run, found.order)]
     for (benchmark, _variant), part in found.pairs.groupby(["benchmark", "variant"], sort=False):
-        match shape_of(str(benchmark)):
-            case Shape.CPU:
+        match view_of(str(benchmark)):
+            case View.CPUS:
                 parts.append(sections.clock(part, found.order))
-            case Shape.PAIR:
-                parts.append(sections.benchmark(part, found.order, canvas, found.run))
-            case Shape.GROUP:
+            case View.MATRIX:
+                for _, at_point in part.groupby("point", sort=False, dropna=False):
+                    parts.append(sections.benchmark(at_point, found.order, canvas, found.run))
+            case View.LADDER:
                 parts.append(ladder(part, found.points))
+    if both_ways:
+        parts.append(
+            ways(root, found.run) or "No messages were measured, so there are no directions to show."
+        )
     parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.flags)))
     return "\n\n".join(part for part in parts if part)
 

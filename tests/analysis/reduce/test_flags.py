@@ -17,6 +17,7 @@ from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.views.show import show_text
 from fleet.model import Burst, Cpu, End, Estimator
 from fleet.store import Store, new_run_id
+from fleet.store.rows import hello_of
 from tests import builders
 
 PAGE = Path(__file__).parents[3] / "docs" / "flags.md"
@@ -149,12 +150,18 @@ def test_many_far_samples_are_outliers(tmp_path: Path) -> None:
         ({"ran_ppm": (1_000_000, BUSY_PPM - 1)}, ("busy_cpu",)),
         ({"ran_ppm": (400_000, 999_000)}, ("busy_cpu",)),
         ({"ticks": (150, 199, 199)}, ("coarse_clock",)),
+        ({"core_mhz": (3000, 3090)}, ()),
+        ({"core_mhz": (3000, 3091)}, ("frequency_moved",)),
+        ({"core_mhz": (3091, 3000)}, ("frequency_moved",)),
+        ({"begin_ns": (0, 1002)}, ()),  # a sample lasts 501.5 ticks of 20 ns
+        ({"begin_ns": (0, 1004)}, ("skewed",)),
     ],
 )
 def test_what_a_burst_tells_of_itself_becomes_its_flags(
     changes: dict[str, object], flags: tuple[str, ...]
 ) -> None:
-    assert conversation.flags_of(builders.a_burst(**changes), quantum_ticks=2) == flags
+    hello = replace(hello_of(builders.a_run()), ticks_per_second=50_000_000, raw={"clock_quantum_ticks": 2})
+    assert conversation.flags_of(builders.a_burst(**changes), hello) == flags
 
 
 def test_the_flagged_column_is_the_share_of_bursts(tmp_path: Path) -> None:
@@ -168,7 +175,9 @@ def test_the_flagged_column_is_the_share_of_bursts(tmp_path: Path) -> None:
 
 def test_every_flag_is_explained() -> None:
     page = PAGE.read_text()
-    assert {*PAIR_FLAGS, "preempted", "busy_cpu", "coarse_clock"} == set(MEANINGS)
+    assert {*PAIR_FLAGS, "preempted", "busy_cpu", "coarse_clock", "frequency_moved", "skewed"} == set(
+        MEANINGS
+    )
     for flag in MEANINGS:
         assert f"| `{flag}` |" in page
 

@@ -8,6 +8,7 @@ const char arch_name[] = "bare";
 
 const struct variant arch_cas[] = {{.name = NULL}};
 const struct variant arch_readwrite[] = {{.name = NULL}};
+const struct variant arch_message[] = {{.name = NULL}};
 const struct variant arch_chase[] = {{.name = NULL}};
 const struct variant arch_stream[] = {{.name = NULL}};
 

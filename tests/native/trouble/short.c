@@ -21,6 +21,7 @@ static char *copy(char *at, const char *from, size_t bytes)
 	return (char *)memcpy(at, from, bytes - 64) + bytes - 64;
 }
 
+const struct variant arch_message[] = {{.name = NULL}};
 const struct variant arch_chase[] = {{.name = "short", .chase = chase}, {.name = NULL}};
 const struct variant arch_stream[] = {{.name = "short", .stream = {[OPERATION_COPY] = copy}},
 				      {.name = NULL}};

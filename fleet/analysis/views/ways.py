@@ -1,0 +1,95 @@
+"""`fleet show --ways`: both directions of messages, and what they say of the clocks of the two CPUs."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.reduce.load import load_samples
+from fleet.analysis.views.text import records
+from fleet.text import table
+
+_COLUMNS = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu", "iterations", "warmup", "ns_per_tick"]
+_PAIR = ["variant", "point", "low", "high"]
+_ONE_COUNTER = ("aarch64", "riscv64", "s390x", "ppc64le")  # all CPUs read the same one
+_STEPS = 2.0  # of the clock; half a difference below them is none
+_NOT_DISTINGUISHABLE = (
+    "offset: how far the clock of the second CPU may be ahead of the first's. A difference between the "
+    "directions is not distinguishable from such an offset; the mean of both does not depend on it."
+)
+_SHARED = "All CPUs of this machine read one counter, so each direction is a latency."
+_TESTED = (
+    "No pair's directions differ by more than the clock resolves (tested on all measured pairs), so each "
+    "direction can be taken as a latency."
+)
+
+
+def directions(root: str | Path, run_id: str) -> pd.DataFrame:
+    """A row per variant, point and pair that exchanged messages; no rows where none did.
+
+    Columns: `variant`, `point`, `low` and `high` (the CPUs), `up_ns` and `down_ns` (low to high and back,
+    medians of the bursts' medians), `mean_ns`, `least_ns` and `most_ns` (between which the offset of the
+    higher CPU's clock must be, since no message arrives before it was sent).
+    """
+    found = load_samples(
+        root, run_id=run_id, benchmark="message", columns=[*_COLUMNS, "ticks", "other_ticks"]
+    )
+    bursts = pd.DataFrame(
+        [_of_burst(row) for row in records(found) if len(row["ticks"]) > row["warmup"]],
+        columns=[*_PAIR, "up_ns", "down_ns", "up_min", "down_min"],
+    )
+    pairs = bursts.groupby(_PAIR, sort=True).agg(
+        up_ns=("up_ns", "median"),
+        down_ns=("down_ns", "median"),
+        up_min=("up_min", "min"),
+        down_min=("down_min", "min"),
+    )
+    pairs = pairs.reset_index().assign(mean_ns=lambda rows: (rows["up_ns"] + rows["down_ns"]) / 2)
+    return pairs.assign(least_ns=-pairs["down_min"], most_ns=pairs["up_min"]).drop(
+        columns=["up_min", "down_min"]
+    )
+
+
+def _of_burst(row: dict[str, Any]) -> tuple[Any, ...]:
+    factor, warmup = row["ns_per_tick"] / row["iterations"], row["warmup"]
+    received = [np.asarray(ticks)[warmup:] * factor for ticks in (row["ticks"], row["other_ticks"][0])]
+    turned = row["ping_cpu"] > row["pong_cpu"]
+    down, up = reversed(received) if turned else received  # ping receives what comes from pong
+    low, high = sorted((row["ping_cpu"], row["pong_cpu"]))
+    medians = float(np.median(up)), float(np.median(down))
+    return row["variant"], row["point"], low, high, *medians, float(up.min()), float(down.min())
+
+
+def ways(root: str | Path, run: dict[str, Any]) -> str:
+    """The section of `fleet show --ways`; empty for a run without messages. run: as `load_run` returns it."""
+    found = directions(root, run["run_id"])
+    parts = []
+    for (variant, point), rows in found.groupby(["variant", "point"], sort=False):
+        title = f"message/{variant}, point {point}: ns by the receiver's clock, in both directions"
+        lines = [
+            (
+                f"{row['low']}-{row['high']}",
+                *(f"{row[name]:.1f}" for name in ("up_ns", "down_ns", "mean_ns")),
+                _offset(row["least_ns"], row["most_ns"]),
+            )
+            for row in records(rows)
+        ]
+        titles = ("pair", "there", "back", "mean", "offset ± bound")
+        parts.append(f"{title}\n{table(titles, lines, right=set(range(5)))}\n{_meaning(rows, run)}")
+    return "\n\n".join(parts)
+
+
+def _offset(least_ns: float, most_ns: float) -> str:
+    return f"{(most_ns + least_ns) / 2:+.1f} ± {(most_ns - least_ns) / 2:.1f}"
+
+
+def _meaning(rows: pd.DataFrame, run: dict[str, Any]) -> str:
+    if run["arch"] in _ONE_COUNTER and run["clock"] != "monotonic_raw":
+        return _SHARED
+    quantum = run["clock_quantum_ticks"]
+    if quantum is not None:
+        limit_ns = _STEPS * quantum * 1e9 / run["ticks_per_second"]
+        if bool(((rows["up_ns"] - rows["down_ns"]).abs() / 2 < limit_ns).all()):
+            return _TESTED
+    return _NOT_DISTINGUISHABLE

@@ -1,0 +1,134 @@
+"""`message`: one-way messages in both directions, their points, records and ends."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+from tests.native.agent import Record, bursts, decode, failures, measure, run, started, wait_for_worker
+from tests.native.build import build
+from tests.native.targets import CROSS, Target
+
+MESSAGES = 100
+SHORT = ("-b", "message", "--rounds", "2", "--samples", "3", "--seed", "7")
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    needs.cpus(2)
+    return measure(*SHORT, "--variant", "all", "--lines-per-message", "1,2,16")
+
+
+def test_each_burst_has_sums_of_both_directions(records: list[Record]) -> None:
+    assert not failures(records)
+    for burst in bursts(records):
+        assert (burst["unit"], burst["iterations"]) == ("message", MESSAGES)
+        assert burst["cpus"] == [burst["ping"], burst["pong"]]
+        received = [burst["ticks"], *burst["other_ticks"]]
+        assert [len(ticks) for ticks in received] == [4, 4]
+        assert min(map(min, received)) > 0
+        assert "begin_ns" not in burst
+
+
+def test_the_points_are_the_lines_of_a_message(records: list[Record]) -> None:
+    (points,) = {tuple(choice["points"]) for choice in records[0]["plan"]["benchmarks"]}
+    assert points == ("x1", "x2", "x16")
+    found = [(b["variant"], b["point"], b["round"], b["ping"], b["pong"]) for b in bursts(records)]
+    assert len(found) == len(set(found)) == records[0]["bursts"]
+
+
+def test_the_side_that_sends_first_alternates_from_round_to_round(records: list[Record]) -> None:
+    assert {(burst["round"], burst["ping"] < burst["pong"]) for burst in bursts(records)} == {
+        (0, True),
+        (1, False),
+    }
+
+
+def test_a_message_takes_no_longer_than_two_round_trips() -> None:
+    """It is one transfer, and a round trip of `readwrite` is two: far enough apart on any machine."""
+    needs.cpus(2)
+    records = measure("-b", "readwrite,message", "--rounds", "5", "--samples", "5")
+    units = {
+        name: [b for b in bursts(records) if b["benchmark"] == name] for name in ("readwrite", "message")
+    }
+    least = {
+        name: min(min(burst["ticks"]) / burst["iterations"] for burst in found)
+        for name, found in units.items()
+    }
+    assert least["message"] < 2 * least["readwrite"]
+
+
+def test_the_usual_number_of_samples_is_in_the_plan() -> None:
+    plan = decode(run("-b", "cas,message,chase", "--deadline", "0.2", "-f", "jsonl").stdout)[0]["plan"]
+    assert {one["benchmark"]: one["samples"] for one in plan["benchmarks"]} == {
+        "cas": 10,
+        "message": 5,
+        "chase": 5,
+    }
+
+
+@pytest.mark.parametrize("lines", ["0", "65", "1,", "a", "1 2", ""])
+def test_lines_that_cannot_be_are_refused(lines: str) -> None:
+    done = run("-b", "message", f"--lines-per-message={lines}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a list of numbers from 1 to 64" in done.stderr
+
+
+def test_the_matrix_is_the_mean_of_both_directions() -> None:
+    text = run(*SHORT, "-f", "matrix").stdout
+    assert text.startswith("message, variant ")
+    assert "point x1: ns a message, mean of both ways" in text
+
+
+def test_a_run_continues_where_another_agent_stopped(tmp_path: Path) -> None:
+    plan = (*SHORT, "--lines-per-message", "1,2")
+    whole = bursts(measure(*plan))
+    first, *_ = whole
+    low, high = sorted((first["ping"], first["pong"]))
+    file = tmp_path / "done"
+    file.write_text(f"message {first['variant']} {first['point']} {low} {high} 100 5000\nend\n")
+    hello, *rest = measure(*plan, "--done", str(file))
+    names = ("point", "round", "ping", "pong")
+    assert [[b[name] for name in names] for b in bursts(rest)] == [
+        [b[name] for name in names] for b in whole[1:]
+    ]
+    assert hello["done"] == 1
+
+
+# ---- ending and trouble -----------------------------------------------------------------------------------
+
+
+def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
+    needs.cpus(2)
+    plan = ("-b", "message", "--rounds", "1", "--samples", "39999", "--lines-per-message", "64")
+    with started(*plan) as process:
+        wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        records = decode(process.stdout.read())
+        process.wait(timeout=20)
+        assert time.monotonic() - began < 2
+        assert (process.returncode, records[-1]["reason"]) == (6, "signal 15")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
+def test_messages_arrive_on_every_architecture(target: Target) -> None:
+    needs.cpus(2)
+    program, *rest = next(iter(target.emulators.values()))
+    prefix = (needs.program(program, target.emulator_package), *rest)
+    records = measure(
+        *(*SHORT, "--variant", "all", "--lines-per-message", "1,2"),
+        prefix=prefix,
+        binary=build(target, "-O2 -static"),
+    )
+    assert {one["variant"] for one in records[0]["plan"]["benchmarks"]} >= {"c11"}
+    assert len(records[0]["plan"]["benchmarks"]) == 2
+    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
+    assert {record["reason"] for record in failures(records)} <= {
+        "the clocks of the two CPUs are further apart than a message takes"
+    }
