@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fleet.analysis.compare.changes import compare_pairs, compare_relations
     from fleet.analysis.exchange.imports import load_published, published_layout
+    from fleet.analysis.reduce.ladders import ladders, plateaus
     from fleet.analysis.reduce.load import load_cpus, load_runs, load_samples, samples_long
     from fleet.analysis.reduce.matrices import matrix, pair_medians, relation_statistics
     from fleet.analysis.reduce.pairs import history, load_pairs
@@ -20,6 +21,7 @@ __all__ = [
     "compare_pairs",
     "compare_relations",
     "history",
+    "ladders",
     "layout",
     "load_cpus",
     "load_pairs",
@@ -29,6 +31,7 @@ __all__ = [
     "matrix",
     "nearest_pairs",
     "pair_medians",
+    "plateaus",
     "published_layout",
     "relation_statistics",
     "samples_long",
@@ -37,6 +40,7 @@ __all__ = [
 _HOMES = {
     "compare.changes": ("compare_pairs", "compare_relations"),
     "exchange.imports": ("load_published", "published_layout"),
+    "reduce.ladders": ("ladders", "plateaus"),
     "reduce.load": ("load_cpus", "load_runs", "load_samples", "samples_long"),
     "reduce.matrices": ("matrix", "pair_medians", "relation_statistics"),
     "reduce.pairs": ("history", "load_pairs"),

@@ -57,16 +57,24 @@ def show(
         str | None,
         typer.Argument(help="A run id, the beginning of one, or a host; default: the last session."),
     ] = None,
+    benchmark: Annotated[
+        str | None, typer.Option("--benchmark", "-b", help="Only this one, as bandwidth or bandwidth/avx2.")
+    ] = None,
+    ladder: Annotated[
+        bool, typer.Option("--ladder", help="chase, bandwidth: every size, not only the levels of memory.")
+    ] = False,
     results: ResultsPath = RESULTS,
     json: Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print every pair as a line of CSV instead.")] = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Print every pair and point as a line of CSV instead.")
+    ] = False,
     ways: Annotated[
         bool, typer.Option("--ways", help="Show both directions of messages, and the offset of the clocks.")
     ] = False,
 ) -> None:
-    """Show a run: siblings and sockets, latencies by relation and as a matrix, warnings.
+    """Show a run: siblings and sockets, latencies by relation and as a matrix, ladders, warnings.
 
-    Example: fleet show rpi5
+    Example: fleet show rpi5 -b bandwidth --ladder
     """
     from fleet.analysis.views import show as views
     from fleet.analysis.views.text import fitted
@@ -79,9 +87,12 @@ def show(
     store = Store(results)
     chosen = [store.find(what)] if what is not None else store.last_session()
     if json:
-        typer.echo(views.shows_json(results, chosen))
+        typer.echo(views.shows_json(results, chosen, benchmark))
     elif csv:
-        typer.echo(views.shows_csv(results, chosen))
+        typer.echo(views.shows_csv(results, chosen, benchmark))
     else:
         page = terminal()
-        typer.echo(fitted(views.shows_text(results, chosen, **page, both_ways=ways), page["width"]))
+        text = views.shows_text(
+            results, chosen, **page, benchmark=benchmark, all_sizes=ladder, both_ways=ways
+        )
+        typer.echo(fitted(text, page["width"]))

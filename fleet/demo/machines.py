@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from fleet.model import Cpu, Relation
+from fleet.model import Cache, Cpu, Relation
 
 _SMT, _CLUSTER, _LLC, _PACKAGE, _SYSTEM = (
     Relation.SMT,
@@ -71,7 +71,21 @@ def _server() -> tuple[Cpu, ...]:
 def _desktop() -> tuple[Cpu, ...]:
     """4 fast cores of two siblings side by side, 8 slow cores in clusters of four, one cache for all."""
     fast = [
-        Cpu(n, core=n & ~1, cluster=n & ~1, llc=0, die=0, package=0, node=0, kind="performance")
+        Cpu(
+            n,
+            core=n & ~1,
+            cluster=n & ~1,
+            llc=0,
+            die=0,
+            package=0,
+            node=0,
+            kind="performance",
+            caches=(
+                Cache(1, "Data", 48 << 10, 64, (n & ~1, n | 1)),
+                Cache(2, "Unified", 2 << 20, 64, (n & ~1, n | 1)),
+                Cache(3, "Unified", 30 << 20, 64, tuple(range(16))),
+            ),
+        )
         for n in range(8)
     ]
     slow = [
@@ -131,7 +145,9 @@ MACHINES = (
         benchmarks=("cas", "readwrite", "chase", "bandwidth"),
         memory=Memory(
             ((48 << 10, 1.04, 300.0), (2 << 20, 3.3, 120.0), (30 << 20, 14.8, 62.0), (1 << 40, 88.0, 21.0)),
-            (16 << 10, 256 << 10, 4 << 20, 16 << 20, 256 << 20),
+            tuple(
+                k << 10 for k in (12, 24, 128, 512, 1536, 5 << 10, 10 << 10, 15 << 10, 60 << 10, 240 << 10)
+            ),
         ),
     ),
     Machine(

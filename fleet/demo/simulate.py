@@ -113,8 +113,7 @@ def _of_memory(
             at_ns += _BURST_NS
             stride = 256 if order == "random" else 64
             parameters = Parameters(bytes=size, stride_bytes=stride, order=order, pages="huge", threads=1)
-            near = factor if size > memory.levels[0][0] else 1.0
-            ticks = _ticks(machine, chance, ns * near * _LOADS)
+            ticks = _ticks(machine, chance, max(ns * factor, memory.levels[0][1]) * _LOADS)
             yield _at_point(
                 machine, ("chase", "mov", f"{order}.{name}.huge"), _LOADS, ticks, (visit, at_ns), parameters
             )

@@ -33,12 +33,8 @@ def _maybe(name: str, type_: str, meaning: str) -> Column:
     return Column(name, type_, nullable=True, meaning=meaning)
 
 
-# Columns of `samples` since 1.2: null in every row of benchmarks without points, but for core_ghz.
-POINT_COLUMNS = (
-    _maybe("point", _KEY, "the setting of the parameters; part of a number's name; null: there are none"),
-    _maybe(
-        "unit", _KEY, "what one of iterations is: message, load, byte; null: a round trip (clock: a reading)"
-    ),
+# The parameters of a point; null where a benchmark has none.
+PARAMETER_COLUMNS = (
     _maybe("bytes", "int64", "memory each thread works on"),
     _maybe("stride_bytes", "int32", "from one line to the next"),
     _maybe("block_bytes", "int32", "bytes a thread writes next to those of another"),
@@ -48,6 +44,15 @@ POINT_COLUMNS = (
     _maybe("sharing", _KEY, "own: each thread its own memory; one: all the same"),
     _maybe("pages", _KEY, "base or huge, as found after the burst"),
     _maybe("threads", "int32", "at work at once"),
+)
+
+# Columns of `samples` since 1.2: null in every row of benchmarks without points, but for core_ghz.
+POINT_COLUMNS = (
+    _maybe("point", _KEY, "the setting of the parameters; part of a number's name; null: there are none"),
+    _maybe(
+        "unit", _KEY, "what one of iterations is: message, load, byte; null: a round trip (clock: a reading)"
+    ),
+    *PARAMETER_COLUMNS,
     _maybe("cpus", "list<int32>", "of all threads, ping's first; null: ping and pong"),
     _maybe("other_ticks", "list<list<int64>>", "as ticks, of the other threads, in the order of cpus"),
     _maybe("core_ghz", "float32", "frequency of ping's core, mean of before and after the burst"),
@@ -238,7 +243,13 @@ PAIRS = (
     _always("outliers", "float32", "share of samples above twice their burst's median"),
     _always("stats_version", "int32", "which version of our statistics made the row"),
     _maybe("point", _KEY, "the setting of the parameters; part of a number's name; null: there are none"),
-    _maybe("unit", _KEY, "numbers are for one of these; null: half a round trip (clock: a reading)"),
+    _maybe(
+        "unit",
+        _KEY,
+        "numbers are for one of these, by all threads; null: half a round trip (clock: a reading)",
+    ),
+    *PARAMETER_COLUMNS,
+    _maybe("core_ghz", "float32", "frequency of ping's core, median of the bursts"),
 )
 
 # One number a pair, from elsewhere: imported, never mixed with samples.

@@ -34,13 +34,13 @@ def test_a_chase_is_measured_stored_and_shown_as_a_ladder(fleet: Fleet) -> None:
     assert len(chase) == 12
     assert set(chase["relation"]) == {"self"}
     assert set(chase["bytes"]) == {16384, 65536}
-    shown = fleet("show", "here")
+    shown = fleet("show", "here", "--ladder")
     assert "chase/" in shown.stdout
-    ladder = shown.stdout.partition("ns per load")[2]
-    assert ladder.splitlines()[2].split()[:2] == ["size", "random"]
-    assert [line.split()[0] for line in ladder.splitlines()[3:5]] == ["16K", "64K"]
-    points = fleet("show", "here", "--json").json[0]["points"]
-    assert {(point["order"], point["bytes"]) for point in points} >= {("random", 16384), ("rising", 65536)}
+    ladder = shown.stdout.partition("ns per load")[2].partition("\nsize")[2]
+    assert ladder.split()[0] == "random"
+    assert [line.split()[0] for line in ladder.splitlines()[1:3]] == ["16K", "64K"]
+    steps = fleet("show", "here", "--json").json[0]["ladder"]
+    assert {(step["setting"], step["bytes"]) for step in steps} >= {("random", 16384), ("rising", 65536)}
     assert fleet("runs").exit_code == 0
     assert fleet("report", "here", "-o", str(fleet.results.parent / "page.html")).exit_code == 0
 
@@ -49,9 +49,9 @@ def test_a_bandwidth_of_threads_is_the_sum_of_theirs(fleet: Fleet) -> None:
     needs.cpus(2)
     done = fleet("run", "-b", "bandwidth", *SIZES, "--op", "read", "--rounds", "2", "-q")
     assert done.exit_code == 0, done.stderr
-    points = fleet("show", "here", "--json").json[0]["points"]
-    assert {point["threads"] for point in points} >= {1}
-    assert all(point["rate"] > 0 for point in points)
+    steps = fleet("show", "here", "--json").json[0]["ladder"]
+    assert {step["threads"] for step in steps} == {1, 2}
+    assert all(step["median_ns"] > 0 for step in steps)
     assert "GB/s" in fleet("show", "here").stdout
 
 

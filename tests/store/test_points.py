@@ -63,16 +63,27 @@ def test_a_point_counts_in_the_digest(tmp_path: Path) -> None:
     assert len(digests) == 4
 
 
-def test_each_point_is_a_row_of_the_pairs_in_ns_a_unit(tmp_path: Path) -> None:
+def test_each_point_is_a_row_of_the_pairs_in_ns_a_unit_by_all_threads(tmp_path: Path) -> None:
     points = [
-        builders.a_burst(**{**AT_POINT, "point": name, "round": round_, "ticks": (level,) * 5})
+        builders.a_burst(
+            **{
+                **AT_POINT,
+                "point": name,
+                "round": round_,
+                "ticks": (level,) * 5,
+                "other_ticks": ((level,) * 5,) * 2,
+            }
+        )
         for name, level in (("read.16K", 1000), ("read.1M", 4000))
         for round_ in range(3)
     ]
     Store(tmp_path).publish(builders.a_run(), [*points, builders.a_burst()])
     pairs = load_pairs(tmp_path)
     found = pairs[pairs["point"].notna()].set_index("point")["median_ns"]
-    ns = 1e9 / builders.TICKS_PER_SECOND / builders.ITERATIONS
+    ns = 1e9 / builders.TICKS_PER_SECOND / builders.ITERATIONS / 3
     assert dict(found) == pytest.approx({"read.16K": 1000 * ns, "read.1M": 4000 * ns})
     assert list(pairs["bursts"]) == [3, 3, 1]
+    assert list(pairs["threads"])[:2] == [3, 3]
+    assert pairs["core_ghz"].iloc[0] == pytest.approx(3.65)
+    assert pairs[["bytes", "operation", "threads", "core_ghz"]].iloc[2].isna().all()
     assert list(pairs["unit"].astype(object).where(pairs["unit"].notna(), None)) == ["byte", "byte", None]

@@ -13,7 +13,10 @@ import pandas as pd
 import pyarrow as pa
 
 from fleet.analysis.reduce.load import mean_of_both, ns_per_sample_tick, of_both, sample_ticks
+from fleet.model import Shape, benchmark_named
+from fleet.store.schema import PARAMETER_COLUMNS
 
+PARAMETERS = tuple(column.name for column in PARAMETER_COLUMNS)
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 COLUMNS = (
@@ -31,7 +34,9 @@ COLUMNS = (
     "flags",
     "point",
     "unit",
+    *PARAMETERS,
     "other_ticks",
+    "core_ghz",
 )
 _LISTS = ("ticks", "other_ticks")
 
@@ -39,6 +44,8 @@ _LISTS = ("ticks", "other_ticks")
 @dataclass(frozen=True, slots=True)
 class Bursts:
     """`about`: a row per burst, its columns but the ticks. `latencies`: all samples in ns, burst after burst.
+
+    A sample of several threads is the time of one unit by all of them together.
 
     counts: samples of each burst, at least one; bursts of nothing but warm-ups are not here.
     """
@@ -62,7 +69,7 @@ class Bursts:
 def of_frame(samples: pd.DataFrame) -> Bursts:
     """Take a frame's bursts."""
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
-    return _bursts(samples, sample_ticks(samples), counts)
+    return _bursts(samples, sample_ticks(samples), counts, samples["other_ticks"])
 
 
 def of_arrow(table: Any) -> Bursts:
@@ -71,16 +78,25 @@ def of_arrow(table: Any) -> Bursts:
     counts = ticks.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
     about = table.drop_columns(_LISTS).to_pandas()
     both = of_both(about["benchmark"])
+    groups = _column_of(table, ~both)
     others = table.filter(pa.array(both)).column("other_ticks").combine_chunks() if both.any() else None
     if others is None or others.null_count == len(others):
-        return _bursts(about, ticks.flatten().to_numpy(), counts)
+        return _bursts(about, ticks.flatten().to_numpy(), counts, groups)
     both[both] = others.is_valid().to_numpy(zero_copy_only=False)
     other_ticks = others.flatten().flatten().to_numpy()
     means = mean_of_both(ticks.flatten().to_numpy(), other_ticks, np.repeat(both, counts))
-    return _bursts(about, means, counts)
+    return _bursts(about, means, counts, groups)
 
 
-def _bursts(samples: pd.DataFrame, ticks: Ints | Floats, counts: Ints) -> Bursts:
+def _column_of(table: Any, wanted: "npt.NDArray[np.bool_]") -> "pd.Series[Any]":
+    """The column `other_ticks` of the rows wanted, None in all others."""
+    found = pd.Series([None] * len(wanted), dtype=object)
+    if wanted.any():
+        found[wanted] = table.filter(pa.array(wanted)).column("other_ticks").to_pandas().to_numpy()
+    return found
+
+
+def _bursts(samples: pd.DataFrame, ticks: Ints | Floats, counts: Ints, others: "pd.Series[Any]") -> Bursts:
     warmup = np.minimum(samples["warmup"].to_numpy(dtype=np.int64), counts)
     left, factor = counts - warmup, ns_per_sample_tick(samples)
     if (counts == counts[:1]).all() and (warmup == warmup[:1]).all() and len(counts):
@@ -89,11 +105,27 @@ def _bursts(samples: pd.DataFrame, ticks: Ints | Floats, counts: Ints) -> Bursts
     else:
         place = np.arange(len(ticks)) - np.repeat(np.cumsum(counts) - counts, counts)
         latencies = ticks[place >= np.repeat(warmup, counts)].astype(np.float64) * np.repeat(factor, left)
+    _join_threads(samples, latencies, left, others)
     about = samples[[name for name in COLUMNS if name not in _LISTS]].reset_index(drop=True)
     measured = left > 0
     if not measured.all():
         about = about[measured].reset_index(drop=True)
     return Bursts(about, latencies, left[measured])
+
+
+def _join_threads(samples: pd.DataFrame, latencies: Floats, counts: Ints, others: "pd.Series[Any]") -> None:
+    """Make the samples of groups of threads the time of one unit by all of them together.
+
+    others: the ticks of the other threads, where there are any. counts: samples without warm-ups.
+    """
+    first, factor = np.cumsum(counts) - counts, ns_per_sample_tick(samples)
+    for row in np.flatnonzero(others.notna().to_numpy()):
+        shape = benchmark_named(str(samples["benchmark"].iloc[row])).shape
+        if shape is not Shape.GROUP or not len(others.iloc[row]) or not counts[row]:
+            continue
+        own = latencies[first[row] : first[row] + counts[row]]
+        each = np.stack([own, *(np.asarray(one)[-counts[row] :] * factor[row] for one in others.iloc[row])])
+        own[:] = 1 / (1 / each).sum(axis=0)
 
 
 def equal_rows(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.views.text import records
-from fleet.errors import StoreError
+from fleet.errors import StoreError, UsageError
 from fleet.model import Shape, View, benchmark_named
 from fleet.store import runs as stored
 from fleet.store.columns import table as columns_table
@@ -140,6 +140,18 @@ def samples_long(samples: pd.DataFrame) -> pd.DataFrame:
 def view_of(kind: str) -> View:
     """How a benchmark is shown, by its name or benchmark/variant."""
     return benchmark_named(kind.partition("/")[0]).view
+
+
+def of_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
+    """The rows of a benchmark, given as `cas` or `cas/llsc`; all for None. Raises UsageError for none."""
+    if benchmark is None:
+        return rows
+    name, _, variant = benchmark.partition("/")
+    found = rows[(rows["benchmark"] == name) & ((rows["variant"] == variant) | (not variant))]
+    if found.empty:
+        there = (rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str)).unique()
+        raise UsageError(f"--benchmark {benchmark}: not measured; there are {', '.join(there) or 'none'}.")
+    return found
 
 
 def without_points(rows: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.reduce.bursts import Bursts, Floats, Ints, equal_rows, of_frame
+from fleet.analysis.reduce.bursts import PARAMETERS, Bursts, Floats, Ints, equal_rows, of_frame
 from fleet.analysis.reduce.levels import asymmetry, levels
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
@@ -20,7 +20,8 @@ _OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFrame:
     """Reduce raw samples to one row per run, benchmark, variant, point and pair; in ns (float64).
 
-    Latencies are one way, those of benchmarks with points of one unit. `point`, `unit`: None without points.
+    Latencies are one way, those of benchmarks with points of one unit, by all threads together. `point`,
+    `unit`, the parameters of the point and `core_ghz`: None without points.
 
     samples: as `load_samples` returns it; warm-ups are left out, bursts of nothing else too. Unless
     `ordered`, both directions of a pair are one row, the lower CPU as ping. `load_pairs` does the
@@ -63,6 +64,7 @@ def reduced(bursts: Bursts, *, ordered: bool = False) -> pd.DataFrame:
             **_of_samples(bursts, np.bincount(pair, bursts.counts, len(begins)).astype(np.int64)),
         }
     )
+    table = table.assign(**_parameters(first, bursts.about["core_ghz"], pair))
     table["outliers"] = np.bincount(pair, far, len(begins)) / table["samples"]
     return table.sort_values(PAIR, kind="stable").reset_index(drop=True)
 
@@ -89,6 +91,18 @@ def _words(column: "pd.Series[Any]") -> "pd.Series[Any]":
     """Strings, None where there are none."""
     values = column.astype(object).reset_index(drop=True)
     return values.where(values.notna(), None)
+
+
+def _parameters(first: pd.DataFrame, ghz: "pd.Series[float]", pair: Ints) -> dict[str, "pd.Series[Any]"]:
+    """Of each pair the parameters of its point, and the median frequency of its bursts."""
+    found = {
+        name: _words(first[name])
+        if isinstance(first[name].dtype, pd.CategoricalDtype)
+        else first[name].reset_index(drop=True)
+        for name in PARAMETERS
+    }
+    clocks = ghz.astype(np.float64).groupby(pair).median()
+    return {**found, "core_ghz": clocks.reset_index(drop=True)}
 
 
 def _turned(about: pd.DataFrame) -> npt.NDArray[np.bool_]:

@@ -1,122 +1,167 @@
-"""The ladders of `fleet show`: what memory costs by its size, for benchmarks that are measured at points."""
+"""The ladders of `fleet show`: what memory costs by its level, and by its size, of benchmarks with points."""
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from fleet.analysis.reduce.load import load_samples, view_of
-from fleet.analysis.views.text import is_none, percent, records
-from fleet.model import Unit, View, benchmark_named
+from fleet.analysis.reduce.ladders import LADDER, MEMORY, STEP, ladders, size_text
+from fleet.analysis.views.text import is_none, percent, records, within
+from fleet.model import Unit, benchmark_named
 from fleet.text import counted, table
 
-_PARAMETERS = ["bytes", "stride_bytes", "operation", "order", "sharing", "pages", "threads"]
-_COLUMNS = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu", *_PARAMETERS, "core_ghz"]
-_TICKS = ["iterations", "warmup", "ticks", "other_ticks", "ns_per_tick"]
-_KEY = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
+_FIRST = ("random", "window", "rising", "read", "write", "copy", "nt")  # settings, before all others
+_NONE = "-"
 
 
-def points_of(root: str | Path, run_id: str, pairs: pd.DataFrame) -> pd.DataFrame:
-    """A row per point and its CPUs: parameters, `core_ghz` (median of the bursts), `rate`.
+def ladder(pairs: pd.DataFrame, plateaus: pd.DataFrame, *, all_sizes: bool = False) -> str:
+    """One benchmark and variant: of each number of CPUs a row per level, then, if asked for, one per size.
 
-    pairs: the run's rows of the table `pairs`. rate: units in a nanosecond by all threads together, for bytes
-    GB/s; the median of the bursts' medians. No rows for a run without points.
+    pairs: its rows of the table `pairs`. plateaus: those of `reduce.ladders.plateaus`; where there are none
+    all sizes are printed. Columns are the orders of a chase, or the operations.
     """
-    names = [name for name in pairs["benchmark"].unique() if view_of(name) is View.LADDER]
-    if not names:
-        return pd.DataFrame(columns=[*_COLUMNS, "rate"])
-    bursts = load_samples(root, run_id=run_id, benchmark=names, columns=[*_COLUMNS, *_TICKS])
-    words = [name for name in bursts if isinstance(bursts[name].dtype, pd.CategoricalDtype)]
-    bursts = bursts.astype(dict.fromkeys(words, object))
-    bursts = bursts[bursts["ticks"].map(len) > bursts["warmup"]]
-    bursts = bursts.assign(rate=[_rate(*row) for row in bursts[_TICKS].itertuples(index=False)])
-    first = {name: (name, "first") for name in _PARAMETERS}
-    found = bursts.groupby(_KEY, sort=False).agg(
-        **first, core_ghz=("core_ghz", "median"), rate=("rate", "median")
-    )
-    return found.reset_index().sort_values(["benchmark", "variant", "threads", "bytes"], kind="stable")
-
-
-def _rate(iterations: int, warmup: int, ticks: Any, others: Any, ns_per_tick: float) -> float:
-    """Units in a nanosecond by all threads of a burst: the median of its samples."""
-    threads = [ticks] if others is None else [ticks, *others]
-    rates = sum(iterations / (np.asarray(one[warmup:]) * ns_per_tick) for one in threads)
-    return float(np.median(rates))
-
-
-def ladder(pairs: pd.DataFrame, points: pd.DataFrame) -> str:
-    """The ladders of one benchmark and variant: of each set of CPUs, a row per size.
-
-    pairs: its rows of the table `pairs`. points: as `points_of` returns them. Columns are the orders of a
-    chase, or the operations; of sizes measured in several settings, strides for instance, each is a column.
-    """
-    rows = pairs.merge(points, on=_KEY, how="left")
-    first = rows.iloc[0]
-    name, unit = f"{first['benchmark']}/{first['variant']}", benchmark_named(first["benchmark"]).unit
-    heading = benchmark_named(first["benchmark"]).heading
-    rows = rows.assign(column=[_column(row) for row in records(rows)])
-    parts = [f"{name}: {heading}, by the size of the memory; {_pages(rows)}"]
-    for _, group in rows.groupby(["threads", "ping_cpu", "pong_cpu"], sort=True):
-        parts.append(f"{_cpus(records(group)[0])}\n{_table(group, unit)}")
+    first, rows = pairs.iloc[0], ladders(pairs)
+    unit, heading = benchmark_named(first["benchmark"]).unit, benchmark_named(first["benchmark"]).heading
+    levels = plateaus[
+        (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
+    ]
+    what = "by the level of the memory" if len(levels) else "by its size"
+    parts = [f"{first['benchmark']}/{first['variant']}: {heading}, {what}; {_pages(rows)}"]
+    for _, group in levels.groupby("threads", sort=True):
+        parts.append(f"{_cpus(group)}\n{_levels(group, unit)}")
+    if len(levels):
+        parts += _about_levels(levels)
+    if all_sizes or not len(levels):
+        for _, group in rows.groupby(["threads", "ping_cpu", "pong_cpu"], sort=True):
+            parts.append(f"{_cpus(group)}\n{_sizes(group, unit)}")
     bursts, flagged = int(rows["bursts"].sum()), int(rows["flagged_bursts"].sum())
     ending = f"medians of {counted(bursts, 'burst')}" + (
         f", {percent(flagged / bursts)} of them flagged" if flagged else ""
     )
     if unit is Unit.BYTE:
         ending += "; bytes that instructions move: what a write fetches before is not counted"
+    if not all_sizes and len(levels):
+        ending += f"; --ladder: all {counted(rows['bytes'].nunique(), 'size')}"
     return "\n".join((*parts, ending))
 
 
-def _table(rows: pd.DataFrame, unit: Unit) -> str:
-    """A row per size; of loads the cycles of each beside it, where the core's frequency is known."""
-    columns = list(dict.fromkeys(rows["column"]))
-    cells = rows.set_index(["bytes", "column"])
-    lines, cycles_known = [], unit is Unit.LOAD and bool(rows["core_ghz"].notna().any())
-    for size in sorted(rows["bytes"].unique()):
-        line = [_size(int(size))]
+def best_variants(plateaus: pd.DataFrame) -> str:
+    """Of a benchmark that was measured with several variants, the best of each level and setting.
+
+    plateaus: those of one benchmark. Empty where there is one variant.
+    """
+    if plateaus["variant"].nunique() < 2:
+        return ""
+    name = str(plateaus["benchmark"].iloc[0])
+    parts = [f"{name}: {benchmark_named(name).heading}, the best of {plateaus['variant'].nunique()} variants"]
+    for _, group in plateaus.groupby("threads", sort=True):
+        best = group.loc[group.groupby([*LADDER[2:], "level"])["median_ns"].idxmin()]
+        columns = _in_order(best["setting"])
+        lines = [(level, *(_best(best, level, column) for column in columns)) for level in _level_names(best)]
+        parts.append(f"{_cpus(best)}\n{table(('level', *columns), lines)}")
+    return "\n".join(parts)
+
+
+def number_text(median_ns: float, unit: Unit) -> str:
+    """A number of a ladder for people: bytes as GB/s, all others as ns."""
+    value = 1 / median_ns if unit is Unit.BYTE else median_ns
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def _best(rows: pd.DataFrame, level: str, setting: str) -> str:
+    found = rows[(rows["level"] == level) & (rows["setting"] == setting)]
+    if not len(found):
+        return _NONE
+    fastest = found.sort_values("median_ns", kind="stable").iloc[0]
+    unit = benchmark_named(fastest["benchmark"]).unit
+    return f"{number_text(fastest['median_ns'], unit)} {fastest['variant']}"
+
+
+def _levels(group: pd.DataFrame, unit: Unit) -> str:
+    """A row per level; a number is the median over the CPUs that were measured alike."""
+    columns, cycles = _in_order(group["setting"]), unit is Unit.LOAD and bool(group["core_ghz"].notna().any())
+    lines = []
+    for level in _level_names(group):
+        of_level = group[group["level"] == level]
+        line = [level, *_caches(of_level)]
         for column in columns:
-            there = (size, column) in cells.index
-            row = cells.loc[[(size, column)]].iloc[0] if there else None
-            line.append(_number(row, unit))
-            if cycles_known:
-                line.append(_cycles(row))
+            cell = of_level[of_level["setting"] == column]
+            line += _cell(cell, unit, cycles=cycles)
         lines.append(tuple(line))
-    titles = [title for column in columns for title in ([column, "cycles"] if cycles_known else [column])]
-    return table(("size", *titles), lines, right=set(range(len(titles) + 1)))
+    titles = ("level", "cache", "sizes", *_titles(columns, cycles=cycles))
+    return table(titles, lines, right=set(range(3, len(titles))))
 
 
-def _number(row: "pd.Series[Any] | None", unit: Unit) -> str:
-    if row is None:
-        return "-"
-    return f"{row['rate']:.1f}" if unit is Unit.BYTE else f"{row['median_ns']:.2f}"
+def _sizes(rows: pd.DataFrame, unit: Unit) -> str:
+    """A row per size; of loads the cycles of each beside it, where the core's frequency is known."""
+    columns, cycles = _in_order(rows["setting"]), unit is Unit.LOAD and bool(rows["core_ghz"].notna().any())
+    lines = []
+    for size in sorted(rows["bytes"].unique()):
+        line = [size_text(int(size))]
+        for column in columns:
+            cell = rows[(rows["bytes"] == size) & (rows["setting"] == column)]
+            line += _cell(cell, unit, cycles=cycles)
+        lines.append(tuple(line))
+    titles = ("size", *_titles(columns, cycles=cycles))
+    return table(titles, lines, right=set(range(len(titles))))
 
 
-def _cycles(row: "pd.Series[Any] | None") -> str:
-    return "-" if row is None or is_none(row["core_ghz"]) else f"{row['median_ns'] * row['core_ghz']:.1f}"
+def _cell(rows: pd.DataFrame, unit: Unit, *, cycles: bool) -> list[str]:
+    """The number of some rows, with ~ before that of a plateau which is not level, and its cycles."""
+    if not len(rows):
+        return [_NONE] * (1 + cycles)
+    middle, ghz = float(rows["median_ns"].median()), rows["core_ghz"].median()
+    uneven = "rise" in rows and bool((rows["rise"] > STEP).any())
+    in_cycles = [_NONE if is_none(ghz) else f"{middle * ghz:.1f}"] if cycles else []
+    return [("~" if uneven else "") + number_text(middle, unit), *in_cycles]
 
 
-def _column(row: dict[str, Any]) -> str:
-    """What a point is beside its size, pages and threads: its name without them."""
-    size, pages, threads = _size(int(row["bytes"])), row["pages"], f"x{row['threads']}"
-    words = [word for word in row["point"].split(".") if word not in (size, pages, threads, "own")]
-    return " ".join(words)
+def _titles(columns: Sequence[str], *, cycles: bool) -> list[str]:
+    return [title for column in columns for title in ([column, "cycles"] if cycles else [column])]
+
+
+def _caches(rows: pd.DataFrame) -> tuple[str, str]:
+    """The size of a level's cache, as much of it as one CPU may fill, and the sizes measured in it."""
+    least, most = int(rows["least_bytes"].min()), int(rows["most_bytes"].max())
+    sizes = size_text(least) if least == most else f"{size_text(least)}-{size_text(most)}"
+    cache = int(rows["cache_bytes"].max())
+    return size_text(cache) if cache else _NONE, sizes
+
+
+def _about_levels(levels: pd.DataFrame) -> list[str]:
+    lines = []
+    if (levels["rise"] > STEP).any():
+        lines.append(f"~: no plateau: some sizes take more than {STEP:g} times as long as others (--ladder)")
+    if levels["spread"].notna().any():
+        middle, worst = levels["spread"].median(), levels["spread"].max()
+        lines.append(f"interval: half the plateaus within {within(middle)}, all within {within(worst)}")
+    return lines
+
+
+def _level_names(rows: pd.DataFrame) -> list[str]:
+    names = rows.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
+    return sorted(names, key=lambda name: name == MEMORY)
+
+
+def _in_order(settings: "pd.Series[Any]") -> list[str]:
+    known = {name: place for place, name in enumerate(_FIRST)}
+    return sorted(settings.unique(), key=lambda name: (known.get(name, len(known)), name))
 
 
 def _pages(rows: pd.DataFrame) -> str:
     return " and ".join(f"{kind} pages" for kind in sorted(rows["pages"].dropna().unique(), reverse=True))
 
 
-def _cpus(row: dict[str, Any]) -> str:
-    if row["threads"] == 1:
-        return f"CPU {row['ping_cpu']}"
-    return f"{row['threads']} CPUs, {row['ping_cpu']} to {row['pong_cpu']}, all together"
-
-
-def _size(count: int) -> str:
-    """Bytes in the largest unit that divides them: 24576 -> "24K"."""
-    for unit in ("", "K", "M"):
-        if count % 1024:
-            return f"{count}{unit}"
-        count //= 1024
-    return f"{count}G"
+def _cpus(rows: pd.DataFrame) -> str:
+    """The CPUs of a table: one, several that were measured one after the other, or groups at once."""
+    threads = int(rows["threads"].iloc[0])
+    sets = rows[["ping_cpu", "pong_cpu"]].drop_duplicates()
+    ends = [(row["ping_cpu"], row["pong_cpu"]) for row in records(sets)]
+    if threads == 1:
+        cpus = sorted({ping for ping, _ in ends})
+        if len(cpus) == 1:
+            return f"CPU {cpus[0]}"
+        return f"one CPU: median of {len(cpus)}, {cpus[0]} to {cpus[-1]}, one after the other"
+    if len(ends) == 1:
+        return f"{threads} CPUs, {ends[0][0]} to {ends[0][1]}, all together"
+    return f"{threads} CPUs together: median of {counted(len(ends), 'group')}"

@@ -1,0 +1,163 @@
+"""Ladders: numbers by the size of the memory; and plateaus: the levels of a ladder, one for each cache.
+
+A plateau is the median of the sizes that are well inside one cache and well outside the one before. The
+sizes of the caches are what the machine reports, which under a hypervisor may be more than a guest gets:
+where a ladder steps up within a level, the level ends there.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from fleet.model import View, benchmark_named
+
+MEMORY = "mem"
+LADDER = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
+_SET = ["host_id", "benchmark", "threads", "ping_cpu", "pong_cpu"]
+_NUMBERS = ("median_ns", "low_ns", "high_ns", "spread", "core_ghz")
+_INSIDE, _OUTSIDE = 2, 2  # times smaller than its cache, times larger than the one before
+STEP = 1.5  # times slower, at least, is another level
+_UNITS = ("", "K", "M", "G")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A cache as a group of CPUs sees it. bytes: what each of them may fill."""
+
+    name: str
+    bytes: int
+
+
+def ladders(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `pairs` that are steps of a ladder, with `setting`: what the point is beside its size.
+
+    Settings are such as "read", "read one" or "random s64". Rows are sorted by ladder, then by size.
+    """
+    views = {name: benchmark_named(str(name)).view for name in pairs["benchmark"].unique()}
+    of_memory = pairs["benchmark"].map(views).eq(View.LADDER)
+    rows = pairs[of_memory & pairs["bytes"].notna()]
+    threads = rows["threads"].fillna(1).astype(int)
+    settings = [
+        _setting(str(point), int(size)) for point, size in zip(rows["point"], rows["bytes"], strict=True)
+    ]
+    rows = rows.assign(bytes=rows["bytes"].astype(int), threads=threads, setting=settings)
+    return rows.sort_values([*LADDER, "bytes"], kind="stable").reset_index(drop=True)
+
+
+def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+    """A row per run, ladder and level: `level`, `cache_bytes` and the numbers of the plateau.
+
+    pairs: rows of the table `pairs`, of any number of runs; the sizes of a level are the same for all runs
+    of a host. cpus: their rows of the table `cpus`. `median_ns`, `low_ns`, `high_ns`, `spread`, `core_ghz`:
+    medians of the sizes' numbers. `least_bytes`, `most_bytes`, `sizes`: the sizes used. `rise`: the slowest
+    of them as a multiple of the fastest. `bursts`, `flagged_bursts`: their sums; `flags`: all of them. No
+    rows where no cache sizes are known.
+    """
+    rows = ladders(pairs)
+    found = [
+        part.assign(level=level.name, cache_bytes=level.bytes)
+        for _, group in rows.groupby(_SET, sort=False)
+        for level, sizes in _levels(group, levels_of(cpus, group))
+        if len(part := group[group["bytes"].isin(sizes)])
+    ]
+    if not found:
+        return pd.DataFrame(columns=[*_PLATEAU, *_OF_PLATEAU])
+    whole = pd.concat(found, ignore_index=True).groupby(_PLATEAU, sort=False)
+    table: pd.DataFrame = whole.agg(**_OF_PLATEAU).reset_index()
+    return table
+
+
+def _joined_flags(flags: "pd.Series[str]") -> str:
+    return ",".join(sorted({flag for text in flags for flag in str(text).split(",") if flag}))
+
+
+def _rise(numbers: "pd.Series[float]") -> float:
+    return float(numbers.max() / numbers.min())
+
+
+_PLATEAU = ["host_id", "run_id", *LADDER, "level", "cache_bytes"]
+_OF_PLATEAU: dict[str, Any] = {
+    "relation": ("relation", "first"),
+    "unit": ("unit", "first"),
+    **{name: (name, "median") for name in _NUMBERS},
+    "rise": ("median_ns", _rise),
+    "least_bytes": ("bytes", "min"),
+    "most_bytes": ("bytes", "max"),
+    "sizes": ("bytes", "nunique"),
+    "bursts": ("bursts", "sum"),
+    "flagged_bursts": ("flagged_bursts", "sum"),
+    "flags": ("flags", _joined_flags),
+}
+
+
+def levels_of(cpus: pd.DataFrame, group: pd.DataFrame) -> list[Level]:
+    """The data caches of the CPUs of one ladder, nearest first; empty where their sizes are not known.
+
+    group: the rows of a ladder. A cache that several of its CPUs share is divided by them.
+    """
+    first = group.iloc[0]
+    rows = cpus[(cpus["run_id"] == first["run_id"])]
+    own = rows[rows["cpu"] == first["ping_cpu"]]
+    caches = [cache for text in own["caches_json"] for cache in json.loads(text)]
+    caches = [one for one in caches if one["kind"] != "Instruction" and one["size_bytes"]]
+    caches.sort(key=lambda one: int(one["level"]))
+    measured = max(int(rows["measured"].sum()), 1)
+    found = []
+    for cache in caches:
+        last = cache is caches[-1] and int(cache["level"]) >= 3  # a last L2 is called L2
+        among = len(cache["shared_cpus"]) or 1
+        sharing = 1 if first["sharing"] == "one" else _sharing(int(first["threads"]), among, measured)
+        found.append(
+            Level("LLC" if last else f"L{cache['level']}", max(int(cache["size_bytes"]) // sharing, 1))
+        )
+    return found
+
+
+def size_text(count: int) -> str:
+    """Bytes in the largest unit that divides them: 24576 -> "24K"."""
+    unit = 0
+    while unit < len(_UNITS) - 1 and count and count % 1024 == 0:
+        count, unit = count // 1024, unit + 1
+    return f"{count}{_UNITS[unit]}"
+
+
+def _sharing(threads: int, among: int, measured: int) -> int:
+    """How many of a group's threads share a cache of `among` CPUs; groups are spread over the machine."""
+    return max(1, min(among, threads, -(-threads * among // measured)))
+
+
+def _levels(group: pd.DataFrame, levels: Sequence[Level]) -> Iterator[tuple[Level, set[int]]]:
+    """The sizes of each level of one set of CPUs; `group` has the ladders of all their settings and runs."""
+    curve = _curve(group)
+    largest, behind = 0, set[int]()
+    for level in levels:
+        inside = [size for size in curve if _OUTSIDE * largest <= size <= level.bytes // _INSIDE]
+        largest = max(largest, level.bytes)
+        end = _end([curve[size] for size in inside])
+        behind = {size for size in curve if size >= inside[end]} if end < len(inside) else set()
+        yield level, set(inside[:end])
+    beyond = {size for size in curve if largest and size >= _OUTSIDE * largest}
+    yield Level(MEMORY, 0), beyond or behind
+
+
+def _end(curve: Sequence[float]) -> int:
+    """How many of a level's sizes come before the first step up; those after it all stay up."""
+    cuts = range(1, len(curve))
+    return next((at for at in cuts if min(curve[at:]) > STEP * max(curve[:at])), len(curve))
+
+
+def _curve(group: pd.DataFrame) -> dict[int, float]:
+    """By size, ascending: how many times slower than the fastest size, the median of the settings."""
+    table = group.pivot_table(index="bytes", columns="setting", values="median_ns", aggfunc="median")
+    slower = (table / table.min()).median(axis=1).sort_index()
+    return {int(size): float(times) for size, times in slower.items()}  # type: ignore[call-overload]
+
+
+def _setting(point: str, size: int) -> str:
+    """The name of a point without its size, pages and threads, and without the usual sharing."""
+    left_out = {size_text(size), "base", "huge", "own"}
+    words = (word for word in point.split(".") if word not in left_out)
+    return " ".join(word for word in words if not (word[:1] == "x" and word[1:].isdigit()))

@@ -1,0 +1,117 @@
+"""The levels of memory in the ladders of runs with known caches and costs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.analysis.reduce.ladders import ladders, plateaus, size_text
+from fleet.analysis.reduce.load import load_cpus
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.views.show import show_text
+from tests import memory
+from tests.memory import LLC, K, M
+
+
+def levels(root: Path) -> pd.DataFrame:
+    found = plateaus(widened(load_pairs(root)), load_cpus(root))
+    return found.set_index(["setting", "threads", "level"]).sort_index()
+
+
+def test_a_plateau_is_the_number_of_its_level(tmp_path: Path) -> None:
+    memory.publish(tmp_path)
+    found = levels(tmp_path)
+    for setting, costs in {**memory.LOADS, **memory.BYTES}.items():
+        measured = {level: found.loc[setting, 1, level]["median_ns"] for level in costs}
+        assert measured == pytest.approx(costs, rel=2e-3)
+    assert found["core_ghz"].unique() == pytest.approx([memory.GHZ])
+
+
+def test_sizes_near_a_cache_are_in_no_plateau(tmp_path: Path) -> None:
+    memory.publish(tmp_path)
+    used = levels(tmp_path).loc["random", 1]
+    assert list(used["least_bytes"]) == [8 * K, 64 * K, 2 * M, 32 * M]
+    assert list(used["most_bytes"]) == [16 * K, 512 * K, 8 * M, 64 * M]
+    assert list(used["cache_bytes"]) == [memory.L1, memory.L2, LLC, 0]
+
+
+def test_threads_that_share_a_cache_have_a_part_of_it_each(tmp_path: Path) -> None:
+    memory.publish(tmp_path, llc=LLC // 2)
+    found = levels(tmp_path).loc["read", 2]
+    assert found.loc["LLC"]["cache_bytes"] == LLC // 2
+    assert found.loc["L2"]["cache_bytes"] == memory.L2
+    assert found.loc["LLC"]["most_bytes"] == 4 * M
+    assert found.loc["mem"]["least_bytes"] == 32 * M
+
+
+def test_two_threads_together_take_half_the_time_of_one(tmp_path: Path) -> None:
+    memory.publish(tmp_path)
+    found = levels(tmp_path).loc["read"]["median_ns"]
+    assert found[2].to_numpy() == pytest.approx(found[1].to_numpy() / 2, rel=1e-6)
+
+
+def test_a_level_ends_where_the_ladder_steps_up(tmp_path: Path) -> None:
+    """A guest of a hypervisor that reports the host's last-level cache and gets an eighth of it."""
+    memory.publish(tmp_path, llc=LLC // 8)
+    used = levels(tmp_path).loc["random", 1]
+    assert used.loc["LLC"]["most_bytes"] == 2 * M
+    assert used.loc["LLC"]["median_ns"] == pytest.approx(12.0, rel=2e-3)
+    assert used.loc["mem"]["median_ns"] == pytest.approx(100.0, rel=2e-3)
+
+
+def test_one_slow_size_ends_no_level_but_is_marked(tmp_path: Path) -> None:
+    costs = {"random": {**memory.LOADS["random"]}}
+    memory.publish(tmp_path, loads=costs)
+    pairs = widened(load_pairs(tmp_path))
+    pairs.loc[pairs["point"] == "random.256K.huge", "median_ns"] *= 2
+    found = plateaus(pairs, load_cpus(tmp_path)).set_index(["setting", "threads", "level"])
+    slow = found.loc["random", 1, "L2"]
+    assert slow["sizes"] == 3
+    assert slow["rise"] == pytest.approx(2, rel=1e-3)
+
+
+def test_without_known_caches_there_are_no_plateaus_and_all_sizes_are_shown(tmp_path: Path) -> None:
+    bare = tuple(replace(cpu, caches=()) for cpu in memory.cpus())
+    plain = memory.publish(tmp_path)
+    run = memory.publish(tmp_path, facts=replace(plain.facts, cpus=bare))
+    text = show_text(tmp_path, run.run_id)
+    assert "by its size" in text
+    assert len([line for line in text.splitlines() if line.strip().startswith("64M ")]) == 3
+
+
+def test_show_has_the_levels_first_and_every_size_on_demand(tmp_path: Path) -> None:
+    run = memory.publish(tmp_path)
+    text = show_text(tmp_path, run.run_id)
+    chase, _, bandwidth = text.partition("bandwidth/")
+    assert ["L2", "1M", "64K-512K", "3.50", "14.0", "1.50", "6.0"] in map(str.split, chase.splitlines())
+    assert ["L1", "32K", "8K-16K", "500.0", "250.0", "38.5"] in map(str.split, bandwidth.splitlines())
+    assert ["L1", "32K", "8K-16K", "1000", "500.0", "76.9"] in map(str.split, bandwidth.splitlines())
+    assert "512K   3.50" not in text
+    every = show_text(tmp_path, run.run_id, benchmark="chase", all_sizes=True)
+    assert [line.split()[0] for line in every.splitlines() if line.endswith("6.0")] == [
+        "L2",
+        "64K",
+        "256K",
+        "512K",
+        "768K",
+    ]
+    assert "bandwidth" not in every
+
+
+def test_other_benchmarks_have_no_ladders(tmp_path: Path) -> None:
+    memory.publish(tmp_path)
+    pairs = widened(load_pairs(tmp_path))
+    assert len(ladders(pairs.assign(benchmark="cas"))) == 0
+    assert plateaus(pairs[:0], load_cpus(tmp_path)).empty
+
+
+def test_sizes_are_written_as_in_the_names_of_points() -> None:
+    assert [size_text(n) for n in (4096, 1536 * K, 3 * M, 1 << 30, 1 << 41, 5)] == [
+        "4K",
+        "1536K",
+        "3M",
+        "1G",
+        "2048G",
+        "5",
+    ]
