@@ -17,6 +17,13 @@ def compare(
         ),
     ],
     results: ResultsPath = RESULTS,
+    benchmark: Annotated[
+        str | None, typer.Option("--benchmark", "-b", help="Only this one, as chase or bandwidth/avx2.")
+    ] = None,
+    point: Annotated[
+        str | None,
+        typer.Option(help="Compare this point of a ladder, such as random.512K.huge, not its levels."),
+    ] = None,
     threshold: Annotated[
         str | None,
         typer.Option(help="The change that matters, as 2%; default: 3%, under a hypervisor 5%."),
@@ -44,6 +51,8 @@ def compare(
     if description.is_beside(sides):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
+        if benchmark is not None or point is not None:
+            raise UsageError("--benchmark and --point: a summary is shown whole.")
         rows = description.beside(results, sides)
         tell = description.beside_json if json else description.beside_csv if csv else description.beside_text
         typer.echo(tell(rows))
@@ -51,7 +60,7 @@ def compare(
 
     if len(sides) < 2:
         raise UsageError("compare takes two sides or more; `fleet show` shows one.")
-    found = analysis.compare(results, sides, threshold=_share(threshold))
+    found = analysis.compare(results, sides, threshold=_share(threshold), benchmark=benchmark, point=point)
     view = views.compare_json if json else views.compare_csv if csv else views.compare_text
     typer.echo(view(found) if json or csv else fitted(view(found), terminal()["width"]))
     if fail_on_change:

@@ -18,10 +18,13 @@ def runs(
     ] = None,
     relation: Annotated[
         str | None,
-        typer.Option("--relation", help="The latency between CPUs of this relation, run by run: smt, llc, …"),
+        typer.Option("--relation", help="The latency of this relation or level, run by run: smt, L2, mem, …"),
+    ] = None,
+    point: Annotated[
+        str | None, typer.Option(help="The number of this point, run by run, such as random.512K.huge.")
     ] = None,
     benchmark: Annotated[
-        str | None, typer.Option("--benchmark", "-b", help="With --relation: only this benchmark.")
+        str | None, typer.Option("--benchmark", "-b", help="With --relation, --point: only this benchmark.")
     ] = None,
     results: ResultsPath = RESULTS,
     json: Json = False,
@@ -38,16 +41,22 @@ def runs(
     for why in store.damaged():
         typer.echo(why, err=True)
     listed = views.chosen(every, hosts or (), label or ())
-    if relation is None:
+    if relation is not None and point is not None:
+        raise typer.BadParameter("--relation or --point, not both.")
+    if relation is None and point is None:
         if benchmark is not None:
-            raise typer.BadParameter("--benchmark is for --relation, which is not given.")
+            raise typer.BadParameter("--benchmark is for --relation and --point; neither is given.")
         typer.echo(views.runs_json(listed) if json else views.runs_text(listed, of=len(every)))
         return
     from fleet.analysis.views import history
 
-    found = history.of_relation(
-        results, listed, relation, benchmark, note=lambda text: typer.echo(text, err=True)
-    )
+    def note(text: str) -> None:
+        typer.echo(text, err=True)
+
+    if point is not None:
+        found = history.of_point(results, listed, point, benchmark, note)
+    else:
+        found = history.of_relation(results, listed, str(relation), benchmark, note)
     typer.echo(history.past_json(found) if json else history.past_text(found))
 
 

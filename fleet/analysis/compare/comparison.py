@@ -16,7 +16,8 @@ from fleet.analysis.compare.environment import environment
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
 from fleet.analysis.compare.sides import ComparisonSide, sides
 from fleet.analysis.compare.verdicts import Verdict, usual_threshold
-from fleet.analysis.reduce.load import load_cpus, view_of, without_points
+from fleet.analysis.reduce.cells import are_pairs, cells
+from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
@@ -57,18 +58,31 @@ class Comparison:
         return bool((self.relations["verdict"] == Verdict.CHANGED).any())
 
 
-def compare(root: str | Path, texts: Sequence[str], *, threshold: float | None = None) -> list[Comparison]:
+def compare(
+    root: str | Path,
+    texts: Sequence[str],
+    *,
+    threshold: float | None = None,
+    benchmark: str | None = None,
+    point: str | None = None,
+) -> list[Comparison]:
     """Compare each further side with the first; texts: sides as on the command line.
 
-    threshold: the smallest change that matters, as a share; by default 3 %, or 5 % under a hypervisor. If
-    both sides have runs of the same several hosts, there is a comparison per host. Raises UsageError.
+    Relations are those of pairs, and the levels and settings of ladders. threshold: the smallest change that
+    matters, as a share; by default 3 %, or 5 % under a hypervisor. benchmark: only this one. point: only this
+    one. If both sides have runs of the same several hosts, there is a comparison per host. Raises UsageError.
     """
     first, *others = sides(root, texts)
     runs = pd.concat([first.runs, *(side.runs for side in others)])
-    pairs = load_run_pairs(root, runs)
+    ids = runs["run_id"].tolist()
+    cpus = load_cpus(root, run_id=ids)
+    pairs = cells(of_benchmark(widened(load_pairs(root, run_id=ids)), benchmark), cpus, point)
     if pairs.empty:
-        raise UsageError("these runs have no latencies between CPUs to compare; `fleet show` prints ladders.")
-    topologies = _topologies(root, runs["run_id"].tolist())
+        raise UsageError(
+            "these runs have no latencies between CPUs and no levels of memory to compare; --point compares "
+            "one point of a ladder, and `fleet show` lists them."
+        )
+    topologies = _topologies(cpus, ids)
     found = []
     for side in others:
         for a, b in _matched(first, side):
@@ -117,23 +131,24 @@ def _compared(
     same = same and (a.hosts == b.hosts or _one_known_model(a, b))
     number = number_of_all(a, b)
     rows_a, rows_b = (_of_side(side, pairs, unit, number) for side in (a, b))
-    warnings = [*caveats(a, b, rows_a, rows_b, unit=unit, same_topology=same), *_left_out(a, b)]
+    warnings = [*caveats(a, b, rows_a, rows_b, unit=unit, same_topology=same), *_left_out(a, b, pairs)]
     if same:
         every = len(_cells(rows_a) | _cells(rows_b))
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)
         if len(_cells(rows_a)) < every:
             warnings.append(f"{every - len(_cells(rows_a))} pairs are left out: not every run has them.")
     relations = compare_relations(rows_a, rows_b, threshold, number=number)
-    tested = compare_pairs(rows_a if same else rows_a[:0], rows_b, threshold, number=number)
+    pairs_a, pairs_b = (rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b))
+    tested = compare_pairs(pairs_a if same else pairs_a[:0], pairs_b, threshold, number=number)
     return Comparison(a, b, unit, threshold, relations, tested, environment(a.runs, b.runs), tuple(warnings))
 
 
-def _left_out(a: ComparisonSide, b: ComparisonSide) -> list[str]:
-    kinds = [kind for runs in (a.runs, b.runs) for row in runs["benchmarks"] for kind in row]
-    names = sorted(
-        {kind.partition("/")[0] for kind in kinds if view_of(kind) not in (View.MATRIX, View.CPUS)}
-    )
-    text = f"{' and '.join(names)}: not compared; `fleet show` prints the ladders of a run."
+def _left_out(a: ComparisonSide, b: ComparisonSide, compared: pd.DataFrame) -> list[str]:
+    """Ladders of which no level is known."""
+    kinds = {kind for runs in (a.runs, b.runs) for row in runs["benchmarks"] for kind in row}
+    ladders = {kind.partition("/")[0] for kind in kinds if view_of(kind) is View.LADDER}
+    names = " and ".join(sorted(ladders - set(compared["benchmark"])))
+    text = f"{names}: not compared: no level of memory is known; --point compares one point."
     return [text] if names else []
 
 
@@ -166,9 +181,8 @@ def _cells(rows: pd.DataFrame) -> set[tuple[object, ...]]:
     return set(rows[CELL].itertuples(index=False, name=None))
 
 
-def _topologies(root: str | Path, run_ids: Sequence[str]) -> dict[str, frozenset[object]]:
+def _topologies(cpus: pd.DataFrame, run_ids: Sequence[str]) -> dict[str, frozenset[object]]:
     """Which groups each CPU of a run is in, by the run's id."""
-    cpus = load_cpus(root, run_id=run_ids)
     rows = cpus[["cpu", *GROUPS, "kind"]].astype(object).where(cpus.notna(), None)
     found: dict[str, list[object]] = {run_id: [] for run_id in run_ids}
     for run_id, row in zip(cpus["run_id"], rows.itertuples(index=False, name=None), strict=True):

@@ -17,7 +17,7 @@ from fleet.model import View, benchmark_named
 MEMORY = "mem"
 LADDER = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
 _SET = ["host_id", "benchmark", "threads", "ping_cpu", "pong_cpu"]
-_NUMBERS = ("median_ns", "low_ns", "high_ns", "spread", "core_ghz")
+_NUMBERS = ("median_ns", "low_ns", "high_ns", "spread", "mean_ns", "min_ns", "p99_ns", "core_ghz")
 _INSIDE, _OUTSIDE = 2, 2  # times smaller than its cache, times larger than the one before
 STEP = 1.5  # times slower, at least, is another level
 _UNITS = ("", "K", "M", "G")

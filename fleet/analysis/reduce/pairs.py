@@ -108,11 +108,16 @@ def history(
         columns=_OF_HISTORY,
         note=note,
     )
+    return by_run(runs, without_points(pairs))
+
+
+def by_run(runs: Sequence[RunSummary], pairs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `history` for these pairs, or other cells (`reduce.cells`) in the same columns."""
     listed = pd.DataFrame(
         [(run.started_utc, run.host_id, run.host_name, run.run_id, dict(run.labels)) for run in runs],
         columns=["started_utc", "host_id", "host_name", "run_id", "labels"],
     )
-    found = listed.merge(by_relation(without_points(pairs), ["run_id", *_CLASS]), on="run_id")
+    found = listed.merge(by_relation(pairs, ["run_id", *_CLASS]), on="run_id")
     order = ["started_utc", "run_id", "benchmark", "variant", "median_ns"]
     return found.sort_values(order, kind="stable").reset_index(drop=True)
 

@@ -24,7 +24,7 @@ from fleet.analysis.report.differences import Difference, Residual, differences
 from fleet.analysis.report.environment_table import environment
 from fleet.analysis.report.headline import Table, tables, warnings
 from fleet.analysis.report.read_runs import Part, Reading, Suspect, gather
-from fleet.analysis.views.text import SHARED, is_none, percent, within
+from fleet.analysis.views.text import SHARED, change_shown, is_none, measured, percent, within
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
 from fleet.text import counted, one_line
@@ -96,6 +96,8 @@ def _template() -> jinja2.Template:
         "ecdf_of": _ecdf,
         "trace_of": _trace,
         "residual_of": _residual,
+        "measured": measured,
+        "change_shown": change_shown,
     }
     return pages.get_template("page.html")
 

@@ -9,7 +9,17 @@ import pandas as pd
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
-from fleet.analysis.views.text import in_words, is_none, json_text, records, within
+from fleet.analysis.reduce.cells import are_pairs
+from fleet.analysis.views.text import (
+    change_shown,
+    in_words,
+    is_none,
+    is_rate,
+    json_text,
+    measured,
+    records,
+    within,
+)
 from fleet.analysis.views.warnings import warnings_text
 from fleet.text import one_line, table
 
@@ -82,9 +92,11 @@ def _summary(one: Comparison) -> str:
         return "no verdict, too few runs"
     counts = one.relations["verdict"].value_counts()
     changed = [row for row in records(one.relations) if row["verdict"] == Verdict.CHANGED]
-    changed.sort(key=lambda row: abs(row["ratio"] - 1))
+    changed.sort(key=lambda row: abs(change_shown(row)[0]))
     notes = {
-        Verdict.CHANGED: "".join(f" (at most {r['ratio'] - 1:+.1%}, {r['relation']})" for r in changed[-1:]),
+        Verdict.CHANGED: "".join(
+            f" (at most {change_shown(r)[0]:+.1%}, {r['relation']})" for r in changed[-1:]
+        ),
         Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)",
     }
     parts = [
@@ -105,19 +117,15 @@ def _measured(side: ComparisonSide) -> str:
 
 
 def _verdicts(one: Comparison) -> str:
-    rows = [
-        (
-            *_names(row),
-            f"{row['ratio'] - 1:+.1%}",
-            f"{row['low'] - 1:+.1%} to {row['high'] - 1:+.1%}",
-            f"{row['verdict']}: {row['why']}",
-        )
-        for row in records(one.relations)
-    ]
+    rows = []
+    for row in records(one.relations):
+        change, low, high = change_shown(row)
+        interval = f"{low:+.1%} to {high:+.1%}"
+        rows.append((*_names(row), f"{change:+.1%}", interval, f"{row['verdict']}: {row['why']}"))
     unit, matters = one.unit, f"±{one.threshold * 100:g}%"
     legend = (
-        f"{in_words(one.relations['relation'])}\n"
-        f"A, B: one way in ns, mean of the {unit}s' medians. Interval: of the change,\n"
+        f"{_meanings(one)}"
+        f"A, B: {_numbers(one)}, mean of the {unit}s' medians. Interval: of the change,\n"
         f"from the variation between {unit}s. Threshold: {matters}. Detects: in 8 of 10\n"
         "comparisons."
     )
@@ -127,13 +135,13 @@ def _verdicts(one: Comparison) -> str:
 def _description(one: Comparison) -> str:
     titles = ("benchmark", "relation", "pairs", "A", "B", "difference", "within A", "within B")
     rows = [
-        (*_names(row), f"{row['ratio'] - 1:+.1%}", within(row["a_within"]), within(row["b_within"]))
+        (*_names(row), f"{change_shown(row)[0]:+.1%}", within(row["a_within"]), within(row["b_within"]))
         for row in records(one.relations)
     ]
     return (
         table(titles, rows, right=set(range(2, 8)))
-        + f"\n{in_words(one.relations['relation'])}"
-        + "\nA, B: one way in ns. Within A, within B: ±95% inside a single run, from its\n"
+        + f"\n{_meanings(one)}"
+        + f"A, B: {_numbers(one)}. Within A, within B: ±95% inside a single run, from its\n"
         "rounds. Two runs of an unchanged machine differ by more, so it is not the error of\n"
         "the difference."
     )
@@ -141,7 +149,23 @@ def _description(one: Comparison) -> str:
 
 def _names(row: dict[str, Any]) -> tuple[str, ...]:
     kind = f"{row['benchmark']}/{row['variant']}"
-    return (kind, row["relation"], str(row["pairs"]), f"{row['a_ns']:.1f}", f"{row['b_ns']:.1f}")
+    a, b = (measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns"))
+    return (kind, row["relation"], str(row["pairs"]), a, b)
+
+
+def _meanings(one: Comparison) -> str:
+    """The legend of the relations: a line, or none."""
+    words = [in_words(one.relations["relation"])]
+    if not are_pairs(one.relations["relation"]).all():
+        words.append("L1, L2, LLC, mem: levels of memory, x2: by two threads at once")
+    listed = "; ".join(word for word in words if word)
+    return f"{listed}\n" if listed else ""
+
+
+def _numbers(one: Comparison) -> str:
+    kinds = [is_rate(name) for name in one.relations["benchmark"].unique()]
+    latencies = "one way in ns" if are_pairs(one.relations["relation"]).any() else "in ns"
+    return latencies if not any(kinds) else "GB/s" if all(kinds) else f"{latencies}, bandwidth in GB/s"
 
 
 def _pairs(one: Comparison) -> Iterator[str]:

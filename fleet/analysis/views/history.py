@@ -7,8 +7,17 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.reduce.cells import are_pairs, history_of, is_level
 from fleet.analysis.reduce.pairs import history
-from fleet.analysis.views.text import json_text, labels_text, percent, records, within
+from fleet.analysis.views.text import (
+    is_rate,
+    json_text,
+    labels_text,
+    measured,
+    percent,
+    records,
+    within,
+)
 from fleet.errors import UsageError
 from fleet.model import Relation, RunState
 from fleet.store import RunSummary
@@ -22,19 +31,20 @@ def of_relation(
     benchmark: str | None,
     note: Callable[[str], None] | None = None,
 ) -> pd.DataFrame:
-    """The `history` of one relation over `runs`. Raises UsageError where it has none."""
+    """The `history` of one relation or level of memory over `runs`. Raises UsageError where it has none."""
+    if is_level(relation):
+        return _found(
+            root, history_of(root, _stored(root, runs), relation, benchmark=benchmark, note=note), relation
+        )
     try:
         relation = str(Relation(relation))
     except ValueError:
         known = [str(each) for each in Relation]
         raise UsageError(
-            f"--relation {relation}: no such relation{nearest(relation, known)} There are {', '.join(known)}."
+            f"--relation {relation}: no such relation{nearest(relation, known)} There are "
+            f"{', '.join(known)}, and the levels of memory L1, L2, …, LLC and mem."
         ) from None
-    ids = [run.run_id for run in runs if run.state is not RunState.UNFINISHED]
-    if not ids:
-        raise UsageError(
-            f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
-        )
+    ids = [run.run_id for run in _stored(root, runs)]
     benchmark, _, variant = (benchmark or "").partition("/")
     found = history(root, run_id=ids, relation=relation, benchmark=benchmark or None, note=note)
     if variant:
@@ -47,13 +57,44 @@ def of_relation(
     return found
 
 
+def of_point(
+    root: str | Path,
+    runs: Sequence[RunSummary],
+    point: str,
+    benchmark: str | None,
+    note: Callable[[str], None] | None = None,
+) -> pd.DataFrame:
+    """The same of one point. Raises UsageError where no run has it."""
+    return history_of(root, _stored(root, runs), point, benchmark=benchmark, point=True, note=note)
+
+
+def _stored(root: str | Path, runs: Sequence[RunSummary]) -> list[RunSummary]:
+    found = [run for run in runs if run.state is not RunState.UNFINISHED]
+    if not found:
+        raise UsageError(
+            f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
+        )
+    return found
+
+
+def _found(root: str | Path, rows: pd.DataFrame, level: str) -> pd.DataFrame:
+    if rows.empty:
+        raise UsageError(
+            f"{root}: none of these runs has the level {level}. `fleet show` lists what a run has."
+        )
+    return rows
+
+
 def past_text(found: pd.DataFrame) -> str:
     """A line per run, benchmark and variant, oldest first."""
+    relations = list(found["relation"].unique())
+    several = len(relations) > 1
     titles = (
         "started (UTC)",
         "host",
         "run",
         "benchmark",
+        *(["of"] if several else []),
         "pairs",
         "median",
         "min",
@@ -63,10 +104,16 @@ def past_text(found: pd.DataFrame) -> str:
         "flagged",
         "labels",
     )
-    (relation,) = found["relation"].unique()
-    listed = table(titles, [_line(row) for row in records(found)], right=set(range(4, 11)))
-    what = "one-way latency in ns; median, min, max: of pairs; p99, ±95%: of the median pair"
-    return f"{relation}: {what}\n{listed}"
+    first = 4 + several
+    lines = [_line(row, several=several) for row in records(found)]
+    listed = table(titles, lines, right=set(range(first, first + 7)))
+    rates = [is_rate(name) for name in found["benchmark"].unique()]
+    levels = not are_pairs(found["relation"]).any()
+    number = "GB/s" if all(rates) else "ns" if levels else "one-way latency in ns"
+    what = f"{number}; median, min, max: of pairs; p99, ±95%: of the median pair"
+    if levels:
+        what = what.replace("pairs", "CPUs and groups").replace("the median pair", "the median of them")
+    return f"{relations[0] if not several else 'levels of memory'}: {what}\n{listed}"
 
 
 def past_json(found: pd.DataFrame) -> str:
@@ -74,14 +121,16 @@ def past_json(found: pd.DataFrame) -> str:
     return json_text(records(found))
 
 
-def _line(row: dict[str, Any]) -> tuple[str, ...]:
+def _line(row: dict[str, Any], *, several: bool) -> tuple[str, ...]:
+    least, most = ("max_ns", "min_ns") if is_rate(row["benchmark"]) else ("min_ns", "max_ns")
     return (
         f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}",
         one_line(row["host_name"]),
         row["run_id"],
         f"{row['benchmark']}/{row['variant']}",
+        *([row["relation"]] if several else []),
         str(row["pairs"]),
-        *(f"{row[name]:.1f}" for name in ("median_ns", "min_ns", "max_ns", "p99_ns")),
+        *(measured(row["benchmark"], row[name]) for name in ("median_ns", least, most, "p99_ns")),
         within(row["spread"]),
         percent(row["flagged_share"]),
         labels_text(row["labels"]),

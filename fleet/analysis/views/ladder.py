@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.reduce.ladders import LADDER, MEMORY, STEP, ladders, size_text
-from fleet.analysis.views.text import is_none, percent, records, within
+from fleet.analysis.views.text import is_none, measured, percent, records, within
 from fleet.model import Unit, benchmark_named
 from fleet.text import counted, table
 
@@ -62,19 +62,12 @@ def best_variants(plateaus: pd.DataFrame) -> str:
     return "\n".join(parts)
 
 
-def number_text(median_ns: float, unit: Unit) -> str:
-    """A number of a ladder for people: bytes as GB/s, all others as ns."""
-    value = 1 / median_ns if unit is Unit.BYTE else median_ns
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
-
-
 def _best(rows: pd.DataFrame, level: str, setting: str) -> str:
     found = rows[(rows["level"] == level) & (rows["setting"] == setting)]
     if not len(found):
         return _NONE
     fastest = found.sort_values("median_ns", kind="stable").iloc[0]
-    unit = benchmark_named(fastest["benchmark"]).unit
-    return f"{number_text(fastest['median_ns'], unit)} {fastest['variant']}"
+    return f"{measured(fastest['benchmark'], fastest['median_ns'])} {fastest['variant']}"
 
 
 def _levels(group: pd.DataFrame, unit: Unit) -> str:
@@ -86,7 +79,7 @@ def _levels(group: pd.DataFrame, unit: Unit) -> str:
         line = [level, *_caches(of_level)]
         for column in columns:
             cell = of_level[of_level["setting"] == column]
-            line += _cell(cell, unit, cycles=cycles)
+            line += _cell(cell, cycles=cycles)
         lines.append(tuple(line))
     titles = ("level", "cache", "sizes", *_titles(columns, cycles=cycles))
     return table(titles, lines, right=set(range(3, len(titles))))
@@ -100,20 +93,20 @@ def _sizes(rows: pd.DataFrame, unit: Unit) -> str:
         line = [size_text(int(size))]
         for column in columns:
             cell = rows[(rows["bytes"] == size) & (rows["setting"] == column)]
-            line += _cell(cell, unit, cycles=cycles)
+            line += _cell(cell, cycles=cycles)
         lines.append(tuple(line))
     titles = ("size", *_titles(columns, cycles=cycles))
     return table(titles, lines, right=set(range(len(titles))))
 
 
-def _cell(rows: pd.DataFrame, unit: Unit, *, cycles: bool) -> list[str]:
+def _cell(rows: pd.DataFrame, *, cycles: bool) -> list[str]:
     """The number of some rows, with ~ before that of a plateau which is not level, and its cycles."""
     if not len(rows):
         return [_NONE] * (1 + cycles)
     middle, ghz = float(rows["median_ns"].median()), rows["core_ghz"].median()
     uneven = "rise" in rows and bool((rows["rise"] > STEP).any())
     in_cycles = [_NONE if is_none(ghz) else f"{middle * ghz:.1f}"] if cycles else []
-    return [("~" if uneven else "") + number_text(middle, unit), *in_cycles]
+    return [("~" if uneven else "") + measured(rows["benchmark"].iloc[0], middle), *in_cycles]
 
 
 def _titles(columns: Sequence[str], *, cycles: bool) -> list[str]:

@@ -7,7 +7,7 @@ from io import StringIO
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from fleet.model import Relation
+from fleet.model import Relation, Unit, View, benchmark_named
 from fleet.text import one_line
 
 if TYPE_CHECKING:
@@ -68,7 +68,33 @@ def pair_text(row: Mapping[str, Any]) -> str:
 
 def in_words(relations: Iterable[str]) -> str:
     """The legend of these relations, each once: "smt: siblings of one core; package: ..."."""
-    return "; ".join(f"{name}: {SHARED[Relation(name)]}" for name in dict.fromkeys(relations))
+    known = {str(relation): words for relation, words in SHARED.items()}
+    return "; ".join(f"{name}: {known[name]}" for name in dict.fromkeys(relations) if name in known)
+
+
+def is_rate(benchmark: str) -> bool:
+    """Whether a benchmark's numbers are shown as rates: GB/s for the ns of a byte."""
+    return benchmark_named(benchmark).unit is Unit.BYTE
+
+
+def measured(benchmark: str, ns: float) -> str:
+    """A benchmark's number for people, with as many digits as it needs: GB/s, or ns."""
+    if benchmark_named(benchmark).view is not View.LADDER:
+        return f"{ns:.1f}"
+    value = 1 / ns if is_rate(benchmark) else ns
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def change_shown(row: Mapping[str, Any]) -> tuple[float, float, float]:
+    """The change of a comparison's row and its interval, relative, of what is shown: of times or of rates.
+
+    The interval is NaN where the row has none.
+    """
+    none = float("nan")
+    ratio, low, high = (none if is_none(row[name]) else row[name] for name in ("ratio", "low", "high"))
+    if is_rate(row["benchmark"]):
+        ratio, low, high = 1 / ratio, 1 / high, 1 / low
+    return ratio - 1, low - 1, high - 1
 
 
 def is_none(value: float | None) -> bool:

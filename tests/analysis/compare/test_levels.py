@@ -1,0 +1,108 @@
+"""Comparisons and histories of levels of memory and of single points, with planted changes."""
+
+from pathlib import Path
+
+import pytest
+
+from fleet.analysis.compare.comparison import Comparison, compare
+from fleet.analysis.views.compare import compare_text
+from fleet.analysis.views.history import of_point, of_relation, past_text
+from fleet.errors import UsageError
+from fleet.store import Store
+from tests import memory
+from tests.command import Fleet
+
+RUNS = 4
+
+
+def alternated(root: Path, change: float, level: str = "L2", operation: str = "read") -> None:
+    """Runs a b b a a b b a; on side b one level of one operation takes `change` times as long."""
+    rates = {**memory.BYTES, operation: {**memory.BYTES[operation]}}
+    rates[operation][level] *= change
+    for number, side in enumerate("abba" * (RUNS // 2)):
+        memory.publish(
+            root,
+            rates=rates if side == "b" else memory.BYTES,
+            noise=0.003,
+            started=f"2026-01-02T03:{number:02}:00Z",
+            labels={"side": side},
+        )
+
+
+def only(root: Path, **how: str) -> Comparison:
+    (found,) = compare(root, ["side=a", "side=b"], **how)  # type: ignore[arg-type]
+    return found
+
+
+def test_a_slower_level_is_found_and_the_others_are_not(tmp_path: Path) -> None:
+    alternated(tmp_path, 1.25)
+    found = only(tmp_path)
+    rows = found.relations.set_index("relation")
+    assert len(rows) == 4 * (2 + 3 * 2)  # levels; orders of chase, operations by one and two threads
+    assert set(rows.index[rows["verdict"] == "changed"]) == {"L2 read", "L2 read x2"}
+    assert rows.loc["L2 read", "ratio"] == pytest.approx(1.25, rel=0.01)
+    assert set(rows["verdict"]) == {"changed", "equivalent"}
+    assert found.pairs.empty
+
+
+def test_bandwidth_is_printed_as_a_rate_that_fell(tmp_path: Path) -> None:
+    alternated(tmp_path, 1.25)
+    text = compare_text([only(tmp_path)])
+    (line,) = [line for line in text.splitlines() if "L2 read " in line and " x2" not in line]
+    words = line.split()
+    assert float(words[4]) == pytest.approx(250, rel=0.01)
+    assert float(words[5]) == pytest.approx(200, rel=0.01)
+    assert float(words[6].rstrip("%")) == pytest.approx(-20, abs=0.8)
+    low, high = (float(words[at].rstrip("%")) for at in (7, 9))
+    assert low < -20 < high
+    assert "slower" in line
+    assert "GB/s" in text
+
+
+def test_one_benchmark_or_one_point_can_be_compared(tmp_path: Path) -> None:
+    alternated(tmp_path, 1.25)
+    assert set(only(tmp_path, benchmark="chase").relations["benchmark"]) == {"chase"}
+    (row,) = only(tmp_path, point="read.own.768K.huge.x1").relations.to_dict("records")
+    assert (row["relation"], row["verdict"]) == ("read.own.768K.huge.x1", "changed")
+    with pytest.raises(UsageError, match=r"no such point; did you mean 'read\.own\.768K\.huge\.x1'"):
+        only(tmp_path, point="read.own.769K.huge.x1")
+    with pytest.raises(UsageError, match="--benchmark gemm: not measured; there are"):
+        only(tmp_path, benchmark="gemm")
+
+
+def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
+    """A run whose ladder steps up early must not be compared by other sizes than the runs before."""
+    for number, side in enumerate("abbaab"):
+        llc = memory.LLC // 8 if number == 5 else memory.LLC
+        memory.publish(
+            tmp_path, llc=llc, started=f"2026-01-02T03:{number:02}:00Z", labels={"side": side}, noise=0.003
+        )
+    rows = only(tmp_path).relations.set_index("relation")
+    assert rows.loc["LLC read", "b_ns"] > 1.2 * rows.loc["LLC read", "a_ns"]
+    assert rows.loc["mem read", "verdict"] == "equivalent"
+
+
+def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
+    alternated(tmp_path, 1.25)
+    runs = Store(tmp_path).runs()
+    found = of_relation(tmp_path, runs, "L2 read", None)
+    assert list(found["median_ns"] > 0.0045) == [side == "b" for side in "abba" * (RUNS // 2)]
+    every = of_relation(tmp_path, runs, "mem", "chase")
+    assert set(every["relation"]) == {"mem random", "mem rising"}
+    assert "mem random" in past_text(every)
+    at = of_point(tmp_path, runs, "read.own.768K.huge.x2", None)
+    assert "read.own.768K.huge.x2: GB/s" in past_text(at)
+    assert len(at) == 2 * RUNS
+    with pytest.raises(UsageError, match="none of these runs has the level L7"):
+        of_relation(tmp_path, runs, "L7", None)
+
+
+def test_the_command_compares_levels(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        alternated(fleet.results, 1.25)
+        done = fleet("compare", "side=a", "side=b", "-b", "bandwidth", "--fail-on-change")
+        assert done.exit_code == 20
+        assert "L2 read" in done.stdout
+        assert fleet("runs", "--relation", "L2 read").exit_code == 0
+        assert fleet("runs", "--point", "random.8M.huge", "--json").json[0]["relation"] == "random.8M.huge"
+        assert fleet("runs", "--point", "random.8M.huge", "--relation", "L2").exit_code == 2
