@@ -1,5 +1,6 @@
 """`message`: one-way messages in both directions, their points, records and ends."""
 
+import math
 import os
 import signal
 import time
@@ -48,17 +49,22 @@ def test_the_side_that_sends_first_alternates_from_round_to_round(records: list[
 
 
 def test_a_message_takes_no_longer_than_two_round_trips() -> None:
-    """It is one transfer, and a round trip of `readwrite` is two: far enough apart on any machine."""
+    """It is one transfer, and a round trip of `readwrite` is two: far enough apart on any machine.
+
+    The least of many bursts counts, and of some runs: other programs may hold a CPU for all of one.
+    """
     needs.cpus(2)
-    records = measure("-b", "readwrite,message", "--rounds", "5", "--samples", "5")
-    units = {
-        name: [b for b in bursts(records) if b["benchmark"] == name] for name in ("readwrite", "message")
-    }
-    least = {
-        name: min(min(burst["ticks"]) / burst["iterations"] for burst in found)
-        for name, found in units.items()
-    }
-    assert least["message"] < 2 * least["readwrite"]
+    ratios = []
+    for _ in range(8):
+        records = measure("-b", "readwrite,message", "--rounds", "5", "--samples", "5")
+        least = {"readwrite": math.inf, "message": math.inf}
+        for burst in bursts(records):
+            name = burst["benchmark"]
+            least[name] = min(least[name], min(burst["ticks"]) / burst["iterations"])
+        ratios.append(least["message"] / least["readwrite"])
+        if ratios[-1] < 2:
+            return
+    pytest.fail(f"messages per round trip: {ratios}")
 
 
 def test_the_usual_number_of_samples_is_in_the_plan() -> None:
