@@ -3,7 +3,7 @@
 
 const struct benchmark *const bench_all[] = {
 	&bench_cas,   &bench_readwrite, &bench_clock, &bench_message,
-	&bench_chase, &bench_bandwidth, NULL};
+	&bench_chase, &bench_bandwidth, &bench_gemm,  NULL};
 
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i)
 {

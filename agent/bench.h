@@ -28,6 +28,18 @@ enum order { ORDER_NONE, ORDER_RANDOM, ORDER_WINDOW, ORDER_RISING };
 /* Whose memory a thread works on. */
 enum sharing { SHARING_NONE, SHARING_OWN, SHARING_ONE };
 
+/* What gemm multiplies, and from where; an operation of a point. */
+enum gemm_point {
+	GEMM_PEAK,         /* registers */
+	GEMM_ROWS,         /* A in rows of an even number of cache lines */
+	GEMM_ODD,          /* of an odd number, as in all below */
+	GEMM_BLOCKED,      /* A as the loop reads it */
+	GEMM_STREAM,       /* a new B each time */
+	GEMM_STREAM_AHEAD, /* the same, prefetched while the one before is used */
+	GEMM_DEEP,         /* a new A and B each time, all added up in C */
+	GEMM_POINTS
+};
+
 enum { POINT_ROOM = 48 };
 
 /* One setting of a benchmark's parameters; 0 where it has no such parameter. */
@@ -36,7 +48,9 @@ struct point {
 	uint64_t bytes;        /* working set of one thread */
 	uint32_t stride_bytes;
 	uint32_t threads;
-	uint32_t lines; /* of a message, its flag's included */
+	uint32_t lines;           /* of a message, its flag's included */
+	uint32_t m, n, k, copies; /* of gemm */
+	uint64_t grain; /* units that are done together, where they depend on the variant */
 	uint8_t operation, order, sharing;
 	bool huge_pages;
 	uint64_t arena_bytes; /* of its CPU's arena that a thread has; 0: none */
@@ -51,12 +65,38 @@ struct points {
 
 /* What the points of a plan depend on, beside the options. */
 struct point_context {
+	const struct variant *variant;
 	const struct cpu_facts *facts; /* of the first CPU; without caches where unknown */
 	const uint32_t *threads;       /* sizes of the groups that --threads names, ascending */
 	size_t thread_count;
 	uint64_t cache_bytes;        /* of the last-level caches of all CPUs together; 0: unknown */
 	bool huge_pages;             /* are to be had */
 	bool base_asked, huge_asked; /* --pages */
+};
+
+/* Bytes of gemm's matrices, in a thread's memory: C lies at its start, then A, then B. */
+struct gemm_layout {
+	size_t c_row, c_bytes;
+	size_t a_row, a_step,
+		a_rows; /* from row to row, step to step, one call's rows to the next's */
+	size_t a_bytes, b_bytes, b_panel;
+	size_t a_copy, b_copy; /* from one copy to the next; 0: there is one */
+	size_t ahead_step;     /* so much of the next B in a step, to have all of it in time */
+	size_t bytes;          /* of it all */
+	uint64_t steps;
+	uint64_t product_operations, call_operations;
+	uint32_t copies;
+};
+
+/* Where a thread is in its products: gemm. */
+struct product {
+	struct gemm_layout layout;
+	const struct gemm_reference *reference;
+	uint64_t operations;         /* of one call, or turn */
+	uint64_t owed;               /* operations asked for and not done yet */
+	uint32_t row, column, calls; /* of the call that comes next, and calls before it */
+	uint32_t copy;               /* of B, or of A and B, in use */
+	_Alignas(LINE_BYTES) char values[1024]; /* of registers */
 };
 
 /* One thread's part in a burst. Each lies on lines of its own. */
@@ -92,7 +132,8 @@ struct side {
 			uintptr_t *last;       /* what each of those received held before */
 			int64_t sum;           /* of the last sample, in ticks */
 			struct random random;
-		} mail; /* message */
+		} mail;                 /* message */
+		struct product product; /* gemm */
 	};
 };
 
@@ -105,6 +146,7 @@ struct benchmark {
 	bool all_timed;     /* every thread takes times; else ping alone */
 	bool huge_pages;    /* its memory lies in huge pages unless others are asked for */
 	bool single;        /* a sample is one grain, whatever is asked for */
+	bool compares;      /* check() compares results with a reference, of points with memory */
 	uint32_t least;     /* grains in a trial, and what their number is a multiple of */
 	uint32_t chunk;     /* units between two looks at whether to go on; about a ms at most */
 	uint32_t samples;   /* in a burst, if nobody asks for a number */
@@ -138,6 +180,8 @@ struct benchmark {
 
 	/* What a sample is, in ticks, after its work. Null: the time the work took. */
 	int64_t (*value)(const struct side *side);
+	/* Untimed, by each thread after its last sample. Null: nothing is left to do. */
+	void (*leave)(struct side *side);
 
 	/* Did each side do what was counted? If not, says in words what it did. Null: yes. */
 	bool (*check)(const struct side *sides, size_t count, char *words, size_t room);
@@ -150,7 +194,7 @@ struct benchmark {
 };
 
 extern const struct benchmark bench_cas, bench_readwrite, bench_clock, bench_message, bench_chase,
-	bench_bandwidth;
+	bench_bandwidth, bench_gemm;
 
 /* All benchmarks; ends with a null pointer. */
 extern const struct benchmark *const bench_all[];
@@ -172,6 +216,7 @@ const char *unit_name(enum unit unit);
 const char *order_name(enum order order);
 const char *operation_name(enum operation operation);
 const char *sharing_name(enum sharing sharing);
+const char *gemm_point_name(enum gemm_point kind);
 
 /*
  * A sample of all threads that take times, given each one's ticks: of a pair their mean, of a group

@@ -13,12 +13,26 @@ static const struct {
 	uint32_t bit;
 	const char *name;
 } feature_names[] = {
-	{FEATURE_LSE, "lse"},       {FEATURE_ZACAS, "zacas"},   {FEATURE_LAM_CAS, "lam_cas"},
-	{FEATURE_AVX, "avx"},       {FEATURE_AVX512, "avx512"}, {FEATURE_CLZERO, "clzero"},
-	{FEATURE_SVE, "sve"},       {FEATURE_ZVA, "zva"},       {FEATURE_SSE2, "sse2"},
-	{FEATURE_NEON, "neon"},     {FEATURE_RVV, "rvv"},       {FEATURE_CBO_ZERO, "cbo_zero"},
-	{FEATURE_POWER9, "power9"}, {FEATURE_DCBZ, "dcbz"},     {FEATURE_VX, "vx"},
-	{FEATURE_LSX, "lsx"},       {FEATURE_LASX, "lasx"},
+	{FEATURE_LSE, "lse"},
+	{FEATURE_ZACAS, "zacas"},
+	{FEATURE_LAM_CAS, "lam_cas"},
+	{FEATURE_AVX, "avx"},
+	{FEATURE_AVX512, "avx512"},
+	{FEATURE_CLZERO, "clzero"},
+	{FEATURE_SVE, "sve"},
+	{FEATURE_ZVA, "zva"},
+	{FEATURE_SSE2, "sse2"},
+	{FEATURE_NEON, "neon"},
+	{FEATURE_RVV, "rvv"},
+	{FEATURE_CBO_ZERO, "cbo_zero"},
+	{FEATURE_POWER9, "power9"},
+	{FEATURE_DCBZ, "dcbz"},
+	{FEATURE_VX, "vx"},
+	{FEATURE_LSX, "lsx"},
+	{FEATURE_LASX, "lasx"},
+	{FEATURE_FMA, "fma"},
+	{FEATURE_AVX512_VNNI, "avx512_vnni"},
+	{FEATURE_AVX512_BF16, "avx512_bf16"},
 };
 
 static void add_string(const char *key, const char *value)
@@ -198,6 +212,8 @@ static void add_point(const struct benchmark *benchmark, const struct point *poi
 		add_string("order", order_name(point->order));
 	if (benchmark->unit == UNIT_BYTE)
 		add_string("operation", operation_name(point->operation));
+	if (benchmark->unit == UNIT_OPERATION)
+		add_string("operation", gemm_point_name(point->operation));
 	if (point->sharing != SHARING_NONE)
 		add_string("sharing", sharing_name(point->sharing));
 	text_add(&line, "}");
@@ -292,6 +308,7 @@ static void add_frequency(const struct burst_result *result)
 
 static void burst(const struct run *run, const struct report *report)
 {
+	const struct benchmark *benchmark = report->visit->choice->benchmark;
 	const struct burst_result *result = report->result;
 
 	begin("burst", report);
@@ -299,9 +316,11 @@ static void burst(const struct run *run, const struct report *report)
 	add_count("warmup", run->plan->warmup);
 	text_add(&line, ",\"ticks\":");
 	add_list(result->ticks, result->samples);
-	if (report->visit->choice->benchmark->all_timed)
+	if (benchmark->all_timed)
 		add_threads(report);
 	add_frequency(result);
+	if (benchmark->compares && plan_point(report->visit)->bytes)
+		add_flag("checked", true);
 	text_add(&line, ",\"start_ns\":%" PRId64, result->start_ns - run->start_ns);
 	text_add(&line, ",\"ping_cpus\":[%d,%d],\"pong_cpus\":[%d,%d]", result->ping_cpus[0],
 		 result->ping_cpus[1], result->pong_cpus[0], result->pong_cpus[1]);

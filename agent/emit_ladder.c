@@ -86,6 +86,17 @@ static double cell_ns(const struct ladder *ladder, const struct point *column, u
 	return count ? median(ladder->values, count) : 0;
 }
 
+/* The median over the CPUs of one point. */
+static double point_ns(const struct ladder *ladder, const struct point *point)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ladder->plan->visit_count; i++)
+		if (plan_point(&ladder->plan->visits[i]) == point && ladder->found[i] > 0)
+			ladder->values[count++] = ladder->found[i];
+	return count ? median(ladder->values, count) : 0;
+}
+
 /* Latencies in ns, rates in GB/s. */
 static void add_row(struct text *page, const struct ladder *ladder, const char *head,
 		    uint64_t first, uint64_t last)
@@ -157,13 +168,40 @@ static void add_title(struct text *page, const struct ladder *ladder)
 	}
 }
 
+/* Of products a row per point: operations a second, and their share of what registers do. */
+static void add_products(struct text *page, const struct ladder *ladder)
+{
+	const struct choice *choice = ladder->choice;
+
+	text_add(page, "%s, variant %s: Gop/s of each CPU, and the share of its peak\n",
+		 choice->benchmark->name, choice->variant->name);
+	for (size_t p = 0; p < choice->point_count; p++) {
+		const struct point *point = &choice->points[p];
+		const struct point *peak = point;
+
+		while (peak->operation != GEMM_PEAK)
+			peak--;
+		double ns = point_ns(ladder, point), peak_ns = point_ns(ladder, peak);
+
+		if (ns > 0)
+			text_add(page, "\n%-*s %9.1f", POINT_ROOM, point->name, 1 / ns);
+		if (ns > 0 && peak_ns > 0)
+			text_add(page, " %5.1f %%", 100 * peak_ns / ns);
+	}
+	text_add(page, "\n");
+}
+
 void ladder_add(struct text *page, const struct plan *plan, const struct choice *choice,
 		const double *found)
 {
 	struct ladder ladder = {.plan = plan, .choice = choice, .found = found};
 	char size[SIZE_ROOM];
 
-	if (make(&ladder)) {
+	bool made = make(&ladder);
+
+	if (made && choice->benchmark->unit == UNIT_OPERATION) {
+		add_products(page, &ladder);
+	} else if (made) {
 		add_title(page, &ladder);
 		add_plateaus(page, &ladder);
 		for (size_t i = 0; i < ladder.size_count; i++) {

@@ -37,6 +37,7 @@ struct options {
 	const char *threads;       /* a list of llc, package, all and numbers */
 	const char *pages;         /* "huge" or "base"; null: as is usual for the benchmark */
 	const char *message_lines; /* a list of numbers */
+	const char *shape;         /* "auto", or like 256x256x256 */
 	uint64_t stride;           /* bytes; 0: the usual one */
 	uint64_t samples, warmup;
 	bool samples_given;

@@ -65,9 +65,11 @@ static int keep_points(const struct plan *plan, struct choice *choice, const str
 }
 
 static int make_points(struct plan *plan, struct choice *choice, const struct options *options,
-		       const struct point_context *context, struct refusal *refusal)
+		       struct point_context *context, struct refusal *refusal)
 {
 	struct points all = {0};
+
+	context->variant = choice->variant;
 	int err = choice->benchmark->points
 			  ? choice->benchmark->points(options, context, &all, refusal)
 			  : points_add(&all, &nameless, refusal);

@@ -214,7 +214,11 @@ static bool play(struct worker *worker)
 	if (!take(worker))
 		return false;
 	worker->add_ticks[1] = time_adds(order->clock);
-	return !alone || linger(worker);
+	if (alone && !linger(worker))
+		return false;
+	if (benchmark->leave)
+		benchmark->leave(worker->side);
+	return true;
 }
 
 int worker_make_stamps(struct worker *worker, uint32_t samples)

@@ -135,3 +135,5 @@ const struct variant arch_stream[] = {
 	{.name = "zva", .needs = FEATURE_ZVA, .stream = {[OPERATION_ZERO] = aarch64_zero_zva}},
 	{.name = NULL},
 };
+
+const struct variant arch_gemm[] = {{.name = NULL}};

@@ -102,6 +102,8 @@ const struct variant arch_chase[] = {
 	{.name = NULL},
 };
 
+const struct variant arch_gemm[] = {{.name = NULL}};
+
 adds_fn *const arch_adds = armv7_adds;
 
 /* CNTVCT. isb: it may otherwise be read early, out of program order (Arm ARM v7-A B8.1.2). */

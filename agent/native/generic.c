@@ -112,6 +112,66 @@ static __attribute__((noinline)) char *generic_zero_libc(char *at, const char *f
 	return (char *)memset(at, 0, bytes) + bytes;
 }
 
+/* ---- products of matrices -------------------------------------------------------------------- */
+
+enum { ROWS = 4, COLUMNS = 8 };
+
+/* b_step: bytes of B from step to step. */
+static __attribute__((noinline)) void multiply(const struct gemm_tile *tile, size_t b_step)
+{
+	float sum[ROWS][COLUMNS] = {{0}};
+	const char *a = tile->a, *b = tile->b;
+
+	for (size_t i = 0; tile->add && i < ROWS; i++)
+		memcpy(sum[i], tile->c + i * tile->c_row, sizeof sum[i]);
+	for (uint64_t step = 0; step < tile->steps; step++) {
+		const float *columns = (const float *)b;
+
+		for (size_t i = 0; i < ROWS; i++) {
+			float value = *(const float *)(a + i * tile->a_row);
+
+			for (size_t j = 0; j < COLUMNS; j++)
+				sum[i][j] += value * columns[j];
+		}
+		a += tile->a_step;
+		b += b_step;
+	}
+	for (size_t i = 0; i < ROWS; i++)
+		memcpy(tile->c + i * tile->c_row, sum[i], sizeof sum[i]);
+}
+
+static void generic_gemm_c11(const struct gemm_tile *tile)
+{
+	multiply(tile, COLUMNS * sizeof(float));
+}
+
+/* The same loop over the same few values: they stay in the nearest cache. */
+static void generic_peak_c11(const void *values, uint64_t turns)
+{
+	char c[ROWS * COLUMNS * sizeof(float)];
+	const struct gemm_tile tile = {.a = values,
+				       .a_row = sizeof(float),
+				       .b = values,
+				       .c = c,
+				       .c_row = COLUMNS * sizeof(float),
+				       .steps = turns};
+
+	multiply(&tile, 0);
+}
+
+static const struct gemm generic_c11 = {
+	.value = GEMM_FP32,
+	.rows = ROWS,
+	.columns = COLUMNS,
+	.depth = 1,
+	.pack = 1,
+	.block = COLUMNS,
+	.peak_operations = 2 * ROWS * COLUMNS,
+	.multiply = generic_gemm_c11,
+	.multiply_ahead = generic_gemm_c11,
+	.peak = generic_peak_c11,
+};
+
 const struct variant generic_cas[] = {
 	{.name = "c11", .cas = generic_cas_c11},
 	{.name = NULL},
@@ -140,5 +200,10 @@ const struct variant generic_stream[] = {
 		    [OPERATION_COPY] = generic_copy_c11}},
 	{.name = "libc",
 	 .stream = {[OPERATION_ZERO] = generic_zero_libc, [OPERATION_COPY] = generic_copy_libc}},
+	{.name = NULL},
+};
+
+const struct variant generic_gemm[] = {
+	{.name = "c11", .gemm = &generic_c11},
 	{.name = NULL},
 };

@@ -36,6 +36,9 @@ enum feature {
 	FEATURE_VX = 1u << 14,       /* s390x: vectors */
 	FEATURE_LSX = 1u << 15,      /* loongarch64: vectors of 128 bits */
 	FEATURE_LASX = 1u << 16,     /* loongarch64: vectors of 256 bits */
+	FEATURE_FMA = 1u << 17,      /* x86_64: AVX2 and fused multiply-add */
+	FEATURE_AVX512_VNNI = 1u << 18,
+	FEATURE_AVX512_BF16 = 1u << 19,
 };
 
 /*
@@ -83,6 +86,48 @@ enum operation {
  */
 typedef char *stream_fn(char *at, const char *from, size_t bytes);
 
+/* What matrices hold; products of bytes add up to int32, all others to fp32. */
+enum gemm_value {
+	GEMM_FP32,
+	GEMM_BF16,
+	GEMM_INT8,
+	GEMM_UINT8, /* A is unsigned, B signed */
+};
+
+/*
+ * Rows of A by a panel of B, a part of C. A step takes gemm.depth values of k: of A each row's lie
+ * together; of B those of each block of columns, there gemm.pack values of the first column, of the
+ * second, …, then the next gemm.pack of the first.
+ */
+struct gemm_tile {
+	const char *a;        /* the first row; aligned as its values are */
+	size_t a_row, a_step; /* bytes from row to row, and from step to step */
+	const char *b;        /* 64-byte aligned, one step's values behind the other's */
+	char *c;              /* 64-byte aligned, as each row is */
+	size_t c_row;
+	uint64_t steps; /* not 0 */
+	uint64_t add;   /* 0: what C holds is lost; 1: added to */
+	const char *ahead;
+	size_t ahead_step; /* so much from `ahead` on is prefetched in a step, where the loop does
+			    */
+};
+
+typedef void gemm_fn(const struct gemm_tile *tile);
+
+/* Multiplies registers, loaded from 1 KiB of values, so many times over. */
+typedef void gemm_peak_fn(const void *values, uint64_t turns);
+
+struct gemm {
+	enum gemm_value value;
+	uint8_t rows, columns; /* of the part of C that one call makes */
+	uint8_t depth, pack;   /* of a step, and that lie side by side in B: see struct gemm_tile */
+	uint8_t block;         /* columns of B in a block */
+	uint32_t peak_operations;           /* in a turn of `peak`; a product and its sum are two */
+	gemm_fn *multiply, *multiply_ahead; /* the second prefetches */
+	gemm_peak_fn *peak;
+	void (*begin)(void), (*end)(void); /* around all use by a thread; null: not needed */
+};
+
 /* Does n additions, a multiple of 16, of which each needs the one before and takes one cycle. */
 typedef void adds_fn(uint32_t n);
 
@@ -99,6 +144,7 @@ struct variant {
 	receive_fn *receive;           /* in the table of message */
 	chase_fn *chase;               /* in the table of chase */
 	stream_fn *stream[OPERATIONS]; /* in the table of bandwidth; null: it has no such loop */
+	const struct gemm *gemm;       /* in the table of gemm */
 };
 
 /*
@@ -239,6 +285,7 @@ extern const struct variant arch_readwrite[];
 extern const struct variant arch_message[];
 extern const struct variant arch_chase[];
 extern const struct variant arch_stream[];
+extern const struct variant arch_gemm[];
 
 /* Null where an addition may take longer than one cycle, or takes none. */
 extern adds_fn *const arch_adds;
@@ -250,5 +297,6 @@ extern const struct variant generic_readwrite[];
 extern const struct variant generic_message[];
 extern const struct variant generic_chase[];
 extern const struct variant generic_stream[];
+extern const struct variant generic_gemm[];
 
 #endif

@@ -119,6 +119,8 @@ const struct variant arch_chase[] = {
 	{.name = NULL},
 };
 
+const struct variant arch_gemm[] = {{.name = NULL}};
+
 adds_fn *const arch_adds = riscv64_adds;
 
 /*

@@ -24,13 +24,21 @@ static uint32_t x86_saved_state(void)
 static uint32_t x86_features(void)
 {
 	enum { AVX_STATE = 0x6, AVX512_STATE = 0xe6 };
-	uint32_t a, b, c, d, features = 0, saved = x86_saved_state();
+	uint32_t a, b, c = 0, d, fma, features = 0, saved = x86_saved_state();
 
 	if (__get_cpuid(1, &a, &b, &c, &d) && c >> 28 & 1 && (saved & AVX_STATE) == AVX_STATE)
 		features |= FEATURE_AVX;
-	if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 16 & 1 &&
-	    (saved & AVX512_STATE) == AVX512_STATE)
-		features |= FEATURE_AVX512;
+	fma = c >> 12 & 1;
+	if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
+		if (features & FEATURE_AVX && fma && b >> 5 & 1)
+			features |= FEATURE_FMA;
+		if (b >> 16 & 1 && (saved & AVX512_STATE) == AVX512_STATE)
+			features |= FEATURE_AVX512;
+		if (features & FEATURE_AVX512 && c >> 11 & 1)
+			features |= FEATURE_AVX512_VNNI;
+	}
+	if (features & FEATURE_AVX512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1)
+		features |= FEATURE_AVX512_BF16;
 	if (__get_cpuid(0x80000008, &a, &b, &c, &d) && b & 1)
 		features |= FEATURE_CLZERO;
 	return features;

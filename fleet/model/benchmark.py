@@ -13,6 +13,7 @@ class Unit(StrEnum):
     MESSAGE = "message"
     LOAD = "load"
     BYTE = "byte"
+    OPERATION = "operation"
 
 
 class Shape(StrEnum):
@@ -24,11 +25,12 @@ class Shape(StrEnum):
 
 
 class View(StrEnum):
-    """How its numbers are shown: MATRIX, a number for each pair; CPUS, one for each CPU; LADDER, by size."""
+    """How its numbers are shown: a MATRIX of pairs, a number for each of CPUS, a LADDER by size, PRODUCTS."""
 
     MATRIX = "matrix"
     CPUS = "cpus"
     LADDER = "ladder"
+    PRODUCTS = "products"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ),
         Benchmark("chase", Unit.LOAD, Shape.GROUP, View.LADDER, "ns per load", samples=5),
         Benchmark("bandwidth", Unit.BYTE, Shape.GROUP, View.LADDER, "GB/s", samples=5),
+        Benchmark("gemm", Unit.OPERATION, Shape.GROUP, View.PRODUCTS, "Gop/s", samples=5),
     )
 }
 

@@ -88,6 +88,7 @@ class RequestedOptions:
     sizes: of the memory of a thread, "auto" or a list of sizes and ranges. operations, threads, share:
     words and numbers of the agent, for `bandwidth`. stride_bytes: from line to line, for `chase`.
     message_lines: lines of one `message`, the one that is waited for included; each number is a point.
+    shape: rows, columns and depth of a product, "auto" or MxNxK, for `gemm`.
     cpus: the CPUs to measure. priority: realtime priority to ask for. deadline_s: the agent ends itself then.
     """
 
@@ -115,6 +116,7 @@ class RequestedOptions:
     threads: tuple[str, ...] | None = None
     share: tuple[str, ...] | None = None
     message_lines: tuple[int, ...] | None = None
+    shape: str | None = None
     governor: str | None = None
     boost: bool | None = None
     cpus: tuple[int, ...] | None = None

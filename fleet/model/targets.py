@@ -10,9 +10,9 @@ OSES = ("linux", "qnx")
 class Architecture:
     """One architecture.
 
-    elf: e_machine, word bits and byte order of its programs. cas, readwrite, message, chase, bandwidth: the
-    variants of these benchmarks in its source, best first; `c11` and `libc`, which all have, are not among
-    them. aliases: other names in use for it.
+    elf: e_machine, word bits and byte order of its programs. cas, readwrite, message, chase, bandwidth,
+    gemm: the variants of these benchmarks in its source, best first, without `c11` and `libc`, which all
+    have. aliases: other names in use for it.
     """
 
     elf: tuple[int, int, str]
@@ -22,6 +22,7 @@ class Architecture:
     aliases: tuple[str, ...] = ()
     chase: tuple[str, ...] = ()
     bandwidth: tuple[str, ...] = ()
+    gemm: tuple[str, ...] = ()
 
 
 ARCHES: Mapping[str, Architecture] = {

@@ -26,8 +26,9 @@ from fleet.store.rows import Relations
 
 _SAMPLE_S = 0.0001  # as long as the agent makes a sample
 _BURST_S = 0.0005  # two threads, fresh lines, the first tries of how many round trips a sample needs
-_MEMORY_BURST_S = 0.03  # of chase and bandwidth, over all sizes: preparing the memory takes most of it
+_MEMORY_BURST_S = 0.03  # of chase, bandwidth and gemm, over all sizes: preparing the memory takes most of it
 _ORDERS = 3  # of chase
+_KINDS, _STREAMS = 7, 3  # points of gemm, and those of them that have sizes
 _ROUND_TRIP_S = 2e-7  # where the number of round trips is given
 
 
@@ -98,7 +99,7 @@ def per_relation(count: int, facts: Facts, measured: set[int], seed: int) -> Pai
 def expected(plan: Plan, cpus: int) -> Duration:
     """Estimate how long a plan takes: samples of about 0.1 ms, and 0.5 ms to set each burst up.
 
-    Bursts of chase and bandwidth last longer, more or less by the sizes; the estimate is rough.
+    Bursts of chase, bandwidth and gemm last longer, more or less by the sizes; the estimate is rough.
     """
     options = effective(plan)
     quick, slow = _visits(plan, cpus)
@@ -140,6 +141,8 @@ def _points(name: str, plan: Plan, cpus: int) -> int:
     if name == "chase":
         return _ORDERS * sizes * alone
     groups = sum(alone if word == "1" else 1 for word in options.threads)
+    if name == "gemm":
+        return groups * (_KINDS if options.sizes == "auto" else _KINDS - _STREAMS + _STREAMS * sizes)
     return len(options.operations) * sizes * groups * len(options.share)
 
 

@@ -18,6 +18,7 @@ from fleet.text import nearest
 
 _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SHOWN = 60  # characters of a value that is refused
+_SIDE = 4096  # the most rows, columns and depth of a product (agent/gemm_points.c)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,18 @@ def _size(text: str) -> int:
     return size if size % 4096 == 0 and size <= 1 << 40 else 0
 
 
+def _shape(text: str) -> str:
+    """Check "auto" or "256x256x256"; the agent knows what its variants multiply at once."""
+    sides = (
+        [int(side) for side in text.split("x")]
+        if re.fullmatch(r"[1-9]\d{0,3}(x[1-9]\d{0,3}){2}", text)
+        else []
+    )
+    if text != "auto" and not (sides and max(sides) <= _SIDE):
+        raise _refused(SHAPE.allowed, text)
+    return text
+
+
 def sizes_listed(text: str) -> int:
     """How many sizes a list has: ranges have two steps an octave; about so many if chosen by the caches."""
     if text == "auto":
@@ -226,6 +239,7 @@ CPUS = Kind(
     lists=True,
 )
 SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _sizes, lists=True)
+SHAPE = Kind("MxNxK", f"auto, or rows, columns and depth such as 256x256x256, at most {_SIDE} each", _shape)
 THREADS = Kind("LIST", "a list of llc, package, all and numbers", _threads, ",".join, ",".join, lists=True)
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _governor)
 SWITCH = Kind("STATE", "on or off", _switch, _state, _state)

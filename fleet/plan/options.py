@@ -54,6 +54,7 @@ class EffectiveOptions(RequestedOptions):
     threads: tuple[str, ...] = ("1", "all")
     share: tuple[str, ...] = ("own",)
     message_lines: tuple[int, ...] = (1,)
+    shape: str = "auto"
 
 
 DEFAULTS = EffectiveOptions()
@@ -114,7 +115,7 @@ OPTIONS = (
     Option("preset", "preset", kinds.one_of(Preset), "Sample and estimate as this tool does.", "none"),
     Option(
         *("samples", "samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst."),
-        otherwise="5 for message, chase and bandwidth",
+        otherwise="5 for message, chase, bandwidth and gemm",
         letter="s",
     ),
     Option(
@@ -163,7 +164,7 @@ OPTIONS = (
         "in different pages",
     ),
     Option("huge_page", "huge-page", kinds.FLAG, "Place the lines in a huge page.", "off"),
-    Option("sizes", "sizes", kinds.SIZES, "chase, bandwidth: memory of each thread.", "by the caches"),
+    Option("sizes", "sizes", kinds.SIZES, "chase, bandwidth, gemm: memory of each thread.", "by the caches"),
     Option(
         *("stride_bytes", "stride", kinds.whole(8, 1 << 20, multiple_of=8, metavar="BYTES")),
         "chase: bytes from one line to the next.",
@@ -171,14 +172,19 @@ OPTIONS = (
     ),
     Option(
         *("pages", "pages", kinds.one_of(Pages), "Pages of the memory of a benchmark with points."),
-        otherwise="huge for chase and bandwidth, where there are any; else base",
+        otherwise="huge for chase, bandwidth and gemm, where there are any; else base",
     ),
     Option(
         *("operations", "op", kinds.words_of("read", "write", "nt", "zero", "modify", "copy", "ntcopy")),
         "bandwidth: what the threads do; nt writes past the caches.",
     ),
     Option(
-        *("threads", "threads", kinds.THREADS, "bandwidth: how many threads work at once, or on which CPUs.")
+        *(
+            "threads",
+            "threads",
+            kinds.THREADS,
+            "bandwidth, gemm: how many threads work at once, or on which CPUs.",
+        )
     ),
     Option(
         *(
@@ -192,6 +198,7 @@ OPTIONS = (
         *("message_lines", "lines-per-message", kinds.whole_list(1, 64)),
         "message: lines written for each, the one that is waited for included.",
     ),
+    Option("shape", "shape", kinds.SHAPE, "gemm: rows, columns and depth of a product.", "rounded up"),
     Option(
         "governor",
         "governor",

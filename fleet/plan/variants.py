@@ -20,6 +20,7 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "message": _of_all("message"),
     "chase": _of_all("chase"),
     "bandwidth": (*_of_all("bandwidth"), "libc"),
+    "gemm": _of_all("gemm"),
 }
 _EVERYWHERE = ("auto", "all")
 

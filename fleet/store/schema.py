@@ -36,9 +36,9 @@ def _maybe(name: str, type_: str, meaning: str) -> Column:
 # The parameters of a point; null where a benchmark has none.
 PARAMETER_COLUMNS = (
     _maybe("bytes", "int64", "memory each thread works on"),
-    _maybe("stride_bytes", "int32", "from one line to the next"),
+    _maybe("stride_bytes", "int32", "from one line, or row of a matrix, to the next"),
     _maybe("block_bytes", "int32", "bytes a thread writes next to those of another"),
-    _maybe("operation", _KEY, "read, write, nt, zero, modify, copy, ntcopy"),
+    _maybe("operation", _KEY, "read, write, ...; of gemm what is multiplied: peak, hot.rows, ..."),
     _maybe("state", _KEY, "what was done to the lines before"),
     _maybe("order", _KEY, "of the loads: random, window, rising"),
     _maybe("sharing", _KEY, "own: each thread its own memory; one: all the same"),
@@ -50,7 +50,9 @@ PARAMETER_COLUMNS = (
 POINT_COLUMNS = (
     _maybe("point", _KEY, "the setting of the parameters; part of a number's name; null: there are none"),
     _maybe(
-        "unit", _KEY, "what one of iterations is: message, load, byte; null: a round trip (clock: a reading)"
+        "unit",
+        _KEY,
+        "what one of iterations is: message, load, byte, operation; null: a round trip (clock: a reading)",
     ),
     *PARAMETER_COLUMNS,
     _maybe("cpus", "list<int32>", "of all threads, ping's first; null: ping and pong"),

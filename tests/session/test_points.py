@@ -70,3 +70,19 @@ def test_an_interrupted_chase_is_resumed_point_by_point(fleet: Fleet) -> None:
     frame = pd.read_parquet(fleet.results)
     assert not frame.duplicated(KEY).any()
     assert len(frame) == 12 * 6
+
+
+def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(fleet: Fleet) -> None:
+    shape = ("--shape", "64x64x64", "--sizes", "1M", "--variant", "c11")
+    done = fleet("run", "-b", "gemm", *shape, "--cpus", "0", "--threads", "1", "--rounds", "2", "-q")
+    assert done.exit_code == 0, done.stderr
+    frame = pd.read_parquet(fleet.results)
+    assert set(frame["unit"]) == {"operation"}
+    assert set(frame[frame["operation"] != "peak"]["checked"]) == {True}
+    assert frame[frame["operation"] == "peak"]["checked"].isna().all()
+    table = fleet("show", "here").stdout.partition("gemm/c11: Gop/s")[2].splitlines()
+    assert [line.split()[0] for line in table[3:10]] == [
+        *("peak", "hot.rows", "hot.odd", "hot.blocked", "stream.1M", "stream.prefetch.1M", "deep.1M")
+    ]
+    assert "100.0%" in table[3].split()
+    assert {line.split()[1] for line in table[4:10]} == {"64x64x64"}

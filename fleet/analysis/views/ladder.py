@@ -26,23 +26,27 @@ def ladder(pairs: pd.DataFrame, plateaus: pd.DataFrame, *, all_sizes: bool = Fal
         (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
     ]
     what = "by the level of the memory" if len(levels) else "by its size"
-    parts = [f"{first['benchmark']}/{first['variant']}: {heading}, {what}; {_pages(rows)}"]
+    parts = [f"{first['benchmark']}/{first['variant']}: {heading}, {what}; {pages_text(rows)}"]
     for _, group in levels.groupby("threads", sort=True):
-        parts.append(f"{_cpus(group)}\n{_levels(group, unit)}")
+        parts.append(f"{cpus_text(group)}\n{_levels(group, unit)}")
     if len(levels):
         parts += _about_levels(levels)
     if all_sizes or not len(levels):
         for _, group in rows.groupby(["threads", "ping_cpu", "pong_cpu"], sort=True):
-            parts.append(f"{_cpus(group)}\n{_sizes(group, unit)}")
-    bursts, flagged = int(rows["bursts"].sum()), int(rows["flagged_bursts"].sum())
-    ending = f"medians of {counted(bursts, 'burst')}" + (
-        f", {percent(flagged / bursts)} of them flagged" if flagged else ""
-    )
+            parts.append(f"{cpus_text(group)}\n{_sizes(group, unit)}")
+    ending = bursts_text(rows)
     if unit is Unit.BYTE:
         ending += "; bytes that instructions move: what a write fetches before is not counted"
     if not all_sizes and len(levels):
         ending += f"; --ladder: all {counted(rows['bytes'].nunique(), 'size')}"
     return "\n".join((*parts, ending))
+
+
+def bursts_text(rows: pd.DataFrame) -> str:
+    """How many bursts a table is made of, and the share of them that are flagged."""
+    bursts, flagged = int(rows["bursts"].sum()), int(rows["flagged_bursts"].sum())
+    share = f", {percent(flagged / bursts)} of them flagged" if flagged else ""
+    return f"medians of {counted(bursts, 'burst')}{share}"
 
 
 def best_variants(plateaus: pd.DataFrame) -> str:
@@ -58,7 +62,7 @@ def best_variants(plateaus: pd.DataFrame) -> str:
         best = group.loc[group.groupby([*LADDER[2:], "level"])["median_ns"].idxmin()]
         columns = _in_order(best["setting"])
         lines = [(level, *(_best(best, level, column) for column in columns)) for level in _level_names(best)]
-        parts.append(f"{_cpus(best)}\n{table(('level', *columns), lines)}")
+        parts.append(f"{cpus_text(best)}\n{table(('level', *columns), lines)}")
     return "\n".join(parts)
 
 
@@ -141,11 +145,12 @@ def _in_order(settings: "pd.Series[Any]") -> list[str]:
     return sorted(settings.unique(), key=lambda name: (known.get(name, len(known)), name))
 
 
-def _pages(rows: pd.DataFrame) -> str:
+def pages_text(rows: pd.DataFrame) -> str:
+    """The kinds of pages that the memory of these rows lay in."""
     return " and ".join(f"{kind} pages" for kind in sorted(rows["pages"].dropna().unique(), reverse=True))
 
 
-def _cpus(rows: pd.DataFrame) -> str:
+def cpus_text(rows: pd.DataFrame) -> str:
     """The CPUs of a table: one, several that were measured one after the other, or groups at once."""
     threads = int(rows["threads"].iloc[0])
     sets = rows[["ping_cpu", "pong_cpu"]].drop_duplicates()

@@ -20,6 +20,7 @@ from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views import sections
+from fleet.analysis.views.gemm import products
 from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.ladder import best_variants, ladder
 from fleet.analysis.views.text import json_text, records
@@ -72,6 +73,8 @@ def show_text(
                         parts.append(sections.benchmark(at_point, found.order, canvas, found.run))
                 case View.LADDER:
                     parts.append(ladder(part, found.plateaus, all_sizes=all_sizes))
+                case View.PRODUCTS:
+                    parts.append(products(part))
         parts.append(best_variants(found.plateaus[found.plateaus["benchmark"] == name]))
     if both_ways:
         parts.append(

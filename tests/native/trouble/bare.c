@@ -11,6 +11,7 @@ const struct variant arch_readwrite[] = {{.name = NULL}};
 const struct variant arch_message[] = {{.name = NULL}};
 const struct variant arch_chase[] = {{.name = NULL}};
 const struct variant arch_stream[] = {{.name = NULL}};
+const struct variant arch_gemm[] = {{.name = NULL}};
 
 adds_fn *const arch_adds = NULL;
 

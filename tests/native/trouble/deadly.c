@@ -21,6 +21,8 @@ static char *die(char *at, const char *from, size_t bytes)
 const struct variant arch_stream[] = {{.name = "deadly", .stream = {[OPERATION_READ] = die}},
 				      {.name = NULL}};
 
+const struct variant arch_gemm[] = {{.name = NULL}};
+
 adds_fn *const arch_adds = NULL;
 
 int arch_clock(struct clock *clock)

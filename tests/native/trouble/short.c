@@ -26,6 +26,8 @@ const struct variant arch_chase[] = {{.name = "short", .chase = chase}, {.name =
 const struct variant arch_stream[] = {{.name = "short", .stream = {[OPERATION_COPY] = copy}},
 				      {.name = NULL}};
 
+const struct variant arch_gemm[] = {{.name = NULL}};
+
 adds_fn *const arch_adds = NULL;
 
 int arch_clock(struct clock *clock)

@@ -1,0 +1,73 @@
+"""The products of `fleet show`: operations a second of a vector or matrix unit, and the share of its peak."""
+
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.views.ladder import bursts_text, cpus_text, pages_text
+from fleet.analysis.views.text import is_none, records, within
+from fleet.text import table
+
+_ORDER = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
+
+
+def products(pairs: pd.DataFrame) -> str:
+    """The points of one variant of gemm: of each set of CPUs, a row per point.
+
+    pairs: its rows of the table `pairs`. `of peak` is the share of what the same CPUs reached on registers in
+    the same run, `op/cycle` of one core.
+    """
+    rows = with_shares(pairs)
+    first = rows.iloc[0]
+    parts = [f"{first['benchmark']}/{first['variant']}: Gop/s; {pages_text(rows)}"]
+    for _, group in rows.groupby(["threads", "ping_cpu", "pong_cpu"], sort=True):
+        parts.append(f"{cpus_text(group)}\n{_table(group)}")
+    return "\n".join((*parts, f"{bursts_text(rows)}; every product was compared with the exact one"))
+
+
+def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of gemm in `pairs`, in the order of a table, with what people read.
+
+    `gops`: operations in a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs;
+    `per_cycle`: operations of a core in a cycle; `shape`: rows, columns and depth, empty for peak. NaN where
+    there is no peak or frequency.
+    """
+    cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
+    rows = pairs[pairs["benchmark"] == "gemm"]
+    rows = rows.assign(gops=1 / rows["median_ns"], operation=rows["operation"].astype(str))
+    peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)[[*cpus, "gops"]]
+    rows = rows.merge(peaks.rename(columns={"gops": "peak"}), on=cpus, how="left")
+    rows = rows.assign(
+        share=rows["gops"] / rows["peak"],
+        per_cycle=rows["gops"] / rows["threads"] / rows["core_ghz"],
+        shape=rows["point"].map(shape_of_point),
+    )
+    return rows.sort_values("operation", key=lambda names: names.map(_ORDER.index), kind="stable")
+
+
+def _table(rows: pd.DataFrame) -> str:
+    titles = ("point", "shape", "Gop/s", "interval", "of peak", "op/cycle")
+    return table(titles, [_line(row) for row in records(rows)], right={2, 3, 4, 5})
+
+
+def _line(row: dict[str, Any]) -> tuple[str, ...]:
+    share, per_cycle = row["share"], row["per_cycle"]
+    return (
+        row["operation"] + _size_of(row),
+        row["shape"],
+        f"{row['gops']:.1f}",
+        within(row["spread"]),
+        "-" if is_none(share) else f"{share:.1%}",
+        "-" if is_none(per_cycle) else f"{per_cycle:.1f}",
+    )
+
+
+def _size_of(row: dict[str, Any]) -> str:
+    """The size in the name of a point, where one was asked for: ".64M" of stream.256x256x256.64M.huge.x1."""
+    rest = row["point"].removeprefix(row["operation"]).split(".")[2:-2]
+    return f".{rest[0]}" if rest else ""
+
+
+def shape_of_point(name: str) -> str:
+    """The rows, columns and depth in the name of a point; empty for peak."""
+    return next((word for word in name.split(".") if word.count("x") == 2), "")

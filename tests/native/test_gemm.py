@@ -1,0 +1,128 @@
+"""The benchmark gemm: its points, its shapes, and the exact check of every burst."""
+
+import dataclasses
+import re
+
+import pytest
+
+from tests import needs
+from tests.native.agent import Record, bursts, failures, measure, notes, run
+from tests.native.build import build
+from tests.native.preload import TROUBLE
+from tests.native.targets import X86_64, Target
+
+KINDS = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
+QUICK = ("--rounds", "2", "--samples", "2", "--iterations", "2")
+SMALL = ("-b", "gemm", "--sizes", "1M", *QUICK)
+
+
+@pytest.fixture(scope="module")
+def gemm() -> list[Record]:
+    needs.cpus(2)
+    return measure(*SMALL, "--variant", "all")
+
+
+def kind(burst: Record) -> str:
+    operation: str = burst["parameters"]["operation"]
+    return operation
+
+
+def shape(point: str) -> tuple[int, ...]:
+    (found,) = re.findall(r"\.(\d+)x(\d+)x(\d+)\.", point)
+    return tuple(map(int, found))
+
+
+def test_every_variant_multiplies_at_every_point_and_exactly(gemm: list[Record]) -> None:
+    assert not failures(gemm)
+    found = {(b["variant"], kind(b), b["parameters"]["threads"]) for b in bursts(gemm)}
+    variants = {choice["variant"] for choice in gemm[0]["plan"]["benchmarks"]}
+    assert "c11" in variants
+    assert {(v, k) for v, k, _ in found} == {(v, k) for v in variants for k in KINDS}
+    assert len({threads for *_, threads in found}) == 2
+    assert all(burst.get("checked") is (None if kind(burst) == "peak" else True) for burst in bursts(gemm))
+
+
+def test_a_sample_is_whole_products_of_2mnk_operations(gemm: list[Record]) -> None:
+    for burst in bursts(gemm):
+        assert burst["unit"] == "operation"
+        if kind(burst) != "peak":
+            m, n, k = shape(burst["point"])
+            assert burst["iterations"] == 2 * 2 * m * n * k
+
+
+def test_rows_have_an_even_number_of_lines_only_where_that_is_asked(gemm: list[Record]) -> None:
+    for burst in bursts(gemm):
+        if kind(burst) not in ("peak", "hot.blocked"):
+            lines, rest = divmod(burst["parameters"]["stride_bytes"], 64)
+            assert (rest, lines % 2) == (0, 0 if kind(burst) == "hot.rows" else 1)
+
+
+def test_what_streams_takes_the_memory_asked_for_and_names_it(gemm: list[Record]) -> None:
+    for burst in bursts(gemm):
+        if kind(burst).startswith(("stream", "deep")):
+            assert ".1M." in burst["point"]
+            assert burst["parameters"]["bytes"] > 1 << 20
+
+
+def test_the_page_for_people_has_rates_and_shares() -> None:
+    page = run(*SMALL, "-v", "c11", "--threads", "1", "-r", "1").stdout
+    assert "gemm, variant c11: Gop/s" in page
+    assert re.search(r"^peak\.x1 +[0-9.]+ 100\.0 %$", page, re.M)
+
+
+@pytest.mark.parametrize("asked", ["4x8x1", "12x16x7", "4x8x300", "20x8x1", "64x96x128"])
+def test_odd_shapes_are_exact_too(asked: str) -> None:
+    records = measure(*SMALL, "-v", "c11", "--threads", "1", "--shape", asked)
+    assert not failures(records)
+    assert {shape(b["point"]) for b in bursts(records) if kind(b) != "peak"} == {
+        tuple(map(int, asked.split("x")))
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("255x256x256", "nearest shape is 256x256x256"),
+        ("256x250x256", "nearest shape is 256x256x256"),
+        ("256x256", "wants auto or MxNxK"),
+        ("0x8x8", "wants auto or MxNxK"),
+        ("8x8x8x8", "wants auto or MxNxK"),
+        ("8x8x8x", "wants auto or MxNxK"),
+        ("8x8x5000", "up to 4096 each"),
+        ("big", "wants auto or MxNxK"),
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused_with_the_nearest(asked: str, words: str) -> None:
+    done = run("-b", "gemm", "-v", "c11", "--shape", asked)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+def faulty() -> Target:
+    return dataclasses.replace(X86_64, name="linux-faulty", native=(str(TROUBLE / "faulty.c"),))
+
+
+@pytest.mark.parametrize(
+    ("variant", "reason"),
+    [
+        ("more", r"4 of 64 results differ, first at row 3, column 3: (-?\d+), not (-?\d+)"),
+        ("fewer", r"16 of 64 results differ, first at row 0, column 3: no whole number, bits -1, not -?\d+"),
+        ("half", r"4 of 64 results differ, first at row 3, column 3: no whole number, bits -?\d+, not -?\d+"),
+    ],
+)
+def test_a_wrong_result_fails_the_burst_and_is_named(variant: str, reason: str) -> None:
+    plan = (*SMALL, "-v", variant, "--threads", "1", "--shape", "8x8x5")
+    records = measure(*plan, binary=build(faulty(), "-O1 -I."))
+    assert {kind(burst) for burst in bursts(records)} == {"peak"}
+    found = {
+        record["point"].split(".8x8")[0]: re.fullmatch(reason, record["reason"])
+        for record in failures(records)
+    }
+    assert set(found) == set(KINDS) - {"peak"}
+    assert all(found[kind] for kind in KINDS if kind.startswith(("hot", "stream"))), failures(records)
+    if variant == "more" and (first := found["hot.odd"]):
+        assert int(first[1]) == int(first[2]) + 1
+
+
+def test_no_variant_of_this_machine_is_left_out(gemm: list[Record]) -> None:
+    assert not [text for text in notes(gemm) if text.startswith("gemm/")]
