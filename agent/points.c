@@ -81,7 +81,7 @@ static void add(struct sizes *sizes, uint64_t bytes)
 		sizes->bytes[sizes->count++] = bytes;
 }
 
-/* Two steps an octave: 16K, 24K, 32K, … */
+/* Two steps an octave: 16K, 24K, 32K, ... */
 static void add_range(struct sizes *sizes, uint64_t first, uint64_t last)
 {
 	for (uint64_t bytes = first; bytes <= last; bytes *= 2) {

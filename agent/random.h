@@ -14,7 +14,7 @@ struct random random_start(uint64_t seed, uint64_t stream);
 
 uint64_t random_next(struct random *random);
 
-/* Uniform in 0 … bound-1; bound >= 1. */
+/* Uniform in 0 ... bound-1; bound >= 1. */
 uint64_t random_below(struct random *random, uint64_t bound);
 
 #endif

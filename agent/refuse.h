@@ -20,7 +20,7 @@ struct refusal {
 	char text[1024];
 };
 
-/* Fills in the refusal; returns -1, so that a caller can say `return refuse(…)`. */
+/* Fills in the refusal; returns -1, so that a caller can say `return refuse(...)`. */
 int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -106,10 +106,14 @@ class LockedError(FleetError):
 
 
 class StoreError(FleetError):
-    """The results root cannot be read or written; what had arrived stays in the journal."""
+    """The results root cannot be read or written; unless `lost`, what had arrived stays in the journal."""
 
     stage = "store"
     exit_code = 11
+
+    def __init__(self, message: str, *, lost: bool = False) -> None:
+        super().__init__(message)
+        self.lost = lost
 
 
 EXIT_SOME_FAILED = 1

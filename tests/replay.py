@@ -33,7 +33,7 @@ class Replay:
                 return Completed(0, answer, b"") if isinstance(answer, bytes) else answer
         raise AssertionError(f"nothing was recorded for {command!r}")
 
-    def stream(self, command: str, *, idle_timeout_s: float) -> Stream:
+    def stream(self, command: str, *, idle_timeout_s: float, limit_s: float) -> Stream:
         assert self.open_stream, f"no stream was recorded for {command!r}"
         return self.open_stream(command)
 

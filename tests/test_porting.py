@@ -60,3 +60,10 @@ def test_no_other_module_names_an_operating_system() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "agent").glob("*.[ch]")), ids=lambda path: path.name)
 def test_only_native_sources_ask_for_the_operating_system(path: Path) -> None:
     assert not re.search(r"__(linux|QNX|QNXNTO|FreeBSD|APPLE)__", path.read_text())
+
+
+def test_what_a_host_reads_is_plain_ascii() -> None:
+    """A shell such as yash reads no other bytes where the locale is C; its compiler may be as strict."""
+    read = [*(ROOT / "agent").rglob("*.[ch]"), *(ROOT / "fleet").rglob("*.sh")]
+    assert len(read) > 50
+    assert [path.name for path in read if not path.read_bytes().isascii()] == []

@@ -88,7 +88,7 @@ static uint32_t linux_features(void)
 	if (getauxval(AT_HWCAP) & vxrs)
 		features |= FEATURE_VX;
 #elif defined(__loongarch__)
-	/* HWCAP_LOONGARCH_CPUCFG, …_LSX, …_LASX */
+	/* HWCAP_LOONGARCH_CPUCFG, ..._LSX, ..._LASX */
 	const unsigned long may_ask = 1ul << 0, lsx = 1ul << 4, lasx = 1ul << 5;
 	uint32_t word;
 

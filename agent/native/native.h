@@ -1,7 +1,7 @@
 /*
  * native.h: THE CONTRACT. All that a machine must give, and nothing else knows the machine.
  *
- * `os_…` comes from native/<os>.c and native/<os>_*.c, `arch_…` likewise, `generic_…` from
+ * `os_...` comes from native/<os>.c and native/<os>_*.c, `arch_...` likewise, `generic_...` from
  * native/generic.c; the build picks the files by name. To add an architecture or an OS: one file
  * here, and what docs/porting.md lists elsewhere.
  *

@@ -17,7 +17,7 @@
 /* A function with a name of its own in the binary, whatever the compiler would make of it. */
 #define SWEEP static __attribute__((noinline)) char *
 
-/* The same instruction for i = 0 … 7. */
+/* The same instruction for i = 0 ... 7. */
 #define EACH(text) ".irp i, 0,1,2,3,4,5,6,7\n\t" text "\n\t.endr\n\t"
 
 /* Takes `at`, and in a copy `from`, through the bytes; all in one statement. */

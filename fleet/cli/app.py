@@ -4,7 +4,8 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -57,7 +58,8 @@ def _root(text: str) -> str:
         raise typer.BadParameter("names no place; give a folder, or s3://bucket/prefix.")
     if not text.isprintable():  # neither are bytes that are no UTF-8, which pyarrow cannot write to
         raise typer.BadParameter("the name is not plain text in UTF-8.")
-    if os.path.exists(text) and not os.path.isdir(text):  # noqa: PTH110, PTH112  these raise nothing
+    path = os.path.expanduser(text)  # noqa: PTH111  as the two below it raises nothing
+    if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112
         raise typer.BadParameter(f"{text} is a file; a results root is a folder.")
     return text
 
@@ -128,21 +130,28 @@ def terminal() -> dict[str, Any]:
     return {"width": width or None, "colour": seen and "NO_COLOR" not in os.environ}
 
 
+SAME_SIGNAL_S = 1.0
+
+
 @contextmanager
-def stop_on_signals() -> Iterator[None]:
+def stop_on_signals(before_leaving: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Make SIGTERM end a session as Ctrl-C does, and a second signal end the program at once.
 
-    Nothing is lost by the second: the journals hold what arrived, the agents end with their connections.
+    A second one within SAME_SIGNAL_S is the first one again: `timeout` signals its child and then the child's
+    process group. before_leaving: called before the program ends so. Nothing is lost by that: the journals
+    hold what arrived, the agents end with their connections.
     """
-    count = 0
+    first = None
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        nonlocal count
-        count += 1
-        if count > 1:
+        nonlocal first
+        if first is None:
+            first = time.monotonic()
+            typer.echo("stopping the agents; once more to leave at once", err=True)
+            raise KeyboardInterrupt
+        if time.monotonic() - first > SAME_SIGNAL_S:
+            before_leaving()
             os._exit(EXIT_INTERRUPTED)
-        typer.echo("stopping the agents; once more to leave at once", err=True)
-        raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -61,6 +61,7 @@ def resume(
     from fleet.remote.connect import connect
     from fleet.session import log, outcome, resume
     from fleet.session.context import SessionContext
+    from fleet.session.known import KnownOutcomes
     from fleet.store import Store
     from fleet.text import as_json
 
@@ -86,8 +87,15 @@ def resume(
     not_begun = [host for host in hosts if host.name in remaining.hosts and not publish_partial]
     check_together(not_begun, remaining.intent.requested)
     store.make_ready()
-    with progress(hosts, quiet=quiet) as show, stop_on_signals():
-        session_log = log.SessionLog(store.state_dir / "_logs" / remaining.session_id, show)
+    so_far = KnownOutcomes(hosts)
+
+    def leave() -> None:
+        if json:
+            typer.echo(summary.outcomes_json(so_far.now()))
+
+    with progress(hosts, quiet=quiet) as show, stop_on_signals(leave):
+        so_far.then = show
+        session_log = log.SessionLog(store.state_dir / "_logs" / remaining.session_id, so_far)
         context = SessionContext(
             session_id=remaining.session_id,
             store=store,

@@ -69,6 +69,7 @@ def run(
     from fleet.remote.connect import connect
     from fleet.session import log, outcome, runner, shards
     from fleet.session.context import SessionContext
+    from fleet.session.known import KnownOutcomes
     from fleet.store import Store, new_session_id
 
     chosen = load(inventory).select(select or [])
@@ -88,9 +89,16 @@ def run(
         return
     store = Store(results)
     store.make_ready()
-    with progress(chosen, quiet=quiet) as show, stop_on_signals():
+    so_far = KnownOutcomes(chosen)
+
+    def leave() -> None:
+        if json:
+            typer.echo(summary.outcomes_json(so_far.now()))
+
+    with progress(chosen, quiet=quiet) as show, stop_on_signals(leave):
+        so_far.then = show
         session_id = new_session_id()
-        session_log = log.SessionLog(store.state_dir / "_logs" / session_id, show)
+        session_log = log.SessionLog(store.state_dir / "_logs" / session_id, so_far)
         context = SessionContext(
             session_id=session_id,
             store=store,

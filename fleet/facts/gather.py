@@ -1,13 +1,14 @@
 """Ask a host what it is: one probe, read by the module of its OS. Raises, never guesses."""
 
 import re
+import shlex
 from dataclasses import replace
 from types import MappingProxyType
 
 from fleet.errors import DeployError, ProbeError
 from fleet.facts import probe, systems
 from fleet.facts.systems import SYSTEMS, Os
-from fleet.model import Facts, Host, Load
+from fleet.model import Facts, Host, Load, Via
 from fleet.remote.connection import Completed, Connection
 
 PROBE_TIMEOUT_S = 30.0
@@ -83,7 +84,7 @@ def _parse(text: str, host: Host) -> Facts:
     sections = probe.sections(text)
     system = systems.of_answer(sections)
     if system is None:
-        raise ProbeError(_unknown_os(host, probe.kernel_name(sections)))
+        raise ProbeError(_unknown_os(host, sections))
     try:
         facts = replace(system.parse(sections, host.arch), probe=text)
     except ValueError as err:
@@ -148,11 +149,13 @@ def read_load(output: bytes, facts: Facts) -> Load:
     return SYSTEMS[facts.target.os].parse_load(probe.sections(probe.answer(output) or ""))
 
 
-def _unknown_os(host: Host, uname: str) -> str:
+def _unknown_os(host: Host, sections: probe.Sections) -> str:
+    uname = probe.kernel_name(sections)
     if not uname:
+        path = probe.value(sections, "path")
         return (
-            f"{host.name}: the host has no `uname` where its shell looks for programs. "
-            f"Correct the PATH that its sshd or login shell sets for commands."
+            f"{host.name}: the host has no `uname` where its shell looks for programs: PATH is "
+            f"{path[:200]!r} there. Correct the PATH that its sshd or login shell sets for commands."
         )
     known = " and ".join(system.TITLE for system in SYSTEMS.values())
     return (
@@ -181,5 +184,21 @@ def _no_answer(host: Host, completed: Completed) -> str:
     printed = f"it printed {output!r}" if output else "it printed nothing"
     return (
         f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {printed}). "
-        f"fleet needs an account that may run commands; try `ssh {host.address} /bin/sh -c uname`."
+        f"fleet needs an account that may run commands; try `{_by_hand(host)}`."
+    )
+
+
+def _by_hand(host: Host) -> str:
+    """The command that asks the host's shell without fleet."""
+    if host.via is Via.LOCAL:
+        return "/bin/sh -c uname"
+    return shlex.join(
+        [
+            "ssh",
+            *(("-J", ",".join(host.jump)) if host.jump else ()),
+            *(("-p", str(host.port)) if host.port else ()),
+            *(word for file in host.identity_files for word in ("-i", file)),
+            f"{host.user}@{host.address}" if host.user else host.address,
+            "/bin/sh -c uname",
+        ]
     )

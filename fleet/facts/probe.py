@@ -92,8 +92,13 @@ def is_other(text: str) -> bool:
 
 def kernel_name(sections: Sections) -> str:
     """What `uname -s` printed on a host of another OS; empty if it has no `uname`."""
+    return value(sections, "uname_s")
+
+
+def value(sections: Sections, key: str) -> str:
+    """The value of a line `KEY VALUE` of the section `system`; empty where there is none."""
     lines = (line.partition(" ") for line in sections.get("system", []))
-    return next((name.strip() for key, _, name in lines if key == "uname_s"), "")
+    return next((found.strip() for name, _, found in lines if name == key), "")
 
 
 def sections(text: str) -> Sections:

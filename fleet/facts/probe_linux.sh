@@ -40,7 +40,8 @@ files() {
 	there "$cpu"/cpu[0-9]*/topology/core_cpus_list || groups='topology/*_list'
 	found=$(grep_all "$groups" cpu_capacity 'cache/index[0-9]*/shared_cpu_list' 'thermal_throttle/*_throttle_count')
 	section files
-	printf '%s\n' "${found%%"$newline$cpu"/cpu[0-9]*}"
+	# shellcheck disable=SC2295 # posh does not expand a quotation here, and neither value has a pattern's characters
+	printf '%s\n' "${found%%$newline$cpu/cpu[0-9]*}"
 	section topology
 	core_throttles=
 	package_throttles=
@@ -235,7 +236,7 @@ private() {
 		set -- "$1" "$3"
 	fi
 	mode=$1
-	[ -O "$place" ] || { why="belongs to another user (uid $2)" && return 1; }
+	[ "$2" = "$(id -u)" ] || { why="belongs to another user (uid $2)" && return 1; }
 	case $mode in
 	drwx?-??-*) ;;
 	*) why="is open to other users ($mode)" && return 1 ;;

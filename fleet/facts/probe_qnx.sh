@@ -19,13 +19,25 @@ is_qnx() {
 	[ -d "$ROOT/proc/boot" ] && return 0
 	kept=${PATH:-}
 	PATH=$qnx_places
-	kernel=$(uname -s)
+	named=$(uname -s)
 	cpu=$(pidin info)
 	PATH=$kept
-	case "$kernel $cpu" in
+	case "$named $cpu" in
 	QNX\ * | *CPU:*Release:*) return 0 ;;
 	esac
 	return 1
+}
+
+# Whether we own $1. -O is in ksh, not in POSIX; an image may lack id and ls.
+is_ours() {
+	uid=$(id -u)
+	# shellcheck disable=SC2046 # split on purpose: mode, links, uid
+	set -- "$1" $(ls -dn "$1")
+	if [ -n "$uid" ] && [ $# -gt 3 ]; then
+		[ "$4" = "$uid" ]
+	else
+		[ -O "$1" ]
+	fi
 }
 
 # The path of program $1 into $v, or nothing.
@@ -113,7 +125,7 @@ qnx_usable() {
 		[ -n "$PLACES" ] && return 1
 		dir=$1
 	elif [ -d "$dir" ]; then
-		[ -n "$PLACES" ] || [ -O "$dir" ] || dir=$1
+		[ -n "$PLACES" ] || is_ours "$dir" || dir=$1
 	elif [ -n "$READ_ONLY" ]; then
 		above=${dir%/*}
 		[ -w "${above:-/}" ] && return 0
@@ -180,7 +192,7 @@ qnx_workdirs() {
 		else
 			echo "chosen $dir" # others may write there: a file under our name counts only if we own it
 			for entry in "$dir"/fleet-*; do
-				[ -e "$entry" ] && [ -O "$entry" ] && echo "${entry##*/}"
+				[ -e "$entry" ] && is_ours "$entry" && echo "${entry##*/}"
 			done
 		fi
 		[ -n "$READ_ONLY" ] || return
@@ -202,6 +214,7 @@ main() {
 		section other
 		section system
 		echo "uname_s $kernel"
+		echo "path ${PATH:-}"
 	fi
 	section end
 }

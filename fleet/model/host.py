@@ -12,6 +12,7 @@ class Via(StrEnum):
     """How a host is reached."""
 
     SSH = "ssh"
+    OPENSSH = "openssh"  # by the user's own ssh program
     LOCAL = "local"
 
 

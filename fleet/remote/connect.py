@@ -1,4 +1,4 @@
-"""Connect to a host by `ssh` or `local`, as its inventory entry says.
+"""Connect to a host by `ssh`, `openssh` or `local`, as its inventory entry says.
 
 Each is imported when a host needs it, because paramiko and fabric take long to load.
 """
@@ -17,6 +17,10 @@ def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
             from fleet.remote.local import LocalConnection  # noqa: PLC0415  see above
 
             return LocalConnection(host)
+        case Via.OPENSSH:
+            from fleet.remote.openssh import OpenSshConnection  # noqa: PLC0415  see above
+
+            return OpenSshConnection.open(host, timeout_s)
         case Via.SSH:
             from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
 

@@ -4,6 +4,7 @@ The only interface that tests replace. `ssh` and `local` implement it independen
 Commands are POSIX sh text; whoever builds one quotes it (shlex). Nothing here interprets output.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,9 +27,10 @@ class Completed:
 class Stream(Protocol):
     """A running command whose stdin we hold open; iterate it for stdout lines without their newline.
 
-    Iterating raises LinkError when the link breaks, when no byte came for `idle_timeout_s`, or when a
-    line is longer than LINE_LIMIT_BYTES. It ends normally only at end of output; an unterminated last
-    line is handed out like any other. After that `exit_code` and `stderr` (its last 64 KiB) are known.
+    Iterating raises LinkError when the link breaks, when no byte came for `idle_timeout_s`, when the command
+    runs longer than `limit_s` whatever it prints, or when a line is longer than LINE_LIMIT_BYTES or takes too
+    long to arrive. It ends normally only at the end of the command; an unterminated last line is handed out
+    like any other. After that `exit_code` and `stderr` (its last 64 KiB) are known.
     """
 
     exit_code: int | None
@@ -70,7 +72,7 @@ class Connection(Protocol):
         """
         ...
 
-    def stream(self, command: str, *, idle_timeout_s: float) -> Stream:
+    def stream(self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf) -> Stream:
         """Start `command` and hand out its lines as they come; its stdin stays open until `stop`."""
         ...
 

@@ -105,7 +105,9 @@ class _Put:
         path = shlex.quote(self._path)
         old = self._run(
             f"[ -e {path} ] || [ -L {path} ] || exit {_NOT_THERE}; "
-            f"[ ! -L {path} ] && [ -O {path} ] && cat {path}"
+            f"uid=$(id -u 2>/dev/null); set -- $(ls -dn {path} 2>/dev/null); "
+            f'if [ -n "$uid" ] && [ $# -gt 2 ]; then [ "$3" = "$uid" ]; else [ -O {path} ]; fi '
+            f"&& [ ! -L {path} ] && cat {path}"
         )
         if old.exit_code == _NOT_THERE:
             return False

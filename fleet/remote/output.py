@@ -3,11 +3,23 @@
 Used by `local` and `ssh`.
 """
 
+import time
+from collections.abc import Iterable, Iterator
+
 from fleet.errors import LinkError
 from fleet.remote.connection import LINE_LIMIT_BYTES, RUN_LIMIT_BYTES
 
 STDERR_TAIL_BYTES = 64 << 10
-_AFTER_MARK_BYTES = 16  # a blank, an exit code, a newline
+_MARK_ROOM_BYTES = 64
+LINE_TIMEOUT_S = 60.0  # a line that takes longer to arrive is not an agent's, however slow the link
+
+
+def never_ended(host_name: str, timeout_s: float) -> str:
+    """What to say of a command whose time is up."""
+    return (
+        f"{host_name}: a command did not end within {timeout_s:g} s. Log in by hand: is the host overloaded, "
+        "or does its login shell wait for something?"
+    )
 
 
 class Whole:
@@ -32,19 +44,56 @@ class Whole:
 
 
 class Answer(Whole):
-    """What one question brought on one output, up to the mark that ends it."""
+    """What one command printed on one output, up to the mark that ends it."""
 
     def __init__(self, host_name: str, mark: str) -> None:
         super().__init__(host_name)
         self._end = f"\n{mark}".encode()
+        self._searched = 0
 
     def cut(self) -> tuple[bytes, bytes] | None:
-        """What came before the mark and the rest of the mark's line; None until that line is whole."""
-        if not self._data.endswith(b"\n"):
+        """What came before the mark and the rest of the mark's line; None until that line is whole.
+
+        What follows the mark is of another process, for instance one that a login script started.
+        """
+        at = self._data.find(self._end, self._searched)
+        newline = -1 if at < 0 else self._data.find(b"\n", at + len(self._end))
+        if newline < 0:
+            self._searched = max(0, len(self._data) - len(self._end)) if at < 0 else at
             return None
-        at = self._data.rfind(self._end, -len(self._end) - _AFTER_MARK_BYTES)
-        rest = bytes(self._data[at + len(self._end) : -1])
-        return None if at < 0 or b"\n" in rest else (bytes(self._data[:at]), rest)
+        return bytes(self._data[:at]), bytes(self._data[at + len(self._end) : newline])
+
+
+class UntilMark:
+    """Lines up to the one with the mark, which begins with an empty line of its own."""
+
+    def __init__(self, mark: str) -> None:
+        self.exit_code: int | None = None
+        self._mark = f"{mark} ".encode()
+        self._blank = False
+
+    def before(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the lines before the mark; that line sets the exit code, and nothing after it is yielded."""
+        for line in lines:
+            if self.exit_code is not None:
+                return
+            if line.startswith(self._mark):
+                self.exit_code = exit_code(line[len(self._mark) :])
+                return
+            if self._blank:
+                yield b""
+            self._blank = not line
+            if line:
+                yield line
+
+    def rest(self) -> list[bytes]:
+        """Return what is held back where the output ends without the mark."""
+        return [b""] if self._blank and self.exit_code is None else []
+
+
+def exit_code(word: bytes) -> int:
+    """The exit code beside a mark; 126, as of a command that cannot be run, for anything else."""
+    return int(word) if word.strip().isdigit() else 126
 
 
 class Lines:
@@ -53,9 +102,13 @@ class Lines:
     def __init__(self, host_name: str) -> None:
         self._host_name = host_name
         self._begun = bytearray()
+        self._begun_at = 0.0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add `data` and return the lines it completes; raises LinkError on one that is too long."""
+        """Add `data` and return the lines it completes.
+
+        Raises LinkError on one that is too long, or for whose end we have waited too long.
+        """
         *complete, rest = data.split(b"\n")
         lines = []
         for piece in complete:
@@ -69,6 +122,13 @@ class Lines:
         return [self._end()] if self._begun else []
 
     def _begin(self, piece: bytes) -> None:
+        if not self._begun:
+            self._begun_at = time.monotonic()
+        elif time.monotonic() - self._begun_at > LINE_TIMEOUT_S:
+            raise LinkError(
+                f"{self._host_name}: a line that the host began is not complete after {LINE_TIMEOUT_S:g} s; "
+                "the command was given up."
+            )
         self._begun += piece
         if len(self._begun) > LINE_LIMIT_BYTES:
             raise LinkError(
@@ -91,8 +151,15 @@ class Tail:
     def feed(self, data: bytes) -> None:
         """Add `data`, forgetting what is too old."""
         self._data += data
-        del self._data[:-STDERR_TAIL_BYTES]
+        del self._data[: -STDERR_TAIL_BYTES - _MARK_ROOM_BYTES]
+
+    def cut(self, mark: str) -> bool:
+        """Return whether the mark has come; it and what follows is forgotten."""
+        at = self._data.rfind(f"\n{mark}\n".encode())
+        if at >= 0:
+            del self._data[at:]
+        return at >= 0
 
     def bytes(self) -> bytes:
         """Return what is kept."""
-        return bytes(self._data)
+        return bytes(self._data[-STDERR_TAIL_BYTES:])

@@ -50,9 +50,21 @@ in_use() {
 	[ -L "$1" ] || ! user_of "$1" || say "running $pid $1"
 }
 
+# Whether we own $1. -O is not in POSIX; an image may lack id and ls.
+is_ours() {
+	uid=$(id -u)
+	# shellcheck disable=SC2046 # split on purpose: mode, links, uid
+	set -- "$1" $(ls -dn "$1")
+	if [ -n "$uid" ] && [ $# -gt 3 ]; then
+		[ "$4" = "$uid" ]
+	else
+		[ -O "$1" ]
+	fi
+}
+
 remove() {
 	[ -L "$1" ] && say "left a link, not ours: $1" && return
-	[ -O "$1" ] || { say "left another user's: $1" && return; }
+	is_ours "$1" || { say "left another user's: $1" && return; }
 	[ -n "$DRY" ] && say "found $1" && return
 	if [ -d "$1" ]; then rm -rf "$1"; else rm -f "$1"; fi
 	if [ -e "$1" ]; then say "left it cannot be removed: $1"; else say "removed $1"; fi
@@ -97,7 +109,7 @@ place() {
 		[ "$1" = in_use ] || say "left a link, not followed: $2"
 	elif [ -d "$2" ] && [ "$3" = flat ]; then
 		each "$@"
-	elif [ -d "$2" ] && [ -O "$2" ]; then
+	elif [ -d "$2" ] && is_ours "$2"; then
 		each "$@"
 	fi
 }

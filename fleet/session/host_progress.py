@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
-from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, FleetError, RefusedError
+from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, FleetError, RefusedError, StoreError
 from fleet.model import Host, Note, Run, RunState
 from fleet.plan.estimate import Duration
 from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
@@ -89,7 +89,8 @@ class HostProgress:
 
     def failed(self, err: FleetError) -> Outcome:
         """The outcome of a known error."""
-        outcome = self._outcome(State.FAILED, f"{err}{self._kept()}", err.exit_code, err.stage)
+        kept = "" if isinstance(err, StoreError) and err.lost else self._kept()
+        outcome = self._outcome(State.FAILED, f"{err}{kept}", err.exit_code, err.stage)
         refused = isinstance(err, RefusedError)
         return replace(outcome, refused=refused, run_id=None if refused else outcome.run_id)
 

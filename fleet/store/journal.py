@@ -90,7 +90,8 @@ class Journal:
         if not self.folder.is_dir():
             raise StoreError(
                 f"{self.folder}: the journal was removed during the run, and what it held is lost. "
-                f"Do not remove a results root while fleet measures; measure again."
+                f"Do not remove a results root while fleet measures; measure again.",
+                lost=True,
             )
 
     def _path(self, number: int) -> Path:
@@ -121,7 +122,7 @@ class Journal:
             self._descriptor = self._open()
         data = line + b"\n"
         try:
-            with storing("write the journal", self.path, kept=True):
+            with storing("write the journal", self.path, kept=self._length > 0):
                 write_all(self._descriptor, data)
                 self._length += len(data)
                 self._waiting += len(data)

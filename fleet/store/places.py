@@ -77,11 +77,18 @@ class Place(Protocol):
 def place_of(root: str | Path) -> Place:
     """The place `root` names: a path, or s3://bucket/prefix?endpoint_override=…&region=…&scheme=….
 
-    Nothing is opened or made. Raises UsageError for an address that cannot be one.
+    A path may begin with ~ or ~user. Nothing is opened or made. Raises UsageError for an address that cannot
+    be one.
     """
     found = _SCHEME.match(text := str(root))
     if not found:
-        return Folder(Path(root))
+        path = os.path.expanduser(text)  # noqa: PTH111  Path("./~name") forgets that no home is meant
+        if path.startswith("~"):
+            raise UsageError(
+                f"--results {text}: there is no user of that name, or the user has no home. Name the folder "
+                "by its whole path; one whose name begins with ~ is written ./~name."
+            )
+        return Folder(Path(path))
     if found[1].lower() != "s3":
         raise UsageError(
             f"--results {found[1]}://…: only folders and s3:// addresses can hold results. "

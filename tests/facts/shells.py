@@ -12,12 +12,12 @@ SHELLS = {
     "busybox": ("busybox-static", ["busybox", "ash"]),
     "bash": ("bash", ["bash", "--posix"]),
 }
-QNX_SHELLS = {
+POSIX_SHELLS = {  # with shells that have little or nothing beyond POSIX
     **SHELLS,
-    "ksh93": ("ksh93u+m", ["ksh93"]),
     "posh": ("posh", ["posh"]),
     "yash": ("yash", ["yash"]),
 }
+QNX_SHELLS = {**POSIX_SHELLS, "ksh93": ("ksh93u+m", ["ksh93"])}
 
 
 def ask(

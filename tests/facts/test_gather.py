@@ -144,6 +144,13 @@ def test_an_account_without_a_shell_and_a_cut_answer_are_probe_errors(answer):
         gather(Replay({"/bin/sh": answer}), HOST)
 
 
+def test_the_command_to_try_by_hand_goes_the_same_way(tmp_path):
+    host = Host("guest", "10.0.0.1", port=2222, user="bench", jump=("gate",), identity_files=("/k 1",))
+    with pytest.raises(ProbeError) as refused:
+        gather(Replay({"/bin/sh": Completed(1, b"", b"")}), host)
+    assert "`ssh -J gate -p 2222 -i '/k 1' bench@10.0.0.1 '/bin/sh -c uname'`" in str(refused.value)
+
+
 def test_a_broken_link_stays_a_link_error():
     with pytest.raises(LinkError):
         gather(Replay({"/bin/sh": LinkError("gone")}), HOST)

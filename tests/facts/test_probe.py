@@ -14,7 +14,7 @@ from fleet.facts.systems import SYSTEMS
 from fleet.facts.topology import parse_cpus
 from tests import needs
 from tests.facts import trees
-from tests.facts.shells import SHELLS, ask
+from tests.facts.shells import POSIX_SHELLS, ask
 
 MACHINES = [
     trees.hybrid_laptop,
@@ -29,15 +29,15 @@ MACHINES = [
 def test_every_shell_gives_the_same_answer_to_the_byte(tmp_path, machine):
     root = machine().write(tmp_path / "root")
     answers = {}
-    for name, (package, shell) in SHELLS.items():
+    for name, (package, shell) in POSIX_SHELLS.items():
         program = needs.program(shell[0], package)
         answers[name] = ask([program, *shell[1:]], tmp_path / "home", root=str(root))
     assert len(set(answers.values())) == 1, answers
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", POSIX_SHELLS)
 def test_every_shell_reads_this_machine(tmp_path, shell):
-    package, command = SHELLS[shell]
+    package, command = POSIX_SHELLS[shell]
     answer = ask([needs.program(command[0], package), *command[1:]], tmp_path / "home")
     facts = linux.parse(probe.sections(answer))
     recounted = int(subprocess.run(["getconf", "_NPROCESSORS_ONLN"], capture_output=True, check=True).stdout)
@@ -46,13 +46,13 @@ def test_every_shell_reads_this_machine(tmp_path, shell):
     assert facts.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", POSIX_SHELLS)
 def test_a_host_with_hardly_any_tools_tells_as_much(tmp_path, shell):
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("uname", "grep", "printf", "ls", "id", "mkdir", "cat", "chmod", "rm"):
         (tools / name).symlink_to(needs.program(name, "coreutils"))
-    package, command = SHELLS[shell]
+    package, command = POSIX_SHELLS[shell]
     shell_at_hand = [needs.program(command[0], package), *command[1:]]
     lacking = linux.parse(probe.sections(ask(shell_at_hand, tmp_path / "home", path=str(tools))))
     whole = linux.parse(probe.sections(ask(shell_at_hand, tmp_path / "home")))

@@ -13,7 +13,8 @@ from fleet.errors import DeployError, ProbeError
 from fleet.facts import linux, noise, probe, qnx
 from fleet.facts.gather import gather, raw_lines, read, survey
 from fleet.facts.systems import Os
-from fleet.model import Host
+from fleet.model import Host, Via
+from fleet.remote.local import LocalConnection
 from tests import needs
 from tests.facts.shells import QNX_SHELLS
 from tests.replay import Replay
@@ -158,7 +159,10 @@ def test_the_places_programs_were_found_in_are_used_from_then_on():
     assert connection.asked[1:] == [("use minimal tools", b"/proc/boot:/bin")]
 
 
-OTHER = f"{probe.MARK} begin\n{probe.MARK} other\n{probe.MARK} system\nuname_s {{}}\n{probe.MARK} end\n"
+OTHER = (
+    f"{probe.MARK} begin\n{probe.MARK} other\n"
+    f"{probe.MARK} system\nuname_s {{}}\npath /opt/none\n{probe.MARK} end\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +182,9 @@ def test_a_linux_host_that_the_inventory_calls_qnx_is_asked_again_and_refused():
         gather(connection, Host("board", "board", os="qnx"))
 
 
-@pytest.mark.parametrize(("name", "words"), [("", "has no `uname`"), ("Darwin", "says 'Darwin'")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("", "has no `uname` .*PATH is '/opt/none' there"), ("Darwin", "says 'Darwin'")]
+)
 def test_a_host_that_is_neither_is_named(name, words):
     said = OTHER.format(name).encode()
     with pytest.raises(ProbeError, match=words):
@@ -265,7 +271,7 @@ def test_asked_as_linux_a_qnx_host_only_says_that_it_is_none(tree, shell, named)
     said = ask(shell, tree, system=linux)
     assert probe.is_other(said)
     name = "QNX" if named and shell != "busybox" else ""
-    assert probe.sections(said)["system"] == [f"uname_s {name}"]
+    assert probe.sections(said)["system"][0] == f"uname_s {name}"
     assert sorted(tree.rglob("*")) == before
 
 
@@ -274,8 +280,16 @@ def test_asked_as_qnx_a_linux_host_only_says_that_it_is_none(tmp_path):
     done = subprocess.run(["/bin/sh"], input=question, capture_output=True, check=True)
     said = probe.answer(done.stdout)
     assert probe.is_other(said)
-    assert probe.sections(said)["system"] == ["uname_s Linux"]
+    assert probe.sections(said)["system"][0] == "uname_s Linux"
     assert not (tmp_path / "never").exists()
+
+
+def test_a_linux_host_whose_path_leads_nowhere_is_told_so(tmp_path):
+    host = Host("here", "localhost", via=Via.LOCAL, env={"PATH": f"{tmp_path}/none"})
+    with LocalConnection(host) as connection, pytest.raises(ProbeError) as refused:
+        gather(connection, host)
+    assert "has no `uname`" in str(refused.value)
+    assert f"PATH is '{tmp_path}/none' there" in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,29 @@ def login_shell(shell: str, package: str) -> Options:
     return _forced(f'exec {needs.program(shell, package)} -c "$SSH_ORIGINAL_COMMAND"')
 
 
+def bin_sh(shell: str, package: str) -> Options:
+    """Commands see `shell` in the place of /bin/sh, whatever starts that."""
+    needs.root()
+    program, unshare = needs.program(shell, package), needs.program("unshare", "util-linux")
+    inside = f'mount --bind {program} $(readlink -f /bin/sh); exec {program} -c "$SSH_ORIGINAL_COMMAND"'
+    return _forced(f"exec {unshare} -m bash -c '{inside}'")
+
+
 def noisy_login(delay_s: float = 0.0) -> Options:
     """The login shell's start-up files take their time and talk on stdout and stderr, unasked."""
     chatter = "printf 'Welcome!\\n{\"record\":\"burst\"}\\n\\033[31mno newline:'; echo 'tput: no TERM' >&2"
     return _forced(f'{chatter}; sleep {delay_s}; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"')
+
+
+def lingering_login(folder: Path, delay_s: float, seconds: float) -> Options:
+    """The login shell's start-up files leave a process behind that holds both outputs and talks later.
+
+    folder: gets a file `over` when the process ends.
+    """
+    later = (
+        f"(sleep {delay_s}; echo 'Reminder: the lab closes at six'; sleep {seconds}; touch {folder}/over) &"
+    )
+    return _forced(f'{later} exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"')
 
 
 def only_cpus(cpus: str) -> Options:

@@ -1,4 +1,4 @@
-"""The contract of a connection, the same for both ways to a host."""
+"""The contract of a connection, the same for all three kinds."""
 
 import threading
 import time
@@ -9,6 +9,7 @@ import pytest
 
 from fleet.errors import LinkError
 from fleet.model import Host, Via
+from fleet.remote import output
 from fleet.remote.connect import connect
 from fleet.remote.connection import LINE_LIMIT_BYTES, RUN_LIMIT_BYTES, Connection
 from tests.hosts.sshd import SshHost
@@ -17,14 +18,14 @@ BINARY = bytes(range(256)) * 20_000  # 5 MB, every byte value
 ENV = {"PLAIN": "a", "ODD": "two  words, 'quotes', \"more\", $HOME `x` \\n\nand a second line"}
 
 
-@pytest.fixture(params=["local", "ssh"])
+@pytest.fixture(params=["local", "ssh", "openssh"])
 def connection(request: pytest.FixtureRequest, known_hosts: Path) -> Iterator[Connection]:
     if request.param == "local":
         host = Host("here", "localhost", via=Via.LOCAL, env=ENV)
     else:
         ssh_host: SshHost = request.getfixturevalue("ssh_host")
         known_hosts.write_text(ssh_host.known_hosts_line)
-        host = ssh_host.entry(env=ENV)
+        host = ssh_host.entry(env=ENV, via=Via(request.param))
     with connect(host) as opened:
         yield opened
 
@@ -162,3 +163,30 @@ def test_a_closed_connection_says_so(connection):
     connection.close()
     with pytest.raises(LinkError, match="closed on our side"):
         connection.run("true")
+
+
+def test_bytes_do_not_reset_the_time_limit_of_a_stream(connection):
+    begin = time.monotonic()
+    drip = "while :; do printf x; sleep 0.05; done"
+    late = pytest.raises(LinkError, match=f"{connection.host_name}: .*still running after 0.5 s")
+    with connection.stream(drip, idle_timeout_s=30, limit_s=0.5) as stream, late:
+        list(stream)
+    assert time.monotonic() - begin < 10
+
+
+def test_a_line_that_never_ends_is_given_up(connection, monkeypatch):
+    monkeypatch.setattr(output, "LINE_TIMEOUT_S", 0.3)
+    drip = "echo one; while :; do printf x; sleep 0.05; done"
+    with connection.stream(drip, idle_timeout_s=30) as stream:
+        lines = iter(stream)
+        assert next(lines) == b"one"
+        with pytest.raises(LinkError, match=f"{connection.host_name}: a line .*not complete after 0.3 s"):
+            next(lines)
+
+
+def test_output_is_handed_out_as_it_was_printed_with_its_empty_lines(connection):
+    with connection.stream("echo; echo; echo one; echo; printf last; exit 3", idle_timeout_s=10) as stream:
+        assert list(stream) == [b"", b"", b"one", b"", b"last"]
+    assert stream.exit_code == 3
+    with connection.stream("echo one; echo; echo", idle_timeout_s=10) as stream:
+        assert list(stream) == [b"one", b"", b""]

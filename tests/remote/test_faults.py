@@ -10,6 +10,7 @@ import pytest
 
 from fleet.errors import LinkError, UnreachableError
 from fleet.remote.connect import connect
+from tests.hosts import odd
 from tests.hosts.proxy import FaultProxy, Faults
 
 BOUND_S = 10.0  # far above every timeout used here: what hangs for ever does not pass
@@ -223,3 +224,32 @@ def test_a_thawed_link_goes_on_where_it_was(through):
         thaw.start()
         assert connection.run("echo here").stdout == b"here\n"
         thaw.join()
+
+
+def test_a_host_that_drips_bytes_is_given_up_in_time(through):
+    _, host = through(chunk_bytes=1, delay_s=0.1)
+    with pytest.raises(UnreachableError, match=r"board: .*(no SSH banner|within 0.5 s)"):
+        connect(host, timeout_s=0.5)
+
+
+@pytest.fixture
+def lingering(make_hosts, known_hosts, tmp_path):
+    """An open connection to a host whose login script leaves a process behind; and its folder."""
+    (server,) = make_hosts(1, options=odd.lingering_login(tmp_path, 0.3, 60))
+    known_hosts.write_text(server.known_hosts_line)
+    with connect(server.entry(name="board")) as connection:
+        yield connection
+
+
+def test_a_process_of_the_login_script_does_not_keep_a_command_from_ending(lingering):
+    assert lingering.run("echo one; exit 3").exit_code == 3
+    done = lingering.run("cat; echo err >&2; exit 4", stdin=b"all of it")
+    assert (done.exit_code, done.stdout, done.stderr) == (4, b"all of it", b"err\n")
+    with lingering.stream("echo one; echo two", idle_timeout_s=30) as stream:
+        assert list(stream) == [b"one", b"two"]
+    assert stream.exit_code == 0
+
+
+def test_what_a_process_of_the_login_script_prints_is_among_the_lines(lingering):
+    with lingering.stream("echo one; sleep 0.6; echo two", idle_timeout_s=30) as stream:
+        assert list(stream) == [b"one", b"Reminder: the lab closes at six", b"two"]

@@ -24,26 +24,29 @@ SHELLS = {
 
 def remote_command(command, env):
     mark = new_mark()
-    return LOADER + mark, last(command, env, mark)
+    return mark, LOADER + mark, last(command, env, mark)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_login_shell_passes_the_command_on_unchanged(shell, tmp_path):
     needs.program(shell, SHELLS[shell])
-    text, head = remote_command(f'printf %s "$ODD$PLAIN"; {COMMAND}; exit 7', ENV)
+    mark, text, head = remote_command(f'printf %s "$ODD$PLAIN"; {COMMAND}; exit 7', ENV)
     program = [shell, "sh"] if shell == "busybox" else [shell]
     done = subprocess.run(
         [*program, "-c", text], input=head + b"the rest", capture_output=True, cwd=tmp_path, check=False
     )
-    assert done.stdout.decode() == ENV["ODD"] + "1" + 'it\'s a "test" \\ \\n ! $x `y`\nthe rest'
-    assert (done.returncode, done.stderr) == (7, b"")
+    assert (
+        done.stdout.decode()
+        == ENV["ODD"] + "1" + 'it\'s a "test" \\ \\n ! $x `y`\nthe rest' + f"\n{mark} 7\n"
+    )
+    assert (done.returncode, done.stderr.decode()) == (7, f"\n{mark}\n")
 
 
 @pytest.mark.parametrize("shell", QNX_SHELLS)
 def test_whatever_bin_sh_is_it_loads_the_command_by_its_own_means(shell, tmp_path):
     """A QNX host's sh is a kind of ksh, with no program at hand until the command has set a PATH."""
     package, (program, *arguments) = QNX_SHELLS[shell]
-    text, head = remote_command('while read -r line; do echo "$PLAIN|$line"; done; exit 7', ENV)
+    mark, text, head = remote_command('while read -r line; do echo "$PLAIN|$line"; done; exit 7', ENV)
     sh = shlex.join([needs.program(program, package), *arguments])
     done = subprocess.run(
         ["/bin/sh", "-c", text.replace("/bin/sh", sh)],
@@ -53,8 +56,8 @@ def test_whatever_bin_sh_is_it_loads_the_command_by_its_own_means(shell, tmp_pat
         cwd=tmp_path,
         check=False,
     )
-    assert done.stdout.decode() == "1|the\n1|rest\n"
-    assert (done.returncode, done.stderr) == (7, b"")
+    assert done.stdout.decode() == f"1|the\n1|rest\n\n{mark} 7\n"
+    assert (done.returncode, done.stderr.decode()) == (7, f"\n{mark}\n")
 
 
 @pytest.mark.parametrize("way", [last, question])
@@ -84,8 +87,8 @@ def test_questions_are_answered_in_turn_and_the_last_command_gets_the_rest(shell
         cwd=tmp_path,
         check=False,
     )
-    assert done.stdout.decode() == f"1\n{mark} 3\nunset\n\n{mark} 0\n{tmp_path}\nunset\nthe rest"
-    assert done.stderr.decode() == f"told\n\n{mark}\n\n{mark}\n"
+    assert done.stdout.decode() == f"1\n{mark} 3\nunset\n\n{mark} 0\n{tmp_path}\nunset\nthe rest\n{mark} 7\n"
+    assert done.stderr.decode() == "told\n" + 3 * f"\n{mark}\n"
     assert done.returncode == 7
 
 

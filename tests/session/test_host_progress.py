@@ -7,7 +7,7 @@ import pytest
 
 from fleet.agent.wire import parts
 from fleet.agent.wire.conversation import Reader
-from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, BuildError, RefusedError
+from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, BuildError, RefusedError, StoreError
 from fleet.model import End, Failed, Host, RunState
 from fleet.session.events import BurstsReceived, Event, NoteAdded, StageEntered
 from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
@@ -119,6 +119,8 @@ def test_what_is_kept_is_said_only_if_there_is_something() -> None:
     )
     assert "7 bursts are kept" in progress.crashed(ValueError()).message
     assert progress.interrupted().run_id == RUN.run_id
+    assert "7 bursts are kept" in progress.failed(StoreError("the disk is full.")).message
+    assert "kept" not in progress.failed(StoreError("the journal was removed.", lost=True)).message
     progress.count(0)
     assert "kept" not in progress.interrupted().message
 

@@ -37,9 +37,9 @@ class Breaking(LocalConnection):
 
     breaks: list[int]
 
-    def stream(self, command: str, *, idle_timeout_s: float) -> Any:
+    def stream(self, command: str, *, idle_timeout_s: float, limit_s: float) -> Any:
         return _Cut(
-            super().stream(command, idle_timeout_s=idle_timeout_s),
+            super().stream(command, idle_timeout_s=idle_timeout_s, limit_s=limit_s),
             self.breaks.pop(0) if self.breaks else None,
         )
 

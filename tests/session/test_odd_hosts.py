@@ -119,6 +119,26 @@ def test_any_login_shell_will_do(fleet: Fleet, host_with, shell: str, package: s
     assert only(done)[0] == 0, done.stdout
 
 
+@pytest.mark.parametrize("shell", ["posh", "yash", "mksh", "ksh93"])
+def test_any_posix_shell_will_do_as_bin_sh(fleet: Fleet, host_with, shell: str) -> None:
+    """It answers the probe and builds the agent from sources it unpacks itself."""
+    host = host_with(odd.bin_sh(shell, {"ksh93": "ksh93u+m"}.get(shell, shell)))
+    fleet.hosts(host.entry(name="board", build=BuildPlace.HOST))
+    done = fleet("run", *CLOCK)
+    assert only(done)[0] == 0, done.stdout
+    assert fleet("clean", "--json").json[0]["removed"], "the agent lies in a directory of ours"
+
+
+def test_a_login_script_that_leaves_a_process_behind_costs_no_run(
+    fleet: Fleet, host_with, tmp_path: Path
+) -> None:
+    host = host_with(odd.lingering_login(tmp_path, 1.0, 300))
+    fleet.hosts(host.entry(name="board", build=BuildPlace.HOST))
+    done = fleet("run", "-b", "clock", "--rounds", "400", "--samples", "50", "-q", "--json")
+    assert only(done)[0] == 0, done.stdout
+    assert done.json[0]["seconds"] < 100
+
+
 def test_a_host_restricted_to_one_cpu_says_so_and_still_times_its_clock(fleet: Fleet, host_with) -> None:
     first = min(os.sched_getaffinity(0))
     host = host_with(odd.only_cpus(str(first)))

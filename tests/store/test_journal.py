@@ -150,6 +150,14 @@ def test_a_full_disk_is_an_error_and_keeps_every_whole_line(small_disk: Path) ->
     assert len(list(journal.lines())) == kept
 
 
+def test_only_what_is_there_is_said_to_be_kept(small_disk: Path) -> None:
+    with Store(small_disk).journal(builders.a_run()) as journal:
+        (small_disk / "ballast").write_bytes(bytes(100_000))
+        with pytest.raises(StoreError, match="No space left on device") as full:
+            journal.append(b"y" * 500_000)
+    assert "kept in the journal" not in str(full.value)
+
+
 def test_a_disk_that_fills_while_publishing_keeps_the_journal(small_disk: Path) -> None:
     store, run = Store(small_disk), builders.a_run(builders.hybrid_laptop(), rounds=6)
     with store.journal(run) as journal:

@@ -86,3 +86,12 @@ def test_names_are_found_by_pattern(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     assert place.files("_runs/*.parquet") == ["_runs/r1.parquet", "_runs/r2.parquet"]
     assert place.files("host_id=*/run_id=b/*.parquet") == ["host_id=a/run_id=b/x.parquet"]
+
+
+def test_the_home_is_written_with_a_tilde_and_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert str(place_of("~/results")) == f"{tmp_path}/results"
+    monkeypatch.chdir(tmp_path)
+    assert place_of("./~name").address == f"{tmp_path}/~name"
+    with pytest.raises(UsageError, match=r"--results ~nobody-of-that-name/r: there is no user of that name"):
+        place_of("~nobody-of-that-name/r")

@@ -59,8 +59,10 @@ class Reader:
             raise WireError(f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed")
         if self.hello is None:
             return self._before_hello(line)
-        if not is_record(line):
-            self._skip(line, "among the agent's records")
+        words, line = split(line)
+        if words:
+            self._skip(words, "among the agent's records")
+        if not line:
             return None
         if self.end is not None:
             raise WireError(f"a line after the end record: {short(line)}")
@@ -170,9 +172,15 @@ def _least(least: int, most: int) -> str:
     return str(least) if least == most else f"at least {least}"
 
 
-def is_record(line: bytes) -> bool:
-    """Whether a line is meant as a record; noise otherwise."""
-    return line.lstrip().startswith(b"{")
+def split(line: bytes) -> tuple[bytes, bytes]:
+    """Split a line into the words of another process and the record; either may be empty.
+
+    Words that their process left without a newline precede the next record in its line.
+    """
+    if line.lstrip().startswith(b"{"):
+        return b"", line
+    at = line.find(b'{"record":"')
+    return (line, b"") if at < 0 else (line[:at], line[at:])
 
 
 def hello_in(line: bytes) -> Hello | None:

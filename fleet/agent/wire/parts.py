@@ -6,7 +6,7 @@ Each part is a conversation of its own, from hello to wherever it was cut; `conv
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fleet.agent.wire.conversation import NO_HELLO, Reader, completed, hello_in, is_record
+from fleet.agent.wire.conversation import NO_HELLO, Reader, completed, hello_in, split
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.records import WireError, decode
 from fleet.model import Burst, End, Failed, Hello, Note, Pairs
@@ -118,7 +118,7 @@ def bursts(parts: Iterable[Part]) -> Iterator[Burst]:
             if hello is None:
                 hello = hello_in(line)
                 first = first or hello
-            elif is_record(line) and isinstance(record := decode(line), Burst):
+            elif (whole := split(line)[1]) and isinstance(record := decode(whole), Burst):
                 yield completed(record, hello, first)
 
 

@@ -5,6 +5,7 @@ client sends in order, so its consent to the start need not be awaited.
 """
 
 import contextlib
+import math
 import select
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from paramiko.common import cMSG_CHANNEL_REQUEST
 from paramiko.ssh_exception import SSHException
 
 from fleet.remote.connection import Completed
-from fleet.remote.output import Answer
+from fleet.remote.output import Answer, exit_code
 
 SLICE_BYTES = 32 << 10  # Channel.sendall copies its whole rest after every packet
 _READ_BYTES = 256 << 10
@@ -43,17 +44,16 @@ def refused(channel: paramiko.Channel) -> bool:
 
 
 def ask(
-    channel: paramiko.Channel, text: bytes, out: Answer, err: Answer, deadline: float
+    channel: paramiko.Channel, text: bytes, out: Answer, err: Answer, deadline: float, *, last: bool
 ) -> Completed | None:
-    """Send the loader a question and collect its answer; the loader then waits for more.
+    """Send the loader a command and collect its answer; the loader waits for more, unless it is the last.
 
     None if the loader ended instead; TimeoutError at `deadline` (time.monotonic).
     """
-    for is_stderr, data in talk(channel, text, deadline, goes_on=True):
+    for is_stderr, data in talk(channel, text, deadline, goes_on=not last):
         (err if is_stderr else out).feed(data)
         if (stdout := out.cut()) and (stderr := err.cut()):
-            code = stdout[1].strip()
-            return Completed(int(code) if code.isdigit() else 126, stdout[0], stderr[0])
+            return Completed(exit_code(stdout[1]), stdout[0], stderr[0])
     return None
 
 
@@ -82,18 +82,23 @@ def talk(
             readable.poll(1000 * (min(time_left, _WINDOW_TICK_S) if left else time_left))
 
 
-def listen(channel: paramiko.Channel, idle_timeout_s: float) -> Iterator[tuple[bool, bytes]]:
-    """Yield (is it stderr, data) to the end of both outputs; TimeoutError after so long a silence."""
+def listen(
+    channel: paramiko.Channel, idle_timeout_s: float, deadline: float = math.inf
+) -> Iterator[tuple[bool, bytes]]:
+    """Yield (is it stderr, data) to the end of both outputs.
+
+    TimeoutError after so long a silence, or at `deadline` (time.monotonic) whatever has come.
+    """
     readable = _poll(channel)
     while True:
         ended = _ended(channel)
         received = _received(channel)
         yield from received
-        if received:
-            continue
-        if ended:
+        if ended and not received:
             return
-        if not readable.poll(1000 * idle_timeout_s):
+        if (time_left := deadline - time.monotonic()) <= 0:
+            raise TimeoutError
+        if not received and not readable.poll(1000 * min(idle_timeout_s, time_left)):
             raise TimeoutError
 
 

@@ -6,6 +6,7 @@ hosts with minimal tools.
 """
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from fleet.errors import LinkError
 from fleet.model import Host
 from fleet.remote import minimal_put, shell
 from fleet.remote.connection import Completed
-from fleet.remote.output import Answer, Lines, Tail, Whole
+from fleet.remote.output import Answer, Lines, Tail, UntilMark, never_ended
 from fleet.remote.ssh import channels
 from fleet.remote.ssh.channels import LOST
 from fleet.remote.ssh.dial import Dialled, dial
@@ -50,35 +51,24 @@ class SshConnection:
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """See Connection.run. A command whose time is up is left to itself, without stdin and stdout."""
-        with self._limit(timeout_s, _never_ended(timeout_s)) as deadline:
+        with self._limit(timeout_s, never_ended(self.host_name, timeout_s)) as deadline:
             channel, mark = self._waiting_shell(timeout_s)
             try:
-                if stdin:
-                    return self._run_last(channel, mark, command, stdin, deadline)
+                text = (shell.last if stdin else shell.question)(command, self._env, mark)
                 out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
-                question = shell.question(command, self._env, mark)
-                answer = channels.ask(channel, question, out, err, deadline)
+                answer = channels.ask(channel, text + stdin, out, err, deadline, last=bool(stdin))
                 if answer is None:
                     return Completed(self._exit_code(channel, deadline), out.bytes(), err.bytes())
-                self._shell = (channel, mark)
+                if not stdin:
+                    self._shell = (channel, mark)
                 return answer
             finally:
                 if self._shell is None:
                     channels.close(channel)
 
-    def _run_last(
-        self, channel: paramiko.Channel, mark: str, command: str, stdin: bytes, deadline: float
-    ) -> Completed:
-        """Run a command that gets the rest of the channel as its stdin."""
-        stdout, stderr = Whole(self.host_name), Whole(self.host_name)
-        head = shell.last(command, self._env, mark)
-        for is_stderr, data in channels.talk(channel, head + stdin, deadline):
-            (stderr if is_stderr else stdout).feed(data)
-        return Completed(self._exit_code(channel, deadline), stdout.bytes(), stderr.bytes())
-
-    def stream(self, command: str, *, idle_timeout_s: float) -> "SshStream":
+    def stream(self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf) -> "SshStream":
         """See Connection.stream."""
-        return SshStream(self, command, idle_timeout_s)
+        return SshStream(self, command, idle_timeout_s, limit_s)
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         """See Connection.put."""
@@ -96,7 +86,9 @@ class SshConnection:
         """Open a file transfer for as long as the block lasts; None if the host has none."""
 
         def limit() -> contextlib.AbstractContextManager[object]:
-            return self._limit(timeout_s, f"a file transfer was not done within {timeout_s:g} s.")
+            return self._limit(
+                timeout_s, f"{self.host_name}: a file transfer was not done within {timeout_s:g} s."
+            )
 
         with limit():
             opened = open_sftp(self._dialled.transport, limit)
@@ -163,7 +155,7 @@ class SshConnection:
             yield time.monotonic() + timeout_s
         except LOST as error:
             late = hung_up.is_set() or channels.is_timeout(error)
-            raise LinkError(f"{self.host_name}: {too_late}" if late else self._broken(error)) from error
+            raise LinkError(too_late if late else self._broken(error)) from error
         finally:
             limit.lift()
 
@@ -190,33 +182,42 @@ class SshConnection:
 class SshStream:
     """A command running over SSH; see Stream."""
 
-    def __init__(self, connection: SshConnection, command: str, idle_timeout_s: float) -> None:
+    def __init__(
+        self, connection: SshConnection, command: str, idle_timeout_s: float, limit_s: float
+    ) -> None:
         self.exit_code: int | None = None
         self.stderr = b""
         self._connection = connection
         self._idle_timeout_s = idle_timeout_s
+        self._limit_s = limit_s
+        self._deadline = time.monotonic() + limit_s
         self._lines = Lines(connection.host_name)
         self._tail = Tail()
         self._given_up = False
-        with connection._limit(idle_timeout_s, f"the command did not start within {idle_timeout_s:g} s."):
-            self._channel, mark = connection._waiting_shell(idle_timeout_s)
-            head = shell.last(command, connection._env, mark)
+        late = f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
+        with connection._limit(idle_timeout_s, late):
+            self._channel, self._mark = connection._waiting_shell(idle_timeout_s)
+            head = shell.last(command, connection._env, self._mark)
             for begin in range(0, len(head), channels.SLICE_BYTES):
                 self._channel.sendall(head[begin : begin + channels.SLICE_BYTES])
 
     def __iter__(self) -> Iterator[bytes]:
+        own = UntilMark(self._mark)
         try:
             for is_stderr, data in self._pieces():
                 if is_stderr:
                     self._tail.feed(data)
                 else:
-                    yield from self._lines.feed(data)
+                    yield from own.before(self._lines.feed(data))
+                if own.exit_code is not None and self._tail.cut(self._mark):
+                    self.exit_code = own.exit_code
+                    return
         except LinkError:
             self._given_up = True
             raise
         finally:
             self.stderr = self._tail.bytes()
-        yield from self._lines.rest()
+        yield from (*own.before(self._lines.rest()), *own.rest())
 
     def stop(self) -> None:
         """See Stream.stop."""
@@ -230,33 +231,29 @@ class SshStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        if kind is None and not self._given_up:
+        if kind is None and not self._given_up and self.exit_code is None:
             self._let_it_end()
         channels.close(self._channel)
 
     def _pieces(self) -> Iterator[tuple[bool, bytes]]:
         """Yield (is it stderr, data) to the end, then set the exit code."""
-        silence = f"the command printed nothing for {self._idle_timeout_s:g} s; is the host still there?"
         try:
-            yield from channels.listen(self._channel, self._idle_timeout_s)
+            yield from channels.listen(self._channel, self._idle_timeout_s, self._deadline)
             deadline = time.monotonic() + self._idle_timeout_s
             self.exit_code = self._connection._exit_code(self._channel, deadline)
         except LOST as error:
-            late = f"{self._connection.host_name}: {silence}" if channels.is_timeout(error) else None
+            late = f"{self._connection.host_name}: {self._too_late()}" if channels.is_timeout(error) else None
             raise LinkError(late or self._connection._broken(error)) from error
+
+    def _too_late(self) -> str:
+        if time.monotonic() >= self._deadline:
+            return f"the command was still running after {self._limit_s:g} s, its time limit."
+        return f"the command printed nothing for {self._idle_timeout_s:g} s; is the host still there?"
 
     def _let_it_end(self) -> None:
         """Discard further output for a little while, so that the command can end by itself."""
         deadline = time.monotonic() + _STOP_GRACE_S
         with contextlib.suppress(*LOST):
-            for _ in channels.listen(self._channel, _STOP_GRACE_S):
-                if time.monotonic() > deadline:
-                    return
+            for _ in channels.listen(self._channel, _STOP_GRACE_S, deadline):
+                pass
             self._channel.status_event.wait(max(0.0, deadline - time.monotonic()))
-
-
-def _never_ended(timeout_s: float) -> str:
-    return (
-        f"a command did not end within {timeout_s:g} s. Log in by hand: is the host overloaded, or does its "
-        "login shell wait for something?"
-    )

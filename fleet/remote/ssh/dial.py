@@ -6,10 +6,13 @@ look-up of keys and its socket are replaced by ours. Used by `connection`, which
 
 import contextlib
 import logging
+import re
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import fabric
 import paramiko
@@ -20,12 +23,13 @@ from fleet.model import Host
 from fleet.remote.ssh.config import Endpoint, route
 from fleet.remote.ssh.host_key import HostKeyCheck
 from fleet.remote.ssh.identities import Identities, SilentError
-from fleet.remote.ssh.sockets import open_proxy, open_tcp
+from fleet.remote.ssh.sockets import ProxySocket, open_proxy, open_tcp
 
 KEEPALIVE_S = 5  # without traffic of its own a link would not notice that its peer is gone
 _HANDSHAKES_AT_ONCE = 8  # an sshd lets in ten strangers at a time, and each costs CPU on both sides
 _handshakes = threading.BoundedSemaphore(_HANDSHAKES_AT_ONCE)
 
+_SIGNAL = re.compile(r"ext-info-|kex-strict-")  # in the list of key exchanges, but none
 _KEX_FIRST = ("mlkem768x25519-sha256", "curve25519-sha256@libssh.org")
 _CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 
@@ -108,6 +112,17 @@ def _first_socket(host_name: str, endpoint: Endpoint, timeout_s: float) -> socke
     return open_tcp(host_name, endpoint, endpoint.connect_timeout_s or timeout_s)
 
 
+class _Transport(paramiko.Transport):
+    """A Transport that keeps what the server offers in the key exchange, for a message."""
+
+    offered: Mapping[str, list[str]] = MappingProxyType({})
+
+    def _really_parse_kex_init(self, *arguments: Any, **options: Any) -> dict[str, list[str]]:
+        parsed: dict[str, list[str]] = super()._really_parse_kex_init(*arguments, **options)  # type: ignore[misc]
+        self.offered = {kind: list(names) for kind, names in parsed.items() if isinstance(names, list)}
+        return parsed
+
+
 class _transport_factory:  # noqa: N801  paramiko expects a function
     """Makes the Transport paramiko asks for, with our preferences."""
 
@@ -116,7 +131,7 @@ class _transport_factory:  # noqa: N801  paramiko expects a function
         self._timeout_s = timeout_s
 
     def __call__(self, sock: socket.socket, **options: object) -> paramiko.Transport:
-        transport = paramiko.Transport(sock, **options)  # type: ignore[arg-type]
+        transport = _Transport(sock, **options)  # type: ignore[arg-type]
         transport.handshake_timeout = self._timeout_s
         allowed = transport.get_security_options()
         # paramiko lists the AES-GCM ciphers last, though they cost it less than half of what CTR does.
@@ -170,15 +185,20 @@ def _failure(
 ) -> str:
     where = f"{host_name}: {endpoint.address} port {endpoint.port}"
     transport = link.client.get_transport()
-    if isinstance(error, IncompatiblePeer):
-        return f"{where}: {error}. {_old_server(str(error))}"
+    if isinstance(error, IncompatiblePeer) and isinstance(transport, _Transport):
+        return f"{where}: {_no_common_algorithm(transport, str(error))}"
     if transport is None:
         return f"{where}: the jump host {link.gateway.host} did not forward the connection: {_reason(error)}."
     silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
     how = f"did not go on within {timeout_s:g} s" if silent else f"ended the connection ({_reason(error)})"
     if not transport.remote_version:
-        if endpoint.proxy_command:
-            return f"{where}: the ProxyCommand of ssh_config gave no SSH banner: {endpoint.proxy_command!r}."
+        if isinstance(transport.sock, ProxySocket):
+            transport.sock.close()
+            printed = transport.sock.printed
+            return (
+                f"{where}: the ProxyCommand of ssh_config gave no SSH banner: {endpoint.proxy_command!r}"
+                f"{': ' if printed else '.'}{printed}"
+            )
         return _no_banner(where, timeout_s, "" if silent else str(error))
     if not transport.initial_kex_done:
         return (
@@ -198,13 +218,34 @@ def _no_banner(where: str, timeout_s: float, text: str) -> str:
     return f"{where} gave no SSH banner ({text}). Is it an sshd?"
 
 
-def _old_server(text: str) -> str:
-    if "host key" in text:
-        return (
-            "The server may sign with SHA-1 only (ssh-rsa, before OpenSSH 7.2), which is broken and no "
-            "longer spoken here: give it an ed25519 host key (`ssh-keygen -A` there) or a newer sshd."
+_KINDS = (  # what paramiko calls it in its error; what we call it; the server's list; our list
+    ("kex", "key exchange algorithm", "kex_algo_list", "kex"),
+    ("host key", "host key algorithm", "server_key_algo_list", "key_types"),
+    ("ciphers", "cipher", "server_encrypt_algo_list", "ciphers"),
+    ("macs", "MAC", "server_mac_algo_list", "digests"),
+    ("compression", "compression", "server_compress_algo_list", "compression"),
+)
+_SHA1_ONLY = {"ssh-rsa", "ssh-dss"}
+
+
+def _no_common_algorithm(transport: _Transport, error: str) -> str:
+    """Name both sides' algorithms, and what else can be done than to install another sshd."""
+    _, kind, theirs, ours = next(row for row in _KINDS if row[0] in error)
+    offered = [name for name in transport.offered.get(theirs, ()) if not _SIGNAL.match(name)]
+    can = getattr(transport.get_security_options(), ours)
+    sha1 = kind.startswith("host key") and set(offered) <= _SHA1_ONLY
+    return (
+        f"the server ({transport.remote_version}) and fleet's own SSH share no {kind}. The server offers "
+        f"{', '.join(offered) or 'none'}; we offer {', '.join(can)}. "
+        + (
+            "These sign with SHA-1, which is broken: give the host an ed25519 key (`ssh-keygen -A` there), "
+            "or set "
+            if sha1
+            else "Allow one of ours in the host's sshd_config, or set "
         )
-    return "Client and server share no algorithm: install a newer sshd on the host."
+        + "`via: openssh` for this host in the inventory: fleet then connects with your own ssh program, its "
+        "algorithms and its configuration."
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -7,7 +7,9 @@ import base64
 import binascii
 import contextlib
 import os
+import shlex
 import socket
+import stat
 import struct
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -23,6 +25,7 @@ from fleet.remote.ssh.config import Endpoint
 from fleet.remote.ssh.known_hosts import fingerprint
 
 _MAGIC = b"openssh-key-v1\0"
+_OTHERS = 0o077
 _AGENT_ANSWERS_S = 5.0
 _AGENT_SIGNS_S = 60.0  # the user may have to touch a token or to confirm
 
@@ -194,6 +197,11 @@ def _load(path: str) -> tuple[paramiko.PKey | None, str]:
         seen = os.stat(path)  # noqa: PTH116 - once a host
     except OSError as error:
         return None, "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+    if seen.st_uid == os.getuid() and seen.st_mode & _OTHERS:  # ssh's own rule
+        return None, (
+            f"other users may read it (mode {stat.S_IMODE(seen.st_mode):04o}), so neither ssh nor fleet uses "
+            f"it; run `chmod 600 {shlex.quote(path)}`"
+        )
     return _parsed(path, seen.st_mtime_ns, seen.st_size)
 
 

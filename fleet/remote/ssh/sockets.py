@@ -8,12 +8,15 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
+from typing import IO
 
 from fleet.errors import UnreachableError
 from fleet.remote.ssh.config import Endpoint
 
 DEAD_PEER_S = 15  # sent data unacknowledged for so long means that the peer is gone
+_SHOWN = 500  # characters of what a ProxyCommand printed
 _QUICKACK = getattr(socket, "TCP_QUICKACK", None)
 
 
@@ -44,6 +47,9 @@ class ProxySocket(socket.socket):
     """Our end of a ProxyCommand's stdin and stdout; ends the command when closed."""
 
     child: subprocess.Popen[bytes] | None = None
+    stderr: IO[bytes] | None = None
+    printed = ""
+    """The end of what the command has printed on its stderr, its lines joined; known once this is closed."""
 
     def close(self) -> None:
         """Close the socket, which the command sees as end-of-file, and make sure that it ends."""
@@ -57,6 +63,11 @@ class ProxySocket(socket.socket):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+        if self.stderr is not None:
+            with self.stderr as stderr:
+                stderr.seek(0)
+                lines = stderr.read().decode("utf-8", "replace").split("\n")
+            self.printed = "; ".join(lines).strip("; ")[-_SHOWN:]
 
 
 def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.socket:
@@ -96,11 +107,12 @@ def open_proxy(host_name: str, command: str) -> socket.socket:
     link = ProxySocket(fileno=ours.detach())
     with theirs:
         try:
+            link.stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed with the socket
             link.child = subprocess.Popen(
                 ["/bin/sh", "-c", f"exec {command}"],
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
-                stderr=subprocess.DEVNULL,
+                stderr=link.stderr,
                 start_new_session=True,
             )
         except OSError as error:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.agent.wire import conversation, parts, records
+from fleet.agent.wire import conversation, parts, parts, records
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import TEXT_LIMIT, WireError
 from fleet.model import Burst, End, Failed, Hello
@@ -80,6 +80,14 @@ def test_what_a_login_script_prints_is_a_note() -> None:
     assert reader.notes[1:] == ["among the agent's records the host printed: 'Welcome again'"]
     with pytest.raises(WireError, match="not a JSON record"):
         reader.feed(b"{Welcome again")
+
+
+def test_words_left_without_a_newline_before_a_record_cost_only_a_note() -> None:
+    reader = fed(line(HELLO), b"You have mail. " + line(BURST), line(BURST, round=1), line(END))
+    assert reader.verdict() is None
+    assert reader.notes == ["among the agent's records the host printed: 'You have mail. '"]
+    said = [line(HELLO), b"You have mail. " + line(BURST), b"more", line(END)]
+    assert len(list(parts.bursts([said]))) == 1
 
 
 def test_a_flood_of_chatter_is_refused() -> None:

@@ -141,6 +141,14 @@ def test_a_proxy_command_that_fails_is_named(ssh_host, known_hosts, config):
         connect(ssh_host.entry(name="board"), timeout_s=2)
 
 
+def test_what_a_failing_proxy_command_printed_is_kept(ssh_host, known_hosts, config):
+    config("Host *\n  ProxyCommand echo gate: no route to %h >&2; exit 1")
+    with pytest.raises(
+        UnreachableError, match=rf"board: .*ProxyCommand.*: gate: no route to {ssh_host.address}"
+    ):
+        connect(ssh_host.entry(name="board"), timeout_s=2)
+
+
 def test_what_is_not_honoured_is_said(known_hosts, config):
     config("Host *\n  CertificateFile /x\n  IdentityAgent /y")
     (end,) = route(Host("board", "board"))

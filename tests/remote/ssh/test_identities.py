@@ -70,6 +70,17 @@ def test_one_refused_connection_is_all_a_wrong_key_costs(host, tmp_path):
     assert host.log.read_bytes().count(b"Connection from") == before + 1
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o604])
+def test_a_key_that_others_may_read_is_not_used(host, tmp_path, client_key, mode):
+    mine = tmp_path / "shared key"
+    mine.write_bytes(client_key.read_bytes())
+    mine.chmod(mode)
+    with pytest.raises(AuthError) as refused:
+        connect(host.entry(name="board", identity_files=(str(mine),)))
+    assert f"other users may read it (mode {mode:04o})" in str(refused.value)
+    assert f"`chmod 600 '{mine}'`" in str(refused.value)
+
+
 def test_the_second_key_file_is_tried_when_the_first_is_refused(host, tmp_path, client_key):
     wrong = keygen(tmp_path / "wrong")
     assert connects(host.entry(identity_files=(str(wrong), str(client_key))))
@@ -140,7 +151,9 @@ def test_a_host_that_wants_a_second_factor_says_which(make_hosts, known_hosts):
 
 def test_a_server_that_signs_with_sha1_only_is_told_apart(make_hosts, known_hosts):
     (host,) = make_hosts(1, options=["HostKeyAlgorithms ssh-rsa"], host_key_kind="rsa")
-    with pytest.raises(UnreachableError, match=r"SHA-1 only .*ssh-keygen -A"):
+    with pytest.raises(
+        UnreachableError, match=r"offers ssh-rsa; .*sign with SHA-1.*ssh-keygen -A.*`via: openssh`"
+    ):
         connect(host.entry())
 
 

@@ -1,0 +1,168 @@
+"""A child process with pipes: what `local` and `openssh` run their commands through."""
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
+
+from fleet.errors import LinkError
+
+_SLICE_BYTES = 64 << 10
+
+
+class Process:
+    """A child in a session of its own, with pipes; knows how to talk with it without a deadlock.
+
+    env: added to our own environment.
+    """
+
+    def __init__(self, host_name: str, command: Sequence[str], env: Mapping[str, str]) -> None:
+        try:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **env},
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise LinkError(f"{host_name}: cannot start {command[0]} on this machine: {error}.") from error
+        assert child.stdin is not None  # noqa: S101  we asked for three pipes
+        assert child.stdout is not None  # noqa: S101
+        assert child.stderr is not None  # noqa: S101
+        self._child = child
+        self._lock = threading.Lock()
+        self._stdin: IO[bytes] | None = child.stdin
+        self.stdout, self.stderr = child.stdout, child.stderr
+        self._unread: set[IO[bytes]] = {self.stdout, self.stderr}  # those that have not ended yet
+
+    def talk(
+        self, stdin: bytes, deadline: float, *, goes_on: bool = False
+    ) -> Iterator[tuple[IO[bytes], bytes]]:
+        """Feed `stdin`, then close it unless it goes on, and yield (stdout or stderr, data) to the end.
+
+        Raises TimeoutError at `deadline` (time.monotonic).
+        """
+        left = memoryview(stdin)
+        with selectors.DefaultSelector() as selector:
+            self._register(selector)
+            if left and self._stdin:
+                os.set_blocking(self._stdin.fileno(), False)
+                selector.register(self._stdin, selectors.EVENT_WRITE)
+            elif not goes_on:
+                self.close_stdin()
+            while self._unread:
+                time_left = deadline - time.monotonic()
+                events = selector.select(max(0.0, time_left))
+                if not events or time_left <= 0:
+                    raise TimeoutError
+                for key, _ in events:
+                    if key.fileobj is self.stdout or key.fileobj is self.stderr:
+                        yield from self._read(selector, key)
+                    elif not (left := self._write(left)):
+                        selector.unregister(key.fileobj)
+                        if not goes_on:
+                            self.close_stdin()
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Write `data` to the child's stdin and read nothing. Raises TimeoutError at `deadline`."""
+        left = memoryview(data)
+        with selectors.DefaultSelector() as selector:
+            if self._stdin:
+                os.set_blocking(self._stdin.fileno(), False)
+                selector.register(self._stdin, selectors.EVENT_WRITE)
+            while left:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                left = self._write(left)
+
+    def listen(self, idle_timeout_s: float, deadline: float) -> Iterator[tuple[IO[bytes], bytes]]:
+        """Yield (stdout or stderr, data) to the end of both.
+
+        TimeoutError after such a silence, or at `deadline` (time.monotonic) whatever has come.
+        """
+        with selectors.DefaultSelector() as selector:
+            self._register(selector)
+            while self._unread:
+                time_left = deadline - time.monotonic()
+                events = selector.select(max(0.0, min(idle_timeout_s, time_left)))
+                if not events or time_left <= 0:
+                    raise TimeoutError
+                for key, _ in events:
+                    yield from self._read(selector, key)
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for the child and return its exit code as sh reports it: 128+n for signal n."""
+        try:
+            code = self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+        return code if code >= 0 else 128 - code
+
+    def close_stdin(self) -> None:
+        """Give the child end-of-file on stdin. Safe to call twice, from any thread."""
+        with self._lock:
+            stdin, self._stdin = self._stdin, None
+        if stdin is not None:
+            with contextlib.suppress(OSError):
+                stdin.close()
+
+    def end(self, grace_s: float) -> None:
+        """Wait a little for the child, its output thrown away, then kill what is left of its group."""
+        with contextlib.suppress(TimeoutError):
+            deadline = time.monotonic() + grace_s
+            if not self.stdout.closed:
+                for _ in self.talk(b"", deadline):
+                    pass
+            self.wait(max(0.0, deadline - time.monotonic()))
+        self.kill()
+
+    def terminate(self) -> None:
+        """Ask the child's group to end; whoever reads its output sees that end. Safe from any thread."""
+        with self._lock:
+            if self._child.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._child.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the child's group unless the child has been reaped, and give the pipes back."""
+        if self._child.poll() is None:
+            # Not reaped yet, so the id cannot have gone to somebody else.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+            self._child.wait()
+        self.close_stdin()
+        self.stdout.close()
+        self.stderr.close()
+
+    def _register(self, selector: selectors.BaseSelector) -> None:
+        for output in self._unread:
+            selector.register(output, selectors.EVENT_READ)
+
+    def _read(
+        self, selector: selectors.BaseSelector, key: selectors.SelectorKey
+    ) -> Iterator[tuple[IO[bytes], bytes]]:
+        output = self.stdout if key.fileobj is self.stdout else self.stderr
+        if data := os.read(key.fd, _SLICE_BYTES):
+            yield output, data
+        else:
+            selector.unregister(output)
+            self._unread.remove(output)
+
+    def _write(self, left: memoryview) -> memoryview:
+        stdin = self._stdin
+        if stdin is None:
+            return left[:0]
+        try:
+            return left[os.write(stdin.fileno(), left[:_SLICE_BYTES]) :]
+        except BlockingIOError:
+            return left
+        except (OSError, ValueError):  # the command does not read its stdin, or we closed it
+            return left[:0]

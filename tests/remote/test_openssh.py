@@ -1,0 +1,147 @@
+"""`via: openssh`: hosts, keys and certificates that only the user's own ssh can talk to."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import AuthError, HostKeyError, LinkError, UnreachableError
+from fleet.model import Host, HostKeyPolicy, Via
+from fleet.remote.connect import connect
+from tests import needs
+from tests.hosts.sshd import MakeHosts, SshHost, keygen
+
+KINDS = {"cipher": "Ciphers", "kex": "KexAlgorithms", "mac": "MACs"}
+
+
+def ours(host: SshHost, **changes: object) -> Host:
+    return host.entry(name="board", via=Via.OPENSSH, **changes)
+
+
+def says_here(host: Host) -> bool:
+    with connect(host) as connection:
+        return connection.run("echo here").stdout == b"here\n"
+
+
+def algorithms() -> Iterator[tuple[str, str]]:
+    """Every algorithm that the ssh of this machine knows, by the sshd_config keyword that sets it."""
+    for kind, keyword in KINDS.items():
+        if program := shutil.which("ssh"):
+            done = subprocess.run([program, "-Q", kind], capture_output=True, text=True, check=True)
+            for name in done.stdout.split():
+                if not name.startswith("gss-"):
+                    yield keyword, name
+
+
+@pytest.mark.parametrize(("keyword", "name"), list(algorithms()))
+def test_a_server_with_one_algorithm_of_a_kind_is_reached_or_the_message_says_how(
+    make_hosts: MakeHosts, known_hosts: Path, keyword: str, name: str
+) -> None:
+    options = [f"{keyword} {name}", *(["Ciphers aes128-ctr"] if keyword == "MACs" else [])]
+    (host,) = make_hosts(1, options=options)
+    known_hosts.write_text(host.known_hosts_line)
+    config = Path(os.environ["FLEET_SSH_CONFIG"])
+    config.write_text(f"{config.read_text()}  {keyword} +{name}\n")
+    assert says_here(ours(host))
+    try:
+        assert says_here(host.entry(name="board"))
+    except UnreachableError as err:
+        text = str(err)
+        assert f"The server offers {name}; we offer " in text
+        assert "`via: openssh`" in text
+        assert "newer" not in text
+
+
+def test_one_session_serves_all_commands(ssh_host: SshHost, known_hosts: Path, tmp_path: Path) -> None:
+    known_hosts.write_text(ssh_host.known_hosts_line)
+    before = ssh_host.log.read_bytes().count(b"Accepted publickey")
+    with connect(ours(ssh_host)) as connection:
+        assert connection.run("echo one").stdout == b"one\n"
+        assert connection.put(b"data", str(tmp_path / "file")).exit_code == 0
+        with connection.stream("echo two", idle_timeout_s=20) as stream:
+            assert list(stream) == [b"two"]
+        assert connection.run("echo three").stdout == b"three\n"
+    assert ssh_host.log.read_bytes().count(b"Accepted publickey") == before + 1
+
+
+def test_an_unknown_host_key_is_refused_and_accepted_only_where_the_inventory_says_so(
+    ssh_host: SshHost, known_hosts: Path
+) -> None:
+    with pytest.raises(HostKeyError, match=r"board: ssh could not connect: .*Host key verification failed"):
+        connect(ours(ssh_host))
+    assert says_here(ours(ssh_host, host_key=HostKeyPolicy.ACCEPT_NEW))
+    assert ssh_host.known_hosts_line.split()[2] in known_hosts.read_text()
+    assert says_here(ours(ssh_host))
+
+
+def test_a_changed_host_key_is_refused_whatever_the_inventory_says(
+    ssh_host: SshHost, known_hosts: Path, tmp_path: Path
+) -> None:
+    other = keygen(tmp_path / "other").with_suffix(".pub").read_text()
+    known_hosts.write_text(f"[{ssh_host.address}]:{ssh_host.port} {other}")
+    for policy in HostKeyPolicy:
+        with pytest.raises(HostKeyError, match=r"board: .*has changed and you have requested strict"):
+            connect(ours(ssh_host, host_key=policy))
+
+
+def test_a_refused_key_and_a_closed_port_are_told_apart(
+    ssh_host: SshHost, known_hosts: Path, tmp_path: Path
+) -> None:
+    known_hosts.write_text(ssh_host.known_hosts_line)
+    wrong = keygen(tmp_path / "wrong")
+    with pytest.raises(AuthError, match=r"board: ssh could not connect: .*Permission denied"):
+        connect(ours(ssh_host, identity_files=(str(wrong),)))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(UnreachableError, match=r"board: ssh could not connect: .*refused"):
+            connect(ours(ssh_host, address="127.0.0.1", port=taken.getsockname()[1]))
+
+
+def test_a_user_certificate_of_the_configuration_is_used(
+    make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
+) -> None:
+    authority, key = keygen(tmp_path / "authority"), keygen(tmp_path / "id")
+    user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    sign = [needs.program("ssh-keygen", "openssh-client"), "-q", "-s", authority, "-I", "us", "-n", user]
+    subprocess.run([*sign, f"{key}.pub"], check=True)
+    certificate = (tmp_path / "id-cert.pub").rename(tmp_path / "elsewhere.pub")
+    (host,) = make_hosts(1, options=[f"TrustedUserCAKeys {authority}.pub", "AuthorizedKeysFile none"])
+    known_hosts.write_text(host.known_hosts_line)
+    config = Path(os.environ["FLEET_SSH_CONFIG"])
+    config.write_text(f"{config.read_text()}  IdentityFile {key}\n  CertificateFile {certificate}\n")
+    assert says_here(ours(host, identity_files=()))
+
+
+def test_a_jump_host_is_passed(make_hosts: MakeHosts, known_hosts: Path) -> None:
+    gate, host = make_hosts(2)
+    known_hosts.write_text(gate.known_hosts_line + host.known_hosts_line)
+    config = Path(os.environ["FLEET_SSH_CONFIG"])
+    config.write_text(f"{config.read_text()}  IdentityFile {gate.client_key}\n")
+    assert says_here(ours(host, jump=(f"{gate.address}:{gate.port}",)))
+    assert b"Accepted publickey" in gate.log.read_bytes()
+
+
+def test_a_session_whose_sshd_is_gone_is_a_broken_link(make_hosts: MakeHosts, known_hosts: Path) -> None:
+    (host,) = make_hosts(1)
+    known_hosts.write_text(host.known_hosts_line)
+    with (
+        connect(ours(host)) as connection,
+        connection.stream("echo one; sleep 60", idle_timeout_s=60) as stream,
+    ):
+        lines = iter(stream)
+        assert next(lines) == b"one"
+        host.stop()
+        with pytest.raises(LinkError, match="board: the SSH session broke"):
+            next(lines)
+
+
+def test_without_an_ssh_program_the_message_says_so(
+    ssh_host: SshHost, known_hosts: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnreachableError, match="needs the ssh program"):
+        connect(ours(ssh_host))

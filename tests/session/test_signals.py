@@ -1,0 +1,64 @@
+"""What a person or a supervisor gets for one signal, for the same one twice, and for a second one."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+from tests.command import Fleet, entry, wait_for
+from tests.hosts.sshd import MakeHosts
+from tests.session.test_run_ssh import know
+
+LONG = ("run", "-b", "clock", "--rounds", "100000", "--samples", "3", "--lock", "off", "-q", "--json")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, known_hosts: Path) -> Iterator[Fleet]:
+    needs.program("cc", "gcc")
+    with Fleet(tmp_path, {"FLEET_SSH_CONFIG": os.environ["FLEET_SSH_CONFIG"]}) as fleet:
+        yield fleet
+
+
+def measuring(fleet: Fleet) -> bool:
+    """Whether some bursts have arrived."""
+    return any(p.stat().st_size > 3_000 for p in (fleet.results / "_journal").glob("*/stream.jsonl"))
+
+
+def test_the_same_signal_sent_twice_at_once_stops_the_agents_once(fleet: Fleet) -> None:
+    """As `timeout 60 fleet run` does: to its child, then to the child's process group."""
+    fleet.inventory("hosts:\n  here: {via: local}\n")
+    process = fleet.start(*LONG)
+    wait_for(lambda: measuring(fleet))
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    (host,) = json.loads(out)
+    assert (process.returncode, host["state"]) == (130, "interrupted")
+    assert host["bursts"] > 0
+    assert err.count("stopping the agents") == 1
+
+
+def test_a_second_signal_leaves_at_once_and_json_has_every_host(
+    fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path
+) -> None:
+    (stuck,) = make_hosts(1, options=("ForceCommand sleep 60",))
+    know(known_hosts, stuck)
+    fleet.inventory(f"hosts:\n  here: {{via: local}}\n{entry(stuck.entry(name='stuck'))}")
+    process = fleet.start(*LONG)
+    wait_for(lambda: measuring(fleet) and b"Accepted publickey" in stuck.log.read_bytes())
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=5)
+    here, there = json.loads(out)
+    assert process.returncode == 130
+    assert (here["host"], here["state"]) == ("here", "interrupted")
+    assert here["bursts"] > 0
+    assert (there["host"], there["state"], there["stage"]) == ("stuck", "interrupted", "facts")
