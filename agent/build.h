@@ -1,15 +1,10 @@
-/* build.h: what this binary was made of; the build sets FLEET_BUILD_ID and FLEET_CFLAGS. */
+/* build.h: what this binary was made of. */
 #ifndef FLEET_BUILD_H
 #define FLEET_BUILD_H
 
-#define FLEET_AGENT_VERSION "0.1.0"
+#include "build_facts.h"
 
-#ifndef FLEET_BUILD_ID
-#define FLEET_BUILD_ID "none"
-#endif
-#ifndef FLEET_CFLAGS
-#define FLEET_CFLAGS "unknown"
-#endif
+#define FLEET_AGENT_VERSION "0.1.0"
 
 #ifdef __clang__
 #define FLEET_COMPILER __VERSION__

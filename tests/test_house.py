@@ -39,6 +39,7 @@ SESSION = [  # in the order of reading
     "clean",
     "runner",
     "log",
+    "known",
     "measurement",
     "link",
     "context",

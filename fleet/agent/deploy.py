@@ -57,7 +57,10 @@ def deploy(
     elif host.build is BuildPlace.HOST:
         raise _no_compiler(host)
     else:
-        notify(f"{host.name}: no C compiler on the host; building on the controller.")
+        agent = _send_from_controller(connection, host, facts, sources, builder, notify)
+        if tc.found(agent.build, facts.workdir_entries) is None:
+            notify(f"{host.name}: no C compiler on the host; the agent was {agent.place}.")
+        return agent
     return _send_from_controller(connection, host, facts, sources, builder, notify)
 
 
@@ -73,7 +76,10 @@ def preview(host: Host, facts: Facts) -> str:
     _check_place(host)
     command = _host_compiler(host, facts)
     if host.build is BuildPlace.CONTROLLER or (command is None and host.build is not BuildPlace.HOST):
-        return f"would be built with {_first_on_controller(host, facts).name} and sent"
+        toolchain = _first_on_controller(host, facts)
+        if tc.found(tc.build_id(sources, toolchain), facts.workdir_entries) is not None:
+            return "is already on the host"
+        return f"would be built with {toolchain.name} and sent"
     if command is None:
         raise _no_compiler(host)
     build = tc.build_id(sources, tc.on_host(command, facts.target, host.toolchain.cflags))

@@ -140,7 +140,7 @@ def test_a_compiler_is_asked_for_its_version_only_where_something_has_to_be_buil
 
 def test_without_a_compiler_the_controller_builds_and_says_so(deployer: Deployer) -> None:
     agent = deployer(HERE, deployer.facts())
-    assert deployer.notes == ["here: no C compiler on the host; building on the controller."]
+    assert deployer.notes == [f"here: no C compiler on the host; the agent was {agent.place}."]
     assert "on the controller" in agent.place
     assert build_id_of(agent.path) == agent.build
 

@@ -25,11 +25,12 @@ _PT_INTERP = 3
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """An ELF file: its machine, interpreter (None: static) and the newest glibc it needs."""
+    """An ELF file: its machine, interpreter (None: static), the newest glibc and the libc.so it needs."""
 
     machine: str
     interpreter: str | None
     glibc: tuple[int, int] | None
+    libc_so: int | None
 
 
 @lru_cache(maxsize=16)  # one binary goes to many hosts
@@ -49,7 +50,8 @@ def read_elf(binary: bytes) -> Elf:
     versions = [(int(a), int(b)) for a, b in re.findall(rb"GLIBC_(\d+)\.(\d+)", binary)]
     glibc = max(versions, default=None) if interpreter else None
     name = _MACHINES.get((machine, 64 if wide else 32, order), f"ELF machine {machine}")
-    return Elf(name, interpreter, glibc)
+    libc = re.search(rb"\0libc\.so\.(\d+)\0", binary) if interpreter else None
+    return Elf(name, interpreter, glibc, int(libc[1]) if libc else None)
 
 
 def misfit(elf: Elf, target: Target, libc: str | None) -> str | None:
@@ -68,6 +70,15 @@ def misfit(elf: Elf, target: Target, libc: str | None) -> str | None:
     if system.loader is not None and owner is not system:
         return f"it is not for {system.title}: its interpreter is {elf.interpreter}, not {system.loader}"
     return _wrong_libc(elf.interpreter, elf.glibc, libc) if libc is not None else None
+
+
+def wrong_release(elf: Elf, target: Target, release: int | None) -> str | None:
+    """Return why a program cannot run on this major release of the target's OS; None if nothing is known."""
+    built_for = SYSTEMS[target.os].libc_releases.get(elf.libc_so or 0)
+    if release is None or built_for in (None, release):
+        return None
+    title = SYSTEMS[target.os].title
+    return f"it needs libc.so.{elf.libc_so}, so it is for {title} {built_for}; the host has {title} {release}"
 
 
 def _wrong_libc(interpreter: str, glibc: tuple[int, int] | None, libc: str) -> str | None:

@@ -62,7 +62,6 @@ def build_script(
     """
     homes = [sdp] if sdp is not None else list(HOMES)
     names = [name for known, name in TARGETS.items() if release in (None, known)]
-    units = [name for name in sources if name.endswith(".c")]
     variant = toolchain.command[1].removeprefix("-V")
     lines = [
         "umask 077",
@@ -85,8 +84,8 @@ def build_script(
         'folder=$(mktemp -d "${TMPDIR:-/tmp}/fleet-build-XXXXXX") || exit 1',
         "trap 'rm -rf \"$folder\"' EXIT",
         'cd "$folder" && mkdir native || exit 1',
-        *unpack(sources, "exit 1"),
-        f"LC_ALL=C {toolchain.command_line(units, build, 'agent')} </dev/null >&2 || exit",
+        *unpack(toolchain.sources(sources, build), "exit 1"),
+        f"LC_ALL=C {toolchain.command_line(sources, 'agent')} </dev/null >&2 || exit",
         f"echo {mark} && cat agent",
     ]
     return "\n".join(lines).encode() + b"\n"

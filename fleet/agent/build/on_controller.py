@@ -195,12 +195,11 @@ def compile_here(
 def _compile(
     folder: Path, toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, watching: Watching
 ) -> bytes:
-    for name, text in sources.items():
+    for name, text in toolchain.sources(sources, build).items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text)
-    units = [name for name in sources if name.endswith(".c")]
-    done = run_tool(toolchain, toolchain.arguments(units, build, "fleet-agent"), watching, folder)
+    done = run_tool(toolchain, toolchain.arguments(sources, "fleet-agent"), watching, folder)
     binary = folder / "fleet-agent"
     if done.returncode != 0 or not binary.is_file():
         output = done.stderr.decode("utf-8", "replace").strip()

@@ -73,15 +73,14 @@ def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: s
     Runs on `sh` and `cat` alone, no tar. Exit code 93: the compiler failed; its output is on stderr.
     """
     scratch = f"build-{build}-$$"
-    units = [name for name in sources if name.endswith(".c")]
     lines = [
         "umask 077",
         f"cd {shlex.quote(workdir)} && mkdir {scratch} && cd {scratch} && mkdir native || exit 1",
         'leave() { cd ..; rm -rf "$1"; exit "$2"; }',
     ]
-    lines += unpack(sources, f"leave {scratch} 1")
+    lines += unpack(toolchain.sources(sources, build), f"leave {scratch} 1")
     lines += [
-        f"LC_ALL=C {toolchain.command_line(units, build, 'agent')} </dev/null"
+        f"LC_ALL=C {toolchain.command_line(sources, 'agent')} </dev/null"
         f" && [ -f agent ] || leave {scratch} {_BUILD_FAILED}",
         "set -- $(sha256sum agent 2>/dev/null)",  # not everywhere; the rest of sh only
         f"name={tc.file_name(build)}",

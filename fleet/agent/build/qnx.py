@@ -156,6 +156,8 @@ def _preview_of(place: BuildPlace, job: _Job) -> str:
         return f"would be built on the host with {command}, if that proves to work"
     if place is BuildPlace.CONTROLLER:
         toolchain = job.sdp().toolchain(job.facts.target, job.host.toolchain.cflags)
+        if tc.found(tc.build_id(job.sources, toolchain), job.facts.workdir_entries) is not None:
+            return "is already on the host"
         return f"would be built with {toolchain.name} and sent"
     if place is BuildPlace.BUILD_HOST:
         there = job.build_host()

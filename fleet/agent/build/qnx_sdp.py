@@ -20,7 +20,7 @@ CFLAGS = SYSTEMS["qnx"].cflags
 VARIANTS: Mapping[str, str] = {"aarch64": "gcc_ntoaarch64le", "x86_64": "gcc_ntox86_64"}
 """What qcc calls its targets, by architecture."""
 
-HOMES = ("~/qnx800", "~/qnx710")
+HOMES = ("~/qnx800", "~/qnx710", "/opt/qnx800", "/opt/qnx710")
 HOST = "host/linux/x86_64"  # the platforms for Linux run on x86-64 only
 TARGETS: Mapping[int, str] = {8: "qnx", 7: "qnx7"}
 """The folder in `target/` of a platform, by QNX's major version."""
@@ -47,7 +47,7 @@ class Sdp:
         )
 
     def _environment(self) -> dict[str, str]:
-        """Beside these qcc reads what we have: HOME with ~/.qnx, QNXLM_LICENSE_FILE, LM_LICENSE_FILE."""
+        """Beside these qcc reads what we have: HOME with ~/.qnx and the variables that name a licence."""
         settings = os.environ.get("QNX_CONFIGURATION_EXCLUSIVE") or str(Path.home() / ".qnx")
         return {
             "QNX_HOST": str(self.host),

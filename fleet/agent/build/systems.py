@@ -24,7 +24,8 @@ class System:
     loader: the file name of its ELF interpreter, where it has only one; None where that depends on the C
     library. static: whether programs may be linked statically. sdp: its compiler is part of a licensed
     platform, so `qnx` deploys. atomic_rename: a file under its final name is whole. agent_topology: only a
-    program can read the topology, so the agent is asked for it.
+    program can read the topology, so the agent is asked for it. libc_releases: the OS's major release by the
+    number of its libc.so, where a program for one does not run on another.
     """
 
     title: str
@@ -35,6 +36,7 @@ class System:
     sdp: bool = False
     atomic_rename: bool = True
     agent_topology: bool = False
+    libc_releases: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
 SYSTEMS: Mapping[str, System] = {
@@ -74,5 +76,6 @@ SYSTEMS: Mapping[str, System] = {
         sdp=True,
         atomic_rename=False,
         agent_topology=True,
+        libc_releases={4: 7, 5: 7, 6: 8},
     ),
 }

@@ -16,6 +16,7 @@ from fleet.model import Facts, Target
 
 FILE_PREFIX, HASH_DIGITS = "fleet-agent-", 16
 _HASH = f"(-[0-9a-f]{{{HASH_DIGITS}}})"
+BUILD_FACTS = "build_facts.h"
 ZIG = ("python", "-m", "ziglang")
 """The ziglang package in the controller's own Python; `on_controller` puts in that interpreter's path."""
 
@@ -35,17 +36,23 @@ class Toolchain:
     release: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    def arguments(self, sources: Iterable[str], build: str, output: str) -> tuple[str, ...]:
-        """The whole command line that makes `output` from `sources`, build id compiled in."""
-        defines = (
-            f"-DFLEET_BUILD_ID={_c_string(build)}",
-            f"-DFLEET_CFLAGS={_c_string(' '.join(self.cflags))}",
-        )
-        return (*self.command, *self.cflags, *defines, "-o", output, *sources)
+    def sources(self, sources: Mapping[str, bytes], build: str) -> dict[str, bytes]:
+        """The files to compile: with a header that has the build id and the flags.
 
-    def command_line(self, sources: Iterable[str], build: str, output: str) -> str:
+        In a header, since qcc may split a quoted -D.
+        """
+        defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
+        header = "".join(f"#define {name} {_c_string(value)}\n" for name, value in defines.items())
+        return {**sources, BUILD_FACTS: header.encode()}
+
+    def arguments(self, sources: Iterable[str], output: str) -> tuple[str, ...]:
+        """The whole command line that makes `output` from the C files among `sources`."""
+        units = (name for name in sources if name.endswith(".c"))
+        return (*self.command, *self.cflags, "-o", output, *units)
+
+    def command_line(self, sources: Iterable[str], output: str) -> str:
         """The same, quoted for sh."""
-        return shlex.join(self.arguments(sources, build, output))
+        return shlex.join(self.arguments(sources, output))
 
 
 def on_host(command: str, target: Target, extra: Sequence[str] = ()) -> Toolchain:

@@ -6,6 +6,7 @@ from pathlib import Path
 from fleet.agent.build import elf
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Built, last_lines
+from fleet.agent.build.qnx_sdp import major
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError, DeployError
 from fleet.model import Agent, Facts, Host
@@ -42,6 +43,12 @@ def prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
     except OSError as err:
         raise BuildError(f"{host.name}: cannot read the prebuilt agent {given}: {err.strerror}.") from err
     check_fit(binary, host, facts, given)
+    release = major(facts.kernel or host.os_release)
+    if why := elf.wrong_release(elf.read_elf(binary), facts.target, release):
+        raise BuildError(
+            f"{host.name}: the prebuilt agent {given} cannot run on this host: {why}. Name one that was "
+            "built for this release."
+        )
     return given, binary
 
 

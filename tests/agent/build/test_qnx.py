@@ -17,6 +17,7 @@ from fleet.errors import BuildError, DeployError, UnreachableError
 from fleet.model import ARCHES, Agent, BuildPlace, Compiler, Facts, Host, RequestedToolchain, Target, Via
 from fleet.remote.local import LocalConnection
 from tests import needs
+from tests.agent.build.test_elf import headers
 from tests.hosts.qnx import sdp as standin
 
 BOARD = Host(name="board", address="localhost", via=Via.LOCAL)
@@ -311,6 +312,31 @@ def test_what_was_set_up_and_failed_is_told_when_another_way_is_taken(
     assert preview(host, deployer.facts()).startswith(f"would be built with {platform / standin.QCC}")
 
 
+@pytest.mark.parametrize(
+    ("number", "kernel", "words"),
+    [
+        (5, "8.0.0", "it needs libc.so.5, so it is for QNX 7; the host has QNX 8"),
+        (6, "7.1.0", "it needs libc.so.6, so it is for QNX 8; the host has QNX 7"),
+        (6, "8.0.0", None),
+        (5, "7.1.0", None),
+        (6, None, None),
+    ],
+)
+def test_a_prebuilt_agent_for_another_release_never_travels(
+    deployer: Deployer, tmp_path: Path, number: int, kernel: str | None, words: str | None
+) -> None:
+    binary = tmp_path / "prebuilt"
+    binary.write_bytes(headers(62, 64, "<", b"/usr/lib/ldqnx-64.so.2\0") + b"\0libc.so.%d\0" % number)
+    host = replace(BOARD, build=BuildPlace.PREBUILT, toolchain=requested(binary=str(binary)))
+    facts = deployer.facts(kernel=kernel)
+    if words is None:
+        assert preview(host, facts) == f"would be the prebuilt {binary}"
+        return
+    with pytest.raises(BuildError, match=words):
+        deployer(host, facts)
+    assert list(deployer.workdir.iterdir()) == []
+
+
 def test_none_of_the_four_ways_is_one_message_that_says_where_each_was_looked_for(deployer: Deployer) -> None:
     with pytest.raises(BuildError) as failure:
         deployer(BOARD)
@@ -318,7 +344,7 @@ def test_none_of_the_four_ways_is_one_message_that_says_where_each_was_looked_fo
         "board: no agent for qnx-x86_64 (QNX 8.0.0). Looked for:\n"
         "  - a compiler on the host: none of clang, gcc, cc, qcc answered there\n"
         "  - an SDP on the controller: QNX_HOST and QNX_TARGET in the environment: not there; "
-        "~/qnx800: not there; ~/qnx710: not there\n"
+        "~/qnx800: not there; ~/qnx710: not there; /opt/qnx800: not there; /opt/qnx710: not there\n"
         "  - a build host: no `toolchain: {build_host: NAME}`\n"
         "  - a prebuilt binary: no `toolchain: {binary: PATH}`\n"
         "Install an SDP for QNX 8 in one of these places, or name an SDP, a build host or a prebuilt agent "

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.agent.wire import conversation, parts, parts, records
+from fleet.agent.wire import conversation, parts, records
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import TEXT_LIMIT, WireError
 from fleet.model import Burst, End, Failed, Hello

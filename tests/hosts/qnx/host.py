@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fleet.remote import minimal_put
 from fleet.remote.connection import Completed
+from fleet.remote.output import Answer
 from fleet.remote.shell import LOADER, last, new_mark
 from tests.hosts.odd import Options
 from tests.hosts.qnx import image
@@ -54,7 +55,11 @@ class Inside:
         done = subprocess.run(
             [self.image.enter, text], input=head + stdin, capture_output=True, timeout=timeout_s, check=False
         )
-        return Completed(done.returncode, done.stdout, done.stderr)
+        out, err = Answer("board", mark), Answer("board", mark)
+        out.feed(done.stdout)
+        err.feed(done.stderr)
+        stdout, stderr = out.cut() or (done.stdout, b""), err.cut() or (done.stderr, b"")
+        return Completed(done.returncode, stdout[0], stderr[0])
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         """As over SSH to a host of few means."""
