@@ -30,7 +30,7 @@ class Elf:
     machine: str
     interpreter: str | None
     glibc: tuple[int, int] | None
-    libc_so: int | None
+    libc_so: int | None = None
 
 
 @lru_cache(maxsize=16)  # one binary goes to many hosts
