@@ -141,7 +141,7 @@ def stop_on_signals(before_leaving: Callable[[], None] = lambda: None) -> Iterat
     process group. before_leaving: called before the program ends so. Nothing is lost by that: the journals
     hold what arrived, the agents end with their connections.
     """
-    first = None
+    first, ended = None, False
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         nonlocal first
@@ -150,12 +150,15 @@ def stop_on_signals(before_leaving: Callable[[], None] = lambda: None) -> Iterat
             typer.echo("stopping the agents; once more to leave at once", err=True)
             raise KeyboardInterrupt
         if time.monotonic() - first > SAME_SIGNAL_S:
-            before_leaving()
+            if not ended:
+                before_leaving()
             os._exit(EXIT_INTERRUPTED)
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        ended = True
+        if first is None:  # else the program is about to end, and the same signal may come once more
+            for number, handler in before.items():
+                signal.signal(number, handler)
