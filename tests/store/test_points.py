@@ -6,8 +6,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.pairs import load_pairs
-from fleet.model import Parameters
+from fleet.model import Host, Parameters
 from fleet.store import Store, schema
 from fleet.store.places import place_of
 from fleet.store.samples import read_record
@@ -43,6 +44,23 @@ def test_the_parameters_of_a_point_are_columns(tmp_path: Path) -> None:
     assert pd.isna(row["checked"])
     assert len(plain) == 2
     assert plain[[column.name for column in schema.POINT_COLUMNS]].isna().all(axis=None)
+    assert verify(place_of(tmp_path)).problems == ()
+
+
+@pytest.mark.parametrize("hosts", [("a", "b"), ("b", "a")])
+def test_points_are_told_apart_whichever_run_pandas_reads_first(
+    hosts: tuple[str, str], tmp_path: Path
+) -> None:
+    plain, at_point = (builders.a_run(host=Host(name, "192.0.2.1"), run_id=f"r{name}") for name in hosts)
+    Store(tmp_path).publish(plain, [builders.a_burst()])
+    Store(tmp_path).publish(at_point, [builders.a_burst(**AT_POINT)])
+    frame = pd.read_parquet(tmp_path)
+    assert dict(zip(frame["run_id"], frame["point"].notna(), strict=True)) == {
+        plain.run_id: False,
+        at_point.run_id: True,
+    }
+    whole = load_samples(tmp_path)
+    assert sorted(whole["operation"].dropna()) == ["copy"]
     assert verify(place_of(tmp_path)).problems == ()
 
 
