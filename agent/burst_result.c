@@ -1,9 +1,14 @@
 /* burst_result.c: what the threads of a burst left, and whether it may be trusted. */
 #include "worker.h"
 
+#include "precision.h"
+#include "stop.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { STARVED = 4 }; /* times the CPU time it had: a typical sample must not take longer */
 
 static bool describe_error(const struct worker *worker, struct burst_result *result)
 {
@@ -37,13 +42,13 @@ static bool describe_move(const struct worker *worker, struct burst_result *resu
 }
 
 /*
- * CPU time against elapsed time. Its two readings enclose those of the time, so that a thread that
- * was never off its CPU has all of it.
+ * CPU time against elapsed time, until after the thread has yielded. Its readings enclose those of
+ * the time, so that a thread that was never off its CPU has all of it.
  */
 static uint32_t ran_ppm(const struct worker *worker)
 {
-	int64_t ran_ns = worker->ran_ns[1] - worker->ran_ns[0];
-	int64_t elapsed_ns = worker->at_ns[1] - worker->at_ns[0];
+	int64_t ran_ns = worker->ran_ns[2] - worker->ran_ns[0];
+	int64_t elapsed_ns = worker->at_ns[2] - worker->at_ns[0];
 
 	return ran_ns < elapsed_ns ? (uint32_t)(1e6 * (double)ran_ns / (double)elapsed_ns)
 				   : 1000000;
@@ -109,6 +114,36 @@ static bool read_ticks(const struct burst *burst, struct burst_result *result)
 	return true;
 }
 
+/*
+ * Did its thread have the time that a typical sample took? Not if other work held the CPU for most
+ * of every sample: then no median helps.
+ */
+static bool describe_starved(const struct burst *burst, struct burst_result *result)
+{
+	static double values[SAMPLES_MAX];
+	const struct burst_order *order = &burst->order;
+	double ns_per_tick = 1e9 / (double)order->clock->ticks_per_second;
+
+	if (order->benchmark->value) /* no durations */
+		return false;
+	for (uint32_t i = 0; i < order->samples; i++)
+		values[i] = (double)result->ticks[i];
+	double typical_ns = median(values, order->samples) * order->samples * ns_per_tick;
+
+	for (size_t w = 0; w < burst->count; w++) {
+		const struct worker *worker = &burst->workers[w];
+		int64_t ran_ns = worker->ran_ns[1] - worker->ran_ns[0];
+
+		if (!worker->ran_known || typical_ns < STARVED * (double)(ran_ns + NS_PER_MS / 100))
+			continue;
+		snprintf(result->failed, sizeof result->failed,
+			 "%s had CPU %d for %.0f %% of a typical sample: other work held it",
+			 worker->name, worker->cpu, (double)ran_ns / typical_ns * 100);
+		return true;
+	}
+	return false;
+}
+
 static void read_lines(const struct burst *burst, struct burst_result *result)
 {
 	const struct arena *arena = burst->workers[0].arena;
@@ -167,7 +202,8 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 {
 	const struct worker *ping = &burst->workers[0];
 
-	if (!is_sound(burst, result) || !read_ticks(burst, result))
+	if (!is_sound(burst, result) || !read_ticks(burst, result) ||
+	    describe_starved(burst, result))
 		return false;
 	result->switches_known = ping->switches_known;
 	result->ran_known = ping->ran_known;

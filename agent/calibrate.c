@@ -38,6 +38,11 @@ uint32_t calibrate_iterations(const struct trial *trial, const struct benchmark 
 	return ((uint32_t)multiple + 1) * benchmark->least;
 }
 
+bool calibrate_is_short(double ticks, const struct clock_facts *clock)
+{
+	return ticks < (double)clock->quantum_ticks * SAMPLE_QUANTA / 2;
+}
+
 bool calibrate_is_slow(const struct trial *trial, const struct clock_facts *clock)
 {
 	return trial->grain_ticks > (double)clock->clock.ticks_per_second / 1e6 * SLOW_US;

@@ -37,6 +37,9 @@ uint32_t calibrate_iterations(const struct trial *trial, const struct benchmark 
 			      const struct clock_facts *clock);
 
 /* Does a single grain take so long that few samples must do? */
+/* Is a sample of so many ticks too short for the steps of the clock? */
+bool calibrate_is_short(double ticks, const struct clock_facts *clock);
+
 bool calibrate_is_slow(const struct trial *trial, const struct clock_facts *clock);
 
 #endif

@@ -53,16 +53,20 @@ static int describe_machine(int *cpus, size_t count)
 
 /*
  * The workers get the priority asked for, and we, who must be able to stop them, the one above.
- * Returns the priority reached: 0 if it was refused, which is noted and no failure.
+ * Returns the priority reached: 0 if it was refused, which is no failure, and noted if it was asked
+ * for. Unasked only where bursts are brief: nobody else can use the CPUs meanwhile.
  */
-static int take_priority(int wanted, struct notes *notes)
+static int take_priority(uint64_t asked, const struct plan *plan, struct notes *notes)
 {
+	bool usual = asked == PRIORITY_USUAL, brief = !plan->group_count && !plan->iterations;
+	int wanted = !usual ? (int)asked : brief ? os_priority_usual : 0;
 	int err = wanted ? os_realtime_self(wanted + 1) : 0;
 
 	if (!err)
 		return wanted;
-	notes_add(notes, "Realtime priority %d was refused: %s. Measuring without it.", wanted,
-		  strerror(-err));
+	if (!usual)
+		notes_add(notes, "Realtime priority %d was refused: %s. Measuring without it.",
+			  wanted, strerror(-err));
 	return 0;
 }
 
@@ -115,7 +119,7 @@ static int measure(const struct options *options, struct plan *plan,
 			  .governor = options->governor,
 			  .boost = options->boost,
 			  .stuck_ns = options->stuck_ns,
-			  .priority = take_priority((int)options->priority, notes),
+			  .priority = take_priority(options->priority, plan, notes),
 			  .notes = notes};
 	enum exit_code code = run_all(&run);
 

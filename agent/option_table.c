@@ -102,8 +102,9 @@ const struct option option_table[] = {
 	 .help = "What the matrix shows of a pair: median of the bursts' medians, mean or "
 	         "minimum of all samples (default: median)."},
 
-	{"The machine", 0, "priority", COUNT, AT(priority), 1, 98, .value = "N",
-	 .help = "Realtime priority to ask for; a refusal is only noted (default: none)."},
+	{"The machine", 0, "priority", COUNT, AT(priority), 0, 98, .value = "N",
+	 .help = "Realtime priority to ask for, 0 for none; a refusal is only noted (default: 1 on "
+	         "Linux where allowed, if bursts are short)."},
 	{NULL, 0, "governor", TEXT, AT(governor), .value = "NAME",
 	 .help = "Frequency governor of the measured CPUs for the time of the run, then as "
 	         "before, also if the agent is killed. Wants permission, usually root's."},

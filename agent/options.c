@@ -266,6 +266,7 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 				    .precision_ppm = NOT_GIVEN,
 				    .spread_ns = NOT_GIVEN,
 				    .node = NOT_GIVEN,
+				    .priority = PRIORITY_USUAL,
 				    .stuck_ns = 5 * NS_PER_S};
 	for (int i = 1, taken; i < argc; i += taken) {
 		taken = take(options, argv[i], i + 1 < argc ? argv[i + 1] : NULL, refusal);

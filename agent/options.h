@@ -15,6 +15,7 @@
 enum { SAMPLES_MAX = 40000 };
 
 enum { NOT_GIVEN = -1 };
+enum { PRIORITY_USUAL = 1000 }; /* as high as no priority: what the OS's file names */
 
 struct options {
 	const char *benchmarks;    /* comma-separated names, or "all" */
@@ -44,7 +45,7 @@ struct options {
 	uint64_t rounds;     /* the least */
 	uint64_t iterations; /* 0: chosen per pair */
 	uint64_t seed;
-	uint64_t priority;      /* 0: none asked for */
+	uint64_t priority;      /* 0: none */
 	int64_t precision_ppm;  /* 0: none wanted */
 	int64_t time_budget_ns; /* 0: the usual one */
 	int64_t spread_ns;

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { ALIVE_S = 5 };
+enum { ALIVE_S = 5, TRIES_MOST = 3 };
 
 /* Trials draw their lines from a stream no round uses, so as not to disturb the rounds' order. */
 #define TRIAL_STREAM (UINT64_MAX - 1)
@@ -75,21 +75,45 @@ static enum burst_outcome try_visit(const struct run *run, struct visit *visit,
 	return outcome;
 }
 
+/*
+ * Were the samples of this burst too short for the clock, since something else ran during the trial
+ * that chose their length? Then the next trial chooses again.
+ */
+static bool chosen_wrongly(const struct run *run, struct visit *visit,
+			   const struct burst_result *result)
+{
+	static double values[SAMPLES_MAX];
+	size_t count = result->samples - run->plan->warmup;
+
+	if (run->plan->iterations)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		values[i] = (double)result->ticks[run->plan->warmup + i];
+	if (!calibrate_is_short(median(values, count), run->clock))
+		return false;
+	visit->iterations = 0;
+	return true;
+}
+
 static enum burst_outcome take(const struct run *run, struct visit *visit,
 			       const struct report *report, struct random *lines,
 			       struct random *trials, struct burst_result *result)
 {
+	enum burst_outcome outcome = BURST_TAKEN;
 	struct trial trial;
 
-	if (!visit->iterations) {
-		enum burst_outcome outcome = try_visit(run, visit, report, trials, result, &trial);
-
+	for (int tries = 0; tries < TRIES_MOST && outcome == BURST_TAKEN; tries++) {
+		if (!visit->iterations)
+			outcome = try_visit(run, visit, report, trials, result, &trial);
 		if (outcome != BURST_TAKEN)
-			return outcome;
-	}
-	struct burst_order order = order_of(run, visit, report);
+			break;
+		struct burst_order order = order_of(run, visit, report);
 
-	return burst_take(&order, lines, idle, result);
+		outcome = burst_take(&order, lines, idle, result);
+		if (outcome != BURST_TAKEN || !chosen_wrongly(run, visit, result))
+			break;
+	}
+	return outcome;
 }
 
 static void note_coarse_clock(const struct clock_facts *clock)

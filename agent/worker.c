@@ -11,6 +11,7 @@
 #include "stop.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,7 +57,7 @@ static int prepare(struct worker *worker)
 	return benchmark->prepare ? benchmark->prepare(worker->side) : 0;
 }
 
-/* Binds the thread, prepares it, and takes the first of the readings around it all. */
+/* Binds the thread and prepares it. */
 static bool settle(struct worker *worker)
 {
 	int err = os_pin_self(worker->cpu);
@@ -71,12 +72,7 @@ static bool settle(struct worker *worker)
 	if (err)
 		return trouble(worker, "raise the priority of", err);
 	err = prepare(worker);
-	if (err)
-		return trouble(worker, "prepare", err);
-	worker->switches_known = !os_switches(&worker->switches[0][0], &worker->switches[0][1]);
-	worker->ran_known = !os_thread_ran_ns(&worker->ran_ns[0]);
-	worker->at_ns[0] = now_ns();
-	return true;
+	return err ? trouble(worker, "prepare", err) : true;
 }
 
 /*
@@ -105,6 +101,35 @@ static bool meet(struct worker *worker)
 static bool are_apart(const struct burst *burst)
 {
 	return burst->count != 2 || burst->workers[0].cpus[0] != burst->workers[1].cpus[0];
+}
+
+/* Readings just before the samples: what happens at the gate is none of theirs. */
+static void begin(struct worker *worker)
+{
+	worker->ran_known = !os_thread_ran_ns(&worker->ran_ns[0]);
+	worker->at_ns[0] = now_ns();
+	worker->switches_known = !os_switches(&worker->switches[0][0], &worker->switches[0][1]);
+}
+
+/* Readings just after them. */
+static void end(struct worker *worker)
+{
+	os_switches(&worker->switches[1][0], &worker->switches[1][1]);
+	worker->at_ns[1] = now_ns();
+	os_thread_ran_ns(&worker->ran_ns[1]);
+}
+
+/*
+ * Lets other work that waits for the CPU have it: a realtime thread, or one whose samples all fit
+ * in its slice, would otherwise not notice that it shares the CPU.
+ */
+static void yield_cpu(struct worker *worker)
+{
+	if (worker->burst->order.priority)
+		os_ordinary_self();
+	sched_yield();
+	worker->at_ns[2] = now_ns();
+	os_thread_ran_ns(&worker->ran_ns[2]);
 }
 
 static bool work(struct worker *worker, uint64_t n)
@@ -193,9 +218,18 @@ static bool linger(struct worker *worker)
 	return true;
 }
 
+/* Without stamps: the same work. */
 static bool take(struct worker *worker)
 {
-	return worker->burst->order.benchmark->value ? take_values(worker) : take_times(worker);
+	const struct burst_order *order = &worker->burst->order;
+
+	begin(worker);
+	bool done = !worker->stamps           ? work(worker, order->samples * order->iterations)
+		    : order->benchmark->value ? take_values(worker)
+					      : take_times(worker);
+
+	end(worker);
+	return done;
 }
 
 static bool play(struct worker *worker)
@@ -207,7 +241,7 @@ static bool play(struct worker *worker)
 	if (!work(worker, worker->side->first))
 		return false;
 	if (!worker->stamps)
-		return work(worker, order->samples * order->iterations);
+		return take(worker);
 	worker->add_ticks[0] = time_adds(order->clock);
 	if (alone && !meet(worker)) /* so that none begins with a lead */
 		return false;
@@ -235,10 +269,8 @@ void *worker_run(void *arg)
 	if (!settle(worker)) {
 		worker_give_up(burst);
 	} else if (meet(worker) && are_apart(burst) && play(worker)) {
-		worker->at_ns[1] = now_ns();
-		os_thread_ran_ns(&worker->ran_ns[1]);
 		worker->cpus[1] = os_current_cpu();
-		os_switches(&worker->switches[1][0], &worker->switches[1][1]);
+		yield_cpu(worker);
 	}
 	__atomic_store_n(&worker->out, 1, __ATOMIC_RELEASE);
 	ssize_t ignored = write(burst->done_fd, "", 1); /* full: the supervisor will wake anyway */

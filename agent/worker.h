@@ -22,9 +22,9 @@ struct worker {
 	int error;
 	int cpus[2];
 	bool switches_known;
-	int64_t switches[2][2]; /* before and after */
+	int64_t switches[2][2]; /* just before the samples and just after */
 	bool ran_known;
-	int64_t ran_ns[2], at_ns[2]; /* CPU time had, and the time then: before and after */
+	int64_t ran_ns[3], at_ns[3]; /* CPU time had, and the time then; the last after yielding */
 	uint64_t add_ticks[2];       /* that ADDS dependent additions took: before and after */
 	int64_t thread_name;         /* os_thread_self(), once it is bound */
 	uint32_t bound;              /* 1: thread_name holds */

@@ -136,6 +136,15 @@ int os_realtime_self(int priority)
 	return -pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
 }
 
+void os_ordinary_self(void)
+{
+	struct sched_param param = {0};
+
+	pthread_setschedparam(pthread_self(), SCHED_OTHER, &param);
+}
+
+const int os_priority_usual = 1;
+
 static uint64_t ticks_monotonic_raw(void)
 {
 	struct timespec now;

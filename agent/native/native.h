@@ -190,6 +190,12 @@ int os_thread_ran_ns(int64_t *ns);
 /* Gives the calling thread a realtime priority under which only higher ones preempt it. */
 int os_realtime_self(int priority);
 
+/* Takes it back: the calling thread runs like any other. */
+void os_ordinary_self(void);
+
+/* The realtime priority taken where none is asked for and the OS allows it; 0: none. */
+extern const int os_priority_usual;
+
 /* The clock that is always there. */
 void os_clock(struct clock *clock);
 

@@ -182,6 +182,17 @@ int os_realtime_self(int priority)
 	return -EPERM;
 }
 
+void os_ordinary_self(void)
+{
+	struct sched_param usual;
+
+	memset(&usual, 0, sizeof usual);
+	usual.sched_priority = 10;
+	pthread_setschedparam(pthread_self(), SCHED_RR, &usual);
+}
+
+const int os_priority_usual = 0; /* threads run at 10 anyway, and no one number suits every image */
+
 /* ---- the clock ------------------------------------------------------------------------------- */
 
 int os_counter_rate(uint64_t *ticks_per_second)

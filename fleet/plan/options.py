@@ -210,8 +210,13 @@ OPTIONS = (
     Option("cpus", "cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c", below=()),
     Option("seed", "seed", kinds.whole(0, 2**63 - 1), "Seed of the shuffled order.", "drawn", below=None),
     Option(
-        *("priority", "priority", kinds.whole(1, 98), "Realtime priority to ask for; a refusal is noted."),
-        otherwise="none",
+        *(
+            "priority",
+            "priority",
+            kinds.whole(0, 98),
+            "Realtime priority to ask for, 0 for none; a refusal is noted.",
+        ),
+        otherwise="1 on Linux where allowed",
         below=(),
     ),
     Option(

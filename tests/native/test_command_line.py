@@ -123,6 +123,23 @@ def test_a_refused_realtime_priority_is_a_note_and_no_failure():
     assert records[0]["priority"] is None
     assert "priority 5 was refused" in records[1]["text"]
     assert bursts(records)
+    unasked = decode(
+        run("-b", "clock", "-f", "jsonl", *QUICK, prefix=(*drop, "prlimit", "--rtprio=0")).stdout
+    )
+    assert unasked[0]["priority"] is None
+    assert not any("priority" in record["text"] for record in unasked if record["record"] == "note")
+
+
+def test_the_usual_priority_is_for_short_bursts_and_can_be_declined():
+    """Nobody else can use the CPUs meanwhile; groups work on all CPUs, chosen iterations take long."""
+    needs.root()
+    clock, few = ("-b", "clock", "-f", "jsonl"), QUICK[:4]
+    usual, declined, chosen = (
+        decode(run(*clock, *more, *few).stdout) for more in ((), ("--priority", "0"), ("-i", "100"))
+    )
+    groups = decode(run("-b", "bandwidth", "-f", "jsonl", "--sizes", "32K", "--threads", "1", *few).stdout)
+    found = [records[0]["priority"] for records in (usual, declined, chosen, groups)]
+    assert found == [1, None, None, None]
 
 
 def test_a_granted_realtime_priority_is_recorded():

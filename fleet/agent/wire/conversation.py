@@ -20,8 +20,8 @@ COARSE_QUANTA = 100
 """A burst whose longest sample is fewer clock quanta than this is flagged `coarse_clock`."""
 BUSY_PPM = 900_000
 """A burst of which a thread ran a smaller share than this is flagged `busy_cpu`."""
-
-
+TOUCHED = 1.25
+"""An interruption marks a burst as `preempted` if a sample took so many times the burst's median."""
 MOVED = 0.03
 """A burst before and after which the core's frequency differs by more than this is `frequency_moved`."""
 SKEW = 0.1
@@ -204,12 +204,18 @@ def completed(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
     )
 
 
+def _stands_out(burst: Burst) -> bool:
+    """Whether one of the samples took so much longer than the others that an interruption touched it."""
+    measured = burst.ticks[burst.warmup :] or burst.ticks
+    return max(measured) >= TOUCHED * sorted(measured)[(len(measured) - 1) // 2]
+
+
 def flags_of(burst: Burst, hello: Hello) -> tuple[str, ...]:
     """The flags that follow from the burst alone, and the clock of its run (docs/flags.md)."""
     quantum = hello.raw.get("clock_quantum_ticks")
     quantum_ticks = quantum if isinstance(quantum, int) else 1
     flags = []
-    if burst.switches is not None and (burst.switches[1] or burst.switches[3]):
+    if burst.switches is not None and (burst.switches[1] or burst.switches[3]) and _stands_out(burst):
         flags.append("preempted")
     if burst.ran_ppm is not None and min(burst.ran_ppm) < BUSY_PPM:
         flags.append("busy_cpu")

@@ -182,7 +182,8 @@ def test_a_failed_burst_counts_as_a_visit_and_has_no_numbers() -> None:
 
 def test_what_may_have_spoilt_a_burst_becomes_a_flag() -> None:
     hello = line(HELLO, clock_quantum_ticks=10_000)
-    lines = [b'{"record":"burst"}', hello, line(BURST), line(BURST, switches=[0, 0, 0, 2]), line(END)]
+    interrupted = {"switches": [0, 0, 0, 2], "ticks": [*BURST["ticks"][:-1], 2 * max(BURST["ticks"])]}
+    lines = [b'{"record":"burst"}', hello, line(BURST), line(BURST, **interrupted), line(END)]
     calm, pushed = parts.bursts([lines])
     assert calm.flags == ("coarse_clock",)
     assert pushed.flags == ("preempted", "coarse_clock")

@@ -143,8 +143,11 @@ def test_many_far_samples_are_outliers(tmp_path: Path) -> None:
     [
         ({}, ()),
         ({"switches": (5, 0, 5, 0)}, ()),
-        ({"switches": (0, 1, 0, 0)}, ("preempted",)),
-        ({"switches": (0, 0, 0, 1)}, ("preempted",)),
+        ({"switches": (0, 1, 0, 0)}, ()),
+        ({"switches": (0, 1, 0, 0), "ticks": (900_000, 1000, 1249, 1000)}, ()),
+        ({"switches": (0, 1, 0, 0), "ticks": (900, 1000, 1250, 1000)}, ("preempted",)),
+        ({"switches": (0, 0, 0, 1), "ticks": (900, 1000, 9000, 1000)}, ("preempted",)),
+        ({"switches": (0, 0, 0, 0), "ticks": (900, 1000, 9000, 1000)}, ()),
         ({"switches": None}, ()),
         ({"ran_ppm": (1_000_000, BUSY_PPM)}, ()),
         ({"ran_ppm": (1_000_000, BUSY_PPM - 1)}, ("busy_cpu",)),
