@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STARVED = 4 }; /* times the CPU time it had: a typical sample must not take longer */
+enum { STARVED = 10 }; /* times the CPU time it had: a typical sample must not take longer */
 
 static bool describe_error(const struct worker *worker, struct burst_result *result)
 {

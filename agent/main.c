@@ -58,7 +58,10 @@ static int describe_machine(int *cpus, size_t count)
  */
 static int take_priority(uint64_t asked, const struct plan *plan, struct notes *notes)
 {
-	bool usual = asked == PRIORITY_USUAL, brief = !plan->group_count && !plan->iterations;
+	bool usual = asked == PRIORITY_USUAL, brief = !plan->iterations;
+
+	for (size_t i = 0; i < plan->choice_count; i++)
+		brief &= !plan->choices[i].benchmark->points;
 	int wanted = !usual ? (int)asked : brief ? os_priority_usual : 0;
 	int err = wanted ? os_realtime_self(wanted + 1) : 0;
 

@@ -29,7 +29,7 @@ def records(machine, *args):
     done = run(*args, *SHORT, "--format", "jsonl", env=machine)
     assert done.returncode == 0, done.stderr
     found = decode(done.stdout)
-    assert not failures(found)
+    assert not failures(found), failures(found)
     return found
 
 

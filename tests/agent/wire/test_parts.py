@@ -53,7 +53,8 @@ def test_offsets_count_from_the_first_hello_by_the_hosts_clock() -> None:
 
 
 def test_bursts_are_the_same_as_they_come_and_read_from_the_journal() -> None:
-    pushed = burst(2, switches=[0, 0, 0, 2])
+    slow = [*BURST["ticks"][:-1], 2 * max(BURST["ticks"])]
+    pushed = burst(2, switches=[0, 0, 0, 2], ticks=slow)
     journal = [FIRST, [b"no hello came"], [SECOND[0], pushed, *SECOND[2:]]]
     kept: list[Burst] = []
     so_far = parts.read(journal[:2], kept.append)
