@@ -10,6 +10,7 @@ HOST_LIMIT = 20_000
 NAMES_LIMIT = 1_000  # characters
 _RANGE = re.compile(r"\[(?=[0-9]+[-,])([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)\]")
 _RUN_ID = r"r\d{8}T\d{6}Z-[0-9a-f]+"
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
 
 
@@ -77,14 +78,19 @@ def folded(names: Iterable[str], limit: int = NAMES_LIMIT) -> str:
     return f"{text},…]" if text.rfind("[") > text.rfind("]") else f"{text}, …"
 
 
-def group_messages(messages: Iterable[tuple[Host, str]]) -> list[GroupedMessage]:
+def group_messages(
+    messages: Iterable[tuple[Host, str]], *, numbers_alike: bool = False
+) -> list[GroupedMessage]:
     """Each message once, the most frequent first.
 
-    Hosts share one whose messages differ only by a host's own name, address, port, run and number of bursts.
+    Hosts share one whose messages differ only by a host's own name, address, port, run and number of bursts;
+    numbers_alike: by any number.
     """
     alike: dict[str, tuple[str, list[str]]] = {}
     for host, text in messages:
-        alike.setdefault(_common(host, text), (text, []))[1].append(host.name)
+        common = _common(host, text)
+        key = _NUMBER.sub("…", common) if numbers_alike else common
+        alike.setdefault(key, (text, []))[1].append(host.name)
     groups = [GroupedMessage(text, tuple(dict.fromkeys(names))) for text, names in alike.values()]
     return sorted(groups, key=lambda group: -len(group.names))
 

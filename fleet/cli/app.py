@@ -48,6 +48,13 @@ Select = Annotated[
     list[str] | None,
     typer.Argument(help="Hosts: names, groups, globs, label=value; !… excludes. Default: all."),
 ]
+SelectRuns = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Hosts, globs, web[01-04], label=value, host@label=value, run ids; !… excludes.",
+        show_default=False,
+    ),
+]
 InventoryPath = Annotated[
     Path, typer.Option("--inventory", "-f", envvar="FLEET_INVENTORY", help="The inventory file.")
 ]
@@ -131,6 +138,18 @@ def terminal() -> dict[str, Any]:
 
 
 SAME_SIGNAL_S = 1.0
+
+
+def paged(text: str, width: int | None) -> None:
+    """Print a text, wrapped; through $PAGER what is longer than the terminal that reads it."""
+    from fleet.analysis.views.text import fitted
+
+    text = fitted(text, width)
+    if sys.stdout.isatty() and sys.stdin.isatty() and text.count("\n") + 2 > shutil.get_terminal_size().lines:
+        os.environ.setdefault("LESS", "FRX")  # leave at once what fits, keep colours, keep the screen
+        click.echo_via_pager(text, color=True)
+    else:
+        typer.echo(text)
 
 
 @contextmanager

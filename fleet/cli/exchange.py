@@ -66,7 +66,7 @@ def import_(
 def export(
     what: Annotated[
         str | None,
-        typer.Argument(help="A run id, its beginning, a host, or summary:NAME; default: the last run."),
+        typer.Argument(help="A selection, of which the last run is written, or summary:NAME; default: all."),
     ] = None,
     results: ResultsPath = RESULTS,
     format_: Annotated[
@@ -93,6 +93,7 @@ def export(
     from fleet.analysis.exchange.export import FORMATS, VALUES, write_new
     from fleet.analysis.exchange.export import export as pieces
     from fleet.analysis.exchange.imports import PREFIX
+    from fleet.analysis.selection import select
     from fleet.plan.options import choice
     from fleet.store import Store
 
@@ -102,8 +103,10 @@ def export(
     store = Store(results)
     if what is None:
         chosen = store.last_session()[-1]
+    elif what.startswith(PREFIX):
+        chosen = what
     else:
-        chosen = what if what.startswith(PREFIX) else store.find(what)
+        chosen = select(store.published(), [what], store.place)[-1].run_id
     text = pieces(results, chosen, format_, benchmark, value)
     if output is None or str(output) == "-":
         sys.stdout.writelines(text)

@@ -6,17 +6,12 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, ResultsPath, app
+from fleet.cli.app import RESULTS, ResultsPath, SelectRuns, app
 
 
 @app.command(short_help="Write one HTML page to keep and to send.")
 def report(
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Run ids, beginnings of them, or hosts (the latest run); default: the last session."
-        ),
-    ] = None,
+    select: SelectRuns = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - for stdout.")] = Path(
         "fleet-report.html"
     ),
@@ -28,18 +23,19 @@ def report(
 ) -> None:
     """Write one self-contained HTML page: warnings, tables, maps, distributions, differences.
 
+    Hosts are reported with all their comparable runs; without a selection, those of the last session.
     Example: fleet report rpi5 server1 -o today.html
     """
     from fleet.analysis.report import output as files
     from fleet.analysis.report.page import render
+    from fleet.analysis.views import hosts
     from fleet.store import Store
     from fleet.text import counted
 
     to_stdout = str(output) == "-"
     if not to_stdout:
         files.check(output, force=force)
-    store = Store(results)
-    chosen = [store.find(text) for text in what] if what else store.last_session()
+    chosen = [run.run_id for run in hosts.chosen(Store(results), select or ()).runs]
     page = render(results, chosen, title)
     if to_stdout:
         sys.stdout.write(page)

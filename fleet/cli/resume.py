@@ -21,6 +21,7 @@ from fleet.cli.app import (
     app,
     stop_on_signals,
 )
+from fleet.cli.outcomes import hints, print_outcomes
 
 
 @app.command(short_help="Finish a session that a lost link, a kill or Ctrl-C interrupted.")
@@ -112,7 +113,10 @@ def resume(
         typer.echo(summary.outcomes_json(ended))
     else:
         log_folder = str(session_log.folder)
-        typer.echo(summary.outcomes_text(ended, log_folder) if ended else given_up_text(remaining, damaged))
+        if ended:
+            print_outcomes(store, ended, hints(results, inventory, log_folder))
+        else:
+            typer.echo(given_up_text(remaining, damaged))
     if more := resume.others(store, remaining):
         typer.echo(more, err=True)
     raise typer.Exit(outcome.exit_code(ended) if ended else StoreError.exit_code if damaged else 0)

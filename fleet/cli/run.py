@@ -23,6 +23,7 @@ from fleet.cli.app import (
     app,
     stop_on_signals,
 )
+from fleet.cli.outcomes import hints, print_outcomes
 from fleet.cli.plan_options import NOT_GIVEN, with_plan_options
 from fleet.errors import UsageError
 from fleet.model import PairChoice, Pairs, RequestedOptions
@@ -116,8 +117,10 @@ def run(
             from fleet.session import dask_cluster
 
             ended = dask_cluster.run(dask, chosen, context, connect_timeout)
-    logs = str(session_log.folder)
-    typer.echo(summary.outcomes_json(ended) if json else summary.outcomes_text(ended, logs))
+    if json:
+        typer.echo(summary.outcomes_json(ended))
+    else:
+        print_outcomes(store, ended, hints(results, inventory, str(session_log.folder)))
     raise typer.Exit(outcome.exit_code(ended))
 
 

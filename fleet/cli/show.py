@@ -4,14 +4,12 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, app, terminal
+from fleet.cli.app import RESULTS, Json, ResultsPath, SelectRuns, app, paged, terminal
 
 
 @app.command(short_help="List stored runs, or how a relation has changed over time.")
 def runs(
-    hosts: Annotated[
-        list[str] | None, typer.Argument(help="Hosts, by their names; default: all.", show_default=False)
-    ] = None,
+    select: SelectRuns = None,
     label: Annotated[
         list[str] | None,
         typer.Option("--label", "-l", help="Only runs with this label, KEY=VALUE; repeatable."),
@@ -33,6 +31,7 @@ def runs(
 
     Example: fleet runs rpi5 --relation smt
     """
+    from fleet.analysis.selection import select as selected
     from fleet.analysis.views import runs as views
     from fleet.store import Store
 
@@ -40,7 +39,7 @@ def runs(
     every = store.runs()
     for why in store.damaged():
         typer.echo(why, err=True)
-    listed = views.chosen(every, hosts or (), label or ())
+    listed = views.with_labels(selected(every, select or (), store.place), label or ())
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
@@ -60,17 +59,17 @@ def runs(
     typer.echo(history.past_json(found) if json else history.past_text(found))
 
 
-@app.command(short_help="Show a run: topology, latencies, warnings.")
+@app.command(short_help="Show latencies: many hosts in a table, one in detail.")
 def show(
-    what: Annotated[
-        str | None,
-        typer.Argument(help="A run id, the beginning of one, or a host; default: the last session."),
-    ] = None,
+    select: SelectRuns = None,
     benchmark: Annotated[
         str | None, typer.Option("--benchmark", "-b", help="Only this one, as bandwidth or bandwidth/avx2.")
     ] = None,
     ladder: Annotated[
         bool, typer.Option("--ladder", help="chase, bandwidth: every size, not only the levels of memory.")
+    ] = False,
+    map_: Annotated[
+        bool, typer.Option("--map", help="Draw the heat map of each host, in colours on a terminal.")
     ] = False,
     results: ResultsPath = RESULTS,
     json: Json = False,
@@ -81,27 +80,28 @@ def show(
         bool, typer.Option("--ways", help="Show both directions of messages, and the offset of the clocks.")
     ] = False,
 ) -> None:
-    """Show a run: siblings and sockets, latencies by relation and as a matrix, ladders, warnings.
+    """Show hosts, by default those of the last session: several in one table, a single one in detail.
 
+    A host's numbers are of all its comparable runs; its details, and --json and --csv, of the last of them.
     Example: fleet show rpi5 -b bandwidth --ladder
     """
-    from fleet.analysis.views import show as views
-    from fleet.analysis.views.text import fitted
+    from fleet.analysis.views import hosts
+    from fleet.analysis.views import show as one_run
+    from fleet.analysis.views.heatmap import Canvas
     from fleet.store import Store
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     if ways and (json or csv):
         raise typer.BadParameter("--ways is for text; --json and --csv have the raw columns or none.")
-    store = Store(results)
-    chosen = [store.find(what)] if what is not None else store.last_session()
+    shown = hosts.chosen(Store(results), select or ())
     if json:
-        typer.echo(views.shows_json(results, chosen, benchmark))
+        typer.echo(one_run.shows_json(results, shown.latest, benchmark))
     elif csv:
-        typer.echo(views.shows_csv(results, chosen, benchmark))
+        typer.echo(one_run.shows_csv(results, shown.latest, benchmark))
     else:
         page = terminal()
-        text = views.shows_text(
-            results, chosen, **page, benchmark=benchmark, all_sizes=ladder, both_ways=ways
+        text = hosts.shown_text(
+            results, shown, Canvas(**page), benchmark, all_sizes=ladder, both_ways=ways, as_map=map_
         )
-        typer.echo(fitted(text, page["width"]))
+        paged(text, page["width"])

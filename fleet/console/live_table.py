@@ -25,6 +25,7 @@ from fleet.session.outcome import State
 from fleet.text import printable
 
 MANY = 30  # hosts; above it an overview, also on a tall terminal
+NOTES_AS_THEY_ARRIVE = 3  # hosts; of more, notes are shown at the end, equal ones once
 WAITING = "waiting"
 _COLOURS = {
     State.COMPLETE: "green",
@@ -67,7 +68,7 @@ class LiveTable:
         self._began = time.monotonic()
 
     def __call__(self, event: Event) -> None:
-        """Take an event into the table; print a note above it, unless there are many hosts."""
+        """Take an event into the table; of few hosts, print notes above it; of more the end has them."""
         with self._guard:
             row = self._rows[event.host.name]
             match event:
@@ -82,7 +83,7 @@ class LiveTable:
                     row.state, row.seconds, row.stage = outcome.state, outcome.seconds, outcome.stage
                 case NoteAdded():
                     pass
-        if isinstance(event, NoteAdded) and len(self._rows) <= MANY:
+        if isinstance(event, NoteAdded) and len(self._rows) <= NOTES_AS_THEY_ARRIVE:
             line = f"{event.host.name}: {without_name(event.host, event.text)}"
             self._console.print(Text(printable(line), style="dim"))  # takes the console's own lock
 
@@ -145,6 +146,8 @@ def _cells(row: Row) -> tuple[Text, str, str]:
         return Text(word, style=_COLOURS[row.state]), bursts, f"in {row.seconds:.1f} s"
     if row.stage != "measure":
         return Text(row.stage, style="dim" if row.stage == WAITING else ""), bursts, ""
+    if row.done >= row.total > 0:
+        bursts = f"{row.done}+"  # of the minimum rounds all are there; more follow for the precision
     return Text(row.stage), bursts, _left(row)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.live import Live
 
-from fleet.console.live_table import MANY, LiveTable, Row, tally
+from fleet.console.live_table import MANY, NOTES_AS_THEY_ARRIVE, LiveTable, Row, tally
 from fleet.hostnames import without_name
 from fleet.model import Host
 from fleet.session.events import (
@@ -40,13 +40,15 @@ def progress(hosts: Sequence[Host], *, quiet: bool = False) -> Iterator[EventHan
         with Live(get_renderable=table.render, console=console, refresh_per_second=4, transient=True):
             yield table
     else:
-        yield Lines() if len(hosts) <= MANY else Tallies(hosts)
+        notes = len(hosts) <= NOTES_AS_THEY_ARRIVE
+        yield Lines(notes=notes) if len(hosts) <= MANY else Tallies(hosts)
 
 
 class Lines:
-    """One line per event, for logs and pipes; bursts are reported ten times in all."""
+    """One line per event, for logs and pipes; bursts are reported ten times in all. notes: print them too."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, notes: bool = True) -> None:
+        self._notes = notes
         self._tenths: dict[str, int] = {}
         self._planned: dict[str, int] = {}
         self._stderr = LineWriter()
@@ -61,7 +63,8 @@ class Lines:
             case DurationEstimated():
                 pass  # the agent's own estimate arrives as a note once it has examined the CPUs
             case NoteAdded(host, text):
-                self._write(host, without_name(host, text))
+                if self._notes:
+                    self._write(host, without_name(host, text))
             case HostFinished(outcome):
                 bursts = f", {counted(outcome.bursts, 'burst')}" if outcome.bursts else ""
                 self._write(outcome.host, f"{outcome.state}{bursts} in {outcome.seconds:.1f} s")

@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
 from fleet.console.hosts import host_object, where
+from fleet.console.live_table import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import folded, group_messages, without_name
 from fleet.model import Host, PairChoice, Pairs, Plan, RequestedOptions
 from fleet.plan.cpulist import cpus_text
@@ -97,23 +98,56 @@ def _plan_object(plan: Plan) -> dict[str, Any]:
     return {key: value for key, value in asdict(plan).items() if key != "deadline_s"}
 
 
-def outcomes_text(outcomes: Sequence[Outcome], logs: str = "") -> str:
-    """How a session ended, then each failure, equal ones grouped; then what to type next.
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What to add to commands that are to be pasted: the options that this session was given.
 
-    A row per host, or of many hosts a row per state and stage. logs: the folder of the session's logs.
+    results, inventory: such as "-r lab/results", empty for the defaults. logs: the folder of the logs.
+    """
+
+    results: str = ""
+    inventory: str = ""
+    logs: str = ""
+
+    def command(self, *words: str) -> str:
+        """A command that can be pasted; empty words are left out."""
+        return " ".join(word for word in ("fleet", *words) if word)
+
+
+def outcomes_text(outcomes: Sequence[Outcome], hints: Hints = Hints(), medians: str = "") -> str:
+    """How a session ended: the hosts that are not complete, the numbers, the failures, what to type next.
+
+    A row per host, or of many hosts a row per state and stage. medians: as `numbers.medians_text` gives them.
     """
     many = len(outcomes) > MANY
-    parts = [_by_ending(outcomes) if many else _by_host(outcomes)]
-    parts += failures(outcomes)
-    if many:
-        parts += _common_notes(outcomes)
-    stored = sum(o.state in (State.COMPLETE, State.PARTIAL) for o in outcomes)
-    parts.append(f"{stored} of {len(outcomes)} hosts stored." + (" Next: fleet show" if stored else ""))
-    if logs and any(outcome.message for outcome in outcomes):
-        parts[-1] += f"\nFull log: {logs}."
-        unfinished = not all(outcome.settled for outcome in outcomes)
-        parts[-1] += " fleet resume measures what is missing." if unfinished else ""
-    return printable("\n\n".join(parts))
+    listed = [o for o in outcomes if o.state is not State.COMPLETE or not medians]
+    parts = [_by_ending(outcomes) if many else _by_host(listed)] if listed else []
+    parts = [printable(part) for part in (*parts, *failures(outcomes))]
+    parts += [medians] if medians else []
+    notes = _common_notes(outcomes) if len(outcomes) > NOTES_AS_THEY_ARRIVE else []
+    return "\n\n".join([*parts, *map(printable, notes), printable(_ending(outcomes, hints))])
+
+
+def _ending(outcomes: Sequence[Outcome], hints: Hints) -> str:
+    """How many hosts are stored, and the commands to type next."""
+    stored = [outcome for outcome in outcomes if outcome.stored]
+    longest = max((outcome.seconds for outcome in outcomes), default=0.0)
+    bursts = counted(sum(outcome.bursts for outcome in stored), "burst")
+    lines = [
+        f"{len(stored)} of {counted(len(outcomes), 'host')} stored, {bursts}, {longest:.1f} s."
+        if stored
+        else f"{len(stored)} of {counted(len(outcomes), 'host')} stored."
+    ]
+    if stored:
+        one = stored[0].host.name if len(outcomes) > 1 else ""
+        lines.append(f"Next: {hints.command('show', hints.results)}")
+        lines += [f"  {hints.command('show', one, hints.results)}"] if one else []
+    if not all(outcome.settled for outcome in outcomes):
+        resume = hints.command("resume", hints.results, hints.inventory)
+        lines.append(f"To measure what is missing: {resume}")
+    if hints.logs and any(outcome.message for outcome in outcomes):
+        lines.append(f"Full log: {hints.logs}")
+    return "\n".join(lines)
 
 
 def _by_host(outcomes: Sequence[Outcome]) -> str:
@@ -161,9 +195,11 @@ def failures(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _common_notes(outcomes: Sequence[Outcome]) -> list[str]:
     """The notes of many hosts, the most frequent first; those of few hosts were shown as they arrived."""
-    groups = group_messages((o.host, without_name(o.host, note)) for o in outcomes for note in o.notes)
+    groups = group_messages(
+        ((o.host, without_name(o.host, note)) for o in outcomes for note in o.notes), numbers_alike=True
+    )
     lines = [
-        f"{counted(len(group.names), 'host')}: {shortened(group.text)}  [{folded(group.names, 60)}]"
+        f"{counted(len(group.names), 'host')} ({folded(group.names, 60)}): {shortened(group.text)}"
         for group in groups[:MESSAGES_SHOWN]
     ]
     hidden = len(groups) - MESSAGES_SHOWN

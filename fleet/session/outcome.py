@@ -37,9 +37,14 @@ class Outcome:
     refused: bool = False
 
     @property
+    def stored(self) -> bool:
+        """Whether a run was published, whole or in part."""
+        return self.state in (State.COMPLETE, State.PARTIAL)
+
+    @property
     def settled(self) -> bool:
         """Whether `fleet resume` has nothing left to do: the run is stored, or the host refused the plan."""
-        return self.refused or self.state in (State.COMPLETE, State.PARTIAL)
+        return self.refused or self.stored
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:

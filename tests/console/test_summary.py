@@ -205,13 +205,15 @@ def many(count: int = 500) -> list[Outcome]:
 
 def test_five_hundred_hosts_are_summed_up_in_a_few_lines() -> None:
     outcomes = many()
-    text = summary.outcomes_text(outcomes, logs="LOGS")
+    text = summary.outcomes_text(outcomes, summary.Hints("-r there", "-f lab.yaml", "LOGS"))
     assert len(text.splitlines()) < 20
     assert "450    complete  done     4,500   " in text
     assert "50 hosts, connect: h[003,013,023," in text
-    assert "  450 hosts: governor powersave  [h[000-002," in text
-    assert "\n\n450 of 500 hosts stored. Next: fleet show\n" in text
-    assert text.endswith("\nFull log: LOGS. fleet resume measures what is missing.")
+    assert "  450 hosts (h[000-002," in text
+    assert "): governor powersave" in text
+    assert "\n\n450 of 500 hosts stored, 4,500 bursts, 0.0 s.\nNext: fleet show -r there\n" in text
+    assert "\nTo measure what is missing: fleet resume -r there -f lab.yaml\n" in text
+    assert text.endswith("\nFull log: LOGS")
     assert [entry["host"] for entry in json.loads(summary.outcomes_json(outcomes))] == [
         outcome.host.name for outcome in outcomes
     ]

@@ -30,6 +30,7 @@ from fleet.errors import UsageError
 from fleet.text import counted, one_line
 
 GENERATOR = "fleet report"
+_ALL_DETAILED = 6  # runs
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _MAP, _MAP_HEIGHT = 680, 590
 
@@ -52,6 +53,7 @@ def render(root: str | Path, run_ids: Sequence[str], title: str | None = None) -
     if not run_ids:
         raise UsageError("no run to report on.")
     readings = gather(root, run_ids)
+    detailed = _detailed(readings)
     shared = {kind: colour_limits(maps) for kind, maps in _maps_by_kind(readings).items()}
     return _template().render(
         title=title or f"Core-to-core latency: {_names(readings)}",
@@ -63,13 +65,21 @@ def render(root: str | Path, run_ids: Sequence[str], title: str | None = None) -
         warnings=warnings(readings),
         tables=tables(readings),
         dots={table.kind: list(_dots(table, readings)) for table in tables(readings)},
-        thumbnails=_thumbnails(readings, shared) if len(readings) > 1 else {},
+        detailed=detailed,
+        anchors={reading.anchor for reading in detailed},
+        thumbnails=_thumbnails(detailed, shared) if len(detailed) > 1 else {},
         shared=shared,
         differences=differences(root, readings),
         environment=environment(readings),
         viridis=palette("viridis"),
         diverging=palette("PuOr_r"),
     )
+
+
+def _detailed(readings: Sequence[Reading]) -> list[Reading]:
+    """The runs with a section of their own: all of a few, of many runs of the same hosts the last of each."""
+    last = {reading.run["host_id"]: reading for reading in readings}
+    return list(last.values()) if len(readings) > _ALL_DETAILED else list(readings)
 
 
 def _template() -> jinja2.Template:

@@ -1,8 +1,9 @@
-"""Renders a heat map as text: numbers where they fit, else coloured cells, else groups of CPUs.
+"""Renders a heat map as text: numbers where they fit, else coloured half blocks, else groups of CPUs.
 
 What the cells show is always written above them.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from fleet.analysis.reduce.topology import Layout
 
 MOST_CPUS = 64
 _LEGEND_STEPS = 7
+_CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 # Seven points of matplotlib's viridis, which takes too long to import here; it reads without colour vision.
 _VIRIDIS = (
@@ -28,6 +30,9 @@ _VIRIDIS = (
     (144, 215, 67),
     (253, 231, 37),
 )
+_SIGNS = "·░▒▓█"
+Pairs = frozenset[tuple[int, int]]  # the lower CPU first
+_LIGHT = 3.2  # steps of _VIRIDIS; from there on black text is easier to read
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,62 +43,137 @@ class Canvas:
     colour: bool = False
 
     def fits(self, text: str) -> bool:
-        """Whether no line of `text` is too long."""
-        return self.width is None or max(len(line) for line in text.splitlines()) <= self.width
+        """Whether no line of `text` is too long; codes of colours have no width."""
+        return self.width is None or max(map(len, _CODES.sub("", text).splitlines())) <= self.width
 
 
-def draw(table: pd.DataFrame, order: Layout, canvas: Canvas) -> Text:
-    """Draw `table` (one-way ns, rows and columns as `order.cpus`) in the most exact form that fits."""
-    if len(order.cpus) <= MOST_CPUS:
-        drawn = of_cpus(table, order)
-        for number in ("{:.1f}", "{:.0f}"):
-            numbers = _ruled(drawn.labels, drawn.labels, drawn.texts(number, "-"), drawn.borders)
-            if canvas.fits(numbers):
-                return Text(f"one way, ns; rows ping, columns pong\n{numbers}")
-        if canvas.colour:
-            cells = _cells(drawn)
-            if canvas.fits(cells.plain):
-                return cells
+NO_LIMIT = Canvas()
+
+
+def draw(
+    table: pd.DataFrame, order: Layout, canvas: Canvas, *, marked: Pairs = frozenset(), as_map: bool = False
+) -> Text:
+    """Draw `table` (one-way ns, rows and columns as `order.cpus`) in the most exact form that fits.
+
+    marked: pairs to point out. as_map: the shape rather than the numbers, where colour or numbers do not fit.
+    """
+    drawn = of_cpus(table, order)
+    numbers = () if len(order.cpus) > MOST_CPUS or (as_map and not canvas.colour) else ("{:.1f}", "{:.0f}")
+    for number in numbers:
+        texts = [
+            [text + _mark(a, b, marked) for b, text in zip(order.cpus, row, strict=True)]
+            for a, row in zip(order.cpus, drawn.texts(number, "-"), strict=True)
+        ]
+        ruled = _ruled(drawn.labels, drawn.labels, texts, drawn, canvas)
+        if canvas.fits(ruled.plain):
+            flagged = "; *: flagged" if marked else ""
+            return Text(f"one way, ns; rows ping, columns pong{flagged}\n").append_text(ruled)
+    if canvas.colour or as_map:
+        cells = (_half_blocks if canvas.colour else _signs)(drawn, order, marked)
+        if canvas.fits(cells.plain):
+            return cells
     return _collapsed(table, order, canvas)
 
 
+def _mark(a: int, b: int, marked: Pairs) -> str:
+    return "" if not marked else "*" if (min(a, b), max(a, b)) in marked else " "
+
+
 def _ruled(
-    rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]], borders: Sequence[bool]
-) -> str:
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    drawn: Heatmap,
+    canvas: Canvas,
+) -> Text:
     """Lay a table of right-aligned cells out, with a rule before each row and column that has a border."""
     label = max(map(len, rows))
     width = max(len(cell) for line in (*cells, columns) for cell in line)
 
-    def line(name: str, line_cells: Sequence[str]) -> str:
-        parts = [
-            f"{' |' if border else ''} {cell:>{width}}"
-            for cell, border in zip(line_cells, borders, strict=True)
-        ]
-        return f"{name:>{label}} |{''.join(parts)}"
+    def line(name: str, line_cells: Sequence[str], styles: Sequence[Style | str]) -> Text:
+        text = Text(f"{name:>{label}} |")
+        for cell, border, style in zip(line_cells, drawn.borders, styles, strict=True):
+            text.append(f"{' |' if border else ''} ").append(f"{cell:>{width}}", style)
+        return text
 
-    head = line("", columns)
-    rule = "".join("+" if mark == "|" else "-" for mark in head)
+    plain = [""] * len(columns)
+    head = line("", columns, plain)
+    rule = Text("".join("+" if mark == "|" else "-" for mark in head.plain))
     lines = [head, rule]
-    for name, line_cells, border in zip(rows, cells, borders, strict=True):
-        lines += [rule] * border + [line(name, line_cells)]
-    return "\n".join(lines) + "\n"
+    for name, line_cells, shades, border in zip(rows, cells, drawn.shades(), drawn.borders, strict=True):
+        coloured = [_style(shade) if canvas.colour and shade >= 0 else "" for shade in shades]
+        lines += [rule] * border + [line(name, line_cells, coloured)]
+    return Text("\n").join([*lines, Text()])
 
 
-def _cells(drawn: Heatmap) -> Text:
-    """Two coloured characters a pair, with a gap between groups."""
+def _half_blocks(drawn: Heatmap, order: Layout, marked: Pairs) -> Text:
+    """A column of the terminal for each CPU, two rows of pairs in a line, with a gap between groups."""
     label = max(map(len, drawn.labels))
-    text = Text("one way, ns, by colour (the numbers need a wider window, or --csv)\n")
-    text.append_text(_legend(drawn))
-    for digit in range(-label, 0):  # one digit a line, or neighbours' numbers run together
-        digits = [f"{name:>{label}}"[digit].rjust(2) for name in drawn.labels]
-        text.append(" " * (label + 1) + _spread(digits, drawn.borders) + "\n")
-    for name, shades, gap_above in zip(drawn.labels, drawn.shades(), drawn.borders, strict=True):
-        text.append("\n" * gap_above + f"{name:>{label}} ")
-        for shade, gap in zip(shades, drawn.borders, strict=True):
-            text.append(" " * gap)
-            text.append("  " if shade >= 0 else " ·", _style(shade) if shade >= 0 else "")
-        text.append("\n")
+    text = Text("one way, ns, by colour; rows ping, columns pong" + ("; x: flagged" if marked else "") + "\n")
+    text.append_text(_legend(drawn)).append(_column_labels(drawn, label))
+    shades = drawn.shades()
+    blocks = [list(block) for block in _split(range(len(shades)), drawn.borders)]
+    for block in blocks:
+        for upper, lower in zip(block[::2], [*block[1::2], None], strict=False):
+            text.append(f"{drawn.labels[upper]:>{label}} ")
+            for at, (top, gap) in enumerate(zip(shades[upper], drawn.borders, strict=True)):
+                bottom = -1 if lower is None else shades[lower][at]
+                rows = [row for row in (upper, lower) if row is not None]
+                points_out = any(_mark(order.cpus[row], order.cpus[at], marked) == "*" for row in rows)
+                text.append(" " * gap).append("x" if points_out else "▀", _two(top, bottom, points_out))
+            text.append("\n")
     return text
+
+
+def _two(top: int, bottom: int, points_out: bool) -> Style:
+    """The colours of a cell with one pair above another; what was not measured stays dark."""
+    upper, lower = (_colour(shade) if shade >= 0 else Color.parse("black") for shade in (top, bottom))
+    if points_out:
+        return Style(color="bright_red", bold=True, bgcolor=upper if top >= 0 else lower)
+    return Style(color=upper, bgcolor=lower)
+
+
+def _signs(drawn: Heatmap, order: Layout, marked: Pairs) -> Text:
+    """A character for each pair where there is no colour: the darker, the slower."""
+    label = max(map(len, drawn.labels))
+    low, high = drawn.limits
+    text = Text(
+        f"one way, ns, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}; rows ping, columns pong"
+        + ("; x: flagged" if marked else "")
+        + "\n"
+        + _column_labels(drawn, label)
+    )
+    for name, cpu, shades, border in zip(
+        drawn.labels, order.cpus, drawn.shades(), drawn.borders, strict=True
+    ):
+        signs = [
+            "x" if _mark(cpu, other, marked) == "*" else sign
+            for other, sign in zip(order.cpus, map(_sign, shades), strict=True)
+        ]
+        text.append("\n" * border + f"{name:>{label}} {_spread(signs, drawn.borders)}\n")
+    return text
+
+
+def _sign(shade: int) -> str:
+    return _SIGNS[shade * (len(_SIGNS) - 1) // (SHADES - 1)] if shade >= 0 else " "
+
+
+def _column_labels(drawn: Heatmap, label: int) -> str:
+    """The columns' names downwards, a digit a line, or neighbours' numbers would run together."""
+    lines = (
+        " " * (label + 1) + _spread([f"{name:>{label}}"[digit] for name in drawn.labels], drawn.borders)
+        for digit in range(-label, 0)
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _split(places: Sequence[int], borders: Sequence[bool]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for place in places:
+        if place == 0 or borders[place]:
+            found.append([])
+        found[-1].append(place)
+    return found
 
 
 def _spread(words: Sequence[str], gaps: Sequence[bool]) -> str:
@@ -111,9 +191,20 @@ def _legend(drawn: Heatmap) -> Text:
 
 def _style(shade: int) -> Style:
     share = shade / (SHADES - 1) * (len(_VIRIDIS) - 1)
+    return Style(color="black" if share > _LIGHT else "bright_white", bgcolor=_colour(shade))
+
+
+def _colour(shade: int) -> Color:
+    share = shade / (SHADES - 1) * (len(_VIRIDIS) - 1)
     at = min(int(share), len(_VIRIDIS) - 2)
     rgb = (round(a + (b - a) * (share - at)) for a, b in zip(_VIRIDIS[at], _VIRIDIS[at + 1], strict=True))
-    return Style(bgcolor=Color.from_rgb(*rgb))
+    return Color.from_rgb(*rgb)
+
+
+def ranked(text: str, rank: float) -> str:
+    """The text on the colour of its rank: 0 the fastest, dark; 1 the slowest, light."""
+    style = _style(round(rank * (SHADES - 1)))
+    return style.render(text)
 
 
 def _collapsed(table: pd.DataFrame, order: Layout, canvas: Canvas) -> Text:
@@ -122,13 +213,13 @@ def _collapsed(table: pd.DataFrame, order: Layout, canvas: Canvas) -> Text:
         drawn = of_groups(table, order, most)
         letters = [_letter(number) for number in range(len(drawn.labels))]
         rows = [f"{label} {letter}" for label, letter in zip(drawn.labels, letters, strict=True)]
-        body = _ruled(rows, letters, drawn.texts("{:.1f}", "-"), drawn.borders)
-        if canvas.fits(body):
+        body = _ruled(rows, letters, drawn.texts("{:.1f}", "-"), drawn, canvas)
+        if canvas.fits(body.plain):
             break
     return Text(
         f"{len(order.cpus)} CPUs as {len(letters)} groups ({drawn.groups}):\n"
-        f"one way, ns; median of the pairs between two groups, on the diagonal within one\n{body}"
-    )
+        "one way, ns; median of the pairs between two groups, on the diagonal within one\n"
+    ).append_text(body)
 
 
 def _letter(number: int) -> str:

@@ -5,6 +5,8 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.reduce.cells import are_pairs, history_of, is_level
@@ -22,6 +24,13 @@ from fleet.errors import UsageError
 from fleet.model import Relation, RunState
 from fleet.store import RunSummary
 from fleet.text import nearest, one_line, table
+
+SPARKS = 24
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_CLASS = ["benchmark", "variant", "relation"]
+_LEAST_SPAN = 0.05  # of the smallest value; less would make noise look like change
+
+Floats = npt.NDArray[np.float64]
 
 
 def of_relation(
@@ -114,6 +123,48 @@ def past_text(found: pd.DataFrame) -> str:
     if levels:
         what = what.replace("pairs", "CPUs and groups").replace("the median pair", "the median of them")
     return f"{relations[0] if not several else 'levels of memory'}: {what}\n{listed}"
+
+
+def past_of_runs(root: str | Path, runs: Sequence[RunSummary], benchmark: str | None = None) -> str:
+    """A host's comparable runs in a table: of each relation the median over the runs, and its course."""
+    only, _, kind = (benchmark or "").partition("/")
+    found = history(root, run_id=[run.run_id for run in runs], benchmark=only or None)
+    found = found[found["variant"] == kind] if kind else found
+    rows = []
+    for (name, variant, relation), part in found.groupby(_CLASS, sort=False):
+        values = part["median_ns"].to_numpy(dtype=float)
+        middle = float(np.exp(np.log(values).mean()))
+        rows.append(
+            (
+                f"{name}/{variant}",
+                str(relation),
+                f"{middle:.1f}",
+                f"{values.min():.1f}",
+                f"{values.max():.1f}",
+                sparkline(values),
+            )
+        )
+    first, last = runs[0].started_utc, runs[-1].started_utc
+    titles = ("benchmark", "relation", "mean", "min", "max", "oldest to newest")
+    return (
+        (
+            f"{len(runs)} comparable runs, {first:%Y-%m-%d} to {last:%Y-%m-%d}: medians in ns by run\n"
+            + table(titles, rows, right={2, 3, 4})
+            + "\nThe last run:"
+        )
+        if rows
+        else ""
+    )
+
+
+def sparkline(values: Sequence[float] | Floats) -> str:
+    """The course of some values as blocks, at most the newest SPARKS; a span of 5 % is at least as tall."""
+    shown = np.asarray(values, dtype=float)[-SPARKS:]
+    low, high = float(shown.min()), float(shown.max())
+    spare = max(_LEAST_SPAN * low - (high - low), 0.0) / 2
+    low, high = low - spare, high + spare
+    share = (shown - low) / (high - low) if high > low else np.full(len(shown), 0.5)
+    return "".join(_BLOCKS[min(int(each * len(_BLOCKS)), len(_BLOCKS) - 1)] for each in share)
 
 
 def past_json(found: pd.DataFrame) -> str:

@@ -7,27 +7,16 @@ from datetime import UTC
 from fleet.analysis.views.text import json_text, labels_text
 from fleet.errors import UsageError
 from fleet.store import RunSummary
-from fleet.text import counted, nearest, one_line, table
+from fleet.text import counted, one_line, table
 
 
-def chosen(runs: Sequence[RunSummary], hosts: Sequence[str], labels: Sequence[str]) -> list[RunSummary]:
-    """The runs of these hosts (by name or id; none: all) that have all these labels, each KEY=VALUE.
-
-    Raises UsageError for a host that has no run, and for what is no label.
-    """
-    known = {name for run in runs for name in (run.host_name, run.host_id)}
-    for host in hosts:
-        if host not in known:
-            raise UsageError(f"no run of a host {host!r} is stored{nearest(host, known)}")
+def with_labels(runs: Sequence[RunSummary], labels: Sequence[str]) -> list[RunSummary]:
+    """The runs that have all these labels, each KEY=VALUE. Raises UsageError for what is no label."""
     for label in labels:
         if "=" not in label:
             raise UsageError(f"--label {label}: a label is KEY=VALUE.")
     wanted = {tuple(label.split("=", 1)) for label in labels}
-    return [
-        run
-        for run in runs
-        if (not hosts or run.host_name in hosts or run.host_id in hosts) and not wanted - set(run.labels)
-    ]
+    return [run for run in runs if not wanted - set(run.labels)]
 
 
 def runs_text(runs: Sequence[RunSummary], *, of: int = 0) -> str:

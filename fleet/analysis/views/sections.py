@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.reduce.flags import PAIR_FLAGS
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views.heatmap import Canvas, draw
@@ -49,8 +50,19 @@ def header(run: dict[str, Any], order: Layout) -> str:
     return "\n".join(one_line(line) for line in lines if line)
 
 
-def benchmark(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str, Any]) -> str:
-    """One benchmark and variant: a row per relation, the intervals, the extreme pairs, the matrix."""
+def benchmark(
+    pairs: pd.DataFrame,
+    order: Layout,
+    canvas: Canvas,
+    run: dict[str, Any],
+    *,
+    legend: bool = True,
+    as_map: bool = False,
+) -> str:
+    """One benchmark and variant: a row per relation, the intervals, the extreme pairs, the matrix.
+
+    legend: explain the words, which is done once a run. as_map: as of `heatmap.draw`.
+    """
     first, number = pairs.iloc[0], number_of(run)
     heading, point = benchmark_named(first["benchmark"]).heading, first["point"]
     name = f"{first['benchmark']}/{first['variant']}{'' if is_none(point) else f', point {point}'}"
@@ -59,14 +71,20 @@ def benchmark(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str,
     titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged")
     rows = [_relation_line(row) for row in records(relations(pairs, number))]
     lines.append(table(titles, rows, right=set(range(1, 8))))
-    lines.append(in_words(row[0] for row in rows))
-    lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
+    if legend:
+        lines.append(in_words(row[0] for row in rows))
+        lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
     lines.append(_reached(pairs))
-    if len(pairs) > 2 * PAIRS_LISTED:
-        lines += _extremes(pairs, number)
+    lines += _extremes(pairs, number)
     lines += _two_levels(pairs)
-    drawn = draw(matrix(pairs, order.cpus, number), order, canvas)
-    return "\n".join(lines) + "\n\n" + rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
+    return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, as_map=as_map)
+
+
+def drawing(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str, Any], *, as_map: bool) -> str:
+    """The matrix of one benchmark and variant, flagged pairs marked."""
+    values = matrix(pairs, order.cpus, number_of(run))
+    drawn = draw(values, order, canvas, marked=_flagged(pairs), as_map=as_map)
+    return rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
 def clock(pairs: pd.DataFrame, order: Layout) -> str:
@@ -111,19 +129,25 @@ def _reached(pairs: pd.DataFrame) -> str:
     return f"interval: half the pairs within {within(middle)}, all within {within(worst)} ({bursts})"
 
 
+def _flagged(pairs: pd.DataFrame) -> frozenset[tuple[int, int]]:
+    """The pairs with a flag of their own; those of single bursts do not move a pair's number."""
+    own = pairs[
+        pairs["flags"].map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS)).astype(bool)
+    ]
+    return frozenset((min(a, b), max(a, b)) for a, b in zip(own["ping_cpu"], own["pong_cpu"], strict=True))
+
+
 def _extremes(pairs: pd.DataFrame, number: str) -> list[str]:
-    ordered = pairs.sort_values(number, kind="stable")
-    middle = len(ordered) // 2 - PAIRS_LISTED // 2
-    parts = (
-        ("fastest", ordered.head(PAIRS_LISTED)),
-        ("middle", ordered.iloc[middle : middle + PAIRS_LISTED]),
-        ("slowest", ordered.tail(PAIRS_LISTED)),
-    )
-    return [f"{name:<8} {'   '.join(_pair(row, number) for row in records(part))}" for name, part in parts]
-
-
-def _pair(row: dict[str, Any], number: str) -> str:
-    return f"{pair_text(row)} {row[number]:.1f} ({row['relation']})"
+    """The fastest and slowest pairs within each relation that has enough of them."""
+    rows = []
+    for relation, part in pairs.groupby("relation", sort=False):
+        if len(part) > 2 * PAIRS_LISTED:
+            ordered = part.sort_values(number, kind="stable")
+            ends = (ordered.head(PAIRS_LISTED), ordered.tail(PAIRS_LISTED).iloc[::-1])
+            texts = ("  ".join(f"{pair_text(row)} {row[number]:.1f}" for row in records(end)) for end in ends)
+            rows.append((part[number].median(), (str(relation), *texts)))
+    listed = [row for _, row in sorted(rows)]
+    return [table(("relation", "fastest pairs", "slowest pairs"), listed)] if listed else []
 
 
 def _two_levels(pairs: pd.DataFrame) -> list[str]:

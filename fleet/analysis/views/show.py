@@ -21,17 +21,14 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views import sections
 from fleet.analysis.views.gemm import products
-from fleet.analysis.views.heatmap import Canvas
+from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
+from fleet.analysis.views.history import past_of_runs
 from fleet.analysis.views.ladder import best_variants, ladder
 from fleet.analysis.views.text import json_text, records
 from fleet.analysis.views.warnings import run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
 from fleet.model import View
-
-
-def shows_text(root: str | Path, run_ids: Sequence[str], **how: Any) -> str:
-    """Several runs, one below the other; `how` as of `show_text`."""
-    return "\n\n\n".join(show_text(root, run_id, **how) for run_id in run_ids)
+from fleet.store import RunSummary
 
 
 def shows_json(root: str | Path, run_ids: Sequence[str], benchmark: str | None = None) -> str:
@@ -49,20 +46,23 @@ def show_text(
     root: str | Path,
     run_id: str,
     *,
-    width: int | None = None,
-    colour: bool = False,
+    canvas: Canvas = NO_LIMIT,
     benchmark: str | None = None,
     all_sizes: bool = False,
     both_ways: bool = False,
+    as_map: bool = False,
+    earlier: Sequence[RunSummary] = (),
 ) -> str:
     """One run for people: what it was, a table by relation, the matrix, the ladders, the warnings.
 
-    width: columns of the terminal; None where the text is not for one, so lines may be long. benchmark: only
-    this one, as `bandwidth` or `bandwidth/avx2`. all_sizes: ladders with every size, not only their levels.
-    both_ways: with the directions of messages.
+    benchmark: only this one, as `bandwidth` or `bandwidth/avx2`. all_sizes: ladders with every size, not only
+    their levels. both_ways: with the directions of messages. as_map: as of `heatmap.draw`. earlier: the runs
+    of the host like this one, which get a table of their own if there are several.
     """
-    found, canvas = _load(root, run_id, benchmark), Canvas(width, colour)
+    found, legend = _load(root, run_id, benchmark), True
     parts = [sections.header(found.run, found.order)]
+    if len(earlier) > 1:
+        parts.append(past_of_runs(root, earlier, benchmark))
     for name, rows in found.pairs.groupby("benchmark", sort=False):
         for _, part in rows.groupby("variant", sort=False):
             match view_of(str(name)):
@@ -70,7 +70,12 @@ def show_text(
                     parts.append(sections.clock(part, found.order))
                 case View.MATRIX:
                     for _, at_point in part.groupby("point", sort=False, dropna=False):
-                        parts.append(sections.benchmark(at_point, found.order, canvas, found.run))
+                        parts.append(
+                            sections.benchmark(
+                                at_point, found.order, canvas, found.run, legend=legend, as_map=as_map
+                            )
+                        )
+                        legend = False
                 case View.LADDER:
                     parts.append(ladder(part, found.plateaus, all_sizes=all_sizes))
                 case View.PRODUCTS:
@@ -82,6 +87,18 @@ def show_text(
         )
     parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.flags)))
     return "\n\n".join(part for part in parts if part)
+
+
+def map_text(root: str | Path, run_id: str, canvas: Canvas, benchmark: str | None = None) -> str:
+    """The heat maps of one run, with no more than its name."""
+    found = _load(root, run_id, benchmark)
+    maps = [
+        f"{name}/{variant} on {found.run['host_name']}\n"
+        + sections.drawing(part, found.order, canvas, found.run, as_map=True)
+        for (name, variant), part in without_points(found.pairs).groupby(["benchmark", "variant"], sort=False)
+        if view_of(str(name)) is View.MATRIX
+    ]
+    return "\n\n".join(maps)
 
 
 def shows_csv(root: str | Path, run_ids: Sequence[str], benchmark: str | None = None) -> str:

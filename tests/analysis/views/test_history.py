@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fleet.analysis.selection import select
 from fleet.analysis.views.history import of_relation, past_json, past_text
-from fleet.analysis.views.runs import chosen
+from fleet.analysis.views.runs import with_labels
 from fleet.analysis.views.show import show_text, shows_csv, shows_json
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host
@@ -29,16 +30,31 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def test_runs_are_chosen_by_host_and_label(root: Path) -> None:
+def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
+    store = Store(root)
+    listed = store.runs()
+
+    def names(*texts: str) -> list[str]:
+        return [run.host_name for run in select(listed, texts, store.place)]
+
+    assert len(names()) == 4
+    assert names("a") == ["a", "a"]
+    assert names("[ab]", "!a") == ["b", "b"]
+    assert names("rack=*", "!hour=3") == ["a", "b"]
+    assert names("a@hour=3") == ["a"]
+    assert [run.run_id for run in select(listed, [listed[1].run_id], store.place)] == [listed[1].run_id]
+    with pytest.raises(UsageError, match="no run and no host 'rpi5' in"):
+        names("rpi5")
+    with pytest.raises(UsageError, match="'a !a' leaves no run"):
+        names("a", "!a")
+
+
+def test_labels_narrow_a_selection(root: Path) -> None:
     listed = Store(root).runs()
-    assert len(chosen(listed, [], [])) == 4
-    assert [run.host_name for run in chosen(listed, ["a"], [])] == ["a", "a"]
-    assert [run.host_name for run in chosen(listed, ["a", "b"], ["hour=2"])] == ["b"]
-    assert chosen(listed, ["a"], ["hour=2"]) == []
-    with pytest.raises(UsageError, match=r"no run of a host 'rpi5' is stored"):
-        chosen(listed, ["rpi5"], [])
+    assert [run.host_name for run in with_labels(listed, ["hour=2"])] == ["b"]
+    assert with_labels(listed, ["rack=a", "hour=2"]) == []
     with pytest.raises(UsageError, match="--label hour: a label is KEY=VALUE"):
-        chosen(listed, [], ["hour"])
+        with_labels(listed, ["hour"])
 
 
 def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from fleet.analysis.reduce.load import load_cpus, load_samples
@@ -14,7 +15,7 @@ from fleet.analysis.views.runs import runs_json, runs_text
 from fleet.analysis.views.show import show_text, shows_json
 from fleet.analysis.views.text import fitted, pair_text
 from fleet.errors import StoreError
-from fleet.model import Cpu, Failed, Host, Run
+from fleet.model import Cpu, Failed, Host, Run, Topology
 from fleet.plan.cpulist import cpus_text
 from fleet.store import Store, new_run_id
 from tests import builders
@@ -95,20 +96,61 @@ def test_where_numbers_do_not_fit_cells_are_coloured(tmp_path: Path, monkeypatch
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     run = publish(tmp_path, builders.hybrid_laptop())
-    assert "\x1b[48;" in show_text(tmp_path, run.run_id, width=80, colour=True)
-    assert "by colour" not in show_text(tmp_path, run.run_id, width=200, colour=True)
+    assert "▀" in show_text(tmp_path, run.run_id, canvas=Canvas(80, colour=True))
+    assert "by colour" not in show_text(tmp_path, run.run_id, canvas=Canvas(200, colour=True))
+
+
+def test_64_cpus_fit_80_columns_as_half_blocks_with_flagged_pairs_marked() -> None:
+    cpus = tuple(range(64))
+    order = Layout(cpus, tuple((0, 0, 0, cpu // 16 * 16, 0, cpu) for cpu in cpus))
+    table = pd.DataFrame([[10.0 + abs(a - b) for b in cpus] for a in cpus], cpus, cpus)
+    drawn = draw(table, order, Canvas(80, colour=True), marked=frozenset({(3, 40)}))
+    lines = drawn.plain.splitlines()
+    body = lines[-32:]
+    assert max(map(len, lines)) <= 80
+    assert all(line.count("▀") + line.count("x") == 64 for line in body)
+    assert sum(line.count("x") for line in body) == 2, "the pair from both of its ends"
+    assert [line.split()[0] for line in body[:3]] == ["0", "2", "4"]
+
+
+def test_a_map_without_colour_is_drawn_in_signs(tmp_path: Path) -> None:
+    run = publish(tmp_path, builders.small_desktop())
+    order = laid_out(tmp_path, run)
+    table = matrix(pair_medians(load_samples(tmp_path, benchmark="cas")), order.cpus)
+    drawn = draw(table, order, Canvas(80), as_map=True).plain
+    assert re.search(r"^0  · ██ ██ ██$", drawn, re.MULTILINE)
+    assert "· 6 to █ 45" in drawn
+
+
+def test_extremes_are_named_within_their_relation(tmp_path: Path) -> None:
+    run = builders.a_run(builders.small_desktop(), benchmarks=("cas",))
+    slow = {(0, 1): 60.0, (2, 3): 30.0}
+    topology = Topology(run.facts.cpus)
+    known = builders.bursts_of(run, ns=lambda a, b: slow.get((a, b), builders.NS[topology.relation(a, b)]))
+    Store(tmp_path).publish(run, known)
+    text = show_text(tmp_path, run.run_id)
+    assert re.search(r"^package   2-3 (29|30)\.\d .* 0-1 (59|60)\.\d ", text, re.MULTILINE)
+    assert not re.search(r"^smt  +0-4", text, re.MULTILINE), "four pairs of siblings have no extremes"
+
+
+def test_legends_are_printed_once(tmp_path: Path) -> None:
+    run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite"))
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    text = show_text(tmp_path, run.run_id)
+    assert text.count("siblings of one core") == 1
+    assert text.count("median, min, max: of pairs") == 1
 
 
 def test_a_big_machine_is_shown_by_groups_and_says_so(server: tuple[Path, Run]) -> None:
     root, run = server
-    text = show_text(root, run.run_id, width=80)
+    text = show_text(root, run.run_id, canvas=Canvas(80))
     assert "128 CPUs as 8 groups (CPUs that share a last-level cache)" in text
     assert re.search(r"^ +0-7,64-71 A \| +24\.0 +45\.0 +45\.0 +45\.0 +130\.0", text, re.MULTILINE)
 
 
 def test_a_big_machine_without_groups_is_shown_by_neighbours(tmp_path: Path) -> None:
     run = publish(tmp_path, tuple(Cpu(number) for number in range(70)))
-    assert "the host reports no groups" in show_text(tmp_path, run.run_id, width=80)
+    assert "the host reports no groups" in show_text(tmp_path, run.run_id, canvas=Canvas(80))
 
 
 def test_warnings_end_the_text(tmp_path: Path) -> None:

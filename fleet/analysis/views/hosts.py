@@ -1,0 +1,53 @@
+"""What is shown of a selection: several hosts in one table, a single one in detail."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fleet.analysis.reduce.load import of_benchmark
+from fleet.analysis.selection import by_host, comparable, select
+from fleet.analysis.views import overview
+from fleet.analysis.views.heatmap import Canvas
+from fleet.analysis.views.show import map_text, show_text
+from fleet.store import RunSummary, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown: the runs whose numbers count, oldest first, and the last run of each host."""
+
+    runs: tuple[RunSummary, ...]
+    latest: tuple[str, ...]
+
+
+def chosen(store: Store, texts: Sequence[str]) -> Shown:
+    """The last session without `texts`, else the comparable runs of each host selected. Raises UsageError."""
+    listed = store.published()
+    if texts:
+        hosts = by_host(select(listed, texts, store.place))
+    else:
+        last = set(store.last_session())
+        hosts = by_host([run for run in listed if run.run_id in last])
+    kept = {host: comparable(runs) for host, runs in hosts.items()}
+    ids = {run.run_id for runs in kept.values() for run in runs}
+    return Shown(
+        tuple(run for run in listed if run.run_id in ids), tuple(runs[-1].run_id for runs in kept.values())
+    )
+
+
+def shown_text(
+    root: str | Path, shown: Shown, canvas: Canvas, benchmark: str | None = None, **detail: Any
+) -> str:
+    """The selection for people. detail: as of `show_text`; of several hosts only `as_map` applies."""
+    if len(shown.latest) == 1:
+        return show_text(
+            root, shown.latest[0], canvas=canvas, benchmark=benchmark, earlier=shown.runs, **detail
+        )
+    table = of_benchmark(overview.medians(root, shown.runs), benchmark)
+    parts = [overview.heading(shown.runs), overview.overview_text(table, canvas)]
+    parts.append(overview.ladders_text(shown.runs))
+    if detail.get("as_map"):
+        parts += [map_text(root, run_id, canvas, benchmark) for run_id in shown.latest]
+    parts.append(f"Details: fleet show {shown.runs[0].host_name}")
+    return "\n\n".join(part for part in parts if part)

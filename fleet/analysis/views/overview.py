@@ -1,0 +1,198 @@
+"""Many hosts on a screen, for `fleet show` and the end of `fleet run`: a line a host, a column a relation."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.reduce.load import view_of
+from fleet.analysis.reduce.pairs import history
+from fleet.analysis.selection import by_host
+from fleet.analysis.views.heatmap import Canvas, ranked
+from fleet.analysis.views.text import SHARED, percent, records, within
+from fleet.hostnames import folded
+from fleet.interval import student_t
+from fleet.model import Relation, RunState, View
+from fleet.store import RunSummary
+from fleet.text import counted, one_line
+
+LEAST_RUNS = 3  # for an interval between runs
+_LONGEST_NAME = 24
+_RANKED_FROM = 3  # hosts; fewer need no colours
+_SEPARATE_UP_TO = 10  # hosts; of more, one table without intervals is easier to read than two with them
+_GAP, _WIDE_GAP = "  ", "    "
+
+Cell = tuple[str, float | None]  # its text, and its rank among the hosts from 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The columns of one benchmark and variant: relation by relation, a cell per host."""
+
+    kind: str
+    columns: dict[str, list[Cell]]
+
+
+def medians(
+    root: str | Path, runs: Sequence[RunSummary], note: Callable[[str], None] | None = None
+) -> pd.DataFrame:
+    """A row per host, benchmark, variant and relation of these runs; ns, one way.
+
+    Columns: `host_id`, `host_name`, `benchmark`, `variant`, `relation`, `runs`, `median_ns` (the geometric
+    mean of the runs' medians), `half` (half its 95 % interval, relative: between runs of three or more, else
+    that of the median pair within the last run), `pairs` and `flagged_pairs` of the last run.
+    """
+    rows = history(root, run_id=[run.run_id for run in runs], note=note)
+    keys = ["host_id", "host_name", "benchmark", "variant", "relation"]
+    found = [
+        dict(zip(keys, key, strict=True))
+        | {"runs": len(part), "median_ns": float(np.exp(np.log(part["median_ns"]).mean()))}
+        | {"half": _half(part)}
+        | {name: int(part[name].iloc[-1]) for name in ("pairs", "flagged_pairs")}
+        for key, part in rows.groupby(keys, sort=False)
+    ]
+    return pd.DataFrame(found, columns=[*keys, "runs", "median_ns", "half", "pairs", "flagged_pairs"])
+
+
+def overview_text(table: pd.DataFrame, canvas: Canvas) -> str:
+    """The table of `medians` for people: the fastest host first; legends once. Empty without latencies."""
+    if table.empty:
+        return ""
+    kinds = [part for _, part in table.groupby(["benchmark", "variant"], sort=False)]
+    together = [_table(table, canvas, intervals=intervals) for intervals in (True, False)]
+    apart = [
+        "\n\n".join(_table(part, canvas, intervals=intervals) for part in kinds)
+        for intervals in (True, False)
+    ]
+    forms = [together[0], apart[0], together[1], apart[1]]
+    if table["host_id"].nunique() > _SEPARATE_UP_TO:
+        forms[1:3] = [together[1], apart[0]]
+    body = next((form for form in forms if canvas.fits(form)), forms[-1])
+    return "\n".join((body, *_legend(table, with_intervals="±" in body)))
+
+
+def ladders_text(runs: Sequence[RunSummary]) -> str:
+    """Which hosts have benchmarks that the overview leaves out; empty for none."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        names = dict.fromkeys(kind.partition("/")[0] for kind in run.benchmarks)
+        left_out = ", ".join(name for name in names if view_of(name) is View.LADDER)
+        if left_out and run.host_name not in found.setdefault(left_out, []):
+            found[left_out].append(run.host_name)
+    return "\n".join(
+        one_line(f"{names}: measured on {folded(hosts, 60)}; fleet show {hosts[0]} prints the ladders")
+        for names, hosts in found.items()
+    )
+
+
+def heading(runs: Sequence[RunSummary]) -> str:
+    """How many hosts and runs, and when."""
+    first, last = runs[0].started_utc, runs[-1].started_utc
+    when = f"{first:%Y-%m-%d %H:%M}"
+    if last != first:
+        when += f" to {last:%H:%M}" if first.date() == last.date() else f" to {last:%Y-%m-%d %H:%M}"
+    partial = sum(run.state is RunState.PARTIAL for run in runs)
+    return (
+        f"{counted(len(by_host(runs)), 'host')}, {counted(len(runs), 'run')}, {when} UTC"
+        + f", {partial} partial" * bool(partial)
+    )
+
+
+def _half(rows: pd.DataFrame) -> float:
+    if len(rows) < LEAST_RUNS:
+        return float(rows["spread"].iloc[-1])
+    logs = np.log(rows["median_ns"].to_numpy(dtype=float))
+    return float(np.expm1(student_t(len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5))
+
+
+def _fastest_first(table: pd.DataFrame) -> list[str]:
+    """The hosts by their mean latency relative to the other hosts', over the columns they have."""
+    usual = table.groupby(["benchmark", "relation"])["median_ns"].transform("median")
+    relative = (table["median_ns"] / usual).map(math.log).groupby(table["host_id"], sort=False).mean()
+    return [str(host) for host in relative.sort_values(kind="stable").index]
+
+
+def _groups(table: pd.DataFrame, hosts: Sequence[str], *, intervals: bool) -> Iterator[_Group]:
+    for (benchmark, variant), part in table.groupby(["benchmark", "variant"], sort=False):
+        columns = {}
+        for relation in (str(one) for one in Relation if (part["relation"] == str(one)).any()):
+            own = part[part["relation"] == relation].set_index("host_id")
+            ranks = own["median_ns"].rank(method="average")
+            known = {row["host_id"]: row for row in records(own.reset_index())}
+            columns[relation] = [
+                _cell(known.get(host), (ranks.get(host, 1) - 1) / max(len(own) - 1, 1), intervals)
+                for host in hosts
+            ]
+            if len(own) < _RANKED_FROM:
+                columns[relation] = [(text, None) for text, _ in columns[relation]]
+        yield _Group(f"{benchmark}/{variant}", columns)
+
+
+def _cell(row: dict[str, Any] | None, rank: float, intervals: bool) -> Cell:
+    if row is None:
+        return "-", None
+    text = f"{row['median_ns']:.1f}" if row["median_ns"] < 1000 else f"{row['median_ns']:.0f}"
+    return (f"{text} {within(row['half'])}" if intervals else text), rank
+
+
+def _table(table: pd.DataFrame, canvas: Canvas, *, intervals: bool) -> str:
+    """The benchmarks side by side below their names; then how many pairs are flagged, and the runs."""
+    hosts = _fastest_first(table)
+    own = [table[table["host_id"] == host] for host in hosts]
+    names = [_shortened(rows["host_name"].iloc[0]) for rows in own]
+    ends = {"flagged": [percent(rows["flagged_pairs"].sum() / rows["pairs"].sum()) for rows in own]}
+    if table["runs"].max() > 1:
+        ends["runs"] = [str(rows["runs"].max()) for rows in own]
+    groups = [*_groups(table, hosts, intervals=intervals)]
+    margin = max(len("host"), *map(len, names))
+    heads, titles = " " * margin, f"{'host':<{margin}}"
+    lines = [f"{name:<{margin}}" for name in names]
+    for group in groups:
+        widths = {
+            title: max(len(title), *(len(t) for t, _ in cells)) for title, cells in group.columns.items()
+        }
+        short = len(group.kind) - sum(widths.values()) - len(_GAP) * (len(widths) - 1)
+        first = next(iter(widths))
+        widths[first] += max(short, 0)
+        gap = _WIDE_GAP if len(groups) > 1 else _GAP
+        whole = _GAP.join(f"{title:>{width}}" for title, width in widths.items())
+        heads += f"{gap}{group.kind:<{len(whole)}}"
+        titles += f"{gap}{whole}"
+        for at, _ in enumerate(lines):
+            cells = [(cells[at], widths[title]) for title, cells in group.columns.items()]
+            lines[at] += gap + _GAP.join(_drawn(text, rank, width, canvas) for (text, rank), width in cells)
+    for title, texts in ends.items():
+        width = max(len(title), *map(len, texts))
+        titles += f"{_GAP}{title:>{width}}"
+        lines = [f"{line}{_GAP}{text:>{width}}" for line, text in zip(lines, texts, strict=True)]
+    return "\n".join(line.rstrip() for line in (heads, titles, *lines))
+
+
+def _drawn(text: str, rank: float | None, width: int, canvas: Canvas) -> str:
+    padded = f"{text:>{width}}"
+    return ranked(padded, rank) if canvas.colour and rank is not None else padded
+
+
+def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
+    present = [one for one in Relation if (table["relation"] == str(one)).any() and one is not Relation.SELF]
+    if present:
+        yield "; ".join(f"{one}: {SHARED[one]}" for one in present)
+    yield "numbers: one-way latency in ns, median of the pairs; flagged: of pairs"
+    if table["runs"].max() > 1:
+        yield "of several runs: their geometric mean"
+    if with_intervals and table["runs"].max() >= LEAST_RUNS:
+        yield f"±95%: between the runs of a host; of fewer than {LEAST_RUNS}, within the last"
+    elif with_intervals:
+        yield "±95%: of the median pair, within the run"
+    else:
+        usual, most = (within(getattr(table["half"], what)()) for what in ("median", "max"))
+        yield f"±95% of the median pair: half of them within {usual}, all within {most}"
+
+
+def _shortened(name: str) -> str:
+    text = one_line(name)
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"

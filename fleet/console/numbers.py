@@ -1,0 +1,27 @@
+"""The numbers at the end of a session: the medians of what it has stored, as `fleet show` has them."""
+
+from collections.abc import Sequence
+
+from fleet.errors import FleetError
+from fleet.session.outcome import Outcome
+from fleet.store import Store
+from fleet.text import printable
+
+MOST_BURSTS = 400_000  # reducing more would delay the end of a session; `fleet show` does it
+
+
+def medians_text(store: Store, outcomes: Sequence[Outcome], width: int | None, *, colour: bool) -> str:
+    """The median of each relation and benchmark, host by host; of very large sessions empty."""
+    from fleet.analysis.views import overview  # noqa: PLC0415  pandas takes a second
+    from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
+
+    stored = {outcome.run_id for outcome in outcomes if outcome.stored}
+    if not stored or sum(outcome.bursts for outcome in outcomes) > MOST_BURSTS:
+        return ""
+    try:
+        runs = [run for run in store.published() if run.run_id in stored]
+        table = overview.medians(str(store.place.address), runs)
+    except FleetError as err:
+        return printable(f"The runs are stored, but cannot be summarized: {err}")
+    parts = (overview.overview_text(table, Canvas(width, colour)), overview.ladders_text(runs))
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,78 @@
+"""Many hosts on a screen: a line a host, the fastest first, all comparable runs of each."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fleet.analysis.reduce.pairs import history
+from fleet.analysis.views import hosts, overview
+from fleet.analysis.views.heatmap import Canvas
+from fleet.analysis.views.history import sparkline
+from fleet.store import Store
+from tests import simulated
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four runs of a quick and of a slow desktop, one of a laptop; the last session has a run of each."""
+    place = tmp_path_factory.mktemp("overview")
+    slow = {relation: 1.5 * ns for relation, ns in simulated.builders.NS.items()}
+    machines = (simulated.desktop("slow", ns=slow), simulated.desktop("quick"), simulated.laptop("other"))
+    for number in range(4):
+        for machine in machines[: 3 if number == 3 else 2]:
+            simulated.publish(place, machine, number, rounds=4, session=f"s2026010{number}T000000Z-00000000")
+    return place
+
+
+def test_hosts_are_in_order_of_their_latency(root: Path) -> None:
+    shown = hosts.chosen(Store(root), [])
+    assert len(shown.runs) == 3
+    text = hosts.shown_text(root, shown, Canvas(80))
+    assert re.findall(r"^(quick|slow|other) ", text, re.MULTILINE)[-1] == "slow"
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("siblings of one core") == 1
+
+
+def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path) -> None:
+    shown = hosts.chosen(Store(root), ["slow", "quick"])
+    table = overview.medians(root, shown.runs)
+    assert set(table["runs"]) == {4}
+    past = history(root, host_id="slow", relation="smt")["median_ns"]
+    row = table[(table["host_id"] == "slow") & (table["relation"] == "smt")].iloc[0]
+    assert past.min() <= row["median_ns"] <= past.max()
+    assert 0 < row["half"] < 0.2
+
+
+def test_a_run_that_is_named_is_shown_alone(root: Path) -> None:
+    run_id = Store(root).published()[0].run_id
+    shown = hosts.chosen(Store(root), [run_id])
+    assert shown.latest == (run_id,)
+    assert "comparable runs" not in hosts.shown_text(root, shown, Canvas(80))
+
+
+def test_one_host_is_shown_in_detail_with_its_earlier_runs(root: Path) -> None:
+    text = hosts.shown_text(root, hosts.chosen(Store(root), ["quick"]), Canvas(80))
+    assert "4 comparable runs" in text
+    assert re.search(r"^cas/cmpxchg +smt .*[▁▂▃▄▅▆▇█]{4}$", text, re.MULTILINE)
+
+
+def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
+    table = overview.medians(root, hosts.chosen(Store(root), []).runs)
+    coloured = overview.overview_text(table, Canvas(80, colour=True))
+    plain = overview.overview_text(table, Canvas(80))
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+
+
+def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> None:
+    table = overview.medians(root, hosts.chosen(Store(root), []).runs)
+    narrow = overview.overview_text(table, Canvas(34))
+    assert re.search(r"^slow +\d+\.\d +", narrow, re.MULTILINE)
+    assert "half of them within ±" in narrow
+
+
+def test_noise_looks_flat_and_change_does_not() -> None:
+    assert set(sparkline([100.0, 100.4, 99.8])) <= set("▃▄▅")
+    assert sparkline([100.0, 200.0]) == "▁█"
+    assert len(sparkline([1.0] * 100)) == 24
