@@ -1,7 +1,12 @@
-"""The answers on the front page are those of the commands before them, in the lab that `fleet demo` makes."""
+"""The answers on the front page are those of the commands before them, in the lab that `fleet demo` makes.
 
+`python -m tests.test_readme` puts the lines that are printed now in the place of those most like them.
+"""
+
+import difflib
 import re
 import shlex
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -58,3 +63,28 @@ def test_the_front_page_shows_what_the_command_prints(command: str, lines: list[
     done = demo(*shlex.split(command, comments=True)[1:])
     assert done.exit_code == 0, done.stderr
     assert missing(lines, done.stdout.splitlines()) is None
+
+
+def renewed(expected: list[str], printed: list[str]) -> list[str]:
+    """The expected lines as they are printed now: of each the one most like it."""
+    return [
+        line if line.strip() == "…" else next(iter(difflib.get_close_matches(line, printed, 1, 0.5)), line)
+        for line in expected
+    ]
+
+
+def rewrite() -> None:
+    """Write the front page anew; a person looks at the difference."""
+    page = ROOT / "README.md"
+    text = page.read_text()
+    with tempfile.TemporaryDirectory() as folder, Fleet(Path(folder) / "lab", {"COLUMNS": COLUMNS}) as fleet:
+        lab.write(fleet.folder, lambda _: None)
+        for command, lines in answers():
+            printed = fleet(*shlex.split(command, comments=True)[1:]).stdout.splitlines()
+            old, new = ("\n".join([f"$ {command}", *part]) for part in (lines, renewed(lines, printed)))
+            text = text.replace(old, new)
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    rewrite()
