@@ -26,12 +26,12 @@ def hints(results: str, inventory: Path, logs: str) -> "Hints":
     return Hints(at, of, logs)
 
 
-def print_outcomes(store: "Store", outcomes: "Sequence[Outcome]", hints: "Hints") -> None:
-    """Print the end of a session for people."""
+def print_outcomes(store: "Store", outcomes: "Sequence[Outcome]", hints: "Hints", without: str = "") -> None:
+    """Print the end of a session for people; `without` where nothing has become of it."""
     from fleet.analysis.views.text import fitted
     from fleet.console.numbers import medians_text
     from fleet.console.summary import outcomes_text
 
     page = terminal()
-    text = outcomes_text(outcomes, hints, medians_text(store, outcomes, **page))
+    text = outcomes_text(outcomes, hints, medians_text(store, outcomes, **page)) if outcomes else without
     typer.echo(fitted(text, page["width"]))

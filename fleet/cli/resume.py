@@ -112,11 +112,8 @@ def resume(
     if json:
         typer.echo(summary.outcomes_json(ended))
     else:
-        log_folder = str(session_log.folder)
-        if ended:
-            print_outcomes(store, ended, hints(results, inventory, log_folder))
-        else:
-            typer.echo(given_up_text(remaining, damaged))
+        given_up = given_up_text(remaining, damaged)
+        print_outcomes(store, ended, hints(results, inventory, str(session_log.folder)), given_up)
     if more := resume.others(store, remaining):
         typer.echo(more, err=True)
     raise typer.Exit(outcome.exit_code(ended) if ended else StoreError.exit_code if damaged else 0)
