@@ -26,10 +26,10 @@ MAYBE = (
 )
 """Columns of numbers from 0 that a host may leave out."""
 SINCE_1_2 = tuple(column.name for column in schema.POINT_COLUMNS)
-_AT_POINTS = tuple(name for name in SINCE_1_2 if name != "core_ghz")
+AT_POINTS = tuple(name for name in SINCE_1_2 if name != "core_ghz")
 _NUMBERS = ("words", *COUNTS, *MAYBE, "core_mhz")  # the last before and after together
 _UNKNOWN = -1
-_POINT_BYTES = 1000  # of the values of _AT_POINTS, as Python objects
+_POINT_BYTES = 1000  # of the values of AT_POINTS, as Python objects
 _PARAMETERS = tuple(part.name for part in fields(Parameters))
 _NEAREST_FIRST = list(map(str, Relation))
 _SORTED_BY = ("benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "round")
@@ -49,7 +49,7 @@ class BurstColumns:
         self._numbers = array("q")  # a row of _NUMBERS for each burst
         self._ticks = array("q")
         self._ends = array("i", [0])
-        self._at_points: dict[int, tuple[Any, ...]] = {}  # values of _AT_POINTS by burst
+        self._at_points: dict[int, tuple[Any, ...]] = {}  # values of AT_POINTS by burst
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -146,12 +146,12 @@ class BurstColumns:
         import pyarrow as pa  # noqa: PLC0415
 
         if not self._at_points:
-            return {name: pa.nulls(len(self), types[name]) for name in _AT_POINTS}
-        none = (None,) * len(_AT_POINTS)
+            return {name: pa.nulls(len(self), types[name]) for name in AT_POINTS}
+        none = (None,) * len(AT_POINTS)
         rows = [self._at_points.get(at, none) for at in order.tolist()]
         return {
             name: built(types[name], values)
-            for name, values in zip(_AT_POINTS, zip(*rows, strict=True), strict=True)
+            for name, values in zip(AT_POINTS, zip(*rows, strict=True), strict=True)
         }
 
 
@@ -162,7 +162,7 @@ def _repeated(burst: Burst) -> tuple[str, str, str | None, int, int]:
 
 
 def _values_at_point(burst: Burst) -> tuple[Any, ...]:
-    """The values of the columns _AT_POINTS, in their order."""
+    """The values of the columns AT_POINTS, in their order."""
     found = burst.parameters or Parameters()
     return (
         burst.point,
