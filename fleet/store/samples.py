@@ -115,13 +115,15 @@ def _memory() -> Any:
 
 
 def _without_empty_columns(table: Any) -> Any:
-    """Without the columns of points if there are none, but `point`: no file lacks what tells numbers apart.
+    """Without the empty columns since 1.2, if there are no points.
 
-    Each of the others costs a short run 200 bytes to say nothing.
+    Each costs a short run 200 bytes to say nothing. `point` stays: no file lacks what tells numbers apart.
     """
-    if table.column("point").null_count < len(table):
+    rows = len(table)
+    if table.column("point").null_count < rows:
         return table
-    return table.drop_columns([name for name in AT_POINTS if name != "point"])
+    names = [name for name in SINCE_1_2 if name != "point" and table.column(name).null_count == rows]
+    return table.drop_columns(names)
 
 
 def _writer(where: Any, shape: Any, *, small: bool = False) -> Any:
