@@ -4,14 +4,15 @@
 never read as mathematics or markup. docs/report.md says how to read each picture.
 """
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fleet.analysis.reduce.heatmap import (
     MOST_NUMBERS,
@@ -22,6 +23,7 @@ from fleet.analysis.reduce.heatmap import (
     of_changes,
     of_cpus,
 )
+from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.reduce.load import ns_per_sample_tick, sample_ticks
 from fleet.analysis.reduce.topology import Layout
 from fleet.text import one_line
@@ -57,7 +59,10 @@ _DASHES = {
     "unknown": ":",
 }
 
-__all__ = ["colour_limits", "difference_map", "ecdf", "heatmap", "latencies", "run_dots", "trace"]
+_LINES = (("#3570eb", "-"), ("#c2500c", "--"), ("#1a8a45", "-."), ("#8b5cf6", ":"), ("#db2f7c", "-"))
+_TICK_EVERY = 8  # times larger, from one labelled size to the next
+
+__all__ = ["colour_limits", "difference_map", "ecdf", "heatmap", "ladder", "latencies", "run_dots", "trace"]
 
 
 def heatmap(
@@ -176,6 +181,93 @@ def trace(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
     axes.set_ylabel("one way, ns")
     axes.grid(visible=True, axis="y")
     return axes
+
+
+def ladder(
+    steps: pd.DataFrame,
+    levels: pd.DataFrame | None = None,
+    axes: Axes | None = None,
+    *,
+    settings: Sequence[str] | None = None,
+    rate: bool = False,
+) -> Axes:
+    """Draw numbers over the size of the memory, both logarithmic, a line per setting with its 95 % band.
+
+    steps: rows of `ladders` of one benchmark, variant and set of CPUs. levels: their `plateaus`; each is a
+    thick piece of the line, and the caches are grey lines. settings: which to draw, in order. rate: bytes a
+    nanosecond, GB/s, instead of ns.
+    """
+    axes = _axes(axes)
+    numbers: Callable[[npt.ArrayLike], Floats] = lambda ns: (  # noqa: E731
+        1 / np.asarray(ns, dtype=float) if rate else np.asarray(ns, dtype=float)
+    )
+    shown = list(settings if settings is not None else dict.fromkeys(steps["setting"]))
+    every = numbers(steps["median_ns"])
+    low, high = float(every.min()) / 1.6, float(every.max()) * 1.6
+    for name, (colour, dash) in zip(shown, itertools.cycle(_LINES)):
+        own = steps[steps["setting"] == name].sort_values("bytes")
+        known = own[own["low_ns"].notna()]
+        ends = [numbers(known[end].clip(lower=1e-6)).clip(low, high) for end in ("low_ns", "high_ns")]
+        sizes_known = known["bytes"].to_numpy()
+        axes.fill_between(sizes_known, ends[0], ends[1], color=colour, alpha=0.18, linewidth=0)
+        sizes, values = own["bytes"].to_numpy(), numbers(own["median_ns"])
+        axes.plot(
+            sizes, values, dash, color=colour, linewidth=1.6, label=one_line(name), marker=".", markersize=5
+        )
+        if levels is not None:
+            for row in levels[levels["setting"] == name].to_dict("records"):
+                axes.plot(
+                    [row["least_bytes"], row["most_bytes"]],
+                    [float(numbers(row["median_ns"]))] * 2,
+                    color=colour,
+                    linewidth=4.5,
+                    alpha=0.45,
+                    solid_capstyle="round",
+                )
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    _label_sizes(axes, steps["bytes"].to_numpy())
+    axes.set_ylim(low, high)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < _FEW_DECADES * low else (1,)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("memory of a thread")
+    axes.set_ylabel("GB/s" if rate else "ns")
+    axes.grid(visible=True, axis="y")
+    if levels is not None:
+        _mark_caches(axes, levels)
+    above: dict[str, Any] = {
+        "loc": "lower left",
+        "bbox_to_anchor": (0, 1.05),
+        "ncols": 4,
+        "borderaxespad": 0.2,
+    }
+    for text in axes.legend(frameon=False, handlelength=1.8, columnspacing=1.2, **above).get_texts():
+        text.set_parse_math(False)
+    return axes
+
+
+def _label_sizes(axes: Axes, sizes: npt.NDArray[np.int64]) -> None:
+    least, most = int(sizes.min()), int(sizes.max())
+    tick, ticks = 4096, []
+    while tick <= most * 1.5:
+        if tick >= least / 1.5:
+            ticks.append(tick)
+        tick *= _TICK_EVERY
+    axes.set_xticks(ticks, [size_text(size) for size in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(least / 1.5, most * 1.5)
+
+
+def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
+    """A grey line at the size of each cache, and the name of each level above its sizes."""
+    left, right = axes.get_xlim()
+    top = axes.get_xaxis_transform()
+    for row in levels.drop_duplicates("level").to_dict("records"):
+        if left < row["cache_bytes"] < right:
+            axes.axvline(row["cache_bytes"], color="#858585", linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+        middle = (row["least_bytes"] * row["most_bytes"]) ** 0.5
+        axes.text(middle, 1.0, row["level"], transform=top, ha="center", va="bottom", fontsize=10)
 
 
 def latencies(samples: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:

@@ -51,7 +51,7 @@ class Difference:
 
 def differences(root: str | Path, readings: Sequence[Reading]) -> list[Difference]:
     """The comparisons of a report; empty for a single run."""
-    groups = _groups([reading for reading in readings if reading.parts])
+    groups = _groups([reading for reading in readings if reading.parts or reading.ladders])
     if len(groups) < 2:
         return []
     compared = compare(root, [",".join(reading.run["run_id"] for reading in group) for group in groups])

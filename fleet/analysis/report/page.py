@@ -23,6 +23,7 @@ from fleet.analysis.report.cells import CellTable, cell_table, palette
 from fleet.analysis.report.differences import Difference, Residual, differences
 from fleet.analysis.report.environment_table import environment
 from fleet.analysis.report.headline import Table, tables, warnings
+from fleet.analysis.report.ladders import level_tables, picture
 from fleet.analysis.report.read_runs import Part, Reading, Suspect, gather
 from fleet.analysis.views.text import SHARED, change_shown, is_none, measured, percent, within
 from fleet.analysis.views.topology import topology_lines
@@ -56,7 +57,7 @@ def render(root: str | Path, run_ids: Sequence[str], title: str | None = None) -
     detailed = _detailed(readings)
     shared = {kind: colour_limits(maps) for kind, maps in _maps_by_kind(readings).items()}
     return _template().render(
-        title=title or f"Core-to-core latency: {_names(readings)}",
+        title=title or f"{_subject(readings)}: {_names(readings)}",
         generator=f"{GENERATOR} {__version__}",
         made=datetime.now(UTC),
         readings=readings,
@@ -64,6 +65,7 @@ def render(root: str | Path, run_ids: Sequence[str], title: str | None = None) -
         kinds=list(dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"])),
         warnings=warnings(readings),
         tables=tables(readings),
+        level_tables=level_tables(readings),
         dots={table.kind: list(_dots(table, readings)) for table in tables(readings)},
         detailed=detailed,
         anchors={reading.anchor for reading in detailed},
@@ -106,6 +108,7 @@ def _template() -> jinja2.Template:
         "ecdf_of": _ecdf,
         "trace_of": _trace,
         "residual_of": _residual,
+        "ladder_of": picture,
         "measured": measured,
         "change_shown": change_shown,
     }
@@ -130,6 +133,14 @@ def _moment(when: datetime) -> str:
 def _change(ratio: float | None) -> str:
     """A ratio as a change: 1.034 -> "+3.4%"."""
     return "-" if is_none(ratio) or ratio is None else f"{ratio - 1:+.1%}"
+
+
+def _subject(readings: Sequence[Reading]) -> str:
+    """What a page is about, for its title."""
+    memory = any(reading.ladders for reading in readings)
+    if any(reading.parts for reading in readings):
+        return "Core-to-core latency and memory" if memory else "Core-to-core latency"
+    return "Memory" if memory else "Core-to-core latency"
 
 
 def _names(readings: Sequence[Reading]) -> str:

@@ -15,11 +15,13 @@ from fleet.analysis.reduce.load import load_cpus, load_run, load_samples, view_o
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import records
 from fleet.analysis.views.warnings import RunWarning, run_warnings
 from fleet.model import View
 
+_SHOWN = (View.MATRIX, View.CPUS, View.LADDER)
 _STEPS = 400  # quantiles kept of a distribution
 _MOST_TRACES, _FEWER_TRACES, _MANY_RUNS = 6, 1, 6
 _SUSPECT = tuple(flag for flag in MEANINGS if flag not in MINOR_IF_FEW)  # the most serious first
@@ -65,6 +67,7 @@ class Reading:
     run: dict[str, Any]
     order: Layout
     parts: list[Part]
+    ladders: list[Ladder]
     warnings: list[RunWarning]
 
 
@@ -86,7 +89,8 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
     samples = load_samples(root, run_id=run["run_id"])
     pairs = widened(load_pairs(root, run_id=run["run_id"]))
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
-    order = layout(load_cpus(root, run_id=run["run_id"]), measured)
+    cpus = load_cpus(root, run_id=run["run_id"])
+    order = layout(cpus, measured)
     kinds = [*run["benchmarks"], *(pairs["benchmark"] + "/" + pairs["variant"]).unique()]
     parts = []
     for kind in dict.fromkeys(kinds):
@@ -96,11 +100,11 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
             chosen = samples[(samples["benchmark"] == benchmark) & (samples["variant"] == variant)]
             parts.append(_part(kind, own, chosen.reset_index(drop=True), order, (number_of(run), traces)))
     warnings = run_warnings(root, run, pairs, samples["flags"])
-    ladders = sorted({name for name in pairs["benchmark"] if view_of(name) not in (View.MATRIX, View.CPUS)})
-    if ladders:
-        text = f"{' and '.join(ladders)}: fleet show prints what was measured; this page does not show it"
+    others = sorted({name for name in pairs["benchmark"] if view_of(name) not in _SHOWN})
+    if others:
+        text = f"{' and '.join(others)}: fleet show prints what was measured; this page does not show it"
         warnings.append(RunWarning("", text))
-    return Reading(name, anchor, run, order, parts, warnings)
+    return Reading(name, anchor, run, order, parts, ladders_of(pairs, cpus, kinds), warnings)
 
 
 def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, how: tuple[str, int]) -> Part:

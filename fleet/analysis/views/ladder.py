@@ -28,12 +28,12 @@ def ladder(pairs: pd.DataFrame, plateaus: pd.DataFrame, *, all_sizes: bool = Fal
     what = "by the level of the memory" if len(levels) else "by its size"
     parts = [f"{first['benchmark']}/{first['variant']}: {heading}, {what}; {pages_text(rows)}"]
     for _, group in levels.groupby("threads", sort=True):
-        parts.append(f"{cpus_text(group)}\n{_levels(group, unit)}")
+        parts.append(f"{cpus_text(group)}\n{_levels(group)}")
     if len(levels):
         parts += _about_levels(levels)
     if all_sizes or not len(levels):
         for _, group in rows.groupby(["threads", "ping_cpu", "pong_cpu"], sort=True):
-            parts.append(f"{cpus_text(group)}\n{_sizes(group, unit)}")
+            parts.append(f"{cpus_text(group)}\n{_sizes(group)}")
     ending = bursts_text(rows)
     if unit is Unit.BYTE:
         ending += "; bytes that instructions move: what a write fetches before is not counted"
@@ -60,7 +60,7 @@ def best_variants(plateaus: pd.DataFrame) -> str:
     parts = [f"{name}: {benchmark_named(name).heading}, the best of {plateaus['variant'].nunique()} variants"]
     for _, group in plateaus.groupby("threads", sort=True):
         best = group.loc[group.groupby([*LADDER[2:], "level"])["median_ns"].idxmin()]
-        columns = _in_order(best["setting"])
+        columns = settings_in_order(best["setting"])
         lines = [(level, *(_best(best, level, column) for column in columns)) for level in _level_names(best)]
         parts.append(f"{cpus_text(best)}\n{table(('level', *columns), lines)}")
     return "\n".join(parts)
@@ -74,30 +74,40 @@ def _best(rows: pd.DataFrame, level: str, setting: str) -> str:
     return f"{measured(fastest['benchmark'], fastest['median_ns'])} {fastest['variant']}"
 
 
-def _levels(group: pd.DataFrame, unit: Unit) -> str:
-    """A row per level; a number is the median over the CPUs that were measured alike."""
-    columns, cycles = _in_order(group["setting"]), unit is Unit.LOAD and bool(group["core_ghz"].notna().any())
+def level_table(group: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Titles and a row per level; a number is the median over the CPUs that were measured alike.
+
+    group: plateaus of one benchmark and variant, all of as many threads.
+    """
+    columns, cycles = settings_in_order(group["setting"]), _has_cycles(group)
     lines = []
     for level in _level_names(group):
         of_level = group[group["level"] == level]
         line = [level, *_caches(of_level)]
         for column in columns:
-            cell = of_level[of_level["setting"] == column]
-            line += _cell(cell, cycles=cycles)
+            line += _cell(of_level[of_level["setting"] == column], cycles=cycles)
         lines.append(tuple(line))
-    titles = ("level", "cache", "sizes", *_titles(columns, cycles=cycles))
+    return ("level", "cache", "sizes", *_titles(columns, cycles=cycles)), lines
+
+
+def _levels(group: pd.DataFrame) -> str:
+    titles, lines = level_table(group)
     return table(titles, lines, right=set(range(3, len(titles))))
 
 
-def _sizes(rows: pd.DataFrame, unit: Unit) -> str:
-    """A row per size; of loads the cycles of each beside it, where the core's frequency is known."""
-    columns, cycles = _in_order(rows["setting"]), unit is Unit.LOAD and bool(rows["core_ghz"].notna().any())
+def _has_cycles(rows: pd.DataFrame) -> bool:
+    """Whether loads are shown in cycles too: where the core's frequency is known."""
+    unit = benchmark_named(rows["benchmark"].iloc[0]).unit
+    return unit is Unit.LOAD and bool(rows["core_ghz"].notna().any())
+
+
+def _sizes(rows: pd.DataFrame) -> str:
+    columns, cycles = settings_in_order(rows["setting"]), _has_cycles(rows)
     lines = []
     for size in sorted(rows["bytes"].unique()):
         line = [size_text(int(size))]
         for column in columns:
-            cell = rows[(rows["bytes"] == size) & (rows["setting"] == column)]
-            line += _cell(cell, cycles=cycles)
+            line += _cell(rows[(rows["bytes"] == size) & (rows["setting"] == column)], cycles=cycles)
         lines.append(tuple(line))
     titles = ("size", *_titles(columns, cycles=cycles))
     return table(titles, lines, right=set(range(len(titles))))
@@ -140,7 +150,8 @@ def _level_names(rows: pd.DataFrame) -> list[str]:
     return sorted(names, key=lambda name: name == MEMORY)
 
 
-def _in_order(settings: "pd.Series[Any]") -> list[str]:
+def settings_in_order(settings: "pd.Series[Any]") -> list[str]:
+    """Settings, each once: the usual ones first."""
     known = {name: place for place, name in enumerate(_FIRST)}
     return sorted(settings.unique(), key=lambda name: (known.get(name, len(known)), name))
 

@@ -1,0 +1,122 @@
+"""The ladders of a report: of each benchmark of memory and number of threads its levels and a figure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from fleet.analysis import plots
+from fleet.analysis.reduce.ladders import ladders, plateaus
+from fleet.analysis.report import figures
+from fleet.analysis.views.ladder import cpus_text, level_table, settings_in_order
+from fleet.analysis.views.text import is_rate, measured
+from fleet.model import benchmark_named
+
+_WIDTH, _HEIGHT = 340, 270  # CSS pixels; as wide as a telephone shows without scrolling
+_IN_A_LINE = 4  # settings of the legend
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The ladders of one benchmark, variant and number of threads; lines are medians over CPUs alike.
+
+    titles, lines: the table of levels; no lines where no level is known. steps: rows by setting and size.
+    """
+
+    name: str
+    heading: str
+    cpus: str
+    titles: tuple[str, ...]
+    lines: list[tuple[str, ...]]
+    steps: pd.DataFrame
+    levels: pd.DataFrame
+
+    @property
+    def benchmark(self) -> str:
+        """Its name without the variant."""
+        return self.name.partition("/")[0]
+
+    def number(self, level: str) -> str:
+        """The number of a level in the first setting; "-" where there is none."""
+        found = self.levels[(self.levels["level"] == level) & (self.levels["setting"] == self.setting)]
+        return measured(self.benchmark, float(found["median_ns"].median())) if len(found) else "-"
+
+    @property
+    def setting(self) -> str:
+        """The first of its settings, such as random or read."""
+        return settings_in_order(self.steps["setting"])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTable:
+    """The first screen's table of a benchmark: a row per run, with the number of each level."""
+
+    name: str
+    heading: str
+    setting: str
+    levels: tuple[str, ...]
+    runs: list[tuple[Any, str, list[str]]]
+
+
+def ladders_of(pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str]) -> list[Ladder]:
+    """The ladders of one run in the order of `kinds`, as the plan lists them.
+
+    pairs: its rows of `pairs`, widened. cpus: its rows of `cpus`.
+    """
+    found = _ladders(ladders(pairs), plateaus(pairs, cpus))
+    return sorted(found, key=lambda one: kinds.index(one.name))
+
+
+def _ladders(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Ladder]:
+    numbers = {name: (name, "median") for name in ("median_ns", "low_ns", "high_ns")}
+    for (benchmark, variant, threads), part in rows.groupby(["benchmark", "variant", "threads"], sort=True):
+        own = levels[
+            (levels["benchmark"] == benchmark)
+            & (levels["variant"] == variant)
+            & (levels["threads"] == threads)
+        ]
+        titles, lines = level_table(own) if len(own) else ((), [])
+        yield Ladder(
+            f"{benchmark}/{variant}",
+            benchmark_named(str(benchmark)).heading,
+            cpus_text(part),
+            titles,
+            lines,
+            part.groupby(["setting", "bytes"], sort=True).agg(**numbers).reset_index(),
+            own,
+        )
+
+
+def level_tables(readings: Sequence[Any]) -> list[LevelTable]:
+    """A table per benchmark and variant: what each level costs one CPU, by run."""
+    found: dict[str, LevelTable] = {}
+    for reading in readings:
+        for one in reading.ladders:
+            if not one.lines or (
+                one.name in found and any(run is reading for run, _, _ in found[one.name].runs)
+            ):
+                continue
+            levels = tuple(line[0] for line in one.lines)
+            table = found.setdefault(one.name, LevelTable(one.name, one.heading, one.setting, levels, []))
+            table.runs.append((reading, one.cpus, [one.number(level) for level in table.levels]))
+    return list(found.values())
+
+
+def picture(reading: Any, ladder: Ladder, place: int) -> Markup:
+    """The figure: lines over the size of the memory, with intervals, caches and levels."""
+    order = settings_in_order(ladder.steps["setting"])
+    cells = [
+        f"{line[0]} {', '.join(map(' '.join, zip(ladder.titles[3:], line[3:], strict=True)))}"
+        for line in ladder.lines
+    ]
+    what = f"{ladder.name}, {ladder.cpus}, on {reading.name}: {ladder.heading} by the size of the memory"
+    return figures.draw(
+        f"{reading.anchor}-ladder-{place}",
+        ". ".join([what, "; ".join(cells)]),
+        (_WIDTH, _HEIGHT),
+        partial(plots.ladder, ladder.steps, ladder.levels, settings=order, rate=is_rate(ladder.benchmark)),
+        margins=(48, 42, 12, 22 + 18 * -(-len(order) // _IN_A_LINE)),
+    )

@@ -1,0 +1,56 @@
+"""Ladders in a report and in a notebook: their numbers, their lines and what is said to a screen reader."""
+
+import re
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from fleet.analysis import plots
+from fleet.analysis.reduce.ladders import ladders, plateaus
+from fleet.analysis.reduce.load import load_cpus
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.report.page import render
+from tests import memory
+
+
+def test_a_report_has_the_levels_first_and_a_figure_of_each_ladder(tmp_path: Path) -> None:
+    run = memory.publish(tmp_path)
+    page = render(tmp_path, [run.run_id])
+    assert "<title>Memory: m</title>" in page
+    first = page.partition("<nav")[0]
+    assert re.search(r"<td>1\.00</td><td>3\.50</td><td>12\.0</td><td>100\.0</td>", first)
+    assert re.search(r"<td>500\.0</td><td>250\.0</td><td>125\.0</td><td>40\.0</td>", first)
+    pictures = re.findall(r'<svg[^>]* aria-label="([^"]*)"', page)
+    assert [label.partition(", on ")[0] for label in pictures] == [
+        "chase/mov, CPU 0",
+        "bandwidth/avx2, CPU 0",
+        "bandwidth/avx2, 2 CPUs, 0 to 1, all together",
+    ]
+    assert "L2 random 3.50, cycles 14.0, rising 1.50, cycles 6.0" in pictures[0]
+    assert "this page does not show it" not in page
+
+
+def test_runs_are_compared_by_level(tmp_path: Path) -> None:
+    slow = {**memory.BYTES, "read": {**memory.BYTES["read"], "L2": 0.005}}
+    runs = [memory.publish(tmp_path), memory.publish(tmp_path, rates=slow, started="2026-01-03T00:00:00Z")]
+    page = render(tmp_path, [run.run_id for run in runs])
+    (row,) = re.findall(r"<tr><th scope=\"row\">bandwidth/avx2 L2 read</th>.*", page)
+    assert "<td>250.0</td><td>200.0</td><td>-20.0%</td>" in row
+
+
+@pytest.mark.parametrize("rate", [False, True])
+def test_a_ladder_is_drawn_with_its_caches_and_levels(tmp_path: Path, rate: bool) -> None:
+    memory.publish(tmp_path)
+    pairs = widened(load_pairs(tmp_path, benchmark="bandwidth" if rate else "chase"))
+    steps, levels = ladders(pairs), plateaus(pairs, load_cpus(tmp_path))
+    steps, levels = (rows[rows["threads"] == 1] for rows in (steps, levels))
+    axes = plots.ladder(steps, levels, Figure().add_subplot(), rate=rate)
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    name, costs = ("read", memory.BYTES["read"]) if rate else ("random", memory.LOADS["random"])
+    drawn = lines[name].get_ydata()
+    assert drawn[0] == pytest.approx(1 / costs["L1"] if rate else costs["L1"], rel=2e-3)
+    assert drawn[-1] == pytest.approx(1 / costs["mem"] if rate else costs["mem"], rel=2e-3)
+    assert [text.get_text() for text in axes.texts] == ["L1", "L2", "LLC", "mem"]
+    upright = [line.get_xdata()[0] for line in axes.get_lines() if len(set(line.get_xdata())) == 1]
+    assert upright == [memory.L1, memory.L2, memory.LLC]
