@@ -10,6 +10,7 @@ from typing import Any
 
 LABEL_KEY = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SECRET_LENGTH = 4
+LAST_COLUMN = 20  # characters, wide enough to wrap sentences in
 _MAYBE_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
 
 
@@ -60,10 +61,29 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> str:
-    """Lay out columns two spaces apart, those in `right` right-aligned, without trailing spaces."""
-    lines = [titles, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
+def table(
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    right: Collection[int] = (),
+    *,
+    width: int | None = None,
+    drop: Sequence[str] = (),
+) -> str:
+    """Lay out columns two spaces apart, those in `right` right-aligned, without trailing spaces.
+
+    drop: titles of columns to leave out, the first one first, until the table is no wider than `width`. Of a
+    last column that is text, LAST_COLUMN characters are enough, since `fitted` wraps it.
+    """
+    lines = [list(titles), *map(list, rows)]
+    aligned = [column in right for column in range(len(titles))]
+    for title in drop:
+        if width is None or _width(lines, last_is_text=not aligned[-1]) <= width:
+            break
+        at = lines[0].index(title)
+        for cells in (aligned, *lines):
+            del cells[at]  # type: ignore[attr-defined]
+    right = {column for column, is_right in enumerate(aligned) if is_right}
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(
             cell.rjust(width) if column in right else cell.ljust(width)
@@ -71,6 +91,13 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], right: Collectio
         ).rstrip()
         for line in lines
     )
+
+
+def _width(lines: Sequence[Sequence[str]], *, last_is_text: bool) -> int:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    if last_is_text:
+        widths[-1] = min(widths[-1], LAST_COLUMN)
+    return sum(widths) + 2 * (len(widths) - 1)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ commands that need them, so that `fleet --help` answers at once.
 
 import io
 import os
+import shutil
 import sys
 import traceback
 import warnings
@@ -46,7 +47,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # a full disk shows here, or else after the last word of ours
     except FleetError as err:
-        typer.echo(f"fleet: {printable(str(err))}", err=True)
+        typer.echo(_wrapped(f"fleet: {printable(str(err))}"), err=True)
         sys.exit(err.exit_code)
     except OSError as err:
         if not isinstance(err, BrokenPipeError):  # else the reader has what it wanted
@@ -62,6 +63,13 @@ def main() -> None:
         traceback.print_exc()
         typer.echo("fleet: a bug in fleet; please report it with the lines above", err=True)
         sys.exit(EXIT_BUG)
+
+
+def _wrapped(text: str) -> str:
+    """A message for the terminal that stderr is, if it is one."""
+    from fleet.analysis.views.text import fitted
+
+    return fitted(text, shutil.get_terminal_size().columns if sys.stderr and sys.stderr.isatty() else None)
 
 
 def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:

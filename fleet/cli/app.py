@@ -140,6 +140,13 @@ def terminal() -> dict[str, Any]:
 SAME_SIGNAL_S = 1.0
 
 
+def print_text(text: str) -> None:
+    """Print a text for people, wrapped to the terminal."""
+    from fleet.analysis.views.text import fitted
+
+    typer.echo(fitted(text, terminal()["width"]))
+
+
 def paged(text: str, width: int | None) -> None:
     """Print a text, wrapped; through $PAGER what is longer than the terminal that reads it."""
     from fleet.analysis.views.text import fitted

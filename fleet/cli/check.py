@@ -14,6 +14,7 @@ from fleet.cli.app import (
     Quiet,
     Select,
     app,
+    print_text,
     stop_on_signals,
 )
 from fleet.cli.plan_options import NOT_GIVEN, with_plan_options
@@ -49,5 +50,5 @@ def check(
     with progress(chosen, quiet=quiet) as show, stop_on_signals():
         access = HostAccess(connect=partial(connect, timeout_s=connect_timeout), emit=show, parallel=parallel)
         checked = check_hosts(chosen, access, requested)
-    typer.echo(checks_json(checked) if json else checks_text(checked))
+    (typer.echo if json else print_text)(checks_json(checked) if json else checks_text(checked))
     raise typer.Exit(outcome.exit_code([one.outcome for one in checked]))

@@ -15,6 +15,7 @@ from fleet.cli.app import (
     Quiet,
     Select,
     app,
+    print_text,
     stop_on_signals,
 )
 
@@ -47,5 +48,7 @@ def clean(
     with progress(chosen, quiet=quiet) as show, stop_on_signals():
         access = HostAccess(connect=partial(connect, timeout_s=connect_timeout), emit=show, parallel=parallel)
         cleaned = clean_hosts(chosen, access, dry_run=dry_run)
-    typer.echo(cleaned_json(cleaned) if json else cleaned_text(cleaned, dry_run=dry_run))
+    (typer.echo if json else print_text)(
+        cleaned_json(cleaned) if json else cleaned_text(cleaned, dry_run=dry_run)
+    )
     raise typer.Exit(outcome.exit_code([one.outcome for one in cleaned]))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, app, terminal
+from fleet.cli.app import RESULTS, Json, ResultsPath, app, paged, print_text, terminal
 from fleet.errors import EXIT_CHANGED, UsageError
 
 
@@ -44,7 +44,6 @@ def compare(
     from fleet.analysis.compare import comparison as analysis
     from fleet.analysis.exchange import beside as description
     from fleet.analysis.views import compare as views
-    from fleet.analysis.views.text import fitted
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
@@ -55,14 +54,17 @@ def compare(
             raise UsageError("--benchmark and --point: a summary is shown whole.")
         rows = description.beside(results, sides)
         tell = description.beside_json if json else description.beside_csv if csv else description.beside_text
-        typer.echo(tell(rows))
+        (typer.echo if json or csv else print_text)(tell(rows))
         return
 
     if len(sides) < 2:
         raise UsageError("compare takes two sides or more; `fleet show` shows one.")
     found = analysis.compare(results, sides, threshold=_share(threshold), benchmark=benchmark, point=point)
     view = views.compare_json if json else views.compare_csv if csv else views.compare_text
-    typer.echo(view(found) if json or csv else fitted(view(found), terminal()["width"]))
+    if json or csv:
+        typer.echo(view(found))
+    else:
+        paged(view(found), terminal()["width"])
     if fail_on_change:
         if not all(one.judged for one in found):
             raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")

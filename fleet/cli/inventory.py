@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import INVENTORY, InventoryPath, Json, Select, app
+from fleet.cli.app import (
+    INVENTORY,
+    RESULTS,
+    InventoryPath,
+    Json,
+    ResultsPath,
+    Select,
+    app,
+    print_text,
+    terminal,
+)
 
 
 @app.command(short_help="Write a commented inventory.yaml to start from.")
@@ -39,8 +49,13 @@ def init(
 
 
 @app.command()
-def hosts(select: Select = None, inventory: InventoryPath = INVENTORY, json: Json = False) -> None:
-    """Show what the inventory resolves to; connects to nothing.
+def hosts(
+    select: Select = None,
+    inventory: InventoryPath = INVENTORY,
+    results: ResultsPath = RESULTS,
+    json: Json = False,
+) -> None:
+    """Show what the inventory resolves to, and when each host was last measured; connects to nothing.
 
     Example: fleet hosts 'rpi*' rack=b2 '!rpi-old'
     """
@@ -48,4 +63,13 @@ def hosts(select: Select = None, inventory: InventoryPath = INVENTORY, json: Jso
     from fleet.inventory.select import load
 
     chosen = load(inventory).select(select or [])
-    typer.echo(hosts_json(chosen) if json else hosts_text(chosen))
+    if json:
+        typer.echo(hosts_json(chosen))
+        return
+    from fleet.store.places import Folder, place_of
+    from fleet.store.runs import published
+
+    place = place_of(results)
+    stored = published(place) if isinstance(place, Folder) else []  # a bucket would have to be connected to
+    measured = {run.host_id: run.started_utc for run in stored}
+    print_text(hosts_text(chosen, measured, terminal()["width"]))

@@ -21,6 +21,7 @@ from fleet.cli.app import (
     ResultsPath,
     Select,
     app,
+    print_text,
     stop_on_signals,
 )
 from fleet.cli.outcomes import hints, print_outcomes
@@ -86,7 +87,8 @@ def run(
         typer.echo(summary.outcomes_json([]) if json else "Nothing to measure in this shard.")
         return
     if dry_run:
-        typer.echo(summary.plans_json(chosen, requested) if json else summary.plans_text(chosen, requested))
+        show_plan = typer.echo if json else print_text
+        show_plan(summary.plans_json(chosen, requested) if json else summary.plans_text(chosen, requested))
         return
     store = Store(results)
     store.make_ready()

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, app
+from fleet.cli.app import RESULTS, Json, ResultsPath, app, print_text
 from fleet.errors import UsageError
 
 
@@ -28,4 +28,7 @@ def selftest(
     from fleet.analysis.compare import false_alarms as analysis
 
     found = analysis.false_alarms(results, host=host)
-    typer.echo(found.to_json(orient="records", indent=2) if json else analysis.false_alarms_text(found))
+    if json:
+        typer.echo(found.to_json(orient="records", indent=2))
+    else:
+        print_text(analysis.false_alarms_text(found))

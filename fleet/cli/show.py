@@ -45,7 +45,11 @@ def runs(
     if relation is None and point is None:
         if benchmark is not None:
             raise typer.BadParameter("--benchmark is for --relation and --point; neither is given.")
-        typer.echo(views.runs_json(listed) if json else views.runs_text(listed, of=len(every)))
+        if json:
+            typer.echo(views.runs_json(listed))
+        else:
+            width = terminal()["width"]
+            paged(views.runs_text(listed, of=len(every), width=width), width)
         return
     from fleet.analysis.views import history
 
@@ -56,7 +60,11 @@ def runs(
         found = history.of_point(results, listed, point, benchmark, note)
     else:
         found = history.of_relation(results, listed, str(relation), benchmark, note)
-    typer.echo(history.past_json(found) if json else history.past_text(found))
+    if json:
+        typer.echo(history.past_json(found))
+    else:
+        width = terminal()["width"]
+        paged(history.past_text(found, width), width)
 
 
 @app.command(short_help="Show latencies: many hosts in a table, one in detail.")

@@ -1,15 +1,22 @@
 """Hosts as text for people and as JSON for programs. Prints nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from datetime import datetime
 from typing import Any
 
 from fleet.model import Host, RequestedOptions
 from fleet.text import as_json, table
 
 
-def hosts_text(hosts: Sequence[Host]) -> str:
-    """A row per host: how it is reached, where its agent comes from, groups and labels."""
+def hosts_text(
+    hosts: Sequence[Host], measured: Mapping[str, datetime] | None = None, width: int | None = None
+) -> str:
+    """A row per host: how it is reached, where its agent comes from, when it was last measured, its labels.
+
+    measured: the start of each host's last run, by host id. width: of the terminal.
+    """
+    known = measured or {}
     rows = [
         (
             host.name,
@@ -17,12 +24,14 @@ def hosts_text(hosts: Sequence[Host]) -> str:
             str(host.via),
             f"{host.os or 'auto'}/{host.arch or 'auto'}",
             str(host.build),
+            f"{known[host.host_id]:%Y-%m-%d %H:%M}" if host.host_id in known else "-",
             ",".join(host.groups) or "-",
             " ".join(f"{key}={value}" for key, value in host.labels.items()) or "-",
         )
         for host in hosts
     ]
-    return table(("host", "address", "via", "os/arch", "build", "groups", "labels"), rows)
+    titles = ("host", "address", "via", "os/arch", "build", "measured (UTC)", "groups", "labels")
+    return table(titles, rows, width=width, drop=("via", "build", "os/arch", "groups"))
 
 
 def where(host: Host) -> str:

@@ -94,8 +94,8 @@ def _found(root: str | Path, rows: pd.DataFrame, level: str) -> pd.DataFrame:
     return rows
 
 
-def past_text(found: pd.DataFrame) -> str:
-    """A line per run, benchmark and variant, oldest first."""
+def past_text(found: pd.DataFrame, width: int | None = None) -> str:
+    """A line per run, benchmark and variant, oldest first; then each host's course. width: of the page."""
     relations = list(found["relation"].unique())
     several = len(relations) > 1
     titles = (
@@ -115,14 +115,31 @@ def past_text(found: pd.DataFrame) -> str:
     )
     first = 4 + several
     lines = [_line(row, several=several) for row in records(found)]
-    listed = table(titles, lines, right=set(range(first, first + 7)))
+    drop = ("p99", "min", "max", "run", "flagged", "pairs")
+    listed = table(titles, lines, right=set(range(first, first + 7)), width=width, drop=drop)
     rates = [is_rate(name) for name in found["benchmark"].unique()]
     levels = not are_pairs(found["relation"]).any()
     number = "GB/s" if all(rates) else "ns" if levels else "one-way latency in ns"
     what = f"{number}; median, min, max: of pairs; p99, ±95%: of the median pair"
     if levels:
         what = what.replace("pairs", "CPUs and groups").replace("the median pair", "the median of them")
-    return f"{relations[0] if not several else 'levels of memory'}: {what}\n{listed}"
+    return f"{relations[0] if not several else 'levels of memory'}: {what}\n{listed}{_courses(found)}"
+
+
+def _courses(found: pd.DataFrame) -> str:
+    """A line per host, benchmark and variant measured several times: its runs as a sparkline."""
+    keys = ["host_name", *_CLASS]
+    rows = [
+        (
+            one_line(str(host)),
+            f"{name}/{variant}",
+            str(relation),
+            sparkline(part["median_ns"].to_numpy(dtype=float)),
+        )
+        for (host, name, variant, relation), part in found.groupby(keys, sort=False)
+        if len(part) > 1
+    ]
+    return "\n\n" + table(("host", "benchmark", "of", "oldest to newest"), rows) if rows else ""
 
 
 def past_of_runs(root: str | Path, runs: Sequence[RunSummary], benchmark: str | None = None) -> str:

@@ -19,14 +19,15 @@ def with_labels(runs: Sequence[RunSummary], labels: Sequence[str]) -> list[RunSu
     return [run for run in runs if not wanted - set(run.labels)]
 
 
-def runs_text(runs: Sequence[RunSummary], *, of: int = 0) -> str:
-    """A line per run, oldest first. of: how many runs there were before filtering."""
+def runs_text(runs: Sequence[RunSummary], *, of: int = 0, width: int | None = None) -> str:
+    """A line per run, oldest first. of: how many runs there were before filtering. width: of the terminal."""
     if not runs and not of:
         return "No runs are stored here. `fleet run` measures; --results names another root."
     if not runs:
         return f"None of {counted(of, 'run')} matches. `fleet runs` lists all."
     titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state", "labels")
-    return table(titles, [_run_line(run) for run in runs], right={5, 6})
+    drop = ("target", "bursts", "pairs", "started (UTC)", "benchmarks")
+    return table(titles, [_run_line(run) for run in runs], right={5, 6}, width=width, drop=drop)
 
 
 def runs_json(runs: Sequence[RunSummary]) -> str:

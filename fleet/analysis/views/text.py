@@ -8,12 +8,13 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from fleet.model import Relation, Unit, View, benchmark_named
-from fleet.text import one_line
+from fleet.text import LAST_COLUMN, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NO_LIMIT = 100_000
+_WORDS: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
 # What two CPUs of a relation share, for the legends.
 SHARED = {
     Relation.SELF: "the same CPU",
@@ -29,17 +30,31 @@ SHARED = {
 
 
 def fitted(text: str, width: int | None) -> str:
-    """Wrap sentences wider than the terminal; tables and coloured lines stay as they are."""
+    """Wrap what is wider than the terminal between words: sentences, and the last column of a table.
+
+    Coloured lines stay as they are.
+    """
     return text if width is None else "\n".join(_fitted(line, width) for line in text.split("\n"))
 
 
 def _fitted(line: str, width: int) -> str:
     words = line.lstrip(" ")
-    if len(line) <= width or "  " in words or "\x1b" in line:
+    if len(line) <= width or "\x1b" in line:
         return line
+    if "  " in words:
+        return _last_column_fitted(line, width)
     indent = " " * (len(line) - len(words))
     further = f"{indent}  "
-    return fill(words, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
+    return fill(words, width, initial_indent=indent, subsequent_indent=further, **_WORDS)
+
+
+def _last_column_fitted(line: str, width: int) -> str:
+    """A line of a table with its last column wrapped in place, or below the line where there is no room."""
+    at = line.rindex("  ") + 2
+    if at + LAST_COLUMN <= width:
+        return fill(line[at:], width, initial_indent=line[:at], subsequent_indent=" " * at, **_WORDS)
+    below = fill(line[at:], width, initial_indent=" " * 6, subsequent_indent=" " * 6, **_WORDS)
+    return f"{line[:at].rstrip()}\n{below}"
 
 
 def within(share: float | None) -> str:

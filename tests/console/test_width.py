@@ -1,0 +1,68 @@
+"""Every command keeps to the width of the terminal, breaks no word, and explains its words once."""
+
+import re
+import shlex
+
+import pytest
+
+from fleet.demo import lab
+from tests.command import Fleet
+
+COMMANDS = (
+    "hosts",
+    "run -n",
+    "check rome -q --connect-timeout 1",
+    "runs",
+    "runs rome --relation llc",
+    "show",
+    "show rome milan",
+    "show rome",
+    "show pisa --map",
+    "compare rome milan",
+    "compare kernel=old kernel=new",
+    "summaries",
+    "verify",
+)
+LONGEST_WORD = 60  # of paths and ids, which are not broken
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    folder = tmp_path_factory.mktemp("width") / "lab"
+    lab.write(folder, lambda _: None)
+    return Fleet(folder)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_line_is_wider_than_the_terminal(command: str, columns: int, demo: Fleet) -> None:
+    demo.environment["COLUMNS"] = str(columns)
+    done = demo(*shlex.split(command))
+    assert done.exit_code in (0, 1, 3), done.stderr
+    wide = [line for line in done.stdout.splitlines() if len(line) > columns]
+    assert not [line for line in wide if max(map(len, line.split())) < LONGEST_WORD]
+
+
+@pytest.mark.parametrize("command", ["show", "show rome milan", "show pisa"])
+def test_legends_are_printed_once(command: str, demo: Fleet) -> None:
+    demo.environment["COLUMNS"] = "80"
+    text = demo(*shlex.split(command)).stdout
+    for words in ("one socket", "siblings of one core", "flagged: of"):
+        assert len(re.findall(words, text)) <= 1, words
+
+
+def test_narrow_listings_leave_out_columns_and_keep_what_is_pasted(demo: Fleet) -> None:
+    demo.environment["COLUMNS"] = "80"
+    narrow = demo("runs").stdout
+    demo.environment["COLUMNS"] = "200"
+    wide = demo("runs").stdout
+    assert "bursts" not in narrow
+    assert "bursts" in wide
+    assert len(re.findall(r"^r2026\d{4}T\d{6}Z-[0-9a-f]{8}  ", narrow, re.MULTILINE)) == 32
+
+
+def test_hosts_says_when_each_was_last_measured(demo: Fleet) -> None:
+    demo.environment["COLUMNS"] = "120"
+    text = demo("hosts").stdout
+    assert re.search(r"^milan .* 2026-11-08 02:01 ", text, re.MULTILINE)
+    assert re.search(r"^localhost .* -  ", text, re.MULTILINE)
