@@ -14,7 +14,7 @@ from typing import Any
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store import schema
-from fleet.store.burst_columns import AT_POINTS, COUNTS, MAYBE, SINCE_1_2, BurstColumns
+from fleet.store.burst_columns import COUNTS, MAYBE, SINCE_1_2, BurstColumns
 from fleet.store.checksums import seal, sealed
 from fleet.store.columns import list_parts, raw
 from fleet.store.files import sync, write

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
+from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.topology_check import MEANS, check_topology, host_history
 from fleet.analysis.views.text import pair_text, percent, records, within
 from fleet.text import counted, one_line
@@ -20,7 +22,14 @@ _WIDE = 0.05  # widest interval without a warning, where no precision was reques
 _CHANCE = 0.01  # of pairs without drift, the share that the test reports by chance
 _FEW_BURSTS = 0.05  # of a run's bursts; fewer do not move its medians
 _LISTED = 3
-ORDER = ("empty", "partial", *MEANINGS, *MEANS, "")  # keys of warnings, the most serious first
+ORDER = (
+    "empty",
+    "partial",
+    *MEANINGS,
+    *MEANS,
+    *cross_checks.MEANS,
+    "",
+)  # keys of warnings, the most serious first
 _EXPECTED = "Expected:"  # begins notes of the agent that are no warnings
 # By flag of a pair: the column that ranks the pairs, and what to show of one.
 _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = MappingProxyType(
@@ -67,6 +76,7 @@ def run_warnings(
         *_failed(run, pairs),
         *_flags(run, pairs, bursts),
         *_topology(findings),
+        *_breaches(root, run, pairs),
         *_wide(run, pairs),
         *(RunWarning("", note) for note in run["notes"] if not note.startswith(_EXPECTED)),
     ]
@@ -128,6 +138,18 @@ def _worst(
     return ", ".join(
         f"{row['benchmark']} {pair_text(row)} ({value(row)})" for row in records(ordered.head(_LISTED))
     )
+
+
+def _breaches(root: str | Path, run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:
+    """One warning per check of numbers that must fit together, its worst breaches first."""
+    found = cross_checks.cross_checks(run, pairs, load_cpus(root, run_id=run["run_id"]))
+    for check, text in cross_checks.MEANS.items():
+        part = found[found["check"] == check].sort_values("value", ascending=False, kind="stable")
+        if len(part):
+            more = f" and {len(part) - _LISTED} more" if len(part) > _LISTED else ""
+            yield RunWarning(
+                check, text, counted(len(part), "case"), "; ".join(part["says"][:_LISTED]) + more
+            )
 
 
 def _topology(findings: pd.DataFrame) -> Iterator[RunWarning]:

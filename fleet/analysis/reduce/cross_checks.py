@@ -1,0 +1,219 @@
+"""Numbers of one run that must fit together: a table of checks, each with what it takes for a breach.
+
+A breach means that one of two numbers is not what its name says, or that the machine is not what it reports.
+Where intervals are known, what they leave open is no breach. docs/flags.md names the usual causes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.reduce.ladders import MEMORY, ladders, plateaus, size_text
+from fleet.analysis.reduce.load import without_points
+from fleet.analysis.views.text import is_none, records
+
+WHOLE_CYCLES = 0.02  # of the cycles of a load from L1
+FEWEST_CYCLES, MOST_CYCLES = 3, 6
+FALL = 0.05  # of a ladder that must rise, or of a sum of rates that cannot be exceeded
+OVER = 1.02  # times a physical limit
+PER_FETCH = (0.6, 1.3)  # a written line, as a multiple of cas
+READINGS = 4  # of the clock, by which a message may take longer than readwrite
+OWN, FROM_MEMORY = 0.10, 0.20  # of a chase over the same memory
+SEPARATE = 1.2  # times own, at most, of stores past the caches to blocks of a page or more
+PAGE = 4096
+# Bytes that the widest core loads in a cycle with the instructions of a variant.
+PORTS = MappingProxyType({"avx512": 128, "prefetch": 128, "streams": 128, "avx": 96, "sse2": 64, "neon": 128})
+COLUMNS = ("check", "value", "says")
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What checks are made of: a run, its pairs by relation, and its ladders and their levels."""
+
+    run: Mapping[str, Any]
+    pairs: pd.DataFrame
+    steps: pd.DataFrame
+    levels: pd.DataFrame
+
+    def by_relation(self, benchmark: str, **parameters: str) -> dict[str, float]:
+        """The median of a benchmark's pairs by relation, of those rows that have these parameters."""
+        rows = self.pairs[self.pairs["benchmark"] == benchmark]
+        rows = rows if parameters else without_points(rows)
+        for name, value in parameters.items():
+            rows = rows[rows[name] == value]
+        medians = rows.groupby("relation", sort=False)["median_ns"].median()
+        return {str(relation): float(ns) for relation, ns in medians.items()}
+
+
+Found = Iterator[tuple[float, str]]  # how far off, and which numbers
+
+
+@dataclass(frozen=True, slots=True)
+class CrossCheck:
+    """One check. name: as in warnings. text: what a breach is, the same for every run."""
+
+    name: str
+    text: str
+    breaches: Callable[[Numbers], Found]
+
+
+def cross_checks(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+    """Every breach of one run: `check`, `value` (how far off, as a factor above 1), `says` (the numbers).
+
+    run: its row of `runs`. pairs, cpus: its rows of these tables, widened.
+    """
+    numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus))
+    found = [(check.name, *breach) for check in CHECKS for breach in check.breaches(numbers)]
+    return pd.DataFrame(found, columns=list(COLUMNS))
+
+
+def _cycles(numbers: Numbers) -> Found:
+    rows = numbers.levels[(numbers.levels["benchmark"] == "chase") & (numbers.levels["level"] == "L1")]
+    for row in records(rows[rows["core_ghz"].notna()]):
+        cycles = row["median_ns"] * row["core_ghz"]
+        off = abs(cycles / max(round(cycles), 1) - 1)
+        if off > max(WHOLE_CYCLES, _uncertain(row)) or not FEWEST_CYCLES - 0.1 < cycles < MOST_CYCLES + 0.1:
+            yield 1 + off, f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles"
+
+
+def _order(numbers: Numbers) -> Found:
+    rows = numbers.levels[numbers.levels["setting"].isin(["random", "window", "read"])]
+    keys = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
+    for key, ladder in rows.groupby(keys, sort=False):
+        for near, far in pairwise(records(ladder.sort_values("least_bytes", kind="stable"))):
+            fall = near["median_ns"] / far["median_ns"]
+            if fall > (1 + FALL) * (1 + _uncertain(near) + _uncertain(far)):
+                yield fall, f"{_name(key)}: {far['level']} takes 1/{fall:.2f} of {near['level']}"
+
+
+def _ports(numbers: Numbers) -> Found:
+    rows = numbers.steps[numbers.steps["setting"].isin(["read", "read one"])]
+    for row in records(rows[rows["core_ghz"].notna() & rows["variant"].isin(list(PORTS))]):
+        limit = PORTS[row["variant"]] * row["core_ghz"] * row["threads"]
+        rate = 1 / row["median_ns"]
+        if rate > OVER * limit:
+            yield rate / limit, f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most"
+
+
+def _groups(numbers: Numbers) -> Found:
+    keys = ["benchmark", "variant", "setting", "level"]
+    rows = numbers.levels[numbers.levels["benchmark"] == "bandwidth"]
+    for key, part in rows.groupby(keys, sort=False):
+        alone = part[part["threads"] == 1]
+        for row in records(part[part["threads"] > 1]) if len(alone) else ():
+            best = records(alone.sort_values("median_ns"))[0]
+            over = best["median_ns"] / row["threads"] / row["median_ns"]
+            if over > (1 + FALL) * (1 + _uncertain(row) + _uncertain(best)):
+                says = f"{_name(key)}: {1 / row['median_ns']:.0f} GB/s by {row['threads']} CPUs, "
+                yield over, says + f"{1 / best['median_ns']:.0f} by one"
+
+
+def _shared(numbers: Numbers) -> Found:
+    rows = numbers.levels[(numbers.levels["level"] == MEMORY) & (numbers.levels["threads"] > 1)]
+    for key, part in rows.groupby(["benchmark", "variant", "threads"], sort=False):
+        own, one = (part[part["setting"] == name] for name in ("read", "read one"))
+        if len(own) and len(one):
+            slower = float(one["median_ns"].median() / own["median_ns"].median())
+            uncertain = _uncertain(records(own)[0]) + _uncertain(records(one)[0])
+            if slower > (1 + FALL) * (1 + uncertain):
+                yield slower, f"{_name(key)} CPUs: one buffer takes {slower:.2f} times as long as own ones"
+
+
+def _written(numbers: Numbers) -> Found:
+    cas = numbers.by_relation("cas")
+    fetched = numbers.by_relation("fetch", state="written", order="chase")
+    for relation in cas.keys() & fetched.keys():
+        ratio = fetched[relation] / cas[relation]
+        if not PER_FETCH[0] <= ratio <= PER_FETCH[1]:
+            yield (
+                max(ratio, 1 / ratio),
+                f"{relation}: {fetched[relation]:.1f} ns, cas {cas[relation]:.1f} ns ({ratio:.2f})",
+            )
+
+
+def _messages(numbers: Numbers) -> Found:
+    if is_none(numbers.run["clock_cost_ticks"]):
+        return
+    reading = numbers.run["clock_cost_ticks"] * 1e9 / numbers.run["ticks_per_second"]
+    hand_offs, messages = numbers.by_relation("readwrite"), numbers.by_relation("message")
+    for relation in hand_offs.keys() & messages.keys():
+        more = messages[relation] - hand_offs[relation]
+        if not 0 <= more <= READINGS * reading:
+            says = f"{relation}: message {messages[relation]:.1f} ns, readwrite {hand_offs[relation]:.1f} ns"
+            yield max(messages[relation] / hand_offs[relation], 1.0), f"{says}, a reading {reading:.1f} ns"
+
+
+def _own_lines(numbers: Numbers) -> Found:
+    yield from _as_chase(numbers, "own", OWN)
+
+
+def _memory_lines(numbers: Numbers) -> Found:
+    yield from _as_chase(numbers, "memory", FROM_MEMORY)
+
+
+def _as_chase(numbers: Numbers, state: str, most: float) -> Found:
+    """Lines in a state against a chase in the same pages with the same stride: own lines at their size."""
+    chased = numbers.pairs[(numbers.pairs["benchmark"] == "chase") & (numbers.pairs["order"] == "random")]
+    fetched = numbers.pairs[(numbers.pairs["benchmark"] == "fetch") & (numbers.pairs["order"] == "chase")]
+    for row in records(fetched[fetched["state"] == state].drop_duplicates(["pages", "stride_bytes"])):
+        same = fetched[(fetched["state"] == state) & (fetched["pages"] == row["pages"])]
+        like = chased[(chased["pages"] == row["pages"]) & (chased["stride_bytes"] == row["stride_bytes"])]
+        like = like[like["bytes"] == (row["bytes"] if state == "own" else like["bytes"].max())]
+        if len(like):
+            ns, expected = float(same["median_ns"].median()), float(like["median_ns"].median())
+            if abs(ns / expected - 1) > most:
+                where = size_text(int(like["bytes"].iloc[0]))
+                yield max(ns / expected, expected / ns), f"{ns:.1f} ns, chase at {where} {expected:.1f} ns"
+
+
+def _interleaved(numbers: Numbers) -> Found:
+    rows = numbers.pairs[(numbers.pairs["benchmark"] == "interleave") & (numbers.pairs["operation"] == "nt")]
+    own = rows[rows["sharing"] == "own"]
+    for block, part in rows[(rows["sharing"] == "shared") & (rows["block_bytes"] >= PAGE)].groupby(
+        "block_bytes", sort=True
+    ):
+        if len(own):
+            ratio = float(part["median_ns"].median() / own["median_ns"].median())
+            if ratio > SEPARATE:
+                yield ratio, f"blocks of {size_text(int(str(block).split('.')[0]))}: {ratio:.2f} times own"
+
+
+def _products(numbers: Numbers) -> Found:
+    rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
+    for key, part in rows.groupby(["variant", "threads", "ping_cpu", "pong_cpu"], sort=False):
+        peak = part[part["point"].astype(str).str.startswith("peak")]["median_ns"].min()
+        for row in records(part) if peak == peak else ():  # noqa: PLR0124  (NaN)
+            if peak / row["median_ns"] > OVER:
+                yield peak / row["median_ns"], f"gemm/{key[0]} {row['point']}: above the peak of its unit"
+
+
+def _uncertain(row: Mapping[str, Any]) -> float:
+    return 0.0 if is_none(row["spread"]) else float(row["spread"])
+
+
+def _name(key: Any) -> str:
+    benchmark, variant, what, *rest = key
+    many = [f"x{rest[0]}"] if rest and isinstance(rest[0], int) and rest[0] > 1 else list(rest[:1])
+    return " ".join([f"{benchmark}/{variant}", str(what), *(word for word in map(str, many) if word != "1")])
+
+
+CHECKS = (
+    CrossCheck("l1_cycles", "a load from L1 takes no whole number of cycles from 3 to 6", _cycles),
+    CrossCheck("ladder_order", "a farther level of memory is faster than a nearer one", _order),
+    CrossCheck("port_limit", "reading is faster than the loads of a core can be", _ports),
+    CrossCheck("group_rate", "CPUs together move more than the sum of each alone", _groups),
+    CrossCheck("one_buffer", "reading one buffer is slower than reading a buffer each", _shared),
+    CrossCheck("fetch_cas", "fetching a written line takes no 0.6 to 1.3 times as long as cas", _written),
+    CrossCheck(
+        "message_readwrite", "a message takes no 0 to 4 clock readings longer than readwrite", _messages
+    ),
+    CrossCheck("fetch_own", "fetching own lines differs from a chase over them by over 10%", _own_lines),
+    CrossCheck("fetch_memory", "fetching from memory differs from a chase by over 20%", _memory_lines),
+    CrossCheck("interleave_nt", "stores past the caches to separate pages disturb each other", _interleaved),
+    CrossCheck("gemm_peak", "a product of matrices is faster than its unit's peak", _products),
+)
+MEANS: Mapping[str, str] = MappingProxyType({check.name: check.text for check in CHECKS})

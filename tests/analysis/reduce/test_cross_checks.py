@@ -1,0 +1,195 @@
+"""Numbers that must fit together: each check stays silent for numbers that do, and finds a planted breach."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fleet.analysis.reduce.cross_checks import CHECKS, cross_checks
+from fleet.analysis.reduce.load import load_cpus, load_run
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.report.page import render
+from fleet.analysis.views.show import show_text
+from fleet.store import schema
+from tests import memory
+from tests.memory import K, M
+
+RUN = {"clock_cost_ticks": 50, "ticks_per_second": 2_500_000_000}  # a reading takes 20 ns
+
+
+def of_run(root: Path) -> pd.DataFrame:
+    pairs = widened(load_pairs(root))
+    (run_id,) = pairs["run_id"].unique()
+    return cross_checks(load_run(root, run_id), pairs, load_cpus(root))
+
+
+def changed(costs: memory.Costs, setting: str, **levels: float) -> dict[str, dict[str, float]]:
+    return {name: {**each, **(levels if name == setting else {})} for name, each in costs.items()}
+
+
+def of_rows(*rows: dict[str, Any]) -> pd.DataFrame:
+    """What is found in rows of `pairs` that have these values and otherwise none."""
+    columns = [column.name for column in schema.PAIRS]
+    usual = {"host_id": "h", "run_id": "r", "relation": "llc", "variant": "v", "ping_cpu": 0, "pong_cpu": 1}
+    frame = pd.DataFrame([{**usual, "flags": "", **row} for row in rows]).reindex(columns=columns)
+    cpus = pd.DataFrame(columns=[column.name for column in schema.CPUS])
+    return cross_checks(RUN, frame, cpus)
+
+
+def test_numbers_that_fit_together_are_no_finding(tmp_path: Path) -> None:
+    memory.publish(tmp_path)
+    assert of_run(tmp_path).empty
+
+
+def test_a_load_from_l1_takes_whole_cycles(tmp_path: Path) -> None:
+    memory.publish(tmp_path, loads=changed(memory.LOADS, "random", L1=1.11))
+    found = of_run(tmp_path)
+    assert list(found["check"]) == ["l1_cycles"]
+    assert found["says"][0] == "chase random on CPU 0: 4.44 cycles"
+
+
+def test_whole_cycles_too_many_for_l1_are_found(tmp_path: Path) -> None:
+    memory.publish(tmp_path, loads=changed(memory.LOADS, "rising", L1=2.0, L2=2.0))
+    assert "8.00 cycles" in of_run(tmp_path)["says"][0]
+
+
+def test_a_ladder_rises(tmp_path: Path) -> None:
+    memory.publish(
+        tmp_path,
+        loads=changed(memory.LOADS, "random", LLC=3.0),
+        rates=changed(memory.BYTES, "read", mem=0.007),
+    )
+    found = of_run(tmp_path)
+    assert set(found["check"]) == {"ladder_order"}
+    assert "chase/mov random: LLC takes 1/1.17 of L2" in set(found["says"])
+    assert {f"bandwidth/avx2 read{by}: mem takes 1/1.14 of LLC" for by in ("", " x2")} < set(found["says"])
+
+
+def test_nothing_is_faster_than_the_ports_of_a_core(tmp_path: Path) -> None:
+    memory.publish(tmp_path, rates=changed(memory.BYTES, "read", L1=1 / 450))
+    pairs = widened(load_pairs(tmp_path)).assign(variant="avx")
+    found = cross_checks(RUN, pairs, load_cpus(tmp_path))
+    assert set(found["check"]) == {"port_limit"}
+    assert "read.own.8K.huge.x1: 450 GB/s, 384 at most" in set(found["says"])
+    fits = cross_checks(RUN, pairs.assign(variant="avx512"), load_cpus(tmp_path))
+    assert fits.empty
+
+
+def test_a_group_moves_no_more_than_its_cpus_alone(tmp_path: Path) -> None:
+    memory.publish(tmp_path)
+    pairs = widened(load_pairs(tmp_path))
+    both = (pairs["threads"] == 2) & (pairs["operation"] == "write") & (pairs["bytes"] >= 32 * M)
+    pairs.loc[both, "median_ns"] /= 1.2
+    found = cross_checks(RUN, pairs, load_cpus(tmp_path))
+    assert list(found["check"]) == ["group_rate"]
+    assert found["says"][0] == "bandwidth/avx2 write mem: 80 GB/s by 2 CPUs, 33 by one"
+
+
+def test_one_buffer_is_no_slower_than_a_buffer_each(tmp_path: Path) -> None:
+    memory.publish(tmp_path)
+    pairs = widened(load_pairs(tmp_path))
+    one = pairs[(pairs["threads"] == 2) & (pairs["operation"] == "read")]
+    one = one.assign(sharing="one", point=one["point"].str.replace(".own.", ".one."))
+    for slower, checks in ((1.0, []), (1.3, ["one_buffer"])):
+        rows = pd.concat([pairs, one.assign(median_ns=one["median_ns"] * slower)])
+        assert list(cross_checks(RUN, rows, load_cpus(tmp_path))["check"]) == checks
+
+
+FETCHED = {"benchmark": "fetch", "order": "chase", "operation": "read", "pages": "base"}
+CHASED = {"benchmark": "chase", "order": "random", "pages": "base", "stride_bytes": 256, "pong_cpu": 0}
+PEAK = {"benchmark": "gemm", "threads": 1, "pong_cpu": 0}
+
+
+@pytest.mark.parametrize(
+    ("check", "one", "other", "fits", "breach"),
+    [
+        (
+            "fetch_cas",
+            {"benchmark": "cas", "median_ns": 50.0},
+            {**FETCHED, "state": "written", "point": "written.chase.128K"},
+            (31.0, 64.0),
+            (29.0, 66.0),
+        ),
+        (
+            "message_readwrite",
+            {"benchmark": "readwrite", "median_ns": 100.0},
+            {"benchmark": "message", "point": "x1"},
+            (101.0, 179.0),
+            (99.0, 181.0),
+        ),
+        (
+            "fetch_own",
+            {**CHASED, "point": "random.128K.base", "bytes": 128 * K, "median_ns": 4.0},
+            {**FETCHED, "state": "own", "point": "own.chase.128K", "bytes": 128 * K, "stride_bytes": 256},
+            (3.7, 4.3),
+            (3.5, 4.5),
+        ),
+        (
+            "fetch_memory",
+            {**CHASED, "point": "random.256M.base", "bytes": 256 * M, "median_ns": 100.0},
+            {
+                **FETCHED,
+                "state": "memory",
+                "point": "memory.chase.128K",
+                "bytes": 128 * K,
+                "stride_bytes": 256,
+            },
+            (82.0, 118.0),
+            (78.0, 122.0),
+        ),
+        (
+            "interleave_nt",
+            {
+                "benchmark": "interleave",
+                "operation": "nt",
+                "sharing": "own",
+                "block_bytes": 64,
+                "median_ns": 4.0,
+            },
+            {"benchmark": "interleave", "operation": "nt", "sharing": "shared", "block_bytes": 4096},
+            (3.9, 4.7),
+            (4.9, 8.0),
+        ),
+        (
+            "gemm_peak",
+            {**PEAK, "point": "peak", "median_ns": 0.002},
+            {**PEAK, "point": "hot.odd.256x256x256"},
+            (0.00198, 0.003),
+            (0.0019, 0.001),
+        ),
+    ],
+)
+def test_a_breach_between_two_benchmarks_is_found(
+    check: str,
+    one: dict[str, Any],
+    other: dict[str, Any],
+    fits: tuple[float, float],
+    breach: tuple[float, float],
+) -> None:
+    for ns in fits:
+        assert of_rows(one, {**other, "median_ns": ns}).empty
+    for ns in breach:
+        found = of_rows(one, {**other, "median_ns": ns})
+        assert list(found["check"]) == [check]
+        assert found["value"][0] >= 1
+    assert of_rows({**other, "median_ns": breach[0]}).empty
+
+
+def test_chases_in_other_pages_are_not_compared() -> None:
+    chased = {**CHASED, "point": "random.128K.huge", "bytes": 128 * K, "median_ns": 4.0, "pages": "huge"}
+    fetched = {**FETCHED, "state": "own", "point": "own.chase.128K", "bytes": 128 * K, "stride_bytes": 256}
+    assert of_rows(chased, {**fetched, "median_ns": 8.0}).empty
+
+
+def test_breaches_are_warnings_of_show_and_of_the_report(tmp_path: Path) -> None:
+    run = memory.publish(tmp_path, loads=changed(memory.LOADS, "random", L1=1.11))
+    line = "l1_cycles: a load from L1 takes no whole number of cycles from 3 to 6 (1 case): chase random"
+    assert line in show_text(tmp_path, run.run_id).partition("Warnings")[2]
+    assert "a load from L1 takes no whole number of cycles" in render(tmp_path, [run.run_id])
+
+
+def test_every_check_is_explained_among_the_flags() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "flags.md").read_text()
+    for check in CHECKS:
+        assert f"| `{check.name}` |" in page
