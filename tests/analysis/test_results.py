@@ -1,0 +1,76 @@
+"""The notebook's door: `fleet.open`, typed and lazy, with the selection of the command line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+
+import fleet
+from fleet.analysis.results import Results
+from fleet.errors import UsageError
+from tests import simulated
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Three runs of a desktop, one of a laptop with two benchmarks."""
+    root = tmp_path_factory.mktemp("results")
+    for number in range(3):
+        simulated.publish(root, simulated.desktop(), number, rounds=3)
+    simulated.publish(root, simulated.laptop(), 3, rounds=3, benchmarks=("clock", "readwrite"))
+    return fleet.open(root)
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = "import fleet, sys; fleet.open; print(sorted({'pandas', 'pyarrow', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_runs_are_selected_in_the_words_of_the_command_line(results: Results) -> None:
+    assert len(results.runs()) == 4
+    assert set(results.runs("desk*")["host_id"]) == {"desktop"}
+    assert len(results.runs("all", "!desktop")) == 1
+    with pytest.raises(UsageError, match="did you mean 'laptop'"):
+        results.runs("laptob")
+
+
+def test_pairs_and_samples_carry_their_unit(results: Results) -> None:
+    pairs = results.pairs("desktop", benchmark="cas")
+    assert len(pairs) == 3 * 28
+    assert pairs.attrs["unit"] == "ns, one way"
+    samples = results.samples("laptop", benchmark="readwrite")
+    assert not samples["is_warmup"].any()
+    assert len(results.samples("laptop", benchmark="readwrite", warmups=True)) > len(samples)
+    assert samples.attrs["unit"] == "ns, one way"
+    median = results.pairs("laptop", benchmark="readwrite")["median_ns"].median()
+    assert samples["latency_ns"].median() == pytest.approx(median, rel=0.1)
+
+
+def test_a_matrix_is_in_the_order_of_the_topology(results: Results) -> None:
+    table = results.matrix("desktop")
+    assert list(table.index) == [0, 4, 1, 5, 2, 6, 3, 7]
+    assert results.matrix().shape == (32, 32), "the last run, and of it the first benchmark of pairs"
+    with pytest.raises(UsageError, match="not measured"):
+        results.matrix("desktop", "readwrite")
+
+
+def test_a_heat_map_is_drawn_on_axes_of_your_own(results: Results) -> None:
+    mpl.use("Agg")
+    axes = results.heatmap("desktop")
+    assert axes.get_title() == "desktop, cas/cmpxchg: ns, one way"
+
+
+def test_a_comparison_is_that_of_the_command(results: Results) -> None:
+    ids = list(results.runs("desktop")["run_id"])
+    (found,) = results.compare(ids[0], ",".join(ids[1:]))
+    assert set(found.relations["relation"]) == {"smt", "package"}
+
+
+def test_an_empty_root_says_so(tmp_path: Path) -> None:
+    empty = fleet.open(tmp_path)
+    assert empty.runs().empty
+    with pytest.raises(UsageError, match="no run is stored"):
+        empty.matrix()
