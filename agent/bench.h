@@ -96,7 +96,7 @@ struct product {
 	uint64_t owed;               /* operations asked for and not done yet */
 	uint32_t row, column, calls; /* of the call that comes next, and calls before it */
 	uint32_t copy;               /* of B, or of A and B, in use */
-	_Alignas(LINE_BYTES) char values[1024]; /* of registers */
+	_Alignas(LINE_BYTES) char values[2048]; /* of registers */
 };
 
 /* One thread's part in a burst. Each lies on lines of its own. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CACHE_LINE = 64, VALUES_BYTES = 1024, LEAST = -4, MOST = 4 };
+enum { CACHE_LINE = 64, VALUES_BYTES = 2048, LEAST = -4, MOST = 4 };
 
 /* Copies that may be added up in C: each adds at most so much a value of k, and none may pass 2^24.
  */

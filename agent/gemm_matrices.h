@@ -28,7 +28,7 @@ void gemm_write_a(const struct gemm *gemm, const struct gemm_layout *layout,
 		  const struct gemm_reference *reference, char *to);
 void gemm_write_b(const struct gemm *gemm, const struct gemm_reference *reference, char *to);
 
-/* Writes 1 KiB of values for registers. */
+/* Writes 2 KiB of values for registers. */
 void gemm_write_values(const struct gemm *gemm, char *to);
 
 /* Is C `times` the reference, bit for bit? If not, says in words how many differ, and the first. */

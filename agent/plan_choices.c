@@ -81,9 +81,17 @@ void plan_add_variants(struct text *text, const struct benchmark *benchmark)
 static int refuse_variant(const struct benchmark *benchmark, const char *name,
 			  struct refusal *refusal)
 {
+	const struct variant *variant;
 	struct text there = {0};
+	const char *why = NULL;
+	bool withheld;
 
 	plan_add_variants(&there, benchmark);
+	for (size_t i = 0; (variant = bench_variant(benchmark, i)); i++)
+		if (!strcmp(variant->name, name) && !why)
+			why = os_missing(variant->needs & ~os_features(), &withheld);
+	if (why)
+		text_add(&there, "; %s: %s", name, why);
 	refuse(refusal, EXIT_VARIANT, "%s has no variant '%s' here; there is: %s", benchmark->name,
 	       name, there.data);
 	text_free(&there);
@@ -94,7 +102,13 @@ static int refuse_variant(const struct benchmark *benchmark, const char *name,
 static bool is_usable(const struct benchmark *benchmark, const struct variant *variant,
 		      struct notes *notes)
 {
-	if (variant->needs & ~os_features())
+	uint32_t lacking = variant->needs & ~os_features();
+	bool withheld;
+	const char *why = lacking ? os_missing(lacking, &withheld) : NULL;
+
+	if (why && withheld)
+		notes_add(notes, "%s/%s is left out: %s.", benchmark->name, variant->name, why);
+	if (lacking)
 		return false;
 	if (!benchmark->attempt || attempt_survives(benchmark, variant))
 		return true;

@@ -258,3 +258,8 @@ uint32_t os_features(void)
 {
 	return linux_features();
 }
+
+const char *os_missing(uint32_t features, bool *withheld)
+{
+	return linux_missing(features, withheld);
+}

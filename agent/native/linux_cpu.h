@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
+#include "linux_amx.h"
 #include "x86_features.h"
 #elif defined(__i386__)
 #include <cpuid.h>
@@ -43,7 +44,7 @@ static uint32_t linux_features(void)
 	uint32_t features = 0;
 
 #if defined(__x86_64__)
-	features = x86_features();
+	features = x86_features(linux_permit_amx);
 #elif defined(__i386__)
 	uint32_t a, b, c, d;
 
@@ -103,6 +104,17 @@ static uint32_t linux_features(void)
 	}
 #endif
 	return features;
+}
+
+static const char *linux_missing(uint32_t features, bool *withheld)
+{
+#if defined(__x86_64__)
+	return x86_missing(features, withheld, linux_permit_amx);
+#else
+	(void)features;
+	*withheld = false;
+	return NULL;
+#endif
 }
 
 static int linux_counter_rate(uint64_t *ticks_per_second)

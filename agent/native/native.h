@@ -11,6 +11,7 @@
 #ifndef FLEET_NATIVE_H
 #define FLEET_NATIVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,8 @@ enum feature {
 	FEATURE_FMA = 1u << 17,      /* x86_64: AVX2 and fused multiply-add */
 	FEATURE_AVX512_VNNI = 1u << 18,
 	FEATURE_AVX512_BF16 = 1u << 19,
+	FEATURE_AMX_BF16 = 1u << 20, /* x86_64: tiles, which the OS saves and permits */
+	FEATURE_AMX_INT8 = 1u << 21,
 };
 
 /*
@@ -114,7 +117,7 @@ struct gemm_tile {
 
 typedef void gemm_fn(const struct gemm_tile *tile);
 
-/* Multiplies registers, loaded from 1 KiB of values, so many times over. */
+/* Multiplies registers, loaded from 2 KiB of values, so many times over. */
 typedef void gemm_peak_fn(const void *values, uint64_t turns);
 
 struct gemm {
@@ -278,6 +281,12 @@ int os_cpu_describe(int cpu, struct cpu_facts *facts);
 /* The FEATURE_ bits of this CPU: the single crossing between the two questions, OS and
  * architecture. */
 uint32_t os_features(void);
+
+/*
+ * Why one of these features cannot be used; null if there is no more to say than that the CPU lacks
+ * it. *withheld: the CPU has it.
+ */
+const char *os_missing(uint32_t features, bool *withheld);
 
 /* ---- the architecture ------------------------------------------------------------------------ */
 

@@ -326,6 +326,11 @@ uint32_t os_features(void)
 	return features;
 }
 
+const char *os_missing(uint32_t features, bool *withheld)
+{
+	return qnx_missing(features, withheld);
+}
+
 /* From a CPU's first cache the chain leads outward; that of instructions ends where data's goes on.
  */
 static void add_caches(unsigned index, bool data, struct cpu_facts *facts)

@@ -13,7 +13,12 @@
 static uint32_t qnx_features(uint32_t flags)
 {
 	(void)flags;
-	return x86_features();
+	return x86_features(NULL);
+}
+
+static const char *qnx_missing(uint32_t features, bool *withheld)
+{
+	return x86_missing(features, withheld, NULL);
 }
 
 /* ClockCycles() promises no order with the memory accesses around it: lfence, as in x86_tsc.h. */
@@ -115,6 +120,13 @@ static uint32_t qnx_features(uint32_t flags)
 	(void)flags;
 	return 0;
 #endif
+}
+
+static const char *qnx_missing(uint32_t features, bool *withheld)
+{
+	(void)features;
+	*withheld = false;
+	return NULL;
 }
 
 /* ClockCycles() promises no order with the memory accesses around it: isb, as in aarch64.c. */

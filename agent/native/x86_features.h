@@ -4,6 +4,7 @@
 #define FLEET_X86_FEATURES_H
 
 #include "native.h"
+#include "x86_amx.h"
 
 #include <cpuid.h>
 #include <stdbool.h>
@@ -21,7 +22,7 @@ static uint32_t x86_saved_state(void)
 }
 
 /* An extension of the vectors can be used if the CPU has it and the OS saves its registers. */
-static uint32_t x86_features(void)
+static uint32_t x86_features(amx_permit_fn *permit)
 {
 	enum { AVX_STATE = 0x6, AVX512_STATE = 0xe6 };
 	uint32_t a, b, c = 0, d, fma, features = 0, saved = x86_saved_state();
@@ -41,7 +42,23 @@ static uint32_t x86_features(void)
 		features |= FEATURE_AVX512_BF16;
 	if (__get_cpuid(0x80000008, &a, &b, &c, &d) && b & 1)
 		features |= FEATURE_CLZERO;
+	if (!amx_trouble(saved, permit)) {
+		const struct amx_cpu cpu = amx_read(saved);
+
+		features |= (cpu.bf16 ? FEATURE_AMX_BF16 : 0) | (cpu.int8 ? FEATURE_AMX_INT8 : 0);
+	}
 	return features;
+}
+
+/* See os_missing(). */
+static const char *x86_missing(uint32_t features, bool *withheld, amx_permit_fn *permit)
+{
+	const char *trouble = features & (FEATURE_AMX_BF16 | FEATURE_AMX_INT8)
+				      ? amx_trouble(x86_saved_state(), permit)
+				      : NULL;
+
+	*withheld = trouble && trouble != amx_absent;
+	return trouble;
 }
 
 #endif

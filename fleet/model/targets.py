@@ -29,6 +29,7 @@ ARCHES: Mapping[str, Architecture] = {
     "x86_64": Architecture(
         *((62, 64, "<"), ("cmpxchg", "xchg", "ttas"), ("mov",), ("mov",), ("amd64", "x64"), ("mov",)),
         bandwidth=("avx512", "avx", "sse2", "prefetch", "streams", "stosb", "movsb", "clzero"),
+        gemm=("amx-bf16", "amx-int8", "avx512-bf16", "avx512-vnni", "avx512", "avx2"),
     ),
     "i386": Architecture(
         *((3, 32, "<"), ("cmpxchg",), ("mov",), ("mov",), ("i486", "i586", "i686"), ("mov",)),

@@ -7,7 +7,7 @@ to the label is written LOOP, one to a second label within the loop INNER.
 
 from dataclasses import dataclass
 
-from tests.native import cross_loops, stream_loops
+from tests.native import cross_loops, gemm_loops, stream_loops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +76,7 @@ X86_64 = Target(
             "jne LOOP",
         ),
         **stream_loops.X86_64,
+        **gemm_loops.X86_64,
     },
     emulators={"native": ()},
 )

@@ -1,0 +1,121 @@
+/*
+ * products.c: the agent's own loops on tiles, on the simulator.
+ *
+ *   products KIND M N K       multiplies in every way the benchmark does, and
+ * compares products unconfigured | released | small | twice | unknown
+ */
+#include KERNELS
+#include "gemm_matrices.h"
+#include "simulator.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int product(const struct gemm *gemm, struct point point, bool ahead) {
+  const struct gemm_reference *reference = gemm_reference(gemm, &point);
+  struct gemm_layout layout;
+  char words[160];
+
+  gemm_lay_out(gemm, &point, &layout);
+  char *c = aligned_alloc(4096, (layout.bytes + 8191) / 4096 * 4096);
+  char *a = c + layout.c_bytes, *b = a + layout.a_bytes;
+  uint32_t times = point.operation == GEMM_DEEP ? 2 : 1;
+
+  memset(c, 0xff, layout.c_bytes);
+  gemm_write_a(gemm, &layout, reference, a);
+  gemm_write_b(gemm, reference, b);
+  simulator_begin();
+  gemm->begin();
+  simulator_end();
+  for (uint32_t i = 0; i < times * (point.m / 32) * (point.n / 32); i++) {
+    uint32_t call = i % ((point.m / 32) * (point.n / 32));
+    uint32_t row = call % (point.m / 32), column = call / (point.m / 32);
+    const struct gemm_tile tile = {.a = a + row * layout.a_rows,
+                                   .a_row = layout.a_row,
+                                   .a_step = layout.a_step,
+                                   .b = b + column * layout.b_panel,
+                                   .c = c + row * 32 * layout.c_row +
+                                        column * 128,
+                                   .c_row = layout.c_row,
+                                   .steps = layout.steps,
+                                   .add = i != call,
+                                   .ahead = b,
+                                   .ahead_step = layout.ahead_step};
+
+    simulator_begin();
+    (ahead ? gemm->multiply_ahead : gemm->multiply)(&tile);
+    simulator_end();
+  }
+  simulator_begin();
+  gemm->end();
+  simulator_end();
+  bool exact =
+      gemm_is_exact(gemm, &layout, reference, c, times, words, sizeof words);
+
+  if (!exact)
+    printf("%s\n", words);
+  free(c);
+  return exact ? 0 : 1;
+}
+
+static int products(const struct gemm *gemm, char **sides) {
+  static const uint8_t ways[] = {GEMM_ROWS, GEMM_ODD, GEMM_BLOCKED, GEMM_DEEP};
+  int wrong = 0;
+
+  for (size_t i = 0; i < sizeof ways; i++)
+    wrong |= product(gemm,
+                     (struct point){.operation = ways[i],
+                                    .m = (uint32_t)atoi(sides[0]),
+                                    .n = (uint32_t)atoi(sides[1]),
+                                    .k = (uint32_t)atoi(sides[2]),
+                                    .copies = 1},
+                     ways[i] == GEMM_ODD);
+  return wrong;
+}
+
+static void configure(uint8_t rows) {
+  static uint8_t bytes[64] __attribute__((aligned(64)));
+
+  memcpy(bytes, &configuration, sizeof bytes);
+  bytes[48 + 4] = rows;
+  __asm__ volatile(CONFIGURE : : "a"(bytes), "m"(bytes));
+}
+
+/* Each of these must end in the simulator. */
+static void misuse(const char *what) {
+  static char memory[64 << 10] __attribute__((aligned(4096)));
+  const struct gemm_tile tile = {.a = memory,
+                                 .a_row = 64,
+                                 .b = memory,
+                                 .c = memory,
+                                 .c_row = 128,
+                                 .steps = 1,
+                                 .ahead = memory};
+
+  simulator_begin();
+  if (strcmp(what, "unconfigured"))
+    configure(!strcmp(what, "small") ? 8 : 16);
+  if (!strcmp(what, "released"))
+    x86_64_amx_end();
+  if (!strcmp(what, "twice")) /* tdpbf16ps %tmm4, %tmm4, %tmm0 */
+    __asm__ volatile(".byte 0xc4, 0xe2, 0x5a, 0x5c, 0xc4");
+  if (!strcmp(what, "unknown")) /* tdpbuud %tmm6, %tmm4, %tmm0 */
+    __asm__ volatile(".byte 0xc4, 0xe2, 0x48, 0x5e, 0xc4");
+  x86_64_amx_bf16.multiply(&tile);
+  simulator_end();
+}
+
+int main(int count, char **words) {
+  const struct gemm *gemm =
+      !strcmp(words[1], "int8") ? &x86_64_amx_int8 : &x86_64_amx_bf16;
+
+  if (count < 5) {
+    misuse(words[1]);
+    return 0;
+  }
+  int wrong = products(gemm, words + 2);
+
+  printf("%ld\n", simulator_count());
+  return wrong;
+}

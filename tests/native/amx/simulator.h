@@ -1,0 +1,19 @@
+/*
+ * simulator.h: carries out tile instructions on any x86_64, with tiles or
+ * without, from Intel's description of each (SDM 2A and 2B). The thread is
+ * single-stepped: before a tile instruction would run, the handler does what it
+ * would have done and goes on behind it. Whatever it does not know ends the
+ * program with 99.
+ */
+#ifndef SIMULATOR_H
+#define SIMULATOR_H
+
+/* From here on, or no longer, tile instructions of this thread are simulated.
+ */
+void simulator_begin(void);
+void simulator_end(void);
+
+/* Tile instructions carried out so far. */
+long simulator_count(void);
+
+#endif

@@ -1,0 +1,165 @@
+"""Products on tiles, on any x86_64: the agent's own bytes, read back, and carried out by a simulator."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+from tests.native import disassembly
+from tests.native.agent import measure, run
+from tests.native.build import AGENT, build
+from tests.native.targets import X86_64
+
+SIMULATOR = Path(__file__).with_name("amx")
+SOURCE = AGENT / "native" / "x86_64_amx.c"
+TILES = re.compile(r"^(ld|st)?tile|^tdp")
+
+
+@pytest.fixture(autouse=True)
+def machine() -> None:
+    if os.uname().machine != "x86_64":
+        needs.missing("the simulator runs on x86_64 only")
+
+
+def program(folder: Path, source: Path = SOURCE) -> Path:
+    binary = folder / f"{source.stem}-products"
+    names = [SIMULATOR / "products.c", SIMULATOR / "simulator.c", "gemm_matrices.c", "random.c"]
+    flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I.", "-Inative", f"-I{SIMULATOR}")
+    command = ["gcc", *flags, f'-DKERNELS="{source}"', "-o", str(binary), *map(str, names)]
+    needs.program("gcc", "gcc")
+    subprocess.run(command, cwd=AGENT, check=True, timeout=120)
+    return binary
+
+
+@pytest.fixture(scope="module")
+def products(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return program(tmp_path_factory.mktemp("amx"))
+
+
+def simulated(binary: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([binary, *words], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "int8"])
+@pytest.mark.parametrize("shape", ["64 96 128", "256 256 256", "32 32 64", "96 160 192"])
+def test_every_loop_on_tiles_is_exact(products: Path, kind: str, shape: str) -> None:
+    done = simulated(products, kind, *shape.split())
+    assert done.returncode == 0, done.stdout + done.stderr
+    m, n, k = map(int, shape.split())
+    calls, steps = m // 32 * (n // 32), k // (32 if kind == "bf16" else 64)
+    # Five products, of which one adds to the one before; and the configuration of each of the four points.
+    assert int(done.stdout) == 5 * calls * (8 * steps + 8) + 4 * calls + 2 * 4
+
+
+@pytest.mark.parametrize(
+    ("misuse", "words"),
+    [
+        ("unconfigured", "tiles are not configured"),
+        ("released", "tiles are not configured"),
+        ("small", "tiles that do not fit together"),
+        ("twice", "a tile that is used twice"),
+        ("unknown", "an unknown form"),
+    ],
+)
+def test_the_simulator_refuses_what_a_cpu_would(products: Path, misuse: str, words: str) -> None:
+    done = simulated(products, misuse)
+    assert (done.returncode, words in done.stderr) == (99, True)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("0x5c, 0xd4", "0x5c, 0xd5"),  # another row of A in a product
+        ("0x42, 0x5c, 0xdd", "0x4a, 0x5c, 0xdd"),  # another column of B
+        ("0x4b, 0x24, 0x16", "0x4b, 0x24, 0x0e"),  # rows of A by the stride of B
+        ("0x0f, 0x00, 0x04, 0x00", "0x0f, 0x00, 0x05, 0x00"),  # columns of B from elsewhere
+        ("0x7b, 0x49, 0xd0", "0x7b, 0x49, 0xd8"),  # a sum that is not cleared
+        ("0x7a, 0x4b, 0x54, 0x11, 0x40", "0x7a, 0x4b, 0x54, 0x11, 0x20"),  # C to elsewhere
+        ("0x7b, 0x4b, 0x5c, 0x13, 0x40", "0x7b, 0x4b, 0x5c, 0x13, 0x00"),  # C from elsewhere
+        ("0x4b, 0x5e, 0xcd", "0x4a, 0x5e, 0xcd"),  # unsigned bytes
+    ],
+)
+def test_one_wrong_byte_is_found(tmp_path: Path, good: str, bad: str) -> None:
+    text = SOURCE.read_text()
+    assert text.count(good) == 1
+    changed = tmp_path / "changed.c"
+    changed.write_text(text.replace(good, bad))
+    binary = program(tmp_path, changed)
+    codes = {simulated(binary, kind, "64", "96", "128").returncode for kind in ("bf16", "int8")}
+    assert codes & {1, 99}, codes
+
+
+def test_why_tiles_cannot_be_used_has_a_sentence_for_each_reason(tmp_path: Path) -> None:
+    binary = tmp_path / "detection"
+    needs.program("gcc", "gcc")
+    command = ["gcc", "-std=gnu11", "-Wall", "-Werror", "-I.", "-o", str(binary), SIMULATOR / "detection.c"]
+    subprocess.run(command, cwd=AGENT, check=True, timeout=60)
+    lines = simulated(binary).stdout.splitlines()
+    found = dict(line.split(": ", 1) for line in lines)
+    usable = {name for name, why in found.items() if why == "usable"}
+    assert usable == {"whole", "permitted before", "granted"}
+    reasons = [why for why in found.values() if why != "usable"]
+    assert len(set(reasons)) == len(reasons) == 8
+    assert "XCR0 bits 17 and 18" in found["saved"]
+    assert "arch_prctl" in found["refused"]
+
+
+def forms(symbol: str) -> list[str]:
+    code = disassembly.instructions(X86_64, build(), symbol)
+    return [text for _, text in code if TILES.match(text)]
+
+
+C_FORMS = tuple(
+    zip(("(%r9,%r10,1)", "(%r11,%r10,1)", "0x40(%r9,%r10,1)", "0x40(%r11,%r10,1)"), range(4), strict=True)
+)
+LOADS = ("(%rsi,%rdx,1),%tmm4", "(%r8,%rdx,1),%tmm5", "(%rdi,%rcx,1),%tmm6", "0x400(%rdi,%rcx,1),%tmm7")
+
+
+@pytest.mark.parametrize(("kind", "instruction"), [("bf16", "tdpbf16ps"), ("int8", "tdpbssd")])
+@pytest.mark.parametrize("way", ["gemm", "gemm_ahead"])
+def test_the_bytes_are_the_instructions_in_their_comments(kind: str, instruction: str, way: str) -> None:
+    multiply = [
+        f"{instruction} %tmm{b},%tmm{a},%tmm{c}" for b, a, c in ((6, 4, 0), (6, 5, 1), (7, 4, 2), (7, 5, 3))
+    ]
+    a0, a1, b0, b1 = (f"tileloadd {place}" for place in LOADS)
+    turn = [a0, b0, multiply[0], a1, multiply[1], b1, *multiply[2:]]
+    assert forms(f"x86_64_{way}_amx_{kind}") == [
+        *(f"tilezero %tmm{i}" for i in range(4)),
+        *(f"tileloadd {place},%tmm{i}" for place, i in C_FORMS),
+        *turn,
+        *(f"tilestored %tmm{i},{place}" for place, i in C_FORMS),
+    ]
+    assert forms("x86_64_amx_begin") == ["ldtilecfg (%rax)"]
+    assert forms("x86_64_amx_end") == ["tilerelease"]
+
+
+def test_a_variant_the_cpu_lacks_is_refused_with_the_reason() -> None:
+    variants = {
+        choice["variant"]
+        for choice in measure(
+            "-b",
+            "gemm",
+            "-v",
+            "all",
+            "-r",
+            "1",
+            "--shape",
+            "768x768x64",
+            "--threads",
+            "1",
+            "--samples",
+            "1",
+            "--iterations",
+            "1",
+            "--sizes",
+            "64K",
+        )[0]["plan"]["benchmarks"]
+    }
+    if "amx-bf16" in variants:
+        needs.missing("this CPU has tiles")
+    done = run("-b", "gemm", "-v", "amx-bf16")
+    assert (done.returncode, "(not on this CPU)" in done.stderr) == (5, True)
+    assert re.search(r"CPUID|XCR0|arch_prctl", done.stderr)
