@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import click
 import typer
 from typer.core import TyperGroup
 
 from fleet import __version__
+from fleet.cli.help import GroupedCommand
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import LockPolicy
 from fleet.plan.kinds import duration
@@ -26,6 +27,9 @@ ORDER = (
 )
 
 
+_SUGGESTION = " Did you mean "
+
+
 class InOrder(TyperGroup):
     """Lists the commands as a person meets them."""
 
@@ -33,8 +37,28 @@ class InOrder(TyperGroup):
         """Every command's name."""
         return sorted(super().list_commands(ctx), key=ORDER.index)
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """As inherited; typer and newer clicks each add the same suggestion, of which one is kept."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as err:
+            text, found, suggestion = err.message.partition(_SUGGESTION)
+            once = text + found + suggestion.partition(_SUGGESTION)[0]
+            raise click.UsageError(once, ctx) from err
 
-app = typer.Typer(
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class _Program(typer.Typer):
+    """As typer's, with options in groups."""
+
+    def command(self, name: str | None = None, **how: Any) -> Callable[[_Function], _Function]:
+        """Register a command."""
+        return super().command(name, **{"cls": GroupedCommand, **how})
+
+
+app = _Program(
     name="fleet",
     cls=InOrder,
     no_args_is_help=True,
@@ -124,7 +148,9 @@ def _say_version(asked: bool) -> None:
 def common(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and exit."),
+        typer.Option(
+            "--version", "-V", callback=_say_version, is_eager=True, help="Say the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""

@@ -1,5 +1,6 @@
 """The commands about the inventory: init, hosts."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -35,13 +36,15 @@ def init(
     """
     from fleet.errors import UsageError
     from fleet.inventory import ansible, starter
+    from fleet.remote.ssh.config_lookup import user_file
 
     if from_ssh_config and from_ansible is not None:
         raise UsageError("--from-ssh-config and --from-ansible exclude one another; take one, add the rest.")
     if from_ansible is not None:
         text = ansible.from_ansible(from_ansible)
     elif from_ssh_config:
-        text = starter.from_ssh_config(Path("~/.ssh/config").expanduser())
+        named = os.environ.get("FLEET_SSH_CONFIG", "none")
+        text = starter.from_ssh_config(user_file() if named == "none" else Path(named))
     else:
         text = starter.starter()
     starter.write_new(inventory, text)

@@ -24,6 +24,7 @@ def report(
     """Write one self-contained HTML page: warnings, tables, maps, distributions, differences.
 
     Hosts are reported with all their comparable runs; without a selection, those of the last session.
+
     Example: fleet report rpi5 server1 -o today.html
     """
     from fleet.analysis.report import output as files

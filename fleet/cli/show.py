@@ -91,6 +91,7 @@ def show(
     """Show hosts, by default those of the last session: several in one table, a single one in detail.
 
     A host's numbers are of all its comparable runs; its details, and --json and --csv, of the last of them.
+
     Example: fleet show rpi5 -b bandwidth --ladder
     """
     from fleet.analysis.views import hosts

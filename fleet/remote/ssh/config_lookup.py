@@ -4,9 +4,11 @@
 rules decide that, and the answer for a second name confirms it. `config` interprets the answers.
 """
 
+import contextlib
 import functools
 import glob
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -91,10 +93,21 @@ def _for_name(first: Settings, name: str, user: str | None, port: int | None) ->
     return {**first, **own}
 
 
+def user_file() -> Path:
+    """The user's ssh_config as ssh finds it: in the home directory of the account, whatever $HOME is.
+
+    Without an ssh it is that of $HOME.
+    """
+    if shutil.which("ssh"):
+        with contextlib.suppress(KeyError):  # an account without an entry
+            return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh" / "config"
+    return Path("~/.ssh/config").expanduser()
+
+
 def _files(file: str | None) -> list[str]:
     if file is not None:
         return [] if file == "none" else [file]
-    return [os.path.expanduser("~/.ssh/config"), _SYSTEM_FILE]  # noqa: PTH111
+    return [str(user_file()), _SYSTEM_FILE]
 
 
 def _same_for_all(path: Path, depth: int = 0) -> bool:
@@ -170,7 +183,7 @@ def _ask_paramiko(host_name: str, name: str, file: str | None) -> Settings:
     from paramiko import SSHConfig  # noqa: PLC0415  slow to load, and needed only without ssh
     from paramiko.ssh_exception import SSHException  # noqa: PLC0415
 
-    path = Path(file) if file else Path("~/.ssh/config").expanduser()
+    path = Path(file) if file else user_file()
     settings: dict[str, tuple[str, ...]] = {
         "identityfile": tuple(f"~/.ssh/{key}" for key in _DEFAULT_KEYS),
     }

@@ -58,9 +58,3 @@ def test_the_command_tests_what_is_stored(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         done = fleet("selftest", "--aa", "rpi5", "--json")
     assert [row["order"] for row in done.json] == ["random", "interleaved", "blocks"]
-
-
-def test_selftest_wants_to_know_what_to_test(tmp_path: Path) -> None:
-    with Fleet(tmp_path) as fleet:
-        done = fleet("selftest")
-    assert (done.exit_code, "--aa" in done.stderr) == (2, True)

@@ -1,0 +1,60 @@
+"""What a person types: help in groups, suggestions once, the version, an option that need not be given."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from click.testing import CliRunner
+
+from fleet.cli import app
+from fleet.cli.help import PANELS
+from fleet.remote.ssh import config_lookup
+from tests.command import Fleet
+
+
+def help_of(command: str) -> str:
+    return CliRunner().invoke(typer.main.get_command(app), [command, "--help"]).output
+
+
+def test_the_help_of_run_lists_options_by_what_they_are_for() -> None:
+    text = help_of("run")
+    titles = re.findall(r"^([A-Z][a-z ]+):$", text, re.MULTILINE)
+    assert titles == ["Arguments", *PANELS, "Options"]
+    much = text.partition("How much:")[2].partition("\nWhere:")[0]
+    assert "--rounds" in much
+    assert "--governor" not in much
+
+
+@pytest.mark.parametrize("command", ["show", "hosts", "verify"])
+def test_the_help_of_a_short_command_is_one_list(command: str) -> None:
+    assert not [title for title in PANELS if f"{title}:" in help_of(command)]
+
+
+def test_a_command_that_is_not_there_is_suggested_once(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        done = fleet("shwo")
+    assert done.exit_code == 2
+    assert done.stderr.count("Did you mean 'show'?") == 1
+
+
+def test_the_version_has_a_short_option(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        assert fleet("-V").stdout == fleet("--version").stdout
+
+
+def test_selftest_needs_no_option(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        done = fleet("selftest")
+    assert done.exit_code == 2
+    assert "the A/A test needs 6 runs" in done.stderr
+
+
+def test_ssh_config_is_read_from_the_home_that_ssh_reads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(config_lookup.shutil, "which", lambda _: None)
+    assert config_lookup.user_file() == tmp_path / ".ssh" / "config"
+    monkeypatch.setattr(config_lookup.shutil, "which", lambda _: "/usr/bin/ssh")
+    assert config_lookup.user_file() != tmp_path / ".ssh" / "config"
