@@ -187,6 +187,7 @@ static void work(struct side *side, uint32_t n)
 		side->sweep.at = bytes < rest ? at + bytes : 0;
 		left -= bytes;
 	}
+	__sync_synchronize(); /* what is stored past the caches may still be in buffers */
 }
 
 /* A loop that did more or less than asked would give a meaningless rate. */

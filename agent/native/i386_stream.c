@@ -29,7 +29,7 @@ SWEEP i386_write_sse2(char *at, const char *from, size_t bytes)
 
 SWEEP i386_nt_sse2(char *at, const char *from, size_t bytes)
 {
-	GO_THROUGH(LOOP(ADDRESS EACH("movntps %%xmm0, \\i*16(%[at])")) "sfence");
+	GO_THROUGH(LOOP(ADDRESS EACH("movntps %%xmm0, \\i*16(%[at])")));
 	return at;
 }
 
@@ -55,7 +55,7 @@ SWEEP i386_copy_sse2(char *at, const char *from, size_t bytes)
 SWEEP i386_ntcopy_sse2(char *at, const char *from, size_t bytes)
 {
 	GO_THROUGH(LOOP_FROM(EACH("movaps \\i*16(%[from]), %%xmm\\i")
-				     EACH("movntps %%xmm\\i, \\i*16(%[at])")) "sfence");
+				     EACH("movntps %%xmm\\i, \\i*16(%[at])")));
 	return at;
 }
 

@@ -41,7 +41,7 @@ SWEEP x86_64_write_avx512(char *at, const char *from, size_t bytes)
 
 SWEEP x86_64_nt_avx512(char *at, const char *from, size_t bytes)
 {
-	GO_THROUGH(LOOP(512, ADDRESS_512 EACH("vmovntps %%zmm0, \\i*64(%[at])")) "sfence");
+	GO_THROUGH(LOOP(512, ADDRESS_512 EACH("vmovntps %%zmm0, \\i*64(%[at])")));
 	return at;
 }
 
@@ -63,7 +63,7 @@ SWEEP x86_64_copy_avx512(char *at, const char *from, size_t bytes)
 SWEEP x86_64_ntcopy_avx512(char *at, const char *from, size_t bytes)
 {
 	GO_THROUGH(LOOP_FROM(512, EACH("vmovaps \\i*64(%[from]), %%zmm\\i")
-					  EACH("vmovntps %%zmm\\i, \\i*64(%[at])")) "sfence");
+					  EACH("vmovntps %%zmm\\i, \\i*64(%[at])")));
 	return at;
 }
 
@@ -83,7 +83,7 @@ SWEEP x86_64_write_avx(char *at, const char *from, size_t bytes)
 
 SWEEP x86_64_nt_avx(char *at, const char *from, size_t bytes)
 {
-	GO_THROUGH(LOOP(256, ADDRESS_256 EACH("vmovntps %%ymm0, \\i*32(%[at])")) "sfence");
+	GO_THROUGH(LOOP(256, ADDRESS_256 EACH("vmovntps %%ymm0, \\i*32(%[at])")));
 	return at;
 }
 
@@ -105,7 +105,7 @@ SWEEP x86_64_copy_avx(char *at, const char *from, size_t bytes)
 SWEEP x86_64_ntcopy_avx(char *at, const char *from, size_t bytes)
 {
 	GO_THROUGH(LOOP_FROM(256, EACH("vmovaps \\i*32(%[from]), %%ymm\\i")
-					  EACH("vmovntps %%ymm\\i, \\i*32(%[at])")) "sfence");
+					  EACH("vmovntps %%ymm\\i, \\i*32(%[at])")));
 	return at;
 }
 
@@ -125,7 +125,7 @@ SWEEP x86_64_write_sse2(char *at, const char *from, size_t bytes)
 
 SWEEP x86_64_nt_sse2(char *at, const char *from, size_t bytes)
 {
-	GO_THROUGH(LOOP(128, ADDRESS_128 EACH("movntps %%xmm0, \\i*16(%[at])")) "sfence");
+	GO_THROUGH(LOOP(128, ADDRESS_128 EACH("movntps %%xmm0, \\i*16(%[at])")));
 	return at;
 }
 
@@ -147,7 +147,7 @@ SWEEP x86_64_copy_sse2(char *at, const char *from, size_t bytes)
 SWEEP x86_64_ntcopy_sse2(char *at, const char *from, size_t bytes)
 {
 	GO_THROUGH(LOOP_FROM(128, EACH("movaps \\i*16(%[from]), %%xmm\\i")
-					  EACH("movntps %%xmm\\i, \\i*16(%[at])")) "sfence");
+					  EACH("movntps %%xmm\\i, \\i*16(%[at])")));
 	return at;
 }
 
@@ -244,8 +244,7 @@ SWEEP x86_64_zero_clzero(char *at, const char *from, size_t bytes)
 			 ".byte 0x0f, 0x01, 0xfc\n\t"
 			 "add $64, %[at]\n\t"
 			 "cmp %[end], %[at]\n\t"
-			 "jb 1b\n\t"
-			 "sfence"
+			 "jb 1b"
 			 : [at] "+&a"(at)
 			 : [end] "r"(end)
 			 : "memory", "cc");
