@@ -252,6 +252,10 @@ PAIRS = (
     ),
     *PARAMETER_COLUMNS,
     _maybe("core_ghz", "float32", "frequency of ping's core, median of the bursts"),
+    _maybe("levels_ns", "list<float32>", "medians of all levels, the fastest first; null: one level"),
+    _maybe("levels_share", "list<float32>", "share of the bursts in each"),
+    _maybe("levels_spread", "list<float32>", "half of each one's 95 % interval, as a share; NaN: one burst"),
+    _maybe("levels_dwell", "list<float32>", "how many bursts in a row are in each, on average"),
 )
 
 # One number a pair, from elsewhere: imported, never mixed with samples.
@@ -293,6 +297,7 @@ def arrow_schema(table: str) -> Any:
         "float64": pa.float64(),
         "timestamp[ms, UTC]": pa.timestamp("ms", tz="UTC"),
         "list<string>": pa.list_(pa.field("element", pa.string(), nullable=False)),
+        "list<float32>": pa.list_(pa.field("element", pa.float32(), nullable=False)),
         "list<int32>": pa.list_(pa.field("element", pa.int32(), nullable=False)),
         "list<int64>": pa.list_(pa.field("element", pa.int64(), nullable=False)),
     }

@@ -14,6 +14,7 @@ from fleet.analysis.compare.caveats import caveats, number_of_all
 from fleet.analysis.compare.changes import CELL, compare_pairs, compare_relations
 from fleet.analysis.compare.environment import environment
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
+from fleet.analysis.compare.matched_levels import about_levels, match_levels
 from fleet.analysis.compare.sides import ComparisonSide, sides
 from fleet.analysis.compare.verdicts import Verdict, usual_threshold
 from fleet.analysis.reduce.cells import are_pairs, cells
@@ -137,6 +138,10 @@ def _compared(
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)
         if len(_cells(rows_a)) < every:
             warnings.append(f"{every - len(_cells(rows_a))} pairs are left out: not every run has them.")
+    if same and a.hosts == b.hosts:
+        matched = match_levels(rows_a, rows_b, number)
+        rows_a, rows_b = matched.a, matched.b
+        warnings += about_levels(matched.levels)
     relations = compare_relations(rows_a, rows_b, threshold, number=number)
     pairs_a, pairs_b = (rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b))
     tested = compare_pairs(pairs_a if same else pairs_a[:0], pairs_b, threshold, number=number)

@@ -19,7 +19,7 @@ PAIR_FLAGS = ("multimodal", "drift", "not_converged", "smt_pair", "outliers")
 # The most serious first: flags that change what a pair's number means, then those that make it less certain.
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
-        "multimodal": "pairs have two levels; tables show the more frequent one",
+        "multimodal": "pairs have several levels; tables show the more frequent one",
         "smt_pair": "pairs take less than half the time usual for their relation",
         "drift": "pairs became faster or slower during the run",
         "coarse_clock": "bursts have samples too short for the resolution of the clock",

@@ -1,4 +1,4 @@
-"""Finds a pair's level, its interval, a second mode, a drift and an asymmetry in the medians of its bursts.
+"""Finds a pair's levels, their intervals, a drift and an asymmetry in the medians of its bursts.
 
 The burst is the unit of replication: samples of one burst resemble each other (docs/statistics.md). All
 functions take rows of bursts, a row per pair, in order of time, so that a machine's pairs are judged at once.
@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fleet.analysis.reduce.bursts import equal_rows
+from fleet.analysis.reduce.bursts import Ints, equal_rows
+from fleet.analysis.reduce.split import split
 from fleet.interval import likeness, student_t
 
-MODE_RATIO = 1.25  # of the medians of two modes, at least
+MODE_RATIO = 1.25  # of the medians of two modes too seldom for `split`, at least
 MODE_APART = 5.0  # times the scatter within the modes, at least: one wide level is not two
 MODE_SHARE = 0.1  # of the bursts, at least, on each side
 MODE_BURSTS = 5  # fewer bursts cannot show two modes
@@ -26,12 +27,28 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class Level:
+    """One of several levels of a pair.
+
+    median; mean and half, half the width of its 95 % t interval, NaN for a single burst; share of the bursts;
+    dwell: how many bursts in a row are in it, on average.
+    """
+
+    median: float
+    mean: float
+    half: float
+    share: float
+    dwell: float
+
+
+@dataclass(frozen=True, slots=True)
 class Levels:
     """Of each pair, in the unit of its bursts; every array as long as there are pairs.
 
-    median, mean, half: of the mode most bursts are in; half is half the width of the 95 % t interval around
-    the mean, NaN for a single burst. other, other_share: the second mode's median and the share of bursts
-    in it, NaN where there is one mode. drift: relative change over the run, NaN where none is proved.
+    median, mean, half: of the level most bursts are in; half is half the width of the 95 % t interval around
+    the mean, NaN for a single burst. other, other_share: median of the level with most of the other bursts
+    and the share of bursts in it, NaN where there is one level. parts: by pair with several, all of them, the
+    fastest first. drift: relative change over the run, NaN where none is proved.
     """
 
     median: Floats
@@ -40,6 +57,7 @@ class Levels:
     other: Floats
     other_share: Floats
     drift: Floats
+    parts: dict[int, tuple[Level, ...]]
 
 
 def levels(bursts: Floats, times: Floats) -> Levels:
@@ -52,9 +70,14 @@ def levels(bursts: Floats, times: Floats) -> Levels:
         other=none.copy(),
         other_share=none.copy(),
         drift=drift(bursts, times),
+        parts={},
     )
-    for pair, split in _splits(bursts):
-        _part(found, pair, bursts[pair], split)
+    labels = split(bursts)
+    for pair, fast in _splits(bursts):
+        if not labels[pair].any():
+            labels[pair] = bursts[pair] > np.sort(bursts[pair])[fast - 1]
+    for pair in map(int, np.flatnonzero(labels.any(axis=1))):
+        _part(found, pair, bursts[pair], labels[pair])
     return found
 
 
@@ -97,15 +120,26 @@ def _ratio(ordered: Floats, split: int) -> float:
     return float(np.exp(np.median(ordered[split:]) - np.median(ordered[:split])))
 
 
-def _part(found: Levels, pair: int, row: Floats, split: int) -> None:
-    """Make the larger mode (of equals the faster) the pair's level, and the other one its second."""
-    is_fast = row <= np.sort(row)[split - 1]
-    fast, slow = row[is_fast], row[~is_fast]
-    main, other = (slow, fast) if len(slow) > len(fast) else (fast, slow)
-    found.median[pair], found.mean[pair] = np.median(main), main.mean()
-    found.half[pair] = halves(main[None, :])[0]
-    found.other[pair], found.other_share[pair] = np.median(other), len(other) / len(row)
-    found.drift[pair] = np.nan  # switching between modes is not a drift
+def _part(found: Levels, pair: int, row: Floats, labels: Ints) -> None:
+    """Make the level with most bursts (of equals the faster) the pair's, and the next one its other."""
+    found.parts[pair] = parts = tuple(
+        _level(row, labels == label, np.diff(labels, prepend=-1) != 0) for label in np.unique(labels)
+    )
+    main, other, *_ = sorted(parts, key=lambda level: -level.share)
+    found.median[pair], found.mean[pair], found.half[pair] = main.median, main.mean, main.half
+    found.other[pair], found.other_share[pair] = other.median, other.share
+    found.drift[pair] = np.nan  # switching between levels is not a drift
+
+
+def _level(row: Floats, of_level: npt.NDArray[np.bool_], begins: npt.NDArray[np.bool_]) -> Level:
+    values = row[of_level]
+    return Level(
+        median=float(np.median(values)),
+        mean=float(values.mean()),
+        half=float(halves(values[None, :])[0]),
+        share=float(of_level.mean()),
+        dwell=float(of_level.sum() / (of_level & begins).sum()),
+    )
 
 
 def drift(bursts: Floats, times: Floats) -> Floats:

@@ -14,6 +14,7 @@ OUTLIER = 2.0  # a sample above this multiple of its burst's median
 KIND = ["run_id", "benchmark", "variant"]
 PAIR = [*KIND, "point", "ping_cpu", "pong_cpu"]
 _JUDGED = ("median_ns", "low_ns", "high_ns", "spread", "other_ns", "other_share", "drift")
+OF_LEVELS = ("levels_ns", "levels_share", "levels_spread", "levels_dwell")
 _OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
@@ -29,12 +30,14 @@ def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFram
 
     Columns beside the pair and `relation`: `bursts`; `median_ns` (of the bursts' medians: the headline),
     `low_ns`, `high_ns` (95 % t interval over burst medians; NaN for a single burst), `spread` (half of it,
-    relative), `other_ns`, `other_share` (of a pair with two modes the smaller one; the columns before are
-    then of the larger), `drift` (relative change over the run, NaN where none is proved), `asymmetry` (how
-    much longer it takes when the higher CPU pings, relative, NaN where none is proved), `flagged_bursts` and
-    `flags` (those of its bursts, comma-separated), `samples`, `min_ns`, `p10_ns`, `mean_ns`, `mad_ns` (the
-    median distance of a sample from their median), `p99_ns`, `max_ns` (of all samples), `outliers` (share of
-    samples above twice their burst's median).
+    relative), `levels_ns`, `levels_share`, `levels_spread`, `levels_dwell` (of a pair with several levels,
+    lists, the fastest first: median, share of bursts, relative half interval, mean number of bursts in a
+    row; None with one level; the columns before are of the level most bursts are in), `other_ns`,
+    `other_share` (of the level with most of the other bursts), `drift` (relative change over the run, NaN
+    where none is proved), `asymmetry` (how much longer it takes when the higher CPU pings, relative, NaN where
+    none is proved), `flagged_bursts` and `flags` (those of its bursts, comma-separated), `samples`, `min_ns`,
+    `p10_ns`, `mean_ns`, `mad_ns` (the median distance of a sample from their median), `p99_ns`, `max_ns` (of
+    all samples), `outliers` (share of samples above twice their burst's median).
     """
     return reduced(of_frame(samples), ordered=ordered)
 
@@ -121,17 +124,21 @@ def _middles(bursts: Bursts) -> tuple[Floats, Ints]:
     return middles, far
 
 
-def _judged(middles: Floats, times: Floats, counts: Ints) -> dict[str, Floats]:
-    """The columns that come from a pair's burst medians; pairs of as many bursts are judged together."""
-    columns = {name: np.full(len(counts), np.nan) for name in _JUDGED}
+def _judged(middles: Floats, times: Floats, counts: Ints) -> dict[str, npt.NDArray[Any]]:
+    """The columns that come from a pair's burst medians; pairs of as many bursts are judged together.
+
+    The interval is around the mean, and widened where the median, the headline, is not inside.
+    """
+    columns: dict[str, npt.NDArray[Any]] = {name: np.full(len(counts), np.nan) for name in _JUDGED}
+    columns |= {name: np.full(len(counts), None, dtype=object) for name in OF_LEVELS}
     for (pairs, rows), (_, moments) in zip(
         equal_rows(middles, counts), equal_rows(times, counts), strict=True
     ):
         found = levels(rows, moments)
         judged = (
             found.median,
-            found.mean - found.half,
-            found.mean + found.half,
+            np.minimum(found.mean - found.half, found.median),
+            np.maximum(found.mean + found.half, found.median),
             found.half / found.mean,
             found.other,
             found.other_share,
@@ -139,6 +146,10 @@ def _judged(middles: Floats, times: Floats, counts: Ints) -> dict[str, Floats]:
         )
         for name, column in zip(_JUDGED, judged, strict=True):
             columns[name][pairs] = column
+        for row, parts in found.parts.items():
+            numbers = [(each.median, each.share, each.half / each.mean, each.dwell) for each in parts]
+            for name, values in zip(OF_LEVELS, zip(*numbers, strict=True), strict=True):
+                columns[name][pairs[row]] = list(values)
     return columns
 
 

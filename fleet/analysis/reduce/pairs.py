@@ -16,7 +16,7 @@ import pyarrow as pa
 from fleet.analysis.reduce.bursts import COLUMNS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
 from fleet.analysis.reduce.load import Chosen, published, rows_wanted, without_points
-from fleet.analysis.reduce.matrices import by_relation, reduced
+from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced
 from fleet.errors import StoreError, StoreWarning
 from fleet.store import schema
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
@@ -26,7 +26,7 @@ from fleet.store.reading import TableFile, chosen, each, joined
 from fleet.store.runs import RunSummary
 from fleet.store.samples import record_of
 
-STATS_VERSION = 4  # raise it whenever a number or a flag of `pairs` changes
+STATS_VERSION = 5  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 4 << 20
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
@@ -132,6 +132,10 @@ def widened(pairs: pd.DataFrame) -> pd.DataFrame:
             columns[name] = column.astype(str) if known.all() else plain.where(known, None)
         elif column.dtype == np.float32:
             columns[name] = pd.Series(column.to_numpy().astype(str).astype(np.float64), index=pairs.index)
+        elif name in OF_LEVELS:
+            columns[name] = column.map(
+                lambda values: None if values is None else np.asarray(values).astype(str).astype(np.float64)
+            )
         else:
             columns[name] = column
     return pd.DataFrame(columns)

@@ -76,7 +76,7 @@ def benchmark(
         lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
     lines.append(_reached(pairs))
     lines += _extremes(pairs, number)
-    lines += _two_levels(pairs)
+    lines += _levels(pairs)
     return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, as_map=as_map)
 
 
@@ -107,7 +107,7 @@ def clock(pairs: pd.DataFrame, order: Layout) -> str:
         for cpu in shown
     ]
     listed = table(("cpu", "median", "min", "p99", "±95%", "flagged"), rows, right=set(range(6)))
-    return "\n".join((title, summary, listed, *_two_levels(pairs)))
+    return "\n".join((title, summary, listed, *_levels(pairs)))
 
 
 def _relation_line(row: dict[str, Any]) -> tuple[str, ...]:
@@ -150,13 +150,18 @@ def _extremes(pairs: pd.DataFrame, number: str) -> list[str]:
     return [table(("relation", "fastest pairs", "slowest pairs"), listed)] if listed else []
 
 
-def _two_levels(pairs: pd.DataFrame) -> list[str]:
-    """Both modes of the pairs that have two, the largest second mode first."""
-    found = pairs[pairs["other_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
-    shown = [
-        f"{pair_text(row)} {row['median_ns']:.1f} or, in {percent(row['other_share'])} "
-        f"of bursts, {row['other_ns']:.1f}"
-        for row in records(found.head(PAIRS_LISTED))
-    ]
-    more = f"; {len(found) - PAIRS_LISTED} more pairs (--json)" if len(found) > PAIRS_LISTED else ""
-    return [f"two levels: {'; '.join(shown)}{more}"] if shown else []
+def _levels(pairs: pd.DataFrame) -> list[str]:
+    """All levels of the pairs that have several, those that leave the more frequent one most often first."""
+    found = pairs[pairs["levels_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
+    shown = [f"levels of {pair_text(row)}: {_each_level(row)}" for row in records(found.head(PAIRS_LISTED))]
+    if len(found) > PAIRS_LISTED:
+        shown.append(f"{len(found) - PAIRS_LISTED} more pairs with several levels (--json)")
+    return shown
+
+
+def _each_level(row: dict[str, Any]) -> str:
+    columns = (row[name] for name in ("levels_ns", "levels_spread", "levels_share", "levels_dwell"))
+    return ", ".join(
+        f"{ns:.1f} {within(spread)} ({percent(share)} of bursts, {dwell:.1f} in a row)"
+        for ns, spread, share, dwell in zip(*columns, strict=True)
+    )

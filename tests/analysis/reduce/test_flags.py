@@ -63,9 +63,11 @@ def test_two_modes_are_shown_both_and_never_averaged(tmp_path: Path) -> None:
     assert row["spread"] < 0.02  # type: ignore[operator]
     assert (row["other_ns"], row["other_share"]) == (pytest.approx(8, rel=0.05), pytest.approx(0.15))
     text = show_text(tmp_path, builders.a_run().run_id)
-    assert re.search(r"two levels: 0-1 5[01]\.\d or, in 15% of bursts, [78]\.\d", text)
+    levels = r"levels of 0-1: [78]\.\d ±[\d.]+% \(15% of bursts, 1\.5 in a row\), 5[01]\.\d ±0\.\d% \(85% of bursts"
+    assert re.search(levels, text)
     assert (
-        "multimodal: pairs have two levels; tables show the more frequent one (1 of 1): cas 0-1 (15%" in text
+        "multimodal: pairs have several levels; tables show the more frequent one (1 of 1): cas 0-1 (15%"
+        in text
     )
 
 

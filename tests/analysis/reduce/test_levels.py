@@ -17,6 +17,7 @@ from fleet.analysis.reduce.levels import (
     halves,
     levels,
 )
+from fleet.analysis.reduce.split import split
 from fleet.interval import half_width
 
 
@@ -93,7 +94,8 @@ def test_two_modes_are_parted_and_the_larger_is_the_level(
         [10, 10.1, 30, 30.1],  # four bursts
         [90, *[50.0 + x / 10 for x in range(10)]],  # ... and one in eleven is none
         [8, *[50.0 + x / 10 for x in range(10)]],
-        [50, 50.1, 50.2, 62.4, 62.5, 62.6],  # not 1.25 times apart
+        [50, 50.1, 50.2, 52.2, 52.3, 52.4],  # not 1.05 times apart
+        [50, 50.1, 62.4, 50.2, 50.3, 50.05],  # not 1.25 times apart, and a single burst
         [float(value) for value in range(40, 80, 2)],  # one wide level
         [50, 55, 62, 66, 70, 75, 83],
         [50.0] * 12,
@@ -108,6 +110,41 @@ def test_one_wide_or_seldom_left_level_is_no_two(row: list[float]) -> None:
 
 def test_modes_just_far_enough_apart_are_two() -> None:
     assert judged([50, 50.1, 50.2, 62.7, 62.8, 62.9]).other[0] == pytest.approx(62.8)
+
+
+def test_a_pair_has_as_many_levels_as_are_proved_each_with_its_share_dwell_and_interval() -> None:
+    near, middle, far = [24.0, 24.1, 24.2, 23.9], [29.0, 29.2, 29.1], [50.0, 50.4, 50.2]
+    row = [*near[:2], *far, *near[2:], *middle]
+    found = judged([50.0] * len(row), row)
+    assert list(found.parts) == [1]
+    for level, values, share, dwell in zip(
+        found.parts[1], (near, middle, far), (0.4, 0.3, 0.3), (2, 3, 3), strict=True
+    ):
+        assert level.median == np.median(values)
+        assert level.half == pytest.approx(halves(np.array([values]))[0])
+        assert (level.share, level.dwell) == (pytest.approx(share), dwell)
+    assert (found.median[1], found.other[1]) == (pytest.approx(24.05), pytest.approx(29.1))
+
+
+@pytest.mark.parametrize("count", [10, 40, 250])
+@pytest.mark.parametrize("kind", ["normal", "heavy tails", "uniform", "autocorrelated"])
+def test_a_single_level_is_seldom_split_whatever_its_shape(kind: str, count: int) -> None:
+    chance, shape = np.random.default_rng(count), (200, count)
+    noise = {
+        "normal": chance.normal(size=shape),
+        "heavy tails": chance.standard_t(3, size=shape),
+        "uniform": chance.uniform(-1.7, 1.7, shape),
+        "autocorrelated": sum(
+            0.6**lag * chance.normal(size=(200, count + 9))[:, lag : lag + count] for lag in range(9)
+        ),
+    }[kind]
+    assert (split(50 * np.exp(0.04 * noise)).max(axis=1) > 0).mean() <= 0.06
+
+
+def test_levels_close_to_each_other_are_found_where_their_scatter_is_small() -> None:
+    chance, truth = np.random.default_rng(4), np.arange(60) % 6
+    row = np.array([17, 21, 24, 29, 54, 128.0])[truth] * np.exp(0.008 * chance.normal(size=60))
+    np.testing.assert_array_equal(split(row[None, :])[0], truth)
 
 
 def modes_of(row: list[float]) -> tuple[float, float] | None:
