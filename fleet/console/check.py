@@ -60,12 +60,17 @@ def _previewed(facts: Facts, forecast: Forecast) -> list[str]:
         ]
     cpus = counted(forecast.cpus, "CPU")
     counts = [counted(forecast.pairs, "pair")] if forecast.pairs else []
+    counts += [counted(forecast.points, "point")] if forecast.points else []
     counts.append(f"{counted(forecast.bursts, 'burst')} or more")
     return [
         f"  The agent {forecast.agent}; {place}.",
         f"  fleet run would measure {', '.join(forecast.plan.benchmarks)} on {cpus}: "
-        f"{', '.join(counts)}, about {forecast.duration}.",
+        f"{', '.join(counts)}, about {forecast.duration}{_memory(forecast)}.",
     ]
+
+
+def _memory(forecast: Forecast) -> str:
+    return f", {forecast.memory_bytes >> 20} MiB of memory" if forecast.memory_bytes else ""
 
 
 def _machines(checked: Sequence[Checked]) -> list[str]:
@@ -150,6 +155,8 @@ def _run_object(forecast: Forecast) -> dict[str, object]:
         "plan": asdict(forecast.plan),
         "cpus": forecast.cpus,
         "pairs": forecast.pairs,
+        "points": forecast.points,
+        "memory_bytes": forecast.memory_bytes,
         "bursts": forecast.bursts,
         "seconds": asdict(forecast.duration),
     }

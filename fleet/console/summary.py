@@ -11,7 +11,8 @@ from fleet.console.live_table import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import folded, group_messages, without_name
 from fleet.model import Host, PairChoice, Pairs, Plan, RequestedOptions
 from fleet.plan.cpulist import cpus_text
-from fleet.plan.estimate import expected, plan_for
+from fleet.plan.estimate import expected, plan_for, points
+from fleet.plan.memory import needed, unknown_cpus
 from fleet.plan.options import effective
 from fleet.session.outcome import Outcome, State
 from fleet.text import as_json, counted, printable, table
@@ -69,10 +70,20 @@ def _pairs(choice: PairChoice) -> str:
 def _times(plans: Sequence[Plan]) -> str:
     """How long measuring takes: by the CPUs a plan names, else for machines of several sizes."""
     cases = [(plan, (len(plan.cpus),) if plan.cpus is not None else _SIZES) for plan in plans]
-    found = dict.fromkeys((size, str(expected(plan, size))) for plan, sizes in cases for size in sizes)
+    found = dict.fromkeys((size, _forecast(plan, size)) for plan, sizes in cases for size in sizes)
     if len({took for _, took in found}) == 1:
         return f"Measuring takes about {next(iter(found))[1]}."
     return "\n".join(["Measuring takes about", *(f"  {size:3} CPUs: {took}" for size, took in found)])
+
+
+def _forecast(plan: Plan, size: int) -> str:
+    """The time, and of benchmarks of memory their points and the memory they take."""
+    time, count = str(expected(plan, size)), points(plan, size)
+    if not count:
+        return time
+    total = needed(plan, unknown_cpus(plan.cpus or range(size)))
+    taken = f", {total >> 20} MiB of memory" if total else ""
+    return f"{time}, {counted(count, 'point')} of memory a round{taken}, by the host's caches"
 
 
 def _cpus(plan: Plan) -> str:

@@ -108,7 +108,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         firmware_date=files.get(_DMI + "bios_date"),
         hypervisor=hypervisor,
         container=container,
-        memory_bytes=_memory(files),
+        memory_bytes=_memory(files, "MemTotal"),
+        memory_available_bytes=_memory(files, "MemAvailable"),
         page_bytes=_whole(system.get("page_bytes")),
         huge_pages=_chosen(files.get("sys/kernel/mm/transparent_hugepage/enabled")),
         clock_source=files.get("sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -166,7 +167,7 @@ def parse_files(lines: Iterable[str]) -> dict[str, str]:
         path, colon, value = line.partition(":")
         if not colon or "/" not in path:
             continue
-        if found := re.fullmatch(r"(Cpus_allowed_list|MemTotal|PRETTY_NAME)[:=]\s*(.*)", value):
+        if found := re.fullmatch(r"(Cpus_allowed_list|MemTotal|MemAvailable|PRETTY_NAME)[:=]\s*(.*)", value):
             files[f"{path}:{found[1]}"] = found[2]
         elif path == "proc/self/cgroup":
             files[path] = f"{files.get(path, '')}{value}\n"
@@ -316,8 +317,8 @@ def _common(values: Iterable[str | None]) -> str | None:
     return ", ".join(name for name, _ in Counter(value for value in values if value).most_common()) or None
 
 
-def _memory(files: Mapping[str, str]) -> int | None:
-    found = re.fullmatch(r"([0-9]{1,15}) kB", files.get("proc/meminfo:MemTotal", "").strip())
+def _memory(files: Mapping[str, str], which: str) -> int | None:
+    found = re.fullmatch(r"([0-9]{1,15}) kB", files.get(f"proc/meminfo:{which}", "").strip())
     return int(found[1]) * 1024 if found else None
 
 

@@ -108,7 +108,7 @@ lines() {
 		if [ $# -le 20000 ]; then echo 'irqbalance 0'; else set --; fi
 	fi
 	grep -s -x -E \
-		'irqbalance|((processor|CPU [a-z]+|Model|Hardware)[[:space:]]*|Cpus_allowed_list|MemTotal):.*|PRETTY_NAME=.*' \
+		'irqbalance|((processor|CPU [a-z]+|Model|Hardware)[[:space:]]*|Cpus_allowed_list|MemTotal|MemAvailable):.*|PRETTY_NAME=.*' \
 		proc/cpuinfo etc/os-release proc/self/status proc/meminfo "$@"
 }
 

@@ -131,6 +131,7 @@ class Facts:
     hypervisor: str | None = None
     container: str | None = None
     memory_bytes: int | None = None
+    memory_available_bytes: int | None = None
     page_bytes: int | None = None
     huge_pages: str | None = None
     clock_source: str | None = None

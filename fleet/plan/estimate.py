@@ -18,16 +18,16 @@ from fleet.model import (
     benchmark_named,
     merged,
 )
+from fleet.plan import memory
 from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text
-from fleet.plan.kinds import sizes_listed
+from fleet.plan.kinds import sizes_read
 from fleet.plan.options import BUDGET_S, LONGEST_S, EffectiveOptions, effective, of_host
 from fleet.store.rows import Relations
 
 _SAMPLE_S = 0.0001  # as long as the agent makes a sample
 _BURST_S = 0.0005  # two threads, fresh lines, the first tries of how many round trips a sample needs
-_MEMORY_BURST_S = 0.03  # of chase, bandwidth and gemm, over all sizes: preparing the memory takes most of it
-_ORDERS = 3  # of chase
+_PRODUCT_S = 0.03  # of gemm: preparing the matrices takes most of it
 _KINDS, _STREAMS = 7, 3  # points of gemm, and those of them that have sizes
 _ROUND_TRIP_S = 2e-7  # where the number of round trips is given
 
@@ -59,9 +59,13 @@ def plan_for(host: Host, requested: RequestedOptions, cpus: int) -> Plan:
 
 
 def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
-    """The same where the host's CPUs are known: pairs asked for by relation are chosen. Raises UsageError."""
+    """The same where the host's CPUs are known: pairs asked for by relation are chosen.
+
+    Raises UsageError, also where the sizes take too much of its memory.
+    """
     usable = {cpu.cpu for cpu in facts.cpus if cpu.allowed and cpu.online}
     plan = plan_for(host, requested, len(usable))
+    memory.check_memory(host, plan, facts)
     if plan.pairs is None or plan.pairs.per_relation is None:
         return plan
     measured = usable & set(plan.cpus) if plan.cpus else usable
@@ -96,54 +100,68 @@ def per_relation(count: int, facts: Facts, measured: set[int], seed: int) -> Pai
     return PairChoice(Pairs.PER_RELATION, chosen, count)
 
 
-def expected(plan: Plan, cpus: int) -> Duration:
+def expected(plan: Plan, cpus: int, facts: Facts | None = None) -> Duration:
     """Estimate how long a plan takes: samples of about 0.1 ms, and 0.5 ms to set each burst up.
 
-    Bursts of chase, bandwidth and gemm last longer, more or less by the sizes; the estimate is rough.
+    Bursts of chase and bandwidth last longer by their sizes, which are those of the host's caches if its
+    facts are known; the estimate is rough.
     """
     options = effective(plan)
-    quick, slow = _visits(plan, cpus)
-    burst_s = quick * _burst_s(options) + slow * _MEMORY_BURST_S
-    least = max(options.rounds * burst_s, options.spread_s)
+    found = _visits(plan, cpus, facts)
+    least = max(options.rounds * sum(seconds for _, seconds in found), options.spread_s)
     if not options.precision:
         return Duration(least, least)
     budget = options.time_budget_s if options.time_budget_s is not None else max(BUDGET_S, 2 * least)
     return Duration(least, max(least, budget))
 
 
-def bursts(plan: Plan, cpus: int) -> int:
+def bursts(plan: Plan, cpus: int, facts: Facts | None = None) -> int:
     """How many bursts the minimum rounds of a plan take."""
-    return effective(plan).rounds * sum(_visits(plan, cpus))
+    return effective(plan).rounds * sum(visits for visits, _ in _visits(plan, cpus, facts))
 
 
-def _visits(plan: Plan, cpus: int) -> tuple[int, int]:
-    """The visits of a round: to CPUs and pairs, and to points of memory."""
-    quick = slow = 0
+def points(plan: Plan, cpus: int, facts: Facts | None = None) -> int:
+    """How many points of memory a round visits, each on its CPUs; 0 without such benchmarks."""
+    ladders = [name for name in plan.benchmarks if benchmark_named(name).shape is Shape.GROUP]
+    return sum(_of_group(name, plan, cpus, facts)[0] for name in ladders)
+
+
+def _visits(plan: Plan, cpus: int, facts: Facts | None) -> list[tuple[int, float]]:
+    """Of each benchmark the visits of a round, and their seconds."""
+    quick_s = _burst_s(effective(plan))
+    found = []
     for name in plan.benchmarks:
         match benchmark_named(name).shape:
             case Shape.CPU:
-                quick += cpus
+                found.append((cpus, cpus * quick_s))
             case Shape.PAIR:
-                quick += pairs(plan, cpus) * _points_of_a_pair(name, plan)
+                count = pairs(plan, cpus) * _points_of_a_pair(name, plan)
+                found.append((count, count * quick_s))
             case Shape.GROUP:
-                slow += _points(name, plan, cpus)
-    return quick, slow
+                found.append(_of_group(name, plan, cpus, facts))
+    return found
 
 
 def _points_of_a_pair(name: str, plan: Plan) -> int:
     return len(effective(plan).message_lines) if name == "message" else 1
 
 
-def _points(name: str, plan: Plan, cpus: int) -> int:
-    """Visits to points in a round. Which CPUs are alike only the agent finds out: here all of them are."""
-    options = effective(plan)
-    sizes, alone = sizes_listed(options.sizes), len(plan.cpus) if plan.cpus else min(cpus, 1)
-    if name == "chase":
-        return _ORDERS * sizes * alone
-    groups = sum(alone if word == "1" else 1 for word in options.threads)
+def _of_group(name: str, plan: Plan, cpus: int, facts: Facts | None) -> tuple[int, float]:
     if name == "gemm":
-        return groups * (_KINDS if options.sizes == "auto" else _KINDS - _STREAMS + _STREAMS * sizes)
-    return len(options.operations) * sizes * groups * len(options.share)
+        count = _products(plan, cpus)
+        return count, count * _PRODUCT_S
+    known = memory.measured(plan, facts) if facts is not None and facts.cpus else None
+    found = memory.visits(name, plan, known or memory.unknown_cpus(plan.cpus or range(cpus)))
+    return len(found), sum(visit.seconds for visit in found)
+
+
+def _products(plan: Plan, cpus: int) -> int:
+    """Visits of gemm in a round. Which CPUs are alike only the agent finds out: here all of them are."""
+    options = effective(plan)
+    alone = len(plan.cpus) if plan.cpus else min(cpus, 1)
+    groups = sum(alone if word == "1" else 1 for word in options.threads)
+    sizes = 1 if options.sizes == "auto" else len(sizes_read(options.sizes))
+    return groups * (_KINDS - _STREAMS + _STREAMS * sizes)
 
 
 def pairs(plan: Plan, cpus: int) -> int:

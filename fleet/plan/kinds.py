@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from math import log2
 from typing import Any
 
 from fleet.model import BENCHMARKS as KNOWN
@@ -202,12 +201,16 @@ def _shape(text: str) -> str:
     return text
 
 
-def sizes_listed(text: str) -> int:
-    """How many sizes a list has: ranges have two steps an octave; about so many if chosen by the caches."""
-    if text == "auto":
-        return 14
-    ranges = [[_size(end) for end in item.split("..")] for item in text.split(",")]
-    return sum(1 + int(2 * log2(ends[-1] / ends[0])) for ends in ranges)
+def sizes_read(text: str) -> list[int]:
+    """The sizes of a list, ascending: "16K..32K,1M" is 16K, 24K, 32K, 1M; ranges have two steps an octave."""
+    found = set[int]()
+    for item in text.split(","):
+        ends = [_size(end) for end in item.split("..")]
+        step = ends[0]
+        while step <= ends[-1]:
+            found |= {step} | ({step + step // 2} if step + step // 2 <= ends[-1] else set())
+            step *= 2
+    return sorted(found)
 
 
 def _governor(text: str) -> str:

@@ -10,7 +10,8 @@ from fleet.facts.noise import findings
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
 from fleet.plan.conflicts import needs_pairs
 from fleet.plan.cpulist import cpus_text
-from fleet.plan.estimate import Duration, bursts, expected, pairs, plan_on
+from fleet.plan.estimate import Duration, bursts, expected, pairs, plan_on, points
+from fleet.plan.memory import measured, needed
 from fleet.remote.connection import Connection
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress
@@ -26,7 +27,8 @@ class Forecast:
     """What `fleet run` would do on a host that can be measured.
 
     agent: how it would be deployed. cpus: how many are measured, 0: only the agent can tell. pairs: in a
-    round, of each benchmark of pairs. bursts: of the minimum rounds.
+    round, of each benchmark of pairs. points: of memory, in a round, and the bytes they take. bursts: of the
+    minimum rounds.
     """
 
     agent: str
@@ -35,6 +37,8 @@ class Forecast:
     pairs: int
     bursts: int
     duration: Duration
+    points: int = 0
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,16 @@ def _forecast(host: Host, facts: Facts, requested: RequestedOptions) -> Forecast
     plan = plan_on(host, requested, facts)
     cpus = len(_measured(host, facts, plan))
     visited = pairs(plan, cpus) if needs_pairs(plan.benchmarks) else 0
-    return Forecast(agent, plan, cpus, visited, bursts(plan, cpus), expected(plan, cpus))
+    return Forecast(
+        agent,
+        plan,
+        cpus,
+        visited,
+        bursts(plan, cpus, facts),
+        expected(plan, cpus, facts),
+        points(plan, cpus, facts),
+        needed(plan, measured(plan, facts)),
+    )
 
 
 def _measured(host: Host, facts: Facts, plan: Plan) -> set[int]:

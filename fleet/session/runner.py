@@ -93,7 +93,7 @@ def run_host(link: HostLink) -> Run:
         facts, agent = link.ready()
         link.progress.note(*facts.notes, *noise.serious(facts))
         run = _new_run(link, facts, agent)
-        link.progress.expect(expected(run.plan, usable_cpus(facts)))
+        link.progress.expect(expected(run.plan, usable_cpus(facts), facts))
         store = link.context.store
         try:
             with store.journal(replace(run, notes=tuple(link.progress.notes))) as journal:

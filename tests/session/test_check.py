@@ -27,7 +27,7 @@ from tests.hosts.sshd import SshHost
 LOCAL = "hosts:\n  here: {via: local, address: localhost, workdir: %s}\n"
 BUSY = "The host is busy: 99 runnable threads"
 CHECK = {"target", "cpu_model", "kernel", "cpus", "workdir", "workdir_made", "run", "findings"}
-RUN = {"agent", "plan", "cpus", "pairs", "bursts", "seconds"}
+RUN = {"agent", "plan", "cpus", "pairs", "bursts", "points", "memory_bytes", "seconds"}
 UNMEASURABLE = {  # of a host: its inventory entry, how a run on it would end, and why
     "file": ("workdir: /dev/null", DeployError, "is not a directory"),
     "uncompiled": ("build: controller, toolchain: {cc: no-such-cc}", BuildError, "not installed"),
