@@ -15,6 +15,7 @@ from pathlib import Path
 import typer
 
 from fleet.cli import (
+    amend,
     check,
     clean,
     compare,

@@ -23,7 +23,7 @@ from fleet.plan.kinds import duration
 
 ORDER = (
     *("init", "hosts", "check", "run", "resume", "runs", "show", "compare", "report"),
-    *("summaries", "import", "export", "verify", "selftest", "clean", "demo"),
+    *("summaries", "import", "export", "label", "withdraw", "verify", "selftest", "clean", "demo"),
 )
 
 

@@ -26,8 +26,15 @@ def hints(results: str, inventory: Path, logs: str) -> "Hints":
     return Hints(at, of, logs)
 
 
-def print_outcomes(store: "Store", outcomes: "Sequence[Outcome]", hints: "Hints", without: str = "") -> None:
-    """Print the end of a session for people; `without` where nothing has become of it."""
+def print_outcomes(
+    store: "Store", outcomes: "Sequence[Outcome]", hints: "Hints", *, json: bool, without: str = ""
+) -> None:
+    """Print the end of a session, for programs or for people; `without` where nothing has become of it."""
+    from fleet.console.summary import outcomes_json
+
+    if json:
+        typer.echo(outcomes_json(outcomes))
+        return
     from fleet.analysis.views.text import fitted
     from fleet.console.numbers import medians_text
     from fleet.console.summary import outcomes_text

@@ -109,11 +109,10 @@ def resume(
             parallel=parallel,
         )
         ended = resume.resume(remaining, hosts, context, partial=publish_partial)
-    if json:
-        typer.echo(summary.outcomes_json(ended))
-    else:
-        given_up = given_up_text(remaining, damaged)
-        print_outcomes(store, ended, hints(results, inventory, str(session_log.folder)), given_up)
+    without = given_up_text(remaining, damaged)
+    print_outcomes(
+        store, ended, hints(results, inventory, str(session_log.folder)), json=json, without=without
+    )
     if more := resume.others(store, remaining):
         typer.echo(more, err=True)
     raise typer.Exit(outcome.exit_code(ended) if ended else StoreError.exit_code if damaged else 0)

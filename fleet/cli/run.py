@@ -1,7 +1,9 @@
 """The main job: run."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,7 +29,7 @@ from fleet.cli.app import (
 from fleet.cli.outcomes import hints, print_outcomes
 from fleet.cli.plan_options import NOT_GIVEN, with_plan_options
 from fleet.errors import UsageError
-from fleet.model import PairChoice, Pairs, RequestedOptions
+from fleet.model import Host, PairChoice, Pairs, RequestedOptions
 from fleet.plan.kinds import PAIRS
 
 
@@ -53,6 +55,10 @@ def run(
         str | None,
         typer.Option(help="Let the workers of a Dask scheduler measure: tcp://host:8786, or local:N."),
     ] = None,
+    repeat: Annotated[
+        int,
+        typer.Option("--repeat", min=1, max=10_000, help="Measure all hosts so many times in turn."),
+    ] = 1,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Say what would be done; connect to nothing.")
     ] = False,
@@ -65,20 +71,15 @@ def run(
     """
     from fleet.console import summary
     from fleet.console.progress import progress
-    from fleet.inventory.select import load
     from fleet.plan.conflicts import check_together
     from fleet.plan.options import labels as read_labels
     from fleet.remote.connect import connect
-    from fleet.session import log, outcome, runner, shards
+    from fleet.session import log, outcome, runner
     from fleet.session.context import SessionContext
     from fleet.session.known import KnownOutcomes
     from fleet.store import Store, new_session_id
 
-    chosen = load(inventory).select(select or [])
-    if shard is not None:
-        part, total = shards.parse(shard), len(chosen)
-        chosen = shards.take(chosen, part)
-        typer.echo(f"shard {part}: {len(chosen)} of {total} hosts", err=True)
+    chosen = _hosts(inventory, select or [], shard)
     if ordered:
         requested = _with_ordered_pairs(requested)
     check_together(chosen, requested)
@@ -87,43 +88,73 @@ def run(
         typer.echo(summary.outcomes_json([]) if json else "Nothing to measure in this shard.")
         return
     if dry_run:
-        show_plan = typer.echo if json else print_text
-        show_plan(summary.plans_json(chosen, requested) if json else summary.plans_text(chosen, requested))
+        _print_plans(chosen, requested, json=json)
         return
     store = Store(results)
     store.make_ready()
-    so_far = KnownOutcomes(chosen)
+    ended: list[outcome.Outcome] = []
 
-    def leave() -> None:
-        if json:
-            typer.echo(summary.outcomes_json(so_far.now()))
+    def session() -> tuple[list[outcome.Outcome], str]:
+        """Measure every host once; return how each ended, and the folder of the session's logs."""
+        so_far = KnownOutcomes(chosen)
 
-    with progress(chosen, quiet=quiet) as show, stop_on_signals(leave):
-        so_far.then = show
-        session_id = new_session_id()
-        session_log = log.SessionLog(store.state_dir / "_logs" / session_id, so_far)
-        context = SessionContext(
-            session_id=session_id,
-            store=store,
-            emit=session_log,
-            requested=requested,
-            labels=labels,
-            parallel=parallel,
-            lock=lock,
-            reconnect_s=reconnect,
-            connect=partial(connect, timeout_s=connect_timeout),
-        )
-        if dask is None:
-            ended = runner.run(chosen, context)
-        else:
-            from fleet.session import dask_cluster
+        def leave() -> None:
+            if json:
+                typer.echo(summary.outcomes_json([*ended, *so_far.now()]))
 
-            ended = dask_cluster.run(dask, chosen, context, connect_timeout)
-    if json:
-        typer.echo(summary.outcomes_json(ended))
-    else:
-        print_outcomes(store, ended, hints(results, inventory, str(session_log.folder)))
+        with progress(chosen, quiet=quiet) as show, stop_on_signals(leave):
+            so_far.then = show
+            session_id = new_session_id()
+            session_log = log.SessionLog(store.state_dir / "_logs" / session_id, so_far)
+            context = SessionContext(
+                session_id=session_id,
+                store=store,
+                emit=session_log,
+                requested=requested,
+                labels=labels,
+                parallel=parallel,
+                lock=lock,
+                reconnect_s=reconnect,
+                connect=partial(connect, timeout_s=connect_timeout),
+            )
+            if dask is None:
+                found = runner.run(chosen, context)
+            else:
+                from fleet.session import dask_cluster
+
+                found = dask_cluster.run(dask, chosen, context, connect_timeout)
+        return found, str(session_log.folder)
+
+    for _ in range(repeat):
+        outcomes, logs = session()
+        ended += outcomes
+        if any(one.state is outcome.State.INTERRUPTED for one in outcomes):
+            break
+    print_outcomes(store, ended, hints(results, inventory, logs), json=json)
     raise typer.Exit(outcome.exit_code(ended))
+
+
+def _hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[Host, ...]:
+    """The hosts selected, or those of them in this shard."""
+    from fleet.inventory.select import load
+    from fleet.session import shards
+
+    chosen = load(inventory).select(select)
+    if shard is None:
+        return chosen
+    part, total = shards.parse(shard), len(chosen)
+    chosen = shards.take(chosen, part)
+    typer.echo(f"shard {part}: {len(chosen)} of {total} hosts", err=True)
+    return chosen
+
+
+def _print_plans(chosen: Sequence[Host], requested: RequestedOptions, *, json: bool) -> None:
+    from fleet.console import summary
+
+    if json:
+        typer.echo(summary.plans_json(chosen, requested))
+    else:
+        print_text(summary.plans_text(chosen, requested))
 
 
 def _with_ordered_pairs(requested: RequestedOptions) -> RequestedOptions:

@@ -144,10 +144,12 @@ def _ending(outcomes: Sequence[Outcome], hints: Hints) -> str:
     stored = [outcome for outcome in outcomes if outcome.stored]
     longest = max((outcome.seconds for outcome in outcomes), default=0.0)
     bursts = counted(sum(outcome.bursts for outcome in stored), "burst")
+    once = len({outcome.host.name for outcome in outcomes}) == len(outcomes)
+    total = counted(len(outcomes), "host" if once else "run")
     lines = [
-        f"{len(stored)} of {counted(len(outcomes), 'host')} stored, {bursts}, {longest:.1f} s."
+        f"{len(stored)} of {total} stored, {bursts}, {longest:.1f} s."
         if stored
-        else f"{len(stored)} of {counted(len(outcomes), 'host')} stored."
+        else f"{len(stored)} of {total} stored."
     ]
     if stored:
         one = stored[0].host.name if len(outcomes) > 1 else ""

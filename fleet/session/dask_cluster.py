@@ -99,7 +99,9 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
             f"{store.place}: a worker does not see the folder that the controller writes to. Give a folder "
             f"that all of them share, or an s3:// address."
         )
-    stored = {run.host_name: run for run in store.published() if run.session_id == job.session_id}
+    stored = {
+        run.host_name: run for run in store.published(withdrawn=True) if run.session_id == job.session_id
+    }
     begun = {run.host.name: run for run in store.begun() if run.session_id == job.session_id}
     context = SessionContext(
         session_id=job.session_id,

@@ -87,7 +87,7 @@ def _unfinished(store: Store) -> Mapping[str, Remaining]:
         runs = tuple(run for run in begun if run.session_id == name)
         has_run = {run.host.name for run in runs}
         if set(intent.hosts) - has_run:
-            has_run |= {run.host_name for run in store.published() if run.session_id == name}
+            has_run |= {run.host_name for run in store.published(withdrawn=True) if run.session_id == name}
         hosts = tuple(host for host in intent.hosts if host not in has_run)
         if runs or hosts:
             found[name] = Remaining(intent, runs, hosts)

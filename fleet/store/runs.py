@@ -10,6 +10,7 @@ from typing import Any
 
 from fleet.errors import StoreError, UsageError
 from fleet.model import RunState
+from fleet.store.amendments import amended
 from fleet.store.files import storing
 from fleet.store.journal import RUN_FILE
 from fleet.store.places import Place
@@ -48,8 +49,12 @@ class RunSummary:
     content_sha256: str | None = None
 
 
-def published(place: Place, hosts: Collection[str] | None = None) -> list[RunSummary]:
+def published(
+    place: Place, hosts: Collection[str] | None = None, *, withdrawn: bool = False
+) -> list[RunSummary]:
     """The runs whose samples are in place, oldest first; hosts: only those of these host ids.
+
+    Their labels are those they have now. withdrawn: with those that were withdrawn.
 
     A file that cannot be read is named by a StoreWarning and left out. Rows that `_runs` lacks are taken from
     the samples files, and added to it once no session can be about to do so itself.
@@ -71,7 +76,8 @@ def published(place: Place, hosts: Collection[str] | None = None) -> list[RunSum
         remember(place, found | kept, _COLUMNS)
     _tend(place, list(kept))
     there = [row for run_id, row in rows.items() if run_id in samples]
-    return _oldest_first(row for row in there if hosts is None or row["host_id"] in hosts)
+    wanted = [row for row in there if hosts is None or row["host_id"] in hosts]
+    return _oldest_first(_as_amended(place, wanted, withdrawn=withdrawn))
 
 
 def named(place: Place, run_ids: Collection[str]) -> list[RunSummary]:
@@ -83,9 +89,25 @@ def named(place: Place, run_ids: Collection[str]) -> list[RunSummary]:
         samples = place.samples()
     names = [samples[run_id] for run_id in run_ids if run_id in samples]
     if len(names) == 1:
-        return _oldest_first([_index_row(stored_record(place, names[0]).row)])
+        return _oldest_first(_as_amended(place, [_index_row(stored_record(place, names[0]).row)]))
     records = _records(place, names)
-    return _oldest_first(_index_row(record.row) for record in records.values())
+    return _oldest_first(_as_amended(place, [_index_row(record.row) for record in records.values()]))
+
+
+def _as_amended(
+    place: Place, rows: Iterable[Mapping[str, Any]], *, withdrawn: bool = False
+) -> list[Mapping[str, Any]]:
+    """The rows with the labels they have now, and unless `withdrawn` without those that were withdrawn."""
+    amendments = amended(place)
+    found = []
+    for row in rows:
+        amendment = amendments.get(row["run_id"])
+        if amendment is None:
+            found.append(row)
+        elif withdrawn or not amendment.withdrawn:
+            labels = amendment.applied(json.loads(row["labels_json"]).items())
+            found.append({**row, "labels_json": json.dumps(labels, ensure_ascii=False)})
+    return found
 
 
 def _oldest_first(rows: Iterable[Mapping[str, Any]]) -> list[RunSummary]:
@@ -99,7 +121,7 @@ def _records(place: Place, names: Sequence[str]) -> dict[str, RunRecord]:
 
 def complete_session(place: Place, session_id: str) -> None:
     """Add to `_runs` and `_cpus` what they lack of a session that has ended. Raises OSError, StoreError."""
-    stored = [run for run in published(place) if run.session_id == session_id]
+    stored = [run for run in published(place, withdrawn=True) if run.session_id == session_id]
     names = [samples_name(run.host_id, run.run_id) for run in stored]
     complete(place, list(_records(place, names).values()))
 

@@ -3,13 +3,14 @@
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store import runs, sessions
+from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.files import remove, storing
 from fleet.store.ids import checked_key
@@ -147,9 +148,17 @@ class Store:
         """Every run, oldest first, the unfinished among them. Reads no samples."""
         return sorted(self.published() + self.unfinished(), key=lambda run: (run.started_utc, run.run_id))
 
-    def published(self) -> list[RunSummary]:
-        """The runs whose samples can be read, oldest first."""
-        return runs.published(self.place)
+    def published(self, *, withdrawn: bool = False) -> list[RunSummary]:
+        """The runs whose samples can be read, oldest first. withdrawn: with those that were withdrawn."""
+        return runs.published(self.place, withdrawn=withdrawn)
+
+    def label(self, run_ids: Collection[str], labels: Mapping[str, str | None]) -> None:
+        """Set labels of published runs, None to remove one; their samples stay as written. StoreError."""
+        amend(self.place, run_ids, Amendment(labels=labels))
+
+    def withdraw(self, run_ids: Collection[str], *, undo: bool = False) -> None:
+        """Keep the runs, but read them no longer; undo: read them again. Raises StoreError."""
+        amend(self.place, run_ids, Amendment(withdrawn=not undo))
 
     def unfinished(self) -> list[RunSummary]:
         """The runs that are only a journal, oldest first: under way elsewhere, or cut short."""

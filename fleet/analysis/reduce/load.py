@@ -22,7 +22,7 @@ from fleet.store.files import storing
 from fleet.store.places import Place, place_of
 from fleet.store.publish import samples_name, stored_record
 from fleet.store.reading import each, read_files
-from fleet.store.rows import RunRecord
+from fleet.store.rows import RunRecord, to_json
 from fleet.store.runs import RunSummary
 from fleet.store.schema import arrow_schema
 
@@ -62,9 +62,10 @@ def load_runs(
     labels: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
+    runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
     rows = [
-        record.row
-        for record in _records(root, published(root, run_id=run_id, host_id=host_id, labels=labels))
+        {**record.row, "labels_json": to_json(dict(run.labels))}
+        for run, record in zip(runs, _records(root, runs), strict=True)
     ]
     return _frame("runs", rows)
 

@@ -1,0 +1,63 @@
+"""The commands that say something of runs after they were published: label, withdraw."""
+
+from typing import Annotated
+
+import typer
+
+from fleet.cli.app import RESULTS, ResultsPath, app, print_text
+
+
+@app.command(short_help="Set or remove labels of stored runs.")
+def label(
+    select: Annotated[str, typer.Argument(help="The runs: a selection as of `fleet runs`.")],
+    labels: Annotated[list[str], typer.Argument(help="key=value to set, key= to remove.")],
+    results: ResultsPath = RESULTS,
+) -> None:
+    """Set labels of runs that are stored; their samples stay as they were written.
+
+    Example: fleet label rome@kernel=old bios=2.1
+    """
+    from fleet.analysis.selection import select as selected
+    from fleet.errors import UsageError
+    from fleet.plan.options import labels as read_labels
+    from fleet.store import Store
+    from fleet.text import counted
+
+    removed = [text[:-1] for text in labels if text.endswith("=")]
+    given: dict[str, str | None] = {**read_labels([text for text in labels if not text.endswith("=")])}
+    if both := sorted(given.keys() & set(removed)):
+        raise UsageError(f"{both[0]}: either set it or remove it.")
+    store = Store(results)
+    runs = selected(store.published(), [select], store.place)
+    store.label([run.run_id for run in runs], {**given, **dict.fromkeys(removed)})
+    print_text(f"Labelled {counted(len(runs), 'run')}. `fleet runs {select}` lists them.")
+
+
+@app.command(short_help="Keep runs, but read them no longer.")
+def withdraw(
+    select: Annotated[
+        list[str] | None, typer.Argument(help="Runs, by selections; default: list those withdrawn.")
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Read the runs again.")] = False,
+    results: ResultsPath = RESULTS,
+) -> None:
+    """Withdraw runs that should not count: they are kept, but no command reads them, until --undo.
+
+    Example: fleet withdraw r20261121T170344Z-10246bc8
+    """
+    from fleet.analysis.selection import select as selected
+    from fleet.analysis.views.runs import runs_text
+    from fleet.store import Store
+    from fleet.text import counted
+
+    store = Store(results)
+    counting = {run.run_id for run in store.published()}
+    every = store.published(withdrawn=True)
+    listed = [run for run in every if (run.run_id in counting) != (undo or not select)]
+    if not select:
+        print_text(runs_text(listed, of=len(every)) if listed else "No run is withdrawn.")
+        return
+    runs = selected(listed, select, store.place)
+    store.withdraw([run.run_id for run in runs], undo=undo)
+    done = "Read again" if undo else "Withdrawn, and kept"
+    print_text(f"{done}: {counted(len(runs), 'run')}. `fleet withdraw` lists those withdrawn.")

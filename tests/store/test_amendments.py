@@ -1,0 +1,78 @@
+"""Labels set later and runs withdrawn: the samples stay as written, every reader sees the same."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.analysis.reduce.load import load_runs, load_samples
+from fleet.errors import StoreError
+from fleet.store import Store
+from fleet.store.places import place_of
+from fleet.store.verify import verify
+from tests import builders
+from tests.command import Fleet
+
+RUNS = ("r20260101T000000Z-00000001", "r20260102T000000Z-00000002")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    found = Store(tmp_path / "results")
+    for run_id in RUNS:
+        run = builders.a_run(run_id=run_id)
+        found.publish(run, builders.bursts_of(run))
+    return found
+
+
+def labels(store: Store) -> list[dict[str, str]]:
+    return [dict(run.labels) for run in store.published()]
+
+
+def test_a_label_set_later_is_that_of_the_run(store: Store) -> None:
+    before = {path: path.read_bytes() for path in store.state_dir.rglob("samples.parquet")}
+    store.label(RUNS[:1], {"kernel": "6.13", "bios": "2.1", "rack": None})
+    assert labels(store) == [{"kernel": "6.13", "bios": "2.1"}, {"rack": "b2", "kernel": "6.12"}]
+    assert json.loads(load_runs(store.state_dir)["labels_json"][0]) == {"kernel": "6.13", "bios": "2.1"}
+    assert set(load_samples(store.state_dir, labels={"bios": "2.1"})["run_id"]) == {RUNS[0]}
+    assert {path: path.read_bytes() for path in before} == before
+    assert verify(place_of(store.state_dir)).problems == ()
+
+
+def test_a_later_label_outweighs_an_earlier_one(store: Store) -> None:
+    for value in ("1", "2", "3"):
+        store.label(RUNS, {"n": value})
+    store.label(RUNS[1:], {"n": None})
+    assert [found.get("n") for found in labels(store)] == ["3", None]
+
+
+def test_a_withdrawn_run_is_kept_and_not_read(store: Store) -> None:
+    store.withdraw(RUNS[:1])
+    assert [run.run_id for run in store.published()] == [RUNS[1]]
+    assert [run.run_id for run in store.published(withdrawn=True)] == list(RUNS)
+    assert set(load_samples(store.state_dir)["run_id"]) == {RUNS[1]}
+    assert len(load_runs(store.state_dir, run_id=RUNS[0])) == 0
+    assert set(pd.read_parquet(store.state_dir)["run_id"]) == set(RUNS)
+    store.withdraw(RUNS[:1], undo=True)
+    assert len(store.published()) == 2
+
+
+def test_a_file_that_is_no_amendment_is_named(store: Store) -> None:
+    store.label(RUNS, {"n": "1"})
+    next((store.state_dir / "_amendments").iterdir()).write_text("{}")
+    with pytest.raises(StoreError, match=r"_amendments/r2026.*json is no amendment"):
+        store.published()
+
+
+def test_the_commands_select_label_and_withdraw(store: Store, tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        assert "Labelled 2 runs" in fleet("label", "rpi5", "bios=2.1", "rack=").stdout
+        assert labels(store)[0] == {"kernel": "6.12", "bios": "2.1"}
+        assert "Withdrawn, and kept: 1 run" in fleet("withdraw", RUNS[0]).stdout
+        assert RUNS[0] in fleet("withdraw").stdout
+        assert RUNS[0] not in fleet("runs").stdout
+        assert fleet("withdraw", RUNS[0]).exit_code == 2, "withdrawn already"
+        assert "Read again: 1 run" in fleet("withdraw", RUNS[0], "--undo").stdout
+        assert "No run is withdrawn." in fleet("withdraw").stdout
+        assert fleet("label", "rpi5", "bios").exit_code == 2
