@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +79,8 @@ def test_the_summary_of_a_failed_session_says_where_its_log_is(tmp_path: Path) -
         assert fleet("resume", "-q").exit_code == 3
         assert not old.exists()
     assert done.exit_code == 3
-    folder = Path(tmp_path, done.stdout.rpartition("Full log: ")[2].partition(". ")[0])
+    (place,) = re.findall(r"Full log: (\S+)", done.stdout)
+    folder = Path(tmp_path, place)
     assert folder.parent == tmp_path / "results" / "_logs"
     assert "refused" in (folder / "dead.log").read_text()
     assert json.loads(Fleet(tmp_path)("runs", "--json").stdout) == []
