@@ -9,6 +9,7 @@ from fleet.errors import EXIT_INTERRUPTED
 def main() -> None:
     """Run the program. Ctrl-C while it is still being loaded ends it without a traceback as well."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others keep memory for each of our threads
     try:
         from fleet.cli import main as program  # noqa: PLC0415  takes a while
 

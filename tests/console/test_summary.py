@@ -10,6 +10,8 @@ import struct
 import sys
 import termios
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,6 +21,7 @@ from rich.console import Console
 from fleet import hostnames
 from fleet.console import summary
 from fleet.console.live_table import LiveTable
+from fleet.console.numbers import MOST_HOSTS, medians_text
 from fleet.console.progress import Lines, progress
 from fleet.errors import BuildError, LinkError
 from fleet.hostnames import expand_range
@@ -27,7 +30,9 @@ from fleet.plan.estimate import expected, plan_for
 from fleet.session.events import BurstsReceived, HostFinished, NoteAdded, StageEntered, ignore
 from fleet.session.host_progress import HostProgress
 from fleet.session.outcome import Outcome, State, exit_code
+from fleet.store import Store
 from fleet.text import printable
+from tests import simulated
 from tests.builders import a_run
 from tests.command import ROOT
 
@@ -53,6 +58,14 @@ def outcome(state: State, code: int = 0, name: str = "board", message: str = "")
 )
 def test_the_exit_code_says_how_much_went_well(outcomes: Sequence[Outcome], code: int) -> None:
     assert exit_code(outcomes) == code
+
+
+def test_a_session_of_few_hosts_ends_with_its_numbers(tmp_path: Path) -> None:
+    run = simulated.publish(tmp_path, simulated.desktop(), rounds=2)
+    one = replace(outcome(State.COMPLETE, name=run.host.name), run_id=run.run_id)
+    assert "cas" in medians_text(Store(tmp_path), [one], 100, colour=False)
+    many = [replace(one, run_id=f"{run.run_id}{number}") for number in range(MOST_HOSTS)]
+    assert medians_text(Store(tmp_path), [one, *many], 100, colour=False) == ""
 
 
 def test_equal_failures_are_grouped_with_all_their_names() -> None:
@@ -280,6 +293,7 @@ def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() 
 
 
 _PLAY = """
+from fleet.console.numbers import MOST_HOSTS, medians_text
 from fleet.console.progress import progress
 from fleet.session.events import HostFinished, NoteAdded, StageEntered
 from tests.console.test_summary import many

@@ -17,22 +17,28 @@ from fleet.remote.ssh.config import Endpoint
 
 DEAD_PEER_S = 15  # sent data unacknowledged for so long means that the peer is gone
 _SHOWN = 500  # characters of what a ProxyCommand printed
+_READ_AHEAD_BYTES = 16 << 10
 _QUICKACK = getattr(socket, "TCP_QUICKACK", None)
 
 
 class LinkSocket(socket.socket):
-    """A TCP socket that acknowledges at once.
+    """A TCP socket that acknowledges at once and reads ahead.
 
     Nagle's algorithm and delayed acknowledgements together cost an SSH handshake some 80 ms. Linux
-    forgets TCP_QUICKACK by and by, so it is set again with every read.
+    forgets TCP_QUICKACK by and by, so it is set again with every read. paramiko reads each packet in two
+    pieces, from one thread, and never asks the kernel whether more has arrived.
     """
 
+    _ahead = b""
+
     def recv(self, size: int, flags: int = 0, /) -> bytes:
-        """Read as socket.recv does."""
-        data = super().recv(size, flags)
-        if _QUICKACK is not None:
-            with contextlib.suppress(OSError):
-                self.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
+        """Read as socket.recv does, first what was read ahead."""
+        if not self._ahead:
+            self._ahead = super().recv(max(size, _READ_AHEAD_BYTES), flags)
+            if _QUICKACK is not None:
+                with contextlib.suppress(OSError):
+                    self.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
+        data, self._ahead = self._ahead[:size], self._ahead[size:]
         return data
 
     def tune(self) -> None:
