@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fleet.analysis.compare.changes import compare_pairs, compare_relations
     from fleet.analysis.exchange.imports import load_published, published_layout
+    from fleet.analysis.exchange.published_points import load_published_points
     from fleet.analysis.reduce.ladders import ladders, plateaus
     from fleet.analysis.reduce.load import load_cpus, load_runs, load_samples, samples_long
     from fleet.analysis.reduce.matrices import matrix, pair_medians, relation_statistics
@@ -26,6 +27,7 @@ __all__ = [
     "load_cpus",
     "load_pairs",
     "load_published",
+    "load_published_points",
     "load_runs",
     "load_samples",
     "matrix",
@@ -40,6 +42,7 @@ __all__ = [
 _HOMES = {
     "compare.changes": ("compare_pairs", "compare_relations"),
     "exchange.imports": ("load_published", "published_layout"),
+    "exchange.published_points": ("load_published_points",),
     "reduce.ladders": ("ladders", "plateaus"),
     "reduce.load": ("load_cpus", "load_runs", "load_samples", "samples_long"),
     "reduce.matrices": ("matrix", "pair_medians", "relation_statistics"),

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.imports import PREFIX, load_published, renumbered, rows_of
+from fleet.analysis.exchange.published_points import published_points
 from fleet.analysis.reduce.load import view_of
 from fleet.errors import StoreError, UsageError
 from fleet.model import View
@@ -72,7 +73,7 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
 
 def _check(name: str, metadata: ImportMetadata) -> None:
     """Raise UsageError for a name or a word that cannot be stored."""
-    if name in set(load_published()["summary"]):
+    if name in set(load_published()["summary"]) or len(published_points(name)):
         raise UsageError(f"--name {name}: fleet ships a summary of this name; choose another.")
     try:
         checked_key(name, "summary")

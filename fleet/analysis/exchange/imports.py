@@ -16,6 +16,7 @@ import pandas as pd
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
+from fleet.analysis.exchange.published_points import published_points
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.errors import UsageError
 from fleet.model import Cpu, Topology
@@ -69,6 +70,8 @@ def find_summary(root: str | Path, name: str) -> pd.DataFrame:
     name = name.removeprefix(PREFIX)
     every = all_summaries(root)
     found = every[every["summary"] == name].reset_index(drop=True)
+    if found.empty and len(published_points(name)):
+        raise UsageError(f"{name}: has points and no pairs of CPUs; `fleet summaries {name}` prints them.")
     if found.empty:
         raise UsageError(
             f"no summary is called {name!r}; there are: {', '.join(every['summary'].unique())} "

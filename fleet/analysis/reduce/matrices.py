@@ -36,8 +36,8 @@ def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFram
     `other_share` (of the level with most of the other bursts), `drift` (relative change over the run, NaN
     where none is proved), `asymmetry` (how much longer it takes when the higher CPU pings, relative, NaN
     where none is proved), `flagged_bursts` and `flags` (those of its bursts, comma-separated), `samples`,
-    `min_ns`, `p10_ns`, `mean_ns`, `mad_ns` (the median distance of a sample from their median), `p99_ns`, `max_ns` (of
-    all samples), `outliers` (share of samples above twice their burst's median).
+    `min_ns`, `p10_ns`, `mean_ns`, `mad_ns` (the median distance of a sample from their median), `p99_ns`,
+    `max_ns` (of all samples), `outliers` (share of samples above twice their burst's median).
     """
     return reduced(of_frame(samples), ordered=ordered)
 
