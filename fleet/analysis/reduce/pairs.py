@@ -155,6 +155,8 @@ def derive(place: Place, run: RunSummary) -> Any:
 
 
 def _column(values: "pd.Series[Any]", field: Any) -> Any:
+    if pa.types.is_list(field.type):  # a NaN inside a list is a number, not a null
+        return pa.array([None if isinstance(one, float) else one for one in values], field.type)
     column = pa.array(values, from_pandas=True)
     if pa.types.is_dictionary(field.type):
         return column.cast(pa.string()).dictionary_encode()

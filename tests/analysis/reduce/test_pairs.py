@@ -244,3 +244,14 @@ def test_an_object_store_keeps_them_too(tmp_path: Path, monkeypatch: pytest.Monk
         names = Store(root).place.files("_pairs/host_id=*/run_id=*/pairs.parquet")
         assert names == [f"_pairs/host_id=rpi5/run_id={run.run_id}/pairs.parquet"]
         assert list(history(root, relation="smt")["pairs"]) == [4]
+
+
+def test_a_level_of_a_single_burst_has_no_interval_and_is_stored(tmp_path: Path) -> None:
+    run = builders.a_run()
+    fast, slow = (900, 500, 501, 502), (900, 900, 901, 902)
+    bursts = [builders.a_burst(round=at, ticks=slow if at == 3 else fast) for at in range(6)]
+    Store(tmp_path).publish(run, bursts)
+    for _ in ("derived", "as stored"):
+        (spreads,) = load_pairs(tmp_path)["levels_spread"]
+        assert len(spreads) == 2
+        assert np.isnan(spreads[1])
