@@ -1,4 +1,4 @@
-"""The command that writes a page to keep and to send: report."""
+"""The commands that write a page to keep and to send: report, portrait."""
 
 import sys
 from pathlib import Path
@@ -27,19 +27,46 @@ def report(
 
     Example: fleet report rpi5 server1 -o today.html
     """
-    from fleet.analysis.report import output as files
-    from fleet.analysis.report.page import render
     from fleet.analysis.views import hosts
     from fleet.store import Store
+
+    chosen = [run.run_id for run in hosts.chosen(Store(results), select or ()).runs]
+    _write(output, chosen, title, results, force=force)
+
+
+def _write(output: Path, run_ids: list[str], title: str | None, results: str | Path, *, force: bool) -> None:
+    from fleet.analysis.report import output as files
+    from fleet.analysis.report.page import render
     from fleet.text import counted
 
     to_stdout = str(output) == "-"
     if not to_stdout:
         files.check(output, force=force)
-    chosen = [run.run_id for run in hosts.chosen(Store(results), select or ()).runs]
-    page = render(results, chosen, title)
+    page = render(results, run_ids, title)
     if to_stdout:
         sys.stdout.write(page)
     else:
         files.write(output, page)
-        typer.echo(f"{output}: {counted(len(set(chosen)), 'run')}, {len(page.encode()) / 1e6:.1f} MB")
+        typer.echo(f"{output}: {counted(len(set(run_ids)), 'run')}, {len(page.encode()) / 1e6:.1f} MB")
+
+
+@app.command(short_help="Write one HTML page about a machine, or two side by side.")
+def portrait(
+    hosts: Annotated[list[str], typer.Argument(metavar="HOST...", help="Hosts; of each the last run.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - for stdout.")] = Path(
+        "fleet-portrait.html"
+    ),
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the file even if it is no report of fleet.")
+    ] = False,
+    results: ResultsPath = RESULTS,
+) -> None:
+    """Write one page with all that the last run of each host measured; fleet run -b all measures everything.
+
+    Topology, matrices, levels of memory, products of matrices, roofline; with a second host, differences.
+    Example: fleet portrait server1 server2 -o two.html
+    """
+    from fleet.analysis.views import hosts as views
+    from fleet.store import Store
+
+    _write(output, list(views.chosen(Store(results), hosts).latest), None, results, force=force)

@@ -1,5 +1,6 @@
 """Benchmarks with points on this machine: measured, shown, interrupted and resumed, by the real agent."""
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,10 +74,12 @@ def test_an_interrupted_chase_is_resumed_point_by_point(fleet: Fleet) -> None:
 
 
 def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(fleet: Fleet) -> None:
-    shape = ("--shape", "64x64x64", "--sizes", "1M", "--variant", "c11")
-    done = fleet("run", "-b", "gemm", *shape, "--cpus", "0", "--threads", "1", "--rounds", "2", "-q")
+    shape = ("--shape", "64x64x64", "--sizes", "1M")
+    how = ("--variant", "gemm=c11", "--cpus", "0", "--threads", "1", "--rounds", "2", "--op", "read", "-q")
+    done = fleet("run", "-b", "bandwidth,gemm", *shape, *how)
     assert done.exit_code == 0, done.stderr
     frame = pd.read_parquet(fleet.results)
+    frame = frame[frame["benchmark"] == "gemm"]
     assert set(frame["unit"]) == {"operation"}
     assert set(frame[frame["operation"] != "peak"]["checked"]) == {True}
     assert frame[frame["operation"] == "peak"]["checked"].isna().all()
@@ -86,3 +89,13 @@ def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(flee
     ]
     assert "100.0%" in table[3].split()
     assert {line.split()[1] for line in table[4:10]} == {"64x64x64"}
+    page = fleet.results.parent / "page.html"
+    assert fleet("portrait", "here", "-o", str(page)).exit_code == 0
+    text = page.read_text()
+    roofline = re.search(r"Roofline of here, CPU 0: Gop/s by operations per byte; ([^<]*)", text)
+    assert roofline
+    assert re.search(
+        r"\d GB/s\. variant c11; shape 64x64x64; peak [0-9.]+; hot\.rows [0-9.]+ \(\d+%\)", roofline[1]
+    )
+    assert '<th scope="row">c11</th>' in text
+    assert fleet("portrait", "nowhere").exit_code != 0

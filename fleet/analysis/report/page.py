@@ -24,6 +24,7 @@ from fleet.analysis.report.differences import Difference, Residual, differences
 from fleet.analysis.report.environment_table import environment
 from fleet.analysis.report.headline import Table, tables, warnings
 from fleet.analysis.report.ladders import level_tables, picture
+from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import Part, Reading, Suspect, gather
 from fleet.analysis.views.text import SHARED, change_shown, is_none, measured, percent, within
 from fleet.analysis.views.topology import topology_lines
@@ -109,6 +110,7 @@ def _template() -> jinja2.Template:
         "trace_of": _trace,
         "residual_of": _residual,
         "ladder_of": picture,
+        "roofline_of": roofline,
         "measured": measured,
         "change_shown": change_shown,
     }

@@ -16,12 +16,13 @@ from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.report.ladders import Ladder, ladders_of
+from fleet.analysis.report.products import Products, products_of
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import records
 from fleet.analysis.views.warnings import RunWarning, run_warnings
 from fleet.model import View
 
-_SHOWN = (View.MATRIX, View.CPUS, View.LADDER)
+_SHOWN = (View.MATRIX, View.CPUS, View.LADDER, View.PRODUCTS)
 _STEPS = 400  # quantiles kept of a distribution
 _MOST_TRACES, _FEWER_TRACES, _MANY_RUNS = 6, 1, 6
 _SUSPECT = tuple(flag for flag in MEANINGS if flag not in MINOR_IF_FEW)  # the most serious first
@@ -68,6 +69,7 @@ class Reading:
     order: Layout
     parts: list[Part]
     ladders: list[Ladder]
+    products: list[Products]
     warnings: list[RunWarning]
 
 
@@ -104,7 +106,8 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
     if others:
         text = f"{' and '.join(others)}: fleet show prints what was measured; this page does not show it"
         warnings.append(RunWarning("", text))
-    return Reading(name, anchor, run, order, parts, ladders_of(pairs, cpus, kinds), warnings)
+    ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
+    return Reading(name, anchor, run, order, parts, ladders, products, warnings)
 
 
 def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, how: tuple[str, int]) -> Part:

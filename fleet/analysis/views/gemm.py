@@ -8,7 +8,7 @@ from fleet.analysis.views.ladder import bursts_text, cpus_text, pages_text
 from fleet.analysis.views.text import is_none, records, within
 from fleet.text import table
 
-_ORDER = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
+POINTS = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
 
 
 def products(pairs: pd.DataFrame) -> str:
@@ -19,7 +19,9 @@ def products(pairs: pd.DataFrame) -> str:
     """
     rows = with_shares(pairs)
     first = rows.iloc[0]
-    parts = [f"{first['benchmark']}/{first['variant']}: Gop/s; {pages_text(rows)}"]
+    parts = [
+        f"{first['benchmark']}/{first['variant']}: Gop/s; {pages_text(rows[rows['operation'] != 'peak'])}"
+    ]
     for _, group in rows.groupby(["threads", "ping_cpu", "pong_cpu"], sort=True):
         parts.append(f"{cpus_text(group)}\n{_table(group)}")
     return "\n".join((*parts, f"{bursts_text(rows)}; every product was compared with the exact one"))
@@ -42,7 +44,7 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
         per_cycle=rows["gops"] / rows["threads"] / rows["core_ghz"],
         shape=rows["point"].map(shape_of_point),
     )
-    return rows.sort_values("operation", key=lambda names: names.map(_ORDER.index), kind="stable")
+    return rows.sort_values("operation", key=lambda names: names.map(POINTS.index), kind="stable")
 
 
 def _table(rows: pd.DataFrame) -> str:

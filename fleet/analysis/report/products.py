@@ -1,0 +1,148 @@
+"""The products of a report: a table for each number of CPUs, and the roofline of its own numbers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
+
+from fleet.analysis.reduce.ladders import plateaus
+from fleet.analysis.report import figures
+from fleet.analysis.views.gemm import POINTS, with_shares
+from fleet.analysis.views.ladder import cpus_text
+from fleet.analysis.views.text import is_none
+
+_WIDTH, _HEIGHT = 340, 320  # CSS pixels; as wide as a telephone shows without scrolling
+_FROM_MEMORY = ("stream", "stream.prefetch", "deep")
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195")
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """What one number of CPUs multiplies in a second; lines are variants, titles the points.
+
+    roofs: by level of the memory what all these CPUs read together, in GB/s; empty where bandwidth was not
+    measured. rows: as `with_shares` returns them, medians over CPUs alike;
+    of several sizes the largest.
+    """
+
+    cpus: str
+    titles: tuple[str, ...]
+    lines: list[tuple[str, ...]]
+    roofs: dict[str, float]
+    rows: pd.DataFrame
+
+
+def products_of(pairs: pd.DataFrame, cpus: pd.DataFrame) -> list[Products]:
+    """The products of one run, of one CPU first. pairs, cpus: its rows of these tables."""
+    rows = with_shares(pairs)
+    return list(_products(rows, plateaus(pairs, cpus))) if len(rows) else []
+
+
+def _products(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Products]:
+    one_each = ["variant", "operation", "ping_cpu", "pong_cpu", "threads"]
+    rows = rows.sort_values("bytes", na_position="first", kind="stable").drop_duplicates(
+        one_each, keep="last"
+    )
+    rows = rows.sort_index()
+    for threads, part in rows.groupby("threads", sort=True):
+        numbers = {name: (name, "median") for name in ("gops", "share", "per_cycle")}
+        alike = part.groupby(["variant", "operation", "shape"], sort=False).agg(**numbers).reset_index()
+        points = [name for name in POINTS if name in set(alike["operation"])]
+        variants = list(dict.fromkeys(alike["variant"]))
+        yield Products(
+            cpus_text(part),
+            ("variant", "shape", *points),
+            [_line(alike[alike["variant"] == variant], variant, points) for variant in variants],
+            _roofs(levels, int(float(str(threads)))),
+            alike,
+        )
+
+
+def _line(rows: pd.DataFrame, variant: str, points: Sequence[str]) -> tuple[str, ...]:
+    return (variant, rows["shape"].max(), *(_cell(rows[rows["operation"] == point]) for point in points))
+
+
+def _cell(rows: pd.DataFrame) -> str:
+    if not len(rows):
+        return "-"
+    row = rows.iloc[0]
+    number = f"{row['gops']:.1f}" if row["gops"] < 1000 else f"{row['gops']:.0f}"
+    shown = is_none(row["share"]) or row["operation"] == "peak"
+    return number if shown else f"{number} ({row['share']:.0%})"
+
+
+def _roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
+    """By level, nearest first, the fastest that so many CPUs read, in GB/s."""
+    read = levels[
+        (levels["benchmark"] == "bandwidth") & (levels["setting"] == "read") & (levels["threads"] == threads)
+    ]
+    fastest = read.groupby("level")["median_ns"].min()
+    return {str(level): float(1 / ns) for level, ns in fastest.sort_values().items()}
+
+
+def roofline(reading: Any, products: Products, place: int) -> Markup:
+    """The figure: how fast the units multiply, by the operations that each byte from memory is good for."""
+    roofs = "; ".join(f"{level} {rate:.0f} GB/s" for level, rate in products.roofs.items())
+    what = f"Roofline of {reading.name}, {products.cpus}: Gop/s by operations per byte; {roofs}"
+    lines = [
+        "; ".join(f"{title} {cell}" for title, cell in zip(products.titles, line, strict=True))
+        for line in products.lines
+    ]
+    return figures.draw(
+        f"{reading.anchor}-roofline-{place}",
+        ". ".join([what, *lines]),
+        (_WIDTH, _HEIGHT),
+        partial(_draw, products),
+        margins=(56, 42, 12, 22 + 18 * -(-len(products.lines) // 2)),
+    )
+
+
+def _draw(products: Products, axes: Axes) -> None:
+    top = float(products.rows["gops"].max())
+    left, right = 0.1, 2000.0
+    reach = np.geomspace(left, right, 200)
+    for level, rate in products.roofs.items():
+        below = reach[reach * rate <= top * 1.3]
+        axes.plot(below, below * rate, color="#888888", linewidth=1)
+        axes.annotate(level, (left * 1.2, left * 1.3 * rate), fontsize=9, va="bottom")
+    for colour, variant in zip(_COLOURS * 3, dict.fromkeys(products.rows["variant"]), strict=False):
+        rows = products.rows[products.rows["variant"] == variant]
+        peak = rows[rows["operation"] == "peak"]["gops"]
+        if len(peak):
+            start = float(peak.iloc[0]) / max(products.roofs.values(), default=1.0)
+            axes.plot(
+                [max(start, left), right],
+                [float(peak.iloc[0])] * 2,
+                color=colour,
+                linewidth=1.6,
+                label=variant,
+            )
+        points = rows[rows["operation"].isin(_FROM_MEMORY)]
+        axes.plot(
+            [_intensity(row) for row in points.to_dict("records")],
+            points["gops"],
+            linestyle="none",
+            marker="o",
+            markersize=5,
+            color=colour,
+        )
+    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(top / 20_000, top * 2))
+    axes.set(xlabel="operations per byte from memory", ylabel="Gop/s")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=2, frameon=False, borderaxespad=0.2)
+
+
+def _intensity(row: dict[Any, Any]) -> float:
+    """Operations of a product for each byte that is new in it: B, and where all streams A as well."""
+    m, n, k = map(int, row["shape"].split("x"))
+    size = 2 if "bf" in row["variant"] else 1 if row["variant"].endswith(("int8", "vnni", "i8mm")) else 4
+    moved = size * k * (n + m if row["operation"] == "deep" else n)
+    return 2 * m * n * k / moved
