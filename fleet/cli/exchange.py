@@ -72,7 +72,10 @@ def export(
     format_: Annotated[
         str,
         typer.Option(
-            "--format", "-F", help="core-to-core-latency, core_latency, c2clat, or csv: every sample."
+            "--format",
+            "-F",
+            help="core-to-core-latency, core_latency, c2clat; of ladders stream, likwid, multichase; csv: "
+            "every sample.",
         ),
     ] = "core-to-core-latency",
     benchmark: Annotated[

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from fleet.analysis.exchange import tools
+from fleet.analysis.exchange.export_points import POINT_FORMATS, points_export
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
 from fleet.analysis.reduce.load import load_run, load_samples, samples_long, view_of
@@ -15,7 +16,7 @@ from fleet.errors import UsageError
 from fleet.model import Pairs, View
 
 SAMPLES_CSV = "csv"
-FORMATS = (*tools.TOOLS, SAMPLES_CSV)
+FORMATS = (*tools.TOOLS, *POINT_FORMATS, SAMPLES_CSV)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 _BURSTS_AT_ONCE = 20_000
 _LEFT_OUT = ["line_page", "line_offset", "line_node", "line_physical"]
@@ -32,7 +33,11 @@ def export(
     """
     if what.startswith(PREFIX) and value is not None:
         raise UsageError(f"{what} is a summary: it has one number a pair, so leave out --value.")
-    if tool == SAMPLES_CSV:
+    if tool in POINT_FORMATS:
+        if what.startswith(PREFIX) or value is not None:
+            raise UsageError(f"--format {tool} prints the ladders of a run, and takes no --value.")
+        yield from points_export(root, what, tool, benchmark)
+    elif tool == SAMPLES_CSV:
         if what.startswith(PREFIX):
             raise UsageError(f"{what} is a summary: it has no samples; choose another --format.")
         yield from _samples(root, what, benchmark)
