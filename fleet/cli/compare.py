@@ -28,6 +28,10 @@ def compare(
         str | None,
         typer.Option(help="The change that matters, as 2%; default: 3%, under a hypervisor 5%."),
     ] = None,
+    blocks: Annotated[
+        str | None,
+        typer.Option(help="Compare within blocks of runs of both sides: time, or the name of a label."),
+    ] = None,
     fail_on_change: Annotated[
         bool,
         typer.Option(
@@ -50,8 +54,8 @@ def compare(
     if description.is_beside(sides):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
-        if benchmark is not None or point is not None:
-            raise UsageError("--benchmark and --point: a summary is shown whole.")
+        if benchmark is not None or point is not None or blocks is not None:
+            raise UsageError("--benchmark, --point and --blocks: a summary is shown whole.")
         rows = description.beside(results, sides)
         tell = description.beside_json if json else description.beside_csv if csv else description.beside_text
         (typer.echo if json or csv else print_text)(tell(rows))
@@ -59,7 +63,9 @@ def compare(
 
     if len(sides) < 2:
         raise UsageError("compare takes two sides or more; `fleet show` shows one.")
-    found = analysis.compare(results, sides, threshold=_share(threshold), benchmark=benchmark, point=point)
+    found = analysis.compare(
+        results, sides, threshold=_share(threshold), benchmark=benchmark, point=point, blocks=blocks
+    )
     view = views.compare_json if json else views.compare_csv if csv else views.compare_text
     if json or csv:
         typer.echo(view(found))

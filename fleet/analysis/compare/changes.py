@@ -1,10 +1,12 @@
 """Compares two sides: a row per relation, a row per pair. The unit is the run (docs/comparing.md)."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
-from fleet.analysis.compare.inference import LEAST_RUNS, change, moderated_p
+from fleet.analysis.compare.inference import LEAST_RUNS, change, change_in_blocks, moderated_p
 
 KIND = ["benchmark", "variant"]
 CLASS = [*KIND, "relation"]
@@ -13,23 +15,34 @@ _OF_CHANGE = ("ratio", "low", "high", "p", "error", "freedom")
 
 
 def compare_relations(
-    a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    threshold: float,
+    *,
+    number: str = "median_ns",
+    blocks: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """One row per benchmark, variant and relation that both sides have, the nearest relation first.
 
     a, b: rows per pair and unit (column `unit`: a run's id, or a host's), latencies in ns. A unit's number
-    of a relation is the median of its pairs. `a_ns`, `b_ns`: geometric means over the units. `ratio` of b
-    to a with its 95 % interval `low`, `high`; `p` (Welch on logarithms), its `error` and `freedom`; `q` (over
-    all rows), `smallest` (the change that would have been detected), `verdict`, `why`. `a_within`,
-    `b_within`: the typical half interval inside a single run, which is no error of the change.
+    of a relation is the median of its pairs. blocks: of each unit; the change is then that within blocks.
+    `a_ns`, `b_ns`: geometric means over the units. `ratio` of b to a with its 95 % interval `low`, `high`;
+    `p` (Welch on logarithms), its `error` and `freedom`; `q` (over all rows), `smallest` (the change that would
+    have been detected), `verdict`, `why`. `a_within`, `b_within`: the typical half interval inside a single
+    run, which is no error of the change.
     """
     order = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))
     by_a, by_b = (dict(iter(side.groupby(CLASS, sort=False))) for side in (a, b))
     rows = []
     for key in [key for key in by_a if key in by_b]:
         parts = (by_a[key], by_b[key])
-        values = [part.groupby("unit")[number].median().to_numpy(dtype=float) for part in parts]
-        found = change(*values)
+        medians = [part.groupby("unit")[number].median() for part in parts]
+        values = [median.to_numpy(dtype=float) for median in medians]
+        if blocks is None:
+            found = change(*values)
+        else:
+            of_a, of_b = ([blocks[str(unit)] for unit in median.index] for median in medians)
+            found = change_in_blocks(values[0], values[1], of_a, of_b)
         rows.append(
             dict(zip(CLASS, key, strict=True))
             | {"pairs": len(parts[0].drop_duplicates(["ping_cpu", "pong_cpu"]))}

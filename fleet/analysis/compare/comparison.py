@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.compare.blocks import blocks_of
 from fleet.analysis.compare.caveats import caveats, number_of_all
 from fleet.analysis.compare.changes import CELL, compare_pairs, compare_relations
 from fleet.analysis.compare.environment import environment
@@ -23,6 +24,7 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
 from fleet.model import View
+from fleet.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,14 @@ def compare(
     threshold: float | None = None,
     benchmark: str | None = None,
     point: str | None = None,
+    blocks: str | None = None,
 ) -> list[Comparison]:
     """Compare each further side with the first; texts: sides as on the command line.
 
     Relations are those of pairs, and the levels and settings of ladders. threshold: the smallest change that
     matters, as a share; by default 3 %, or 5 % under a hypervisor. benchmark: only this one. point: only this
-    one. If both sides have runs of the same several hosts, there is a comparison per host. Raises UsageError.
+    one. blocks: "time" or a label's name, compare within blocks (`blocks`), but no pairs. If both sides have
+    runs of the same several hosts, there is a comparison per host. Raises UsageError.
     """
     first, *others = sides(root, texts)
     runs = pd.concat([first.runs, *(side.runs for side in others)])
@@ -88,7 +92,7 @@ def compare(
     for side in others:
         for a, b in _matched(first, side):
             matters = usual_threshold(a.runs, b.runs) if threshold is None else threshold
-            found.append(_compared(a, b, pairs, topologies, matters))
+            found.append(_compared(a, b, pairs, topologies, matters, blocks))
     return _together(found)
 
 
@@ -126,6 +130,7 @@ def _compared(
     pairs: pd.DataFrame,
     topologies: dict[str, frozenset[object]],
     threshold: float,
+    by: str | None,
 ) -> Comparison:
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
     same = unit == "run" and len({topologies[run] for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
@@ -138,14 +143,30 @@ def _compared(
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)
         if len(_cells(rows_a)) < every:
             warnings.append(f"{every - len(_cells(rows_a))} pairs are left out: not every run has them.")
-    if same and a.hosts == b.hosts:
+    blocks = None
+    if by is not None:
+        blocks, left_out = _blocks(a, b, unit, by)
+        rows_a, rows_b = (rows[rows["unit"].isin(list(blocks))] for rows in (rows_a, rows_b))
+        warnings += left_out
+    elif same and a.hosts == b.hosts:
         matched = match_levels(rows_a, rows_b, number)
         rows_a, rows_b = matched.a, matched.b
         warnings += about_levels(matched.levels)
-    relations = compare_relations(rows_a, rows_b, threshold, number=number)
+    relations = compare_relations(rows_a, rows_b, threshold, number=number, blocks=blocks)
+    same = same and blocks is None
     pairs_a, pairs_b = (rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b))
     tested = compare_pairs(pairs_a if same else pairs_a[:0], pairs_b, threshold, number=number)
     return Comparison(a, b, unit, threshold, relations, tested, environment(a.runs, b.runs), tuple(warnings))
+
+
+def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[dict[str, str], list[str]]:
+    """The block of each run, and a sentence about runs left out."""
+    if unit != "run":
+        raise UsageError(f"--blocks {by}: the sides are different hosts, whose runs are in no common block.")
+    blocks = blocks_of(a, b, by)
+    missing = len(a.runs) + len(b.runs) - len(blocks)
+    words = f"{counted(missing, 'run')} left out: no block with runs of both sides."
+    return blocks, [words] if missing else []
 
 
 def _left_out(a: ComparisonSide, b: ComparisonSide, compared: pd.DataFrame) -> list[str]:

@@ -57,7 +57,9 @@ _UNKNOWN = "unknown"
 
 
 def environment(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """A row per difference: `what`, `a`, `b` (values as text, most frequent first).
+    """A row per difference: `what`, `a`, `b` (values as text, most frequent first), `between`.
+
+    between: no value is on both sides; else it varies within a side, and is no difference between the two.
 
     a, b: rows of the `runs` table. A value that changes within a side is listed unless the other side has the
     same set of values.
@@ -68,10 +70,11 @@ def environment(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     for name in names:
         values = [Counter(run.get(name, _UNKNOWN) for run in side) for side in (facts_a, facts_b)]
         if set(values[0]) != set(values[1]) and name not in _NO_DIFFERENCE:
-            rows.append({"what": name, "a": _listed(values[0]), "b": _listed(values[1])})
+            between = not set(values[0]) & set(values[1])
+            rows.append({"what": name, "a": _listed(values[0]), "b": _listed(values[1]), "between": between})
     if not set(a["boot_id"].dropna()) & set(b["boot_id"].dropna()) and _one_host(a, b):
-        rows.append({"what": "boot", "a": _boots(a), "b": _boots(b)})
-    return pd.DataFrame(rows, columns=["what", "a", "b"])
+        rows.append({"what": "boot", "a": _boots(a), "b": _boots(b), "between": True})
+    return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
 
 
 def _facts(run: Mapping[Any, Any]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 One value is one run (docs/comparing.md).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +57,27 @@ def change(a: Floats, b: Floats) -> Change:
         error=error,
         freedom=float(freedom),
     )
+
+
+def change_in_blocks(a: Floats, b: Floats, blocks_a: Sequence[str], blocks_b: Sequence[str]) -> Change:
+    """Compare two sides within blocks: least squares on logarithms, with effects of the blocks and the side.
+
+    blocks_a, blocks_b: the block of each value. NaN with fewer than two degrees of freedom, as of three
+    blocks of one run a side.
+    """
+    logs, names = np.log(np.concatenate([a, b])), [*blocks_a, *blocks_b]
+    design = np.array([[name == block for block in sorted(set(names))] for name in names], dtype=float)
+    design = np.column_stack([design, np.repeat([0.0, 1.0], [len(a), len(b)])])
+    effects = np.linalg.lstsq(design, logs, rcond=None)[0]
+    moved, freedom = float(effects[-1]), float(len(logs) - design.shape[1])
+    if freedom < LEAST_RUNS - 1:
+        return Change(float(np.exp(moved)), *[float("nan")] * 5)
+    variance = max(float(((logs - design @ effects) ** 2).sum()) / freedom, _ROUNDING)
+    error = float((variance * np.linalg.inv(design.T @ design)[-1, -1]) ** 0.5)
+    half = stats.t.ppf(1 - LEVEL / 2, freedom) * error
+    ends = np.exp([moved, moved - half, moved + half])
+    p = float(2 * stats.t.sf(abs(moved) / error, freedom))
+    return Change(float(ends[0]), float(ends[1]), float(ends[2]), p, error, freedom)
 
 
 def beyond_p(moved: Floats, error: Floats, freedom: Floats, matters: Floats) -> Floats:
@@ -114,7 +136,7 @@ def _pooled(a: Floats, b: Floats, freedom: int) -> Floats:
     return np.asarray(squares / freedom)
 
 
-def prior(variances: Floats, own: int) -> tuple[float, float]:
+def prior(variances: Floats, own: float) -> tuple[float, float]:
     """Degrees of freedom and level of the scaled inverse chi-square that fits the variances' spread.
 
     own: degrees of freedom of each variance. Zero freedom: no prior (fewer than three variances);

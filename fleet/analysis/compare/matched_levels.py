@@ -68,7 +68,7 @@ def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
         ]
     if not found:
         return Matched(a, b, empty)
-    changed = pd.DataFrame(np.exp(moved), index=both.index)
+    changed = pd.DataFrame(np.exp(moved), index=both.index)[(moved != logs).any(axis=1)]
     sides = [
         _replaced(side, changed.loc[:, of_b == is_b].set_axis(table.columns, axis=1), number)
         for side, table, is_b in ((a, tables[0], False), (b, tables[1], True))
@@ -147,6 +147,8 @@ def _equal_shares(counts: Ints) -> float:
 
 def _replaced(side: pd.DataFrame, values: pd.DataFrame, number: str) -> pd.DataFrame:
     """The rows with the values of these pairs and units in place of their own."""
+    if values.empty:
+        return side
     keys = pd.MultiIndex.from_frame(side[CELL])
     at = values.index.get_indexer(keys), values.columns.get_indexer(pd.Index(side["unit"]))
     known = (at[0] >= 0) & (at[1] >= 0)

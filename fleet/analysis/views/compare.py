@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.comparison import Comparison
+from fleet.analysis.compare.fleet_effect import fleet_effect
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.cells import are_pairs
@@ -31,7 +32,8 @@ _COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval
 def compare_text(comparisons: Sequence[Comparison]) -> str:
     """For people: the headline, a line per relation, the pairs, other differences, warnings.
 
-    Of several comparisons all headlines come first, those with most changes at the top.
+    Of several comparisons the change over all hosts comes first, then all headlines, those with most changes
+    at the top.
     """
     parts = ["\n\n".join(_parts(one)) for one in comparisons]
     if len(comparisons) > 1:
@@ -39,12 +41,48 @@ def compare_text(comparisons: Sequence[Comparison]) -> str:
             comparisons, key=lambda one: -int((one.relations["verdict"] == Verdict.CHANGED).sum())
         )
         parts.insert(0, "\n".join(_headline(one) for one in ordered))
+        parts[:0] = [_fleet(sides, rows) for sides, rows in fleet_effects(comparisons).items() if len(rows)]
     return "\n\n\n".join(parts)
+
+
+def fleet_effects(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], pd.DataFrame]:
+    """The change over all hosts, by the names of the sides; of comparisons of one host each."""
+    groups: dict[tuple[str, str], list[pd.DataFrame]] = {}
+    for one in comparisons:
+        if one.a.hosts == one.b.hosts and len(one.a.hosts) == 1:
+            names = (side.name.removeprefix(f"{side.hosts[0]}@") for side in (one.a, one.b))
+            groups.setdefault((next(names), next(names)), []).append(one.relations)
+    return {sides: fleet_effect(tables) for sides, tables in groups.items()}
+
+
+def _fleet(sides: tuple[str, str], effects: pd.DataFrame) -> str:
+    titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "between hosts", "I²")
+    rows = []
+    for row in records(effects):
+        change, low, high = change_shown(row)
+        kind, interval = f"{row['benchmark']}/{row['variant']}", f"{low:+.1%} to {high:+.1%}"
+        between, share = f"±{row['between']:.1%}", f"{row['heterogeneity']:.0%}"
+        rows.append((kind, row["relation"], str(row["hosts"]), f"{change:+.1%}", interval, between, share))
+    return (
+        one_line(f"All hosts, {sides[1]} against {sides[0]}")
+        + "\n"
+        + table(titles, rows, right={2, 3, 4, 5, 6})
+        + "\nInterval: of the mean change of hosts like these. Between hosts: standard deviation\n"
+        "of their own changes; I²: the share of the variation found that is not chance."
+    )
 
 
 def compare_json(comparisons: Sequence[Comparison]) -> str:
     """A list of comparisons; shares as fractions, latencies one way in ns, null where unknown."""
-    return json_text([_object(one) for one in comparisons])
+    effects = fleet_effects(comparisons)
+    return json_text([{**_object(one), "fleet": _of_fleet(one, effects)} for one in comparisons])
+
+
+def _of_fleet(one: Comparison, effects: dict[tuple[str, str], pd.DataFrame]) -> list[dict[str, Any]]:
+    """The rows over all hosts of the sides this comparison is of."""
+    names = [side.name.removeprefix(f"{side.hosts[0]}@") for side in (one.a, one.b)]
+    found = effects.get((names[0], names[1]))
+    return [] if found is None else [_finite(row) for row in records(found)]
 
 
 def compare_csv(comparisons: Sequence[Comparison]) -> str:
@@ -64,11 +102,14 @@ def _parts(one: Comparison) -> Iterator[str]:
         yield _description(one)
     if one.reports_pairs and one.pairs["changed"].any():
         yield "\n".join(_pairs(one))
-    if len(one.environment):
+    for between, title in ((True, "What else differs"), (False, "What varies within a side")):
         rows = [
-            tuple(one_line(str(row[name])) for name in ("what", "a", "b")) for row in records(one.environment)
+            tuple(one_line(str(row[name])) for name in ("what", "a", "b"))
+            for row in records(one.environment)
+            if row["between"] == between
         ]
-        yield "What else differs\n" + _indented(table(("", "A", "B"), rows, right=set()))
+        if rows:
+            yield f"{title}\n{_indented(table(('', 'A', 'B'), rows, right=set()))}"
     if one.caveats:
         yield warnings_text(one.caveats)
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from fleet.analysis.compare.comparison import compare
-from fleet.analysis.views.compare import compare_csv, compare_json, compare_text
+from fleet.analysis.views.compare import compare_csv, compare_json, compare_text, fleet_effects
 from fleet.errors import UsageError
 from fleet.model import Cpu, Host, Preset, Relation, Run, Topology
 from fleet.store import Store
@@ -302,3 +302,45 @@ def test_a_gate_that_cannot_judge_does_not_pass(tmp_path: Path) -> None:
     assert (few.exit_code, wrong.exit_code) == (2, 2)
     assert "no verdict is possible" in few.stderr
     assert "--threshold much: not a share" in wrong.stderr
+
+
+def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
+    for place in range(24):
+        host, side = f"h{place % 4}", "abbaab"[place // 4]
+        keep(tmp_path, place, side, host=host, slower={Relation.SMT: 1.1} if side == "b" else None)
+    found = compare(tmp_path, ["kernel=a", "kernel=b"])
+    smt, package = fleet_effects(found)["kernel=a", "kernel=b"].to_dict("records")
+    assert (smt["relation"], smt["hosts"], package["hosts"]) == ("smt", 4, 4)
+    assert 1.07 < smt["low"] < smt["ratio"] < smt["high"] < 1.13
+    assert package["low"] < 1 < package["high"] or abs(package["ratio"] - 1) < 0.01
+    lines = compare_text(found).splitlines()
+    assert lines[0] == "All hosts, kernel=b against kernel=a"
+    assert re.match(r"cas/cmpxchg +smt +4 +\+\d+\.\d% ", lines[2])
+    assert [row["hosts"] for row in json.loads(compare_json(found))[0]["fleet"]] == [4, 4]
+
+
+def test_blocks_take_a_drift_out_of_the_difference(tmp_path: Path) -> None:
+    """The machine drifts by 5 % from one pair of runs to the next; B is 4 % slower."""
+    for place, side in enumerate("abbaabba"):
+        drift = 1.05 ** (place // 2) * (1.04 if side == "b" else 1.0)
+        keep(tmp_path, place, side, slower=dict.fromkeys(Relation, drift))
+    (plain,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    (blocked,) = compare(tmp_path, ["kernel=a", "kernel=b"], blocks="time")
+    assert not plain.changed
+    assert set(blocked.relations["verdict"]) == {"changed"}
+    assert blocked.relations["ratio"].to_list() == pytest.approx([1.04, 1.04], abs=0.015)
+    with pytest.raises(UsageError, match="has no label 'boot'; label it, or use time"):
+        compare(tmp_path, ["kernel=a", "kernel=b"], blocks="boot")
+    with pytest.raises(UsageError, match="no block has runs of both sides"):
+        compare(tmp_path, ["kernel=a", "kernel=b"], blocks="kernel")
+
+
+def test_what_varies_within_a_side_is_no_difference_between_the_sides(tmp_path: Path) -> None:
+    for place, side in enumerate("abbaab"):
+        keep(tmp_path, place, side, microcode="0x2c" if place == 0 else "0x2b")
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    entries = {row["what"]: row["between"] for row in found.environment.to_dict("records")}
+    assert entries == {"microcode": False, "label.kernel": True}
+    between, within = compare_text([found]).split("What varies within a side")
+    assert "microcode" in within
+    assert "microcode" not in between

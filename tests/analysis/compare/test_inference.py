@@ -5,7 +5,16 @@ import pytest
 from scipy import special, stats
 
 from benchmarks import aa, power, sessions
-from fleet.analysis.compare.inference import beyond_p, change, detectable, false_discovery, moderated_p, prior
+from fleet.analysis.compare.fleet_effect import random_effects
+from fleet.analysis.compare.inference import (
+    beyond_p,
+    change,
+    change_in_blocks,
+    detectable,
+    false_discovery,
+    moderated_p,
+    prior,
+)
 
 
 def test_a_change_is_welchs_t_on_logarithms() -> None:
@@ -212,3 +221,25 @@ def test_a_session_of_many_hosts_has_one_error_rate() -> None:
     assert some > 0.5
     assert together <= 0.2
     assert power > 0.9
+
+
+def test_within_blocks_a_change_is_that_of_a_paired_test() -> None:
+    a, b = np.array([50.0, 60.0, 55.0, 70.0]), np.array([52.0, 61.5, 57.5, 72.0])
+    found = change_in_blocks(a, b, list("wxyz"), list("wxyz"))
+    paired = stats.ttest_rel(np.log(b), np.log(a))
+    interval = paired.confidence_interval(0.95)
+    assert found.p == pytest.approx(paired.pvalue)
+    assert (found.low, found.high) == pytest.approx((np.exp(interval.low), np.exp(interval.high)))
+    assert np.isnan(change_in_blocks(a[:2], b[:2], list("wx"), list("wx")).p)
+
+
+@pytest.mark.parametrize(("between", "least"), [(0.0, 0.9), (0.03, 0.9)])
+def test_the_interval_over_all_hosts_holds_their_mean_change(between: float, least: float) -> None:
+    chance, held = np.random.default_rng(7), []
+    for _ in range(400):
+        errors = chance.uniform(0.003, 0.01, 10)
+        changes = np.log(1.02) + chance.normal(0, between, 10) + chance.normal(0, errors)
+        ratio, low, high, *_ = random_effects(changes, errors)
+        assert low <= ratio <= high
+        held.append(low < 1.02 < high)
+    assert least < np.mean(held) < 0.99

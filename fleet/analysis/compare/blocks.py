@@ -1,0 +1,47 @@
+"""Blocks of runs of both sides: what changes from block to block is no part of their difference."""
+
+import json
+from collections.abc import Iterator
+
+import pandas as pd
+
+from fleet.analysis.compare.sides import ComparisonSide
+from fleet.errors import UsageError
+
+BY_TIME = "time"
+
+
+def blocks_of(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, str]:
+    """The block of each run that is in one with runs of both sides; by: "time", or the name of a label.
+
+    By time, a block ends as soon as it has runs of both sides; what is left at the end joins the last one.
+    Raises UsageError where a run lacks the label, or there is no block.
+    """
+    runs = pd.concat([a.runs.assign(of_b=False), b.runs.assign(of_b=True)])
+    runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
+    named = dict(zip(runs["run_id"], _by_time(runs) if by == BY_TIME else _by_label(runs, by), strict=True))
+    sides = runs.assign(block=runs["run_id"].map(named)).groupby("block")["of_b"].nunique()
+    found = {run: block for run, block in named.items() if sides[block] == 2}
+    if not found:
+        raise UsageError(f"--blocks {by}: no block has runs of both sides, {a.name!r} and {b.name!r}.")
+    return found
+
+
+def _by_time(runs: pd.DataFrame) -> Iterator[str]:
+    sides, ends = set[bool](), []
+    for place, of_b in enumerate(runs["of_b"]):
+        sides.add(bool(of_b))
+        if len(sides) == 2:
+            ends.append(place)
+            sides.clear()
+    last = max(len(ends) - 1, 0)
+    for place in range(len(runs)):
+        yield str(min(sum(end < place for end in ends), last))
+
+
+def _by_label(runs: pd.DataFrame, name: str) -> Iterator[str]:
+    for run_id, labels in zip(runs["run_id"], runs["labels_json"], strict=True):
+        value = json.loads(labels).get(name)
+        if value is None:
+            raise UsageError(f"--blocks {name}: run {run_id} has no label {name!r}; label it, or use time.")
+        yield str(value)
