@@ -33,7 +33,7 @@ PEER_BYTES = {"L1": 20 << 30, "L2": 10 << 30, "L3": 3 << 30, "memory": 3 << 30} 
 LIKWID = {"read": "load", "write": "store", "copy": "copy", "nt": "store_mem"}
 CLAM = {"read": "avx512", "write": "write", "nt": "sse_ntwrite"}
 """Not its copy: a turn moves 512 bytes and steps on by 256, so it stays in half of the memory it counts."""
-CHASED = 512 << 20
+CHASED = 128 << 20
 Loop = Callable[[], dict[str, float]]
 
 
