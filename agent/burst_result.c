@@ -12,12 +12,14 @@ enum { STARVED = 10 }; /* times the CPU time it had: a typical sample must not t
 
 static bool describe_error(const struct worker *worker, struct burst_result *result)
 {
-	const char *what = worker->error == -EXDEV ? "found elsewhere" : strerror(-worker->error);
+	bool elsewhere = worker->error == -EXDEV;
+	const char *what = elsewhere ? "found " : strerror(-worker->error);
 
 	if (!worker->error)
 		return false;
-	snprintf(result->failed, sizeof result->failed, "%s %s %s %d: %s", worker->doing,
-		 worker->name, worker->cpus[0] < 0 ? "to" : "on", worker->cpu, what);
+	snprintf(result->failed, sizeof result->failed, "%s %s %s %d: %s%s", worker->doing,
+		 worker->name, worker->cpus[0] < 0 ? "to" : "on", worker->cpu, what,
+		 elsewhere ? worker->place : "");
 	return true;
 }
 

@@ -25,6 +25,16 @@ enum {
 static const char *const places[] = {"/tmp/fleet-agent.lock", "/var/tmp/fleet-agent.lock",
 				     "/dev/shmem/fleet-agent.lock"};
 
+/* A file of QNX's /dev/shmem is a name, not regular; what the other kinds do is no file's business.
+ */
+static bool is_file(const struct stat *found)
+{
+	mode_t mode = found->st_mode;
+
+	return !(S_ISDIR(mode) || S_ISCHR(mode) || S_ISBLK(mode) || S_ISFIFO(mode) ||
+		 S_ISLNK(mode) || S_ISSOCK(mode));
+}
+
 /*
  * Opens what is there before it makes anything: Linux forbids O_CREAT on another user's file in a
  * shared directory (fs.protected_regular). A link could lead us to somebody's file: refused.
@@ -44,10 +54,24 @@ static int open_file(const char *path)
 	}
 	if (fd < 0)
 		return -errno;
-	if (!fstat(fd, &found) && S_ISREG(found.st_mode) && found.st_nlink == 1)
+	if (!fstat(fd, &found) && is_file(&found) && found.st_nlink <= 1)
 		return fd;
 	close(fd);
 	return -EINVAL;
+}
+
+/* On QNX files of /dev/shmem cannot be locked, and /tmp may be there. */
+static int open_lockable(const char *path)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int fd = open_file(path);
+
+	if (fd < 0 || !fcntl(fd, F_GETLK, &lock))
+		return fd;
+	int err = -errno;
+
+	close(fd);
+	return err;
 }
 
 static int open_any(void)
@@ -56,9 +80,9 @@ static int open_any(void)
 	int err = -ENOENT;
 
 	if (chosen && *chosen)
-		return open_file(chosen);
+		return open_lockable(chosen);
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-		int fd = open_file(places[i]);
+		int fd = open_lockable(places[i]);
 
 		if (fd >= 0)
 			return fd;
@@ -178,7 +202,9 @@ int lock_take(const char *text, struct notes *notes, struct refusal *refusal)
 	}
 	if (fd >= 0)
 		close(fd);
-	notes_add(notes, "Nothing keeps a second agent off this machine: no lock is to be had: %s.",
+	notes_add(notes,
+		  "The machine lock could not be taken (%s): another fleet may measure here at the "
+		  "same time, and both would be wrong.",
 		  strerror(-err));
 	return 0;
 }

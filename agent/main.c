@@ -39,6 +39,13 @@ static void print_list(const int *cpus, size_t count, const struct clock_facts *
 		printf("clock note %s\n", clock->clock.note);
 }
 
+/* In words; -EXDEV has others of its own. */
+static const char *reason(int err)
+{
+	return err == -EXDEV ? "a thread was found on another CPU than it was bound to"
+			     : strerror(-err);
+}
+
 static int describe_machine(int *cpus, size_t count)
 {
 	struct refusal refusal = {0};
@@ -47,7 +54,7 @@ static int describe_machine(int *cpus, size_t count)
 	free(cpus);
 	if (!err)
 		return emit_broken() ? EXIT_OTHER : EXIT_DONE;
-	refuse(&refusal, EXIT_OTHER, "cannot describe the machine: %s", strerror(-err));
+	refuse(&refusal, EXIT_OTHER, "cannot describe the machine: %s", reason(err));
 	return say(&refusal);
 }
 
@@ -184,8 +191,7 @@ int main(int argc, char **argv)
 	if (!err)
 		err = clock_choose(cpus[0], &clock);
 	if (err) {
-		refuse(&refusal, EXIT_OTHER, "cannot learn about CPUs and clock: %s",
-		       strerror(-err));
+		refuse(&refusal, EXIT_OTHER, "cannot learn about CPUs and clock: %s", reason(err));
 		return say(&refusal);
 	}
 	bench_clock_use(&clock.clock);

@@ -62,6 +62,8 @@ static bool settle(struct worker *worker)
 {
 	int err = os_pin_self(worker->cpu);
 
+	if (err == -EXDEV)
+		os_pin_place(worker->place);
 	if (err)
 		return trouble(worker, "pin", err);
 	worker->cpus[0] = os_current_cpu();

@@ -20,6 +20,7 @@ struct worker {
 	uint64_t *stamps;    /* order.samples + 1 of them; null: it takes no times */
 	const char *doing;   /* what gave the error, if there is one */
 	int error;
+	char place[PLACE_ROOM]; /* where it was found, if not where it was to be */
 	int cpus[2];
 	bool switches_known;
 	int64_t switches[2][2]; /* just before the samples and just after */

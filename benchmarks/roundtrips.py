@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.scale import Field, fleet, timed, write_config  # noqa: E402
+from fleet.model import Via  # noqa: E402
 from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
 
 HANDSHAKE = 1.0  # round trips of TCP's own that the proxy hides
@@ -85,10 +86,10 @@ class DelayLine:
         threading.Thread(target=give, daemon=True).start()
 
 
-def seconds_of_a_host(field: Field) -> float:
+def seconds_of_a_host(field: Field, via: Via = Via.SSH) -> float:
     """Run a session of one host and return how long the host took, by fleet's own account."""
     done = subprocess.run(
-        [*fleet(field), "--json"],
+        [*fleet(field, via), "--json"],
         cwd=field.folder,
         env={**os.environ, "FLEET_SSH_CONFIG": str(field.config), "HOME": str(field.folder)},
         stdin=subprocess.DEVNULL,
@@ -100,10 +101,10 @@ def seconds_of_a_host(field: Field) -> float:
     return float(outcome["seconds"])
 
 
-def cold(field: Field, host: SshHost) -> float:
+def cold(field: Field, host: SshHost, via: Via = Via.SSH) -> float:
     for agent in host.home.rglob("fleet-agent-*"):
         agent.unlink()
-    return seconds_of_a_host(field)
+    return seconds_of_a_host(field, via)
 
 
 def ssh(field: Field, host: SshHost) -> float:
@@ -137,6 +138,8 @@ def main() -> None:
     ways: dict[str, Callable[[Field, SshHost], float]] = {
         "cached": lambda field, _: seconds_of_a_host(field),
         "cold": cold,
+        "cached, via openssh": lambda field, _: seconds_of_a_host(field, Via.OPENSSH),
+        "cold, via openssh": lambda field, host: cold(field, host, Via.OPENSSH),
         "ssh": ssh,
     }
     folder = Path(tempfile.mkdtemp(prefix="fleet-roundtrips-"))
@@ -157,7 +160,7 @@ def main() -> None:
                     times = [way(behind, host) for _, behind in lines]
                     slopes.append((times[-1] - times[0]) / (delays[-1] - delays[0]) + HANDSHAKE)
                 print(
-                    f"{name:7} {statistics.median(slopes):5.1f} round trips "
+                    f"{name:19} {statistics.median(slopes):5.1f} round trips "
                     f"({min(slopes):.1f}-{max(slopes):.1f}); {times[0]:.2f} s at {1000 * delays[0]:.0f} ms",
                     flush=True,
                 )

@@ -4,7 +4,8 @@
 
 The hosts are sshds on loopback. The job: start the agent that is already there and bring back the
 `clock` benchmark of one CPU; fleet besides asks for facts, keeps a journal, publishes Parquet. `+ questions`
-is OpenSSH with fleet's questions before and after the agent, so with fleet's work for the host. Peers come
+is OpenSSH with fleet's questions before and after the agent, so with fleet's work for the host; `via openssh`
+is fleet with `via: openssh` in the inventory. Peers come
 from a virtual environment made for them: pip install ansible-core asyncssh parallel-ssh pyinfra.
 Controller CPU is that of the tool's processes (user and system, children included), not of the sshds.
 """
@@ -26,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from fleet.facts import linux, probe  # noqa: E402
+from fleet.model import Via  # noqa: E402
 from tests.command import entry  # noqa: E402
 from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
 
@@ -84,10 +86,14 @@ class Field:
         return [f"{host.address}:{host.port}" for host in self.hosts]
 
 
-def fleet(field: Field) -> list[str]:
+def fleet_by_openssh(field: Field) -> list[str]:
+    return fleet(field, Via.OPENSSH)
+
+
+def fleet(field: Field, via: Via = Via.SSH) -> list[str]:
     inventory = field.folder / "inventory.yaml"
     text = "defaults: {build: controller}\nhosts:\n" + "".join(
-        entry(host.entry(name=f"host-{number:03}")) for number, host in enumerate(field.hosts)
+        entry(host.entry(name=f"host-{number:03}", via=via)) for number, host in enumerate(field.hosts)
     )
     inventory.write_text(text)
     job = ["--lock", "off", "-b", "clock", "-c", "0", "--rounds", "1", "-s", "10", "-i", "1000"]
@@ -192,6 +198,7 @@ def ansible(field: Field) -> list[str]:
 
 OURS: dict[str, Callable[[Field], list[str]]] = {
     "fleet": fleet,
+    "via openssh": fleet_by_openssh,
     "openssh+xargs": openssh,
     "+ questions": openssh_with_questions,
 }

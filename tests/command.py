@@ -109,7 +109,7 @@ class Fleet:
 def entry(host: Host) -> str:
     """A host as its inventory entry (JSON is YAML)."""
     said: dict[str, Any] = {"address": host.address, "via": str(host.via)}
-    if host.via is Via.SSH:
+    if host.via is not Via.LOCAL:
         said |= {"port": host.port, "user": host.user, "identity_files": list(host.identity_files)}
         if host.host_key is not HostKeyPolicy.STRICT:
             said["host_key"] = str(host.host_key)

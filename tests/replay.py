@@ -21,6 +21,7 @@ class Replay:
     answers: dict[str, Answer]
     host_name: str = "recorded"
     notes: tuple[str, ...] = ()
+    banner: str = ""
     asked: list[tuple[str, bytes]] = field(default_factory=list)
     open_stream: Callable[[str], Stream] | None = None
 

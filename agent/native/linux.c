@@ -102,6 +102,11 @@ int os_pin_self(int cpu)
 	return err ? err : sched_getcpu() == cpu ? 0 : -EXDEV;
 }
 
+void os_pin_place(char place[PLACE_ROOM])
+{
+	snprintf(place, PLACE_ROOM, "on CPU %d", sched_getcpu());
+}
+
 int64_t os_thread_self(void)
 {
 	return syscall(SYS_gettid);

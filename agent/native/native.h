@@ -178,6 +178,11 @@ int os_cpu_list(int **cpus, size_t *count);
  */
 int os_pin_self(int cpu);
 
+/* After -EXDEV: where the calling thread is, and may run if that is another matter, for a message.
+ */
+enum { PLACE_ROOM = 64 };
+void os_pin_place(char place[PLACE_ROOM]);
+
 /* The CPU the calling thread is on now. */
 int os_current_cpu(void);
 

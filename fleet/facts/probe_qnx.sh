@@ -96,6 +96,16 @@ qnx_system() {
 	done
 	section pidin
 	pidin info
+	# for a report of a board that is misread: nothing reads these but people
+	section report
+	echo "shell ${KSH_VERSION:-unknown}"
+	for place in "${HOME:-/}" "$ROOT/data/home/$user" "$ROOT/data/tmp" "$ROOT/var/tmp" "$ROOT/tmp" "$ROOT/dev/shmem"; do
+		echo "place $(ls -ld "$place" 2>&1)"
+	done
+	section rmasks
+	pidin -p $$ rmasks 2>&1
+	section qtime
+	pidin syspage=qtime 2>&1
 }
 
 qnx_compilers() {
@@ -126,6 +136,10 @@ qnx_usable() {
 		dir=$1
 	elif [ -d "$dir" ]; then
 		[ -n "$PLACES" ] || is_ours "$dir" || dir=$1
+	elif [ -n "$READ_ONLY" ] && is_shmem "$1"; then
+		dir=$1
+		[ -w "$dir" ] && qnx_runnable
+		return
 	elif [ -n "$READ_ONLY" ]; then
 		above=${dir%/*}
 		[ -w "${above:-/}" ] && return 0
@@ -167,9 +181,14 @@ qnx_runnable() {
 		return 0
 	fi
 	chmod 700 "$file"
-	ran=$("$file")
+	ran=$("$file" 2>&1)
 	rm -f "$file"
-	[ "$ran" = runs ] || { why='cannot run programs (mounted noexec?)' && return 1; }
+	[ "$ran" = runs ] || { why="cannot run programs: ${ran%%"$newline"*}" && return 1; }
+}
+
+# Whether $1 is /dev/shmem, perhaps by a link: flat, with nothing of it on a disk.
+is_shmem() {
+	[ "$(cd "$1" && pwd -P)" = "$ROOT/dev/shmem" ]
 }
 
 qnx_workdirs() {

@@ -188,7 +188,17 @@ def raw_lines(sections: Sections) -> tuple[str, ...]:
         f"not there     {', '.join(name for name, path in found.items() if not path) or 'none'}",
         *_column("compilers", [line.replace("\t", ": ") for line in sections.get("compilers", [])]),
         *_column("directories", sections.get("workdir", [])),
+        f"shell         {next(iter(_report(sections, 'shell')), 'unknown')}",
+        *_column("ls -ld", _report(sections, "place")),
+        *_column("pidin rmasks", sections.get("rmasks", [])),
+        *_column("pidin qtime", sections.get("qtime", [])),
     )
+
+
+def _report(sections: Sections, name: str) -> list[str]:
+    """The lines of the section `report` under a name."""
+    lines = (line.partition(" ") for line in sections.get("report", []))
+    return [value for key, _, value in lines if key == name]
 
 
 def _column(title: str, lines: Sequence[str]) -> list[str]:

@@ -59,11 +59,13 @@ class Connection(Protocol):
 
     Every method raises LinkError if the link breaks or the time is up. A command's own failure is
     not an exception: its exit code is returned. `notes`: sentences for the user about the connection, for
-    instance a setting of ssh_config that is ignored.
+    instance a setting of ssh_config that is ignored. `banner`: what the SSH server calls itself; empty where
+    that is not known.
     """
 
     host_name: str
     notes: tuple[str, ...]
+    banner: str
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """Run `command` with the host's sh, feed it `stdin`, and wait for it.

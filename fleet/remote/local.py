@@ -28,6 +28,7 @@ class LocalConnection:
     """A connection to this machine. Commands run as the same user, each in its own session."""
 
     notes: tuple[str, ...] = ()
+    banner = ""
 
     def __init__(self, host: Host) -> None:
         self.host_name = host.name

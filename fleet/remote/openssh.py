@@ -40,6 +40,7 @@ class OpenSshConnection:
     """An open session of ssh with one host."""
 
     notes: tuple[str, ...] = ()
+    banner = ""  # ssh tells it only among its debugging messages
 
     def __init__(self, host: Host, timeout_s: float) -> None:
         self.host_name = host.name

@@ -100,7 +100,8 @@ def _reported(connection: Connection, answer: str) -> tuple[str, ...]:
     if not lines:
         return ()
     with connection.sftp(SFTP_TIMEOUT_S) as sftp:
-        return (*lines, f"SFTP          {'yes' if sftp is not None else 'no'}")
+        has_sftp = f"SFTP          {'yes' if sftp is not None else 'no'}"
+    return (*lines, has_sftp, f"SSH server    {connection.banner or 'unknown'}")
 
 
 def _forecast(host: Host, facts: Facts, requested: RequestedOptions) -> Forecast:

@@ -80,7 +80,7 @@ def test_where_no_lock_is_to_be_had_it_is_noted_and_measured(tmp_path: Path, kin
             place.hardlink_to(victim)
     done = run(*QUICK, "--lock", "r1 alice@desk", env={"FLEET_AGENT_LOCK": str(place)})
     assert done.returncode == 0
-    assert any("no lock is to be had" in note for note in notes(decode(done.stdout)))
+    assert any("The machine lock could not be taken" in note for note in notes(decode(done.stdout)))
     assert victim.read_text() == "precious"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.agent.build.elf import read_elf
+from fleet.agent.wire.machine import read as read_machine
 from tests import needs
 from tests.hosts.qnx import sdp
 from tests.native import qnx
@@ -114,10 +115,24 @@ def test_a_thread_that_did_not_arrive_where_it_was_sent_gives_no_number(cpus: st
         "x86_64", "-b", "cas", "-c", "0-1", *QUICK, QNX_STANDIN_CPUS=cpus, QNX_STANDIN_STUCK="1"
     )  # fmt: skip
     assert bursts(found) == []
+    mask = "00000000 00000002" if cpus == "40" else "00000002"
+    there = "0" if cpus == "2" else "2"
     assert {failure["reason"] for failure in failures(found)} == {
-        "pin ping to 1: found elsewhere",
-        "pin pong to 1: found elsewhere",
+        f"pin ping to 1: found on CPU {there}, its runmask {mask}",
+        f"pin pong to 1: found on CPU {there}, its runmask {mask}",
     }
+
+
+@slow
+def test_a_thread_that_arrives_a_little_late_is_waited_for() -> None:
+    needs.cpus(2)
+    found = records("x86_64", "-b", "cas", "-c", "0-1", *QUICK, QNX_STANDIN_LATE_MS="10")
+    assert len(bursts(found)) == 2
+    assert not failures(found)
+    never = {"QNX_STANDIN_LATE_MS": "500"}
+    lost = run(*QUICK, prefix=qnx.loader("x86_64"), binary=qnx.agent("x86_64"), env=never)
+    assert lost.returncode == 1
+    assert "a thread was found on another CPU than it was bound to" in lost.stderr
 
 
 @slow
@@ -219,6 +234,59 @@ def test_the_elements_of_the_system_page_lie_further_apart_than_our_headers_know
     assert [cpu["hardware_id"] & 0xFFFF for cpu in cpus] == [0, 1, 2, 3, 0x100, 0x101]
     caches = [(c["level"], c["kind"], c["bytes"], c["line_bytes"]) for c in cpus[5]["caches"]]
     assert caches == [(1, "Data", 32768, 64), (2, "Unified", 1 << 20, 64), (1, "Instruction", 49152, 64)]
+
+
+ORIN = {  # QNX 8.0.0 on a Jetson Orin Nano: github.com/ChHaEoN/qnx-linux-dual-vm-proxy, logs/sample-boot
+    "QNX_STANDIN_CPUS": "6",
+    "QNX_STANDIN_HWIDS": "81000000 81000100 81000200 81000300 81010200 81010300",
+    "QNX_STANDIN_HZ": str(0x1DCD650),
+}
+
+
+@slow
+def test_the_system_page_of_a_real_board_is_read_as_it_is() -> None:
+    done = run("--machine", prefix=qnx.loader("aarch64"), binary=qnx.agent("aarch64"), env=ORIN)
+    assert done.returncode == 0, done.stderr
+    first, *cpus = decode(done.stdout)
+    assert first["cpus"] == 6
+    assert [cpu["hardware_id"] & 0xFFFFFFFF for cpu in cpus] == [
+        int(text, 16) for text in ORIN["QNX_STANDIN_HWIDS"].split()
+    ]
+    for cpu in cpus:
+        assert (cpu["name"], cpu["mhz"]) == ("Cortex-A78ae", None)
+        assert [(c["level"], c["kind"], c["bytes"], c["line_bytes"]) for c in cpu["caches"]] == [
+            (1, "Data", 64 << 10, 64),
+            (1, "Instruction", 64 << 10, 64),
+        ]
+    found = read_machine(done.stdout.encode()).cpus
+    assert [cpu.cluster for cpu in found] == [0, 0, 0, 0, 4, 4]
+    assert [cpu.core for cpu in found] == [0, 1, 2, 3, 4, 5]
+    assert {cpu.llc for cpu in found} == {None}
+
+
+# As the Rust libc crate has them: src/unix/nto/neutrino.rs and, for 8.0, the same structures; the size of an
+# element of cpuinfo as in the page above ("elsize:0x00000020").
+QUOTED = {
+    "_NTO_TCTL_RUNMASK": 4,
+    "_NTO_TCTL_RUNMASK_GET_AND_SET": 6,
+    "_NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT": 10,
+    "sizeof _syspage_ptr->num_cpu": 2,
+    "sizeof(struct cpuinfo_entry)": 0x20,
+    "offsetof(struct cpuinfo_entry, smp_hwcoreid)": 12,
+    "offsetof(struct qtime_entry, cycles_per_sec)": 0,
+    "sizeof ((struct qtime_entry *)0)->cycles_per_sec": 8,
+    "AARCH64_CPU_FLAG_LSE": 0x8000,
+    "RMSK_SIZE(6)": 1,
+    "RMSK_SIZE(33)": 2,
+}
+
+
+@pytest.mark.parametrize("name", QUOTED)
+def test_the_stand_in_has_the_sizes_and_numbers_that_are_public(name: str, tmp_path: Path) -> None:
+    includes = "#include <stddef.h>\n#include <sys/neutrino.h>\n#include <sys/syspage.h>\n"
+    (tmp_path / "t.c").write_text(f'{includes}_Static_assert(({name}) == {QUOTED[name]}, "");\n')
+    done = qnx.qcc(8, "-std=gnu11", "-fsyntax-only", str(tmp_path / "t.c"))
+    assert done.returncode == 0, done.stderr
 
 
 @slow

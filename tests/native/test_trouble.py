@@ -63,7 +63,7 @@ def run_in_trouble(preload, trouble, cpu, *args, seconds=0):
     return decode(done.stdout)
 
 
-@pytest.mark.parametrize(("trouble", "reason"), [("refuse", "Invalid argument"), ("lie", "found elsewhere")])
+@pytest.mark.parametrize(("trouble", "reason"), [("refuse", "Invalid argument"), ("lie", "found on CPU ")])
 def test_a_thread_that_cannot_be_bound_yields_a_reason_and_no_number(preload, trouble, reason):
     needs.cpus(2)
     cpu = max(os.sched_getaffinity(0))
@@ -72,7 +72,7 @@ def test_a_thread_that_cannot_be_bound_yields_a_reason_and_no_number(preload, tr
     assert failed
     for record in failed:
         side = "ping" if record["ping"] == cpu else "pong"
-        assert record["reason"] == f"pin {side} to {cpu}: {reason}"
+        assert record["reason"].startswith(f"pin {side} to {cpu}: {reason}")
     assert all(cpu not in (burst["ping"], burst["pong"]) for burst in bursts(records))
     assert bursts(records)  # `clock` on the CPUs that work
     assert records[-1]["reason"] == "done"

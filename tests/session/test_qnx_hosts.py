@@ -3,13 +3,15 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fleet.errors import ProbeError
+from fleet.errors import DeployError, ProbeError
 from fleet.facts.gather import gather, look, survey
 from fleet.model import Facts, Host
 from fleet.remote.connect import connect
@@ -88,6 +90,29 @@ def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, known_
     assert looked.workdir.startswith(facts.workdir)
     assert again.workdir_entries == (path.rpartition("/")[2],)
     assert len(made.files()) == 1
+
+
+def test_where_the_shell_starts_nothing_from_the_only_writable_place_its_own_words_are_quoted(
+    make_qnx, known_hosts
+):
+    server, made = make_qnx(replace(NO_SFTP, name="strict", strict_shell=True))
+    known_hosts.write_text(server.known_hosts_line)
+    host = server.entry()
+    with connect(host) as connection:
+        _, unusable = survey(look(connection, host), host)
+        with pytest.raises(DeployError) as refused:
+            gather(connection, host)
+    for text in (str(refused.value), str(unusable)):
+        assert re.search(r"/dev/shmem: cannot run programs: .*/fleet-probe-\d+: .*Permission denied", text)
+    assert made.files() == set()
+
+
+def test_files_of_dev_shmem_are_names_that_cannot_be_locked(images):
+    made = images(NO_SFTP)
+    empty(made)
+    script = "echo x >/dev/shmem/a; ls -l /dev/shmem/a; stat -c %f /dev/shmem/a; rm /dev/shmem/a"
+    done = Inside(made).run(script)
+    assert done.stdout.split()[-1].startswith(b"51"), done  # 0x5180: S_IFNAM, mode 600
 
 
 def test_sftp_is_used_where_it_opens_and_does_without_cat_and_chmod(make_qnx, known_hosts):

@@ -38,6 +38,7 @@ class SshConnection:
     def __init__(self, host: Host, dialled: Dialled) -> None:
         self.host_name = host.name
         self.notes = dialled.notes
+        self.banner = dialled.transport.remote_version
         self._env = dict(host.env)
         self._minimal_tools = False
         self._shell: tuple[paramiko.Channel, str] | None = None  # one that waits, and its mark

@@ -47,6 +47,7 @@ class Inside:
     env: dict[str, str] = field(default_factory=dict)
     host_name: str = "board"
     notes: tuple[str, ...] = ()
+    banner: str = ""
 
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         """As over SSH: the loader, then the command on its stdin."""

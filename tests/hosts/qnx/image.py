@@ -90,7 +90,8 @@ done
 class Recipe:
     """What goes into an image. home: "/" where nothing but the flat /dev/shmem can be written.
 
-    exec_path: the PATH that a command over SSH gets there.
+    exec_path: the PATH that a command over SSH gets there. strict_shell: its sh starts only regular files,
+    which files in /dev/shmem are not.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Recipe:
     rename: bool = True
     home: str = HOME
     exec_path: str = "/usr/bin:/bin"
+    strict_shell: bool = False
 
     def without(self, tool: str) -> "Recipe":
         """The same without one of its tools."""
@@ -172,6 +174,8 @@ def make(folder: Path, recipe: Recipe, user: int | None = None) -> Image:
     (root / "etc/ld.so.preload").write_text("/usr/lib/standin.so\n")
     if not recipe.rename:
         (root / "etc/standin-no-rename").touch()
+    if recipe.strict_shell:
+        (root / "etc/standin-strict-shell").touch()
     image = Image(recipe, root, writable)
     (folder / "enter").write_text(_enter(image, user))
     (folder / "enter").chmod(0o755)

@@ -1,11 +1,17 @@
 /*
- * A STAND-IN, not QNX: loaded into every program of the fake QNX host (/etc/ld.so.preload there).
- * It answers uname() as QNX would, and lets /dev/shmem be as flat as QNX's: no directories, no
- * links; with the file /etc/standin-no-rename no renaming either.
+ * A STAND-IN, not QNX: loaded into every program of the fake QNX host
+ * (/etc/ld.so.preload there). It answers uname() as QNX would, and lets
+ * /dev/shmem be as QNX documents it: no directories, no links, files that are
+ * names (S_IFNAM) and not regular, no record locks; with the file
+ * /etc/standin-no-rename no renaming either. A shell that looks for S_ISREG
+ * before it starts a program, as mksh does, is not shown the names unless
+ * /etc/standin-strict-shell is there: whether QNX's own ksh looks is not known.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +43,69 @@ static int refuse(int error)
 	return -1;
 }
 
+enum { NAME_FILE = 0x5000, FDS_MOST = 1024 };
+
+static int shows_names;
+static char of_shmem[FDS_MOST];
+
+__attribute__((constructor)) static void choose_view(void)
+{
+	const char *name = program_invocation_short_name;
+
+	shows_names = (strcmp(name, "sh") && strcmp(name, "ksh")) ||
+		      access("/etc/standin-strict-shell", F_OK) == 0;
+}
+
+static int as_name(int result, int flat, struct stat *found)
+{
+	if (result == 0 && flat && shows_names && S_ISREG(found->st_mode))
+		found->st_mode = (found->st_mode & ~(mode_t)S_IFMT) | NAME_FILE;
+	return result;
+}
+
+int stat(const char *path, struct stat *found)
+{
+	return as_name(NEXT("stat", const char *, struct stat *)(path, found), is_flat(path),
+		       found);
+}
+
+int lstat(const char *path, struct stat *found)
+{
+	return as_name(NEXT("lstat", const char *, struct stat *)(path, found), is_flat(path),
+		       found);
+}
+
+int fstat(int fd, struct stat *found)
+{
+	return as_name(NEXT("fstat", int, struct stat *)(fd, found),
+		       fd >= 0 && fd < FDS_MOST && of_shmem[fd], found);
+}
+
+int open(const char *path, int flags, ...)
+{
+	va_list rest;
+
+	va_start(rest, flags);
+	int fd = NEXT("open", const char *, int, ...)(path, flags, va_arg(rest, unsigned));
+	va_end(rest);
+	if (fd >= 0 && fd < FDS_MOST)
+		of_shmem[fd] = (char)is_flat(path);
+	return fd;
+}
+
+int fcntl(int fd, int command, ...)
+{
+	va_list rest;
+
+	va_start(rest, command);
+	void *argument = va_arg(rest, void *);
+	va_end(rest);
+	if ((command == F_SETLK || command == F_SETLKW || command == F_GETLK) && fd >= 0 &&
+	    fd < FDS_MOST && of_shmem[fd])
+		return refuse(ENOSYS);
+	return NEXT("fcntl", int, int, ...)(fd, command, argument);
+}
+
 int mkdir(const char *path, mode_t mode)
 {
 	return is_flat(path) ? refuse(ENOTSUP) : NEXT("mkdir", const char *, mode_t)(path, mode);
@@ -66,8 +135,8 @@ int rename(const char *old, const char *new)
 	return NEXT("rename", const char *, const char *)(old, new);
 }
 
-/* Without /proc and /sys the C library counts what the calling thread is bound to: remember the
- * beginning. */
+/* Without /proc and /sys the C library counts what the calling thread is bound
+ * to: remember the beginning. */
 static long cpus;
 
 __attribute__((constructor)) static void count_cpus(void)

@@ -1,15 +1,19 @@
 /*
- * A STAND-IN, not QNX: what the stand-in's qcc links into a program in the place of QNX's C
- * library, built on Linux. It keeps the rules that are documented or seen in public code
- * (docs/qnx.md); its times are Linux's and say nothing about QNX. The program's environment may set
+ * A STAND-IN, not QNX: what the stand-in's qcc links into a program in the
+ * place of QNX's C library, built on Linux. It keeps the rules that are
+ * documented or seen in public code (docs/qnx.md); its times are Linux's and
+ * say nothing about QNX. The program's environment may set
  *
- *   QNX_STANDIN_CPUS     how many CPUs there are; beyond the real ones they share those
- *   QNX_STANDIN_RELEASE  7 or 8: whose rule the size of a runmask follows
- *   QNX_STANDIN_HZ       the rate of ClockCycles(); 0 for none told
- *   QNX_STANDIN_STUCK    a CPU on which no thread ever arrives, whatever its mask says
- *   QNX_STANDIN_UNTOLD   if set, a question for the masks is answered with none
- *   QNX_STANDIN_MASK     the runmask a process begins with, in hexadecimal
- *   QNX_STANDIN_PRIORITY the highest priority there is; what is asked for above saturates
+ *   QNX_STANDIN_CPUS     how many CPUs there are; beyond the real ones they
+ * share those QNX_STANDIN_RELEASE  7 or 8: whose rule the size of a runmask
+ * follows QNX_STANDIN_HWIDS    a system page as a Jetson Orin's, with these
+ * hardware ids, in hexadecimal QNX_STANDIN_HZ       the rate of ClockCycles();
+ * 0 for none told QNX_STANDIN_STUCK    a CPU on which no thread ever arrives,
+ * whatever its mask says QNX_STANDIN_LATE_MS  how long a thread stays where it
+ * is once its mask is set QNX_STANDIN_UNTOLD   if set, a question for the masks
+ * is answered with none QNX_STANDIN_MASK     the runmask a process begins with,
+ * in hexadecimal QNX_STANDIN_PRIORITY the highest priority there is; what is
+ * asked for above saturates
  */
 #define _GNU_SOURCE
 #include "include/sys/neutrino.h"
@@ -26,7 +30,8 @@
 
 enum { CPUS_MOST = 1024, WORDS_MOST = CPUS_MOST / 32, STRIDE = 24, CACHES = 3, NAME_ROOM = 64 };
 
-/* Elements lie further apart than the structures are large, as they may on a newer kernel. */
+/* Elements lie further apart than the structures are large, as they may on a
+ * newer kernel. */
 struct far_cpu {
 	struct cpuinfo_entry entry;
 	char hidden[STRIDE];
@@ -47,9 +52,11 @@ static struct {
 
 struct syspage_entry *_syspage_ptr = &system_page.page;
 
-static int real_cpus; /* counted once: without /proc the C library counts what a thread may use */
+static int real_cpus; /* counted once: without /proc the C library counts what a
+			 thread may use */
 static __thread unsigned runmask[WORDS_MOST], inherit[WORDS_MOST];
 static __thread bool begun;
+static __thread uint64_t bound_ns; /* when the thread set its mask */
 
 static long setting(const char *name, long otherwise)
 {
@@ -58,7 +65,8 @@ static long setting(const char *name, long otherwise)
 	return text ? strtol(text, NULL, 0) : otherwise;
 }
 
-/* ---- the system page ------------------------------------------------------------------------- */
+/* ---- the system page
+ * ------------------------------------------------------------------------- */
 
 #define SECTION(name, array, element)                                                              \
 	((struct standin_section){                                                                 \
@@ -102,6 +110,24 @@ static uint64_t raw_rate(void)
 #endif
 }
 
+/* The values that startup printed on that board: no speed, and caches of level
+ * 1 only. */
+static void fill_as_orin(const char *ids, long cpus)
+{
+	strcpy(system_page.strings + 1, "Cortex-A78ae");
+	for (long cpu = 0; cpu < cpus; cpu++)
+		system_page.cpus[cpu].entry = (struct cpuinfo_entry){
+			.cpu = 0x410fd421,
+			.flags = 0xc0f08c7a,
+			.smp_hwcoreid = (uint32_t)strtoul(ids, (char **)&ids, 16),
+			.name = 1,
+			.ins_cache = 0,
+			.data_cache = 1};
+	for (unsigned i = 0; i < 2; i++)
+		system_page.caches[i].entry =
+			(struct cacheattr_entry){CACHE_LIST_END, 0x40, 0x400, i + 1};
+}
+
 __attribute__((constructor)) static void fill_system_page(void)
 {
 	real_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -122,6 +148,8 @@ __attribute__((constructor)) static void fill_system_page(void)
 	system_page.caches[1].entry = (struct cacheattr_entry){2, 64, 768, CACHE_FLAG_INSTR};
 	system_page.caches[2].entry =
 		(struct cacheattr_entry){CACHE_LIST_END, 64, 16384, CACHE_FLAG_UNIFIED};
+	if (getenv("QNX_STANDIN_HWIDS"))
+		fill_as_orin(getenv("QNX_STANDIN_HWIDS"), cpus);
 	system_page.qtime.cycles_per_sec = (uint64_t)setting("QNX_STANDIN_HZ", -1) == UINT64_MAX
 						   ? raw_rate()
 						   : (uint64_t)setting("QNX_STANDIN_HZ", 0);
@@ -142,7 +170,9 @@ uint64_t ClockCycles(void)
 	return rate ? (uint64_t)((double)now_ns() * (double)rate / 1e9) : raw_counter();
 }
 
-/* ---- runmasks -------------------------------------------------------------------------------- */
+/* ---- runmasks
+ * --------------------------------------------------------------------------------
+ */
 
 static int words(void)
 {
@@ -256,6 +286,8 @@ int ThreadCtl(int command, void *data)
 	}
 	if (!err)
 		follow_mask();
+	if (command == _NTO_TCTL_RUNMASK)
+		bound_ns = now_ns();
 	return err;
 }
 
@@ -264,14 +296,18 @@ int SchedGetCpuNum(void)
 	begin();
 	int cpu = only_cpu();
 
+	bool late = now_ns() - bound_ns < (uint64_t)setting("QNX_STANDIN_LATE_MS", 0) * 1000000;
+
 	if (cpu >= 0)
-		return cpu == setting("QNX_STANDIN_STUCK", -1)
+		return late || cpu == setting("QNX_STANDIN_STUCK", -1)
 			       ? (cpu + 1) % system_page.page.num_cpu
 			       : cpu;
 	return sched_getcpu() % system_page.page.num_cpu;
 }
 
-/* ---- priorities ------------------------------------------------------------------------------ */
+/* ---- priorities
+ * ------------------------------------------------------------------------------
+ */
 
 static __thread int priority = 10;
 
@@ -283,7 +319,8 @@ int pthread_getschedparam(pthread_t thread, int *policy, struct sched_param *par
 	return 0;
 }
 
-/* Nothing real changes: a realtime spinner would stop the machine that runs the tests. */
+/* Nothing real changes: a realtime spinner would stop the machine that runs the
+ * tests. */
 int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *param)
 {
 	long most = setting("QNX_STANDIN_PRIORITY", 63);

@@ -1,7 +1,8 @@
 /*
  * A STAND-IN, not QNX: our own declarations of the parts of the system page that the product's
- * documentation describes (Building Embedded Systems, "System Page") and the agent reads. Field
- * widths, order and the real elements' size are guesses; the agent must work with any.
+ * documentation describes (Building Embedded Systems, "System Page") and the agent reads. Sizes are
+ * those of a system page of 8.0.0 that was published (tests/recordings/qnx); order and the sections'
+ * own records are guesses. The agent must work with any.
  */
 #ifndef STANDIN_SYS_SYSPAGE_H
 #define STANDIN_SYS_SYSPAGE_H
@@ -17,14 +18,16 @@ enum {
 	CACHE_LIST_END = 0xff,
 };
 
-#define AARCH64_CPU_FLAG_LSE 0x1000u
+#define AARCH64_CPU_FLAG_LSE 0x8000u
 
 struct cpuinfo_entry {
 	uint32_t cpu;   /* MIDR on Arm */
 	uint32_t speed; /* MHz; may be 0 */
 	uint32_t flags;
-	uint64_t smp_hwcoreid; /* MPIDR on Arm, APIC id on x86 */
-	uint32_t name;         /* offset in strings */
+	uint32_t smp_hwcoreid; /* MPIDR on Arm, APIC id on x86 */
+	uint64_t idle_history;
+	uint32_t spare;
+	uint16_t name; /* offset in strings */
 	uint8_t ins_cache, data_cache;
 };
 
