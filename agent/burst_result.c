@@ -193,13 +193,6 @@ static void read_begins(const struct burst *burst, struct burst_result *result)
 		result->begin_ns[i] = burst->workers[i].begin_ns - first;
 }
 
-static uint32_t core_mhz(const struct clock *clock, uint64_t ticks)
-{
-	double us = (double)ticks / (double)clock->ticks_per_second * 1e6;
-
-	return ticks ? (uint32_t)(ADDS / us + 0.5) : 0;
-}
-
 bool burst_read_result(const struct burst *burst, struct burst_result *result)
 {
 	const struct worker *ping = &burst->workers[0];
@@ -213,7 +206,7 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 	for (int i = 0; i < 2; i++) {
 		result->ping_cpus[i] = ping->cpus[i];
 		result->switches[i] = ping->switches[1][i] - ping->switches[0][i];
-		result->core_mhz[i] = core_mhz(burst->order.clock, ping->add_ticks[i]);
+		result->core_mhz[i] = ping->core_mhz[i];
 	}
 	read_others(burst, result);
 	read_begins(burst, result);

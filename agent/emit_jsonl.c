@@ -174,6 +174,14 @@ static void add_machine(const struct run *run)
 	text_add(&line, ",\"cpus\":[");
 	for (size_t i = 0; i < run->plan->cpu_count; i++)
 		text_add(&line, "%s%d", i ? "," : "", run->plan->cpus[i]);
+	text_add(&line, "],\"core_mhz\":[");
+	for (size_t i = 0; i < run->plan->cpu_count; i++) {
+		text_add(&line, i ? "," : "");
+		if (run->core_mhz[i])
+			text_add(&line, "%" PRIu32, run->core_mhz[i]);
+		else
+			text_add(&line, "null");
+	}
 	text_add(&line, "]");
 	add_features(run->features);
 	add_count_or_null("priority", (uint64_t)run->priority);

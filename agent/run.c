@@ -5,6 +5,7 @@
 #include "calibrate.h"
 #include "emit.h"
 #include "forecast.h"
+#include "frequency.h"
 #include "pace.h"
 #include "stop.h"
 
@@ -241,8 +242,10 @@ enum exit_code run_all(struct run *run)
 		.ticks = calloc(room * plan_threads_most(run->plan), sizeof *result.ticks)};
 
 	result.begin_ns = calloc(plan_threads_most(run->plan), sizeof *result.begin_ns);
-	if (!result.ticks || !result.begin_ns)
+	run->core_mhz = calloc(run->plan->cpu_count, sizeof *run->core_mhz);
+	if (!result.ticks || !result.begin_ns || !run->core_mhz)
 		return EXIT_OTHER;
+	frequency_of_cpus(&run->clock->clock, run->plan->cpus, run->plan->cpu_count, run->core_mhz);
 	format = run->format;
 	run->start_ns = now_ns();
 	format->hello(run);
@@ -256,5 +259,6 @@ enum exit_code run_all(struct run *run)
 	format->end(run, &totals, reason ? reason : "done");
 	free(result.ticks);
 	free(result.begin_ns);
+	free(run->core_mhz);
 	return stop_reason() ? EXIT_UNFINISHED : EXIT_DONE;
 }

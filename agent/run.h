@@ -18,6 +18,7 @@ struct run {
 	const struct notes *notes;    /* to be passed on after hello */
 	int64_t stuck_ns;
 	int64_t start_ns;
+	uint32_t *core_mhz; /* of the plan's CPUs, before the first burst; 0: not known */
 };
 
 /* One visit as it was carried out. */

@@ -8,6 +8,7 @@
  */
 #include "worker.h"
 
+#include "frequency.h"
 #include "stop.h"
 
 #include <errno.h>
@@ -148,33 +149,6 @@ static bool work(struct worker *worker, uint64_t n)
 	return n == 0;
 }
 
-/* The least of a few stretches, since one may be interrupted. */
-static uint64_t least_ticks(const struct clock *clock, uint32_t adds)
-{
-	enum { STRETCHES = 3 };
-	uint64_t least = UINT64_MAX;
-
-	for (int i = 0; i < STRETCHES; i++) {
-		uint64_t start = clock->ticks();
-
-		arch_adds(adds);
-		uint64_t ticks = clock->ticks() - start;
-
-		least = ticks < least ? ticks : least;
-	}
-	return least;
-}
-
-/* How fast the core runs just now: ticks that ADDS take, without what a stretch costs beside. */
-static uint64_t time_adds(const struct clock *clock)
-{
-	enum { SHORT = ADDS / 16 };
-	uint64_t brief = arch_adds ? least_ticks(clock, SHORT) : 0;
-	uint64_t whole = arch_adds ? least_ticks(clock, SHORT + ADDS) : 0;
-
-	return whole > brief ? whole - brief : 0;
-}
-
 /*
  * A unit of ping's work ends with its last store or load, so the stretch from one stamp to the next
  * holds `iterations` whole units; the untimed work before makes that true of the first sample too.
@@ -244,12 +218,12 @@ static bool play(struct worker *worker)
 		return false;
 	if (!worker->stamps)
 		return take(worker);
-	worker->add_ticks[0] = time_adds(order->clock);
+	worker->core_mhz[0] = frequency_now(order->clock);
 	if (alone && !meet(worker)) /* so that none begins with a lead */
 		return false;
 	if (!take(worker))
 		return false;
-	worker->add_ticks[1] = time_adds(order->clock);
+	worker->core_mhz[1] = frequency_now(order->clock);
 	if (alone && !linger(worker))
 		return false;
 	if (benchmark->leave)

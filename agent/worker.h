@@ -26,7 +26,7 @@ struct worker {
 	int64_t switches[2][2]; /* just before the samples and just after */
 	bool ran_known;
 	int64_t ran_ns[3], at_ns[3]; /* CPU time had, and the time then; the last after yielding */
-	uint64_t add_ticks[2];       /* that ADDS dependent additions took: before and after */
+	uint32_t core_mhz[2];        /* before and after; 0: not known */
 	int64_t thread_name;         /* os_thread_self(), once it is bound */
 	uint32_t bound;              /* 1: thread_name holds */
 	uint32_t arrived;            /* how many gates it has come to */
@@ -48,9 +48,6 @@ struct burst {
 	_Alignas(LINE_BYTES) uint32_t finished; /* workers that have all their times */
 	_Alignas(LINE_BYTES) uint32_t give_up;
 };
-
-/* Additions that tell the frequency; a multiple of 16, as arch_adds() wants it. */
-enum { ADDS = 16384 };
 
 /* Gives a worker room for its stamps, which the burst frees; 0 or -ENOMEM. */
 int worker_make_stamps(struct worker *worker, uint32_t samples);

@@ -100,12 +100,12 @@ qnx_system() {
 	section report
 	echo "shell ${KSH_VERSION:-unknown}"
 	for place in "${HOME:-/}" "$ROOT/data/home/$user" "$ROOT/data/tmp" "$ROOT/var/tmp" "$ROOT/tmp" "$ROOT/dev/shmem"; do
-		echo "place $(ls -ld "$place" 2>&1)"
+		echo "place $(ls -ld "$place" || echo "$place: cannot be listed")"
 	done
 	section rmasks
-	pidin -p $$ rmasks 2>&1
+	pidin -p $$ rmasks
 	section qtime
-	pidin syspage=qtime 2>&1
+	pidin syspage=qtime
 }
 
 qnx_compilers() {

@@ -10,6 +10,7 @@ from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.parts import RunSoFar
 from fleet.agent.wire.records import Record
 from fleet.errors import AgentError, FleetError, LinkError, LockedError
+from fleet.facts.frequency import slower_cpus
 from fleet.facts.gather import load_script, read_load, reread_load
 from fleet.model import Agent, Burst, Facts, Load, LockPolicy, Run, RunState
 from fleet.session.context import lock_owner
@@ -55,6 +56,8 @@ def read_journal(link: HostLink, run: Run, journal: Journal) -> RunSoFar:
 def ended(run: Run, so_far: RunSoFar, progress: HostProgress) -> Run:
     """The run with what its agents reported, as it is stored."""
     progress.note_once(*so_far.notes)
+    if so_far.hello is not None and (slower := slower_cpus(so_far.hello)):
+        progress.note_once(slower)
     if so_far.parts > 1:
         progress.note(f"Measured in {so_far.parts} parts: the run was interrupted and continued.")
     return replace(

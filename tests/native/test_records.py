@@ -24,6 +24,8 @@ def test_the_first_record_tells_what_measures_what(all_of_it):
     assert hello["os"] == "linux"
     assert hello["arch"] == os.uname().machine
     assert hello["cpus"] == sorted(os.sched_getaffinity(0))
+    assert len(hello["core_mhz"]) == len(hello["cpus"])
+    assert all(mhz is None or 100 < mhz < 10_000 for mhz in hello["core_mhz"])
     assert hello["page_bytes"] == os.sysconf("SC_PAGESIZE")
     assert hello["seed"] == 7
     assert hello["plan"]["samples"] == 3
