@@ -255,7 +255,7 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
     answers = {}
     for shell in QNX_SHELLS:
         said = ask(shell, tree, user=65534 if ordinary else None)
-        answers[shell] = re.sub(r"(?m)^shell .*$", "shell", said)  # its version
+        answers[shell] = re.sub(r"(?m)^(shell|place) .*$", "", said)  # its version; busybox has its own ls
         (tree / "home/fleet-qnxuser").rmdir()
     assert len(set(answers.values())) == 1, answers
     facts = read(answers["mksh"], HOST)

@@ -106,6 +106,32 @@ int fcntl(int fd, int command, ...)
 	return NEXT("fcntl", int, int, ...)(fd, command, argument);
 }
 
+/* The names under which programs built for large files call the same. */
+int stat64(const char *path, struct stat64 *found)
+{
+	return stat(path, (struct stat *)found);
+}
+
+int lstat64(const char *path, struct stat64 *found)
+{
+	return lstat(path, (struct stat *)found);
+}
+
+int fstat64(int fd, struct stat64 *found)
+{
+	return fstat(fd, (struct stat *)found);
+}
+
+int open64(const char *path, int flags, ...)
+{
+	va_list rest;
+
+	va_start(rest, flags);
+	int fd = open(path, flags, va_arg(rest, unsigned));
+	va_end(rest);
+	return fd;
+}
+
 int mkdir(const char *path, mode_t mode)
 {
 	return is_flat(path) ? refuse(ENOTSUP) : NEXT("mkdir", const char *, mode_t)(path, mode);
