@@ -5,7 +5,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from fleet import __version__
 from fleet.cli.help import GroupedCommand
 from fleet.errors import EXIT_INTERRUPTED
-from fleet.model import LockPolicy
+from fleet.model import Host, LockPolicy, RequestedOptions
 from fleet.plan.kinds import duration
 
 ORDER = (
@@ -161,6 +161,15 @@ def terminal() -> dict[str, Any]:
     seen = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if seen or os.environ.get("COLUMNS", "").isdigit() else None
     return {"width": width or None, "colour": seen and "NO_COLOR" not in os.environ}
+
+
+def check_hosts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
+    """Raise UsageError for options and entries that cannot work, before anything is connected to."""
+    from fleet.agent.entries import check_entries
+    from fleet.plan.conflicts import check_together
+
+    check_together(hosts, requested)
+    check_entries(hosts)
 
 
 SAME_SIGNAL_S = 1.0

@@ -19,6 +19,7 @@ from fleet.cli.app import (
     Reconnect,
     ResultsPath,
     app,
+    check_hosts,
     stop_on_signals,
 )
 from fleet.cli.outcomes import hints, print_outcomes
@@ -58,7 +59,6 @@ def resume(
     from fleet.console.resume import given_up_text, remaining_object, remaining_text
     from fleet.errors import StoreError, UsageError
     from fleet.inventory.select import load
-    from fleet.plan.conflicts import check_together
     from fleet.remote.connect import connect
     from fleet.session import log, outcome, resume
     from fleet.session.context import SessionContext
@@ -86,7 +86,7 @@ def resume(
     known = {} if publish_partial else {host.name: host for host in load(inventory).select([])}
     hosts = resume.hosts_of(remaining, known, partial=publish_partial)
     not_begun = [host for host in hosts if host.name in remaining.hosts and not publish_partial]
-    check_together(not_begun, remaining.intent.requested)
+    check_hosts(not_begun, remaining.intent.requested)
     store.make_ready()
     so_far = KnownOutcomes(hosts)
 

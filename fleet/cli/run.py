@@ -23,6 +23,7 @@ from fleet.cli.app import (
     ResultsPath,
     Select,
     app,
+    check_hosts,
     print_text,
     stop_on_signals,
 )
@@ -71,7 +72,6 @@ def run(
     """
     from fleet.console import summary
     from fleet.console.progress import progress
-    from fleet.plan.conflicts import check_together
     from fleet.plan.options import labels as read_labels
     from fleet.remote.connect import connect
     from fleet.session import log, outcome, runner
@@ -82,7 +82,7 @@ def run(
     chosen = _hosts(inventory, select or [], shard)
     if ordered:
         requested = _with_ordered_pairs(requested)
-    check_together(chosen, requested)
+    check_hosts(chosen, requested)
     labels = read_labels(label or [])
     if not chosen:
         typer.echo(summary.outcomes_json([]) if json else "Nothing to measure in this shard.")

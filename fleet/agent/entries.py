@@ -1,0 +1,42 @@
+"""Finds inventory entries that cannot work, before anything is connected to. Raises, never guesses."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fleet.agent.build.qnx_sdp import VARIANTS
+from fleet.agent.build.systems import SYSTEMS
+from fleet.errors import UsageError
+from fleet.model import BuildPlace, Host, Target, Via
+
+_SHOWN = 20  # messages
+
+
+def check_entries(hosts: Sequence[Host]) -> None:
+    """Raise UsageError that names every entry that no host could make work, with its line and what to do."""
+    found = [f"{host.origin or 'inventory'}: {host.name}: {why}" for host in hosts for why in _wrong(host)]
+    if found:
+        raise UsageError("\n".join(found[:_SHOWN]))
+
+
+def _wrong(host: Host) -> Iterator[str]:
+    binary = host.toolchain.binary
+    if host.build is BuildPlace.PREBUILT and binary is not None and not os.access(_expanded(binary), os.R_OK):
+        yield f"`toolchain: {{binary: {binary}}}` cannot be read here; name the prebuilt agent's file."
+    files = host.identity_files
+    if files and host.via is not Via.LOCAL and not any(_is_key(file) for file in files):
+        yield f"`identity_files`: none of {', '.join(files)} is there; name a key of yours, or leave it out."
+    if host.os is None or host.arch is None or host.os not in SYSTEMS:
+        return
+    if SYSTEMS[host.os].sdp and host.arch not in VARIANTS:
+        target = Target(host.os, host.arch)
+        yield f"there is no compiler and no agent for {target}; correct or leave out `os` and `arch`."
+
+
+def _is_key(file: str) -> bool:
+    """Whether a key is there, or its public half, by which ssh-agent finds it."""
+    return any(_expanded(name).exists() for name in (file, f"{file}.pub"))
+
+
+def _expanded(file: str) -> Path:
+    return Path(os.path.expanduser(file))  # noqa: PTH111  raises nothing for an unknown ~user
