@@ -28,7 +28,7 @@
 #define LOAD_B0 ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x34, 0x0f\n\t"
 #define LOAD_B1 ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0xbc, 0x0f, 0x00, 0x04, 0x00, 0x00\n\t"
 
-/* tileloadd (%r9,%r10,1), %tmm0; (%r11,%r10,1), %tmm1; 0x40(%r9,%r10,1), %tmm2; … %tmm3 */
+/* tileloadd (%r9,%r10,1), %tmm0; (%r11,%r10,1), %tmm1; 0x40(%r9,%r10,1), %tmm2; ... %tmm3 */
 #define LOAD_C                                                                                     \
 	".byte 0xc4, 0x82, 0x7b, 0x4b, 0x04, 0x11\n\t"                                             \
 	".byte 0xc4, 0x82, 0x7b, 0x4b, 0x0c, 0x13\n\t"                                             \
@@ -42,7 +42,7 @@
 	".byte 0xc4, 0x82, 0x7a, 0x4b, 0x54, 0x11, 0x40\n\t"                                       \
 	".byte 0xc4, 0x82, 0x7a, 0x4b, 0x5c, 0x13, 0x40\n\t"
 
-/* tdpbf16ps (tdpbssd) %tmm6, %tmm4, %tmm0; %tmm6, %tmm5, %tmm1; %tmm7, %tmm4, %tmm2; … %tmm3 */
+/* tdpbf16ps (tdpbssd) %tmm6, %tmm4, %tmm0; %tmm6, %tmm5, %tmm1; %tmm7, %tmm4, %tmm2; ... %tmm3 */
 #define BF16_00 ".byte 0xc4, 0xe2, 0x4a, 0x5c, 0xc4\n\t"
 #define BF16_10 ".byte 0xc4, 0xe2, 0x4a, 0x5c, 0xcd\n\t"
 #define BF16_01 ".byte 0xc4, 0xe2, 0x42, 0x5c, 0xd4\n\t"
