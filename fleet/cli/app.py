@@ -202,7 +202,7 @@ def stop_on_signals(before_leaving: Callable[[], None] = lambda: None) -> Iterat
     process group. before_leaving: called before the program ends so. Nothing is lost by that: the journals
     hold what arrived, the agents end with their connections.
     """
-    first, ended = None, False
+    first = None
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         nonlocal first
@@ -211,15 +211,12 @@ def stop_on_signals(before_leaving: Callable[[], None] = lambda: None) -> Iterat
             typer.echo("stopping the agents; once more to leave at once", err=True)
             raise KeyboardInterrupt
         if time.monotonic() - first > SAME_SIGNAL_S:
-            if not ended:
-                before_leaving()
+            before_leaving()
             os._exit(EXIT_INTERRUPTED)
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        ended = True
-        if first is None:  # else the program is about to end, and the same signal may come once more
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        for number, handler in before.items():  # once signalled, the same may come again while we end
+            signal.signal(number, handler if first is None else signal.SIG_IGN)
