@@ -44,7 +44,7 @@ def main() -> None:
     warnings.showwarning = _warn
     try:
         try:
-            app()
+            app(prog_name="fleet")  # also for `python -m fleet`: completion asks by this name
         finally:
             sys.stdout.flush()  # a full disk shows here, or else after the last word of ours
     except FleetError as err:

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from fleet import __version__
+from fleet.cli import completion
 from fleet.cli.help import GroupedCommand
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import Host, LockPolicy, RequestedOptions
@@ -23,7 +24,18 @@ from fleet.plan.kinds import duration
 
 ORDER = (
     *("init", "hosts", "check", "run", "resume", "runs", "show", "compare", "report"),
-    *("summaries", "import", "export", "label", "withdraw", "verify", "selftest", "clean", "demo"),
+    *(
+        "summaries",
+        "import",
+        "export",
+        "label",
+        "withdraw",
+        "verify",
+        "selftest",
+        "clean",
+        "demo",
+        "completion",
+    ),
 )
 
 
@@ -70,13 +82,17 @@ app = _Program(
 
 Select = Annotated[
     list[str] | None,
-    typer.Argument(help="Hosts: names, groups, globs, label=value; !… excludes. Default: all."),
+    typer.Argument(
+        help="Hosts: names, groups, globs, label=value; !… excludes. Default: all.",
+        autocompletion=completion.inventory_words,
+    ),
 ]
 SelectRuns = Annotated[
     list[str] | None,
     typer.Argument(
         help="Hosts, globs, web[01-04], label=value, host@label=value, run ids; !… excludes.",
         show_default=False,
+        autocompletion=completion.stored_words,
     ),
 ]
 InventoryPath = Annotated[
@@ -154,6 +170,9 @@ def common(
     ] = False,
 ) -> None:
     """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""
+
+
+app.command("completion", short_help="Print the completion of a shell.")(completion.script)
 
 
 def terminal() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The commands between fleet and other tools: import, export, summaries."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -75,7 +76,7 @@ def export(
             "--format",
             "-F",
             help="core-to-core-latency, core_latency, c2clat; of ladders stream, likwid, multichase; csv: "
-            "every sample.",
+            "every sample; of all hosts selected their medians: bmf, openmetrics, markdown.",
         ),
     ] = "core-to-core-latency",
     benchmark: Annotated[
@@ -93,17 +94,26 @@ def export(
 
     Example: fleet export rpi5 -b cas --value mean -o rpi5.csv
     """
-    from fleet.analysis.exchange.export import FORMATS, VALUES, write_new
+    from fleet.analysis.exchange.dashboards import DASHBOARDS
+    from fleet.analysis.exchange.export import FORMATS, VALUES
     from fleet.analysis.exchange.export import export as pieces
     from fleet.analysis.exchange.imports import PREFIX
+    from fleet.analysis.reduce.load import of_benchmark
     from fleet.analysis.selection import select
+    from fleet.analysis.views import hosts
+    from fleet.analysis.views.overview import medians
     from fleet.plan.options import choice
     from fleet.store import Store
 
-    choice("format", format_, FORMATS)
+    choice("format", format_, (*FORMATS, *DASHBOARDS))
     if value is not None:
         choice("value", value, VALUES)
     store = Store(results)
+    if format_ in DASHBOARDS:
+        table = medians(results, hosts.chosen(store, [what] if what else []).runs)
+        text = iter([DASHBOARDS[format_](of_benchmark(table, benchmark))])
+        _write(text, output)
+        return
     if what is None:
         chosen = store.last_session()[-1]
     elif what.startswith(PREFIX):
@@ -111,6 +121,12 @@ def export(
     else:
         chosen = select(store.published(), [what], store.place)[-1].run_id
     text = pieces(results, chosen, format_, benchmark, value)
+    _write(text, output)
+
+
+def _write(text: Iterator[str], output: Path | None) -> None:
+    from fleet.analysis.exchange.export import write_new
+
     if output is None or str(output) == "-":
         sys.stdout.writelines(text)
     else:

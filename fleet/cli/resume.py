@@ -25,7 +25,7 @@ from fleet.cli.app import (
 from fleet.cli.outcomes import hints, print_outcomes
 
 
-@app.command(short_help="Finish a session that a lost link, a kill or Ctrl-C interrupted.")
+@app.command(short_help="Finish a session that was interrupted.")
 def resume(
     session: Annotated[
         str | None, typer.Argument(help="A session id, or its beginning. Default: the last one unfinished.")

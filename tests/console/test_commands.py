@@ -10,6 +10,8 @@ from click.testing import CliRunner
 from fleet.cli import app
 from fleet.cli.help import PANELS
 from fleet.remote.ssh import config_lookup
+from fleet.store import Store
+from tests import builders
 from tests.command import Fleet
 
 
@@ -58,3 +60,32 @@ def test_ssh_config_is_read_from_the_home_that_ssh_reads(
     assert config_lookup.user_file() == tmp_path / ".ssh" / "config"
     monkeypatch.setattr(config_lookup.shutil, "which", lambda _: "/usr/bin/ssh")
     assert config_lookup.user_file() != tmp_path / ".ssh" / "config"
+
+
+def completed(fleet: Fleet, shell: str, words: str) -> set[str]:
+    """What the shell offers for the last of the words."""
+    fleet.environment.update(
+        _FLEET_COMPLETE=f"complete_{shell}", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1)
+    )
+    printed = fleet().stdout
+    for name in ("_FLEET_COMPLETE", "COMP_WORDS", "COMP_CWORD"):
+        del fleet.environment[name]
+    return {line.partition(",")[2] for line in printed.splitlines()}
+
+
+def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
+    run = builders.a_run()
+    Store(tmp_path / "results").publish(run, builders.bursts_of(run))
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts: {rome: {labels: {rack: b2}}, milan: {}}\ngroups: {rest: {hosts: [milan]}}\n")
+        assert completed(fleet, "bash", "fleet run r") == {"rome", "rest", "rack=b2"}
+        assert completed(fleet, "bash", "fleet run !m") == {"!milan"}
+        assert completed(fleet, "bash", "fleet show r") == {"rpi5", "rack=b2", run.run_id}
+        assert "complete_bash" in fleet("completion", "bash").stdout
+        assert fleet("completion", "tcsh").exit_code == 2
+
+
+def test_a_broken_inventory_completes_nothing(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts: [")
+        assert completed(fleet, "bash", "fleet run r") == set()

@@ -1,0 +1,67 @@
+"""What a shell offers for arguments: hosts, groups and labels of the inventory; stored hosts and runs."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+_NEWEST = 50  # runs; more would fill the screen
+
+
+def inventory_words(ctx: click.Context, incomplete: str) -> list[str]:
+    """The words of `Select` that begin so. Whatever is wrong with the inventory, there are none."""
+    return _beginning(incomplete, _of_inventory(Path(ctx.params.get("inventory") or "inventory.yaml")))
+
+
+def stored_words(ctx: click.Context, incomplete: str) -> list[str]:
+    """The words of `SelectRuns` that begin so."""
+    return _beginning(incomplete, _of_results(str(ctx.params.get("results") or "results")))
+
+
+def _beginning(incomplete: str, words: Iterator[str]) -> list[str]:
+    mark = "!" if incomplete.startswith("!") else ""
+    with contextlib.suppress(Exception):  # a traceback on every press of a key would be no help
+        return [mark + word for word in dict.fromkeys(words) if word.startswith(incomplete.removeprefix("!"))]
+    return []
+
+
+def _of_inventory(path: Path) -> Iterator[str]:
+    from fleet.inventory.select import ALL, load
+
+    found = load(path)
+    yield from (host.name for host in found.hosts)
+    yield from found.groups
+    yield from sorted({f"{key}={value}" for host in found.hosts for key, value in host.labels.items()})
+    yield ALL
+
+
+def _of_results(root: str) -> Iterator[str]:
+    from fleet.store.places import place_of
+    from fleet.store.runs import published
+
+    runs = published(place_of(root))
+    yield from (run.host_name for run in runs)
+    yield from sorted({f"{key}={value}" for run in runs for key, value in run.labels})
+    yield from (run.run_id for run in runs[: -_NEWEST - 1 : -1])
+
+
+def script(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")]) -> None:
+    """Print the completion of a shell, to be evaluated in its start-up file.
+
+    Example: fleet completion bash >> ~/.bashrc
+    """
+    from click.shell_completion import get_completion_class
+
+    from fleet.plan.options import choice
+
+    choice("completion", shell, ("bash", "zsh", "fish"))
+    found = get_completion_class(shell)
+    root = click.get_current_context().find_root()
+    if found is not None:
+        text = found(root.command, {}, "fleet", "_FLEET_COMPLETE").source()
+        typer.echo(
+            text.replace(f"{shell}_complete", f"complete_{shell}")
+        )  # the order of words that typer takes

@@ -1,0 +1,60 @@
+"""Medians for other programs: each format as its readers take it, with the numbers of `fleet show`."""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.analysis.exchange.dashboards import bmf, markdown, openmetrics
+from fleet.analysis.views.hosts import chosen
+from fleet.analysis.views.overview import medians
+from fleet.store import Store
+from tests import simulated
+from tests.command import Fleet
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("dashboards")
+    for number in range(3):
+        simulated.publish(place / "results", simulated.desktop(), number, rounds=3)
+    return place
+
+
+@pytest.fixture(scope="module")
+def table(root: Path) -> pd.DataFrame:
+    found = medians(root / "results", chosen(Store(root / "results"), ["all"]).runs)
+    return found.assign(host_name='quo"ted|')
+
+
+def test_bencher_gets_every_number_with_its_bounds(table: pd.DataFrame) -> None:
+    found = json.loads(bmf(table))
+    assert len(found) == len(table)
+    value = found['quo"ted|/cas/cmpxchg/smt']["latency"]
+    assert value["lower_value"] < value["value"] < value["upper_value"]
+
+
+def test_prometheus_gets_seconds_and_escaped_labels(table: pd.DataFrame) -> None:
+    lines = openmetrics(table).splitlines()
+    assert lines[-1] == "# EOF"
+    samples = [line for line in lines if not line.startswith("#")]
+    smt = next(line for line in samples if 'relation="smt"' in line)
+    assert r'host="quo\"ted|"' in smt
+    assert float(smt.rpartition(" ")[2]) == pytest.approx(
+        table[table["relation"] == "smt"]["median_ns"].iloc[0] * 1e-9, rel=1e-5
+    )
+
+
+def test_a_pull_request_gets_a_table(table: pd.DataFrame) -> None:
+    lines = markdown(table).splitlines()
+    assert len(lines) == 2 + len(table)
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {7}
+
+
+def test_the_command_writes_the_last_session_or_a_selection(root: Path) -> None:
+    with Fleet(root) as fleet:
+        assert fleet("export", "-F", "markdown").stdout.count("\n") == 4
+        assert fleet("export", "all", "-F", "openmetrics", "-b", "cas").stdout.endswith("# EOF\n")
+        assert fleet("export", "-F", "bmf", "-b", "chase").exit_code == 2
