@@ -23,19 +23,9 @@ from fleet.model import Host, LockPolicy, RequestedOptions
 from fleet.plan.kinds import duration
 
 ORDER = (
-    *("init", "hosts", "check", "run", "resume", "runs", "show", "compare", "report"),
-    *(
-        "summaries",
-        "import",
-        "export",
-        "label",
-        "withdraw",
-        "verify",
-        "selftest",
-        "clean",
-        "demo",
-        "completion",
-    ),
+    *("init", "hosts", "check", "run", "resume", "runs", "show", "portrait", "compare", "report"),
+    *("summaries", "import", "export", "label", "withdraw", "verify", "selftest", "clean", "demo"),
+    "completion",
 )
 
 

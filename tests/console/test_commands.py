@@ -70,7 +70,7 @@ def completed(fleet: Fleet, shell: str, words: str) -> set[str]:
     printed = fleet().stdout
     for name in ("_FLEET_COMPLETE", "COMP_WORDS", "COMP_CWORD"):
         del fleet.environment[name]
-    return {line.partition(",")[2] for line in printed.splitlines()}
+    return {line.partition(",")[2] for line in printed.splitlines() if line}
 
 
 def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
