@@ -49,7 +49,7 @@ def _stream(rows: pd.DataFrame) -> Iterator[str]:
 
 
 def _multichase(rows: pd.DataFrame) -> Iterator[str]:
-    """For each order and size the option that makes multichase do the like, and the ns that it would print."""
+    """For each order and size multichase's option for it, and the ns that it would print."""
     for row in records(rows[rows["threads"] == 1]):
         yield f"-m {size_text(row['bytes']).lower():<8} # {row['setting']}, CPU {row['ping_cpu']}\n"
         yield f"{row['median_ns']:.3f}\n"

@@ -37,6 +37,8 @@ def test_runs_are_compared_by_level(tmp_path: Path) -> None:
     page = render(tmp_path, [run.run_id for run in runs])
     (row,) = re.findall(r"<tr><th scope=\"row\">bandwidth/avx2 L2 read</th>.*", page)
     assert "<td>250.0</td><td>200.0</td><td>-20.0%</td>" in row
+    targets = set(re.findall(r'href="#([^"]+)"', page))
+    assert targets <= set(re.findall(r'id="([^"]+)"', page))
 
 
 @pytest.mark.parametrize("rate", [False, True])
