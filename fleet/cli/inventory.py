@@ -51,7 +51,7 @@ def init(
     typer.echo(f"Wrote {inventory}. Next: fleet hosts, then fleet run.")
 
 
-@app.command()
+@app.command(short_help="Show what the inventory resolves to; connects to nothing.")
 def hosts(
     select: Select = None,
     inventory: InventoryPath = INVENTORY,
