@@ -126,7 +126,7 @@ static bool describe_starved(const struct burst *burst, struct burst_result *res
 	const struct burst_order *order = &burst->order;
 	double ns_per_tick = 1e9 / (double)order->clock->ticks_per_second;
 
-	if (order->benchmark->value) /* no durations */
+	if (order->benchmark->value || order->clock->is_rate_wrong) /* no durations */
 		return false;
 	for (uint32_t i = 0; i < order->samples; i++)
 		values[i] = (double)result->ticks[i];

@@ -90,6 +90,7 @@ static int settle_rate(struct clock_facts *facts)
 	facts->rate_checked = !err && moved >= RATE_TICKS;
 	if (facts->rate_checked)
 		facts->rate_error_ppm = (int64_t)((measured / stated - 1) * 1e6);
+	facts->clock.is_rate_wrong = llabs(facts->rate_error_ppm) > RATE_ERROR_PPM_MOST;
 	return 0;
 }
 

@@ -159,6 +159,7 @@ struct clock {
 	const char *note; /* why this clock and not the usual one; null if nothing to say */
 	uint64_t ticks_per_second; /* 0: not known, to be measured */
 	uint64_t (*ticks)(void);   /* not reordered with the memory accesses around it */
+	bool is_rate_wrong;        /* set by clock_choose(): the OS's clock disagrees with it */
 	uint64_t (*sent)(void);    /* the same, but what follows may be done before; null: ticks */
 };
 
