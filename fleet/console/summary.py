@@ -21,6 +21,10 @@ MANY = 20  # hosts; above it people want groups, not rows
 MESSAGES_SHOWN = 20
 MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has all of it
 _SIZES = (4, 16, 64, 256)  # of machines with an unknown number of CPUs
+_OF_MEMORY = (
+    "Points, in a round, and memory are those of caches of 48 KiB and 2 MiB a core and 32 MiB for all;\n"
+    "`fleet check` knows the host's."
+)
 
 
 def plans_text(hosts: Sequence[Host], requested: RequestedOptions) -> str:
@@ -71,9 +75,11 @@ def _times(plans: Sequence[Plan]) -> str:
     """How long measuring takes: by the CPUs a plan names, else for machines of several sizes."""
     cases = [(plan, (len(plan.cpus),) if plan.cpus is not None else _SIZES) for plan in plans]
     found = dict.fromkeys((size, _forecast(plan, size)) for plan, sizes in cases for size in sizes)
+    memory = [_OF_MEMORY] if any(points(plan, size) for plan, sizes in cases for size in sizes) else []
     if len({took for _, took in found}) == 1:
-        return f"Measuring takes about {next(iter(found))[1]}."
-    return "\n".join(["Measuring takes about", *(f"  {size:3} CPUs: {took}" for size, took in found)])
+        return "\n".join([f"Measuring takes about {next(iter(found))[1]}.", *memory])
+    rows = (f"  {size:3} CPUs: {took}" for size, took in found)
+    return "\n".join(["Measuring takes about", *rows, *memory])
 
 
 def _forecast(plan: Plan, size: int) -> str:
@@ -82,8 +88,7 @@ def _forecast(plan: Plan, size: int) -> str:
     if not count:
         return time
     total = needed(plan, unknown_cpus(plan.cpus or range(size)))
-    taken = f", {total >> 20} MiB of memory" if total else ""
-    return f"{time}, {counted(count, 'point')} of memory a round{taken}, by the host's caches"
+    return f"{time}, {counted(count, 'point')}" + (f", {total >> 20} MiB of memory" if total else "")
 
 
 def _cpus(plan: Plan) -> str:

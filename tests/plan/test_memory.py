@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from fleet.console.summary import plans_text
 from fleet.errors import UsageError
 from fleet.model import Facts, Host, Plan, RequestedOptions
 from fleet.plan.estimate import bursts, expected, plan_on, points
@@ -70,3 +71,11 @@ def test_a_big_machine_is_planned_by_one_cpu_of_each_cache() -> None:
     assert len(visits("chase", plan, cpus)) == 3 * 8
     assert len(unknown_cpus(range(1024))) == 1024
     assert points(BOTH, 1024) > 0
+
+
+def test_a_dry_run_names_points_and_memory() -> None:
+    asked = RequestedOptions(benchmarks=("chase",), sizes="1M,4M", cpus=(0, 1), precision=0.0)
+    text = plans_text([HOST], asked)
+    assert "Measuring takes about 5 s, 12 points, 8 MiB of memory." in text
+    assert "`fleet check` knows the host's." in text
+    assert "points" not in plans_text([HOST], RequestedOptions(benchmarks=("cas",)))

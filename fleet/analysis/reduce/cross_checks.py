@@ -25,6 +25,7 @@ READINGS = 4  # of the clock, by which a message may take longer than readwrite
 OWN, FROM_MEMORY = 0.10, 0.20  # of a chase over the same memory
 SEPARATE = 1.2  # times own, at most, of stores past the caches to blocks of a page or more
 PAGE = 4096
+UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
 # Bytes that the widest core loads in a cycle with the instructions of a variant.
 PORTS = MappingProxyType({"avx512": 128, "prefetch": 128, "streams": 128, "avx": 96, "sse2": 64, "neon": 128})
 COLUMNS = ("check", "value", "says")
@@ -192,7 +193,7 @@ def _products(numbers: Numbers) -> Found:
 
 
 def _uncertain(row: Mapping[str, Any]) -> float:
-    return 0.0 if is_none(row["spread"]) else float(row["spread"])
+    return UNKNOWN if is_none(row["spread"]) else float(row["spread"])
 
 
 def _name(key: Any) -> str:
