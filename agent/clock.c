@@ -10,7 +10,8 @@
 
 enum {
 	READINGS = 2000,
-	RATE_MS = 50,
+	RATE_MS = 5,
+	RATE_MORE_MS = 45, /* for a clock too slow for that */
 	STEPS_WANTED = 100,
 	STEPS_LIMIT_MS = 300,
 	BRACKETS = 20,
@@ -52,7 +53,10 @@ static struct moment take_moment(const struct clock *clock, const struct clock *
 	return best;
 }
 
-/* Finds the counter's rate by the OS's clock, over a pause of RATE_MS, and how far it moved. */
+/*
+ * Finds the counter's rate by the OS's clock, over a pause of RATE_MS, or a longer one if the
+ * counter moves less than RATE_TICKS meanwhile, and how far it moved.
+ */
 static int measure_rate(const struct clock *clock, double *ticks_per_second, uint64_t *moved)
 {
 	struct timespec pause = {.tv_nsec = RATE_MS * NS_PER_MS};
@@ -63,6 +67,11 @@ static int measure_rate(const struct clock *clock, double *ticks_per_second, uin
 	nanosleep(&pause, NULL);
 	struct moment end = take_moment(clock, &reference);
 
+	if (end.ticks - start.ticks < RATE_TICKS) {
+		pause.tv_nsec = RATE_MORE_MS * NS_PER_MS;
+		nanosleep(&pause, NULL);
+		end = take_moment(clock, &reference);
+	}
 	if (end.reference <= start.reference || end.ticks <= start.ticks)
 		return -ERANGE;
 	double seconds =

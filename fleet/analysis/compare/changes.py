@@ -27,9 +27,9 @@ def compare_relations(
     a, b: rows per pair and unit (column `unit`: a run's id, or a host's), latencies in ns. A unit's number
     of a relation is the median of its pairs. blocks: of each unit; the change is then that within blocks.
     `a_ns`, `b_ns`: geometric means over the units. `ratio` of b to a with its 95 % interval `low`, `high`;
-    `p` (Welch on logarithms), its `error` and `freedom`; `q` (over all rows), `smallest` (the change that would
-    have been detected), `verdict`, `why`. `a_within`, `b_within`: the typical half interval inside a single
-    run, which is no error of the change.
+    `p` (Welch on logarithms), its `error` and `freedom`; `q` (over all rows), `smallest` (the change that
+    would have been detected), `verdict`, `why`. `a_within`, `b_within`: the typical half interval inside a
+    single run, which is no error of the change.
     """
     order = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))
     by_a, by_b = (dict(iter(side.groupby(CLASS, sort=False))) for side in (a, b))
