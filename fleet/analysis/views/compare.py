@@ -67,7 +67,7 @@ def _fleet(sides: tuple[str, str], effects: pd.DataFrame) -> str:
         one_line(f"All hosts, {sides[1]} against {sides[0]}")
         + "\n"
         + table(titles, rows, right={2, 3, 4, 5, 6})
-        + "\nInterval: of the mean change of hosts like these. Between hosts: standard deviation\n"
+        + "\nInterval: of the mean change of hosts like these. Between hosts: standard deviation "
         "of their own changes; I²: the share of the variation found that is not chance."
     )
 
