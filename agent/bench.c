@@ -2,8 +2,8 @@
 #include "bench.h"
 
 const struct benchmark *const bench_all[] = {
-	&bench_cas,   &bench_readwrite, &bench_clock, &bench_message,
-	&bench_chase, &bench_bandwidth, &bench_gemm,  NULL};
+	&bench_cas,   &bench_readwrite, &bench_clock,      &bench_message, &bench_fetch,
+	&bench_chase, &bench_bandwidth, &bench_interleave, &bench_gemm,    NULL};
 
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i)
 {
@@ -36,6 +36,16 @@ double bench_sample(const struct benchmark *benchmark, const uint64_t *ticks, si
 		rate += 1 / (double)ticks[i * apart];
 	}
 	return benchmark->shape == SHAPE_PAIR ? sum / (double)threads : 1 / rate;
+}
+
+const char *order_name(enum order order)
+{
+	static const char *const names[] = {
+		[ORDER_RANDOM] = "random", [ORDER_WINDOW] = "window", [ORDER_RISING] = "rising",
+		[ORDER_CHASE] = "chase",   [ORDER_STREAM] = "stream",
+	};
+
+	return names[order];
 }
 
 const char *unit_name(enum unit unit)

@@ -23,10 +23,32 @@ enum unit {
 enum shape { SHAPE_CPU, SHAPE_PAIR, SHAPE_GROUP };
 
 /* In which order a chase visits its lines. */
-enum order { ORDER_NONE, ORDER_RANDOM, ORDER_WINDOW, ORDER_RISING };
+enum order {
+	ORDER_NONE,
+	ORDER_RANDOM,
+	ORDER_WINDOW,
+	ORDER_RISING,
+	ORDER_CHASE, /* of fetch: each line names the next, in random order */
+	ORDER_STREAM
+};
+
+/* What was done to lines before they are fetched. */
+enum state {
+	STATE_NONE,
+	STATE_OWN,
+	STATE_WRITTEN,
+	STATE_CLEAN,
+	STATE_BOTH,
+	STATE_THIRD,
+	STATE_TAKEN,
+	STATE_EVICTED,
+	STATE_MEMORY,
+	STATES
+};
 
 /* Whose memory a thread works on. */
-enum sharing { SHARING_NONE, SHARING_OWN, SHARING_ONE };
+/* Shared: blocks of all by turns. */
+enum sharing { SHARING_NONE, SHARING_OWN, SHARING_ONE, SHARING_SHARED };
 
 /* What gemm multiplies, and from where; an operation of a point. */
 enum gemm_point {
@@ -46,14 +68,16 @@ enum { POINT_ROOM = 48 };
 struct point {
 	char name[POINT_ROOM]; /* no blanks; empty if the benchmark has no parameters */
 	uint64_t bytes;        /* working set of one thread */
-	uint32_t stride_bytes;
+	uint32_t stride_bytes, block_bytes;
 	uint32_t threads;
 	uint32_t lines;           /* of a message, its flag's included */
 	uint32_t m, n, k, copies; /* of gemm */
 	uint64_t grain; /* units that are done together, where they depend on the variant */
-	uint8_t operation, order, sharing;
+	uint8_t operation, state, order, sharing;
 	bool huge_pages;
 	uint64_t arena_bytes; /* of its CPU's arena that a thread has; 0: none */
+	uint64_t walk_bytes;  /* of each thread's second arena, to drive lines out of its caches */
+	bool walk_huge;       /* its pages */
 	bool one_arena;       /* all have the arena of the thread that owns the lines */
 };
 
@@ -69,6 +93,7 @@ struct point_context {
 	const struct cpu_facts *facts; /* of the first CPU; without caches where unknown */
 	const uint32_t *threads;       /* sizes of the groups that --threads names, ascending */
 	size_t thread_count;
+	size_t cpu_count;
 	uint64_t cache_bytes;        /* of the last-level caches of all CPUs together; 0: unknown */
 	bool huge_pages;             /* are to be had */
 	bool base_asked, huge_asked; /* --pages */
@@ -107,6 +132,7 @@ struct side {
 	size_t index, count;    /* 0 is ping; of so many */
 	uint32_t *const *lines; /* fresh cache lines, all 0; where the benchmark has any */
 	char *arena;            /* memory of its own, or that all have; where the point has any */
+	char *walk;             /* memory of its own to drive lines out; where the point has any */
 	uint64_t first;         /* units done untimed before the first sample */
 	uint32_t *progress;     /* counted up now and then while it prepares and works */
 	union {
@@ -118,15 +144,22 @@ struct side {
 		} turn;                    /* cas, readwrite */
 		struct {
 			void *at, *start; /* next line to load; where the chase began */
-			uint64_t lines, loads;
+			uint64_t lines, loads, odd;
+			chase_fn *chase;
 			struct random random;
-		} chain; /* chase */
+		} chain; /* chase, fetch */
 		struct {
 			char *to;         /* what is gone through */
 			const char *from; /* what is copied there */
 			size_t bytes, at; /* in one pass, and of it done */
 			uint64_t odd;     /* loops that did not end where they should */
 		} sweep;                  /* bandwidth */
+		struct {
+			char *at; /* its first block */
+			size_t step;
+			const char *end; /* where the block behind its last would begin */
+			uint64_t odd;    /* as of a sweep */
+		} blocks;                /* interleave */
 		struct {
 			char *sent, *received; /* the lines of either way, in order */
 			uintptr_t *last;       /* what each of those received held before */
@@ -145,6 +178,7 @@ struct benchmark {
 	size_t lines;       /* fresh cache lines in play */
 	bool all_timed;     /* every thread takes times; else ping alone */
 	bool huge_pages;    /* its memory lies in huge pages unless others are asked for */
+	bool many_points;   /* so many that only few pairs are visited */
 	bool single;        /* a sample is one grain, whatever is asked for */
 	bool compares;      /* check() compares results with a reference, of points with memory */
 	uint32_t least;     /* grains in a trial, and what their number is a multiple of */
@@ -175,6 +209,13 @@ struct benchmark {
 	 */
 	int (*prepare)(struct side *side);
 
+	/*
+	 * Untimed, by each thread before each sample, for each phase; all meet after it. Then ping
+	 * alone works. Null: samples follow one another.
+	 */
+	void (*reset)(struct side *side, unsigned phase);
+	unsigned phases;
+
 	/* Does n units. Finite, or waits for another thread only by the lines. */
 	void (*work)(struct side *side, uint32_t n);
 
@@ -193,8 +234,8 @@ struct benchmark {
 	void (*release)(struct side *sides, size_t count);
 };
 
-extern const struct benchmark bench_cas, bench_readwrite, bench_clock, bench_message, bench_chase,
-	bench_bandwidth, bench_gemm;
+extern const struct benchmark bench_cas, bench_readwrite, bench_clock, bench_message, bench_fetch,
+	bench_chase, bench_bandwidth, bench_interleave, bench_gemm;
 
 /* All benchmarks; ends with a null pointer. */
 extern const struct benchmark *const bench_all[];
@@ -214,6 +255,7 @@ uint64_t bench_grain(const struct benchmark *benchmark, const struct point *poin
 /* Names on the wire. */
 const char *unit_name(enum unit unit);
 const char *order_name(enum order order);
+const char *state_name(enum state state);
 const char *operation_name(enum operation operation);
 const char *sharing_name(enum sharing sharing);
 const char *gemm_point_name(enum gemm_point kind);

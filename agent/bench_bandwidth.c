@@ -17,7 +17,7 @@ static const uint64_t memory_least = UINT64_C(64) << 20, memory_most = UINT64_C(
 static const char *const operation_names[OPERATIONS] = {
 	[OPERATION_READ] = "read",     [OPERATION_WRITE] = "write",   [OPERATION_NT] = "nt",
 	[OPERATION_ZERO] = "zero",     [OPERATION_MODIFY] = "modify", [OPERATION_COPY] = "copy",
-	[OPERATION_NTCOPY] = "ntcopy",
+	[OPERATION_NTCOPY] = "ntcopy", [OPERATION_SWAP] = "swap",
 };
 
 const char *operation_name(enum operation operation)
@@ -25,9 +25,14 @@ const char *operation_name(enum operation operation)
 	return operation_names[operation];
 }
 
+int operations_read(const char *list, uint32_t *mask, struct refusal *refusal)
+{
+	return names_read("op", list, operation_names, OPERATIONS, mask, refusal);
+}
+
 const char *sharing_name(enum sharing sharing)
 {
-	return sharing == SHARING_ONE ? "one" : "own";
+	return sharing == SHARING_ONE ? "one" : sharing == SHARING_SHARED ? "shared" : "own";
 }
 
 static bool is_copy(const struct point *point)
@@ -57,28 +62,6 @@ static uint64_t grain(const struct point *point)
 static bool can(const struct variant *variant, const struct point *point)
 {
 	return variant->stream[point->operation];
-}
-
-/* Reads a list of names into a mask of their places among `names`. */
-static int read_names(const char *option, const char *list, const char *const *names, size_t count,
-		      uint32_t *mask, struct refusal *refusal)
-{
-	for (*mask = 0;; list++) {
-		size_t span = strcspn(list, ","), i = 0;
-
-		while (i < count && (strlen(names[i]) != span || strncmp(names[i], list, span)))
-			i++;
-		if (i == count)
-			return refuse(refusal, EXIT_OPTIONS, "--%s has no '%.*s'; there is: %s",
-				      option, (int)span, list,
-				      count == OPERATIONS
-					      ? "read, write, nt, zero, modify, copy, ntcopy"
-					      : "own, one");
-		*mask |= 1u << i;
-		list += span;
-		if (!*list)
-			return 0;
-	}
 }
 
 /* Well outside all caches: 4 times those of the threads, of which each has its part. */
@@ -135,11 +118,11 @@ static int add_points(const struct options *options, const struct point_context 
 	int err = sizes_read(options->sizes, context->facts, memory_most, &sizes, refusal);
 
 	if (err ||
-	    read_names("op", options->operations ? options->operations : "read,write,copy,nt",
-		       operation_names, OPERATIONS, &operations, refusal) ||
-	    read_names("share", options->share, sharings, 2, &shares, refusal))
+	    operations_read(options->operations ? options->operations : "read,write,copy,nt",
+			    &operations, refusal) ||
+	    names_read("share", options->share, sharings, 2, &shares, refusal))
 		return -1;
-	for (enum operation o = OPERATION_READ; o < OPERATIONS; o++)
+	for (enum operation o = OPERATION_READ; o < OPERATION_SWAP; o++)
 		for (enum sharing s = SHARING_OWN; s <= SHARING_ONE; s++)
 			for (size_t t = 0; !err && t < context->thread_count; t++) {
 				const struct point point = {.operation = (uint8_t)o,
@@ -152,7 +135,7 @@ static int add_points(const struct options *options, const struct point_context 
 					continue;
 				err = add_sizes(context, &sizes, given, point, points, refusal);
 			}
-	if (!err && !points->count)
+	if (!err && !points->count && !(operations & 1u << OPERATION_SWAP))
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--share one is for several threads that read, and there are none");
 	return err;

@@ -21,14 +21,6 @@ enum {
 };
 
 static const uint64_t size_most = UINT64_C(512) << 20;
-static const char *const order_names[] = {
-	[ORDER_RANDOM] = "random", [ORDER_WINDOW] = "window", [ORDER_RISING] = "rising"};
-
-const char *order_name(enum order order)
-{
-	return order_names[order];
-}
-
 /* ---- points ---------------------------------------------------------------------------------- */
 
 static uint32_t usual_stride(enum order order)
@@ -57,10 +49,9 @@ static int add_point(const struct options *options, const struct point_context *
 			      "--stride: %s has no two lines %" PRIu32 " bytes apart", size,
 			      stride);
 	if (stride == usual_stride(order))
-		snprintf(point.name, sizeof point.name, "%s.%s.%s", order_names[order], size,
-			 pages);
+		snprintf(point.name, sizeof point.name, "%s.%s.%s", order_name(order), size, pages);
 	else
-		snprintf(point.name, sizeof point.name, "%s.%s.s%" PRIu32 ".%s", order_names[order],
+		snprintf(point.name, sizeof point.name, "%s.%s.s%" PRIu32 ".%s", order_name(order),
 			 size, stride, pages);
 	return points_add(points, &point, refusal);
 }

@@ -94,33 +94,6 @@ static int make_worker(struct burst *burst, size_t i)
 						       : 0;
 }
 
-/* Who has the arena that all work on: the thread that also would touch lines first. */
-static size_t owner_of(const struct burst_order *order)
-{
-	bool pong = order->placement.owner_pong && order->benchmark->shape == SHAPE_PAIR;
-
-	return pong ? order->cpu_count - 1 : 0;
-}
-
-/* Each thread has the memory of its own arena, or all have that of one. */
-static int take_arenas(struct burst *burst)
-{
-	const struct burst_order *order = &burst->order;
-	size_t owner = owner_of(order);
-	int err = 0;
-
-	for (size_t i = 0; !err && order->point->arena_bytes && i < burst->count; i++)
-		if (i == owner || !order->point->one_arena)
-			err = arena_take(order->cpus[i], order->point->huge_pages,
-					 order->placement.node, &burst->workers[i].arena);
-	for (size_t i = 0; !err && order->point->arena_bytes && i < burst->count; i++) {
-		struct arena *own = burst->workers[i].arena;
-
-		burst->sides[i].arena = (own ? own : burst->workers[owner].arena)->start;
-	}
-	return err;
-}
-
 static int make_burst(const struct burst_order *order, struct random *random, struct burst **made)
 {
 	size_t lines = order->benchmark->lines, count = order->cpu_count;
@@ -140,7 +113,7 @@ static int make_burst(const struct burst_order *order, struct random *random, st
 	for (size_t i = 0; !err && i < count; i++)
 		err = make_worker(burst, i);
 	if (!err)
-		err = take_arenas(burst);
+		err = burst_take_arenas(burst);
 	if (!err)
 		order->benchmark->lay(burst->sides, count, random);
 	return err;
@@ -224,8 +197,7 @@ static void abandon(struct burst *burst)
 {
 	lines_leave(&burst->lines);
 	for (size_t i = 0; i < burst->count; i++)
-		if (burst->workers[i].arena)
-			arena_leave(burst->workers[i].arena);
+		burst_leave_arenas(&burst->workers[i]);
 	burst->next_abandoned = abandoned;
 	abandoned = burst;
 	if (++abandoned_count >= ABANDONED_MAX)

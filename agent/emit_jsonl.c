@@ -35,6 +35,7 @@ static const struct {
 	{FEATURE_AVX512_BF16, "avx512_bf16"},
 	{FEATURE_AMX_BF16, "amx_bf16"},
 	{FEATURE_AMX_INT8, "amx_int8"},
+	{FEATURE_FLUSH, "flush"},
 };
 
 static void add_string(const char *key, const char *value)
@@ -218,9 +219,13 @@ static void add_point(const struct benchmark *benchmark, const struct point *poi
 		add_count("bytes", point->bytes);
 	if (point->stride_bytes)
 		add_count("stride_bytes", point->stride_bytes);
+	if (point->block_bytes)
+		add_count("block_bytes", point->block_bytes);
 	if (point->order != ORDER_NONE)
 		add_string("order", order_name(point->order));
-	if (benchmark->unit == UNIT_BYTE)
+	if (point->state != STATE_NONE)
+		add_string("state", state_name(point->state));
+	if (benchmark->unit == UNIT_BYTE || benchmark->unit == UNIT_LINE)
 		add_string("operation", operation_name(point->operation));
 	if (benchmark->unit == UNIT_OPERATION)
 		add_string("operation", gemm_point_name(point->operation));
@@ -284,15 +289,21 @@ static void add_list(const uint64_t *values, uint32_t count)
 	text_add(&line, "]");
 }
 
+static void add_cpus(const struct report *report)
+{
+	text_add(&line, ",\"cpus\":[");
+	for (size_t i = 0; i < report->cpu_count; i++)
+		text_add(&line, "%s%d", i ? "," : "", report->cpus[i]);
+	text_add(&line, "]");
+}
+
 /* Where threads work at once: which, the times of all but ping, and how far apart they began. */
 static void add_threads(const struct report *report)
 {
 	const struct burst_result *result = report->result;
 
-	text_add(&line, ",\"cpus\":[");
-	for (size_t i = 0; i < report->cpu_count; i++)
-		text_add(&line, "%s%d", i ? "," : "", report->cpus[i]);
-	text_add(&line, "],\"other_ticks\":[");
+	add_cpus(report);
+	text_add(&line, ",\"other_ticks\":[");
 	for (size_t i = 1; i < result->timed; i++) {
 		text_add(&line, i > 1 ? "," : "");
 		add_list(result->ticks + i * result->samples, result->samples);
@@ -328,6 +339,8 @@ static void burst(const struct run *run, const struct report *report)
 	add_list(result->ticks, result->samples);
 	if (benchmark->all_timed)
 		add_threads(report);
+	else if (report->cpu_count > 2)
+		add_cpus(report);
 	add_frequency(result);
 	if (benchmark->compares && plan_point(report->visit)->bytes)
 		add_flag("checked", true);

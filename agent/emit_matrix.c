@@ -252,6 +252,27 @@ static void add_matrices(const struct plan *plan, const struct choice *choice, c
 	}
 }
 
+/* A line for each point, of many: its pairs' numbers in short. */
+static void add_points(const struct plan *plan, const struct choice *choice, const double *found)
+{
+	text_add(&page, "%s, variant %s: ns a line, of all pairs, %s\n\n%-28s %8s %8s %8s\n",
+		 choice->benchmark->name, choice->variant->name, estimator_in_words(plan), "point",
+		 "min", "median", "max");
+	for (size_t i = 0; i < choice->point_count; i++) {
+		size_t count = 0;
+
+		for (size_t v = 0; v < plan->visit_count; v++)
+			if (plan_point(&plan->visits[v]) == &choice->points[i] && found[v] > 0)
+				scratch[count++] = found[v];
+		if (!count)
+			continue;
+		double middle = median(scratch, count);
+
+		text_add(&page, "%-28s %8.1f %8.1f %8.1f\n", choice->points[i].name,
+			 least(scratch, count), middle, scratch[count - 1]);
+	}
+}
+
 static void end(const struct run *run, const struct totals *totals, const char *reason)
 {
 	const struct plan *plan = run->plan;
@@ -261,6 +282,8 @@ static void end(const struct run *run, const struct totals *totals, const char *
 		text_add(&page, i ? "\n" : "");
 		if (plan->choices[i].benchmark->shape == SHAPE_GROUP)
 			ladder_add(&page, plan, &plan->choices[i], found);
+		else if (plan->choices[i].benchmark->many_points)
+			add_points(plan, &plan->choices[i], found);
 		else
 			add_matrices(plan, &plan->choices[i], found);
 	}

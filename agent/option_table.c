@@ -10,26 +10,32 @@
 /* clang-format off */
 const struct option option_table[] = {
 	{"What is measured", 'b', "benchmark", TEXT, AT(benchmarks), .value = "LIST",
-	 .help = "cas, readwrite, clock, message, chase, bandwidth, gemm; all: each of them "
+	 .help = "cas, readwrite, clock, message, fetch, chase, bandwidth, interleave, gemm; all: each of them "
 	         "(default: cas,readwrite)."},
 	{NULL, 'v', "variant", TEXT, AT(variant), .value = "NAME",
 	 .help = "The instructions. auto: the best this CPU has; all: each it has; or for each "
 	         "benchmark its own: cas=lse,readwrite=all, where one not named takes auto "
 	         "(default: auto)."},
+	{NULL, 0, "state", TEXT, AT(states), .value = "LIST",
+	 .help = "fetch: what was done to the lines before: own, written, clean, both, third, taken, "
+	         "evicted, memory (default: all but third and taken, which need a third CPU)."},
 	{NULL, 'c', "cpus", TEXT, AT(cpus), .value = "LIST",
 	 .help = "CPUs to measure, for instance 0-3,8 (default: all this process may use)."},
 	{NULL, 'p', "pairs", TEXT, AT(pairs), .value = "WHICH",
 	 .help = "half: each pair once a round, its sides alternating; ordered: both ways; or a "
 	         "list of pairs: 0-1,0-4,2-7 (default: half)."},
+	{NULL, 0, "few-pairs", TEXT, AT(few_pairs), .value = "LIST",
+	 .help = "The pairs of fetch and interleave, which have many points (default: as "
+	         "--pairs)."},
 
 	{"How long", 's', "samples", COUNT, AT(samples), 1, SAMPLES_MAX, .value = "N",
-	 .help = "Samples in a burst, warm-ups not counted (default: 10; of message, chase, "
-	         "bandwidth and gemm 5)."},
+	 .help = "Samples in a burst, warm-ups not counted (default: 10; of those "
+	         "with points 5)."},
 	{NULL, 'w', "warmup", COUNT, AT(warmup), 0, SAMPLES_MAX, .value = "N",
 	 .help = "Samples at the start of a burst marked as warm-up (default: 1)."},
 	{NULL, 'i', "iterations", COUNT_OR_AUTO, AT(iterations), 1, 1000000000, .value = "N",
-	 .help = "Round trips in a sample; of chase 16 loads each, of bandwidth passes, of gemm products; a message sample is "
-	         "always 100 both ways. auto: chosen per pair (default: auto)."},
+	 .help = "Round trips in a sample; of chase 16 loads each, of bandwidth passes, of gemm products; of message and "
+	         "fetch the number is fixed. auto: chosen per pair (default: auto)."},
 	{NULL, 'r', "rounds", COUNT, AT(rounds), 1, 1000000, .value = "N",
 	 .help = "Visits to every pair, a burst each. Given alone: exactly N, back to back. Not "
 	         "given: at least 10, spread over 5 s, and more where --precision asks for them."},
@@ -72,8 +78,9 @@ const struct option option_table[] = {
 	         "two steps an octave. auto: 1/4, 1/2, 3/4, 2 and 4 times each cache. gemm: of the matrices "
 	         "that stream; auto: 4 times the last cache, at most 256M (default: auto)."},
 	{NULL, 0, "op", TEXT, AT(operations), .value = "LIST",
-	 .help = "bandwidth: read, write, nt (past the caches), zero, modify, copy, ntcopy "
-	         "(default: read,write,copy,nt, as far as there are variants)."},
+	 .help = "bandwidth: read, write, nt (past the caches), zero, modify, copy, ntcopy (default: "
+	         "read,write,copy,nt, as far as there are variants); fetch: read, write, swap (default: "
+	         "read, and swap after both); interleave: write, nt (default: write)."},
 	{NULL, 0, "threads", TEXT, AT(threads), .value = "LIST",
 	 .help = "bandwidth, gemm: how many work at once: numbers, which take cores first; llc, "
 	         "package: those that share one; all. 1 takes a CPU of each kind under each last "
@@ -82,14 +89,17 @@ const struct option option_table[] = {
 	 .help = "bandwidth: own: each thread its own memory; one: all read the same (default: "
 	         "own)."},
 	{NULL, 0, "stride", COUNT, AT(stride), 8, 1 << 20, .value = "BYTES",
-	 .help = "chase: from one line to the next, a multiple of 8 (default: 256 in order "
-	         "random, otherwise 64)."},
+	 .help = "chase, fetch: from one line to the next, a multiple of 8 (default: 256; of chase in "
+	         "the orders window and rising 64)."},
 	{NULL, 0, "shape", TEXT, AT(shape), .value = "MxNxK",
 	 .help = "gemm: rows of A, columns of B, and what they have in common, each a multiple of what "
 	         "the variant multiplies at once. auto: 256x256x256 or the next such (default: auto)."},
 	{NULL, 0, "pages", WORD, AT(pages), .words = "huge|base", .value = "KIND",
 	 .help = "The pages in which the memory of a benchmark with points lies; base where there are "
 	         "no huge ones (default: huge for chase, bandwidth and gemm, else base)."},
+	{NULL, 0, "blocks", TEXT, AT(blocks), .value = "LIST",
+	 .help = "interleave: bytes that a thread writes before it leaves as many to the other: powers of "
+	         "two from 64 to 64K, or ranges of them (default: 64..64K)."},
 	{NULL, 0, "lines-per-message", TEXT, AT(message_lines), .value = "LIST",
 	 .help = "message: lines stored for each, the one that is waited for included: numbers from 1 "
 	         "to 64 (default: 1)."},

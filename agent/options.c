@@ -261,6 +261,7 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 				    .threads = "1,all",
 				    .message_lines = "1",
 				    .shape = "auto",
+				    .blocks = "64..64K",
 				    .warmup = 1,
 				    .seed = drawn_seed() & INT64_MAX,
 				    .precision_ppm = NOT_GIVEN,

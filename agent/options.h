@@ -39,6 +39,9 @@ struct options {
 	const char *pages;         /* "huge" or "base"; null: as is usual for the benchmark */
 	const char *message_lines; /* a list of numbers */
 	const char *shape;         /* "auto", or like 256x256x256 */
+	const char *states;        /* a list; null: the usual ones */
+	const char *blocks;        /* a list like 64,256..64K */
+	const char *few_pairs;     /* of benchmarks with many points, a list; null: as pairs */
 	uint64_t stride;           /* bytes; 0: the usual one */
 	uint64_t samples, warmup;
 	bool samples_given;

@@ -70,7 +70,7 @@ int plan_make(struct plan *plan, const struct options *options, int *cpus, size_
 	    check_cpu_count(plan, refusal) || check_node(options->node, refusal) ||
 	    plan_make_groups(plan, options, refusal) ||
 	    plan_make_points(plan, options, notes, refusal) ||
-	    plan_make_visits(plan, options->pairs, refusal) || plan_want_memory(plan, refusal))
+	    plan_make_visits(plan, options, refusal) || plan_want_memory(plan, refusal))
 		return -1;
 	return options->done ? plan_take_done(plan, options->done, refusal) : 0;
 }
@@ -104,8 +104,23 @@ int plan_last_cpu(const struct plan *plan, const struct visit *visit)
 	return group->cpus[group->count - 1];
 }
 
+/* Neither of the two, of another core if there is one. */
+static int third_cpu(const struct plan *plan, size_t a, size_t b)
+{
+	int found = plan->cpus[a];
+
+	for (size_t i = plan->cpu_count; i--;) {
+		bool apart = plan->cores && plan->cores[i] != plan->cores[a] &&
+			     plan->cores[i] != plan->cores[b];
+
+		if (i != a && i != b && (apart || found == plan->cpus[a]))
+			found = plan->cpus[i];
+	}
+	return found;
+}
+
 const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
-		     int pair[2], size_t *count)
+		     int pair[PAIR_THREADS], size_t *count)
 {
 	bool swapped = plan->pairs != PAIRS_ORDERED && round % 2;
 
@@ -113,9 +128,14 @@ const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_
 		*count = plan->groups[visit->a].count;
 		return plan->groups[visit->a].cpus;
 	}
+	*count = visit->a == visit->b ? 1 : 2;
 	pair[0] = plan->cpus[swapped ? visit->b : visit->a];
 	pair[1] = plan->cpus[swapped ? visit->a : visit->b];
-	*count = visit->a == visit->b ? 1 : 2;
+	if (plan_point(visit)->threads == PAIR_THREADS) {
+		*count = PAIR_THREADS;
+		pair[2] = pair[1];
+		pair[1] = third_cpu(plan, visit->a, visit->b);
+	}
 	return pair;
 }
 
@@ -149,7 +169,7 @@ uint32_t plan_samples(const struct plan *plan, const struct visit *visit)
 
 size_t plan_threads_most(const struct plan *plan)
 {
-	size_t most = 2;
+	size_t most = PAIR_THREADS;
 
 	for (size_t i = 0; i < plan->group_count; i++)
 		if (plan->groups[i].count > most)
@@ -178,6 +198,7 @@ void plan_free(struct plan *plan)
 	for (size_t i = 0; i < plan->group_count; i++)
 		free(plan->groups[i].cpus);
 	free(plan->cpus);
+	free(plan->cores);
 	free(plan->choices);
 	free(plan->groups);
 	free(plan->visits);

@@ -43,6 +43,7 @@ enum pairs { PAIRS_HALF, PAIRS_ORDERED, PAIRS_LISTED };
 struct plan {
 	int *cpus; /* ascending */
 	size_t cpu_count;
+	int64_t *cores; /* of each CPU; NOT_TOLD, or null, if unknown */
 	struct choice *choices;
 	size_t choice_count;
 	struct group *groups;
@@ -88,12 +89,16 @@ int plan_find_cpu(const struct plan *plan, long cpu);
  */
 struct random plan_shuffle(struct plan *plan, uint32_t round);
 
+/* The most threads of a visit to a pair: a third may have to do with its lines. */
+enum { PAIR_THREADS = 3 };
+
 /*
- * The CPUs of a visit, ping's first; a pair is put together in `pair`. Ping holds the clock: of a
- * pair the lower CPU in even rounds, the other in odd ones, unless both ways are visited anyway.
+ * The CPUs of a visit, ping's first; a pair is put together in `pair`, pong last. Ping holds the
+ * clock: of a pair the lower CPU in even rounds, the other in odd ones, unless both ways are
+ * visited anyway.
  */
 const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
-		     int pair[2], size_t *count);
+		     int pair[PAIR_THREADS], size_t *count);
 
 /* Its first CPU and its last, whatever the round. */
 int plan_first_cpu(const struct plan *plan, const struct visit *visit);

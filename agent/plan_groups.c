@@ -52,12 +52,17 @@ static struct member *describe_all(struct plan *plan)
 	struct member *members = calloc(plan->cpu_count, sizeof *members);
 	struct cpu_facts facts;
 
-	for (size_t i = 0; members && i < plan->cpu_count; i++) {
+	plan->cores = calloc(plan->cpu_count, sizeof *plan->cores);
+	for (size_t i = 0; members && plan->cores && i < plan->cpu_count; i++) {
 		members[i] = describe(plan->cpus[i], members, i, &facts);
 		if (i == 0)
 			plan->facts = facts;
+		plan->cores[i] = members[i].core;
 	}
-	return members;
+	if (plan->cores)
+		return members;
+	free(members);
+	return NULL;
 }
 
 static uint64_t cache_bytes(const struct member *members, size_t count)
@@ -193,13 +198,15 @@ static int add_word(struct plan *plan, const struct member *members, const char 
 
 int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal)
 {
-	bool each = options->cpus != NULL, needed = false;
+	bool each = options->cpus != NULL, needed = false, grouped = false;
 	const char *list = options->threads;
 	char word[WORD_ROOM];
 	int err = 0;
 
 	for (size_t i = 0; i < plan->choice_count; i++)
-		needed |= plan->choices[i].benchmark->shape == SHAPE_GROUP;
+		grouped |= plan->choices[i].benchmark->shape == SHAPE_GROUP;
+	for (size_t i = 0; i < plan->choice_count; i++)
+		needed |= grouped || plan->choices[i].benchmark->many_points;
 	if (!needed)
 		return 0;
 	struct member *members = describe_all(plan);
@@ -207,10 +214,10 @@ int plan_make_groups(struct plan *plan, const struct options *options, struct re
 
 	if (!members || !scratch)
 		err = refuse(refusal, EXIT_OTHER, "out of memory");
-	while (scratch && !err && plan_next_word(&list, word))
+	while (scratch && !err && grouped && plan_next_word(&list, word))
 		err = add_word(plan, members, word, each, scratch, refusal);
 	plan->named_groups = plan->group_count;
-	if (!err)
+	if (!err && grouped)
 		err = add_singles(plan, members, each, refusal);
 	if (!err)
 		plan->cache_bytes = cache_bytes(members, plan->cpu_count);

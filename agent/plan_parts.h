@@ -39,6 +39,6 @@ int *plan_copy_cpus(const int *cpus, size_t count);
 int plan_take_done(struct plan *plan, const char *path, struct refusal *refusal);
 
 /* Fills in plan->visits; a list of pairs also leaves only its CPUs in plan->cpus. */
-int plan_make_visits(struct plan *plan, const char *pairs, struct refusal *refusal);
+int plan_make_visits(struct plan *plan, const struct options *options, struct refusal *refusal);
 
 #endif

@@ -142,18 +142,21 @@ static bool asks_pages(const struct options *options, const char *kind)
 static bool choose_pages(const struct plan *plan, const struct options *options,
 			 struct notes *notes)
 {
-	bool needed = false;
+	bool used = false, expected = false;
 
 	for (size_t i = 0; i < plan->choice_count; i++) {
 		const struct benchmark *benchmark = plan->choices[i].benchmark;
 
-		needed |=
+		used |= benchmark->points != NULL;
+		expected |=
 			benchmark->points && (benchmark->huge_pages || asks_pages(options, "huge"));
 	}
-	if (!needed || asks_pages(options, "base"))
+	if (!used || asks_pages(options, "base"))
 		return false;
 	if (arena_try_huge_pages())
 		return true;
+	if (!expected)
+		return false;
 	notes_add(notes, "No huge pages are to be had here: memory lies in base pages.");
 	return false;
 }
@@ -163,6 +166,7 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 {
 	struct point_context context = {.facts = &plan->facts,
 					.cache_bytes = plan->cache_bytes,
+					.cpu_count = plan->cpu_count,
 					.base_asked = asks_pages(options, "base"),
 					.huge_asked = asks_pages(options, "huge"),
 					.huge_pages = choose_pages(plan, options, notes)};
@@ -182,13 +186,15 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 static int want_arenas(const struct plan *plan, const struct visit *visit)
 {
 	const struct point *point = plan_point(visit);
-	int pair[2], err = 0;
+	int pair[PAIR_THREADS], err = 0;
 	size_t count;
 	const int *cpus = plan_cpus(plan, visit, 0, pair, &count);
 	bool first_only = point->one_arena && visit->choice->benchmark->shape == SHAPE_GROUP;
 
 	for (size_t i = 0; !err && point->arena_bytes && i < (first_only ? 1 : count); i++)
 		err = arena_want(cpus[i], point->huge_pages, point->arena_bytes);
+	for (size_t i = 0; !err && point->walk_bytes && i < count; i++)
+		err = arena_want(cpus[i], point->walk_huge, point->walk_bytes);
 	return err;
 }
 

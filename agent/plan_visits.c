@@ -8,6 +8,17 @@ struct pair {
 	int a, b; /* a < b */
 };
 
+/* The pairs of a list; null: no list, so all. */
+struct pair_list {
+	struct pair *list;
+	size_t count;
+};
+
+/* Those of --pairs, and of --few-pairs. */
+struct listed {
+	struct pair_list usual, few;
+};
+
 /* ---- a list of pairs ------------------------------------------------------------------------- */
 
 static int by_cpus(const void *left, const void *right)
@@ -64,7 +75,7 @@ static int check_repeats(const struct pair *pairs, size_t count, struct refusal 
 }
 
 /* Reads the list into a fresh array, ascending; the caller frees it. */
-static int read_pairs(const struct plan *plan, const char *list, struct pair **pairs, size_t *count,
+static int read_pairs(const struct plan *plan, const char *list, struct pair_list *pairs,
 		      struct refusal *refusal)
 {
 	size_t room = 1;
@@ -72,36 +83,41 @@ static int read_pairs(const struct plan *plan, const char *list, struct pair **p
 
 	for (const char *at = list; *at; at++)
 		room += *at == ',';
-	*pairs = calloc(room, sizeof **pairs);
-	if (!*pairs)
+	pairs->list = calloc(room, sizeof *pairs->list);
+	if (!pairs->list)
 		return refuse(refusal, EXIT_OTHER, "out of memory for %zu pairs", room);
-	for (*count = 0; !err; list++) {
-		err = read_pair(plan, &list, &(*pairs)[*count], refusal);
-		(*count)++;
+	for (; !err; list++) {
+		err = read_pair(plan, &list, &pairs->list[pairs->count], refusal);
+		pairs->count++;
 		if (!*list)
 			break;
 	}
 	if (err)
 		return err;
-	qsort(*pairs, *count, sizeof **pairs, by_cpus);
-	return check_repeats(*pairs, *count, refusal);
+	qsort(pairs->list, pairs->count, sizeof *pairs->list, by_cpus);
+	return check_repeats(pairs->list, pairs->count, refusal);
 }
 
 /* Leaves in plan->cpus only those that are in a pair. */
-static int keep_cpus_of(struct plan *plan, const struct pair *pairs, size_t count,
-			struct refusal *refusal)
+static int keep_cpus_of(struct plan *plan, const struct listed *listed, struct refusal *refusal)
 {
+	const struct pair_list *lists[] = {&listed->usual, &listed->few};
 	bool *wanted = calloc(plan->cpu_count, sizeof *wanted);
 	size_t kept = 0;
 
 	if (!wanted)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
-	for (size_t i = 0; i < count; i++)
-		wanted[plan_find_cpu(plan, pairs[i].a)] = wanted[plan_find_cpu(plan, pairs[i].b)] =
-			true;
+	for (size_t k = 0; k < 2; k++)
+		for (size_t i = 0; i < lists[k]->count; i++) {
+			wanted[plan_find_cpu(plan, lists[k]->list[i].a)] = true;
+			wanted[plan_find_cpu(plan, lists[k]->list[i].b)] = true;
+		}
 	for (size_t i = 0; i < plan->cpu_count; i++)
-		if (wanted[i])
+		if (wanted[i]) {
+			if (plan->cores)
+				plan->cores[kept] = plan->cores[i];
 			plan->cpus[kept++] = plan->cpus[i];
+		}
 	plan->cpu_count = kept;
 	free(wanted);
 	return 0;
@@ -136,18 +152,18 @@ static void add_all_pairs(const struct plan *plan, struct adding *adding, const 
 }
 
 static void add_pairs(const struct plan *plan, struct adding *adding, const struct visit *kind,
-		      const struct pair *listed)
+		      const struct pair_list *listed)
 {
-	if (!listed)
+	if (!listed->list)
 		add_all_pairs(plan, adding, kind);
-	for (size_t i = 0; listed && i < plan->pair_count; i++)
-		add_visit(adding, kind, (size_t)plan_find_cpu(plan, listed[i].a),
-			  (size_t)plan_find_cpu(plan, listed[i].b));
+	for (size_t i = 0; i < listed->count; i++)
+		add_visit(adding, kind, (size_t)plan_find_cpu(plan, listed->list[i].a),
+			  (size_t)plan_find_cpu(plan, listed->list[i].b));
 }
 
 /* Adds the visits at one point: of each CPU, each pair, or each group of the point's size. */
 static void add_visits(const struct plan *plan, struct adding *adding, const struct visit *kind,
-		       const struct pair *listed)
+		       const struct listed *listed)
 {
 	switch (kind->choice->benchmark->shape) {
 	case SHAPE_CPU:
@@ -155,7 +171,10 @@ static void add_visits(const struct plan *plan, struct adding *adding, const str
 			add_visit(adding, kind, i, i);
 		break;
 	case SHAPE_PAIR:
-		add_pairs(plan, adding, kind, listed);
+		add_pairs(plan, adding, kind,
+			  kind->choice->benchmark->many_points && listed->few.list
+				  ? &listed->few
+				  : &listed->usual);
 		break;
 	case SHAPE_GROUP:
 		for (size_t i = 0; i < plan->group_count; i++)
@@ -165,7 +184,7 @@ static void add_visits(const struct plan *plan, struct adding *adding, const str
 	}
 }
 
-static void add_choices(const struct plan *plan, struct adding *adding, const struct pair *listed)
+static void add_choices(const struct plan *plan, struct adding *adding, const struct listed *listed)
 {
 	adding->count = 0;
 	for (size_t i = 0; i < plan->choice_count; i++) {
@@ -182,7 +201,7 @@ static void add_choices(const struct plan *plan, struct adding *adding, const st
 	}
 }
 
-static int make_all(struct plan *plan, const struct pair *listed, struct refusal *refusal)
+static int make_all(struct plan *plan, const struct listed *listed, struct refusal *refusal)
 {
 	struct adding adding = {0};
 
@@ -199,23 +218,44 @@ static int make_all(struct plan *plan, const struct pair *listed, struct refusal
 	return 0;
 }
 
-int plan_make_visits(struct plan *plan, const char *pairs, struct refusal *refusal)
+/* Is a CPU that is in no pair needed, as the third of a visit? */
+static bool needs_third(const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->choice_count; i++)
+		for (size_t p = 0; p < plan->choices[i].point_count; p++)
+			if (plan->choices[i].benchmark->shape == SHAPE_PAIR &&
+			    plan->choices[i].points[p].threads == PAIR_THREADS)
+				return true;
+	return false;
+}
+
+static int read_lists(struct plan *plan, const struct options *options, struct listed *listed,
+		      struct refusal *refusal)
+{
+	bool all = plan->pairs != PAIRS_LISTED;
+
+	if ((!all && read_pairs(plan, options->pairs, &listed->usual, refusal)) ||
+	    (options->few_pairs && read_pairs(plan, options->few_pairs, &listed->few, refusal)))
+		return -1;
+	if (!all)
+		plan->pair_count = listed->usual.count;
+	return all || needs_third(plan) ? 0 : keep_cpus_of(plan, listed, refusal);
+}
+
+int plan_make_visits(struct plan *plan, const struct options *options, struct refusal *refusal)
 {
 	size_t n = plan->cpu_count;
-	struct pair *listed = NULL;
-	int err = 0;
+	struct listed listed = {{0}, {0}};
 
-	plan->pairs = !strcmp(pairs, "half")      ? PAIRS_HALF
-		      : !strcmp(pairs, "ordered") ? PAIRS_ORDERED
-						  : PAIRS_LISTED;
+	plan->pairs = !strcmp(options->pairs, "half")      ? PAIRS_HALF
+		      : !strcmp(options->pairs, "ordered") ? PAIRS_ORDERED
+							   : PAIRS_LISTED;
 	plan->pair_count = plan->pairs == PAIRS_ORDERED ? n * (n - 1) : n * (n - 1) / 2;
-	if (plan->pairs == PAIRS_LISTED) {
-		err = read_pairs(plan, pairs, &listed, &plan->pair_count, refusal);
-		if (!err)
-			err = keep_cpus_of(plan, listed, plan->pair_count, refusal);
-	}
+	int err = read_lists(plan, options, &listed, refusal);
+
 	if (!err)
-		err = make_all(plan, listed, refusal);
-	free(listed);
+		err = make_all(plan, &listed, refusal);
+	free(listed.usual.list);
+	free(listed.few.list);
 	return err;
 }

@@ -1,6 +1,8 @@
 /* points.c: see points.h. */
 #include "points.h"
 
+#include "text.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,38 @@ bool points_huge(const struct point_context *context, const struct benchmark *be
 {
 	return context->huge_pages &&
 	       (benchmark->huge_pages ? !context->base_asked : context->huge_asked);
+}
+
+static int refuse_name(const char *option, const char *list, const char *const *names, size_t count,
+		       struct refusal *refusal)
+{
+	struct text there = {0};
+
+	for (size_t i = 0; i < count; i++)
+		if (names[i])
+			text_add(&there, "%s%s", there.length ? ", " : "", names[i]);
+	refuse(refusal, EXIT_OPTIONS, "--%s has no '%.*s'; there is: %s", option,
+	       (int)strcspn(list, ","), list, there.data);
+	text_free(&there);
+	return -1;
+}
+
+int names_read(const char *option, const char *list, const char *const *names, size_t count,
+	       uint32_t *mask, struct refusal *refusal)
+{
+	for (*mask = 0;; list++) {
+		size_t span = strcspn(list, ","), i = 0;
+
+		while (i < count &&
+		       (!names[i] || strlen(names[i]) != span || strncmp(names[i], list, span)))
+			i++;
+		if (i == count)
+			return refuse_name(option, list, names, count, refusal);
+		*mask |= 1u << i;
+		list += span;
+		if (!*list)
+			return 0;
+	}
 }
 
 /* ---- one size -------------------------------------------------------------------------------- */

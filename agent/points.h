@@ -25,6 +25,16 @@ int sizes_read(const char *text, const struct cpu_facts *facts, uint64_t most, s
 /* Do a benchmark's points lie in huge pages? */
 bool points_huge(const struct point_context *context, const struct benchmark *benchmark);
 
+/*
+ * Reads the value of an option, a list of names, into a mask of their places among `names`, of
+ * which some may be null.
+ */
+int names_read(const char *option, const char *list, const char *const *names, size_t count,
+	       uint32_t *mask, struct refusal *refusal);
+
+/* The same of --op. */
+int operations_read(const char *list, uint32_t *mask, struct refusal *refusal);
+
 /* Reads "512K" at *at and moves past it; false if that is not what stands there. */
 bool size_read(const char **at, uint64_t *bytes);
 

@@ -48,7 +48,7 @@ static struct burst_order order_of(const struct run *run, const struct visit *vi
 static struct report report_of(const struct run *run, const struct visit *visit, uint32_t round,
 			       const struct burst_result *result)
 {
-	static int pair[2];
+	static int pair[PAIR_THREADS];
 	struct report report = {.visit = visit, .round = round, .result = result};
 
 	report.cpus = plan_cpus(run->plan, visit, round, pair, &report.cpu_count);
@@ -86,7 +86,7 @@ static bool chosen_wrongly(const struct run *run, struct visit *visit,
 	static double values[SAMPLES_MAX];
 	size_t count = result->samples - run->plan->warmup;
 
-	if (run->plan->iterations)
+	if (run->plan->iterations || visit->choice->benchmark->single)
 		return false;
 	for (size_t i = 0; i < count; i++)
 		values[i] = (double)result->ticks[run->plan->warmup + i];

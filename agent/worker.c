@@ -34,10 +34,39 @@ static bool trouble(struct worker *worker, const char *doing, int error)
 	return false;
 }
 
+/*
+ * Waits at the next gate until all have come to it: each says so on a line of its own, ping looks
+ * at them all and then opens. False: one will never come.
+ */
+static bool meet(struct worker *worker)
+{
+	struct burst *burst = worker->burst;
+	const struct worker *workers = burst->workers;
+	uint32_t gate = worker->arrived + 1;
+
+	__atomic_store_n(&worker->arrived, gate, __ATOMIC_RELEASE);
+	for (size_t i = 1; worker == workers && i < burst->count; i++)
+		while (__atomic_load_n(&workers[i].arrived, __ATOMIC_ACQUIRE) != gate)
+			if (given_up(burst))
+				return false;
+	if (worker == workers)
+		__atomic_store_n(&burst->open, gate, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&burst->open, __ATOMIC_ACQUIRE) != gate)
+		if (given_up(burst))
+			return false;
+	return true;
+}
+
 /* The thread that touches the lines first: their pages get their home there. */
 static bool owns_lines(const struct worker *worker)
 {
 	return worker->side->index == (worker->burst->order.placement.owner_pong ? 1 : 0);
+}
+
+static void write_arena(const struct worker *worker, struct arena *arena)
+{
+	while (arena && !given_up(worker->burst) && arena_write_more(arena))
+		bench_progress(worker->side);
 }
 
 /* Touches what the thread will write, and brings its memory into the state that is measured. */
@@ -51,9 +80,11 @@ static int prepare(struct worker *worker)
 	if (owns_lines(worker))
 		for (size_t i = 0; i < burst->lines.count; i++)
 			__atomic_store_n(burst->lines.line[i], 0, __ATOMIC_RELAXED);
-	while (worker->arena && !given_up(burst) && arena_write_more(worker->arena))
-		bench_progress(worker->side);
-	if (given_up(burst)) /* for a reason that another has given */
+	write_arena(worker, worker->arena);
+	write_arena(worker, worker->walk);
+	if (burst->order.point->one_arena)
+		meet(worker); /* so that nobody uses what is not written yet */
+	if (given_up(burst))  /* for a reason that another has given */
 		return 0;
 	return benchmark->prepare ? benchmark->prepare(worker->side) : 0;
 }
@@ -76,29 +107,6 @@ static bool settle(struct worker *worker)
 		return trouble(worker, "raise the priority of", err);
 	err = prepare(worker);
 	return err ? trouble(worker, "prepare", err) : true;
-}
-
-/*
- * Waits at the next gate until all have come to it: each says so on a line of its own, ping looks
- * at them all and then opens. False: one will never come.
- */
-static bool meet(struct worker *worker)
-{
-	struct burst *burst = worker->burst;
-	const struct worker *workers = burst->workers;
-	uint32_t gate = worker->arrived + 1;
-
-	__atomic_store_n(&worker->arrived, gate, __ATOMIC_RELEASE);
-	for (size_t i = 1; worker == workers && i < burst->count; i++)
-		while (__atomic_load_n(&workers[i].arrived, __ATOMIC_ACQUIRE) != gate)
-			if (given_up(burst))
-				return false;
-	if (worker == workers)
-		__atomic_store_n(&burst->open, gate, __ATOMIC_RELEASE);
-	while (__atomic_load_n(&burst->open, __ATOMIC_ACQUIRE) != gate)
-		if (given_up(burst))
-			return false;
-	return true;
 }
 
 static bool are_apart(const struct burst *burst)
@@ -194,13 +202,39 @@ static bool linger(struct worker *worker)
 	return true;
 }
 
+/* Each sample after all have prepared it; those that take no times wait for ping meanwhile. */
+static bool take_prepared(struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+
+	for (uint32_t i = 1; i <= order->samples; i++) {
+		for (unsigned phase = 0; phase < order->benchmark->phases; phase++) {
+			order->benchmark->reset(worker->side, phase);
+			bench_progress(worker->side);
+			if (!meet(worker))
+				return false;
+		}
+		if (worker->stamps) {
+			uint64_t start = order->clock->ticks();
+
+			if (!work(worker, order->iterations))
+				return false;
+			worker->stamps[i] = worker->stamps[i - 1] + order->clock->ticks() - start;
+		}
+		if (!meet(worker))
+			return false;
+	}
+	return true;
+}
+
 /* Without stamps: the same work. */
 static bool take(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
 
 	begin(worker);
-	bool done = !worker->stamps           ? work(worker, order->samples * order->iterations)
+	bool done = order->benchmark->reset   ? take_prepared(worker)
+		    : !worker->stamps         ? work(worker, order->samples * order->iterations)
 		    : order->benchmark->value ? take_values(worker)
 					      : take_times(worker);
 

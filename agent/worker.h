@@ -17,6 +17,7 @@ struct worker {
 	int cpu;
 	bool started;
 	struct arena *arena; /* its CPU's; null: it needs none */
+	struct arena *walk;  /* another, to drive lines out of its caches; null likewise */
 	uint64_t *stamps;    /* order.samples + 1 of them; null: it takes no times */
 	const char *doing;   /* what gave the error, if there is one */
 	int error;
@@ -54,6 +55,15 @@ int worker_make_stamps(struct worker *worker, uint32_t samples);
 
 /* The thread: binds itself, meets the others, plays its part. Its argument is its struct worker. */
 void *worker_run(void *worker);
+
+/*
+ * Gives each side the memory of its own arena, or all that of one; and its second arena. 0 or
+ * -errno.
+ */
+int burst_take_arenas(struct burst *burst);
+
+/* The thread may still work on its arenas: they are left to it. */
+void burst_leave_arenas(const struct worker *worker);
 
 /* Tells all workers to leave at the next occasion outside a hot loop. */
 void worker_give_up(struct burst *burst);

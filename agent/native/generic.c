@@ -50,6 +50,41 @@ static __attribute__((noinline)) void *generic_chase_c11(void *line, uint32_t n1
 	return line;
 }
 
+static __attribute__((noinline)) void *generic_swap_c11(void *line, uint32_t n)
+{
+	while (n--)
+		line = (void *)__atomic_fetch_add((uintptr_t *)line, 0, __ATOMIC_RELAXED);
+	return line;
+}
+
+static __attribute__((noinline)) char *generic_load_c11(char *at, size_t stride, const char *end)
+{
+	for (; at < end; at += LINE_PAGE)
+		for (size_t i = stride; i < LINE_PAGE; i += stride)
+			(void)*(volatile uintptr_t *)(at + i);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return at;
+}
+
+static __attribute__((noinline)) char *generic_store_c11(char *at, size_t stride, const char *end)
+{
+	for (; at < end; at += LINE_PAGE)
+		for (size_t i = stride; i < LINE_PAGE; i += stride)
+			((volatile uintptr_t *)(at + i))[1] = (uintptr_t)(at + i);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return at;
+}
+
+static __attribute__((noinline)) char *generic_blocks_c11(char *at, size_t block, size_t step,
+							  const char *end)
+{
+	for (; at < end; at += step)
+		for (char *line = at; line < at + block; line += 64)
+			for (size_t i = 0; i < 64; i += sizeof(uintptr_t))
+				*(volatile uintptr_t *)(line + i) = (uintptr_t)line;
+	return at;
+}
+
 /* ---- through memory -------------------------------------------------------------------------- */
 
 /* Volatile, since otherwise nothing need be read. */
@@ -189,6 +224,19 @@ const struct variant generic_message[] = {
 
 const struct variant generic_chase[] = {
 	{.name = "c11", .chase = generic_chase_c11},
+	{.name = NULL},
+};
+
+const struct variant generic_fetch[] = {
+	{.name = "c11",
+	 .swap = generic_swap_c11,
+	 .load = generic_load_c11,
+	 .store = generic_store_c11},
+	{.name = NULL},
+};
+
+const struct variant generic_interleave[] = {
+	{.name = "c11", .blocks = generic_blocks_c11},
 	{.name = NULL},
 };
 

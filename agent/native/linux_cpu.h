@@ -22,7 +22,12 @@
 /* Numbers of Linux's uapi/asm/hwprobe.h; here, because older headers lack them. */
 enum { HWPROBE_SYSCALL = 258 };
 enum { HWPROBE_EXTENSIONS = 4, HWPROBE_BLOCK_BYTES = 6, HWPROBE_TIME_RATE = 8 }; /* keys */
-enum { HWPROBE_V = 2, HWPROBE_ZICBOZ = 6, HWPROBE_ZACAS = 34 };                  /* extensions */
+enum {
+	HWPROBE_V = 2,
+	HWPROBE_ZICBOZ = 6,
+	HWPROBE_ZACAS = 34,
+	HWPROBE_ZICBOM = 55
+}; /* extensions */
 
 /* One value all online CPUs share (of flags, those they share); 0 if the kernel does not tell. */
 static uint64_t hwprobe(int64_t key)
@@ -50,10 +55,13 @@ static uint32_t linux_features(void)
 
 	if (__get_cpuid(1, &a, &b, &c, &d) && d >> 26 & 1)
 		features |= FEATURE_SSE2;
+	if (__get_cpuid(1, &a, &b, &c, &d) && d >> 19 & 1) /* CLFSH */
+		features |= FEATURE_FLUSH;
 #elif defined(__aarch64__)
 	const unsigned long atomics = 1ul << 8, sve = 1ul << 22; /* HWCAP_ATOMICS, HWCAP_SVE */
 	uint64_t zva;
 
+	features |= FEATURE_FLUSH; /* Linux sets SCTLR_EL1.UCI */
 	if (getauxval(AT_HWCAP) & atomics)
 		features |= FEATURE_LSE;
 	if (getauxval(AT_HWCAP) & sve)
@@ -74,11 +82,14 @@ static uint32_t linux_features(void)
 		features |= FEATURE_RVV;
 	if (extensions >> HWPROBE_ZACAS & 1)
 		features |= FEATURE_ZACAS;
+	if (extensions >> HWPROBE_ZICBOM & 1)
+		features |= FEATURE_FLUSH;
 	if (extensions >> HWPROBE_ZICBOZ & 1 && hwprobe(HWPROBE_BLOCK_BYTES) == 64)
 		features |= FEATURE_CBO_ZERO;
 #elif defined(__powerpc64__)
 	const unsigned long version_3_00 = 1ul << 23; /* PPC_FEATURE2_ARCH_3_00 */
 
+	features |= FEATURE_FLUSH;
 	if (getauxval(AT_HWCAP2) & version_3_00)
 		features |= FEATURE_POWER9;
 	if (getauxval(AT_DCACHEBSIZE) == 128)

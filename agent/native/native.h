@@ -42,6 +42,7 @@ enum feature {
 	FEATURE_AVX512_BF16 = 1u << 19,
 	FEATURE_AMX_BF16 = 1u << 20, /* x86_64: tiles, which the OS saves and permits */
 	FEATURE_AMX_INT8 = 1u << 21,
+	FEATURE_FLUSH = 1u << 22, /* user code may flush lines out of all caches */
 };
 
 /*
@@ -79,6 +80,7 @@ enum operation {
 	OPERATION_MODIFY,
 	OPERATION_COPY,
 	OPERATION_NTCOPY,
+	OPERATION_SWAP, /* of single lines only */
 	OPERATIONS
 };
 
@@ -131,6 +133,31 @@ struct gemm {
 	void (*begin)(void), (*end)(void); /* around all use by a thread; null: not needed */
 };
 
+/*
+ * As chase_fn, n times, but takes each line for writing by an atomic operation that leaves it as it
+ * is.
+ */
+typedef void *swap_fn(void *line, uint32_t n);
+
+enum { LINE_PAGE = 4096 };
+
+/*
+ * Loads from, or stores to, one word of every `stride` bytes in rising order from `at` up to `end`,
+ * whole pages of LINE_PAGE bytes, but leaves out the first of each page. Returns where it ended,
+ * when all of it is done. A store is not to the first word.
+ */
+typedef char *lines_fn(char *at, size_t stride, const char *end);
+
+/*
+ * Writes blocks of so many bytes, a multiple of 64, each `step` after the one before, from `at` on
+ * as long as one begins below `end`; returns where the next would begin. What is written is
+ * different in each line, and not zero.
+ */
+typedef char *blocks_fn(char *at, size_t block, size_t step, const char *end);
+
+/* Writes back and drops from all caches what every `step` bytes hold; returns when that is done. */
+typedef void flush_fn(char *at, size_t bytes, size_t step);
+
 /* Does n additions, a multiple of 16, of which each needs the one before and takes one cycle. */
 typedef void adds_fn(uint32_t n);
 
@@ -148,6 +175,10 @@ struct variant {
 	chase_fn *chase;               /* in the table of chase */
 	stream_fn *stream[OPERATIONS]; /* in the table of bandwidth; null: it has no such loop */
 	const struct gemm *gemm;       /* in the table of gemm */
+	swap_fn *swap;                 /* in the table of fetch, as the next two; null likewise */
+	lines_fn *load, *store;
+	blocks_fn *blocks,
+		*nt_blocks; /* in the table of interleave; nt: past the caches, or null */
 };
 
 /*
@@ -306,7 +337,12 @@ extern const struct variant arch_readwrite[];
 extern const struct variant arch_message[];
 extern const struct variant arch_chase[];
 extern const struct variant arch_stream[];
+extern const struct variant arch_fetch[];
+extern const struct variant arch_interleave[];
 extern const struct variant arch_gemm[];
+
+/* Null where user code cannot, and os_features() lacks FEATURE_FLUSH where this CPU cannot. */
+extern flush_fn *const arch_flush;
 
 /* Null where an addition may take longer than one cycle, or takes none. */
 extern adds_fn *const arch_adds;
@@ -319,5 +355,7 @@ extern const struct variant generic_message[];
 extern const struct variant generic_chase[];
 extern const struct variant generic_stream[];
 extern const struct variant generic_gemm[];
+extern const struct variant generic_fetch[];
+extern const struct variant generic_interleave[];
 
 #endif

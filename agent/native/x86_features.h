@@ -40,6 +40,8 @@ static uint32_t x86_features(amx_permit_fn *permit)
 	}
 	if (features & FEATURE_AVX512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1)
 		features |= FEATURE_AVX512_BF16;
+	if (__get_cpuid(1, &a, &b, &c, &d) && d >> 19 & 1) /* CLFSH */
+		features |= FEATURE_FLUSH;
 	if (__get_cpuid(0x80000008, &a, &b, &c, &d) && b & 1)
 		features |= FEATURE_CLZERO;
 	if (!amx_trouble(saved, permit)) {

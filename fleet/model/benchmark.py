@@ -11,6 +11,7 @@ class Unit(StrEnum):
     ROUND_TRIP = "round_trip"
     READING = "reading"
     MESSAGE = "message"
+    LINE = "line"
     LOAD = "load"
     BYTE = "byte"
     OPERATION = "operation"
@@ -25,12 +26,18 @@ class Shape(StrEnum):
 
 
 class View(StrEnum):
-    """How its numbers are shown: a MATRIX of pairs, a number for each of CPUS, a LADDER by size, PRODUCTS."""
+    """How its numbers are shown.
+
+    MATRIX: a number for each pair; CPUS: one for each CPU; LADDER: by size; STATES: by the state of lines;
+    BLOCKS: by the size of blocks; PRODUCTS: by what is multiplied.
+    """
 
     MATRIX = "matrix"
     CPUS = "cpus"
     LADDER = "ladder"
     PRODUCTS = "products"
+    STATES = "states"
+    BLOCKS = "blocks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,7 @@ class Benchmark:
     latencies: how many of them one unit contains; a round trip has two, one each way. heading: what its
     number is. samples: in a burst, if no number is requested. point: of several points the one whose number
     stands for the pair in matrices and comparisons; None: it has no points, or none stands for the others.
+    many_points: so many for each pair that, if no pairs are requested, only few are visited.
     """
 
     name: str
@@ -50,6 +58,7 @@ class Benchmark:
     latencies: int = 1
     samples: int = 10
     point: str | None = None
+    many_points: bool = False
 
 
 _ONE_WAY = "one-way latency in ns"
@@ -65,9 +74,13 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             samples=5,
             point="x1",
         ),
+        Benchmark(*("fetch", Unit.LINE, Shape.PAIR, View.STATES, "ns per line"), samples=5, many_points=True),
         Benchmark("chase", Unit.LOAD, Shape.GROUP, View.LADDER, "ns per load", samples=5),
         Benchmark("bandwidth", Unit.BYTE, Shape.GROUP, View.LADDER, "GB/s", samples=5),
         Benchmark("gemm", Unit.OPERATION, Shape.GROUP, View.PRODUCTS, "Gop/s", samples=5),
+        Benchmark(
+            *("interleave", Unit.LINE, Shape.PAIR, View.BLOCKS, "ns per line"), samples=5, many_points=True
+        ),
     )
 }
 

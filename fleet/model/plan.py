@@ -86,8 +86,11 @@ class RequestedOptions:
     owner: the thread that touches the lines first. node: NUMA node to place them on. separation_bytes:
     between the two lines of `readwrite`. governor, boost: set for the time of the run, then restored.
     sizes: of the memory of a thread, "auto" or a list of sizes and ranges. operations, threads, share:
-    words and numbers of the agent, for `bandwidth`. stride_bytes: from line to line, for `chase`.
-    message_lines: lines of one `message`, the one that is waited for included; each number is a point.
+    words and numbers of the agent, for `bandwidth`; operations for `fetch` too. stride_bytes: from line to
+    line, for `chase` and `fetch`. message_lines: lines of one `message`, the one that is waited for included;
+    each number is a point. states: of the lines that `fetch` measures. blocks: sizes, for `interleave`.
+    few_pairs: those of benchmarks with many points; some of each relation unless `pairs` is requested, which
+    then holds for them too.
     shape: rows, columns and depth of a product, "auto" or MxNxK, for `gemm`.
     cpus: the CPUs to measure. priority: realtime priority to ask for. deadline_s: the agent ends itself then.
     """
@@ -103,6 +106,7 @@ class RequestedOptions:
     time_budget_s: float | None = None
     spread_s: float | None = None
     pairs: PairChoice | None = None
+    few_pairs: PairChoice | None = None
     order: Order | None = None
     line: LinePolicy | None = None
     owner: Side | None = None
@@ -115,6 +119,8 @@ class RequestedOptions:
     operations: tuple[str, ...] | None = None
     threads: tuple[str, ...] | None = None
     share: tuple[str, ...] | None = None
+    states: tuple[str, ...] | None = None
+    blocks: str | None = None
     message_lines: tuple[int, ...] | None = None
     shape: str | None = None
     governor: str | None = None

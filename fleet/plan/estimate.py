@@ -21,14 +21,15 @@ from fleet.model import (
 from fleet.plan import memory
 from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text
-from fleet.plan.kinds import sizes_read
-from fleet.plan.options import BUDGET_S, LONGEST_S, EffectiveOptions, effective, of_host
+from fleet.plan.kinds import blocks_listed, sizes_read
+from fleet.plan.options import BUDGET_S, FEW_PAIRS, LONGEST_S, EffectiveOptions, effective, of_host
 from fleet.store.rows import Relations
 
 _SAMPLE_S = 0.0001  # as long as the agent makes a sample
 _BURST_S = 0.0005  # two threads, fresh lines, the first tries of how many round trips a sample needs
 _PRODUCT_S = 0.03  # of gemm: preparing the matrices takes most of it
 _KINDS, _STREAMS = 7, 3  # points of gemm, and those of them that have sizes
+_STATES = ("own", "written", "clean", "both", "evicted", "memory")  # of fetch, by default
 _ROUND_TRIP_S = 2e-7  # where the number of round trips is given
 
 
@@ -66,13 +67,35 @@ def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
     usable = {cpu.cpu for cpu in facts.cpus if cpu.allowed and cpu.online}
     plan = plan_for(host, requested, len(usable))
     memory.check_memory(host, plan, facts)
-    if plan.pairs is None or plan.pairs.per_relation is None:
-        return plan
     measured = usable & set(plan.cpus) if plan.cpus else usable
+    pairs, few = (
+        _chosen_pairs(host, flag, choice, facts, measured, plan.seed)
+        for flag, choice in (("pairs", plan.pairs), ("few-pairs", _few_pairs(plan)))
+    )
+    return replace(plan, pairs=pairs, few_pairs=few if few and few.listed else None)
+
+
+def _few_pairs(plan: Plan) -> PairChoice | None:
+    """The pairs of benchmarks with many points, as requested or by default; None: as of all others."""
+    if plan.few_pairs is not None or plan.pairs is not None or not _has_many_points(plan):
+        return plan.few_pairs
+    return PairChoice(Pairs.PER_RELATION, per_relation=FEW_PAIRS)
+
+
+def _has_many_points(plan: Plan) -> bool:
+    return any(benchmark_named(name).many_points for name in plan.benchmarks)
+
+
+def _chosen_pairs(
+    host: Host, flag: str, choice: PairChoice | None, facts: Facts, measured: set[int], seed: int
+) -> PairChoice | None:
+    """The choice with its pairs, if those are to be chosen by relation. Raises UsageError."""
+    if choice is None or choice.per_relation is None:
+        return choice
     try:
-        return replace(plan, pairs=per_relation(plan.pairs.per_relation, facts, measured, plan.seed))
+        return per_relation(choice.per_relation, facts, measured, seed)
     except ValueError as err:
-        raise UsageError(f"{host.name}: --pairs per-relation:{plan.pairs.per_relation}: {err}") from err
+        raise UsageError(f"{host.name}: --{flag} per-relation:{choice.per_relation}: {err}") from err
 
 
 def per_relation(count: int, facts: Facts, measured: set[int], seed: int) -> PairChoice:
@@ -135,7 +158,7 @@ def _visits(plan: Plan, cpus: int, facts: Facts | None) -> list[tuple[int, float
             case Shape.CPU:
                 found.append((cpus, cpus * quick_s))
             case Shape.PAIR:
-                count = pairs(plan, cpus) * _points_of_a_pair(name, plan)
+                count = pairs_of(name, plan, cpus) * _points_of_a_pair(name, plan)
                 found.append((count, count * quick_s))
             case Shape.GROUP:
                 found.append(_of_group(name, plan, cpus, facts))
@@ -143,7 +166,24 @@ def _visits(plan: Plan, cpus: int, facts: Facts | None) -> list[tuple[int, float
 
 
 def _points_of_a_pair(name: str, plan: Plan) -> int:
-    return len(effective(plan).message_lines) if name == "message" else 1
+    match name:
+        case "message":
+            return len(effective(plan).message_lines)
+        case "fetch":
+            states, operations = plan.states or _STATES, plan.operations or ("read",)
+            each = sum(2 if word == "read" else word in ("swap", "write") for word in operations)
+            return len(states) * each + (plan.states is None and plan.operations is None)
+        case "interleave":
+            kinds = sum(word in ("write", "nt") for word in plan.operations or ("write",))
+            return 2 * kinds * blocks_listed(effective(plan).blocks)
+        case _:
+            return 1
+
+
+def pairs_of(name: str, plan: Plan, cpus: int) -> int:
+    """How many pairs one benchmark of a plan visits in a round."""
+    few = _few_pairs(plan) if benchmark_named(name).many_points else None
+    return pairs(plan if few is None else replace(plan, pairs=few), cpus)
 
 
 def _of_group(name: str, plan: Plan, cpus: int, facts: Facts | None) -> tuple[int, float]:
@@ -165,7 +205,7 @@ def _products(plan: Plan, cpus: int) -> int:
 
 
 def pairs(plan: Plan, cpus: int) -> int:
-    """How many pairs each benchmark of a plan visits in a round."""
+    """How many pairs each benchmark of a plan without many points visits in a round."""
     choice, all_pairs = effective(plan).pairs, cpus * (cpus - 1) // 2
     if choice.which is Pairs.ORDERED:
         return 2 * all_pairs

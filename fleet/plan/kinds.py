@@ -130,6 +130,13 @@ def _pair_choice(text: str) -> PairChoice:
     return PairChoice(Pairs.LISTED, pair_list(word))
 
 
+def _few_pairs(text: str) -> PairChoice:
+    choice = _pair_choice(text)
+    if choice.which in (Pairs.HALF, Pairs.ORDERED):
+        raise _refused(FEW_PAIRS.allowed, text)
+    return choice
+
+
 def _pairs_argument(choice: PairChoice) -> str:
     if choice.listed:
         return pairs_text(choice.listed)
@@ -180,6 +187,31 @@ def _sizes(text: str) -> str:
             if not 1 <= len(ends) <= 2 or min(ends) <= 0 or ends != sorted(ends):
                 raise _refused(SIZES.allowed, text)
     return plain
+
+
+def _blocks(text: str) -> str:
+    """Check a list of powers of two and ranges of them such as "64,256..64K"."""
+    plain = text.replace(" ", "")
+    for item in plain.split(","):
+        ends = [_block(end) for end in item.split("..")]
+        if not 1 <= len(ends) <= 2 or min(ends) <= 0 or ends != sorted(ends):
+            raise _refused(BLOCKS.allowed, text)
+    return plain
+
+
+def _block(text: str) -> int:
+    """Read "4K" in bytes; 0 for what is no power of two from 64 to 64K."""
+    found = re.fullmatch(r"([1-9][0-9]{0,4})(K?)", text)
+    size = int(found[1]) * (1024 if found[2] else 1) if found else 0
+    return size if size.bit_count() == 1 and 64 <= size <= 64 << 10 else 0
+
+
+def blocks_listed(text: str) -> int:
+    """How many blocks a list has."""
+    ranges = [[_block(end) for end in item.split("..")] for item in text.split(",")]
+    return len(
+        {1 << bit for ends in ranges for bit in range(ends[0].bit_length() - 1, ends[-1].bit_length())}
+    )
 
 
 def _size(text: str) -> int:
@@ -233,6 +265,14 @@ PAIRS = Kind(
     _pairs_text,
     lists=True,
 )
+FEW_PAIRS = Kind(
+    "PAIRS",
+    "per-relation:K, or a list such as 0-1,0-4",
+    _few_pairs,
+    _pairs_argument,
+    _pairs_text,
+    lists=True,
+)
 CPUS = Kind(
     "CPUS",
     "CPU numbers such as 0-3,8",
@@ -243,6 +283,7 @@ CPUS = Kind(
 )
 SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _sizes, lists=True)
 SHAPE = Kind("MxNxK", f"auto, or rows, columns and depth such as 256x256x256, at most {_SIDE} each", _shape)
+BLOCKS = Kind("SIZES", "a list such as 64,256..64K, powers of two from 64 to 64K", _blocks, lists=True)
 THREADS = Kind("LIST", "a list of llc, package, all and numbers", _threads, ",".join, ",".join, lists=True)
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _governor)
 SWITCH = Kind("STATE", "on or off", _switch, _state, _state)

@@ -29,6 +29,7 @@ from fleet.text import LABEL_KEY
 
 BENCHMARKS = tuple(VARIANTS)
 BURST_SAMPLES = 40_000  # as many fit into a line of the wire, warm-ups counted (agent/options.h)
+FEW_PAIRS = 8  # of each relation, of benchmarks with many points
 BUDGET_S = 20.0  # the agent's usual time budget, where the minimum rounds take no more than half of it
 LONGEST_S = 1_000_000_000
 _ORDERED, _HALF = PairChoice(Pairs.ORDERED), PairChoice(Pairs.HALF)
@@ -55,6 +56,7 @@ class EffectiveOptions(RequestedOptions):
     share: tuple[str, ...] = ("own",)
     message_lines: tuple[int, ...] = (1,)
     shape: str = "auto"
+    blocks: str = "64..64K"
 
 
 DEFAULTS = EffectiveOptions()
@@ -115,7 +117,7 @@ OPTIONS = (
     Option("preset", "preset", kinds.one_of(Preset), "Sample and estimate as this tool does.", "none"),
     Option(
         *("samples", "samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst."),
-        otherwise="5 for message, chase, bandwidth and gemm",
+        otherwise="5 for benchmarks with points",
         letter="s",
     ),
     Option(
@@ -152,6 +154,15 @@ OPTIONS = (
         kinds.PAIRS,
         "Pairs to visit: each once, both ways, some of each relation, or these.",
     ),
+    Option(
+        *(
+            "few_pairs",
+            "few-pairs",
+            kinds.FEW_PAIRS,
+            "Pairs of fetch and interleave, which have many points.",
+        ),
+        otherwise="per-relation:8, or as --pairs",
+    ),
     Option("order", "order", kinds.one_of(Order), "Order of the pairs in a round."),
     Option("line", "line", kinds.one_of(LinePolicy), "A fresh cache line for every burst, or a fixed one."),
     Option("owner", "owner", kinds.one_of(Side), "The thread that touches the lines first."),
@@ -167,16 +178,21 @@ OPTIONS = (
     Option("sizes", "sizes", kinds.SIZES, "chase, bandwidth, gemm: memory of each thread.", "by the caches"),
     Option(
         *("stride_bytes", "stride", kinds.whole(8, 1 << 20, multiple_of=8, metavar="BYTES")),
-        "chase: bytes from one line to the next.",
-        "256 in random order, else 64",
+        "chase, fetch: bytes from one line to the next.",
+        "256; 64 for chase in the orders window and rising",
     ),
     Option(
         *("pages", "pages", kinds.one_of(Pages), "Pages of the memory of a benchmark with points."),
         otherwise="huge for chase, bandwidth and gemm, where there are any; else base",
     ),
     Option(
-        *("operations", "op", kinds.words_of("read", "write", "nt", "zero", "modify", "copy", "ntcopy")),
-        "bandwidth: what the threads do; nt writes past the caches.",
+        *(
+            "operations",
+            "op",
+            kinds.words_of("read", "write", "nt", "zero", "modify", "copy", "ntcopy", "swap"),
+        ),
+        "bandwidth, fetch, interleave: what is done; nt writes past the caches, swap is of fetch.",
+        "of fetch read, and swap after both; of interleave write",
     ),
     Option(
         *(
@@ -194,6 +210,16 @@ OPTIONS = (
             "bandwidth: each thread its own memory, or all one.",
         )
     ),
+    Option(
+        *(
+            "states",
+            "state",
+            kinds.words_of("own", "written", "clean", "both", "third", "taken", "evicted", "memory"),
+        ),
+        "fetch: what was done to the lines before.",
+        "all but third and taken, which need a third CPU",
+    ),
+    Option("blocks", "blocks", kinds.BLOCKS, "interleave: bytes written before the other thread's."),
     Option(
         *("message_lines", "lines-per-message", kinds.whole_list(1, 64)),
         "message: lines written for each, the one that is waited for included.",

@@ -18,9 +18,11 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "readwrite": _of_all("readwrite"),
     "clock": (),
     "message": _of_all("message"),
+    "fetch": _of_all("fetch"),
     "chase": _of_all("chase"),
     "bandwidth": (*_of_all("bandwidth"), "libc"),
     "gemm": _of_all("gemm"),
+    "interleave": _of_all("interleave"),
 }
 _EVERYWHERE = ("auto", "all")
 

@@ -40,8 +40,8 @@ PARAMETER_COLUMNS = (
     _maybe("block_bytes", "int32", "bytes a thread writes next to those of another"),
     _maybe("operation", _KEY, "read, write, ...; of gemm what is multiplied: peak, hot.rows, ..."),
     _maybe("state", _KEY, "what was done to the lines before"),
-    _maybe("order", _KEY, "of the loads: random, window, rising"),
-    _maybe("sharing", _KEY, "own: each thread its own memory; one: all the same"),
+    _maybe("order", _KEY, "of the loads: random, window, rising, chase, stream"),
+    _maybe("sharing", _KEY, "own: each thread its own memory; one: all the same; shared: blocks by turns"),
     _maybe("pages", _KEY, "base or huge, as found after the burst"),
     _maybe("threads", "int32", "at work at once"),
 )
@@ -52,7 +52,7 @@ POINT_COLUMNS = (
     _maybe(
         "unit",
         _KEY,
-        "what one of iterations is: message, load, byte, operation; null: a round trip (clock: a reading)",
+        "what one of iterations is: message, line, load, byte, operation; null: round trip (clock: reading)",
     ),
     *PARAMETER_COLUMNS,
     _maybe("cpus", "list<int32>", "of all threads, ping's first; null: ping and pong"),

@@ -55,6 +55,11 @@ def failures(records: list[Record]) -> list[Record]:
     return [record for record in records if record["record"] == "failed"]
 
 
+def wrong(records: list[Record]) -> list[Record]:
+    """The failed bursts, but for those that other work on this machine starved."""
+    return [record for record in failures(records) if "other work held it" not in record["reason"]]
+
+
 def notes(records: list[Record]) -> list[str]:
     return [record["text"] for record in records if record["record"] == "note"]
 

@@ -1,6 +1,6 @@
 """What `fleet show` prints, as text, JSON and CSV."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,12 @@ from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views import sections
+from fleet.analysis.views.blocks import blocks
 from fleet.analysis.views.gemm import products
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.history import past_of_runs
 from fleet.analysis.views.ladder import best_variants, ladder
+from fleet.analysis.views.states import states
 from fleet.analysis.views.text import json_text, records
 from fleet.analysis.views.warnings import run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
@@ -40,6 +42,13 @@ def shows_json(root: str | Path, run_ids: Sequence[str], benchmark: str | None =
     number: the column of `pairs` that is the run's number.
     """
     return json_text([_object(root, run_id, benchmark) for run_id in run_ids])
+
+
+_TABLES: Mapping[View, Callable[[pd.DataFrame], str]] = {
+    View.STATES: states,
+    View.BLOCKS: blocks,
+    View.PRODUCTS: products,
+}
 
 
 def show_text(
@@ -78,8 +87,8 @@ def show_text(
                         legend = False
                 case View.LADDER:
                     parts.append(ladder(part, found.plateaus, all_sizes=all_sizes))
-                case View.PRODUCTS:
-                    parts.append(products(part))
+                case View.STATES | View.BLOCKS | View.PRODUCTS as view:
+                    parts.append(_TABLES[view](part))
         parts.append(best_variants(found.plateaus[found.plateaus["benchmark"] == name]))
     if both_ways:
         parts.append(

@@ -12,7 +12,10 @@ const char arch_name[] = "counter";
 
 const struct variant arch_cas[] = {{.name = NULL}};
 const struct variant arch_readwrite[] = {{.name = NULL}};
+const struct variant arch_interleave[] = {{.name = NULL}};
 const struct variant arch_message[] = {{.name = NULL}};
+const struct variant arch_fetch[] = {{.name = NULL}};
+flush_fn *const arch_flush = NULL;
 const struct variant arch_chase[] = {{.name = NULL}};
 const struct variant arch_stream[] = {{.name = NULL}};
 const struct variant arch_gemm[] = {{.name = NULL}};

@@ -7,7 +7,10 @@ const char arch_name[] = "deadly";
 
 const struct variant arch_cas[] = {{.name = NULL}};
 const struct variant arch_readwrite[] = {{.name = NULL}};
+const struct variant arch_interleave[] = {{.name = NULL}};
 const struct variant arch_message[] = {{.name = NULL}};
+const struct variant arch_fetch[] = {{.name = NULL}};
+flush_fn *const arch_flush = NULL;
 const struct variant arch_chase[] = {{.name = NULL}};
 
 static char *die(char *at, const char *from, size_t bytes)

@@ -21,7 +21,23 @@ static char *copy(char *at, const char *from, size_t bytes)
 	return (char *)memcpy(at, from, bytes - 64) + bytes - 64;
 }
 
+static char *blocks(char *at, size_t block, size_t step, const char *end)
+{
+	(void)block;
+	(void)end;
+	return at + step;
+}
+
+static char *load(char *at, size_t stride, const char *end)
+{
+	(void)stride;
+	return at + (end - at) / 2;
+}
+
+const struct variant arch_interleave[] = {{.name = "short", .blocks = blocks}, {.name = NULL}};
 const struct variant arch_message[] = {{.name = NULL}};
+const struct variant arch_fetch[] = {{.name = "short", .load = load}, {.name = NULL}};
+flush_fn *const arch_flush = NULL;
 const struct variant arch_chase[] = {{.name = "short", .chase = chase}, {.name = NULL}};
 const struct variant arch_stream[] = {{.name = "short", .stream = {[OPERATION_COPY] = copy}},
 				      {.name = NULL}};

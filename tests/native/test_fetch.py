@@ -1,0 +1,230 @@
+"""`fetch`: lines by where they are and how they came there; points, records, and that states are real."""
+
+import dataclasses
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+from tests.native.agent import (
+    Record,
+    bursts,
+    decode,
+    failures,
+    measure,
+    notes,
+    run,
+    started,
+    wait_for_worker,
+    wrong,
+)
+from tests.native.build import build
+from tests.native.preload import TROUBLE, preload
+from tests.native.targets import CROSS, X86_64, Target
+
+SHORT = ("-b", "fetch", "--rounds", "2", "--samples", "3", "--seed", "7")
+PAGES = 32
+FLUSHED = ("clean", "both", "third", "memory")
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    needs.cpus(2)
+    return measure(*SHORT)
+
+
+def points(records: list[Record]) -> list[str]:
+    return [name for choice in records[0]["plan"]["benchmarks"] for name in choice.get("points", ())]
+
+
+def test_by_default_six_states_are_read_both_ways_and_one_is_taken(records: list[Record]) -> None:
+    walked = "" if "flush" in records[0]["features"] else "-walked"
+    states = [
+        state + (walked if state in FLUSHED else "")
+        for state in ("own", "written", "clean", "both", "evicted", "memory")
+    ]
+    reads = {f"{state}.{order}.128K" for state in states for order in ("chase", "stream")}
+    assert set(points(records)) == reads | {f"both{walked}.swap.128K"}
+    assert len(points(records)) == 13
+
+
+def test_a_sample_is_one_pass_over_the_lines(records: list[Record]) -> None:
+    """Or many, where reading leaves the lines as they are."""
+    assert not wrong(records)
+    for burst in bursts(records):
+        state, _, _ = burst["point"].split(".")
+        lasts = state == "own" or (state.startswith("both") and ".swap." not in burst["point"])
+        assert (burst["unit"], burst["iterations"]) == ("line", 480 * (32 if lasts else 1))
+        assert len(burst["ticks"]) == 4
+        assert min(burst["ticks"]) > 0
+        assert "other_ticks" not in burst
+
+
+def test_the_parameters_are_those_of_the_name(records: list[Record]) -> None:
+    for burst in bursts(records):
+        parameters = burst["parameters"]
+        state, access, _ = burst["point"].split(".")
+        assert (parameters["state"], parameters["bytes"]) == (state, 128 << 10)
+        assert (parameters["stride_bytes"], parameters["pages"], parameters["threads"]) == (256, "base", 2)
+        assert access in (parameters["order"], parameters["operation"])
+
+
+def test_reader_and_owner_change_sides_from_round_to_round(records: list[Record]) -> None:
+    assert {(b["round"], b["ping"] < b["pong"]) for b in bursts(records)} == {(0, True), (1, False)}
+
+
+@pytest.mark.parametrize("stride", [64, 128, 1024, 2048])
+def test_the_first_line_of_a_page_is_never_measured(stride: int) -> None:
+    needs.cpus(2)
+    records = measure(*SHORT, "--state", "written", "--stride", str(stride))
+    assert {burst["iterations"] for burst in bursts(records)} == {PAGES * (4096 // stride - 1)}
+    assert all(burst["point"].endswith(f".s{stride}") for burst in bursts(records))
+    assert not wrong(records)
+
+
+def test_operations_and_states_can_be_chosen() -> None:
+    needs.cpus(2)
+    found = points(measure(*SHORT, "--state", "written,own", "--op", "read,write,swap"))
+    assert found == [
+        f"{state}.{access}.128K"
+        for state in ("own", "written")
+        for access in ("chase", "stream", "write", "swap")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["--state", "ours"], 2, "there is: own, written, clean, both, third, taken, evicted, memory"),
+        (["--stride", "96"], 2, "a power of two from 64 to 2048"),
+        (["--stride", "4096"], 2, "a power of two from 64 to 2048"),
+        (["--op", "nt"], 5, "none of the operations asked for"),
+        (["--few-pairs", "0-0"], 2, "with itself"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_what_there_is(args: list[str], code: int, words: str) -> None:
+    needs.cpus(2)
+    done = run("-b", "fetch", *args)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr
+
+
+def test_a_third_cpu_that_is_not_there_is_refused() -> None:
+    needs.cpus(2)
+    two = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+    done = run("-b", "fetch", "-c", two, "--state", "third")
+    assert (done.returncode, "needs a third CPU, and there are only 2" in done.stderr) == (2, True)
+
+
+def test_few_pairs_are_for_benchmarks_with_many_points_only() -> None:
+    env = preload("many.c") | {"MANY_CPUS": "0,1,2,3,4,5"}
+    plan = ("-b", "cas,fetch", "--state", "third", "--op", "read", "--few-pairs", "0-3,1-2", "--rounds", "1")
+    done = run(*plan, "-s", "1", "-w", "0", "-i", "100", "-f", "jsonl", env=env)
+    records = decode(done.stdout)
+    taken = bursts(records) + failures(records)
+    assert len([one for one in taken if one["benchmark"] == "cas"]) == 15
+    assert {(one["ping"], one["pong"]) for one in taken if one["benchmark"] == "fetch"} == {(0, 3), (1, 2)}
+    for burst in (one for one in bursts(records) if one["benchmark"] == "fetch"):
+        reader, third, owner = burst["cpus"]
+        assert (reader, owner) == (burst["ping"], burst["pong"])
+        assert third not in (reader, owner)
+
+
+# ---- states are real --------------------------------------------------------------------------------------
+
+
+def nearest(state: str, *, flags: str) -> float:
+    """The fastest sample of a chase over lines in a state, in ticks a line."""
+    records = measure(
+        *("-b", "fetch", "--state", state, "--op", "read", "--rounds", "10", "--samples", "5"),
+        binary=build(flags=flags),
+    )
+    return min(
+        min(burst["ticks"]) / burst["iterations"] for burst in bursts(records) if ".chase." in burst["point"]
+    )
+
+
+@pytest.mark.parametrize("state", ["written", "clean", "evicted", "memory"])
+def test_a_state_that_is_not_prepared_reads_as_the_readers_own(state: str) -> None:
+    """With the steps left out a number must change, or it was not of the state it is named by."""
+    needs.cpus(2)
+    own, prepared = nearest("own", flags="-O2"), nearest(state, flags="-O2")
+    if prepared < 2 * own:
+        needs.missing(f"{state} costs this machine {prepared / own:.1f} times its own lines")
+    unprepared = nearest(state, flags="-O2 -DFETCH_WITHOUT_STATES")
+    assert unprepared < prepared / 1.5
+
+
+def special(name: str) -> Target:
+    return dataclasses.replace(X86_64, name=f"linux-{name}", native=(str(TROUBLE / f"{name}.c"),))
+
+
+def test_a_loop_that_leaves_lines_out_yields_a_reason_and_no_number() -> None:
+    needs.cpus(2)
+    records = measure(*SHORT, "-v", "short", "--state", "own", binary=build(special("short"), "-O1 -I."))
+    assert not bursts(records)
+    assert {record["reason"] for record in failures(records)} == {
+        "a loop did not go through the lines it was given"
+    }
+
+
+def test_without_a_flush_the_points_say_so() -> None:
+    """An architecture that cannot flush walks through other memory instead."""
+    needs.cpus(2)
+    records = measure(
+        *(*SHORT, "--state", "clean,both", "-v", "c11"), binary=build(special("short"), "-O1 -I.")
+    )
+    assert not wrong(records)
+    assert {name.split(".")[0] for name in points(records)} == {"clean-walked", "both-walked"}
+    assert not [text for text in notes(records) if "huge pages" in text]
+
+
+# ---- resuming and ending ----------------------------------------------------------------------------------
+
+
+def test_a_run_continues_at_the_points_that_are_left(tmp_path: Path) -> None:
+    needs.cpus(2)
+    whole = bursts(measure(*SHORT))
+    half = whole[: len(whole) // 2]
+    lines: dict[str, int] = {}
+    for burst in half:
+        low, high = sorted((burst["ping"], burst["pong"]))
+        words = ("fetch", burst["variant"], burst["point"], low, high, burst["iterations"])
+        line = " ".join(map(str, words))
+        lines[line] = lines.get(line, 0) + 1
+    file = tmp_path / "done"
+    file.write_text("".join(line + " 5000" * count + "\n" for line, count in lines.items()) + "end\n")
+    hello, *rest = measure(*SHORT, "--done", str(file))
+    names = ("point", "round", "ping", "pong")
+    left = [[burst[name] for name in names] for burst in whole[len(half) :]]
+    assert [[burst[name] for name in names] for burst in bursts(rest)] == left
+    assert hello["done"] == len(half)
+
+
+def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
+    needs.cpus(2)
+    with started("-b", "fetch", "--rounds", "1", "--samples", "39999") as process:
+        wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        records = decode(process.stdout.read())
+        process.wait(timeout=20)
+        assert time.monotonic() - began < 2
+        assert (process.returncode, records[-1]["reason"]) == (6, "signal 15")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
+def test_every_loop_goes_through_the_lines_on_every_architecture(target: Target) -> None:
+    needs.cpus(2)
+    program, *rest = next(iter(target.emulators.values()))
+    prefix = (needs.program(program, target.emulator_package), *rest)
+    plan = (*SHORT, "--variant", "all", "--state", "own,both,evicted", "--op", "read,write,swap")
+    records = measure(*plan, prefix=prefix, binary=build(target, "-O2 -static"))
+    assert len(records[0]["plan"]["benchmarks"]) >= 2
+    assert not wrong(records)
+    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]

@@ -1,0 +1,104 @@
+"""`interleave`: two threads that write next to one another; points, records and counts."""
+
+import dataclasses
+import os
+import signal
+import time
+
+import pytest
+
+from tests import needs
+from tests.native.agent import Record, bursts, decode, failures, measure, run, started, wait_for_worker, wrong
+from tests.native.build import build
+from tests.native.preload import TROUBLE
+from tests.native.targets import CROSS, X86_64, Target
+
+SHORT = ("-b", "interleave", "--rounds", "2", "--samples", "2", "--iterations", "3", "--seed", "7")
+LINES = (256 << 10) // 64
+BLOCKS = [str(64 << at) if at < 4 else f"{1 << at - 4}K" for at in range(11)]
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    needs.cpus(2)
+    return measure(*SHORT)
+
+
+def points(records: list[Record]) -> list[str]:
+    return [name for choice in records[0]["plan"]["benchmarks"] for name in choice["points"]]
+
+
+def test_each_block_is_written_alone_and_by_turns(records: list[Record]) -> None:
+    assert points(records) == [f"{way}.write.{block}" for way in ("own", "shared") for block in BLOCKS]
+
+
+def test_both_threads_count_the_lines_they_wrote(records: list[Record]) -> None:
+    assert not wrong(records)
+    for burst in bursts(records):
+        assert (burst["unit"], burst["iterations"]) == ("line", 3 * LINES)
+        assert burst["cpus"] == [burst["ping"], burst["pong"]]
+        assert [len(ticks) for ticks in [burst["ticks"], *burst["other_ticks"]]] == [3, 3]
+        assert min(burst["begin_ns"]) == 0
+        assert len(burst["begin_ns"]) == 2
+        sharing, operation, block = burst["point"].split(".")
+        parameters = burst["parameters"]
+        assert (parameters["sharing"], parameters["operation"]) == (sharing, operation)
+        assert parameters["block_bytes"] == int(block.removesuffix("K")) * (1024 if "K" in block else 1)
+        assert (parameters["bytes"], parameters["threads"], parameters["pages"]) == (256 << 10, 2, "base")
+
+
+def test_every_variant_writes_what_it_is_given() -> None:
+    needs.cpus(2)
+    records = measure(*SHORT, "-v", "all", "--blocks", "64,1K..4K", "--op", "write,nt")
+    assert not wrong(records)
+    found = {one["variant"]: one["points"] for one in records[0]["plan"]["benchmarks"]}
+    assert all(len(names) in (8, 16) for names in found.values())
+    assert found["c11"] == [
+        f"{way}.write.{block}" for way in ("own", "shared") for block in ("64", "1K", "2K", "4K")
+    ]
+
+
+@pytest.mark.parametrize("blocks", ["32", "96", "128K", "4K..1K", "64,", "", "x"])
+def test_blocks_that_cannot_be_are_refused(blocks: str) -> None:
+    done = run("-b", "interleave", f"--blocks={blocks}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "powers of two from 64 to 64K" in done.stderr
+
+
+def test_an_operation_it_lacks_is_refused() -> None:
+    needs.cpus(2)
+    done = run("-b", "interleave", "--op", "read")
+    assert (done.returncode, "none of the operations asked for" in done.stderr) == (5, True)
+
+
+def test_a_loop_that_leaves_blocks_out_yields_a_reason_and_no_number() -> None:
+    needs.cpus(2)
+    target = dataclasses.replace(X86_64, name="linux-short", native=(str(TROUBLE / "short.c"),))
+    records = measure(*SHORT, "-v", "short", "--blocks", "1K", binary=build(target, "-O1 -I."))
+    assert not bursts(records)
+    assert {one["reason"] for one in failures(records)} == {"a loop did not write the blocks it was given"}
+
+
+def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
+    needs.cpus(2)
+    with started("-b", "interleave", "--rounds", "1", "--iterations", "1000000") as process:
+        wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        records = decode(process.stdout.read())
+        process.wait(timeout=20)
+        assert time.monotonic() - began < 2
+        assert (process.returncode, records[-1]["reason"]) == (6, "signal 15")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
+def test_every_loop_writes_its_blocks_on_every_architecture(target: Target) -> None:
+    needs.cpus(2)
+    program, *rest = next(iter(target.emulators.values()))
+    prefix = (needs.program(program, target.emulator_package), *rest)
+    plan = (*SHORT, "--variant", "all", "--blocks", "64,4K")
+    records = measure(*plan, prefix=prefix, binary=build(target, "-O2 -static"))
+    assert not wrong(records)
+    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
