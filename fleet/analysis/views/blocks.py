@@ -39,10 +39,10 @@ def blocks(pairs: pd.DataFrame) -> str:
 
 
 def _table(rows: pd.DataFrame) -> str:
-    medians = rows.groupby(["block_bytes", "sharing"])["median_ns"].median().unstack()
+    medians = rows.groupby(["block_bytes", "sharing"])["median_ns"].median()
     lines = [
-        (size_text(int(str(block))), *_cells(int(str(block)), row.get("own"), row.get("shared")))
-        for block, row in medians.sort_index().iterrows()
+        (size_text(block), *_cells(block, medians.get((block, "own")), medians.get((block, "shared"))))
+        for block in sorted(int(block) for block in rows["block_bytes"].unique())
     ]
     return table(("block", "own", "shared", "ratio", "boundary"), lines, right={0, 1, 2, 3, 4})
 

@@ -1,0 +1,42 @@
+"""The tables of benchmarks of pairs with many points: states of fetch, blocks of interleave."""
+
+import pandas as pd
+
+from fleet.analysis.views.blocks import blocks
+from fleet.analysis.views.states import states
+
+COUNTS = {"variant": "mov", "relation": "llc", "bursts": 5, "flagged_bursts": 0}
+
+
+def fetched(state: str, access: str, median_ns: float) -> dict[str, object]:
+    order, operation = (access, "read") if access in ("chase", "stream") else ("chase", access)
+    point = {"state": state, "order": order, "operation": operation, "stride_bytes": 256.0}
+    return {**COUNTS, "benchmark": "fetch", **point, "median_ns": median_ns}
+
+
+def written(sharing: str, block: float, median_ns: float) -> dict[str, object]:
+    point = {"sharing": sharing, "block_bytes": block, "operation": "write"}
+    return {**COUNTS, "benchmark": "interleave", **point, "median_ns": median_ns}
+
+
+def test_states_are_rows_and_each_way_of_access_has_a_table() -> None:
+    rows = [
+        fetched("memory-walked", "chase", 150.0),
+        fetched("own", "chase", 4.4),
+        fetched("both", "swap", 80),
+    ]
+    lines = states(pd.DataFrame(rows)).splitlines()
+    assert [line.split() for line in lines if line.startswith(("own", "memory", "both"))] == [
+        ["own", "4.4"],
+        ["memory-walked", "150.0"],
+        ["both", "80.0"],
+    ]
+
+
+def test_a_boundary_costs_the_difference_of_a_blocks_lines() -> None:
+    rows = [written("own", 1024.0, 1.0), written("shared", 1024.0, 3.5), written("shared", 64.0, 5.0)]
+    lines = blocks(pd.DataFrame(rows)).splitlines()
+    assert [line.split() for line in lines if line.strip().startswith(("1K", "64"))] == [
+        ["64", "-", "5.00", "-", "-"],
+        ["1K", "1.00", "3.50", "3.50", "40.0"],
+    ]
