@@ -25,6 +25,7 @@ READINGS = 4  # of the clock, by which a message may take longer than readwrite
 OWN, FROM_MEMORY = 0.10, 0.20  # of a chase over the same memory
 SEPARATE = 1.2  # times own, at most, of stores past the caches to blocks of a page or more
 PAGE = 4096
+LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
 # Bytes that the widest core loads in a cycle with the instructions of a variant.
 PORTS = MappingProxyType({"avx512": 128, "prefetch": 128, "streams": 128, "avx": 96, "sse2": 64, "neon": 128})
@@ -163,12 +164,19 @@ def _as_chase(numbers: Numbers, state: str, most: float) -> Found:
     for row in records(fetched[fetched["state"] == state].drop_duplicates(["pages", "stride_bytes"])):
         same = fetched[(fetched["state"] == state) & (fetched["pages"] == row["pages"])]
         like = chased[(chased["pages"] == row["pages"]) & (chased["stride_bytes"] == row["stride_bytes"])]
-        like = like[like["bytes"] == (row["bytes"] if state == "own" else like["bytes"].max())]
+        like = like[like["bytes"] == (row["bytes"] if state == "own" else _in_memory(numbers, like))]
         if len(like):
             ns, expected = float(same["median_ns"].median()), float(like["median_ns"].median())
             if abs(ns / expected - 1) > most:
                 where = size_text(int(like["bytes"].iloc[0]))
                 yield max(ns / expected, expected / ns), f"{ns:.1f} ns, chase at {where} {expected:.1f} ns"
+
+
+def _in_memory(numbers: Numbers, chased: pd.DataFrame) -> float:
+    """The largest size, if it is of the level of memory; NaN otherwise."""
+    levels = numbers.levels[(numbers.levels["benchmark"] == "chase") & (numbers.levels["level"] == MEMORY)]
+    least = levels["least_bytes"].min() if len(levels) else LEAST_MEMORY
+    return float(chased["bytes"].where(chased["bytes"] >= least).max())
 
 
 def _interleaved(numbers: Numbers) -> Found:

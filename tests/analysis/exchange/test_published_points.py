@@ -23,14 +23,14 @@ def test_every_published_point_has_a_number_and_a_source() -> None:
 
 def test_times_of_a_pass_are_ns_a_line() -> None:
     rows = load_published_points().set_index("point")["unit_ns"]
-    assert rows["shared.store.1K"] == pytest.approx(22.78e3 / 4096)
+    assert rows["shared.write.1K"] == pytest.approx(22.78e3 / 4096)
     assert rows["written.stream.128K"].iloc[0] == pytest.approx(11.89e3 / 2048)
     assert rows["read.own.1M.x1"] == pytest.approx(1 / 181.53)
 
 
 def test_they_are_listed_and_printed_and_not_compared_as_pairs(tmp_path: Path) -> None:
     assert "spr-mm_amx: Intel Xeon, Sapphire Rapids" in points_list()
-    assert "shared.store.1K   22.78  us       5.56" in points_text("spr-mm_amx")
+    assert "shared.write.1K   22.78  us       5.56" in points_text("spr-mm_amx")
     with pytest.raises(UsageError, match="has points and no pairs of CPUs; `fleet summaries spr-mm_amx`"):
         find_summary(tmp_path, "summary:spr-mm_amx")
     with Fleet(tmp_path) as fleet:

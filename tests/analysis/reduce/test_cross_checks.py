@@ -182,6 +182,18 @@ def test_chases_in_other_pages_are_not_compared() -> None:
     assert of_rows(chased, {**fetched, "median_ns": 8.0}).empty
 
 
+def test_lines_from_memory_are_compared_with_a_chase_in_memory_only() -> None:
+    chased = {**CHASED, "point": "random.128K.base", "bytes": 128 * K, "median_ns": 4.0}
+    fetched = {
+        **FETCHED,
+        "state": "memory",
+        "point": "memory.chase.128K",
+        "bytes": 128 * K,
+        "stride_bytes": 256,
+    }
+    assert of_rows(chased, {**fetched, "median_ns": 100.0}).empty
+
+
 def test_breaches_are_warnings_of_show_and_of_the_report(tmp_path: Path) -> None:
     run = memory.publish(tmp_path, loads=changed(memory.LOADS, "random", L1=1.11))
     line = "l1_cycles: a load from L1 takes no whole number of cycles from 3 to 6 (1 case): chase random"
