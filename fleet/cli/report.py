@@ -19,6 +19,7 @@ def report(
     force: Annotated[
         bool, typer.Option("--force", help="Replace the file even if it is no report of fleet.")
     ] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
     results: ResultsPath = RESULTS,
 ) -> None:
     """Write one self-contained HTML page: warnings, tables, maps, distributions, differences.
@@ -32,6 +33,8 @@ def report(
 
     chosen = [run.run_id for run in hosts.chosen(Store(results), select or ()).runs]
     _write(output, chosen, title, results, force=force)
+    if open_ and str(output) != "-":
+        typer.launch(output.absolute().as_uri())
 
 
 def _write(output: Path, run_ids: list[str], title: str | None, results: str | Path, *, force: bool) -> None:
@@ -64,6 +67,7 @@ def portrait(
     """Write one page with all that the last run of each host measured; fleet run -b all measures everything.
 
     Topology, matrices, levels of memory, products of matrices, roofline; with a second host, differences.
+
     Example: fleet portrait server1 server2 -o two.html
     """
     from fleet.analysis.views import hosts as views

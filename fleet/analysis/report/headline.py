@@ -7,6 +7,9 @@ from typing import Any
 from fleet.analysis.report.read_runs import Part, Reading
 from fleet.analysis.views.warnings import ORDER
 from fleet.model import Relation
+from fleet.text import counted
+
+MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,22 @@ def warnings(readings: Sequence[Reading]) -> list[PageWarning]:
             if not one.minor:
                 affected = found.setdefault((one.key, one.text), [])
                 affected.append(Affected(reading, one.extent))
-    of_runs = [PageWarning(key, text, tuple(affected)) for (key, text), affected in found.items()]
+    many = len(readings) > MANY_RUNS
+    of_runs = [
+        PageWarning(key, text, tuple(_by_host(affected, readings) if many else affected))
+        for (key, text), affected in found.items()
+    ]
     of_runs.sort(key=lambda one: ORDER.index(one.key))
     return [*_variants(readings), *_schemes(readings), *of_runs, *_one_run(readings)]
+
+
+def _by_host(affected: Sequence[Affected], readings: Sequence[Reading]) -> Iterator[Affected]:
+    """The hosts that a warning applies to, each by its last run, with how many of its runs."""
+    hosts = [reading.run["host_id"] for reading in readings]
+    last = {reading.run["host_id"]: reading for reading in readings}
+    found = [one.reading.run["host_id"] for one in affected]
+    for host in dict.fromkeys(found):
+        yield Affected(last[host], f"{found.count(host)} of {counted(hosts.count(host), 'run')}")
 
 
 def tables(readings: Sequence[Reading]) -> list[Table]:

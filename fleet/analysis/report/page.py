@@ -22,7 +22,7 @@ from fleet.analysis.report import figures
 from fleet.analysis.report.cells import CellTable, cell_table, palette
 from fleet.analysis.report.differences import Difference, Residual, differences
 from fleet.analysis.report.environment_table import environment
-from fleet.analysis.report.headline import Table, tables, warnings
+from fleet.analysis.report.headline import MANY_RUNS, Table, tables, warnings
 from fleet.analysis.report.ladders import level_tables, picture
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import Part, Reading, Suspect, gather
@@ -32,7 +32,6 @@ from fleet.errors import UsageError
 from fleet.text import counted, one_line
 
 GENERATOR = "fleet report"
-_ALL_DETAILED = 6  # runs
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _MAP, _MAP_HEIGHT = 680, 590
 
@@ -82,7 +81,7 @@ def render(root: str | Path, run_ids: Sequence[str], title: str | None = None) -
 def _detailed(readings: Sequence[Reading]) -> list[Reading]:
     """The runs with a section of their own: all of a few, of many runs of the same hosts the last of each."""
     last = {reading.run["host_id"]: reading for reading in readings}
-    return list(last.values()) if len(readings) > _ALL_DETAILED else list(readings)
+    return list(last.values()) if len(readings) > MANY_RUNS else list(readings)
 
 
 def _template() -> jinja2.Template:
