@@ -109,8 +109,8 @@ def parse_pidin(lines: Sequence[str]) -> PidinInfo:
     text = "\n".join(lines)
     found = [match for line in lines if (match := _PROCESSOR.match(line))]
     return PidinInfo(
-        cpu=_value(text, r"\bCPU:(\S+)"),
-        release=_value(text, r"\bRelease:(\S+)"),
+        cpu=_value(text, r"\bCPU:\s*(\S+)"),
+        release=_value(text, r"\bRelease:\s*(\S+)"),
         memory_bytes=_bytes(re.search(r"\bFreeMem:\S*?/(\d+)([KMG]B|)", text, re.IGNORECASE)),
         processors=tuple(
             Processor(int(number) - 1, int(midr), name, int(mhz), tuple(flags.split()))

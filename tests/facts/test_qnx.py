@@ -117,6 +117,34 @@ def test_without_pidin_a_note_says_that_the_cpus_are_not_known():
     assert any("pidin" in note for note in facts.notes)
 
 
+@pytest.mark.parametrize(
+    ("lines", "cpu", "memory", "processors"),
+    [
+        (  # a Jetson Orin Nano: github.com/ChHaEoN/qnx-linux-dual-vm-proxy
+            (
+                "CPU:AARCH64 Release:8.0.0  FreeMem:974MB/992MB BootTime:Jan 01 00:00:00 UTC 1970",
+                *(f"Processor{number}: 1091556385 Cortex-A78ae 0MHz FPU" for number in range(1, 7)),
+            ),
+            *("AARCH64", 992 << 20, 6),
+        ),
+        (  # with a line more, as on 7.1
+            (
+                "CPU:AARCH64 Release:7.1.0  FreeMem:12Gb/16Gb BootTime:Jan 01 00:00:00 UTC 1970",
+                " Actual resident free memory:12Gb",
+                "Processes: 31, Threads: 207",
+                "Processor1: 1363146772 Kryo 1804MHz FPU",
+            ),
+            *("AARCH64", 16 << 30, 1),
+        ),
+        (("CPU: X86_64 Release: 8.0.0  FreeMem:1MB/2MB",), "X86_64", 2 << 20, 0),  # blanks behind the colons
+    ],
+)
+def test_other_forms_of_pidin_info_are_read(lines, cpu, memory, processors):
+    found = qnx.parse_pidin(lines)
+    assert (found.cpu, found.memory_bytes, len(found.processors)) == (cpu, memory, processors)
+    assert found.release is not None
+
+
 def test_without_any_voice_the_inventory_names_the_architecture():
     with pytest.raises(ProbeError, match=r"board: neither .* names an architecture: name it as `arch:`"):
         facts_of("", ())
