@@ -105,7 +105,9 @@ def wait_for_worker(pid: int, cpu: int) -> int:
     while time.monotonic() < until:
         for thread, cpus in threads(pid).items():
             if thread != pid and cpus == str(cpu):
-                return thread
+                time.sleep(0.03)  # one that only measures the CPU's frequency has ended by then
+                if threads(pid).get(thread) == str(cpu):
+                    return thread
         time.sleep(0.01)
     raise AssertionError(f"no thread bound to CPU {cpu}")
 
