@@ -36,6 +36,8 @@ static const struct {
 	{FEATURE_AMX_BF16, "amx_bf16"},
 	{FEATURE_AMX_INT8, "amx_int8"},
 	{FEATURE_FLUSH, "flush"},
+	{FEATURE_BF16, "bf16"},
+	{FEATURE_I8MM, "i8mm"},
 };
 
 static void add_string(const char *key, const char *value)

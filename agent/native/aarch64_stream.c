@@ -135,5 +135,3 @@ const struct variant arch_stream[] = {
 	{.name = "zva", .needs = FEATURE_ZVA, .stream = {[OPERATION_ZERO] = aarch64_zero_zva}},
 	{.name = NULL},
 };
-
-const struct variant arch_gemm[] = {{.name = NULL}};

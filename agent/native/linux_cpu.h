@@ -59,6 +59,7 @@ static uint32_t linux_features(void)
 		features |= FEATURE_FLUSH;
 #elif defined(__aarch64__)
 	const unsigned long atomics = 1ul << 8, sve = 1ul << 22; /* HWCAP_ATOMICS, HWCAP_SVE */
+	const unsigned long i8mm = 1ul << 13, bf16 = 1ul << 14;  /* HWCAP2_I8MM, HWCAP2_BF16 */
 	uint64_t zva;
 
 	features |= FEATURE_FLUSH; /* Linux sets SCTLR_EL1.UCI */
@@ -66,6 +67,10 @@ static uint32_t linux_features(void)
 		features |= FEATURE_LSE;
 	if (getauxval(AT_HWCAP) & sve)
 		features |= FEATURE_SVE;
+	if (getauxval(AT_HWCAP2) & i8mm)
+		features |= FEATURE_I8MM;
+	if (getauxval(AT_HWCAP2) & bf16)
+		features |= FEATURE_BF16;
 	__asm__("mrs %0, dczid_el0" : "=r"(zva));
 	if (!(zva >> 4 & 1)) /* DZP: prohibited */
 		features |= FEATURE_ZVA;

@@ -43,6 +43,8 @@ enum feature {
 	FEATURE_AMX_BF16 = 1u << 20, /* x86_64: tiles, which the OS saves and permits */
 	FEATURE_AMX_INT8 = 1u << 21,
 	FEATURE_FLUSH = 1u << 22, /* user code may flush lines out of all caches */
+	FEATURE_BF16 = 1u << 23,  /* aarch64: products of bf16, bfmmla */
+	FEATURE_I8MM = 1u << 24,  /* aarch64: products of bytes, smmla */
 };
 
 /*

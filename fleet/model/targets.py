@@ -46,6 +46,7 @@ ARCHES: Mapping[str, Architecture] = {
         bandwidth=("neon", "sve", "zva"),
         fetch=("lse", "ldr"),
         interleave=("neon",),
+        gemm=("bfmmla", "i8mm", "neon"),
     ),
     "armv7": Architecture(
         *((40, 32, "<"), ("ldrex",), ("dmb",), ("ldr",), ("armv7l", "armv8l"), ("ldr",)),

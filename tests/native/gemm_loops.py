@@ -63,3 +63,59 @@ X86_64: dict[str, _Loop] = {
         "jne LOOP",
     ),
 }
+
+_FOUR = tuple(place for base in ("a0", "a2", "a4", "a6") for place in (f"[<{base}>]", f"[<{base}>,<row>]"))
+_STEPS = tuple(f"add <{base}>,<{base}>,<step>" for base in ("a0", "a2", "a4", "a6"))
+_AARCH64_ENDING = (*_STEPS, "sub <steps>,<steps>,#0x1", "cbnz <steps>,LOOP")
+_AARCH64_AHEAD = ("prfm pldl2keep,[<ahead>]", "add <ahead>,<ahead>,<ahead_step>")
+_BLOCKS = {"bfmmla": ("bfmmla", "8h"), "i8mm": ("smmla", "16b")}
+
+
+def _neon(*ahead: str) -> _Loop:
+    rows = (
+        text
+        for i, place in enumerate(_FOUR)
+        for text in (f"ldr s3,{place}", *(f"fmla v{8 + 3 * i + j}.4s,v{j}.4s,v3.s[0]" for j in range(3)))
+    )
+    return ("ldp q0,q1,[<b>]", "ldr q2,[<b>,#32]", "add <b>,<b>,#0x30", *rows, *ahead, *_AARCH64_ENDING)
+
+
+def _half(instruction: str, lanes: str, half: str) -> _Loop:
+    loads = ("ldp q0,q1,[<b>]", "ldp q2,q3,[<b>,#32]", "ldp q4,q5,[<b>,#64]", "add <b>,<b>,#0x60")
+    rows = (
+        text
+        for i in range(4)
+        for text in (
+            f"ldr q6,{_FOUR[2 * i]}",
+            f"ldr q7,{_FOUR[2 * i + 1]}",
+            f"{half} v6.2d,v6.2d,v7.2d",
+            *(f"{instruction} v{8 + 6 * i + j}.4s,v6.{lanes},v{j}.{lanes}" for j in range(6)),
+        )
+    )
+    return (*loads, *rows)
+
+
+def _blocks(name: str, *ahead: str) -> _Loop:
+    halves = (text for half in ("zip1", "zip2") for text in _half(*_BLOCKS[name], half))
+    return (*halves, *ahead, *_AARCH64_ENDING)
+
+
+AARCH64: dict[str, _Loop] = {
+    "aarch64_gemm_neon": _neon(),
+    "aarch64_gemm_ahead_neon": _neon(*_AARCH64_AHEAD),
+    "aarch64_peak_neon": (
+        *(f"fmla v{i}.4s,v0.4s,v6.s[0]" for i in range(8, 32)),
+        "sub <turns>,<turns>,#0x1",
+        "cbnz <turns>,LOOP",
+    ),
+    **{f"aarch64_gemm_{name}": _blocks(name) for name in _BLOCKS},
+    **{f"aarch64_gemm_ahead_{name}": _blocks(name, *_AARCH64_AHEAD) for name in _BLOCKS},
+    **{
+        f"aarch64_peak_{name}": (
+            *(f"{instruction} v{i}.4s,v6.{lanes},v0.{lanes}" for i in range(8, 32)),
+            "sub <turns>,<turns>,#0x1",
+            "cbnz <turns>,LOOP",
+        )
+        for name, (instruction, lanes) in _BLOCKS.items()
+    },
+}

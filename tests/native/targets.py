@@ -126,6 +126,7 @@ AARCH64 = Target(
             "cbnz <n>,LOOP",
         ),
         **stream_loops.AARCH64,
+        **gemm_loops.AARCH64,
     },
     emulators={
         "max": ("qemu-aarch64-static", "-cpu", "max"),

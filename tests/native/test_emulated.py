@@ -28,7 +28,9 @@ def test_what_the_cpu_has_is_found_at_run_time(binary, cpu):
     records = measure("-b", SMALL_ONES, *QUICK, prefix=emulator(cpu), binary=binary)
     assert records[0]["arch"] == "aarch64"
     assert records[0]["clock"] == "cntvct"
-    assert records[0]["features"] == (["lse", "sve", "zva"] if HAS_LSE[cpu] else ["zva"])
+    assert records[0]["features"] == (
+        ["lse", "sve", "zva", "flush", "bf16", "i8mm"] if HAS_LSE[cpu] else ["zva", "flush"]
+    )
     variants = {burst["benchmark"]: burst["variant"] for burst in bursts(records)}
     assert variants == {
         "cas": "lse" if HAS_LSE[cpu] else "llsc",

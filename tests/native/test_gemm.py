@@ -9,7 +9,7 @@ from tests import needs
 from tests.native.agent import Record, bursts, failures, measure, notes, run
 from tests.native.build import build
 from tests.native.preload import TROUBLE
-from tests.native.targets import X86_64, Target
+from tests.native.targets import AARCH64, CROSS, X86_64, Target
 
 KINDS = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
 QUICK = ("--rounds", "2", "--samples", "2", "--iterations", "2")
@@ -126,3 +126,27 @@ def test_a_wrong_result_fails_the_burst_and_is_named(variant: str, reason: str) 
 
 def test_no_variant_of_this_machine_is_left_out(gemm: list[Record]) -> None:
     assert not [text for text in notes(gemm) if text.startswith("gemm/")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", AARCH64.emulators)
+@pytest.mark.parametrize("asked", ["64x96x64", "8x24x16", "24x48x48"])
+def test_every_loop_of_aarch64_is_exact(cpu: str, asked: str) -> None:
+    program, *rest = AARCH64.emulators[cpu]
+    prefix = (needs.program(program, AARCH64.emulator_package), *rest)
+    plan = (*SMALL, "-v", "all", "--threads", "1", "--shape", asked)
+    records = measure(*plan, prefix=prefix, binary=build(AARCH64, "-O2 -static"))
+    assert not failures(records)
+    variants = {choice["variant"] for choice in records[0]["plan"]["benchmarks"]}
+    assert variants == {"neon", "c11"} | ({"bfmmla", "i8mm"} if cpu == "max" else set())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
+def test_gemm_is_exact_on_every_architecture(target: Target) -> None:
+    program, *rest = next(iter(target.emulators.values()))
+    prefix = (needs.program(program, target.emulator_package), *rest)
+    plan = (*SMALL, "-v", "all", "--threads", "1", "--shape", "32x32x32")
+    records = measure(*plan, prefix=prefix, binary=build(target, "-O2 -static"))
+    assert not failures(records)
+    assert {kind(burst) for burst in bursts(records)} == set(KINDS)
