@@ -67,7 +67,8 @@ def published(
     found |= readable(new, lambda name: _table_rows(place, name))
     rows = {row["run_id"]: row for part in found.values() for row in part}
     missing = [name for run_id, name in samples.items() if run_id not in rows]
-    unseen = [name for name in missing if name not in known]
+    # A controller killed while it published may leave a run's folder empty.
+    unseen = [name for name in missing if name not in known and place.exists(name)]
     records = _records(place, unseen)
     kept = {name: known[name] for name in missing if name in known}
     kept |= {name: [_index_row(record.row)] for name, record in records.items()}

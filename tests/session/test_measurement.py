@@ -405,3 +405,65 @@ def test_a_damaged_journal_is_read_up_to_the_damage(context) -> None:
         "The journal of rs10 is damaged: " in note and "2 lines are refused" in note for note in outcome.notes
     )
     assert session.store.intents() == []
+
+
+BURSTS = [line(BURST, round=visit) for visit in range(8)]
+NOISE = {
+    "blank": b"",
+    "spaces": b"  \t ",
+    "NULs": b"\0" * 4096,
+    "words of a login script": b"You have new mail in /var/mail/root",
+    "an escape sequence": b"\x1b[2J\x1b]0;title\x07",
+    "no UTF-8": b"\xff\xfe\xc3",
+    "another JSON value": b"[1, 2]",
+    "null": b"null",
+    "a carriage return": b"\r",
+}
+BAD = {
+    "torn": BURSTS[4][:60],
+    "torn in a number": BURSTS[4][:-30],
+    "two records in one": BURSTS[4] + BURSTS[5],
+    "NULs behind a record": BURSTS[4] + b"\0\0",
+    "an unknown record": b'{"record":"burts"}',
+    "no record": b"{}",
+    "a flipped bit in a key": BURSTS[4].replace(b'"ticks"', b'"tickr"'),
+    "a flipped bit in the first brace": b"[" + BURSTS[4][1:],
+    "a flipped bit in the round": line(BURST, round=6),
+    "the same visit twice": BURSTS[3],
+    "a visit left out": BURSTS[5],
+    "an earlier round": BURSTS[0],
+    "another benchmark": line(BURST, round=4, benchmark="clock"),
+    "a CPU out of plan": line(BURST, round=4, ping=77, ping_cpus=[77, 77]),
+    "a thread elsewhere": line(BURST, round=4, pong_cpus=[3, 1]),
+    "no samples": line(BURST, round=4, ticks=[]),
+    "warm-ups only": line(BURST, round=4, warmup=3),
+    "a negative tick": line(BURST, round=4, ticks=[-1, 2, 3]),
+    "a fraction": line(BURST, round=4, ticks=[1.5, 2, 3]),
+    "a number too large": line(BURST, round=4, ticks=[1, 2, 2**63]),
+    "NaN": BURSTS[4].replace(b"300000", b"NaN"),
+    "a tick in words": line(BURST, round=4, ticks=["1", "2", "3"]),
+    "nested without end": b'{"record":' + b"[" * 100_000,
+    "a line without end": b"{" + b" " * (1 << 20),
+    "hello again": line(HELLO),
+    "an early end": line(END, bursts=4),
+    "no UTF-8 in a record": BURSTS[4].replace(b"cmpxchg", b"cmp\xffchg"),
+}
+
+
+@pytest.mark.parametrize(
+    ("extra", "kept"),
+    [*((extra, 8) for extra in NOISE.values()), *((extra, 4) for extra in BAD.values())],
+    ids=[*NOISE, *BAD],
+)
+def test_every_good_burst_before_a_bad_line_is_published(extra: bytes, kept: int, context) -> None:
+    """The extra line comes after four bursts: noise costs none of the eight, a bad line those behind it."""
+    session = context(connect=None)
+    rest = BURSTS[4:] if kept == 8 else BURSTS[5:]
+    lines = (line(HELLO, bursts=8, seed=7), *BURSTS[:4], extra, *rest)
+    begin(session.store, "s1", "x", journals=("x",), lines=lines)
+    remaining = resume.find(session.store, None)
+    assert remaining is not None
+    (outcome,) = resume.resume(remaining, resume.hosts_of(remaining, {}, partial=True), session, partial=True)
+    assert (outcome.state, outcome.bursts) == (State.PARTIAL, kept)
+    assert sorted(pd.read_parquet(session.store.state_dir)["round"]) == list(range(kept))
+    assert any("is damaged" in note for note in outcome.notes) == (kept < 8)
