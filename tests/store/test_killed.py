@@ -72,6 +72,8 @@ def _read(root: Path, stop: threading.Event, faults: list[object]) -> None:
             continue
         try:
             ids = pd.read_parquet(root / "_runs", columns=["run_id"])["run_id"]
+        except FileNotFoundError:
+            continue  # small files were put together between pandas' listing and its opening of one
         except Exception as error:
             faults.append(error)
         else:
