@@ -28,6 +28,7 @@ from fleet.analysis.reduce.load import ns_per_sample_tick, sample_ticks
 from fleet.analysis.reduce.topology import Layout
 from fleet.text import one_line
 
+_INCHES_A_CELL, _INCHES_BESIDE = 0.32, 1.8  # so that no number reaches into the next cell
 LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic
 _FEW_DECADES = 200  # the same, up to which such an axis shows 20 and 50 as well as 10
 _STEPS = 256  # points of a distribution: more make no visible difference
@@ -288,17 +289,21 @@ def ink_on(red: float, green: float, blue: float) -> str:
     return "black" if luminance > 0.179 else "white"
 
 
-def _axes(axes: Axes | None) -> Axes:
+def _axes(axes: Axes | None, inches: float = 0.0) -> Axes:
+    """The axes given, or new ones, at least so many inches wide and nearly as high."""
     if axes is not None:
         return axes
     from matplotlib import pyplot as plt  # noqa: PLC0415  (a report is drawn without it)
 
-    return plt.subplots(layout="constrained")[1]
+    width, height = plt.rcParams["figure.figsize"]
+    size = (max(width, inches), max(height, 0.85 * inches))
+    return plt.subplots(layout="constrained", figsize=size)[1]
 
 
 def _cells(axes: Axes | None, drawn: Heatmap, colours: str, unit: str, number: str) -> Axes:
     """Cells with separators, CPU numbers, a scale and, on small machines, numbers."""
-    axes, count = _axes(axes), len(drawn.labels)
+    count = len(drawn.labels)
+    axes = _axes(axes, _INCHES_BESIDE + _INCHES_A_CELL * count if count <= MOST_NUMBERS else 0.0)
     low, high = drawn.limits
     image = axes.imshow(drawn.values, interpolation="none", aspect="equal", cmap=colours, vmin=low, vmax=high)
     borders = [at - 0.5 for at, border in enumerate(drawn.borders) if border]
