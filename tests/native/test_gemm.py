@@ -13,7 +13,7 @@ from tests.native.targets import AARCH64, CROSS, X86_64, Target
 
 KINDS = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
 QUICK = ("--rounds", "2", "--samples", "2", "--iterations", "2")
-SMALL = ("-b", "gemm", "--sizes", "1M", *QUICK)
+SMALL = ("-b", "gemm", "--sizes", "1M", "--pages", "base", *QUICK)
 
 
 @pytest.fixture(scope="module")
