@@ -220,7 +220,7 @@ def test_a_pair_is_named_by_its_cpus_and_a_clock_by_its_one() -> None:
     assert named == ["3-40", "3"]
 
 
-def test_sentences_fit_the_terminal_and_tables_stay_whole() -> None:
+def test_sentences_and_the_last_columns_of_tables_fit_the_terminal() -> None:
     text = "  one two three four\nname  a  b  c  d\nshort"
-    assert fitted(text, 12) == "  one two\n    three\n    four\nname  a  b  c  d\nshort"
+    assert fitted(text, 12) == "  one two\n    three\n    four\nname  a  b  c\n      d\nshort"
     assert fitted(text, None) == text
