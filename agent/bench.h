@@ -105,7 +105,7 @@ struct gemm_layout {
 	size_t a_row, a_step,
 		a_rows; /* from row to row, step to step, one call's rows to the next's */
 	size_t a_bytes, b_bytes, b_panel;
-	size_t a_copy, b_copy; /* from one copy to the next; 0: there is one */
+	size_t a_copy, b_copy; /* from one copy to the next; a_copy 0: there is one A */
 	size_t ahead_step;     /* so much of the next B in a step, to have all of it in time */
 	size_t bytes;          /* of it all */
 	uint64_t steps;

@@ -248,7 +248,7 @@ static char *line_at(const struct side *side, size_t i)
 /* Links the lines into a cycle in random order; the reader does it for all. */
 static int prepare(struct side *side)
 {
-	uint16_t order[BYTES / STRIDE_LEAST];
+	uint16_t order[BYTES / STRIDE_LEAST] = {0};
 	size_t count = lines_of(side->point);
 
 	if (side->index > 0)

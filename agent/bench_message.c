@@ -81,11 +81,11 @@ static void lay(struct side *sides, size_t count, struct random *random)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct side *side = &sides[i];
-		char *ways[] = {side->arena, side->arena + way_bytes(side->point)};
-		char *own = ways[1] + way_bytes(side->point);
+		char *first = side->arena, *second = first + way_bytes(side->point);
+		char *own = second + way_bytes(side->point);
 
-		side->mail.sent = ways[i];
-		side->mail.received = ways[1 - i];
+		side->mail.sent = i == 0 ? first : second;
+		side->mail.received = i == 0 ? second : first;
 		side->mail.last = (uintptr_t *)(own + i * PRIVATE_BYTES);
 		side->mail.random = random_start(random_next(random), i);
 		side->first = MESSAGES;

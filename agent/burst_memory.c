@@ -25,9 +25,9 @@ int burst_take_arenas(struct burst *burst)
 		burst->sides[i].walk = err ? NULL : burst->workers[i].walk->start;
 	}
 	for (size_t i = 0; !err && order->point->arena_bytes && i < burst->count; i++) {
-		struct arena *own = burst->workers[i].arena;
+		size_t from = order->point->one_arena ? owner : i;
 
-		burst->sides[i].arena = (own ? own : burst->workers[owner].arena)->start;
+		burst->sides[i].arena = burst->workers[from].arena->start;
 	}
 	return err;
 }

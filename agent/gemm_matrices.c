@@ -75,8 +75,8 @@ void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gem
 	layout->product_operations = calls * layout->call_operations;
 	layout->ahead_step =
 		(layout->b_bytes + calls * layout->steps - 1) / (calls * layout->steps);
+	layout->b_copy = layout->b_bytes + (deep ? layout->a_bytes : 0);
 	if (point->operation >= GEMM_STREAM) {
-		layout->b_copy = layout->b_bytes + (deep ? layout->a_bytes : 0);
 		layout->a_copy = deep ? layout->b_copy : 0;
 		layout->copies = point->copies;
 	}
@@ -114,9 +114,11 @@ static void multiply(const struct gemm_reference *made)
 
 static int8_t *random_values(size_t count, int least, struct random *random)
 {
-	int8_t *values = malloc(count);
+	int8_t *values = calloc(count, 1);
 
-	for (size_t i = 0; values && i < count; i++)
+	if (!values)
+		return NULL;
+	for (size_t i = 0; i < count; i++)
 		values[i] = (int8_t)((int)random_below(random, MOST - LEAST + 1) + least);
 	return values;
 }

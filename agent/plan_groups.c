@@ -196,11 +196,24 @@ static int add_word(struct plan *plan, const struct member *members, const char 
 			   : add_spread(plan, members, number, scratch, refusal);
 }
 
-int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal)
+/* The groups that --threads names, and one CPU of each kind. */
+static int add_all(struct plan *plan, const struct options *options, const struct member *members,
+		   int *scratch, struct refusal *refusal)
 {
-	bool each = options->cpus != NULL, needed = false, grouped = false;
+	bool each = options->cpus != NULL;
 	const char *list = options->threads;
 	char word[WORD_ROOM];
+	int err = 0;
+
+	while (!err && plan_next_word(&list, word))
+		err = add_word(plan, members, word, each, scratch, refusal);
+	plan->named_groups = plan->group_count;
+	return err ? err : add_singles(plan, members, each, refusal);
+}
+
+int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal)
+{
+	bool needed = false, grouped = false;
 	int err = 0;
 
 	for (size_t i = 0; i < plan->choice_count; i++)
@@ -214,12 +227,9 @@ int plan_make_groups(struct plan *plan, const struct options *options, struct re
 
 	if (!members || !scratch)
 		err = refuse(refusal, EXIT_OTHER, "out of memory");
-	while (scratch && !err && grouped && plan_next_word(&list, word))
-		err = add_word(plan, members, word, each, scratch, refusal);
-	plan->named_groups = plan->group_count;
-	if (!err && grouped)
-		err = add_singles(plan, members, each, refusal);
-	if (!err)
+	else if (grouped)
+		err = add_all(plan, options, members, scratch, refusal);
+	if (members && !err)
 		plan->cache_bytes = cache_bytes(members, plan->cpu_count);
 	free(members);
 	free(scratch);

@@ -233,18 +233,10 @@ static void count_precise(const struct plan *plan, struct totals *totals)
 	totals->unconverged = plan->visit_count - totals->converged;
 }
 
-enum exit_code run_all(struct run *run)
+static enum exit_code run_into(struct run *run, struct burst_result *result)
 {
 	struct totals totals = {0};
-	size_t samples = run->plan->warmup + run->plan->samples;
-	size_t room = samples > TRIAL_SAMPLES ? samples : TRIAL_SAMPLES;
-	struct burst_result result = {
-		.ticks = calloc(room * plan_threads_most(run->plan), sizeof *result.ticks)};
 
-	result.begin_ns = calloc(plan_threads_most(run->plan), sizeof *result.begin_ns);
-	run->core_mhz = calloc(run->plan->cpu_count, sizeof *run->core_mhz);
-	if (!result.ticks || !result.begin_ns || !run->core_mhz)
-		return EXIT_OTHER;
 	frequency_of_cpus(&run->clock->clock, run->plan->cpus, run->plan->cpu_count, run->core_mhz);
 	format = run->format;
 	run->start_ns = now_ns();
@@ -252,13 +244,28 @@ enum exit_code run_all(struct run *run)
 	for (size_t i = 0; i < run->notes->count; i++)
 		format->note(run->notes->text[i]);
 	note_coarse_clock(run->clock);
-	measure(run, &result, &totals);
+	measure(run, result, &totals);
 	count_precise(run->plan, &totals);
 	const char *reason = stop_reason();
 
 	format->end(run, &totals, reason ? reason : "done");
+	return stop_reason() ? EXIT_UNFINISHED : EXIT_DONE;
+}
+
+enum exit_code run_all(struct run *run)
+{
+	enum exit_code code = EXIT_OTHER;
+	size_t samples = run->plan->warmup + run->plan->samples;
+	size_t room = samples > TRIAL_SAMPLES ? samples : TRIAL_SAMPLES;
+	struct burst_result result = {
+		.ticks = calloc(room * plan_threads_most(run->plan), sizeof *result.ticks)};
+
+	result.begin_ns = calloc(plan_threads_most(run->plan), sizeof *result.begin_ns);
+	run->core_mhz = calloc(run->plan->cpu_count, sizeof *run->core_mhz);
+	if (result.ticks && result.begin_ns && run->core_mhz)
+		code = run_into(run, &result);
 	free(result.ticks);
 	free(result.begin_ns);
 	free(run->core_mhz);
-	return stop_reason() ? EXIT_UNFINISHED : EXIT_DONE;
+	return code;
 }

@@ -160,10 +160,10 @@ static __attribute__((noinline)) void multiply(const struct gemm_tile *tile, siz
 	for (size_t i = 0; tile->add && i < ROWS; i++)
 		memcpy(sum[i], tile->c + i * tile->c_row, sizeof sum[i]);
 	for (uint64_t step = 0; step < tile->steps; step++) {
-		const float *columns = (const float *)b;
+		const float *columns = (const void *)b;
 
 		for (size_t i = 0; i < ROWS; i++) {
-			float value = *(const float *)(a + i * tile->a_row);
+			float value = *(const float *)(const void *)(a + i * tile->a_row);
 
 			for (size_t j = 0; j < COLUMNS; j++)
 				sum[i][j] += value * columns[j];
