@@ -23,7 +23,7 @@ from tests.native.agent import (
 )
 from tests.native.build import build
 from tests.native.preload import TROUBLE, preload
-from tests.native.targets import CROSS, X86_64, Target
+from tests.native.targets import AARCH64, CROSS, X86_64, Target
 
 SHORT = ("-b", "fetch", "--rounds", "2", "--samples", "3", "--seed", "7")
 PAGES = 32
@@ -218,7 +218,7 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
 def test_every_loop_goes_through_the_lines_on_every_architecture(target: Target) -> None:
     needs.cpus(2)
     program, *rest = next(iter(target.emulators.values()))

@@ -11,7 +11,7 @@ from tests import needs
 from tests.native.agent import Record, bursts, decode, failures, measure, run, started, wait_for_worker, wrong
 from tests.native.build import build
 from tests.native.preload import TROUBLE
-from tests.native.targets import CROSS, X86_64, Target
+from tests.native.targets import AARCH64, CROSS, X86_64, Target
 
 SHORT = ("-b", "interleave", "--rounds", "2", "--samples", "2", "--iterations", "3", "--seed", "7")
 LINES = (256 << 10) // 64
@@ -93,7 +93,7 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
 def test_every_loop_writes_its_blocks_on_every_architecture(target: Target) -> None:
     needs.cpus(2)
     program, *rest = next(iter(target.emulators.values()))

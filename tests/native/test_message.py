@@ -11,7 +11,7 @@ import pytest
 from tests import needs
 from tests.native.agent import Record, bursts, decode, failures, measure, run, started, wait_for_worker, wrong
 from tests.native.build import build
-from tests.native.targets import CROSS, Target
+from tests.native.targets import AARCH64, CROSS, Target
 
 MESSAGES = 100
 SHORT = ("-b", "message", "--rounds", "2", "--samples", "3", "--seed", "7")
@@ -122,7 +122,7 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
 def test_messages_arrive_on_every_architecture(target: Target) -> None:
     needs.cpus(2)
     program, *rest = next(iter(target.emulators.values()))
