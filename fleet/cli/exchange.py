@@ -75,8 +75,9 @@ def export(
         typer.Option(
             "--format",
             "-F",
-            help="core-to-core-latency, core_latency, c2clat; of ladders stream, likwid, multichase; csv: "
-            "every sample; of all hosts selected their medians: bmf, openmetrics, markdown.",
+            help="core-to-core-latency (its CSV), core-to-core-latency-screen, core_latency, c2clat; of "
+            "ladders stream, likwid, multichase; csv: every sample; of all hosts selected their medians: "
+            "bmf, openmetrics, markdown.",
         ),
     ] = "core-to-core-latency",
     benchmark: Annotated[
@@ -84,15 +85,15 @@ def export(
     ] = None,
     value: Annotated[
         str | None,
-        typer.Option(help="The number of a pair: median (default), mean, min, p10, p99 or max."),
+        typer.Option(help="The number of a pair: median, mean, min, p10, p99 or max; default: the tool's."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file to write; - for stdout, as by default.")
     ] = None,
 ) -> None:
-    """Write a run as another tool prints it, or every sample as CSV; no digit is lost.
+    """Write a run as another tool prints it, or every sample as CSV.
 
-    Example: fleet export rpi5 -b cas --value mean -o rpi5.csv
+    Example: fleet export rpi5 -b cas --value median -o rpi5.csv
     """
     from fleet.analysis.exchange.dashboards import DASHBOARDS
     from fleet.analysis.exchange.export import FORMATS, VALUES

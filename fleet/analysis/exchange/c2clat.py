@@ -3,7 +3,9 @@
 Its number is the minimum, its benchmark two lines with one writer each.
 """
 
-from fleet.analysis.exchange.grid import Grid, digits, latency, square, whole_numbers
+from math import floor
+
+from fleet.analysis.exchange.grid import Grid, latency, square, whole_numbers
 
 _PLOT_BEGIN, _PLOT_END = "$data << EOD", "EOD"
 _WIDTH = 4
@@ -27,22 +29,15 @@ def read(text: str) -> list[Grid]:
 
 
 def write(grid: Grid) -> str:
-    """Write the matrix, without rounding; missing cells are taken from the other side."""
+    """Write the matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
     cells = grid.symmetric()
     texts = [
-        ["0" if row == column else digits(cells[row, column]) if (row, column) in cells else "nan"
+        [0 if row == column else floor(cells[row, column]) if (row, column) in cells else "nan"
          for column in grid.cpus]
         for row in grid.cpus
     ]  # fmt: skip
-    width = max(
-        [_WIDTH, *(len(text) for row in texts for text in row), *(len(str(cpu)) for cpu in grid.cpus)]
-    )
-    heading = [f"{'CPU':>{_WIDTH}}", *(f"{cpu:>{width}}" for cpu in grid.cpus)]
-    lines = [
-        " ".join([f"{cpu:>{_WIDTH}}", *(f"{text:>{width}}" for text in row)])
-        for cpu, row in zip(grid.cpus, texts, strict=True)
-    ]
-    return "\n".join([" ".join(heading), *lines]) + "\n"
+    lines = [("CPU", *grid.cpus), *((cpu, *row) for cpu, row in zip(grid.cpus, texts, strict=True))]
+    return "".join(" ".join(f"{word:>{_WIDTH}}" for word in line) + "\n" for line in lines)
 
 
 def _heading(line: str) -> tuple[int, ...] | None:

@@ -1,18 +1,26 @@
 """The output of core_latency (C++, Linux and QNX): a heading per benchmark, then left-aligned columns.
 
-Its own matrix is full, its number the median. An old version names no benchmark: it had only `cas`. Rows
-that a paste has lost at the end are missing cells.
+Its own matrix is full, its number the median. An old version names no benchmark: it had only `cas`; a newer
+one names the instructions of `cas`. Rows that a paste has lost at the end are missing cells.
 """
 
 import re
 from dataclasses import replace
+from math import floor
 
-from fleet.analysis.exchange.grid import Grid, digits, latency, whole_numbers
+from fleet.analysis.exchange.grid import Grid, latency, whole_numbers
 
 _TITLES = {"cas": "CAS", "readwrite": "Read/Write"}
+_CAS_TITLES = {  # with the variant and the machine, which is None for any
+    "CAS (CPP)": ("c11", None),
+    "CAS_x86_64": ("cmpxchg", "x86_64"),
+    "CAS_x86": ("cmpxchg", "i386"),
+    "CAS_arm64": ("llsc", "aarch64"),
+    "CAS_arm64_lse": ("lse", "aarch64"),
+}
 _TITLE = re.compile(r"Running (?:(.+) )?Core Benchmark$")
 _COUNT = re.compile(r"(Samples|Iterations): (\d+)$")
-_WIDTH = 6
+_WIDTH = 5
 
 
 def claims(text: str) -> bool:
@@ -22,13 +30,12 @@ def claims(text: str) -> bool:
 
 def read(text: str) -> list[Grid]:
     """Read every matrix. Raises ValueError naming the line that is damaged."""
-    benchmarks = {title: name for name, title in _TITLES.items()}
     found: list[Grid] = []
     head = Grid(())
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
         if title := _TITLE.match(line.strip()):
-            head = Grid((), benchmark=benchmarks.get(title[1] or "CAS", (title[1] or "").lower()))
+            head = _titled(title[1] or "CAS")
         elif count := _COUNT.match(line.strip()):
             counted = int(count[2])
             head = (
@@ -46,19 +53,31 @@ def read(text: str) -> list[Grid]:
 
 
 def write(grid: Grid) -> str:
-    """Write one matrix, without rounding; missing cells are taken from the other side."""
-    cells = grid.symmetric()
-    texts = {where: digits(value) for where, value in cells.items()}
-    width = max([_WIDTH, *(len(text) + 2 for text in texts.values())])
-    lines = [f"Running {_TITLES.get(grid.benchmark or '', grid.benchmark or 'Unknown')} Core Benchmark"]
+    """Write one matrix as printed: whole ns, rounded down; missing cells are taken from the other side."""
+    cells = {where: floor(value) for where, value in grid.symmetric().items()}
+    lines = [f"Running {_title(grid)} Core Benchmark"]
     lines += [f" Samples: {grid.samples}"] * (grid.samples is not None)
     lines += [f" Iterations: {grid.iterations}"] * (grid.iterations is not None)
-    lines += ["", " " * width + "".join(f"{cpu:<{width}}" for cpu in grid.cpus)]
-    lines += [
-        f"{row:<{width}}" + "".join(f"{texts.get((row, column), ''):<{width}}" for column in grid.cpus)
-        for row in grid.cpus
-    ]
+    table = [("", *grid.cpus), *((row, *(cells.get((row, x), "") for x in grid.cpus)) for row in grid.cpus)]
+    lines += ["", *("".join(f"{word:<{_WIDTH}} " for word in row) for row in table)]
     return "\n".join(lines) + "\n"
+
+
+def _titled(title: str) -> Grid:
+    if title in _CAS_TITLES:
+        variant, arch = _CAS_TITLES[title]
+        return Grid((), benchmark="cas", variant=variant, arch=arch)
+    names = {printed: name for name, printed in _TITLES.items()}
+    return Grid((), benchmark=names.get(title, title.lower()))
+
+
+def _title(grid: Grid) -> str:
+    """The title by the variant; that of old versions for instructions the tool does not have."""
+    if grid.benchmark == "cas":
+        for title, (variant, arch) in _CAS_TITLES.items():
+            if variant == grid.variant and (arch is None or grid.arch in (None, arch)):
+                return title
+    return _TITLES.get(grid.benchmark or "", grid.benchmark or "Unknown")
 
 
 def _row(line: str, number: int, cpu: int, cpus: tuple[int, ...]) -> dict[tuple[int, int], float]:

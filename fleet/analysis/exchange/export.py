@@ -1,22 +1,24 @@
-"""Writes runs and summaries in the formats of other tools, and samples as CSV, without rounding."""
+"""Writes runs and summaries as other tools print them, and samples as CSV."""
 
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.export_points import POINT_FORMATS, points_export
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
+from fleet.analysis.reduce.bursts import of_frame
 from fleet.analysis.reduce.load import load_run, load_samples, samples_long, view_of
 from fleet.analysis.reduce.matrices import pair_medians
 from fleet.errors import UsageError
 from fleet.model import Pairs, View
 
 SAMPLES_CSV = "csv"
-FORMATS = (*tools.TOOLS, *POINT_FORMATS, SAMPLES_CSV)
+FORMATS = (*tools.FORMATS, *POINT_FORMATS, SAMPLES_CSV)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 _BURSTS_AT_ONCE = 20_000
 _LEFT_OUT = ["line_page", "line_offset", "line_node", "line_physical"]
@@ -28,7 +30,7 @@ def export(
     """Yield the text, in pieces.
 
     what: a published run id, or summary:NAME. tool: one of FORMATS. benchmark: `cas` or `cas/llsc`, needed
-    where there are several. value: of VALUES, the number of each pair of a run, by default its median; a
+    where there are several. value: of VALUES, the number of each pair of a run, by default the tool's; a
     summary has no choice. Raises UsageError where the choice is not clear or not there.
     """
     if what.startswith(PREFIX) and value is not None:
@@ -42,12 +44,12 @@ def export(
             raise UsageError(f"{what} is a summary: it has no samples; choose another --format.")
         yield from _samples(root, what, benchmark)
     else:
-        grid = (
+        write, estimator = tools.FORMATS[tool]
+        yield write(
             _of_summary(root, what, benchmark)
             if what.startswith(PREFIX)
-            else _of_run(root, what, benchmark, value or "median")
+            else _of_run(root, what, benchmark, value or estimator)
         )
-        yield tools.TOOLS[tool].write(grid)
 
 
 def write_new(path: Path, pieces: Iterator[str]) -> None:
@@ -73,20 +75,33 @@ def _of_run(root: str | Path, run_id: str, benchmark: str | None, value: str) ->
     samples = _chosen(load_samples(root, run_id=run_id), benchmark, run_id)
     pairs = pair_medians(samples, ordered=ordered)
     kind = samples.iloc[0]
-    numbers = pairs[f"{value}_ns"].astype(float)
-    ends = zip(pairs["ping_cpu"].astype(int), pairs["pong_cpu"].astype(int), strict=True)
-    cells = {
-        (a, b) if ordered else (max(a, b), min(a, b)): number
-        for (a, b), number in zip(ends, numbers, strict=True)
-    }
+    ends = [
+        (int(a), int(b)) if ordered else (int(max(a, b)), int(min(a, b)))
+        for a, b in zip(pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
+    ]
     return Grid(
         cpus=tuple(sorted({int(cpu) for side in ("ping_cpu", "pong_cpu") for cpu in pairs[side]})),
-        cells=cells,
+        cells=dict(zip(ends, pairs[f"{value}_ns"].astype(float), strict=True)),
         benchmark=str(kind["benchmark"]),
         samples=int(pairs["samples"].median()),
         iterations=int(samples["iterations"].median()),
         cpu_model=run["cpu_model"],
+        variant=str(kind["variant"]),
+        arch=run["arch"],
+        errors=_standard_errors(samples, ordered=ordered) if value == "mean" else {},
     )
+
+
+def _standard_errors(samples: pd.DataFrame, *, ordered: bool) -> dict[tuple[int, int], float]:
+    """Of the mean of all samples of each pair, as if they were independent; none of a single sample."""
+    bursts = of_frame(samples)
+    ping, pong = (
+        np.repeat(bursts.about[name].to_numpy(), bursts.counts) for name in ("ping_cpu", "pong_cpu")
+    )
+    rows, columns = (ping, pong) if ordered else (np.maximum(ping, pong), np.minimum(ping, pong))
+    errors = pd.Series(bursts.latencies).groupby([rows, columns]).sem().dropna()
+    ends = (errors.index.get_level_values(level).astype(int) for level in (0, 1))
+    return dict(zip(zip(*ends, strict=True), errors.astype(float), strict=True))
 
 
 def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFrame:

@@ -14,7 +14,8 @@ class Grid:
     """One-way latencies in ns by (row CPU, column CPU), as printed; the row is the side that is timed.
 
     A cell the tool left empty is absent. benchmark: None if the text does not name it. samples, iterations:
-    of each pair, as the tool counts them. cpu_model: where the tool prints it.
+    of each pair, as the tool counts them. cpu_model: where the tool prints it. variant: the instructions, by
+    our names. arch: of the machine, by our names. errors: the standard error of each cell that is a mean.
     """
 
     cpus: tuple[int, ...]
@@ -23,6 +24,9 @@ class Grid:
     samples: int | None = None
     iterations: int | None = None
     cpu_model: str | None = None
+    variant: str | None = None
+    arch: str | None = None
+    errors: Cells = field(default_factory=lambda: MappingProxyType({}))
 
     def symmetric(self) -> Cells:
         """The cells, each that is missing filled from the other side of the diagonal."""

@@ -6,7 +6,7 @@ One number a pair and no samples, so there is no interval and no verdict.
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -94,7 +94,7 @@ def rows_of(
     constant = {
         "summary": name,
         "benchmark": benchmark,
-        "variant": columns.get("variant"),
+        "variant": columns.get("variant") or grid.variant,
         "tool": tool,
         "estimator": columns.get("estimator") or tools.ESTIMATORS[tool],
         "samples": grid.samples,
@@ -124,7 +124,7 @@ def renumbered(grid: Grid, cpus: Sequence[int]) -> Grid:
         raise UsageError(f"--cpus names {len(cpus)} CPUs, the matrix has {len(grid.cpus)}.")
     names = dict(zip(grid.cpus, cpus, strict=True))
     cells = {(names[row], names[column]): value for (row, column), value in grid.cells.items()}
-    return Grid(tuple(cpus), cells, grid.benchmark, grid.samples, grid.iterations, grid.cpu_model)
+    return replace(grid, cpus=tuple(cpus), cells=cells)
 
 
 def grid_of(rows: pd.DataFrame) -> Grid:
@@ -138,6 +138,7 @@ def grid_of(rows: pd.DataFrame) -> Grid:
         samples=None if pd.isna(first["samples"]) else int(first["samples"]),
         iterations=None if pd.isna(first["iterations"]) else int(first["iterations"]),
         cpu_model=None if pd.isna(first["cpu_model"]) else first["cpu_model"],
+        variant=None if pd.isna(first["variant"]) else first["variant"],
     )
 
 

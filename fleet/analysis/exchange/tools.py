@@ -1,10 +1,10 @@
-"""Reads and writes the matrices of other tools, without rounding. Pure text.
+"""Reads and writes the matrices of other tools, as they print them. Pure text.
 
 Each tool has a module with `claims(text)`, `read(text)` and `write(grid)`. A matrix that is read is a
 summary, one number a pair; it never becomes samples.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType, ModuleType
 
 from fleet.analysis.exchange import c2clat, core_latency, core_to_core_latency
@@ -15,6 +15,12 @@ TOOLS: Mapping[str, ModuleType] = MappingProxyType(
     {"core_latency": core_latency, "c2clat": c2clat, "core-to-core-latency": core_to_core_latency}
 )
 ESTIMATORS = MappingProxyType({"core_latency": "median", "c2clat": "min", "core-to-core-latency": "mean"})
+FORMATS: Mapping[str, tuple[Callable[[Grid], str], str]] = MappingProxyType(  # what writes it, its estimator
+    {
+        **{name: (module.write, ESTIMATORS[name]) for name, module in TOOLS.items()},
+        "core-to-core-latency-screen": (core_to_core_latency.write_screen, "mean"),
+    }
+)
 
 
 def read(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid]]:

@@ -1,4 +1,6 @@
-"""Matrices of other tools: read as they print them, written so that no digit is lost."""
+"""Matrices of other tools: read as they print them, written likewise."""
+
+import math
 
 import pytest
 from hypothesis import given
@@ -160,11 +162,14 @@ def grids(draw: st.DrawFn, *, gaps: bool) -> Grid:
 
 
 @given(st.sampled_from(sorted(tools.TOOLS)), st.booleans(), st.data())
-def test_what_is_written_reads_back_number_for_number(tool: str, gaps: bool, data: st.DataObject) -> None:
+def test_what_is_written_reads_back_as_the_tool_prints_it(tool: str, gaps: bool, data: st.DataObject) -> None:
     grid = data.draw(grids(gaps=gaps and tool == "core-to-core-latency"))
     (back,) = tools.read(tools.TOOLS[tool].write(grid), "x", tool)[1]
     assert back.cpus == grid.cpus
-    assert dict(back.cells) == dict(grid.cells)
+    exact = tool == "core-to-core-latency"
+    assert dict(back.cells) == {
+        where: value if exact else math.floor(value) for where, value in grid.cells.items()
+    }
 
 
 @given(st.text(alphabet=" \n,;0123456789.±CPUNum:eE-naN)", max_size=200))

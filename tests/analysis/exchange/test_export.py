@@ -1,0 +1,130 @@
+"""Exports of runs and matrices, byte for byte as the tools print them: by the formats in their sources."""
+
+import math
+import statistics
+from pathlib import Path
+
+import pytest
+
+from fleet.analysis.exchange import tools
+from fleet.analysis.exchange.export import export
+from fleet.analysis.exchange.grid import Grid
+from fleet.store import Store
+from tests import builders
+
+CPUS = (0, 2, 11)
+CELLS = {(2, 0): 39.999, (11, 0): 120.5, (11, 2): 123456.75}
+
+
+def printf(form: str, *words: object) -> str:
+    return form % words
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "variant", "arch", "title"),
+    [
+        ("cas", "cmpxchg", "x86_64", "CAS_x86_64"),
+        ("cas", "cmpxchg", "i386", "CAS_x86"),
+        ("cas", "llsc", "aarch64", "CAS_arm64"),
+        ("cas", "lse", "aarch64", "CAS_arm64_lse"),
+        ("cas", "c11", "riscv64", "CAS (CPP)"),
+        ("cas", "llsc", "riscv64", "CAS"),  # instructions it does not have
+        ("readwrite", "mov", "x86_64", "Read/Write"),
+    ],
+)
+def test_core_latency_has_five_wide_whole_numbers(
+    benchmark: str, variant: str, arch: str, title: str
+) -> None:
+    grid = Grid(CPUS, CELLS, benchmark, samples=500, iterations=4000, variant=variant, arch=arch)
+    # its `std::left << std::setw(5) << number << " "` is "%-5d ", its diagonal six spaces
+    both = CELLS | {(b, a): value for (a, b), value in CELLS.items()}
+    expected = f"Running {title} Core Benchmark\n Samples: 500\n Iterations: 4000\n\n"
+    expected += "      " + "".join(printf("%-5d ", cpu) for cpu in CPUS) + "\n"
+    for row in CPUS:
+        cells = ("      " if row == column else printf("%-5d ", int(both[row, column])) for column in CPUS)
+        expected += printf("%-5d ", row) + "".join(cells) + "\n"
+    text = tools.TOOLS["core_latency"].write(grid)
+    assert text == expected
+    (back,) = tools.read(text, "x")[1]
+    assert back.benchmark == benchmark
+    assert back.cells[11, 2] == 123456
+
+
+def test_c2clat_has_four_wide_whole_numbers_and_zeros_on_the_diagonal() -> None:
+    # its `std::setw(4)` of a word is "%4s", of a number " %4d"
+    expected = printf("%4s", "CPU") + printf(" %4d %4d %4d\n", *CPUS)
+    for row in ((0, 0, 39, 120), (2, 39, 0, 123456), (11, 120, 123456, 0)):
+        expected += printf("%4d", row[0]) + printf(" %4d %4d %4d\n", *row[1:])
+    assert tools.TOOLS["c2clat"].write(Grid(CPUS, CELLS, "readwrite")) == expected
+
+
+def test_the_screen_of_core_to_core_latency_has_rounded_means_with_their_errors() -> None:
+    # a column is " {: >4}{: >3}", a row "    {: >3}", a cell " {: >4.0}±{: <2.0}"; its deviations end at 99
+    errors = {(2, 0): 0.4, (11, 0): 2.5, (11, 2): 700.25}
+    grid = Grid(CPUS, CELLS, "cas", samples=100, iterations=1000, cpu_model="Some CPU", errors=errors)
+    expected = (
+        "CPU: Some CPU\nNum cores: 3\nNum iterations per samples: 1000\nNum samples: 100\n\n"
+        "1) CAS latency on a single shared cache line\n\n"
+        + printf("    %3s", "")
+        + "".join(printf(" %4d%3s", cpu, "") for cpu in CPUS)
+        + "\n"
+        + printf("    %3d\n", 0)
+        + printf("    %3d", 2)
+        + printf(" %4.0f±%-2.0f\n", 39.999, 0.4)
+        + printf("    %3d", 11)
+        + printf(" %4.0f±%-2.0f", 120.5, 2.5)
+        + printf(" %4.0f±%-2.0f\n\n", 123456.75, 99 / math.sqrt(100))
+        + printf("    Min  latency: %.1fns ±%.1f cores: (2,0)\n", 39.999, 0.4)
+        + printf("    Max  latency: %.1fns ±%.1f cores: (11,2)\n", 123456.75, 700.25)
+        + printf("    Mean latency: %.1fns\n", statistics.fmean(CELLS.values()))
+    )
+    text = tools.FORMATS["core-to-core-latency-screen"][0](grid)
+    assert text == expected
+    (back,) = tools.read(text, "x")[1]
+    assert back.cells == {(2, 0): 40, (11, 0): 120, (11, 2): 123457}
+
+
+def test_its_screen_is_read_with_the_colors_it_has_in_a_file() -> None:
+    grid = Grid(CPUS, CELLS, "cas", samples=100, errors=dict.fromkeys(CELLS, 1.0))
+    plain = tools.FORMATS["core-to-core-latency-screen"][0](grid)
+    colored = plain.replace("±1 ", "\x1b[0m\x1b[2;37m±1 \x1b[0m").replace("  40", "\x1b[1;37m  40")
+    assert colored != plain
+    assert tools.read(colored, "x") == tools.read(plain, "x")
+
+
+def test_its_screen_of_a_matrix_in_both_directions_is_full() -> None:
+    grid = Grid((0, 1), {(0, 1): 20.0, (1, 0): 21.0}, "cas", samples=1)
+    rows = tools.FORMATS["core-to-core-latency-screen"][0](grid).splitlines()[-6:-4]
+    assert rows == ["      0" + " " * 8 + "   20   ", "      1" + "   21   " + " " * 8]
+
+
+@pytest.mark.parametrize("tool", tools.FORMATS)
+def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -> None:
+    run = builders.a_run()
+    bursts = list(builders.bursts_of(run))
+    Store(tmp_path).publish(run, bursts)
+    usual = tools.FORMATS[tool][1]
+    text = "".join(export(tmp_path, run.run_id, tool, "cas"))
+    assert text == "".join(export(tmp_path, run.run_id, tool, "cas", usual))
+    mine = [burst for burst in bursts if burst.benchmark == "cas"]
+    low, high = sorted((mine[0].ping_cpu, mine[0].pong_cpu))
+    ends = {low, high}
+    samples = [
+        tick / builders.TICKS_PER_SECOND * 1e9 / burst.iterations / 2
+        for burst in mine
+        if {burst.ping_cpu, burst.pong_cpu} == ends
+        for tick in burst.ticks[burst.warmup :]
+    ]
+    (grid,) = tools.read(text, "x", tool.removesuffix("-screen"))[1]
+    cpus = sorted({cpu for burst in mine for cpu in (burst.ping_cpu, burst.pong_cpu)})
+    names = dict(zip(cpus, grid.cpus, strict=True))
+    printed = grid.cells[names[high], names[low]]
+    mean = statistics.fmean(samples)
+    if tool == "core-to-core-latency":
+        assert printed == pytest.approx(mean)
+    elif tool == "core-to-core-latency-screen":
+        assert printed == round(mean)
+        error = statistics.stdev(samples) / math.sqrt(len(samples))
+        assert f" {mean:>4.0f}±{error:<2.0f}" in text
+    elif tool == "c2clat":
+        assert printed == math.floor(min(samples))
