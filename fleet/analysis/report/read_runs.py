@@ -17,12 +17,15 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
+from fleet.analysis.views.blocks import blocks
+from fleet.analysis.views.point_tables import PointTables
 from fleet.analysis.views.sections import number_of
+from fleet.analysis.views.states import states
 from fleet.analysis.views.text import records
 from fleet.analysis.views.warnings import RunWarning, run_warnings
 from fleet.model import View
 
-_SHOWN = (View.MATRIX, View.CPUS, View.LADDER, View.PRODUCTS)
+_TABLES = {View.STATES: states, View.BLOCKS: blocks}
 _STEPS = 400  # quantiles kept of a distribution
 _MOST_TRACES, _FEWER_TRACES, _MANY_RUNS = 6, 1, 6
 _SUSPECT = tuple(flag for flag in MEANINGS if flag not in MINOR_IF_FEW)  # the most serious first
@@ -61,13 +64,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One run. name: its host, with the run where the host has several; anchor: its place on the page."""
+    """One run. name: its host, with the run where the host has several; anchor: its place on the page.
+
+    points: the tables of fetch and interleave.
+    """
 
     name: str
     anchor: str
     run: dict[str, Any]
     order: Layout
     parts: list[Part]
+    points: list[PointTables]
     ladders: list[Ladder]
     products: list[Products]
     warnings: list[RunWarning]
@@ -94,20 +101,20 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
     cpus = load_cpus(root, run_id=run["run_id"])
     order = layout(cpus, measured)
     kinds = [*run["benchmarks"], *(pairs["benchmark"] + "/" + pairs["variant"]).unique()]
-    parts = []
+    parts, points = [], []
     for kind in dict.fromkeys(kinds):
         benchmark, _, variant = kind.partition("/")
         own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
-        if len(own) and view_of(kind) in (View.MATRIX, View.CPUS):
+        if not len(own):
+            continue
+        if view_of(kind) in (View.MATRIX, View.CPUS):
             chosen = samples[(samples["benchmark"] == benchmark) & (samples["variant"] == variant)]
             parts.append(_part(kind, own, chosen.reset_index(drop=True), order, (number_of(run), traces)))
+        elif tables := _TABLES.get(view_of(kind)):
+            points.append(tables(own))
     warnings = run_warnings(root, run, pairs, samples["flags"])
-    others = sorted({name for name in pairs["benchmark"] if view_of(name) not in _SHOWN})
-    if others:
-        text = f"{' and '.join(others)}: fleet show prints what was measured; this page does not show it"
-        warnings.append(RunWarning("", text))
     ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
-    return Reading(name, anchor, run, order, parts, ladders, products, warnings)
+    return Reading(name, anchor, run, order, parts, points, ladders, products, warnings)
 
 
 def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, how: tuple[str, int]) -> Part:

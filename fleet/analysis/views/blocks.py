@@ -1,50 +1,48 @@
-"""The tables of `interleave` in `fleet show`: what writing next to one another costs, by size of block."""
+"""The tables of `interleave`: what writing next to one another costs, by size of block."""
 
 from typing import Any
 
 import pandas as pd
 
 from fleet.analysis.reduce.ladders import size_text
-from fleet.analysis.views.text import is_none, percent
+from fleet.analysis.views.ladder import bursts_text
+from fleet.analysis.views.point_tables import PointTable, PointTables
+from fleet.analysis.views.text import is_none
 from fleet.model import Relation
-from fleet.text import counted, table
 
 _LINE = 64
 _NEAREST_FIRST = list(map(str, Relation))
+_COLUMNS = ("block", "own", "shared", "ratio", "boundary")
 _WAYS = {"write": "stores", "nt": "stores past the caches"}
 
 
-def blocks(pairs: pd.DataFrame) -> str:
+def blocks(pairs: pd.DataFrame) -> PointTables:
     """The tables of one benchmark and variant, one for each relation and kind of store.
 
     pairs: its rows of the table `pairs`.
     """
     first = pairs.iloc[0]
-    parts = [
-        f"{first['benchmark']}/{first['variant']}: ns per line of 64 bytes and thread, median of pairs; own: "
-        "each thread its own memory, shared: blocks by turns in one"
-    ]
+    tables = []
     for operation, way in _WAYS.items():
         for relation in sorted(pairs["relation"].unique(), key=_NEAREST_FIRST.index):
             part = pairs[(pairs["operation"] == operation) & (pairs["relation"] == relation)]
             if len(part):
-                parts.append(f"{relation}, {way}\n{_table(part)}")
-    bursts, flagged = int(pairs["bursts"].sum()), int(pairs["flagged_bursts"].sum())
-    parts.append(
-        f"medians of {counted(bursts, 'burst')}"
-        + (f", {percent(flagged / bursts)} of them flagged" if flagged else "")
-        + "; boundary: what each end of a block costs, (shared - own) times its lines"
+                tables.append(PointTable(f"{relation}, {way}", _COLUMNS, _lines(part)))
+    return PointTables(
+        f"{first['benchmark']}/{first['variant']}",
+        "ns per line of 64 bytes and thread, median of pairs; own: "
+        "each thread its own memory, shared: blocks by turns in one",
+        tables,
+        f"{bursts_text(pairs)}; boundary: what each end of a block costs, (shared - own) times its lines",
     )
-    return "\n".join(parts)
 
 
-def _table(rows: pd.DataFrame) -> str:
+def _lines(rows: pd.DataFrame) -> list[tuple[str, ...]]:
     medians = rows.groupby(["block_bytes", "sharing"])["median_ns"].median()
-    lines = [
+    return [
         (size_text(block), *_cells(block, medians.get((block, "own")), medians.get((block, "shared"))))
         for block in sorted(int(block) for block in rows["block_bytes"].unique())
     ]
-    return table(("block", "own", "shared", "ratio", "boundary"), lines, right={0, 1, 2, 3, 4})
 
 
 def _cells(block: int, own: Any, shared: Any) -> tuple[str, ...]:

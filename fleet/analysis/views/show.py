@@ -25,6 +25,7 @@ from fleet.analysis.views.gemm import products
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.history import past_of_runs
 from fleet.analysis.views.ladder import best_variants, ladder
+from fleet.analysis.views.point_tables import tables_text
 from fleet.analysis.views.states import states
 from fleet.analysis.views.text import json_text, records
 from fleet.analysis.views.warnings import run_warnings, warnings_text
@@ -45,8 +46,8 @@ def shows_json(root: str | Path, run_ids: Sequence[str], benchmark: str | None =
 
 
 _TABLES: Mapping[View, Callable[[pd.DataFrame], str]] = {
-    View.STATES: states,
-    View.BLOCKS: blocks,
+    View.STATES: lambda rows: tables_text(states(rows)),
+    View.BLOCKS: lambda rows: tables_text(blocks(rows)),
     View.PRODUCTS: products,
 }
 

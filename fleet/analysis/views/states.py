@@ -1,12 +1,12 @@
-"""The tables of `fetch` in `fleet show`: what a line costs by the state it is in and what the CPUs share."""
+"""The tables of `fetch`: what a line costs by the state it is in and what the CPUs share."""
 
 from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.views.text import percent
+from fleet.analysis.views.ladder import bursts_text
+from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.model import Relation
-from fleet.text import counted, table
 
 _STATES = ("own", "written", "clean", "both", "third", "taken", "evicted", "memory")
 _NEAREST_FIRST = list(map(str, Relation))
@@ -18,7 +18,7 @@ _TITLES = {
 }
 
 
-def states(pairs: pd.DataFrame) -> str:
+def states(pairs: pd.DataFrame) -> PointTables:
     """The tables of one benchmark and variant, one for each way the lines were gone through.
 
     pairs: its rows of the table `pairs`.
@@ -27,30 +27,25 @@ def states(pairs: pd.DataFrame) -> str:
     rows = pairs.assign(access=pairs["operation"].where(~reads, pairs["order"]))
     first = rows.iloc[0]
     known = [name for name in _NEAREST_FIRST if name in set(rows["relation"])]
-    parts = [
-        f"{first['benchmark']}/{first['variant']}: ns per line, median of pairs; rows: what was done before, "
-        "columns: what the reader and the owner share"
-    ]
     strides = sorted(rows["stride_bytes"].unique())
+    tables = []
     for access, title in _TITLES.items():
         for stride in strides:
             part = rows[(rows["access"] == access) & (rows["stride_bytes"] == stride)]
             if len(part):
                 apart = f", lines {stride} bytes apart" if len(strides) > 1 else ""
-                parts.append(f"{title}{apart}\n{_table(part, known)}")
-    bursts, flagged = int(rows["bursts"].sum()), int(rows["flagged_bursts"].sum())
-    parts.append(
-        f"medians of {counted(bursts, 'burst')}"
-        + (f", {percent(flagged / bursts)} of them flagged" if flagged else "")
+                tables.append(PointTable(f"{title}{apart}", ("state", *known), _lines(part, known)))
+    legend = (
+        "ns per line, median of pairs; rows: what was done before, "
+        "columns: what the reader and the owner share"
     )
-    return "\n".join(parts)
+    return PointTables(f"{first['benchmark']}/{first['variant']}", legend, tables, bursts_text(pairs))
 
 
-def _table(rows: pd.DataFrame, relations: list[str]) -> str:
+def _lines(rows: pd.DataFrame, relations: list[str]) -> list[tuple[str, ...]]:
     medians = rows.groupby(["state", "relation"], sort=False)["median_ns"].median()
     named = sorted(rows["state"].unique(), key=_place)
-    lines = [(state, *(_number(medians.get((state, relation))) for relation in relations)) for state in named]
-    return table(("", *relations), lines, right=set(range(1, len(relations) + 1)))
+    return [(state, *(_number(medians.get((state, relation))) for relation in relations)) for state in named]
 
 
 def _number(value: Any) -> str:
