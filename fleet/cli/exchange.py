@@ -31,6 +31,10 @@ def import_(
         str | None,
         typer.Option("--cpus", "-c", help="The CPUs of rows and columns, as 0-3,8; default: 0, 1, …"),
     ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option(help="A host or run with the same CPUs; what two CPUs share is taken from it."),
+    ] = None,
     cpu_model: Annotated[str | None, typer.Option(help="The CPU model.")] = None,
     os: Annotated[str | None, typer.Option("--os", help="Such as linux or qnx.")] = None,
     conditions: Annotated[
@@ -58,6 +62,7 @@ def import_(
         os=os,
         conditions=conditions,
         source=source,
+        topology=topology,
         labels=options.labels(label or []),
     )
     typer.echo(import_matrices.import_files(results, files, name, metadata))

@@ -11,10 +11,15 @@ from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.imports import PREFIX, load_published, renumbered, rows_of
 from fleet.analysis.exchange.published_points import published_points
-from fleet.analysis.reduce.load import view_of
+from fleet.analysis.reduce.load import load_cpus, view_of
+from fleet.analysis.reduce.topology import GROUPS
+from fleet.analysis.selection import select
+from fleet.analysis.views.text import is_none, records
 from fleet.errors import StoreError, UsageError
-from fleet.model import View
+from fleet.model import Cpu, Topology, View
+from fleet.plan.cpulist import cpus_text
 from fleet.plan.variants import VARIANTS
+from fleet.store import Store
 from fleet.store.ids import checked_key
 from fleet.store.imports import write_summary
 from fleet.text import counted, printable
@@ -24,7 +29,10 @@ MOST_BYTES = 64 << 20  # 2,500 CPUs as CSV
 
 @dataclass(frozen=True, slots=True)
 class ImportMetadata:
-    """What the user states about the files; None: as the files themselves state, or unknown."""
+    """What the user states about the files; None: as the files themselves state, or unknown.
+
+    topology: a selection of runs; the CPUs of the last one are those of the matrices.
+    """
 
     tool: str | None = None
     benchmark: str | None = None
@@ -35,6 +43,7 @@ class ImportMetadata:
     os: str | None = None
     conditions: str | None = None
     source: str | None = None
+    topology: str | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -42,9 +51,10 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
     """Store every matrix in `files` as the summary `name`; return a message for the user.
 
     Raises UsageError for a file that cannot be read, a benchmark that is unknown or there twice, and a name
-    that is taken; nothing is stored then.
+    that is taken, a topology without the CPUs of a matrix; nothing is stored then.
     """
     _check(name, metadata)
+    machine = None if metadata.topology is None else _topology(root, metadata.topology)
     now = datetime.now(UTC)
     rows, kinds = [], []
     for file in files:
@@ -59,7 +69,9 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
             source = metadata.source or printable(str(file))
             columns |= {"source": source, "imported_utc": now, "labels": dict(metadata.labels)}
             numbered = grid if metadata.cpus is None else renumbered(grid, metadata.cpus)
-            found = rows_of(name, tool, numbered, columns)
+            if machine is not None:
+                _check_cpus(file, numbered, machine, metadata.topology)
+            found = rows_of(name, tool, numbered, columns, machine)
             if not found:
                 raise UsageError(f"{file}: the matrix has no values.")
             kinds.append(found[0]["benchmark"])
@@ -69,6 +81,28 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
             size = _size(numbered)
     write_summary(root, name, rows)
     return f"Stored {PREFIX}{name}: {', '.join(kinds)}, {size}. See it: fleet summaries {name}"
+
+
+def _topology(root: str | Path, text: str) -> Topology:
+    """The CPUs of the last run selected."""
+    store = Store(root)
+    run = select(store.published(), [text], store.place)[-1]
+    cpus = records(load_cpus(root, run_id=run.run_id)[["cpu", *GROUPS]])
+    return Topology(
+        tuple(
+            Cpu(int(row["cpu"]), **{name: None if is_none(row[name]) else int(row[name]) for name in GROUPS})  # type: ignore[arg-type]
+            for row in cpus
+        )
+    )
+
+
+def _check_cpus(file: Path, grid: Grid, machine: Topology, text: str | None) -> None:
+    """Raise UsageError for CPUs that the topology does not have."""
+    if unknown := sorted(set(grid.cpus) - {cpu.cpu for cpu in machine.cpus}):
+        raise UsageError(
+            f"--topology {text}: that machine has no CPU {cpus_text(unknown)}, which {file} has; "
+            "name the CPUs of the matrix with --cpus, or choose a run of the machine it was measured on."
+        )
 
 
 def _check(name: str, metadata: ImportMetadata) -> None:

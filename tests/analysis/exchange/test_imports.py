@@ -12,7 +12,8 @@ from fleet.analysis.exchange.import_matrices import ImportMetadata, import_files
 from fleet.analysis.exchange.imports import find_summary, grid_of, load_imports, load_published
 from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.imports import list_text, summary_text
-from fleet.errors import UsageError
+from fleet.errors import FleetError, UsageError
+from fleet.model import Topology
 from fleet.store import Store, schema
 from tests import builders
 from tests.analysis.exchange.test_tools import CORE_LATENCY, RUST_CSV
@@ -65,6 +66,46 @@ def test_cpus_that_a_csv_has_lost_can_be_named(tmp_path: Path) -> None:
         tmp_path, [saved(tmp_path, RUST_CSV)], "friend", ImportMetadata(benchmark="cas", cpus=(0, 4, 9))
     )
     assert set(grid_of(load_imports(tmp_path)).cells) == {(4, 0), (9, 0), (9, 4)}
+
+
+def full_matrix(count: int) -> str:
+    cpus = range(count)
+    rows = (f"{a} " + " ".join("0" if a == b else f"{10 * a + b}" for b in cpus) for a in cpus)
+    return "\n".join([f"CPU {' '.join(map(str, cpus))}", *rows]) + "\n"
+
+
+def test_the_relations_of_an_import_are_those_of_the_run_named(tmp_path: Path) -> None:
+    run = builders.a_run(builders.small_desktop())
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    topology = Topology(run.facts.cpus)
+    file = saved(tmp_path, full_matrix(len(run.facts.cpus)))
+    for name, text in (("by-run", run.run_id), ("by-host", run.host.name)):
+        import_files(tmp_path, [file], name, ImportMetadata(topology=text))
+        rows = find_summary(tmp_path, name)
+        found = rows.set_index(["ping_cpu", "pong_cpu"])["relation"]
+        assert {pair: str(topology.relation(*pair)) for pair in found.index} == dict(found)
+        assert "smt" in summary_text(rows, Canvas())
+    rows = beside(tmp_path, [run.run_id, "summary:by-run"])
+    smt = rows[rows["relation"] == "smt"].set_index("side")
+    assert smt.loc["summary:by-run", "cells"] == len(run.facts.cpus)
+
+
+@pytest.mark.parametrize(
+    ("text", "topology", "message"),
+    [
+        (full_matrix(9), "RUN", "that machine has no CPU 8, which .*table.txt has; name .* with --cpus"),
+        (full_matrix(2), "nowhere", "nowhere"),
+    ],
+)
+def test_a_topology_that_does_not_fit_is_refused(
+    tmp_path: Path, text: str, topology: str, message: str
+) -> None:
+    run = builders.a_run(builders.small_desktop())
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    metadata = ImportMetadata(topology=run.run_id if topology == "RUN" else topology)
+    with pytest.raises(FleetError, match=message):
+        import_files(tmp_path, [saved(tmp_path, text)], "x", metadata)
+    assert load_imports(tmp_path).empty
 
 
 @pytest.mark.parametrize(
