@@ -63,6 +63,10 @@ def test_a_burst_arrives_with_its_point_and_its_parameters() -> None:
         ({**GROUP, "cpus": [0, 0, 3]}, "each once"),
         ({"parameters": {"bytes": 2**63}}, "bytes"),
         ({"core_mhz": [0, 1]}, "core_mhz"),
+        ({**GROUP, "begin_ns": [0, 310]}, None),
+        ({**GROUP, "begin_ns": [0]}, "1 values of begin_ns for 2 threads"),
+        ({"begin_ns": [0, 310]}, "2 values of begin_ns for 1 threads"),
+        ({**GROUP, "begin_ns": [0, -1]}, "begin_ns"),
     ],
 )
 def test_a_point_that_does_not_fit_is_refused(changes: dict[str, Any], words: str | None) -> None:
@@ -71,6 +75,14 @@ def test_a_point_that_does_not_fit_is_refused(changes: dict[str, Any], words: st
         return
     with pytest.raises(WireError, match=words):
         records.decode(at_point(**changes))
+
+
+def test_how_far_apart_threads_began_arrives_and_sets_a_flag() -> None:
+    ticks = BURST["ticks"]
+    for begin_ns, flags in ((None, ()), ([0, 310], ()), ([0, max(ticks)], ("skewed",))):
+        lines = [line(HELLO, plan=PLAN), at_point(**{**GROUP, "other_ticks": [ticks]}, begin_ns=begin_ns)]
+        (burst,) = parts.bursts([lines])
+        assert (burst.begin_ns, burst.flags) == (begin_ns and tuple(begin_ns), flags)
 
 
 def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:
@@ -107,3 +119,41 @@ def test_what_is_done_is_listed_by_point() -> None:
         "chase mov rising.16K.huge 0 0 1000 500003\n",
         "end\n",
     ]
+
+
+MESSAGE = ["x1", "x4"]
+PAIRS = {"benchmarks": [{"benchmark": "message", "variant": "mov", "points": MESSAGE}], "pairs": "half"}
+
+
+def message(round_: int, point: str, **changes: object) -> bytes:
+    """A burst of the pair of CPUs 0 and 3, which changes sides from round to round.
+
+    A sample is the mean of both directions: 125001.5 ticks, of which twice the median is 250003.
+    """
+    ping, pong = (0, 3) if round_ % 2 == 0 else (3, 0)
+    sides = {"ping": ping, "pong": pong, "ping_cpus": [ping] * 2, "pong_cpus": [pong] * 2}
+    names = {"benchmark": "message", "variant": "mov", "point": point, "unit": "message"}
+    times = {"cpus": [ping, pong], "other_ticks": [[3, 2, 1]], "parameters": {"lines": int(point[1:])}}
+    return line({**BURST, **names, **sides, **times}, round=round_, **changes)
+
+
+def test_a_resumed_run_goes_on_at_the_point_of_a_pair_where_it_was_cut() -> None:
+    def hello(done: int) -> bytes:
+        return line({**HELLO, "seed": 7, "monotonic_ns": 1}, plan=PAIRS, done=done, bursts=4 - done)
+
+    first = [hello(0), message(0, "x1"), message(0, "x4"), message(1, "x4")]
+    so_far = parts.read([first])
+    assert so_far.lacking == "cut after 3 of 4 bursts"
+    assert list(so_far.done.lines()) == [
+        "message mov x1 0 3 1000 250003\n",
+        "message mov x4 0 3 1000 250003 250003\n",
+        "end\n",
+    ]
+    last = [hello(3), message(1, "x1"), line(END, bursts=1)]
+    whole = [first, last]
+    assert parts.read(whole).lacking is None
+    assert [(one.point, one.round, one.ping_cpu, one.pong_cpu) for one in parts.bursts(whole)] == [
+        *(("x1", 0, 0, 3), ("x4", 0, 0, 3), ("x4", 1, 3, 0), ("x1", 1, 3, 0))
+    ]
+    again = parts.read([first, [hello(3), message(1, "x4")]])
+    assert "came twice" in (again.damage or "")
