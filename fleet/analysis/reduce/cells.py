@@ -1,7 +1,7 @@
 """What comparisons and histories are about: rows per run and cell, in the columns of the table `pairs`.
 
 Pairs of CPUs keep their relation. A plateau's relation is its level and setting, as "L2 read" or "mem copy
-x64"; that of any other point is its name.
+x64"; that of any other point is followed by its name, as "package written.chase.128K".
 """
 
 from collections.abc import Callable, Sequence
