@@ -87,6 +87,8 @@ def _spelling(text: str) -> str:
     """Undo what differs by assembler or register only: spaces, sizes that operands tell, short forms."""
     text = text.replace(", ", ",").replace(",#0]", "]")
     text = re.sub(r"^(mov|cmp|xor|dec)l ", r"\1 ", text)
-    text = re.sub(r"^(bne|bcc|cmp|ldr|str|eors?|subs)\.[nw] ", r"\1 ", text)  # Thumb: 16 or 32 bits wide
+    thumb = r"^(bne|bcc|beq|add|cmp|ldr|mov|str|eors?|subs)\.[nw] "  # 16 or 32 bits wide
+    text = re.sub(thumb, r"\1 ", text)
     text = re.sub(r"^eors ", "eor ", text)
+    text = re.sub(r"^add (\w+),(\w+)$", r"add \1,\1,\2", text)
     return re.sub(r"^(eor|subs) (\w+),#1$", r"\1 \2,\2,#1", text)

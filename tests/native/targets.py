@@ -7,7 +7,7 @@ to the label is written LOOP, one to a second label within the loop INNER.
 
 from dataclasses import dataclass
 
-from tests.native import cross_loops, gemm_loops, stream_loops
+from tests.native import cross_loops, gemm_loops, line_loops, stream_loops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +76,7 @@ X86_64 = Target(
             "jne LOOP",
         ),
         **stream_loops.X86_64,
+        **line_loops.X86_64,
         **gemm_loops.X86_64,
     },
     emulators={"native": ()},
@@ -126,6 +127,7 @@ AARCH64 = Target(
             "cbnz <n>,LOOP",
         ),
         **stream_loops.AARCH64,
+        **line_loops.AARCH64,
         **gemm_loops.AARCH64,
     },
     emulators={
@@ -157,6 +159,7 @@ I386 = Target(
             "jne LOOP",
         ),
         **cross_loops.I386,
+        **line_loops.I386,
     },
     emulators={"max": ("qemu-i386-static",)},
     auto=("cmpxchg", "mov"),
@@ -191,6 +194,7 @@ ARMV7 = Target(
             "bne LOOP",
         ),
         **cross_loops.ARMV7,
+        **line_loops.ARMV7,
     },
     emulators={"cortex-a15": ("qemu-arm-static", "-cpu", "cortex-a15")},
     auto=("ldrex", "dmb"),
@@ -229,6 +233,7 @@ RISCV64 = Target(
             "bnez <n>,LOOP",
         ),
         **cross_loops.RISCV64,
+        **line_loops.RISCV64,
     },
     emulators={
         "rvv": ("qemu-riscv64-static", "-cpu", "rv64,v=true,vext_spec=v1.0"),
@@ -268,6 +273,7 @@ PPC64LE = Target(
             "bne LOOP",
         ),
         **cross_loops.PPC64LE,
+        **line_loops.PPC64LE,
     },
     emulators={"power9": ("qemu-ppc64le-static", "-cpu", "power9")},
     auto=("lwarx", "lwsync"),
@@ -295,6 +301,7 @@ S390X = Target(
             "brct <n>,LOOP",
         ),
         **cross_loops.S390X,
+        **line_loops.S390X,
     },
     emulators={"max": ("qemu-s390x-static",)},
     auto=("cs", "st"),
@@ -335,6 +342,7 @@ LOONGARCH64 = Target(
             "bnez <n>,LOOP",
         ),
         **cross_loops.LOONGARCH64,
+        **line_loops.LOONGARCH64,
     },
     # Guest memory reserved ahead: without it Zig's malloc, which asks each time for the addresses below
     # its last, and qemu 7.2, which answers from wherever the host has room, end in ENOMEM now and then.
