@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fleet.demo import lab
 from tests.hosts.sshd import MakeHosts, SshHost, host_maker, keygen
 
 # How long an example takes depends on what else the machine does.
@@ -30,6 +31,14 @@ def make_hosts(tmp_path_factory: pytest.TempPathFactory, client_key: Path) -> It
 def ssh_host(make_hosts: MakeHosts) -> SshHost:
     """One ordinary sshd, shared by all tests: do not stop it."""
     return make_hosts(1)[0]
+
+
+@pytest.fixture(scope="session")
+def made_lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `fleet demo` makes, shared by all tests: to read only."""
+    folder = tmp_path_factory.mktemp("demo") / "lab"
+    lab.write(folder, lambda _: None)
+    return folder
 
 
 @pytest.fixture

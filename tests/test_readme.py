@@ -33,10 +33,8 @@ def answers() -> list[tuple[str, list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    folder = tmp_path_factory.mktemp("readme") / "lab"
-    lab.write(folder, lambda _: None)
-    return Fleet(folder, {"COLUMNS": COLUMNS})
+def demo(made_lab: Path) -> Fleet:
+    return Fleet(made_lab, {"COLUMNS": COLUMNS})
 
 
 def missing(expected: list[str], printed: list[str]) -> str | None:

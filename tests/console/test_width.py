@@ -2,10 +2,10 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
-from fleet.demo import lab
 from tests.command import Fleet
 
 COMMANDS = (
@@ -27,14 +27,17 @@ LONGEST_WORD = 60  # of paths and ids, which are not broken
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    folder = tmp_path_factory.mktemp("width") / "lab"
-    lab.write(folder, lambda _: None)
-    return Fleet(folder)
+def demo(made_lab: Path) -> Fleet:
+    return Fleet(made_lab)
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("command", "columns"),
+    [
+        *((command, 80) for command in COMMANDS),
+        *((command, 120) for command in ("runs", "show", "show rome")),
+    ],
+)
 def test_no_line_is_wider_than_the_terminal(command: str, columns: int, demo: Fleet) -> None:
     demo.environment["COLUMNS"] = str(columns)
     done = demo(*shlex.split(command))

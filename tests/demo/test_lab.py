@@ -14,27 +14,20 @@ from fleet.store.verify import verify
 from tests.command import Fleet
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("demo") / "lab"
-    lab.write(folder, lambda _: None)
-    return folder
-
-
-def test_the_lab_is_a_results_root_like_any_other(made: Path) -> None:
-    found = verify(place_of(made / "results"))
+def test_the_lab_is_a_results_root_like_any_other(made_lab: Path) -> None:
+    found = verify(place_of(made_lab / "results"))
     assert (found.problems, found.runs) == ((), len(MACHINES) * len(lab.NIGHTS))
 
 
-def test_every_run_says_that_it_is_made_up(made: Path) -> None:
-    runs = load_runs(made / "results")
+def test_every_run_says_that_it_is_made_up(made_lab: Path) -> None:
+    runs = load_runs(made_lab / "results")
     assert runs["notes"].map(lambda notes: lab.NOTE in notes).all()
     assert runs["labels_json"].str.contains('"made-up":"yes"').all()
     assert runs["cpu_model"].str.startswith("Made-up").all()
 
 
-def test_the_inventory_names_the_machines_and_leads_to_none_of_them(made: Path) -> None:
-    hosts = load(made / "inventory.yaml").hosts
+def test_the_inventory_names_the_machines_and_leads_to_none_of_them(made_lab: Path) -> None:
+    hosts = load(made_lab / "inventory.yaml").hosts
     assert [host.name for host in hosts] == [*(machine.name for machine in MACHINES), "localhost"]
     assert all(host.address.endswith(".invalid") for host in hosts[:-1])
 
@@ -46,8 +39,8 @@ def test_a_run_is_made_up_the_same_way_every_time(machine: object) -> None:
     assert len({burst.key for burst in first}) == len(first)
 
 
-def test_the_kernel_matters_where_the_machine_says_so(made: Path) -> None:
-    rome = load_samples(made / "results", host_id="rome", relation="llc", labels={"kernel": "old"})
+def test_the_kernel_matters_where_the_machine_says_so(made_lab: Path) -> None:
+    rome = load_samples(made_lab / "results", host_id="rome", relation="llc", labels={"kernel": "old"})
     assert set(rome["benchmark"]) == {"cas"}
     assert rome["run_id"].nunique() == lab.NIGHTS.count("old")
 
