@@ -6,7 +6,7 @@
 
 /*
  * Runs the variant once in a child process: it dies of instructions that an emulator or a
- * hypervisor lacks although it tells of them. To be called while there is no other thread.
+ * hypervisor lacks although it reports them. To be called while there is no other thread.
  */
 bool attempt_survives(const struct benchmark *benchmark, const struct variant *variant);
 

@@ -1,4 +1,4 @@
-/* plan_groups.c: CPUs that work at once, chosen by what the OS tells of caches and cores. */
+/* plan_groups.c: CPUs that work at once, chosen by the caches and cores that the OS reports. */
 #include "plan_parts.h"
 
 #include "machine.h"

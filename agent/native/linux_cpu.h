@@ -1,4 +1,4 @@
-/* linux_cpu.h: what Linux tells of this architecture's CPU. For native/linux.c only. */
+/* linux_cpu.h: what Linux reports about this architecture's CPU. For native/linux.c only. */
 #ifndef FLEET_LINUX_CPU_H
 #define FLEET_LINUX_CPU_H
 

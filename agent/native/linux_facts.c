@@ -1,4 +1,4 @@
-/* Linux: what /sys tells of a CPU, its caches and its neighbours. See native.h. */
+/* Linux: what /sys reports about a CPU, its caches and its neighbours. See native.h. */
 #include "linux.h"
 #include "native.h"
 

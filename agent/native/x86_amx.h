@@ -7,7 +7,7 @@
 #include <cpuid.h>
 #include <stdbool.h>
 
-/* What CPUID tells of tiles (Intel SDM 2A, CPUID), and what the OS saves (SDM 1, 13.3). */
+/* What CPUID reports about tiles (Intel SDM 2A, CPUID), and what the OS saves (SDM 1, 13.3). */
 struct amx_cpu {
 	bool tile, bf16, int8, xsave;
 	uint32_t saved; /* XCR0 */

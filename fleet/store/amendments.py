@@ -1,4 +1,4 @@
-"""What was said of a run after it was published: other labels, that it is withdrawn. Samples stay as written.
+"""Changes to a run after it was published: other labels, or that it is withdrawn. Samples stay as written.
 
 Each amendment is a small file of its own, `_amendments/RUN-MOMENT-RANDOM.json`, so that several controllers
 may write and nothing is ever changed in place; a later one outweighs an earlier one.
