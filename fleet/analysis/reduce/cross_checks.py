@@ -7,6 +7,7 @@ Where intervals are known, what they leave open is no breach. docs/flags.md name
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
@@ -206,7 +207,8 @@ def _uncertain(row: Mapping[str, Any]) -> float:
 
 def _name(key: Any) -> str:
     benchmark, variant, what, *rest = key
-    many = [f"x{rest[0]}"] if rest and isinstance(rest[0], int) and rest[0] > 1 else list(rest[:1])
+    counted = bool(rest) and isinstance(rest[0], Integral) and int(rest[0]) > 1
+    many = [f"x{rest[0]}"] if counted else list(rest[:1])
     return " ".join([f"{benchmark}/{variant}", str(what), *(word for word in map(str, many) if word != "1")])
 
 
