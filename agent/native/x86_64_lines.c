@@ -107,28 +107,32 @@ const struct variant arch_fetch[] = {
 
 /* ---- interleave ------------------------------------------------------------------------------ */
 
-/* `line` goes through a block, in which all of each line takes its address. */
+/* The loops' frame: `line` goes through a block, in which all of each line takes its address. */
+#define BLOCKS_BEGIN                                                                               \
+	".p2align 5\n"                                                                             \
+	"1:\n\t"                                                                                   \
+	"mov %[at], %[line]\n\t"                                                                   \
+	"lea (%[at],%[block]), %[stop]\n\t"                                                        \
+	"2:\n\t"
+#define BLOCKS_END                                                                                 \
+	"add $64, %[line]\n\t"                                                                     \
+	"cmp %[stop], %[line]\n\t"                                                                 \
+	"jb 2b\n\t"                                                                                \
+	"add %[step], %[at]\n\t"                                                                   \
+	"cmp %[end], %[at]\n\t"                                                                    \
+	"jb 1b"
+#define BLOCKS_OPERANDS                                                                            \
+	: [at] "+&r"(at), [line] "=&r"(line), [stop] "=&r"(stop)                                   \
+	: [block] "r"(block), [step] "r"(step), [end] "r"(end)                                     \
+	: "memory", "cc", "xmm0"
+
 static __attribute__((noinline)) char *x86_64_blocks_avx512(char *at, size_t block, size_t step,
 							    const char *end)
 {
 	char *line, *stop;
 
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 "mov %[at], %[line]\n\t"
-			 "lea (%[at],%[block]), %[stop]\n\t"
-			 "2:\n\t"
-			 "vpbroadcastq %[line], %%zmm0\n\t"
-			 "vmovaps %%zmm0, (%[line])\n\t"
-			 "add $64, %[line]\n\t"
-			 "cmp %[stop], %[line]\n\t"
-			 "jb 2b\n\t"
-			 "add %[step], %[at]\n\t"
-			 "cmp %[end], %[at]\n\t"
-			 "jb 1b"
-			 : [at] "+&r"(at), [line] "=&r"(line), [stop] "=&r"(stop)
-			 : [block] "r"(block), [step] "r"(step), [end] "r"(end)
-			 : "memory", "cc", "xmm0");
+	__asm__ volatile(BLOCKS_BEGIN "vpbroadcastq %[line], %%zmm0\n\t"
+				      "vmovaps %%zmm0, (%[line])\n\t" BLOCKS_END BLOCKS_OPERANDS);
 	return at;
 }
 
@@ -137,23 +141,9 @@ static __attribute__((noinline)) char *x86_64_nt_blocks_avx512(char *at, size_t 
 {
 	char *line, *stop;
 
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 "mov %[at], %[line]\n\t"
-			 "lea (%[at],%[block]), %[stop]\n\t"
-			 "2:\n\t"
-			 "vpbroadcastq %[line], %%zmm0\n\t"
-			 "vmovntps %%zmm0, (%[line])\n\t"
-			 "add $64, %[line]\n\t"
-			 "cmp %[stop], %[line]\n\t"
-			 "jb 2b\n\t"
-			 "add %[step], %[at]\n\t"
-			 "cmp %[end], %[at]\n\t"
-			 "jb 1b\n\t"
-			 "sfence"
-			 : [at] "+&r"(at), [line] "=&r"(line), [stop] "=&r"(stop)
-			 : [block] "r"(block), [step] "r"(step), [end] "r"(end)
-			 : "memory", "cc", "xmm0");
+	__asm__ volatile(BLOCKS_BEGIN "vpbroadcastq %[line], %%zmm0\n\t"
+				      "vmovntps %%zmm0, (%[line])\n\t" BLOCKS_END
+				      "\n\tsfence" BLOCKS_OPERANDS);
 	return at;
 }
 
@@ -162,25 +152,11 @@ static __attribute__((noinline)) char *x86_64_blocks_avx(char *at, size_t block,
 {
 	char *line, *stop;
 
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 "mov %[at], %[line]\n\t"
-			 "lea (%[at],%[block]), %[stop]\n\t"
-			 "2:\n\t"
-			 "vmovq %[line], %%xmm0\n\t"
-			 "vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"
-			 "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t"
-			 "vmovaps %%ymm0, (%[line])\n\t"
-			 "vmovaps %%ymm0, 32(%[line])\n\t"
-			 "add $64, %[line]\n\t"
-			 "cmp %[stop], %[line]\n\t"
-			 "jb 2b\n\t"
-			 "add %[step], %[at]\n\t"
-			 "cmp %[end], %[at]\n\t"
-			 "jb 1b"
-			 : [at] "+&r"(at), [line] "=&r"(line), [stop] "=&r"(stop)
-			 : [block] "r"(block), [step] "r"(step), [end] "r"(end)
-			 : "memory", "cc", "xmm0");
+	__asm__ volatile(BLOCKS_BEGIN "vmovq %[line], %%xmm0\n\t"
+				      "vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"
+				      "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t"
+				      "vmovaps %%ymm0, (%[line])\n\t"
+				      "vmovaps %%ymm0, 32(%[line])\n\t" BLOCKS_END BLOCKS_OPERANDS);
 	return at;
 }
 
@@ -189,26 +165,12 @@ static __attribute__((noinline)) char *x86_64_nt_blocks_avx(char *at, size_t blo
 {
 	char *line, *stop;
 
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 "mov %[at], %[line]\n\t"
-			 "lea (%[at],%[block]), %[stop]\n\t"
-			 "2:\n\t"
-			 "vmovq %[line], %%xmm0\n\t"
-			 "vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"
-			 "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t"
-			 "vmovntps %%ymm0, (%[line])\n\t"
-			 "vmovntps %%ymm0, 32(%[line])\n\t"
-			 "add $64, %[line]\n\t"
-			 "cmp %[stop], %[line]\n\t"
-			 "jb 2b\n\t"
-			 "add %[step], %[at]\n\t"
-			 "cmp %[end], %[at]\n\t"
-			 "jb 1b\n\t"
-			 "sfence"
-			 : [at] "+&r"(at), [line] "=&r"(line), [stop] "=&r"(stop)
-			 : [block] "r"(block), [step] "r"(step), [end] "r"(end)
-			 : "memory", "cc", "xmm0");
+	__asm__ volatile(BLOCKS_BEGIN "vmovq %[line], %%xmm0\n\t"
+				      "vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"
+				      "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t"
+				      "vmovntps %%ymm0, (%[line])\n\t"
+				      "vmovntps %%ymm0, 32(%[line])\n\t" BLOCKS_END
+				      "\n\tsfence" BLOCKS_OPERANDS);
 	return at;
 }
 
@@ -217,26 +179,12 @@ static __attribute__((noinline)) char *x86_64_blocks_sse2(char *at, size_t block
 {
 	char *line, *stop;
 
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 "mov %[at], %[line]\n\t"
-			 "lea (%[at],%[block]), %[stop]\n\t"
-			 "2:\n\t"
-			 "movq %[line], %%xmm0\n\t"
-			 "punpcklqdq %%xmm0, %%xmm0\n\t"
-			 "movaps %%xmm0, (%[line])\n\t"
-			 "movaps %%xmm0, 16(%[line])\n\t"
-			 "movaps %%xmm0, 32(%[line])\n\t"
-			 "movaps %%xmm0, 48(%[line])\n\t"
-			 "add $64, %[line]\n\t"
-			 "cmp %[stop], %[line]\n\t"
-			 "jb 2b\n\t"
-			 "add %[step], %[at]\n\t"
-			 "cmp %[end], %[at]\n\t"
-			 "jb 1b"
-			 : [at] "+&r"(at), [line] "=&r"(line), [stop] "=&r"(stop)
-			 : [block] "r"(block), [step] "r"(step), [end] "r"(end)
-			 : "memory", "cc", "xmm0");
+	__asm__ volatile(BLOCKS_BEGIN "movq %[line], %%xmm0\n\t"
+				      "punpcklqdq %%xmm0, %%xmm0\n\t"
+				      "movaps %%xmm0, (%[line])\n\t"
+				      "movaps %%xmm0, 16(%[line])\n\t"
+				      "movaps %%xmm0, 32(%[line])\n\t"
+				      "movaps %%xmm0, 48(%[line])\n\t" BLOCKS_END BLOCKS_OPERANDS);
 	return at;
 }
 
@@ -245,27 +193,13 @@ static __attribute__((noinline)) char *x86_64_nt_blocks_sse2(char *at, size_t bl
 {
 	char *line, *stop;
 
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 "mov %[at], %[line]\n\t"
-			 "lea (%[at],%[block]), %[stop]\n\t"
-			 "2:\n\t"
-			 "movq %[line], %%xmm0\n\t"
-			 "punpcklqdq %%xmm0, %%xmm0\n\t"
-			 "movntps %%xmm0, (%[line])\n\t"
-			 "movntps %%xmm0, 16(%[line])\n\t"
-			 "movntps %%xmm0, 32(%[line])\n\t"
-			 "movntps %%xmm0, 48(%[line])\n\t"
-			 "add $64, %[line]\n\t"
-			 "cmp %[stop], %[line]\n\t"
-			 "jb 2b\n\t"
-			 "add %[step], %[at]\n\t"
-			 "cmp %[end], %[at]\n\t"
-			 "jb 1b\n\t"
-			 "sfence"
-			 : [at] "+&r"(at), [line] "=&r"(line), [stop] "=&r"(stop)
-			 : [block] "r"(block), [step] "r"(step), [end] "r"(end)
-			 : "memory", "cc", "xmm0");
+	__asm__ volatile(BLOCKS_BEGIN "movq %[line], %%xmm0\n\t"
+				      "punpcklqdq %%xmm0, %%xmm0\n\t"
+				      "movntps %%xmm0, (%[line])\n\t"
+				      "movntps %%xmm0, 16(%[line])\n\t"
+				      "movntps %%xmm0, 32(%[line])\n\t"
+				      "movntps %%xmm0, 48(%[line])\n\t" BLOCKS_END
+				      "\n\tsfence" BLOCKS_OPERANDS);
 	return at;
 }
 
@@ -275,26 +209,12 @@ static __attribute__((noinline)) char *x86_64_blocks_prefetchnta(char *at, size_
 {
 	char *line, *stop;
 
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 "mov %[at], %[line]\n\t"
-			 "lea (%[at],%[block]), %[stop]\n\t"
-			 "2:\n\t"
-			 "prefetchnta (%[line],%[step])\n\t"
-			 "vmovq %[line], %%xmm0\n\t"
-			 "vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"
-			 "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t"
-			 "vmovups %%ymm0, (%[line])\n\t"
-			 "vmovups %%ymm0, 32(%[line])\n\t"
-			 "add $64, %[line]\n\t"
-			 "cmp %[stop], %[line]\n\t"
-			 "jb 2b\n\t"
-			 "add %[step], %[at]\n\t"
-			 "cmp %[end], %[at]\n\t"
-			 "jb 1b"
-			 : [at] "+&r"(at), [line] "=&r"(line), [stop] "=&r"(stop)
-			 : [block] "r"(block), [step] "r"(step), [end] "r"(end)
-			 : "memory", "cc", "xmm0");
+	__asm__ volatile(BLOCKS_BEGIN "prefetchnta (%[line],%[step])\n\t"
+				      "vmovq %[line], %%xmm0\n\t"
+				      "vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"
+				      "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t"
+				      "vmovups %%ymm0, (%[line])\n\t"
+				      "vmovups %%ymm0, 32(%[line])\n\t" BLOCKS_END BLOCKS_OPERANDS);
 	return at;
 }
 
