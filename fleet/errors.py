@@ -95,7 +95,10 @@ class AgentError(FleetError):
 
 
 class RefusedError(AgentError):
-    """The agent did not begin: the host cannot carry out this plan, and asked again could not either."""
+    """The agent did not begin: the host cannot carry out this plan, and asked again could not either.
+
+    Nothing of the run has been measured.
+    """
 
 
 class LockedError(FleetError):

@@ -70,7 +70,8 @@ def publish(
 ) -> Run:
     """Store a run of chase on CPU 0 and of bandwidth on CPU 0, then on both together.
 
-    llc: how much of the last-level cache there really is. noise: standard deviation of the whole run.
+    llc: how much of the last-level cache there really is. noise: standard deviation of the whole run, drawn
+    by its time.
     """
     run_id = new_run_id()
     run = builders.a_run(cpus(), run_id, Host(host, "192.0.2.9"), benchmarks=("chase", "bandwidth"), rounds=3)
@@ -78,7 +79,7 @@ def publish(
     variants = [{"benchmark": b, "variant": v} for b, v in (("chase", "mov"), ("bandwidth", "avx2"))]
     raw = MappingProxyType({**hello.raw, "plan": {"benchmarks": variants}})
     run = replace(run, hello=replace(hello, raw=raw), started_utc=started, **changes)  # type: ignore[arg-type]
-    Store(root).publish(run, bursts(loads, rates, llc, random.Random(run_id).gauss(1, noise)))
+    Store(root).publish(run, bursts(loads, rates, llc, random.Random(started).gauss(1, noise)))
     return run
 
 

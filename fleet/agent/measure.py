@@ -91,7 +91,8 @@ def measure(
 
     Every line is in the journal before it is read. on_start: receives the stream, so that another thread
     may stop it. on_record: called after each record. post_run: filled in if the agent ends well.
-    LockedError: another agent measures there. LinkError and StoreError pass through.
+    LockedError: another agent measures there. RefusedError: the agent did not
+    begin and nothing of the run was measured before. LinkError and StoreError pass through.
     """
     host, agent, plan = run.host, run.agent, run.plan
     reader = Reader(so_far.done, so_far.hello)
@@ -119,7 +120,8 @@ def measure(
     if reader.hello is None and stream.exit_code == _LOCKED:
         raise LockedError(f"{host.name}: {_stderr(stream).removeprefix(_PREFIX)}")
     if reader.hello is None and stream.exit_code in _REFUSED and _stderr(stream).startswith(_PREFIX):
-        raise RefusedError(f"{host.name}: {_stderr(stream)}")
+        error = AgentError if so_far.done.visits else RefusedError  # what was measured before is kept
+        raise error(f"{host.name}: {_stderr(stream)}")
     why = reader.verdict()
     if why is not None:
         raise AgentError(_ended_badly(host, agent, stream, reader, why))

@@ -6,6 +6,7 @@ continues the journals it can see. Progress arrives here as events (`dask_events
 """
 
 import importlib
+import logging
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -169,7 +170,7 @@ def _client(address: str) -> Iterator[Any]:
                 processes=True,
                 host="127.0.0.1",
                 dashboard_address=None,
-                silence_logs="CRITICAL",
+                silence_logs=logging.CRITICAL + 1,  # it calls a client that has left, after Ctrl-C, critical
             ) as cluster,
             distributed.Client(cluster) as client,
         ):

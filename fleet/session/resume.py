@@ -7,7 +7,7 @@ intent names and that have no run at all.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fleet.errors import AgentError, LockedError, RefusedError, UsageError
+from fleet.errors import LockedError, RefusedError, UsageError
 from fleet.model import Host, Run
 from fleet.session.context import SessionContext
 from fleet.session.host_progress import HostProgress
@@ -162,7 +162,7 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
             check_same_machine(run, facts, agent)
             same = replace(run, agent=replace(run.agent, path=agent.path))
             try:
-                whole = measure_run(link, same, journal, so_far)
-            except RefusedError as err:  # what was measured before stays
-                raise AgentError(str(err)) from err
-            return publish(link, whole, journal)
+                return publish(link, measure_run(link, same, journal, so_far), journal)
+            except RefusedError:
+                store.drop(run.run_id)  # nothing was measured, and nothing will be
+                raise

@@ -99,7 +99,7 @@ def run_host(link: HostLink) -> Run:
             with store.journal(replace(run, notes=tuple(link.progress.notes))) as journal:
                 return publish(link, measure_run(link, run, journal), journal)
         except RefusedError:
-            store.drop(run.run_id)  # nothing is in it, and nothing will be
+            store.drop(run.run_id)  # nothing was measured, and nothing will be
             raise
 
 

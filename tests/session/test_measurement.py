@@ -168,6 +168,39 @@ def test_a_link_that_stays_broken_is_given_up_once_nothing_arrives_any_more(cont
     assert resume.find(session.store, None) is None
 
 
+@pytest.mark.parametrize("after", [5, 0])
+def test_a_plan_refused_after_a_lost_link_costs_no_burst(context, after: int) -> None:
+    """A host that lets us use fewer CPUs once we are back refuses the plan it accepted before."""
+
+    class Shrinking(Breaking):
+        def stream(self, command: str, **limits: Any) -> Any:
+            if not self.breaks:
+                command = command.replace(" --until-eof", " --until-eof --cpus=1023")
+            return super().stream(command, **limits)
+
+    left = [after]
+
+    def connect(host: Host) -> Shrinking:
+        connection = Shrinking(host)
+        connection.breaks = left
+        return connection
+
+    session = context(connect=connect)
+    outcome = run_once(session)
+    assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
+    assert "1023" in outcome.message
+    if not after:
+        assert (outcome.refused, outcome.run_id, session.store.begun()) == (True, None, [])
+        return
+    assert "5 bursts are kept in the journal of r" in outcome.message
+    (run,) = session.store.begun()
+    remaining = resume.find(session.store, None)
+    assert remaining is not None
+    assert remaining.runs == (run,)
+    (resumed,) = resume.resume(remaining, [HERE], context())
+    assert (resumed.state, visits(session.store)) == (State.COMPLETE, every_visit())
+
+
 def test_what_was_measured_of_an_interrupted_run_can_be_stored_alone(context) -> None:
     session = context(breaks=(5,), reconnect_s=0.0)
     run_once(session)
