@@ -48,6 +48,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [SSHD, FLEET, AGENT], ids=["sshd", "fleet", "agent"])
 def test_what_a_killed_process_started_is_killed_too(tmp_path: Path, script: str) -> None:
     command: Sequence[str | Path] = (sys.executable, "-c", script, tmp_path)

@@ -121,3 +121,16 @@ def wait_until_it_spins(pid: int, thread: int) -> None:
             return
         time.sleep(0.01)
     raise AssertionError("it never ran")
+
+
+def check_a_signal_ends_it(*args: str) -> None:
+    """A run of long bursts ends soon after SIGTERM, in the middle of one."""
+    with started(*args) as process:
+        assert process.stdout
+        wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        records = decode(process.stdout.read())
+        process.wait(timeout=20)
+        assert time.monotonic() - began < 2
+        assert (process.returncode, records[-1]["reason"]) == (6, "signal 15")

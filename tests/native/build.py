@@ -1,4 +1,4 @@
-"""Building the agent from its sources, with the one `cc` command its README documents."""
+"""Building the agent from its sources, with the flags its README documents."""
 
 import functools
 import shlex
@@ -19,6 +19,7 @@ WARNINGS = (
 )
 
 _folder = tempfile.TemporaryDirectory(prefix="fleet-agent-")  # one build serves many tests
+_made: dict[tuple[str, ...], Path] = {}
 
 
 def sources(target: Target, program: str = "") -> list[str]:
@@ -59,21 +60,32 @@ def build(target: Target = X86_64, flags: str = "-O2", *, clang: bool = False, p
     if clang:
         assert target.clang
         compiler = [needs.program(target.clang[0], "clang lld"), *target.clang[1:]]
+        compiler.append("-Wno-unused-command-line-argument")  # a linker's, where only objects are made
     else:
         compiler = [*_gcc(target), *target.gcc_flags]
-    binary = Path(_folder.name) / f"agent-{len(list(Path(_folder.name).iterdir()))}"
-    command = [
+    command = (
         *compiler,
-        "-std=gnu11",
-        *shlex.split(flags),
-        *shlex.split(WARNINGS),
-        "-pthread",
-        f'-DFLEET_BUILD_ID="{BUILD_ID}"',
-        f'-DFLEET_CFLAGS="{flags}"',
-        "-o",
-        str(binary),
-        *sources(target, program),
-    ]
-    done = subprocess.run(command, cwd=AGENT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
+        *("-std=gnu11", *shlex.split(flags), *shlex.split(WARNINGS), "-pthread", f"-I{AGENT}"),
+        *(f'-DFLEET_BUILD_ID="{BUILD_ID}"', f'-DFLEET_CFLAGS="{flags}"'),
+    )
+    binary = Path(_folder.name) / f"agent-{len(list(Path(_folder.name).iterdir()))}"
+    files = [AGENT / name for name in sources(target, program)]
+    if clang or target.gcc[0] != "zig":  # which does not make several objects at once
+        files = _objects(command, files)
+    _run([*command, "-o", str(binary), *map(str, files)])
     return binary
+
+
+def _objects(command: tuple[str, ...], files: list[Path]) -> list[Path]:
+    """Compile what was not yet compiled by this command: builds that differ in a file share the others."""
+    folder = _made.setdefault(command, Path(tempfile.mkdtemp(prefix="objects-", dir=_folder.name)))
+    objects = {folder / f"{path.stem}.o": path for path in files}
+    assert len(objects) == len(files)
+    if missing := [str(path) for made, path in objects.items() if not made.exists()]:
+        _run([*command, "-c", *missing], folder)
+    return list(objects)
+
+
+def _run(command: list[str], folder: Path = AGENT) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"

@@ -13,6 +13,7 @@ from tests import needs
 from tests.native import disassembly
 from tests.native.agent import QUICK, SMALL_ONES, Record, bursts, failures, measure, run, wrong
 from tests.native.build import build
+from tests.native.emulated import emulator
 from tests.native.targets import AARCH64, CROSS, I386, RISCV64, S390X, Target
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # zig compiles a C library first
@@ -20,11 +21,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # zig compiles a C li
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
 
 each = pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
-
-
-def emulator(target: Target) -> tuple[str, ...]:
-    program, *rest = next(iter(target.emulators.values()))
-    return (needs.program(program, target.emulator_package), *rest)
 
 
 def static(target: Target, flags: str = "-O2") -> Path:
@@ -148,8 +144,7 @@ def test_stores_past_the_caches_are_measured_where_there_are_any(target: Target)
 
 
 def test_a_riscv_cpu_without_vectors_takes_words() -> None:
-    program, *rest = RISCV64.emulators["rv64"]
-    prefix = (needs.program(program, RISCV64.emulator_package), *rest)
+    prefix = emulator(RISCV64, "rv64")
     plan = ("-b", "bandwidth", "--op", "read", "--sizes", "16K", "--threads", "1", "--rounds", "1")
     records = measure(*plan, "--iterations", "3", prefix=prefix, binary=static(RISCV64))
     assert (records[0]["features"], set(by_variant(records, "bandwidth"))) == ([], {"ld"})

@@ -105,6 +105,7 @@ def test_cppcheck_finds_nothing():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # clang takes a second a file
 @pytest.mark.parametrize(
     "analyser", [("gcc", "-fanalyzer", "-Werror", "-c"), ("clang", "--analyze", "-Werror")]
 )

@@ -5,16 +5,12 @@ import pytest
 from tests import needs
 from tests.native.agent import QUICK, SMALL_ONES, bursts, failures, measure, run
 from tests.native.build import build
+from tests.native.emulated import emulator
 from tests.native.targets import AARCH64
 
 pytestmark = pytest.mark.slow
 
 HAS_LSE = {"max": True, "cortex-a72": False}
-
-
-def emulator(cpu: str) -> tuple[str, ...]:
-    program, *rest = AARCH64.emulators[cpu]
-    return (needs.program(program, AARCH64.emulator_package), *rest)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +21,7 @@ def binary():
 
 @pytest.mark.parametrize("cpu", HAS_LSE)
 def test_what_the_cpu_has_is_found_at_run_time(binary, cpu):
-    records = measure("-b", SMALL_ONES, *QUICK, prefix=emulator(cpu), binary=binary)
+    records = measure("-b", SMALL_ONES, *QUICK, prefix=emulator(AARCH64, cpu), binary=binary)
     assert records[0]["arch"] == "aarch64"
     assert records[0]["clock"] == "cntvct"
     assert records[0]["features"] == (
@@ -41,7 +37,7 @@ def test_what_the_cpu_has_is_found_at_run_time(binary, cpu):
 
 
 def test_every_variant_counts_right(binary):
-    records = measure("--variant", "all", *QUICK, prefix=emulator("max"), binary=binary)
+    records = measure("--variant", "all", *QUICK, prefix=emulator(AARCH64, "max"), binary=binary)
     assert {(burst["benchmark"], burst["variant"]) for burst in bursts(records)} == {
         ("cas", "lse"), ("cas", "llsc"), ("cas", "wfe"), ("cas", "c11"),
         ("readwrite", "ldar"), ("readwrite", "c11"),
@@ -51,6 +47,6 @@ def test_every_variant_counts_right(binary):
 
 
 def test_instructions_the_cpu_lacks_are_refused_and_not_tried(binary):
-    done = run("-b", "cas", "--variant", "lse", prefix=emulator("cortex-a72"), binary=binary)
+    done = run("-b", "cas", "--variant", "lse", prefix=emulator(AARCH64, "cortex-a72"), binary=binary)
     assert (done.returncode, done.stdout) == (5, "")
     assert "lse (not on this CPU), llsc, wfe, c11" in done.stderr

@@ -2,8 +2,6 @@
 
 import dataclasses
 import os
-import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -12,16 +10,16 @@ from tests import needs
 from tests.native.agent import (
     Record,
     bursts,
+    check_a_signal_ends_it,
     decode,
     failures,
     measure,
     notes,
     run,
-    started,
-    wait_for_worker,
     wrong,
 )
 from tests.native.build import build
+from tests.native.emulated import measure_emulated
 from tests.native.preload import TROUBLE, preload
 from tests.native.targets import AARCH64, CROSS, X86_64, Target
 
@@ -119,6 +117,7 @@ def test_a_third_cpu_that_is_not_there_is_refused() -> None:
     assert (done.returncode, "needs a third CPU, and there are only 2" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_few_pairs_are_for_benchmarks_with_many_points_only() -> None:
     env = preload("many.c") | {"MANY_CPUS": "0,1,2,3,4,5"}
     plan = ("-b", "cas,fetch", "--state", "third", "--op", "read", "--few-pairs", "0-3,1-2", "--rounds", "1")
@@ -147,6 +146,7 @@ def nearest(state: str, *, flags: str) -> float:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["written", "clean", "evicted", "memory"])
 def test_a_state_that_is_not_prepared_reads_as_the_readers_own(state: str) -> None:
     """With the steps left out a number must change, or it was not of the state it is named by."""
@@ -164,7 +164,7 @@ def special(name: str) -> Target:
 
 def test_a_loop_that_leaves_lines_out_yields_a_reason_and_no_number() -> None:
     needs.cpus(2)
-    records = measure(*SHORT, "-v", "short", "--state", "own", binary=build(special("short"), "-O1 -I."))
+    records = measure(*SHORT, "-v", "short", "--state", "own", binary=build(special("short"), "-O1"))
     assert not bursts(records)
     assert {record["reason"] for record in failures(records)} == {
         "a loop did not go through the lines it was given"
@@ -174,9 +174,7 @@ def test_a_loop_that_leaves_lines_out_yields_a_reason_and_no_number() -> None:
 def test_without_a_flush_the_points_say_so() -> None:
     """An architecture that cannot flush walks through other memory instead."""
     needs.cpus(2)
-    records = measure(
-        *(*SHORT, "--state", "clean,both", "-v", "c11"), binary=build(special("short"), "-O1 -I.")
-    )
+    records = measure(*(*SHORT, "--state", "clean,both", "-v", "c11"), binary=build(special("short"), "-O1"))
     assert not wrong(records)
     assert {name.split(".")[0] for name in points(records)} == {"clean-walked", "both-walked"}
     assert not [text for text in notes(records) if "huge pages" in text]
@@ -206,14 +204,7 @@ def test_a_run_continues_at_the_points_that_are_left(tmp_path: Path) -> None:
 
 def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
     needs.cpus(2)
-    with started("-b", "fetch", "--rounds", "1", "--samples", "39999") as process:
-        wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
-        began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        records = decode(process.stdout.read())
-        process.wait(timeout=20)
-        assert time.monotonic() - began < 2
-        assert (process.returncode, records[-1]["reason"]) == (6, "signal 15")
+    check_a_signal_ends_it("-b", "fetch", "--rounds", "1", "--samples", "39999")
 
 
 @pytest.mark.slow
@@ -221,10 +212,8 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
 @pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
 def test_every_loop_goes_through_the_lines_on_every_architecture(target: Target) -> None:
     needs.cpus(2)
-    program, *rest = next(iter(target.emulators.values()))
-    prefix = (needs.program(program, target.emulator_package), *rest)
     plan = (*SHORT, "--variant", "all", "--state", "own,both,evicted", "--op", "read,write,swap")
-    records = measure(*plan, prefix=prefix, binary=build(target, "-O2 -static"))
+    records = measure_emulated(target, *plan)
     assert len(records[0]["plan"]["benchmarks"]) >= 2
     assert not wrong(records)
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]

@@ -8,6 +8,7 @@ import pytest
 from tests import needs
 from tests.native.agent import Record, bursts, failures, measure, notes, run, wrong
 from tests.native.build import build
+from tests.native.emulated import measure_emulated
 from tests.native.preload import TROUBLE
 from tests.native.targets import AARCH64, CROSS, X86_64, Target
 
@@ -112,7 +113,7 @@ def faulty() -> Target:
 )
 def test_a_wrong_result_fails_the_burst_and_is_named(variant: str, reason: str) -> None:
     plan = (*SMALL, "-v", variant, "--threads", "1", "--shape", "8x8x5")
-    records = measure(*plan, binary=build(faulty(), "-O1 -I."))
+    records = measure(*plan, binary=build(faulty(), "-O1"))
     assert {kind(burst) for burst in bursts(records)} == {"peak"}
     found = {
         record["point"].split(".8x8")[0]: re.fullmatch(reason, record["reason"])
@@ -132,10 +133,8 @@ def test_no_variant_of_this_machine_is_left_out(gemm: list[Record]) -> None:
 @pytest.mark.parametrize("cpu", AARCH64.emulators)
 @pytest.mark.parametrize("asked", ["64x96x64", "8x24x16", "24x48x48"])
 def test_every_loop_of_aarch64_is_exact(cpu: str, asked: str) -> None:
-    program, *rest = AARCH64.emulators[cpu]
-    prefix = (needs.program(program, AARCH64.emulator_package), *rest)
     plan = (*SMALL, "-v", "all", "--threads", "1", "--shape", asked)
-    records = measure(*plan, prefix=prefix, binary=build(AARCH64, "-O2 -static"))
+    records = measure_emulated(AARCH64, *plan, cpu=cpu)
     assert not wrong(records)
     variants = {choice["variant"] for choice in records[0]["plan"]["benchmarks"]}
     assert variants == {"neon", "c11"} | ({"bfmmla", "i8mm"} if cpu == "max" else set())
@@ -144,9 +143,7 @@ def test_every_loop_of_aarch64_is_exact(cpu: str, asked: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
 def test_gemm_is_exact_on_every_architecture(target: Target) -> None:
-    program, *rest = next(iter(target.emulators.values()))
-    prefix = (needs.program(program, target.emulator_package), *rest)
     plan = (*SMALL, "-v", "all", "--threads", "1", "--shape", "32x32x32")
-    records = measure(*plan, prefix=prefix, binary=build(target, "-O2 -static"))
+    records = measure_emulated(target, *plan)
     assert not wrong(records)
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"] == 2 * len(KINDS)

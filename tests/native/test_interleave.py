@@ -1,15 +1,21 @@
 """`interleave`: two threads that write next to one another; points, records and counts."""
 
 import dataclasses
-import os
-import signal
-import time
 
 import pytest
 
 from tests import needs
-from tests.native.agent import Record, bursts, decode, failures, measure, run, started, wait_for_worker, wrong
+from tests.native.agent import (
+    Record,
+    bursts,
+    check_a_signal_ends_it,
+    failures,
+    measure,
+    run,
+    wrong,
+)
 from tests.native.build import build
+from tests.native.emulated import measure_emulated
 from tests.native.preload import TROUBLE
 from tests.native.targets import AARCH64, CROSS, X86_64, Target
 
@@ -74,21 +80,14 @@ def test_an_operation_it_lacks_is_refused() -> None:
 def test_a_loop_that_leaves_blocks_out_yields_a_reason_and_no_number() -> None:
     needs.cpus(2)
     target = dataclasses.replace(X86_64, name="linux-short", native=(str(TROUBLE / "short.c"),))
-    records = measure(*SHORT, "-v", "short", "--blocks", "1K", binary=build(target, "-O1 -I."))
+    records = measure(*SHORT, "-v", "short", "--blocks", "1K", binary=build(target, "-O1"))
     assert not bursts(records)
     assert {one["reason"] for one in failures(records)} == {"a loop did not write the blocks it was given"}
 
 
 def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
     needs.cpus(2)
-    with started("-b", "interleave", "--rounds", "1", "--iterations", "1000000") as process:
-        wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
-        began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        records = decode(process.stdout.read())
-        process.wait(timeout=20)
-        assert time.monotonic() - began < 2
-        assert (process.returncode, records[-1]["reason"]) == (6, "signal 15")
+    check_a_signal_ends_it("-b", "interleave", "--rounds", "1", "--iterations", "1000000")
 
 
 @pytest.mark.slow
@@ -96,9 +95,7 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
 @pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
 def test_every_loop_writes_its_blocks_on_every_architecture(target: Target) -> None:
     needs.cpus(2)
-    program, *rest = next(iter(target.emulators.values()))
-    prefix = (needs.program(program, target.emulator_package), *rest)
     plan = (*SHORT, "--variant", "all", "--blocks", "64,4K")
-    records = measure(*plan, prefix=prefix, binary=build(target, "-O2 -static"))
+    records = measure_emulated(target, *plan)
     assert not wrong(records)
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]

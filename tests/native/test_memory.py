@@ -2,8 +2,6 @@
 
 import dataclasses
 import os
-import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -12,15 +10,16 @@ from tests import needs
 from tests.native.agent import (
     Record,
     bursts,
+    check_a_signal_ends_it,
     decode,
     failures,
     measure,
     notes,
     run,
     started,
-    wait_for_worker,
 )
 from tests.native.build import build
+from tests.native.emulated import measure_emulated
 from tests.native.preload import TROUBLE, preload
 from tests.native.targets import AARCH64, X86_64, Target
 
@@ -221,14 +220,7 @@ LONG = ("--rounds", "1", "--samples", "1000", "--iterations", "1000000000")
 
 @pytest.mark.parametrize("plan", [("chase",), ("bandwidth", "--threads", "all")], ids=lambda plan: plan[0])
 def test_a_signal_ends_it_in_the_middle_of_a_burst(plan: tuple[str, ...]) -> None:
-    with started("-b", *plan, "--sizes", "16M", *LONG) as process:
-        wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
-        began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        records = decode(process.stdout.read())
-        process.wait(timeout=20)
-        assert time.monotonic() - began < 2
-        assert (process.returncode, records[-1]["reason"]) == (6, "signal 15")
+    check_a_signal_ends_it("-b", *plan, "--sizes", "16M", *LONG)
 
 
 def test_the_deadline_ends_it() -> None:
@@ -236,6 +228,7 @@ def test_the_deadline_ends_it() -> None:
         assert decode(process.stdout.read())[-1]["reason"] == "deadline"
 
 
+@pytest.mark.slow
 def test_a_thread_of_a_group_that_never_arrives_costs_its_burst_and_not_the_run() -> None:
     needs.cpus(2)
     first, second = sorted(os.sched_getaffinity(0))[:2]
@@ -254,7 +247,7 @@ def special(name: str) -> Target:
 
 def test_a_loop_that_does_less_than_it_is_told_yields_a_reason_and_no_number() -> None:
     plan = ("-b", "chase,bandwidth", "--op", "copy", "-v", "short", *SMALL)
-    records = measure(*plan, binary=build(special("short"), "-O1 -I."))
+    records = measure(*plan, binary=build(special("short"), "-O1"))
     assert not bursts(records)
     reasons = {
         (record["benchmark"], record["reason"].rstrip("0123456789 loads")) for record in failures(records)
@@ -266,7 +259,7 @@ def test_a_loop_that_does_less_than_it_is_told_yields_a_reason_and_no_number() -
 
 
 def test_a_variant_that_dies_when_it_is_tried_is_left_out_and_said() -> None:
-    binary = build(special("deadly"), "-O1 -I.")
+    binary = build(special("deadly"), "-O1")
     records = measure("-b", "bandwidth", "--op", "read", *SMALL, binary=binary)
     assert list(points(records)) == ["c11"]
     assert "bandwidth/deadly is left out: it died when it was tried." in notes(records)
@@ -277,10 +270,8 @@ def test_a_variant_that_dies_when_it_is_tried_is_left_out_and_said() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu", AARCH64.emulators)
 def test_every_loop_of_aarch64_does_what_is_counted(cpu: str) -> None:
-    program, *rest = AARCH64.emulators[cpu]
-    prefix = (needs.program(program, AARCH64.emulator_package), *rest)
     plan = ("-b", "chase,bandwidth", "-v", "all", "--op", ",".join(OPERATIONS), *SMALL)
-    records = measure(*plan, prefix=prefix, binary=build(AARCH64, "-O2 -static"))
+    records = measure_emulated(AARCH64, *plan, cpu=cpu)
     assert not failures(records)
     assert {"neon", "zva", "ldr", "c11", "libc"} <= set(points(records))
     assert ("sve" in points(records)) == (cpu == "max")

@@ -1,16 +1,22 @@
 """`message`: one-way messages in both directions, their points, records and ends."""
 
 import math
-import os
-import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from tests import needs
-from tests.native.agent import Record, bursts, decode, failures, measure, run, started, wait_for_worker, wrong
-from tests.native.build import build
+from tests.native.agent import (
+    Record,
+    bursts,
+    check_a_signal_ends_it,
+    decode,
+    failures,
+    measure,
+    run,
+    wrong,
+)
+from tests.native.emulated import measure_emulated
 from tests.native.targets import AARCH64, CROSS, Target
 
 MESSAGES = 100
@@ -110,14 +116,7 @@ def test_a_run_continues_where_another_agent_stopped(tmp_path: Path) -> None:
 def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
     needs.cpus(2)
     plan = ("-b", "message", "--rounds", "1", "--samples", "39999", "--lines-per-message", "64")
-    with started(*plan) as process:
-        wait_for_worker(process.pid, min(os.sched_getaffinity(0)))
-        began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        records = decode(process.stdout.read())
-        process.wait(timeout=20)
-        assert time.monotonic() - began < 2
-        assert (process.returncode, records[-1]["reason"]) == (6, "signal 15")
+    check_a_signal_ends_it(*plan)
 
 
 @pytest.mark.slow
@@ -125,13 +124,7 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
 @pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
 def test_messages_arrive_on_every_architecture(target: Target) -> None:
     needs.cpus(2)
-    program, *rest = next(iter(target.emulators.values()))
-    prefix = (needs.program(program, target.emulator_package), *rest)
-    records = measure(
-        *(*SHORT, "--variant", "all", "--lines-per-message", "1,2"),
-        prefix=prefix,
-        binary=build(target, "-O2 -static"),
-    )
+    records = measure_emulated(target, *SHORT, "--variant", "all", "--lines-per-message", "1,2")
     assert {one["variant"] for one in records[0]["plan"]["benchmarks"]} >= {"c11"}
     assert len(records[0]["plan"]["benchmarks"]) == 2
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fleet.model import ARCHES
-from tests import needs
 from tests.native.build import build
+from tests.native.emulated import emulator
 from tests.native.preload import TROUBLE
 from tests.native.targets import AARCH64, CROSS, RISCV64, X86_64, Target
 
@@ -34,15 +34,8 @@ def sweeps(binary: Path, *prefix: str) -> dict[tuple[str, str], str]:
     return {(variant, operation): words for variant, operation, words in lines}
 
 
-def emulator(target: Target, cpu: str) -> tuple[str, ...]:
-    name, _, properties = cpu.partition(",")
-    program, *rest = target.emulators[name]
-    more = [*rest[:-1], f"{rest[-1]},{properties}"] if properties else rest
-    return (needs.program(program, target.emulator_package), *more)
-
-
 def test_every_loop_of_this_machine_does_what_its_operation_says() -> None:
-    found = sweeps(build(X86_64, "-O2 -I.", program=PROGRAM))
+    found = sweeps(build(X86_64, "-O2", program=PROGRAM))
     assert set(found.values()) == {"ok"}
     assert {("sse2", "ntcopy"), ("stosb", "zero"), ("c11", "modify"), ("libc", "copy")} <= set(found)
 
@@ -51,7 +44,7 @@ def test_every_loop_of_this_machine_does_what_its_operation_says() -> None:
 @pytest.mark.timeout(400)  # zig compiles a C library first
 @pytest.mark.parametrize(("target", "cpu"), CPUS, ids=lambda it: it if isinstance(it, str) else it.name)
 def test_every_loop_of_other_machines_does_what_its_operation_says(target: Target, cpu: str) -> None:
-    found = sweeps(build(target, "-O2 -static -I.", program=PROGRAM), *emulator(target, cpu))
+    found = sweeps(build(target, "-O2 -static", program=PROGRAM), *emulator(target, cpu))
     assert set(found.values()) == {"ok"}
     if cpu == next(iter(target.emulators)):
         arch = ARCHES[target.name.partition("-")[2]]
@@ -60,7 +53,7 @@ def test_every_loop_of_other_machines_does_what_its_operation_says(target: Targe
 
 def test_loops_that_do_something_else_are_noticed() -> None:
     untidy = dataclasses.replace(X86_64, name="linux-untidy", native=(str(TROUBLE / "untidy.c"),))
-    found = sweeps(build(untidy, "-O1 -I.", program=PROGRAM))
+    found = sweeps(build(untidy, "-O1", program=PROGRAM))
     assert {operation: words for (variant, operation), words in found.items() if variant == "untidy"} == {
         "read": "did not read all",
         "write": "stored the same in two blocks",

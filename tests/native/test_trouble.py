@@ -87,6 +87,7 @@ def test_a_kernel_with_far_more_than_1024_cpus_is_understood(preload):
     assert not failures(records)
 
 
+@pytest.mark.slow
 def test_a_partner_that_never_arrives_costs_its_burst_and_not_the_run(preload):
     needs.cpus(2)
     first, second = sorted(os.sched_getaffinity(0))[:2]
@@ -104,7 +105,7 @@ def test_a_partner_that_never_arrives_costs_its_burst_and_not_the_run(preload):
     [
         ("cas", "auto", 1),
         ("message", "auto", 3000),  # a sample has 100 messages both ways, whatever is asked for
-        ("fetch", "auto", 3000),  # the same with a pass over the lines
+        pytest.param("fetch", "auto", 3000, marks=pytest.mark.slow),  # the same with a pass over the lines
         pytest.param("readwrite", "auto", 1, marks=pytest.mark.slow),
         pytest.param("cas", "c11", 1, marks=pytest.mark.slow),
         pytest.param("readwrite", "c11", 1, marks=pytest.mark.slow),

@@ -119,7 +119,9 @@ def test_any_login_shell_will_do(fleet: Fleet, host_with, shell: str, package: s
     assert only(done)[0] == 0, done.stdout
 
 
-@pytest.mark.parametrize("shell", ["posh", "yash", "mksh", "ksh93"])
+@pytest.mark.parametrize(
+    "shell", ["posh", *(pytest.param(shell, marks=pytest.mark.slow) for shell in ("yash", "mksh", "ksh93"))]
+)
 def test_any_posix_shell_will_do_as_bin_sh(fleet: Fleet, host_with, shell: str) -> None:
     """It answers the probe and builds the agent from sources it unpacks itself."""
     host = host_with(odd.bin_sh(shell, {"ksh93": "ksh93u+m"}.get(shell, shell)))
@@ -129,6 +131,7 @@ def test_any_posix_shell_will_do_as_bin_sh(fleet: Fleet, host_with, shell: str) 
     assert fleet("clean", "--json").json[0]["removed"], "the agent lies in a directory of ours"
 
 
+@pytest.mark.slow
 def test_a_login_script_that_leaves_a_process_behind_costs_no_run(
     fleet: Fleet, host_with, tmp_path: Path
 ) -> None:

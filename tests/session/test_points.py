@@ -46,6 +46,7 @@ def test_a_chase_is_measured_stored_and_shown_as_a_ladder(fleet: Fleet) -> None:
     assert fleet("report", "here", "-o", str(fleet.results.parent / "page.html")).exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_bandwidth_of_threads_is_the_sum_of_theirs(fleet: Fleet) -> None:
     needs.cpus(2)
     done = fleet("run", "-b", "bandwidth", *SIZES, "--op", "read", "--rounds", "2", "-q")
@@ -56,6 +57,7 @@ def test_a_bandwidth_of_threads_is_the_sum_of_theirs(fleet: Fleet) -> None:
     assert "GB/s" in fleet("show", "here").stdout
 
 
+@pytest.mark.slow
 def test_an_interrupted_chase_is_resumed_point_by_point(fleet: Fleet) -> None:
     process = fleet.start("run", "-b", "chase", *SIZES, "--cpus", "0", "--rounds", "12", "-q")
 
@@ -73,6 +75,7 @@ def test_an_interrupted_chase_is_resumed_point_by_point(fleet: Fleet) -> None:
     assert len(frame) == 12 * 6
 
 
+@pytest.mark.slow
 def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(fleet: Fleet) -> None:
     shape = ("--shape", "64x64x64", "--sizes", "1M")
     how = ("--variant", "gemm=c11", "--cpus", "0", "--threads", "1", "--rounds", "2", "--op", "read", "-q")

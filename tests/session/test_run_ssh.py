@@ -60,6 +60,7 @@ def bursts(text: str) -> dict[tuple[str, int, int, int], list[int]]:
     return {(r["benchmark"], r["round"], r["ping"], r["pong"]): r["ticks"] for r in records}
 
 
+@pytest.mark.slow
 def test_twenty_hosts_at_once_store_number_for_number_what_their_agents_printed(
     fleet: Fleet, make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_a_host_that_has_its_agent_costs_one_connection_and_one_command(
     assert row["agent_compiler"]
 
 
+@pytest.mark.slow
 def test_the_good_host_is_stored_whatever_the_bad_ones_do(
     fleet: Fleet, ssh_host: SshHost, make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ def keep(root: Path, count: int) -> None:
         Store(root).publish(run, builders.bursts_of(run, noise=0.004, ns=lambda a, b, ns=ns: ns, seed=place))  # type: ignore[misc]
 
 
+@pytest.mark.slow
 def test_an_unchanged_machine_is_seldom_called_changed_and_samples_mislead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
         of_relation(tmp_path, runs, "L7", None)
 
 
+@pytest.mark.slow
 def test_the_command_compares_levels(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         alternated(fleet.results, 1.25)

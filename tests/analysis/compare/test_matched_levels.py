@@ -34,6 +34,7 @@ def test_a_change_of_five_per_cent_is_found_among_levels_five_times_apart() -> N
     assert "the change is that within each level: cas 0-1 (24." in about_levels(matched.levels)[0]
 
 
+@pytest.mark.slow
 def test_levels_alone_are_no_change() -> None:
     alarms = 0
     for seed in range(60):

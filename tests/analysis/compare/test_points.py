@@ -37,6 +37,7 @@ def test_a_slower_state_is_found_and_the_other_points_are_not(tmp_path: Path) ->
     assert rows.loc["package shared.write.1K", "benchmark"] == "interleave"
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_changed_state_in_every_form(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         alternated(fleet.results)

@@ -31,6 +31,7 @@ def test_a_report_has_the_levels_first_and_a_figure_of_each_ladder(tmp_path: Pat
     assert "this page does not show it" not in page
 
 
+@pytest.mark.slow
 def test_runs_are_compared_by_level(tmp_path: Path) -> None:
     slow = {**memory.BYTES, "read": {**memory.BYTES["read"], "L2": 0.005}}
     runs = [memory.publish(tmp_path), memory.publish(tmp_path, rates=slow, started="2026-01-03T00:00:00Z")]
