@@ -44,13 +44,19 @@ int burst_start(void)
 
 /* ---- making and ending a burst --------------------------------------------------------------- */
 
+static void free_worker(struct worker *worker)
+{
+	free(worker->stamps);
+	free(worker->counting);
+}
+
 static void free_burst(struct burst *burst)
 {
 	if (!burst)
 		return;
 	lines_retire(&burst->lines);
 	for (size_t i = 0; burst->workers && i < burst->count; i++)
-		free(burst->workers[i].stamps);
+		free_worker(&burst->workers[i]);
 	free(burst->workers);
 	free(burst->sides);
 	free(burst);
@@ -64,6 +70,12 @@ static void *allocate(size_t count, size_t bytes)
 	if (posix_memalign(&memory, LINE_BYTES, count * bytes))
 		return NULL;
 	return memset(memory, 0, count * bytes);
+}
+
+/* Counts in a thread that is timed as a whole, or stretch by stretch. */
+static bool counts(const struct burst_order *order, bool takes_times)
+{
+	return order->counters && (takes_times || !order->benchmark->reset);
 }
 
 static const char *name_of(const struct burst_order *order, size_t i)
@@ -90,8 +102,14 @@ static int make_worker(struct burst *burst, size_t i)
 			      .progress = &worker->progress,
 			      .count = order->cpu_count,
 			      .lines = burst->lines.line};
-	return (i == 0 || order->benchmark->all_timed) ? worker_make_stamps(worker, order->samples)
-						       : 0;
+	bool takes_times = i == 0 || order->benchmark->all_timed;
+
+	if (counts(order, takes_times)) {
+		worker->counting = calloc(1, sizeof *worker->counting);
+		if (!worker->counting)
+			return -ENOMEM;
+	}
+	return takes_times ? worker_make_stamps(worker, order->samples) : 0;
 }
 
 static int make_burst(const struct burst_order *order, struct random *random, struct burst **made)

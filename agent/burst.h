@@ -3,6 +3,7 @@
 #define FLEET_BURST_H
 
 #include "bench.h"
+#include "counters.h"
 #include "lines.h"
 #include "random.h"
 
@@ -20,6 +21,7 @@ struct burst_order {
 	int priority;        /* realtime; 0: none */
 	int64_t stuck_ns;    /* given up when this long without progress */
 	struct placement placement;
+	const struct counters *counters; /* null: nothing is counted */
 };
 
 struct burst_result {
@@ -35,7 +37,10 @@ struct burst_result {
 				caller's */
 	bool ran_known;
 	uint32_t ran_ppm[2]; /* share of the burst in which ping ran, and the least of the others */
-	uint32_t core_mhz[2]; /* of ping's core, before and after; 0: not known */
+	uint32_t core_mhz[2];       /* of ping's core, before and after; 0: not known */
+	struct event_count *counts; /* of each thread one for each counter: room for all, the
+				       caller's; null if nothing is ever counted */
+	bool counted;
 	size_t line_count;
 	struct line_place lines[LINES_MAX]; /* or where ping's arena begins */
 	char failed[160];                   /* why there are no numbers */

@@ -193,6 +193,20 @@ static void read_begins(const struct burst *burst, struct burst_result *result)
 		result->begin_ns[i] = burst->workers[i].begin_ns - first;
 }
 
+static void read_counts(const struct burst *burst, struct burst_result *result)
+{
+	const struct counters *counters = burst->order.counters;
+	struct event_count *count = result->counts;
+
+	result->counted = counters != NULL;
+	for (size_t w = 0; counters && w < burst->count; w++) {
+		const struct counting *counting = burst->workers[w].counting;
+
+		for (size_t i = 0; i < counters->count; i++)
+			*count++ = counting ? counting->counts[i] : (struct event_count){0};
+	}
+}
+
 bool burst_read_result(const struct burst *burst, struct burst_result *result)
 {
 	const struct worker *ping = &burst->workers[0];
@@ -211,5 +225,6 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 	read_others(burst, result);
 	read_begins(burst, result);
 	read_lines(burst, result);
+	read_counts(burst, result);
 	return true;
 }

@@ -190,6 +190,26 @@ static void add_machine(const struct run *run)
 	add_count_or_null("priority", (uint64_t)run->priority);
 }
 
+/* What was asked for, and why some of it is not counted; nothing where nothing was. */
+static void add_counters(const struct counters *counters)
+{
+	if (!counters)
+		return;
+	text_add(&line, ",\"counters\":[");
+	for (size_t i = 0; i < counters->count; i++) {
+		const struct counter *counter = &counters->counter[i];
+
+		text_add(&line, "%s{\"event\":", i ? "," : "");
+		text_add_json(&line, counter->name);
+		add_count("type", counter->event.type);
+		add_count("config", counter->event.config);
+		add_flag("kernel", counter->event.kernel);
+		add_string("refused", counter->refused);
+		text_add(&line, "}");
+	}
+	text_add(&line, "]");
+}
+
 static void hello(const struct run *run)
 {
 	const struct plan *plan = run->plan;
@@ -205,6 +225,7 @@ static void hello(const struct run *run)
 	add_count("bursts", (uint64_t)plan->rounds * plan->visit_count - plan->done_least);
 	add_count("bursts_max", (uint64_t)plan->rounds_max * plan->visit_count - plan->done);
 	add_count("monotonic_ns", (uint64_t)run->start_ns);
+	add_counters(run->counters);
 	finish();
 }
 
@@ -329,6 +350,29 @@ static void add_frequency(const struct burst_result *result)
 		text_add(&line, ",\"core_mhz\":null");
 }
 
+/* Of each thread, in the order of its CPUs, each counter; null: it was not counted there. */
+static void add_counts(const struct run *run, const struct report *report)
+{
+	const struct event_count *count = report->result->counts;
+
+	if (!report->result->counted)
+		return;
+	text_add(&line, ",\"counters\":[");
+	for (size_t thread = 0; thread < report->cpu_count; thread++) {
+		text_add(&line, "%s[", thread ? "," : "");
+		for (size_t i = 0; i < run->counters->count; i++, count++) {
+			text_add(&line, i ? "," : "");
+			if (count->enabled_ns)
+				text_add(&line, "[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]",
+					 count->count, count->enabled_ns, count->running_ns);
+			else
+				text_add(&line, "null");
+		}
+		text_add(&line, "]");
+	}
+	text_add(&line, "]");
+}
+
 static void burst(const struct run *run, const struct report *report)
 {
 	const struct benchmark *benchmark = report->visit->choice->benchmark;
@@ -351,6 +395,7 @@ static void burst(const struct run *run, const struct report *report)
 		 result->ping_cpus[1], result->pong_cpus[0], result->pong_cpus[1]);
 	add_effort(result);
 	add_lines(result);
+	add_counts(run, report);
 	finish();
 }
 

@@ -112,16 +112,18 @@ static int prepare(const struct options *options, struct refusal *refusal)
 static int measure(const struct options *options, struct plan *plan,
 		   const struct clock_facts *clock, struct notes *notes)
 {
+	static struct counters counters;
 	struct refusal refusal = {0};
 	const struct tuning tuning = {.governor = options->governor,
 				      .boost = options->boost,
 				      .cpus = plan->cpus,
 				      .cpu_count = plan->cpu_count};
 
-	if (prepare(options, &refusal) || lock_take(options->lock, notes, &refusal) ||
-	    tune_begin(&tuning, notes, &refusal))
+	if (counters_parse(&counters, options->counters, &refusal) || prepare(options, &refusal) ||
+	    lock_take(options->lock, notes, &refusal) || tune_begin(&tuning, notes, &refusal))
 		return say(&refusal);
 	note_rate(clock, notes);
+	counters_try(&counters, plan_threads_most(plan), notes);
 	struct run run = {.plan = plan,
 			  .clock = clock,
 			  .format = emit_format(options->format),
@@ -130,6 +132,7 @@ static int measure(const struct options *options, struct plan *plan,
 			  .boost = options->boost,
 			  .stuck_ns = options->stuck_ns,
 			  .priority = take_priority(options->priority, plan, notes),
+			  .counters = counters.count ? &counters : NULL,
 			  .notes = notes};
 	enum exit_code code = run_all(&run);
 

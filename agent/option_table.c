@@ -104,6 +104,11 @@ const struct option option_table[] = {
 	 .help = "message: lines stored for each, the one that is waited for included: numbers from 1 "
 	         "to 64 (default: 1)."},
 
+	{"Performance counters", 0, "counters", TEXT, AT(counters), .value = "LIST",
+	 .help = "Count these events in every thread while it is timed; only jsonl shows them. At most 16 of "
+	         "NAME=TYPE:CONFIG, numbers as of perf_event_open(2), with :k also in the kernel: "
+	         "cycles=0:0,context-switches=1:3:k (default: none)."},
+
 	{"Like other programs", 0, "preset", PRESET, AT(preset), .value = "NAME",
 	 .help = "Samples, iterations, warm-up, pairs and estimator of core_latency, core-to-"
 	         "core-latency or c2clat: one round in sequence on fixed lines. Options after it"

@@ -42,6 +42,7 @@ struct options {
 	const char *states;        /* a list; null: the usual ones */
 	const char *blocks;        /* a list like 64,256..64K */
 	const char *few_pairs;     /* of benchmarks with many points, a list; null: as pairs */
+	const char *counters;      /* a list of NAME=TYPE:CONFIG; null: none */
 	uint64_t stride;           /* bytes; 0: the usual one */
 	uint64_t samples, warmup;
 	bool samples_given;

@@ -25,7 +25,7 @@ int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format
 	__attribute__((format(printf, 3, 4)));
 
 /* Sentences that come up before there is a record to put them in. */
-enum { NOTES_MAX = 8, NOTE_ROOM = 300 };
+enum { NOTES_MAX = 8, NOTE_ROOM = 900 };
 
 struct notes {
 	size_t count;

@@ -110,6 +110,7 @@ static enum burst_outcome take(const struct run *run, struct visit *visit,
 			break;
 		struct burst_order order = order_of(run, visit, report);
 
+		order.counters = result->counts ? run->counters : NULL;
 		outcome = burst_take(&order, lines, idle, result);
 		if (outcome != BURST_TAKEN || !chosen_wrongly(run, visit, result))
 			break;
@@ -260,12 +261,18 @@ enum exit_code run_all(struct run *run)
 	struct burst_result result = {
 		.ticks = calloc(room * plan_threads_most(run->plan), sizeof *result.ticks)};
 
+	bool counts = run->counters && counters_any(run->counters);
+
 	result.begin_ns = calloc(plan_threads_most(run->plan), sizeof *result.begin_ns);
+	if (counts)
+		result.counts = calloc(plan_threads_most(run->plan) * run->counters->count,
+				       sizeof *result.counts);
 	run->core_mhz = calloc(run->plan->cpu_count, sizeof *run->core_mhz);
-	if (result.ticks && result.begin_ns && run->core_mhz)
+	if (result.ticks && result.begin_ns && run->core_mhz && (!counts || result.counts))
 		code = run_into(run, &result);
 	free(result.ticks);
 	free(result.begin_ns);
+	free(result.counts);
 	free(run->core_mhz);
 	return code;
 }

@@ -3,6 +3,7 @@
 #define FLEET_RUN_H
 
 #include "clock.h"
+#include "counters.h"
 #include "plan.h"
 
 struct format;
@@ -18,6 +19,7 @@ struct run {
 	const struct notes *notes;    /* to be passed on after hello */
 	int64_t stuck_ns;
 	int64_t start_ns;
+	const struct counters *counters; /* asked for; null: none */
 	uint32_t *core_mhz; /* of the plan's CPUs, before the first burst; 0: not known */
 };
 

@@ -105,6 +105,8 @@ static bool settle(struct worker *worker)
 		err = os_realtime_self(worker->burst->order.priority);
 	if (err)
 		return trouble(worker, "raise the priority of", err);
+	if (worker->counting)
+		counters_open(worker->burst->order.counters, worker->counting->opened);
 	err = prepare(worker);
 	return err ? trouble(worker, "prepare", err) : true;
 }
@@ -117,14 +119,20 @@ static bool are_apart(const struct burst *burst)
 /* Readings just before the samples: what happens at the gate is none of theirs. */
 static void begin(struct worker *worker)
 {
+	bool resets = worker->burst->order.benchmark->reset;
+
 	worker->ran_known = !os_thread_ran_ns(&worker->ran_ns[0]);
 	worker->at_ns[0] = now_ns();
 	worker->switches_known = !os_switches(&worker->switches[0][0], &worker->switches[0][1]);
+	if (worker->counting && !resets) /* else only while each sample is timed */
+		os_counters_start();
 }
 
 /* Readings just after them. */
 static void end(struct worker *worker)
 {
+	if (worker->counting)
+		os_counters_stop();
 	os_switches(&worker->switches[1][0], &worker->switches[1][1]);
 	worker->at_ns[1] = now_ns();
 	os_thread_ran_ns(&worker->ran_ns[1]);
@@ -215,11 +223,15 @@ static bool take_prepared(struct worker *worker)
 				return false;
 		}
 		if (worker->stamps) {
+			if (worker->counting)
+				os_counters_start();
 			uint64_t start = order->clock->ticks();
 
 			if (!work(worker, order->iterations))
 				return false;
 			worker->stamps[i] = worker->stamps[i - 1] + order->clock->ticks() - start;
+			if (worker->counting)
+				os_counters_stop();
 		}
 		if (!meet(worker))
 			return false;
@@ -282,6 +294,9 @@ void *worker_run(void *arg)
 		worker->cpus[1] = os_current_cpu();
 		yield_cpu(worker);
 	}
+	if (worker->counting)
+		counters_end(burst->order.counters, worker->counting->opened,
+			     worker->counting->counts);
 	__atomic_store_n(&worker->out, 1, __ATOMIC_RELEASE);
 	ssize_t ignored = write(burst->done_fd, "", 1); /* full: the supervisor will wake anyway */
 	(void)ignored;

@@ -4,9 +4,16 @@
 
 #include "arena.h"
 #include "burst.h"
+#include "counters.h"
 #include "lines.h"
 
 #include <pthread.h>
+
+/* The counters of a worker, and what they came to. */
+struct counting {
+	int opened[COUNTERS_MAX];
+	struct event_count counts[COUNTERS_MAX];
+};
 
 /* Everything a worker writes lies on lines of its own. */
 struct worker {
@@ -33,6 +40,7 @@ struct worker {
 	uint32_t arrived;            /* how many gates it has come to */
 	int64_t begin_ns;            /* of now_ns(), when its first sample began */
 	uint32_t progress;           /* counts chunks of work */
+	struct counting *counting;   /* null: nothing is counted in it */
 	uint32_t out;                /* 1: touches nothing of the burst any more */
 };
 

@@ -292,6 +292,34 @@ int os_setting_write(enum setting setting, int cpu, const char *value);
 /* Context switches of the calling thread so far; -ENOTSUP where the OS does not count them. */
 int os_switches(int64_t *voluntary, int64_t *involuntary);
 
+/* An event that the OS can count, by its numbers: those of perf_event_open(2). */
+struct event {
+	uint32_t type;
+	uint64_t config;
+	bool kernel; /* also what the kernel does for the thread */
+};
+
+/* Raw, and for how long it was wanted and really counted; enabled_ns 0: not counted at all. */
+struct event_count {
+	uint64_t count, enabled_ns, running_ns;
+};
+
+/*
+ * Opens a counter of what the calling thread does, which stands still at 0; a number from 0 to name
+ * it by. -ENOTSUP where the OS has none.
+ */
+int os_counter_open(const struct event *event);
+
+/* Lets all counters of the calling thread run, or stand still again. */
+void os_counters_start(void);
+void os_counters_stop(void);
+
+/* Reads a counter and closes it. */
+int os_counter_end(int counter, struct event_count *count);
+
+/* Why a counter was refused with this error, and what to do about it. */
+const char *os_counter_refusal(int err);
+
 /*
  * What an OS tells programs of one CPU, and a CPU of itself. Groups: CPUs with the same number are
  * in one. hardware_id: as the CPU numbers itself, the APIC id or MPIDR.

@@ -16,7 +16,7 @@ from fleet.model.plan import (
     Side,
     merged,
 )
-from fleet.model.run import Agent, Burst, End, Failed, Hello, Note, Parameters, Run, RunState
+from fleet.model.run import Agent, Burst, Count, End, Failed, Hello, Note, Parameters, Run, RunState
 from fleet.model.targets import ARCHES, OSES, arch_named
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Burst",
     "Cache",
     "Compiler",
+    "Count",
     "Cpu",
     "End",
     "Estimator",

@@ -91,6 +91,7 @@ class RequestedOptions:
     each number is a point. states: of the lines that `fetch` measures. blocks: sizes, for `interleave`.
     few_pairs: those of benchmarks with many points; some of each relation unless `pairs` is requested, which
     then holds for them too.
+    counters: events to count in every thread, by name; in the plan of a host as the agent reads them.
     shape: rows, columns and depth of a product, "auto" or MxNxK, for `gemm`.
     cpus: the CPUs to measure. priority: realtime priority to ask for. deadline_s: the agent ends itself then.
     """
@@ -123,6 +124,7 @@ class RequestedOptions:
     blocks: str | None = None
     message_lines: tuple[int, ...] | None = None
     shape: str | None = None
+    counters: tuple[str, ...] | None = None
     governor: str | None = None
     boost: bool | None = None
     cpus: tuple[int, ...] | None = None

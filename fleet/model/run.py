@@ -32,7 +32,8 @@ class Hello:
     """The agent's first record, decoded; `raw` is the whole JSON object, kept with the run.
 
     bursts: visits of the minimum rounds. bursts_max: at most so many follow; more than `bursts` only if
-    there is a precision to reach. precision: as in Plan, None for none.
+    there is a precision to reach. precision: as in Plan, None for none. counters: the events that were to be
+    counted.
     """
 
     build: str
@@ -48,6 +49,7 @@ class Hello:
     precision: float | None = None
     preset: str | None = None
     estimator: Estimator = Estimator.MEDIAN
+    counters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bursts_max", max(self.bursts, self.bursts_max))
@@ -68,6 +70,10 @@ class Parameters:
     threads: int | None = None
 
 
+Count = tuple[int, int, int]
+"""Of an event in one thread: the raw count, and for how many ns it was wanted and really counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Burst:
     """The few samples of one pair taken at one visit, on a fresh line; the unit the tables store.
@@ -82,6 +88,8 @@ class Burst:
     Of benchmarks with points only: point, unit, parameters; cpus: of all threads, ping's first; other_ticks:
     of the other threads' samples, in their order; checked: the results were compared with a reference;
     begin_ns: when each thread's first sample began, after that of the first to begin.
+
+    counters: of each thread, in the order of `cpus`, a Count of each of the hello's counters.
 
     core_mhz: of ping's core before and after. flags: what may have spoilt the burst (docs/flags.md).
     """
@@ -111,6 +119,7 @@ class Burst:
     core_mhz: tuple[int, int] | None = None
     checked: bool | None = None
     begin_ns: tuple[int, ...] | None = None
+    counters: tuple[tuple[Count | None, ...], ...] | None = None
     flags: tuple[str, ...] = ()
 
     @property

@@ -18,7 +18,7 @@ from fleet.model import (
     benchmark_named,
     merged,
 )
-from fleet.plan import memory
+from fleet.plan import counters, memory
 from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text
 from fleet.plan.kinds import blocks_listed, sizes_read
@@ -60,7 +60,7 @@ def plan_for(host: Host, requested: RequestedOptions, cpus: int) -> Plan:
 
 
 def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
-    """The same where the host's CPUs are known: pairs asked for by relation are chosen.
+    """The same where the host's CPUs are known: pairs asked for by relation are chosen, events have codes.
 
     Raises UsageError, also where the sizes take too much of its memory.
     """
@@ -72,7 +72,8 @@ def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
         _chosen_pairs(host, flag, choice, facts, measured, plan.seed)
         for flag, choice in (("pairs", plan.pairs), ("few-pairs", _few_pairs(plan)))
     )
-    return replace(plan, pairs=pairs, few_pairs=few if few and few.listed else None)
+    events = None if plan.counters is None else counters.resolved(plan.counters, facts)
+    return replace(plan, pairs=pairs, few_pairs=few if few and few.listed else None, counters=events)
 
 
 def _few_pairs(plan: Plan) -> PairChoice | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fleet.model import BENCHMARKS as KNOWN
 from fleet.model import PairChoice, Pairs
+from fleet.plan import counters
 from fleet.plan.cpulist import cpu_list, cpus_text, pair_list, pairs_text
 from fleet.plan.variants import VARIANTS, variant_choice
 from fleet.text import nearest
@@ -285,6 +286,14 @@ SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _s
 SHAPE = Kind("MxNxK", f"auto, or rows, columns and depth such as 256x256x256, at most {_SIDE} each", _shape)
 BLOCKS = Kind("SIZES", "a list such as 64,256..64K, powers of two from 64 to 64K", _blocks, lists=True)
 THREADS = Kind("LIST", "a list of llc, package, all and numbers", _threads, ",".join, ",".join, lists=True)
+COUNTERS = Kind(
+    "LIST",
+    "generic, coherence, or a list of events and raw codes such as r04d2",
+    counters.read,
+    ",".join,
+    ",".join,
+    lists=True,
+)
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _governor)
 SWITCH = Kind("STATE", "on or off", _switch, _state, _state)
 FLAG = Kind("", "on or off", _switch, _state, _state)

@@ -226,6 +226,10 @@ OPTIONS = (
     ),
     Option("shape", "shape", kinds.SHAPE, "gemm: rows, columns and depth of a product.", "rounded up"),
     Option(
+        *("counters", "counters", kinds.COUNTERS, "Count these events of the CPU in every thread."),
+        otherwise="none",
+    ),
+    Option(
         "governor",
         "governor",
         kinds.GOVERNOR,

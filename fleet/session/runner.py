@@ -9,8 +9,10 @@ from types import MappingProxyType
 from fleet import __version__
 from fleet.errors import FleetError, RefusedError, StoreError
 from fleet.facts import noise
-from fleet.model import Agent, Facts, Host, Run
+from fleet.model import Agent, Facts, Host, Run, merged
+from fleet.plan import counters
 from fleet.plan.estimate import expected, plan_on
+from fleet.plan.options import of_host
 from fleet.session.cancellation import Cancelled
 from fleet.session.context import HostAccess, SessionContext
 from fleet.session.events import HostFinished
@@ -93,6 +95,9 @@ def run_host(link: HostLink) -> Run:
         facts, agent = link.ready()
         link.progress.note(*facts.notes, *noise.serious(facts))
         run = _new_run(link, facts, agent)
+        events = merged(of_host(link.host), link.context.requested).counters
+        if events and (lacking := counters.missing(events, facts)):
+            link.progress.note(lacking)
         link.progress.expect(expected(run.plan, usable_cpus(facts), facts))
         store = link.context.store
         try:

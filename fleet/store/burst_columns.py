@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from fleet.interval import Spreads
-from fleet.model import Burst, Parameters, Relation, Run, Shape, Topology, benchmark_named
+from fleet.model import Burst, Count, Parameters, Relation, Run, Shape, Topology, benchmark_named
 from fleet.store import schema
 from fleet.store.columns import built, coded, lists, numbers
 from fleet.store.rows import Relations, hello_of
@@ -28,6 +28,9 @@ MAYBE = (
 SINCE_1_2 = tuple(column.name for column in schema.POINT_COLUMNS)
 AT_POINTS = tuple(name for name in SINCE_1_2 if name != "core_ghz")
 _NUMBERS = ("words", *COUNTS, *MAYBE, "core_mhz")  # the last before and after together
+_COUNTED = ("burst", "cpu", "event", "units", "count", "enabled_ns", "running_ns")
+_OF_BURST = ("round", "ping_cpu", "pong_cpu")
+_OF_COUNT = ("cpu", "units", "enabled_ns", "running_ns")
 _UNKNOWN = -1
 _POINT_BYTES = 1000  # of the values of AT_POINTS, as Python objects
 _PARAMETERS = tuple(part.name for part in fields(Parameters))
@@ -50,6 +53,7 @@ class BurstColumns:
         self._ticks = array("q")
         self._ends = array("i", [0])
         self._at_points: dict[int, tuple[Any, ...]] = {}  # values of AT_POINTS by burst
+        self._counts = array("q")  # a row of _COUNTED for each count
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -62,7 +66,7 @@ class BurstColumns:
     @property
     def nbytes(self) -> int:
         """Memory of all this, nearly."""
-        values = len(self._numbers) + len(self._ticks) + self.other_samples
+        values = len(self._numbers) + len(self._ticks) + self.other_samples + len(self._counts)
         return 8 * values + _POINT_BYTES * len(self._at_points)
 
     def add(self, burst: Burst) -> None:
@@ -91,6 +95,8 @@ class BurstColumns:
         if burst.point is not None:
             self._at_points[len(self)] = _values_at_point(burst)
             self.other_samples += len(burst.ticks) * len(burst.other_ticks or ())
+        if burst.counters is not None:
+            self._add_counts(burst, burst.counters)
         self._numbers.extend(row)
         self._ticks.extend(burst.ticks)
         self._ends.append(len(self._ticks))
@@ -123,6 +129,43 @@ class BurstColumns:
         columns |= self._columns_of_points(types, order)
         return pa.table([columns[name] for name in types], schema=shape)
 
+    def _add_counts(self, burst: Burst, counters: tuple[tuple[Count | None, ...], ...]) -> None:
+        cpus = burst.cpus or tuple(dict.fromkeys((burst.ping_cpu, burst.pong_cpu)))
+        units = burst.iterations * len(burst.ticks)
+        for cpu, counts in zip(cpus, counters, strict=True):
+            for event, found in enumerate(counts):
+                if found is not None:
+                    count, enabled_ns, running_ns = found
+                    known = count if running_ns else _UNKNOWN
+                    self._counts.extend((len(self), cpu, event, units, known, enabled_ns, running_ns))
+
+    def counters(self, run: Run) -> Any:
+        """What was counted, as a pyarrow table in the schema of counters; None if nothing was."""
+        import numpy as np  # noqa: PLC0415
+        import pyarrow as pa  # noqa: PLC0415
+
+        if not self._counts:
+            return None
+        shape = schema.arrow_schema("counters")
+        types = {field.name: field.type for field in shape}
+        counted = dict(zip(_COUNTED, _by_column(self._counts, len(_COUNTED)), strict=True))
+        rows = dict(zip(_NUMBERS, _by_column(self._numbers, len(_NUMBERS)), strict=True))
+        of_burst, (benchmarks, variants, *_) = counted["burst"], zip(*self._words, strict=True)
+        words, once = rows["words"][of_burst], np.zeros(len(of_burst), "i8")
+        points = [self._at_points.get(at, (None,))[0] for at in of_burst.tolist()]
+        columns = {
+            "host_id": coded(types["host_id"], once, [run.host.host_id]),
+            "run_id": coded(types["run_id"], once, [run.run_id]),
+            "benchmark": coded(types["benchmark"], *_encoded(benchmarks, words)),
+            "variant": coded(types["variant"], *_encoded(variants, words)),
+            "point": built(types["point"], points),
+            "event": coded(types["event"], counted["event"], hello_of(run).counters),
+            "count": numbers(types["count"], counted["count"], counted["count"] != _UNKNOWN),
+        }
+        columns |= {name: numbers(types[name], rows[name][of_burst]) for name in _OF_BURST}
+        columns |= {name: numbers(types[name], counted[name]) for name in _OF_COUNT}
+        return pa.table([columns[name] for name in types], schema=shape)
+
     def _word_columns(self, run: Run, rows: Any) -> dict[str, tuple[Any, list[str]]]:
         """Of each column of words the place of each row's word in the list of them, which is in order."""
         import numpy as np  # noqa: PLC0415
@@ -153,6 +196,13 @@ class BurstColumns:
             name: built(types[name], values)
             for name, values in zip(AT_POINTS, zip(*rows, strict=True), strict=True)
         }
+
+
+def _by_column(rows: "array[int]", width: int) -> Any:
+    """Rows of so many numbers, as an array for each column."""
+    import numpy as np  # noqa: PLC0415
+
+    return np.ascontiguousarray(np.frombuffer(rows, "i8").reshape(-1, width).T)
 
 
 def _repeated(burst: Burst) -> tuple[str, str, str | None, int, int]:

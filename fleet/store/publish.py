@@ -1,8 +1,9 @@
 """Turns one finished run into a samples file, so that a reader of the root sees all of it or nothing.
 
 The file is written under `_staging`, brought to the disk and put into place. It is the run's commit record:
-the tables `_runs` and `_cpus` are made of it (`run_tables`). What is in place already is compared, never
-overwritten, so a publication that was cut short is completed by publishing again.
+the tables `_runs` and `_cpus` are made of it (`run_tables`); what was counted follows in a file of its own
+(`counters`). What is in place already is compared, never overwritten, so a publication that was cut short is
+completed by publishing again.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from pathlib import Path
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store.burst_columns import BurstColumns
+from fleet.store.counters import CountersDraft
 from fleet.store.files import storing
 from fleet.store.ids import checked_key
 from fleet.store.places import SAMPLES_FILE, Folder, Place
@@ -37,12 +39,14 @@ def publish(place: Place, run: Run, bursts: Iterable[Burst] | BurstColumns) -> t
     with _at_once, storing("publish the run", place, kept=True):
         staging.mkdir(parents=True)
         try:
-            record = write_samples(staging / SAMPLES_FILE, run, bursts)
+            with CountersDraft(staging / "counters.parquet") as counters:
+                record = write_samples(staging / SAMPLES_FILE, run, bursts, counters.add)
             placed = place.put(staging / SAMPLES_FILE, name)
+            if not (placed and isinstance(place, Folder)):  # a bucket cannot tell who was first
+                record = _compared(place, name, record)
+            counters.put(place, run)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
-    if not (placed and isinstance(place, Folder)):  # a bucket cannot tell who was first
-        record = _compared(place, name, record)
     return name, record
 
 

@@ -6,7 +6,7 @@ pair. A run of up to `CHUNK_SAMPLES` samples is one chunk and so sorted as a who
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,16 +35,24 @@ _SPLIT = (
 )
 
 
-def write_samples(path: Path, run: Run, bursts: Iterable[Burst] | BurstColumns) -> RunRecord:
+def write_samples(
+    path: Path,
+    run: Run,
+    bursts: Iterable[Burst] | BurstColumns,
+    counters: Callable[[Run, BurstColumns], None] | None = None,
+) -> RunRecord:
     """Write `bursts` to a new file at `path` and wait for the disk; return the run's record in it.
 
-    A run of one chunk is put together in memory and written in one go. Raises OSError.
+    counters: takes each chunk of bursts too, for what was counted meanwhile. A run of one chunk is put together
+    in memory and written in one go. Raises OSError.
     """
     digest, total = hashlib.sha256(), Contents(0, 0, 0, "")
     sizes = list[int]()
     memory: Any = None
     file: Any = None
     for chunk, last in _chunks(bursts):
+        if counters is not None:
+            counters(run, chunk)
         table = chunk.table(run)
         _feed(digest, table)
         if file is None:

@@ -215,6 +215,24 @@ CPUS = (
     _always("caches_json", "string", "its caches: list of objects"),
 )
 
+# What performance counters counted, of runs that were asked to.
+COUNTERS = (
+    _always("host_id", _KEY, "the host"),
+    _always("run_id", _KEY, "the run"),
+    _always("benchmark", _KEY, "cas, readwrite, clock, ..."),
+    _always("variant", _KEY, "the instructions used"),
+    _maybe("point", _KEY, "the setting of the parameters; null: there are none"),
+    _always("round", "int32", "of the burst, as the next two columns"),
+    _always("ping_cpu", "int32", "CPU of the thread that holds the clock"),
+    _always("pong_cpu", "int32", "CPU of the thread that answers"),
+    _always("cpu", "int32", "CPU of the thread in which it was counted"),
+    _always("event", _KEY, "what was counted: cycles, snoop_hit_modified, ..., or a raw code such as r04d2"),
+    _always("units", "int64", "iterations of all samples, warm-ups included, during which it was counted"),
+    _maybe("count", "int64", "raw; null: the CPU's counters were all in use"),
+    _always("enabled_ns", "int64", "for how long it was to be counted"),
+    _always("running_ns", "int64", "for how long it was; less than that: the count is too low by as much"),
+)
+
 # What a run's samples say of each pair; derived, so it may be deleted at any time.
 PAIRS = (
     _always("host_id", _KEY, "the host; equals the path key"),
@@ -279,7 +297,14 @@ SUMMARIES = (
     _always("labels_json", "string", "labels given at import: object of strings"),
 )
 
-TABLES = {"samples": SAMPLES, "runs": RUNS, "cpus": CPUS, "pairs": PAIRS, "summaries": SUMMARIES}
+TABLES = {
+    "samples": SAMPLES,
+    "runs": RUNS,
+    "cpus": CPUS,
+    "pairs": PAIRS,
+    "summaries": SUMMARIES,
+    "counters": COUNTERS,
+}
 
 
 @cache

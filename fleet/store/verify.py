@@ -26,7 +26,7 @@ def verify(place: Place) -> Verified:
     """Read everything in `place`. Raises StoreError where the root itself cannot be read.
 
     Samples are compared with the digest they were published with, page by page; rows of `_runs` with the
-    samples; derived and imported tables only with their own checksums. Nothing is changed.
+    samples; counters, derived and imported tables only with their own checksums. Nothing is changed.
     """
     with storing("verify the results", place):
         samples = place.samples()
@@ -37,13 +37,14 @@ def verify(place: Place) -> Verified:
                 ("cpus", "_cpus/*.parquet"),
                 ("pairs", "_pairs/host_id=*/run_id=*/pairs.parquet"),
                 ("summaries", "_summaries/*.parquet"),
+                ("counters", "_counters/*.parquet"),
             )
         }
     found = each(lambda name: _samples_file(place, name), samples.values())
     digests = {run_id: digest for run_id, (digest, _, _) in zip(samples, found, strict=True)}
     problems = [problem for _, _, problem in found if problem]
     problems += [problem for name in others["runs"] for problem in _runs_file(place, name, digests)]
-    for table in ("cpus", "pairs", "summaries"):
+    for table in ("cpus", "pairs", "summaries", "counters"):
         problems += [problem for name in others[table] if (problem := _read_whole(place, name, table))]
     files = len(samples) + sum(map(len, others.values()))
     return Verified(len(samples), sum(count for _, count, _ in found), files, tuple(problems))

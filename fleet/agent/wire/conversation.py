@@ -10,6 +10,7 @@ from statistics import median
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.records import Alive, Record, WireError, decode, planned, short
 from fleet.model import Burst, End, Failed, Hello, Note
+from fleet.text import counted
 
 LINE_LIMIT_BYTES = 1 << 20
 NOISE_LIMIT_LINES = 1000
@@ -133,6 +134,8 @@ class Reader:
         others = record.cpus or () if isinstance(record, Burst) else ()
         if not self._places.keys() >= {record.ping_cpu, record.pong_cpu, *others}:
             raise WireError(f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs")
+        if isinstance(record, Burst) and record.counters is not None:
+            self._check_counters(record)
         if record.round < self._round:
             raise WireError(f"round {record.round} after round {self._round}")
         if record.round > self._round:
@@ -146,6 +149,15 @@ class Reader:
         else:
             self.failed.append(record)
         self._count_visits()
+
+    def _check_counters(self, burst: Burst) -> None:
+        events = self.hello.counters if self.hello else ()
+        threads = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu})
+        assert burst.counters is not None  # noqa: S101 - for the type checker
+        if len(burst.counters) != threads or any(len(counts) != len(events) for counts in burst.counters):
+            raise WireError(
+                f"burst: counters must be {counted(threads, 'list')} of {counted(len(events), 'count')}"
+            )
 
     def _first_visit(self, record: Burst | Failed) -> bool:
         """Mark the visit in this round's bits; False if it was marked already."""

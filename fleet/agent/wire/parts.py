@@ -15,7 +15,7 @@ Part = Iterable[bytes]
 RATE_PPM = 1000
 """How much the rate of a clock that each agent measures anew may differ; far less than any precision."""
 
-_SAME = ("build", "os", "arch", "clock", "cpus", "pairs")
+_SAME = ("build", "os", "arch", "clock", "cpus", "pairs", "counters")
 _SAME_RAW = ("seed", "plan")
 
 

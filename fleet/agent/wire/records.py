@@ -16,6 +16,7 @@ from fleet.text import decoding_words
 PROTOCOL = 1
 TEXT_LIMIT = 1000  # characters of a note or reason that are kept
 CPU_LIMIT = 4096
+COUNTER_LIMIT = 64
 KIND_LIMIT = 32  # benchmarks and variants of one plan
 POINT_LIMIT = 4096  # points of one benchmark and variant
 DEPTH_LIMIT = 8  # of what is nested in a hello
@@ -85,6 +86,7 @@ class _Burst(_Visit, tag="burst"):
     core_mhz: tuple[Int32Positive, Int32Positive] | None = None
     checked: bool | None = None
     begin_ns: tuple[Int64, ...] | None = None
+    counters: tuple[tuple[tuple[Int64, Int64, Int64] | None, ...], ...] | None = None
 
 
 class _Failed(_Visit, tag="failed"):
@@ -125,6 +127,10 @@ class _Plan(Struct):
     estimator: Estimator | None = None
 
 
+class _Counter(Struct):
+    event: Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,47}\Z")]
+
+
 class _Hello(Struct):
     build: str
     os: str
@@ -142,6 +148,7 @@ class _Hello(Struct):
     monotonic_ns: Int64 | None = None
     compiler: str | None = None
     cflags: str | None = None
+    counters: Annotated[tuple[_Counter, ...], Meta(max_length=COUNTER_LIMIT)] = ()
 
 
 _Wire = _Burst | _Failed | _Note | Alive | _End | _Version
@@ -241,6 +248,7 @@ def _hello(version: _Version, line: bytes) -> Hello:
         precision=precision_ppm / 1e6 if precision_ppm is not None else None,
         preset=wire.plan.preset,
         estimator=wire.plan.estimator or Estimator.MEDIAN,
+        counters=tuple(counter.event for counter in wire.counters),
     )
 
 

@@ -18,6 +18,7 @@ from fleet.errors import StoreError, UsageError
 from fleet.model import Shape, View, benchmark_named
 from fleet.store import runs as stored
 from fleet.store.columns import table as columns_table
+from fleet.store.counters import counters_name
 from fleet.store.files import storing
 from fleet.store.places import Place, place_of
 from fleet.store.publish import samples_name, stored_record
@@ -92,6 +93,17 @@ def load_cpus(root: str | Path, *, run_id: Chosen = None, host_id: Chosen = None
     for run, record in zip(runs, _records(root, runs), strict=True):
         rows += _cpus_of_1_1(place, run.run_id) if record.cpus is None else record.cpus
     return _frame("cpus", rows)
+
+
+def load_counters(root: str | Path, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
+    """Read the `counters` table: a row per burst, thread and event; no rows where nothing was counted."""
+    place = place_of(root)
+    wanted = [counters_name(run.run_id) for run in published(root, run_id=run_id, host_id=host_id)]
+    with storing("look for counters", place):
+        there = set(place.files("_counters/*.parquet"))
+    names = [name for name in wanted if name in there]
+    frame: pd.DataFrame = read_files(place, names, "counters", skip_damaged=True).to_pandas()
+    return frame
 
 
 def published(
