@@ -1,4 +1,4 @@
-/* QNX offers programs no performance counters of a thread. See native.h. */
+/* QNX: counters of a thread are not available. See native.h. */
 #include "native.h"
 
 #include <errno.h>
@@ -27,5 +27,5 @@ int os_counter_end(int counter, struct event_count *count)
 const char *os_counter_refusal(int err)
 {
 	(void)err;
-	return "QNX offers programs no performance counters";
+	return "not available on QNX";
 }

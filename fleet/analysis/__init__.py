@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fleet.analysis.exchange.imports import load_published, published_layout
     from fleet.analysis.exchange.published_points import load_published_points
     from fleet.analysis.reduce.ladders import ladders, plateaus
-    from fleet.analysis.reduce.load import load_cpus, load_runs, load_samples, samples_long
+    from fleet.analysis.reduce.load import load_counters, load_cpus, load_runs, load_samples, samples_long
     from fleet.analysis.reduce.matrices import matrix, pair_medians, relation_statistics
     from fleet.analysis.reduce.pairs import history, load_pairs
     from fleet.analysis.reduce.topology import layout
@@ -24,6 +24,7 @@ __all__ = [
     "history",
     "ladders",
     "layout",
+    "load_counters",
     "load_cpus",
     "load_pairs",
     "load_published",
@@ -44,7 +45,7 @@ _HOMES = {
     "exchange.imports": ("load_published", "published_layout"),
     "exchange.published_points": ("load_published_points",),
     "reduce.ladders": ("ladders", "plateaus"),
-    "reduce.load": ("load_cpus", "load_runs", "load_samples", "samples_long"),
+    "reduce.load": ("load_counters", "load_cpus", "load_runs", "load_samples", "samples_long"),
     "reduce.matrices": ("matrix", "pair_medians", "relation_statistics"),
     "reduce.pairs": ("history", "load_pairs"),
     "reduce.topology": ("layout",),

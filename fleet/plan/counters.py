@@ -1,8 +1,8 @@
 """THE TABLE of performance events: names, and what perf_event_open(2) is given for them on each CPU.
 
-Sources: perf_event_open(2) for what the kernel names; github.com/intel/perfmon at 6dadedf for Intel (events D1,
-D2, D3 and B7 of SKX, CLX, ICX, SPR, EMR, GNR); Linux tools/perf/pmu-events/arch for AMD (amdzen3 to amdzen5,
-event 43, ls_dmnd_fills_from_sys) and Arm (common-and-microarch.json, neoverse-n1, neoverse-n2-v2).
+Sources: perf_event_open(2) for what the kernel names; github.com/intel/perfmon at 6dadedf for Intel (events
+D1, D2, D3 and B7 of SKX, CLX, ICX, SPR, EMR and GNR); Linux tools/perf/pmu-events/arch for AMD (amdzen3 to
+amdzen5, event 43, ls_dmnd_fills_from_sys) and Arm (common-and-microarch.json).
 """
 
 import re
@@ -98,7 +98,7 @@ _ZEN = _Family(
 _NEOVERSE = _Family(
     "Neoverse", _ARM, ("l1_refill", "l2_refill", "last_cache_read", "last_cache_read_miss", "remote_access")
 )
-# By vendor, family and model as /proc/cpuinfo has them; of Arm, implementer, architecture and part. None: any model.
+# By vendor, family and model as in /proc/cpuinfo; Arm: implementer, architecture, part. None: any model.
 _FAMILIES: Mapping[tuple[str, int, int | None], _Family] = {
     ("GenuineIntel", 6, 0x55): _XEON,  # Skylake, Cascade Lake
     ("GenuineIntel", 6, 0x6A): _XEON,  # Ice Lake
@@ -121,14 +121,14 @@ NAMES = tuple(
 
 
 def read(text: str) -> tuple[str, ...]:
-    """Read "generic", "coherence" or a list of names and raw codes; repeats are dropped. Raises ValueError."""
+    """Read "generic", "coherence" or a list of names and raw codes; repeats are dropped."""
     names = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
     for name in names:
         if name not in (*_GROUPS, *NAMES) and not _RAW_CODE.fullmatch(name):
-            known = ", ".join((*_GROUPS, *NAMES))
+            known = (*_GROUPS, *NAMES)
             raise ValueError(
-                f"unknown event {name[:40]!r}{nearest(name, (*_GROUPS, *NAMES))} There are {known}, and raw codes "
-                "such as r04d2"
+                f"unknown event {name[:40]!r}{nearest(name, known)} There are {', '.join(known)}, and raw "
+                "codes such as r04d2"
             )
     if (most := max(len(_expanded(names, family)) for family in _FAMILIES.values())) > MOST:
         raise ValueError(f"names {most} events, and at most {MOST} are counted at once")
@@ -145,9 +145,10 @@ def missing(names: Sequence[str], facts: Facts) -> str | None:
     lacking = [name for name, event in _found(names, facts) if event is None]
     if not lacking:
         return None
+    model = facts.cpu_model or "of an unknown model"
     return (
-        f"Not counted: {', '.join(lacking)} (not known for this CPU, {facts.cpu_model or 'of an unknown model'}: "
-        "name other events, or raw codes such as r04d2)."
+        f"Not counted: {', '.join(lacking)} (not known for this CPU, {model}: name other events, or raw "
+        "codes such as r04d2)."
     )
 
 

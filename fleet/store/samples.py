@@ -43,8 +43,8 @@ def write_samples(
 ) -> RunRecord:
     """Write `bursts` to a new file at `path` and wait for the disk; return the run's record in it.
 
-    counters: takes each chunk of bursts too, for what was counted meanwhile. A run of one chunk is put together
-    in memory and written in one go. Raises OSError.
+    counters: takes each chunk of bursts too, for what was counted meanwhile. A run of one chunk is put
+    together in memory and written in one go. Raises OSError.
     """
     digest, total = hashlib.sha256(), Contents(0, 0, 0, "")
     sizes = list[int]()

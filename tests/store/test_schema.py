@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.store import Store, schema
 from fleet.store.imports import write_summary
-from fleet.store.rows import cpus_rows
+from fleet.store.rows import cpus_rows, hello_of
 from fleet.store.samples import read_record
 from tests import builders
 
@@ -27,7 +28,9 @@ def documented(table: str) -> list[tuple[str, str, bool]]:
 @pytest.mark.parametrize("table", schema.TABLES)
 def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path) -> None:
     run = builders.a_run()
-    samples = Store(tmp_path).publish(run, builders.bursts_of(run))
+    run = replace(run, hello=replace(hello_of(run), counters=("cycles",)))
+    counted = builders.a_burst(round=9, counters=(((1, 2, 3),), (None,)))
+    samples = Store(tmp_path).publish(run, [*builders.bursts_of(run), counted])
     write_summary(tmp_path, run.run_id, [])
     load_pairs(tmp_path)
     names = {"samples": samples, "pairs": f"_pairs/{samples.replace('samples.', 'pairs.')}"}

@@ -98,10 +98,10 @@ def load_cpus(root: str | Path, *, run_id: Chosen = None, host_id: Chosen = None
 def load_counters(root: str | Path, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
     """Read the `counters` table: a row per burst, thread and event; no rows where nothing was counted."""
     place = place_of(root)
-    wanted = [counters_name(run.run_id) for run in published(root, run_id=run_id, host_id=host_id)]
     with storing("look for counters", place):
         there = set(place.files("_counters/*.parquet"))
-    names = [name for name in wanted if name in there]
+    runs = published(root, run_id=run_id, host_id=host_id) if there else []
+    names = [name for run in runs if (name := counters_name(run.run_id)) in there]
     frame: pd.DataFrame = read_files(place, names, "counters", skip_damaged=True).to_pandas()
     return frame
 

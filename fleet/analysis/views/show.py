@@ -9,6 +9,7 @@ import pandas as pd
 
 from fleet.analysis.reduce.ladders import LADDER, ladders, plateaus
 from fleet.analysis.reduce.load import (
+    load_counters,
     load_cpus,
     load_run,
     load_samples,
@@ -21,6 +22,7 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views import sections
 from fleet.analysis.views.blocks import blocks
+from fleet.analysis.views.counters import counters_text, per_unit
 from fleet.analysis.views.gemm import products
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.history import past_of_runs
@@ -39,6 +41,8 @@ def shows_json(root: str | Path, run_ids: Sequence[str], benchmark: str | None =
 
     `plateaus`, `ladder`: of benchmarks of memory, a row per level and per size; in ns of one unit by all
     threads together, so that 1 / `median_ns` of a byte is GB/s. relations: of benchmarks of pairs.
+
+    counters: what was counted for each unit.
 
     number: the column of `pairs` that is the run's number.
     """
@@ -74,7 +78,7 @@ def show_text(
     if len(earlier) > 1:
         parts.append(past_of_runs(root, earlier, benchmark))
     for name, rows in found.pairs.groupby("benchmark", sort=False):
-        for _, part in rows.groupby("variant", sort=False):
+        for variant, part in rows.groupby("variant", sort=False):
             match view_of(str(name)):
                 case View.CPUS:
                     parts.append(sections.clock(part, found.order))
@@ -90,6 +94,9 @@ def show_text(
                     parts.append(ladder(part, found.plateaus, all_sizes=all_sizes))
                 case View.STATES | View.BLOCKS | View.PRODUCTS as view:
                     parts.append(_TABLES[view](part))
+            counted = found.counters
+            counted = counted[(counted["benchmark"] == name) & (counted["variant"] == variant)]
+            parts.append(counters_text(counted, found.run["hello"]))
         parts.append(best_variants(found.plateaus[found.plateaus["benchmark"] == name]))
     if both_ways:
         parts.append(
@@ -130,6 +137,7 @@ def _object(root: str | Path, run_id: str, benchmark: str | None) -> dict[str, A
         "ladder": records(
             ladders(found.pairs)[[*LADDER, "bytes", "pages", "median_ns", "low_ns", "high_ns"]]
         ),
+        "counters": records(found.counters),
         "pairs": records(found.pairs.drop(columns=["host_id", "run_id", "stats_version"])),
     }
 
@@ -138,7 +146,7 @@ def _object(root: str | Path, run_id: str, benchmark: str | None) -> dict[str, A
 class _Found:
     """A run as the sections need it. pairs: benchmarks in the order of the plan. flags: of every burst.
 
-    plateaus: those of its ladders.
+    plateaus: those of its ladders. counters: what was counted for each unit.
     """
 
     run: dict[str, Any]
@@ -146,6 +154,7 @@ class _Found:
     pairs: pd.DataFrame
     plateaus: pd.DataFrame
     order: Layout
+    counters: pd.DataFrame
 
 
 def _load(root: str | Path, run_id: str, benchmark: str | None) -> _Found:
@@ -154,7 +163,8 @@ def _load(root: str | Path, run_id: str, benchmark: str | None) -> _Found:
     pairs = of_benchmark(pairs, benchmark)
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
     flags = load_samples(root, run_id=run_id, columns=["flags"])["flags"]
-    return _Found(run, flags, pairs, plateaus(pairs, cpus), layout(cpus, measured))
+    counters = per_unit(load_counters(root, run_id=run_id), pairs)
+    return _Found(run, flags, pairs, plateaus(pairs, cpus), layout(cpus, measured), counters)
 
 
 def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:

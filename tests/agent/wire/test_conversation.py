@@ -369,3 +369,26 @@ def test_a_long_text_is_kept_up_to_its_limit() -> None:
     for length, kept in ((TEXT_LIMIT, "x" * TEXT_LIMIT), (TEXT_LIMIT + 1, "x" * (TEXT_LIMIT - 3) + "...")):
         reader = fed(line(HELLO), line({"record": "note", "text": "x" * length}))
         assert reader.notes == [kept]
+
+
+COUNTED = {**HELLO, "counters": [{"event": "cycles"}, {"event": "r04d2"}]}
+COUNT = [7, 100, 90]
+
+
+def test_counts_arrive_thread_by_thread() -> None:
+    reader = fed(line(COUNTED))
+    burst = reader.feed(line(BURST, counters=[[COUNT, None], [None, COUNT]]))
+    assert isinstance(burst, Burst)
+    assert burst.counters == (((7, 100, 90), None), (None, (7, 100, 90)))
+    assert reader.hello
+    assert reader.hello.counters == ("cycles", "r04d2")
+
+
+@pytest.mark.parametrize(
+    "counts", [[[COUNT, None]], [[COUNT], [COUNT]], [[COUNT, None]] * 3, [[COUNT, [1, 2]]] * 2, [[-1]], 5]
+)
+def test_counts_that_fit_no_thread_or_event_are_refused(counts: object) -> None:
+    with pytest.raises(WireError, match="counters"):
+        fed(line(COUNTED), line(BURST, counters=counts))
+    with pytest.raises(WireError, match="counters"):
+        fed(line(HELLO), line(BURST, counters=[[COUNT], [COUNT]]))

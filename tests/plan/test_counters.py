@@ -1,0 +1,74 @@
+"""The table of performance events, by the CPU of a host."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from fleet.model import Facts, Host, RequestedOptions
+from fleet.plan import counters
+from fleet.plan.estimate import plan_on
+from fleet.plan.options import agent_arguments
+from tests.native.agent import run
+
+XEON = Facts("linux", "x86_64", cpu_vendor="GenuineIntel", cpu_family="6", cpu_model_number="143")
+ZEN = replace(XEON, cpu_vendor="AuthenticAMD", cpu_family="26", cpu_model_number="2")
+ARM = Facts("linux", "aarch64", cpu_vendor="0x41", cpu_family="8", cpu_model_number="0xd0c")
+UNKNOWN = replace(XEON, cpu_model_number="167", cpu_model="Rocket")
+
+
+@pytest.mark.parametrize(
+    ("facts", "codes"),
+    [
+        (
+            XEON,
+            ("snoop_hit_modified=4:0x4d2", "snoop_hit_clean=4:0x2d2", "no_snoop=4:0x8d2"),
+        ),
+        (ZEN, ("fill_complex=4:0x243", "fill_near_cache=4:0x443", "fill_far_cache=4:0x1043")),
+        (ARM, ("l1_refill=4:0x3", "l2_refill=4:0x17", "last_cache_read=4:0x36")),
+    ],
+    ids=["Intel", "AMD", "Arm"],
+)
+def test_coherence_is_what_the_cpu_can_count(facts: Facts, codes: tuple[str, ...]) -> None:
+    found = counters.resolved(("coherence",), facts)
+    assert found[:3] == codes
+    assert counters.missing(("coherence", "generic"), facts) is None
+
+
+def test_names_raw_codes_and_groups_are_counted_once_each() -> None:
+    names = counters.read("generic, context-switches,cycles,r04d2,r04d2")
+    assert counters.resolved(names, UNKNOWN) == (
+        *("cycles=0:0x0", "instructions=0:0x1", "cache-references=0:0x2", "cache-misses=0:0x3"),
+        *("branch-misses=0:0x5", "context-switches=1:0x3:k", "r04d2=4:0x4d2"),
+    )
+
+
+@pytest.mark.parametrize("facts", [UNKNOWN, replace(XEON, cpu_family=None), Facts("qnx", "aarch64")])
+def test_what_no_table_has_for_the_cpu_is_a_note(facts: Facts) -> None:
+    note = counters.missing(("coherence", "l3_miss", "cycles"), facts)
+    assert note
+    assert note.startswith("Not counted: coherence, l3_miss (not known for this CPU, ")
+    assert counters.resolved(("coherence", "l3_miss"), facts) == ()
+
+
+@pytest.mark.parametrize("text", ["cyles", "generic,", "r04xy", "R04D2", "cycles=0:0"])
+def test_a_wrong_name_is_refused_with_those_there_are(text: str) -> None:
+    with pytest.raises(ValueError, match="unknown event") as caught:
+        counters.read(text)
+    assert all(name in str(caught.value) for name in ("generic", "coherence", *counters.NAMES))
+
+
+def test_the_agent_takes_as_many_events_as_we_allow() -> None:
+    raw = ",".join(f"r{number:x}" for number in range(counters.MOST))
+    host, options = (
+        Host("a", "192.0.2.1"),
+        RequestedOptions(counters=counters.read(raw), benchmarks=("clock",)),
+    )
+    arguments = agent_arguments(plan_on(host, options, UNKNOWN))
+    assert run(*arguments, "--rounds=1", "-f", "jsonl").returncode == 0
+    with pytest.raises(ValueError, match="names 17 events, and at most 16"):
+        counters.read(f"{raw},cycles")
+
+
+def test_every_name_is_one_that_the_wire_takes() -> None:
+    assert all(re.fullmatch("[a-z0-9_-]{1,47}", name) for name in counters.NAMES)

@@ -1,0 +1,55 @@
+"""Counters from the command line to `fleet show`, with events that need no PMU."""
+
+import platform
+import re
+
+import pandas as pd
+import pytest
+
+from tests import needs
+from tests.command import Fleet
+from tests.seccomp import refusing
+
+PLAN = ("run", "-b", "cas,clock", "--rounds", "2", "-q", "--counters")
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    needs.program("cc", "gcc")
+    needs.cpus(2)
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts:\n  here: {via: local}\n")
+        yield fleet
+
+
+def test_counts_are_stored_and_shown_beside_the_numbers(fleet):
+    done = fleet(*PLAN, "task-clock,page-faults")
+    assert done.exit_code == 0, done.stderr
+    frame = pd.read_parquet(fleet.results / "_counters")
+    assert set(frame["event"]) == {"task-clock", "page-faults"}
+    assert len(frame) == 2 * (2 * len(fleet.samples()) - (fleet.samples()["benchmark"] == "clock").sum())
+    shown = fleet("show").stdout
+    assert shown.count(": events counted per round trip, median of the bursts") == 1
+    assert shown.count(": events counted per reading, median of the bursts") == 1
+    assert re.search(r"^relation +thread +task-clock +page-faults$", shown, re.MULTILINE)
+    assert fleet("verify").exit_code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="an unknown system call")
+def test_where_counting_is_forbidden_the_run_says_so_once_and_is_done(fleet):
+    process = fleet.start(*PLAN, "generic,task-clock", prefix=refusing("EPERM"))
+    _, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    assert len(fleet.samples()) > 0
+    assert not (fleet.results / "_counters").exists()
+    shown = fleet("show").stdout
+    assert shown.count("Not counted: cycles, instructions") == 1
+    assert "events counted per" not in shown
+
+
+def test_a_wrong_name_is_refused_before_anything_is_connected_to(fleet):
+    done = fleet(*PLAN, "cyles")
+    assert done.exit_code == 2
+    assert "did you mean 'cycles'? There are generic, coherence, cycles" in done.stderr
+    assert not fleet.results.exists()

@@ -1,0 +1,93 @@
+"""The table `_counters`: written with a run, verified, read; roots without it are read as before."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fleet.analysis import load_counters, load_pairs
+from fleet.analysis.views.counters import counters_text, per_unit
+from fleet.model import Burst, Run
+from fleet.store import Store, samples
+from fleet.store.places import place_of
+from fleet.store.verify import verify
+from tests import builders
+
+RECORDED = Path(__file__).parents[1] / "recordings" / "results"
+EVENTS = ("cycles", "odd", "r04d2")
+RAW = {
+    "counters": [{"event": event} for event in EVENTS],
+    "plan": {"benchmarks": [{"benchmark": "cas", "variant": "cmpxchg"}]},
+}
+# cycles in both threads; odd nowhere; r04d2 for half of the time in ping, never in pong.
+COUNTS = (((10_000, 90, 90), None, (2_000, 100, 50)), ((20_000, 90, 90), None, (0, 100, 0)))
+
+
+def a_run() -> Run:
+    run = builders.a_run()
+    assert run.hello
+    return replace(run, hello=replace(run.hello, counters=EVENTS, raw=RAW))
+
+
+def a_burst(**changes: object) -> Burst:
+    return builders.a_burst(counters=COUNTS, **changes)
+
+
+def test_counts_are_rows_of_their_burst_and_thread(tmp_path: Path) -> None:
+    Store(tmp_path).publish(a_run(), [a_burst(), builders.a_burst(round=1)])
+    frame = load_counters(tmp_path)
+    pd.testing.assert_frame_equal(frame, pd.read_parquet(tmp_path / "_counters"))
+    assert [*zip(frame["cpu"], frame["event"], strict=True)] == [
+        *((0, "cycles"), (0, "r04d2"), (1, "cycles"), (1, "r04d2"))
+    ]
+    assert set(frame["round"]) == {0}
+    assert set(frame["units"]) == {5 * builders.ITERATIONS}
+    assert frame["count"].isna().tolist() == [False, False, False, True]
+    assert frame["count"].tolist()[:3] == [10_000, 2_000, 20_000]
+    assert frame["running_ns"].tolist() == [90, 50, 90, 0]
+    assert len(pd.read_parquet(tmp_path)) == 2
+
+
+def test_a_run_of_several_chunks_has_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "CHUNK_SAMPLES", 10)
+    bursts = [a_burst(round=visit) for visit in range(5)]
+    for _ in range(2):  # publishing again changes nothing
+        Store(tmp_path).publish(a_run(), iter(bursts))
+        assert load_counters(tmp_path)["round"].tolist() == [visit for visit in range(5) for _ in range(4)]
+    assert verify(place_of(tmp_path)).problems == ()
+
+
+def test_a_run_without_counters_has_no_file_and_an_old_root_no_rows(tmp_path: Path) -> None:
+    Store(tmp_path).publish(builders.a_run(), [builders.a_burst()])
+    assert not (tmp_path / "_counters").exists()
+    assert load_counters(tmp_path).empty
+    old = load_counters(RECORDED / "version-1.1-partial-server")
+    assert old.empty
+    assert "running_ns" in old
+
+
+def test_a_damaged_file_is_named_and_left_out(tmp_path: Path) -> None:
+    run = a_run()
+    Store(tmp_path).publish(run, [a_burst()])
+    file = tmp_path / "_counters" / f"{run.run_id}.parquet"
+    assert verify(place_of(tmp_path)).files == 4
+    file.write_bytes(file.read_bytes()[:-7])
+    (problem,) = verify(place_of(tmp_path)).problems
+    assert f"_counters/{run.run_id}.parquet" in problem
+    with pytest.warns(UserWarning, match="_counters"):
+        assert load_counters(tmp_path).empty
+
+
+def test_counts_are_shown_for_each_unit_scaled_and_marked(tmp_path: Path) -> None:
+    Store(tmp_path).publish(a_run(), [a_burst(round=visit) for visit in range(3)])
+    found = per_unit(load_counters(tmp_path), load_pairs(tmp_path))
+    assert set(found["relation"]) == {"unknown"}
+    text = counters_text(found, RAW)
+    title, names, ping, other, notes = text.splitlines()
+    assert title == "cas/cmpxchg: events counted per round trip, median of the bursts"
+    assert names.split() == ["relation", "thread", "cycles", "r04d2"]
+    assert ping.split() == ["unknown", "ping", "2", "~0.8"]
+    assert other.split() == ["unknown", "other", "4", "-"]
+    assert "~: counted for a part of the time" in notes
+    assert counters_text(found.iloc[:0], RAW) == ""
