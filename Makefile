@@ -4,6 +4,8 @@
 #   make setup   set up alone; the command then is .venv/bin/fleet
 #   make check   formats, lint and types, as CI asks for them
 #   make format  put the formats right
+#   make agents  build the agents that a wheel carries, for hosts without a compiler
+#   make wheel   build a wheel that carries them, in dist/
 #   make lock    write constraints.txt anew from pyproject.toml (needs uv)
 #   make clean   remove what was made here, but never results/
 
@@ -13,7 +15,7 @@ UV ?= uv
 C_SOURCES := $(wildcard agent/*.[ch] agent/*/*.[ch] benchmarks/*.[ch])
 SCRIPTS := $(wildcard .ci/*) $(wildcard tests/hosts/*/*.sh)
 
-.PHONY: run test check format lock clean setup
+.PHONY: run test check format lock clean setup agents wheel
 
 run: setup
 	$(BIN)/fleet run
@@ -47,6 +49,14 @@ setup: .venv/complete
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --no-deps --no-build-isolation -e .
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import fleet.cli, fleet.session.runner, fleet.remote.connect, pyarrow.parquet'
 	@touch $@
+
+# One release of zig makes the same bytes on any machine, so it is pinned.
+agents: setup
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --require-hashes -c constraints-slow.txt ziglang
+	$(BIN)/python -m fleet.agent.build.release agent/build
+
+wheel: agents
+	$(BIN)/python -m hatchling build -t wheel -d dist
 
 lock:
 	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 \

@@ -1,5 +1,8 @@
 """What leaves the house: a wheel and an sdist that measure without the checkout they were built from."""
 
+import json
+import platform
+import shutil
 import subprocess
 import sys
 import venv
@@ -8,9 +11,16 @@ from pathlib import Path
 
 import pytest
 
+import fleet
+from fleet.agent.build import elf, release
+from tests import needs
+from tests.hosts import odd
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
+AGENTS = "fleet/agent/source/build/"
+SHIPPED = (f"linux-{platform.machine()}", "linux-s390x")
 AGENT = {path.relative_to(ROOT / "agent").as_posix() for path in (ROOT / "agent").rglob("*.[ch]")}
 
 
@@ -43,13 +53,27 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def full_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel as `make wheel` builds it, with the agents of two architectures."""
+    needs.python_module("ziglang", "ziglang")
+    source = tmp_path_factory.mktemp("source") / "corefleet"
+    shutil.copytree(sdist, source)
+    release.build(source / "agent/build", SHIPPED)
+    return build("wheel", source, source.with_name("dist"))
+
+
+@pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of a new environment with our wheel in it.
+    """The bin folder of a new environment with our wheel in it."""
+    return install(wheel, tmp_path_factory.mktemp("installed"))
+
+
+def install(wheel: Path, folder: Path) -> Path:
+    """Install a wheel into a new environment in `folder`; return its bin folder.
 
     Third-party packages come from the environment of the tests; its editable install of ours does not
     come with them, since a .pth file found through a .pth file is not read.
     """
-    folder = tmp_path_factory.mktemp("installed")
     venv.create(folder, with_pip=True)
     (theirs,) = folder.glob("lib/python*/site-packages")
     (ours,) = (path for path in sys.path if path.endswith("site-packages"))
@@ -59,8 +83,16 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def members(wheel: Path) -> set[str]:
+    """The names in a wheel, without agents that `make agents` has left in this checkout."""
     with zipfile.ZipFile(wheel) as archive:
-        return set(archive.namelist())
+        return {name for name in archive.namelist() if not name.startswith(AGENTS)}
+
+
+def agents(wheel: Path) -> dict[str, bytes]:
+    """The agents in a wheel, by the machine they are for."""
+    with zipfile.ZipFile(wheel) as archive:
+        found = [archive.read(name) for name in archive.namelist() if name.startswith(AGENTS)]
+    return {elf.read_elf(binary).machine: binary for binary in found}
 
 
 def test_a_wheel_carries_the_agents_sources_and_nothing_but_the_package(wheel: Path) -> None:
@@ -100,3 +132,39 @@ def test_an_editable_install_carries_no_copy_of_the_agent(tmp_path: Path) -> Non
     call(sys.executable, "-c", code, tmp_path)
     (editable,) = tmp_path.iterdir()
     assert not {name for name in members(editable) if name.endswith((".c", ".h", ".py"))}
+
+
+@pytest.mark.timeout(500)  # zig's first build for a target compiles its C library
+def test_a_full_wheel_carries_agents_that_are_the_same_bytes_every_time(
+    full_wheel: Path, wheel: Path, tmp_path: Path
+) -> None:
+    shipped = agents(full_wheel)
+    assert {f"linux-{machine}" for machine in shipped} == set(SHIPPED)
+    assert members(full_wheel) == members(wheel)
+    release.build(tmp_path, SHIPPED)
+    again = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert sorted(again.values()) == sorted(shipped.values())
+    assert all(elf.read_elf(binary).interpreter is None for binary in again.values()), "static"
+    assert all(name.removeprefix("fleet-agent-").encode() in binary for name, binary in again.items())
+
+
+@pytest.mark.timeout(500)
+def test_an_installed_full_wheel_measures_where_there_is_no_compiler(
+    full_wheel: Path, tmp_path: Path
+) -> None:
+    bin_folder = install(full_wheel, tmp_path / "environment")
+    environment = {"PATH": str(odd.all_but_compilers(tmp_path / "bin")), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [bin_folder / "fleet", "run", "-b", "clock", "--json"],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (outcome,) = json.loads(done.stdout)
+    place = f"built with zig, shipped with fleet {fleet.__version__}"
+    assert f"localhost: no C compiler on the host; the agent was {place}." in outcome["notes"]

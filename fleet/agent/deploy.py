@@ -7,9 +7,9 @@ build, `upload` sends, `qnx` chooses for QNX hosts, `source` finds the sources.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from fleet.agent.build import qnx, source
+from fleet.agent.build import qnx, shipped, source
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Builder, first_installed
+from fleet.agent.build.on_controller import Builder, controller, first_installed
 from fleet.agent.build.on_host import answering, build_on_host
 from fleet.agent.build.systems import SYSTEMS
 from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
@@ -53,7 +53,7 @@ def deploy(
         except BuildError as err:
             if host.build is BuildPlace.HOST or host.toolchain.cc is not None:
                 raise
-            notify(f"{err} Building on the controller instead.")
+            notify(f"{err} The agent comes from the controller instead.")
     elif host.build is BuildPlace.HOST:
         raise _no_compiler(host)
     else:
@@ -76,10 +76,7 @@ def preview(host: Host, facts: Facts) -> str:
     _check_place(host)
     command = _host_compiler(host, facts)
     if host.build is BuildPlace.CONTROLLER or (command is None and host.build is not BuildPlace.HOST):
-        toolchain = _first_on_controller(host, facts)
-        if tc.found(tc.build_id(sources, toolchain), facts.workdir_entries) is not None:
-            return "is already on the host"
-        return f"would be built with {toolchain.name} and sent"
+        return _preview_from_controller(host, facts, sources)
     if command is None:
         raise _no_compiler(host)
     build = tc.build_id(sources, tc.on_host(command, facts.target, host.toolchain.cflags))
@@ -88,6 +85,17 @@ def preview(host: Host, facts: Facts) -> str:
     silent = f"{command} (which did not answer --version)"
     version = next((c.version for c in facts.compilers if c.command == command), silent)
     return f"would be built on the host with {version}"
+
+
+def _preview_from_controller(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
+    asked = tc.on_controller(facts.target, controller(), _controller_compiler(host), host.toolchain.cflags)
+    there = shipped.find(asked, sources)
+    toolchain = there[1] if there else _first_on_controller(host, facts)
+    if tc.found(tc.build_id(sources, toolchain), facts.workdir_entries) is not None:
+        return "is already on the host"
+    if there:
+        return f"would be sent, built with {toolchain.name}"
+    return f"would be built with {toolchain.name} and sent"
 
 
 def _without(facts: Facts, names: Sequence[str]) -> Facts:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import click
 import typer
@@ -21,6 +21,9 @@ from fleet.cli.help import GroupedCommand
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import Host, LockPolicy, RequestedOptions
 from fleet.plan.kinds import duration
+
+if TYPE_CHECKING:
+    from fleet.inventory.select import Inventory
 
 ORDER = (
     *("init", "hosts", "check", "run", "resume", "runs", "show", "portrait", "compare", "report"),
@@ -142,6 +145,19 @@ Reconnect = Annotated[
 ]
 INVENTORY = Path("inventory.yaml")
 RESULTS = "results"
+
+
+def load_inventory(path: Path) -> "Inventory":
+    """Read the inventory; where nobody named one and there is none, it is this machine alone.
+
+    Raises InventoryError.
+    """
+    from fleet.inventory.select import load, this_machine
+
+    if path == INVENTORY and not os.path.lexists(path):
+        typer.echo(f"fleet: no {INVENTORY} here: this machine alone. `fleet init` writes one.", err=True)
+        return this_machine(path)
+    return load(path)
 
 
 def _say_version(asked: bool) -> None:

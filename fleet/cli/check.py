@@ -14,6 +14,7 @@ from fleet.cli.app import (
     Quiet,
     Select,
     app,
+    load_inventory,
     print_text,
     stop_on_signals,
 )
@@ -38,14 +39,13 @@ def check(
     """
     from fleet.console.check import checks_json, checks_text
     from fleet.console.progress import progress
-    from fleet.inventory.select import load
     from fleet.plan.conflicts import check_together
     from fleet.remote.connect import connect
     from fleet.session import outcome
     from fleet.session.check import check as check_hosts
     from fleet.session.context import HostAccess
 
-    chosen = load(inventory).select(select or [])
+    chosen = load_inventory(inventory).select(select or [])
     check_together(chosen, requested)
     with progress(chosen, quiet=quiet) as show, stop_on_signals():
         access = HostAccess(connect=partial(connect, timeout_s=connect_timeout), emit=show, parallel=parallel)

@@ -15,6 +15,7 @@ from fleet.cli.app import (
     Quiet,
     Select,
     app,
+    load_inventory,
     print_text,
     stop_on_signals,
 )
@@ -38,13 +39,12 @@ def clean(
     """
     from fleet.console.clean import cleaned_json, cleaned_text
     from fleet.console.progress import progress
-    from fleet.inventory.select import load
     from fleet.remote.connect import connect
     from fleet.session import outcome
     from fleet.session.clean import clean as clean_hosts
     from fleet.session.context import HostAccess
 
-    chosen = load(inventory).select(select or [])
+    chosen = load_inventory(inventory).select(select or [])
     with progress(chosen, quiet=quiet) as show, stop_on_signals():
         access = HostAccess(connect=partial(connect, timeout_s=connect_timeout), emit=show, parallel=parallel)
         cleaned = clean_hosts(chosen, access, dry_run=dry_run)

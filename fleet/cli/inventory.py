@@ -14,6 +14,7 @@ from fleet.cli.app import (
     ResultsPath,
     Select,
     app,
+    load_inventory,
     print_text,
     terminal,
 )
@@ -63,9 +64,8 @@ def hosts(
     Example: fleet hosts 'rpi*' rack=b2 '!rpi-old'
     """
     from fleet.console.hosts import hosts_json, hosts_text
-    from fleet.inventory.select import load
 
-    chosen = load(inventory).select(select or [])
+    chosen = load_inventory(inventory).select(select or [])
     if json:
         typer.echo(hosts_json(chosen))
         return

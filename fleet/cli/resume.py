@@ -20,6 +20,7 @@ from fleet.cli.app import (
     ResultsPath,
     app,
     check_hosts,
+    load_inventory,
     stop_on_signals,
 )
 from fleet.cli.outcomes import hints, print_outcomes
@@ -58,7 +59,6 @@ def resume(
     from fleet.console.progress import progress
     from fleet.console.resume import given_up_text, remaining_object, remaining_text
     from fleet.errors import StoreError, UsageError
-    from fleet.inventory.select import load
     from fleet.remote.connect import connect
     from fleet.session import log, outcome, resume
     from fleet.session.context import SessionContext
@@ -83,7 +83,7 @@ def resume(
         resume.forget(remaining, store)
         typer.echo(f"Session {remaining.session_id} is given up; its journals are removed.")
         return
-    known = {} if publish_partial else {host.name: host for host in load(inventory).select([])}
+    known = {} if publish_partial else {host.name: host for host in load_inventory(inventory).select([])}
     hosts = resume.hosts_of(remaining, known, partial=publish_partial)
     not_begun = [host for host in hosts if host.name in remaining.hosts and not publish_partial]
     check_hosts(not_begun, remaining.intent.requested)

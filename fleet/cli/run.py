@@ -24,6 +24,7 @@ from fleet.cli.app import (
     Select,
     app,
     check_hosts,
+    load_inventory,
     print_text,
     stop_on_signals,
 )
@@ -136,10 +137,9 @@ def run(
 
 def _hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[Host, ...]:
     """The hosts selected, or those of them in this shard."""
-    from fleet.inventory.select import load
     from fleet.session import shards
 
-    chosen = load(inventory).select(select)
+    chosen = load_inventory(inventory).select(select)
     if shard is None:
         return chosen
     part, total = shards.parse(shard), len(chosen)

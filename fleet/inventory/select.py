@@ -88,6 +88,13 @@ class Inventory:
         return [host.name for host in self.hosts] + list(self.groups)
 
 
+def this_machine(path: Path) -> Inventory:
+    """The inventory of a folder without one: the machine fleet runs on. `path`: for messages."""
+    return Inventory(
+        (Host(name="localhost", address="localhost", via=Via.LOCAL),), MappingProxyType({}), path
+    )
+
+
 def load(path: Path) -> Inventory:
     """Read an inventory. Raises InventoryError with each problem and its line."""
     from fleet.inventory import schema  # noqa: PLC0415  its library is heavy

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import fleet
 from fleet.agent.build.on_controller import Builder
-from fleet.agent.deploy import deploy
+from fleet.agent.deploy import deploy, preview
 from fleet.errors import BuildError, DeployError, ProbeError
 from fleet.model import BuildPlace, Compiler, Facts, Host, RequestedToolchain, Via
 from fleet.remote.local import LocalConnection
@@ -161,7 +162,7 @@ def test_a_compiler_that_fails_is_quoted_and_the_controller_takes_over(
     agent = deployer(HERE, deployer.facts(broken))
     (note,) = deployer.notes
     assert "fatal error: stdio.h: No such file" in note
-    assert note.endswith("Building on the controller instead.")
+    assert note.endswith("The agent comes from the controller instead.")
     assert build_id_of(agent.path) == agent.build
 
 
@@ -195,6 +196,25 @@ def test_no_compiler_anywhere_lists_what_was_tried(
         BuildError, match=r"(?s)here: no agent for linux-.*cc on the controller: not installed.*Install"
     ):
         deployer(HERE, deployer.facts())
+
+
+def test_an_agent_shipped_with_fleet_needs_no_compiler_and_has_no_flags_of_ones_own(
+    deployer: Deployer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    built = deployer(HERE, deployer.facts())
+    Path(built.path).unlink()
+    deployer.notes.clear()
+    monkeypatch.setattr("fleet.agent.build.shipped.FOLDER", deployer.cache)
+    monkeypatch.setattr("fleet.agent.build.on_controller.installed", lambda command: None)
+    deployer.cache = tmp_path / "another"
+    place = f"built with zig, shipped with fleet {fleet.__version__}"
+    assert preview(HERE, deployer.facts()) == f"would be sent, {place}"
+    sent = deployer(HERE, deployer.facts())
+    assert (sent.build, sent.place) == (built.build, place)
+    assert deployer.notes == [f"here: no C compiler on the host; the agent was {place}."]
+    assert build_id_of(sent.path) == sent.build
+    with pytest.raises(BuildError, match="not installed"):
+        deployer(replace(HERE, toolchain=RequestedToolchain(cflags=("-O1",))), deployer.facts())
 
 
 def test_build_host_without_a_compiler_says_what_was_looked_for(deployer: Deployer) -> None:

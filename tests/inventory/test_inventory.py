@@ -14,6 +14,7 @@ from fleet.hostnames import expand_range
 from fleet.inventory import schema, select, starter
 from fleet.inventory.select import Inventory
 from fleet.model import BuildPlace, HostKeyPolicy, LockPolicy, PairChoice, Pairs, Via
+from tests.command import Fleet
 
 ROOT = Path(__file__).parents[2]
 
@@ -543,3 +544,12 @@ def test_at_most_twenty_known_labels_are_listed(load):
     many = ", ".join(f"h{number}: {{labels: {{n: '{number:02}'}}}}" for number in range(21))
     with pytest.raises(UsageError, match=r"Known labels: n=00, .*, n=19\.$"):
         load(f"hosts: {{{many}}}").select(["rack=b2"])
+
+
+def test_a_folder_without_an_inventory_stands_for_this_machine(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path)
+    done = fleet("hosts", "--json")
+    assert [host["name"] for host in done.json] == ["localhost"]
+    assert done.stderr == "fleet: no inventory.yaml here: this machine alone. `fleet init` writes one.\n"
+    assert fleet("hosts", "rome").exit_code == 2
+    assert fleet("hosts", "-f", "other.yaml").exit_code == 2

@@ -68,7 +68,7 @@ def test_a_bad_compiler_is_quoted(fleet: Fleet, host_with, tmp_path: Path, compi
     fleet.hosts(host.entry(name="board"))
     done = fleet("run", *CLOCK)
     assert only(done)[0] == 0, done.stdout
-    assert any("Building on the controller instead" in note for note in done.json[0]["notes"])
+    assert any("The agent comes from the controller instead" in note for note in done.json[0]["notes"])
 
 
 def test_a_wished_compiler_that_is_not_there_is_an_error(

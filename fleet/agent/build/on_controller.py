@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
+from fleet.agent.build import shipped
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
@@ -72,7 +73,7 @@ class Builder:
         extra: Sequence[str] = (),
         notify: Callable[[str], None] | None = None,
     ) -> Built:
-        """Build, or find in the cache. Raises BuildError that lists what was tried and what came back.
+        """Find it shipped or in the cache, or build it. Raises BuildError that lists what was tried.
 
         compiler, extra: what the inventory asks for: a command, and flags added to ours. notify: receives a
         sentence about a build that takes long.
@@ -113,11 +114,14 @@ class Builder:
         sources: Mapping[str, bytes],
         notify: Callable[[str], None] | None,
     ) -> Built:
+        if there := shipped.find(toolchains, sources):
+            path, toolchain = there
+            return self._read(path, tc.build_id(sources, toolchain), toolchain)
         tried = []
         for toolchain in toolchains:
             build = tc.build_id(sources, toolchain)
             kept = self._cache / tc.file_name(build)
-            command = _installed(toolchain.command)
+            command = installed(toolchain.command)
             if command is None:
                 tried.append(f"{toolchain.name}: not installed")
                 continue
@@ -155,7 +159,7 @@ def first_installed(target: Target, compiler: str | None = None, extra: Sequence
     """The toolchain `Builder.build` would try first; nothing is built. Raises as it does if there is none."""
     toolchains = tc.on_controller(target, controller(), compiler, extra)
     for toolchain in toolchains:
-        if _installed(toolchain.command) is not None:
+        if installed(toolchain.command) is not None:
             return toolchain
     raise _none_works(target, [f"{toolchain.name}: not installed" for toolchain in toolchains])
 
@@ -248,7 +252,7 @@ def last_lines(text: str, count: int = 12) -> str:
     return "\n      ".join(lines) if lines else "(no output)"
 
 
-def _installed(command: tuple[str, ...]) -> tuple[str, ...] | None:
+def installed(command: tuple[str, ...]) -> tuple[str, ...] | None:
     """Resolve a command's program, or None if it is not there."""
     if command[: len(tc.ZIG)] == tc.ZIG:
         return (sys.executable, *command[1:]) if find_spec("ziglang") else None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parents[1] / "agent"
-_INSTALLED = _PACKAGE / "source"
+INSTALLED = _PACKAGE / "source"
 
 
 @cache
@@ -14,6 +14,6 @@ def sources() -> dict[str, bytes]:
 
     A checkout wins over an installed copy, so that an edit is measured at once.
     """
-    root = _CHECKOUT if (_CHECKOUT / "native" / "native.h").is_file() else _INSTALLED
+    root = _CHECKOUT if (_CHECKOUT / "native" / "native.h").is_file() else INSTALLED
     files = [*root.glob("*.[ch]"), *(root / "native").glob("*.[ch]")]
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(files)}

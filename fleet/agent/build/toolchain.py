@@ -78,13 +78,23 @@ def on_controller(
         commands += [("cc",), ("gcc",), ("clang",)]
     if cross is not None:
         commands += [(f"{prefix}-gcc",) for prefix in cross.gcc]
-        commands += [(*tool, "cc", "-target", *cross.zig) for tool in (("zig",), ZIG)]
+        commands += [("zig", "cc", "-target", *cross.zig)]
     found = [Toolchain(f"{' '.join(c)} on the controller", c, static, target) for c in commands]
+    if cross is not None:
+        found.append(zig(target, extra))
     if target == controller:
         found.append(
             Toolchain("cc on the controller (not static)", ("cc",), (*flags, *extra), target),
         )
     return found
+
+
+def zig(target: Target, extra: Sequence[str] = ()) -> Toolchain:
+    """The ziglang package in the controller's Python, linking statically. Raises KeyError where it cannot."""
+    system = SYSTEMS[target.os]
+    command = (*ZIG, "cc", "-target", *system.cross[target.arch].zig)
+    flags = (*system.cflags, "-static", "-s", *extra)
+    return Toolchain(f"{' '.join(command)} on the controller", command, flags, target)
 
 
 def sources_for(target: Target, files: Mapping[str, bytes]) -> dict[str, bytes] | None:
