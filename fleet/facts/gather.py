@@ -13,6 +13,7 @@ from fleet.remote.connection import Completed, Connection
 
 PROBE_TIMEOUT_S = 30.0
 LOAD_TIMEOUT_S = 20.0
+_SHOWN = 240  # characters of an answer that is none, in a message
 _REMEDIES = {
     "symbolic link": "remove the link, or name the directory it points to",
     "another user": "name a directory of your own",
@@ -180,11 +181,13 @@ def _remedy(reason: str) -> str:
 
 
 def _no_answer(host: Host, completed: Completed) -> str:
-    output = (completed.stderr.strip() or completed.stdout.strip())[-200:].decode("utf-8", "replace")
-    printed = f"it printed {output!r}" if output else "it printed nothing"
+    output = (completed.stderr.strip() or completed.stdout.strip()).decode("utf-8", "replace")
+    shown = output if len(output) <= _SHOWN else f"{output[: _SHOWN // 2]} … {output[-_SHOWN // 2 :]}"
+    printed = f"it printed {shown!r}" if output else "it printed nothing"
     return (
         f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {printed}). "
-        f"fleet needs an account that may run commands; try `{_by_hand(host)}`."
+        "fleet needs an account that may run commands, and whose login scripts leave stdin alone; try "
+        f"`{_by_hand(host)}`."
     )
 
 

@@ -236,7 +236,9 @@ private() {
 		set -- "$1" "$3"
 	fi
 	mode=$1
-	[ "$2" = "$(id -u)" ] || { why="belongs to another user (uid $2)" && return 1; }
+	uid=$(id -u)
+	[ -n "$uid" ] || { why='may be of another user: the program id does not run' && return 1; }
+	[ "$2" = "$uid" ] || { why="belongs to another user (uid $2)" && return 1; }
 	case $mode in
 	drwx?-??-*) ;;
 	*) why="is open to other users ($mode)" && return 1 ;;
@@ -292,6 +294,7 @@ workdir() {
 	user=
 	own=${HOME:+$HOME/.cache}
 	case ${XDG_CACHE_HOME:-} in /*) own=$XDG_CACHE_HOME ;; esac
+	case $own in *"$newline"*) own= ;; /*) ;; *) own= ;; esac
 	case $PLACES in
 	'') { [ -n "$own" ] && choose "$own/fleet"; } || usual_places ;;
 	\~/*) choose "${HOME:+$HOME/${PLACES#??}}" ;;

@@ -21,7 +21,7 @@ from fleet.errors import AuthError, FleetError, HostKeyError, LinkError, Unreach
 from fleet.model import Host, HostKeyPolicy
 from fleet.remote import minimal_put, shell
 from fleet.remote.connection import Completed
-from fleet.remote.output import Answer, Lines, Tail, UntilMark, exit_code, never_ended
+from fleet.remote.output import Answer, Lines, Tail, UntilMark, answer, never_ended
 from fleet.remote.process import Process
 from fleet.remote.ssh import config_lookup
 
@@ -200,10 +200,10 @@ class _Session:
         """Run a command, the last one if it has a stdin; None if ssh ended instead. TimeoutError."""
         text = (shell.last if stdin else shell.question)(command, env, self.mark)
         out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
-        for source, data in self.process.talk(text + stdin, deadline, goes_on=not stdin):
-            (out if source is self.process.stdout else err).feed(data)
-            if (stdout := out.cut()) and (stderr := err.cut()):
-                return Completed(exit_code(stdout[1]), stdout[0], stderr[0])
+        received = self.process.talk(text + stdin, deadline, goes_on=not stdin)
+        done = answer(((source is self.process.stderr, data) for source, data in received), out, err)
+        if done is not None:
+            return done
         self.ended_with = self.process.wait(max(0.0, deadline - time.monotonic()))
         return None
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from fleet.errors import LinkError
-from fleet.remote.connection import LINE_LIMIT_BYTES, RUN_LIMIT_BYTES
+from fleet.remote.connection import LINE_LIMIT_BYTES, RUN_LIMIT_BYTES, Completed
 
 STDERR_TAIL_BYTES = 64 << 10
 _MARK_ROOM_BYTES = 64
@@ -26,7 +26,7 @@ class Whole:
     """Everything one command printed on one of its outputs, up to RUN_LIMIT_BYTES."""
 
     def __init__(self, host_name: str) -> None:
-        self._host_name = host_name
+        self.host_name = host_name
         self._data = bytearray()
 
     def feed(self, data: bytes) -> None:
@@ -34,7 +34,7 @@ class Whole:
         self._data += data
         if len(self._data) > RUN_LIMIT_BYTES:
             raise LinkError(
-                f"{self._host_name}: a command printed more than {RUN_LIMIT_BYTES >> 20} MiB, so we stopped "
+                f"{self.host_name}: a command printed more than {RUN_LIMIT_BYTES >> 20} MiB, so we stopped "
                 "listening. Log in by hand and see what the host prints (a login script in a loop?)."
             )
 
@@ -62,6 +62,26 @@ class Answer(Whole):
             self._searched = max(0, len(self._data) - len(self._end)) if at < 0 else at
             return None
         return bytes(self._data[:at]), bytes(self._data[at + len(self._end) : newline])
+
+
+def answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> Completed | None:
+    """Collect (is it stderr, data) up to both marks; None if the outputs end without them.
+
+    A TimeoutError of `received` passes, but for a LinkError where only stderr is missing.
+    """
+    try:
+        for is_stderr, data in received:
+            (err if is_stderr else out).feed(data)
+            if (stdout := out.cut()) and (stderr := err.cut()):
+                return Completed(exit_code(stdout[1]), stdout[0], stderr[0])
+    except TimeoutError:
+        if out.cut() is None:
+            raise
+        raise LinkError(
+            f"{out.host_name}: a command ended, but not its stderr, which fleet needs. Does a login script "
+            "or a ForceCommand close or redirect it?"
+        ) from None
+    return None
 
 
 class UntilMark:

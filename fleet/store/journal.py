@@ -89,8 +89,9 @@ class Journal:
         """Raise StoreError if the journal was removed while it was written."""
         if not self.folder.is_dir():
             raise StoreError(
-                f"{self.folder}: the journal was removed during the run, and what it held is lost. "
-                f"Do not remove a results root while fleet measures; measure again.",
+                f"{self.folder}: the journal was removed or moved during the run. If it was moved, "
+                "`fleet resume --results ROOT` completes the run where it is now; if it was removed, what it "
+                "held is lost, and the host is to be measured again.",
                 lost=True,
             )
 

@@ -155,6 +155,15 @@ def test_the_controller_builds_once_for_many_hosts(deployer: Deployer) -> None:
     assert kept.stat().st_mtime_ns == stamp
 
 
+def test_an_agent_that_cannot_be_kept_on_the_controller_is_sent_all_the_same(
+    deployer: Deployer, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    deployer.cache = tmp_path / "file" / "cache"
+    agent = deployer(HERE, deployer.facts())
+    assert build_id_of(agent.path) == agent.build
+
+
 def test_a_compiler_that_fails_is_quoted_and_the_controller_takes_over(
     deployer: Deployer, tmp_path: Path
 ) -> None:
@@ -252,10 +261,19 @@ def test_a_prebuilt_path_that_is_not_there_is_named(deployer: Deployer) -> None:
         deployer(host, deployer.facts())
 
 
+@pytest.mark.parametrize("given", ["/dev/zero", "/tmp"])
+def test_a_prebuilt_agent_that_is_no_file_is_not_read(deployer: Deployer, given: str) -> None:
+    host = replace(HERE, build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary=given))
+    with pytest.raises(BuildError, match=f"the prebuilt agent {given} is not a file"):
+        deployer(host, deployer.facts())
+
+
 def test_a_workdir_that_went_away_is_a_deploy_error(deployer: Deployer) -> None:
     facts = deployer.facts("cc")
     deployer.workdir.rmdir()
-    with pytest.raises(DeployError, match="here: cannot write the agent into"):
+    with pytest.raises(
+        DeployError, match=r"here: cannot write the agent into (?s:.*)See that cat, wc, chmod and mv work"
+    ):
         deployer(HERE, facts)
 
 

@@ -144,6 +144,12 @@ def test_an_account_without_a_shell_and_a_cut_answer_are_probe_errors(answer):
         gather(Replay({"/bin/sh": answer}), HOST)
 
 
+def test_both_ends_of_a_long_answer_that_is_none_are_shown():
+    printed = b"fatal: unrecognized command [" + b"x" * 5000 + b"] by git-shell"
+    with pytest.raises(ProbeError, match=r"fatal: unrecognized command \[x+ … x+\] by git-shell"):
+        gather(Replay({"/bin/sh": Completed(128, b"", printed)}), HOST)
+
+
 def test_the_command_to_try_by_hand_goes_the_same_way(tmp_path):
     host = Host("guest", "10.0.0.1", port=2222, user="bench", jump=("gate",), identity_files=("/k 1",))
     with pytest.raises(ProbeError) as refused:
@@ -158,6 +164,16 @@ def test_a_broken_link_stays_a_link_error():
 
 def test_without_a_home_the_next_place_is_taken(monkeypatch):
     monkeypatch.delenv("HOME")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    facts = facts_here(local())
+    assert facts.workdir == f"/var/tmp/fleet-{os.getuid()}"
+    with suppress(OSError):  # somebody's agents may lie there
+        Path(facts.workdir).rmdir()
+
+
+@pytest.mark.parametrize("odd", ["some/where", "-n", "{}/two\nlines"])
+def test_a_home_that_is_no_path_on_one_line_is_passed_over(monkeypatch, tmp_path, odd):
+    monkeypatch.setenv("HOME", odd.format(tmp_path))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     facts = facts_here(local())
     assert facts.workdir == f"/var/tmp/fleet-{os.getuid()}"
@@ -203,6 +219,16 @@ def test_a_workdir_of_another_user_is_refused(tmp_path):
     (tmp_path / "theirs").mkdir()
     os.chown(tmp_path / "theirs", 12345, 12345)
     assert "belongs to another user (uid 12345)" in refusal(tmp_path / "theirs")
+
+
+def test_where_nothing_tells_who_we_are_our_own_directory_is_not_called_another_users(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "id").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin" / "id").chmod(0o755)
+    host = local(workdir=str(tmp_path / "ours"), env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
+    with pytest.raises(DeployError, match="the program id does not run") as refused:
+        facts_here(host)
+    assert "belongs to" not in str(refused.value)
 
 
 @pytest.fixture

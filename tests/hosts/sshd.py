@@ -42,7 +42,7 @@ class SshHost:
         self.program = needs.program("sshd", "openssh-server")
         number = next(_addresses)
         self.address = f"127.7.{number // 250}.{number % 250 + 1}"
-        self.port = _free_port(self.address)
+        self.port = free_port(self.address)
         self.folder = folder
         self.home = folder / "home"
         self.client_key = client_key
@@ -158,7 +158,8 @@ def host_maker(folder: Path, client_key: Path) -> Iterator[MakeHosts]:
             host.stop()
 
 
-def _free_port(address: str) -> int:
+def free_port(address: str) -> int:
+    """Return a port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind((address, 0))
         port: int = probe.getsockname()[1]

@@ -184,6 +184,16 @@ def test_a_line_that_never_ends_is_given_up(connection, monkeypatch):
             next(lines)
 
 
+def test_an_answer_whose_stderr_goes_elsewhere_is_named_as_that():
+    def received() -> Iterator[tuple[bool, bytes]]:
+        yield False, b"here\n\nmark 0\n"
+        raise TimeoutError
+
+    out, err = output.Answer("board", "mark"), output.Answer("board", "mark")
+    with pytest.raises(LinkError, match="board: a command ended, but not its stderr"):
+        output.answer(received(), out, err)
+
+
 def test_output_is_handed_out_as_it_was_printed_with_its_empty_lines(connection):
     with connection.stream("echo; echo; echo one; echo; printf last; exit 3", idle_timeout_s=10) as stream:
         assert list(stream) == [b"", b"", b"one", b"", b"last"]

@@ -126,6 +126,14 @@ def test_a_port_of_another_service(through):
         connect(host, timeout_s=2)
 
 
+def test_a_server_of_version_1_of_ssh(through):
+    _, host = through(junk=b"SSH-1.5-OpenSSH_2.0\r\n")
+    with pytest.raises(
+        UnreachableError, match=r"board: .*SSH-1.5-OpenSSH_2.0.* does not speak version 2 of SSH"
+    ):
+        connect(host, timeout_s=2)
+
+
 def test_lines_before_the_banner_do_no_harm(through):
     _, host = through(prefix=b"welcome\r\nto the lab\r\n")
     with connect(host) as connection:

@@ -95,9 +95,9 @@ class Builder:
         with self._lock_of(build):
             if build in self._failed:
                 raise self._failed[build]
-            if not kept.is_file():
+            if not self._has(kept, build):
                 try:
-                    self._keep(kept, make(build), toolchain)
+                    self._keep(kept, make(build), build, toolchain)
                 except BuildError as err:
                     self._failed[build] = err
                     raise
@@ -125,17 +125,21 @@ class Builder:
             if command is None:
                 tried.append(f"{toolchain.name}: not installed")
                 continue
-            if notify and "zig" in toolchain.name and not kept.is_file():
+            if notify and "zig" in toolchain.name and not self._has(kept, build):
                 notify(f"compiling the agent for {target} with zig; the first time takes about a minute")
             try:
-                if not kept.is_file():
+                if not self._has(kept, build):
                     here = replace(toolchain, command=command)
                     binary = compile_here(here, sources, build, self.watching)
-                    self._keep(kept, binary, toolchain)
+                    self._keep(kept, binary, build, toolchain)
                 return self._read(kept, build, toolchain)
             except BuildError as err:
                 tried.append(str(err))
         raise _none_works(target, tried)
+
+    def _has(self, kept: Path, build: str) -> bool:
+        """Whether it need not be built; a cache that cannot be looked into has nothing."""
+        return build in self._built or os.path.isfile(kept)  # noqa: PTH113  Path.is_file raises there
 
     def _read(self, kept: Path, build: str, toolchain: tc.Toolchain) -> Built:
         """What is kept; read once, for it goes to many hosts."""
@@ -143,16 +147,18 @@ class Builder:
             self._built[build] = Built(kept.read_bytes(), build, toolchain)
         return self._built[build]
 
-    def _keep(self, kept: Path, binary: bytes, toolchain: tc.Toolchain) -> None:
-        """Write beside the place, then rename: the cache never holds half a binary."""
-        try:
+    def _keep(self, kept: Path, binary: bytes, build: str, toolchain: tc.Toolchain) -> None:
+        """Write beside the place, then rename: the cache never holds half a binary.
+
+        Where it cannot be written the binary serves this session only.
+        """
+        self._built[build] = Built(binary, build, toolchain)
+        with suppress(OSError):
             self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="build-", dir=self._cache) as scratch:
                 whole = Path(scratch) / kept.name
                 whole.write_bytes(binary)
                 whole.replace(kept)
-        except OSError as err:
-            raise BuildError(f"{toolchain.name}: cannot write {self._cache}: {err.strerror or err}") from err
 
 
 def first_installed(target: Target, compiler: str | None = None, extra: Sequence[str] = ()) -> tc.Toolchain:

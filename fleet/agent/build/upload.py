@@ -38,8 +38,11 @@ def prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:
         raise BuildError(
             f"{host.name}: `build: prebuilt` needs `toolchain: {{binary: PATH}}` in the inventory."
         )
+    path = Path(given).expanduser()
     try:
-        binary = Path(given).expanduser().read_bytes()
+        if path.exists() and not path.is_file():
+            raise BuildError(f"{host.name}: the prebuilt agent {given} is not a file.")
+        binary = path.read_bytes()
     except OSError as err:
         raise BuildError(f"{host.name}: cannot read the prebuilt agent {given}: {err.strerror}.") from err
     check_fit(binary, host, facts, given)
@@ -61,7 +64,8 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
     build = asked.stdout.decode("utf-8", "replace").strip()
     if asked.exit_code != 0 or not build:
         raise DeployError(
-            f"{host.name}: {given} does not run there (exit code {asked.exit_code}): {stderr_end(asked)}"
+            f"{host.name}: {given} is no fleet agent, or does not run there (exit code {asked.exit_code}): "
+            f"{stderr_end(asked)}"
         )
     return Agent(path, build, facts.target, place=f"prebuilt {given}")
 
@@ -93,8 +97,13 @@ def check_put(done: Completed, host: Host, workdir: str) -> None:
         raise DeployError(
             f"{host.name}: cannot write the agent into {workdir} (exit code {done.exit_code}):\n"
             f"      {stderr_end(done)}\n"
-            "Free some space there, or set another `workdir` for this host in the inventory."
+            f"{_put_remedy(done)}, or set another `workdir` for this host in the inventory."
         )
+
+
+def _put_remedy(done: Completed) -> str:
+    full = any(sign in done.stderr for sign in (b"No space", b"quota", b"size limit"))
+    return "Free some space there" if full else "See that cat, wc, chmod and mv work there on the host's PATH"
 
 
 def stderr_end(done: Completed) -> str:

@@ -123,7 +123,9 @@ class Reader:
         self._noise += 1
         if self._noise > NOISE_LIMIT_LINES:
             still = "and still no hello record" if self.hello is None else "that are no records"
-            raise WireError(f"{NOISE_LIMIT_LINES} lines {still}; last: {short(line)}")
+            raise WireError(
+                f"{NOISE_LIMIT_LINES} lines {still}, as of a login script that prints; last: {short(line)}"
+            )
         if line.strip():
             self.notes.append(f"{where} the host printed: {short(line)}")
 

@@ -15,7 +15,7 @@ from paramiko.common import cMSG_CHANNEL_REQUEST
 from paramiko.ssh_exception import SSHException
 
 from fleet.remote.connection import Completed
-from fleet.remote.output import Answer, exit_code
+from fleet.remote.output import Answer, answer
 
 SLICE_BYTES = 32 << 10  # Channel.sendall copies its whole rest after every packet
 _READ_BYTES = 256 << 10
@@ -50,11 +50,7 @@ def ask(
 
     None if the loader ended instead; TimeoutError at `deadline` (time.monotonic).
     """
-    for is_stderr, data in talk(channel, text, deadline, goes_on=not last):
-        (err if is_stderr else out).feed(data)
-        if (stdout := out.cut()) and (stderr := err.cut()):
-            return Completed(exit_code(stdout[1]), stdout[0], stderr[0])
-    return None
+    return answer(talk(channel, text, deadline, goes_on=not last), out, err)
 
 
 def talk(

@@ -230,6 +230,8 @@ _SHA1_ONLY = {"ssh-rsa", "ssh-dss"}
 
 def _no_common_algorithm(transport: _Transport, error: str) -> str:
     """Name both sides' algorithms, and what else can be done than to install another sshd."""
+    if not transport.offered:
+        return f"the server ({transport.remote_version}) does not speak version 2 of SSH."
     _, kind, theirs, ours = next(row for row in _KINDS if row[0] in error)
     offered = [name for name in transport.offered.get(theirs, ()) if not _SIGNAL.match(name)]
     can = getattr(transport.get_security_options(), ours)

@@ -261,7 +261,9 @@ def test_as_many_lines_as_allowed_may_come_before_hello() -> None:
 
 def test_too_many_lines_that_are_no_records_are_refused_after_hello_too() -> None:
     reader = fed(line(HELLO), *[b"la"] * conversation.NOISE_LIMIT_LINES)
-    with pytest.raises(WireError, match="lines that are no records; last: 'la'"):
+    with pytest.raises(
+        WireError, match="lines that are no records, as of a login script that prints; last: 'la'"
+    ):
         reader.feed(b"la")
 
 

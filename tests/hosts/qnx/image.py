@@ -204,7 +204,7 @@ def _programs(root: Path, recipe: Recipe) -> None:
         server = needs.file("/usr/lib/openssh/sftp-server", "openssh-sftp-server")
         shutil.copy(server, root / "usr/libexec/sftp-server")
         programs.append(server)
-    for library in _libraries(programs):
+    for library in libraries(programs):
         target = root / library.relative_to("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(library, target)
@@ -222,7 +222,8 @@ def _preloaded() -> bytes:
         return library.read_bytes()
 
 
-def _libraries(programs: list[str]) -> set[Path]:
+def libraries(programs: list[str]) -> set[Path]:
+    """Return the shared libraries that programs of this machine need, the loader among them."""
     ldd = needs.program("ldd", "libc-bin")
     said = subprocess.run([ldd, *programs], capture_output=True, text=True, check=True).stdout
     return {Path(word) for word in said.split() if word.startswith("/") and not word.endswith(":")}
