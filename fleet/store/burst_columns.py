@@ -64,6 +64,11 @@ class BurstColumns:
         return len(self._ticks)
 
     @property
+    def counts(self) -> int:
+        """Counts of events."""
+        return len(self._counts) // len(_COUNTED)
+
+    @property
     def nbytes(self) -> int:
         """Memory of all this, nearly."""
         values = len(self._numbers) + len(self._ticks) + self.other_samples + len(self._counts)

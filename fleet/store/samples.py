@@ -89,7 +89,7 @@ def _chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColum
     chunk = BurstColumns()
     for burst in bursts:
         chunk.add(burst)
-        if chunk.samples + chunk.other_samples >= CHUNK_SAMPLES:
+        if chunk.samples + chunk.other_samples + chunk.counts >= CHUNK_SAMPLES:
             yield chunk, False
             chunk = BurstColumns(chunk.spreads)
     yield chunk, True

@@ -87,6 +87,7 @@ def test_both_directions_are_one_pair_unless_the_plan_visits_both() -> None:
         ([hello(done=2, build="f" * 16)], "another build"),
         ([hello(done=2, clock="monotonic_raw")], "another clock"),
         ([hello(done=2, cpus=[0, 1])], "another cpus"),
+        ([hello(done=2, counters=[{"event": "cycles"}])], "another counters"),
         ([hello(done=2, plan={**PLAN["plan"], "samples": 3})], "another plan"),
         ([hello(done=2, ticks_per_second=2_510_000_000)], "2510000000 times a second now"),
         ([hello(done=1)], "counts 1 visits as done, not 2"),
