@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from fleet.analysis import load_counters, load_pairs
-from fleet.analysis.views.counters import counters_text, per_unit
+from fleet.analysis.report.page import render
+from fleet.analysis.views.counters import events, per_unit
+from fleet.analysis.views.point_tables import tables_text
 from fleet.model import Burst, Run
 from fleet.store import Store, samples
 from fleet.store.places import place_of
@@ -83,11 +85,19 @@ def test_counts_are_shown_for_each_unit_scaled_and_marked(tmp_path: Path) -> Non
     Store(tmp_path).publish(a_run(), [a_burst(round=visit) for visit in range(3)])
     found = per_unit(load_counters(tmp_path), load_pairs(tmp_path))
     assert set(found["relation"]) == {"unknown"}
-    text = counters_text(found, RAW)
-    title, names, ping, other, notes = text.splitlines()
-    assert title == "cas/cmpxchg: events counted per round trip, median of the bursts"
-    assert names.split() == ["relation", "thread", "cycles", "r04d2"]
-    assert ping.split() == ["unknown", "ping", "2", "~0.8"]
-    assert other.split() == ["unknown", "other", "4", "-"]
-    assert "~: counted for a part of the time" in notes
-    assert counters_text(found.iloc[:0], RAW) == ""
+    tables = events(found, RAW)
+    assert tables
+    title, relation, names, ping, other, notes = tables_text(tables).splitlines()
+    assert title == "cas/cmpxchg events: counted per round trip in each thread"
+    assert relation == "unknown"
+    assert names.split() == ["thread", "cycles", "r04d2"]
+    assert ping.split() == ["ping", "2", "~0.8"]
+    assert other.split() == ["other", "4", "-"]
+    assert notes == (
+        "medians of 3 counts; -: the CPU had no counter free; "
+        "~: counted for a part of the time, the rest is estimated"
+    )
+    assert events(found.iloc[:0], RAW) is None
+    page = render(tmp_path, [a_run().run_id])
+    assert "cas/cmpxchg events" in page
+    assert "~0.8" in page

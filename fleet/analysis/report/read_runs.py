@@ -11,13 +11,14 @@ import pandas as pd
 
 from fleet.analysis.plots import latencies
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW
-from fleet.analysis.reduce.load import load_cpus, load_run, load_samples, view_of
+from fleet.analysis.reduce.load import load_counters, load_cpus, load_run, load_samples, view_of
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
 from fleet.analysis.views.blocks import blocks
+from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.point_tables import PointTables
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.states import states
@@ -66,7 +67,7 @@ class Part:
 class Reading:
     """One run. name: its host, with the run where the host has several; anchor: its place on the page.
 
-    points: the tables of fetch and interleave.
+    points: the tables of fetch and interleave, and of what was counted.
     """
 
     name: str
@@ -101,6 +102,7 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
     cpus = load_cpus(root, run_id=run["run_id"])
     order = layout(cpus, measured)
     kinds = [*run["benchmarks"], *(pairs["benchmark"] + "/" + pairs["variant"]).unique()]
+    counts = per_unit(load_counters(root, run_id=run["run_id"]), pairs)
     parts, points = [], []
     for kind in dict.fromkeys(kinds):
         benchmark, _, variant = kind.partition("/")
@@ -112,6 +114,9 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
             parts.append(_part(kind, own, chosen.reset_index(drop=True), order, (number_of(run), traces)))
         elif tables := _TABLES.get(view_of(kind)):
             points.append(tables(own))
+        counted = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]
+        if found := events(counted, run["hello"]):
+            points.append(found)
     warnings = run_warnings(root, run, pairs, samples["flags"])
     ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
     return Reading(name, anchor, run, order, parts, points, ladders, products, warnings)

@@ -5,9 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.analysis.views.text import is_none, records
 from fleet.model import Relation, benchmark_named
-from fleet.text import table
+from fleet.text import counted
 
 _NEAREST_FIRST = list(map(str, Relation))
 _PAIR = ["benchmark", "variant", "point", "low", "high"]
@@ -43,38 +44,42 @@ def _with_ends(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(low=ends.min(axis=1), high=ends.max(axis=1), **keys)
 
 
-def counters_text(found: pd.DataFrame, hello: Mapping[str, Any]) -> str:
-    """The table of one benchmark and variant; empty if nothing was counted in it.
+def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
+    """The tables of one benchmark and variant, one for each relation; None if nothing was counted in it.
 
     found: its rows of `per_unit`. hello: of the run, for the order of events and points.
     """
     if found.empty:
-        return ""
-    first, counted = found.iloc[0], set(found["event"])
-    unit = str(benchmark_named(first["benchmark"]).unit).replace("_", " ")
-    events = [counter["event"] for counter in hello["counters"] if counter["event"] in counted]
-    shown = ["relation", *(name for name in ("point", "thread") if found[name].nunique() > 1)]
+        return None
+    first, there = found.iloc[0], set(found["event"])
+    names = [counter["event"] for counter in hello["counters"] if counter["event"] in there]
     points = [point for kind in hello["plan"]["benchmarks"] for point in kind.get("points", ())]
-    rows = sorted(records(found), key=lambda row: _place_in_order(row, points))
-    cells = {(_names(row, shown), row["event"]): _number(row) for row in rows}
-    lines = [
-        (*names, *(cells.get((names, event), "-") for event in events))
-        for names in dict.fromkeys(names for names, _ in cells)
+    shown = [name for name in ("point", "thread") if found[name].nunique() > 1] or ["thread"]
+    rows = sorted(
+        records(found), key=lambda row: points.index(row["point"]) if row["point"] in points else -1
+    )
+    tables = [
+        PointTable(relation, (", ".join(shown), *names), _lines(rows, relation, shown, names))
+        for relation in sorted(found["relation"].unique(), key=_NEAREST_FIRST.index)
     ]
-    title = f"{first['benchmark']}/{first['variant']}: events counted per {unit}, median of the bursts"
-    notes = ["-: the CPU had no counter free"] if any("-" in line for line in lines) else []
+    unit = str(benchmark_named(first["benchmark"]).unit).replace("_", " ")
+    notes = [f"medians of {counted(int(found['bursts'].max()), 'count')}"]
+    notes += ["-: the CPU had no counter free"] if found["per_unit"].isna().any() else []
     notes += ["~: counted for a part of the time, the rest is estimated"] if found["scaled"].any() else []
-    listed = table((*shown, *events), lines, right=set(range(len(shown), len(shown) + len(events))))
-    return "\n".join([title, listed, *(["; ".join(notes)] if notes else [])])
+    name = f"{first['benchmark']}/{first['variant']} events"
+    return PointTables(name, f"counted per {unit} in each thread", tables, "; ".join(notes))
 
 
-def _names(row: Mapping[str, Any], shown: Sequence[str]) -> tuple[str, ...]:
-    return tuple("" if is_none(row[name]) else str(row[name]) for name in shown)
-
-
-def _place_in_order(row: Mapping[str, Any], points: Sequence[str]) -> tuple[int, int]:
-    point = points.index(row["point"]) if row["point"] in points else -1
-    return _NEAREST_FIRST.index(row["relation"]), point
+def _lines(
+    rows: Sequence[Mapping[str, Any]], relation: str, shown: Sequence[str], names: Sequence[str]
+) -> list[tuple[str, ...]]:
+    cells = {
+        (", ".join(str(row[name]) for name in shown), row["event"]): _number(row)
+        for row in rows
+        if row["relation"] == relation
+    }
+    places = dict.fromkeys(place for place, _ in cells)
+    return [(place, *(cells.get((place, name), "-") for name in names)) for place in places]
 
 
 def _number(row: Mapping[str, Any]) -> str:

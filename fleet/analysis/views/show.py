@@ -22,7 +22,7 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views import sections
 from fleet.analysis.views.blocks import blocks
-from fleet.analysis.views.counters import counters_text, per_unit
+from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.gemm import products
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.history import past_of_runs
@@ -94,9 +94,7 @@ def show_text(
                     parts.append(ladder(part, found.plateaus, all_sizes=all_sizes))
                 case View.STATES | View.BLOCKS | View.PRODUCTS as view:
                     parts.append(_TABLES[view](part))
-            counted = found.counters
-            counted = counted[(counted["benchmark"] == name) & (counted["variant"] == variant)]
-            parts.append(counters_text(counted, found.run["hello"]))
+            parts.append(_events_text(found, str(name), str(variant)))
         parts.append(best_variants(found.plateaus[found.plateaus["benchmark"] == name]))
     if both_ways:
         parts.append(
@@ -104,6 +102,13 @@ def show_text(
         )
     parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.flags)))
     return "\n\n".join(part for part in parts if part)
+
+
+def _events_text(found: "_Found", benchmark: str, variant: str) -> str:
+    rows = found.counters
+    own = rows[(rows["benchmark"] == benchmark) & (rows["variant"] == variant)]
+    tables = events(own, found.run["hello"])
+    return tables_text(tables) if tables else ""
 
 
 def map_text(root: str | Path, run_id: str, canvas: Canvas, benchmark: str | None = None) -> str:
