@@ -68,6 +68,7 @@ def publish(
     samples: int = 6,
     benchmarks: tuple[str, ...] = ("cas",),
     session: str = "s20260102T030400Z-00000001",
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> Run:
     """Store one run of `machine`; `number` tells its runs apart and seeds them."""
     chance = random.Random(f"{machine.name} {number}")
@@ -77,9 +78,7 @@ def publish(
     )
     facts = replace(run.facts, cpu_model=machine.model, load=Load(0.3, 1), **machine.facts)  # type: ignore[arg-type]
     started = f"2026-01-02T{3 + number // 60:02}:{number % 60:02}:05Z"
-    run = replace(
-        run, session_id=session, facts=facts, started_utc=started, ended_utc=None, labels=MappingProxyType({})
-    )
+    run = replace(run, session_id=session, facts=facts, started_utc=started, ended_utc=None, labels=labels)
     Store(root).publish(run, bursts(run, machine, chance, samples))
     return run
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fleet.analysis.reduce.heatmap import (
@@ -20,6 +21,7 @@ from fleet.analysis.reduce.heatmap import (
     Heatmap,
     Limits,
     colour_limits,
+    is_log,
     of_changes,
     of_cpus,
 )
@@ -63,7 +65,22 @@ _DASHES = {
 _LINES = (("#3570eb", "-"), ("#c2500c", "--"), ("#1a8a45", "-."), ("#8b5cf6", ":"), ("#db2f7c", "-"))
 _TICK_EVERY = 8  # times larger, from one labelled size to the next
 
-__all__ = ["colour_limits", "difference_map", "ecdf", "heatmap", "ladder", "latencies", "run_dots", "trace"]
+# Purple: faster, orange: slower, grey: no change; grey is told from both on a white and on a dark page.
+CHANGES = LinearSegmentedColormap.from_list(
+    "changes", ["#4b2991", "#9a8fc0", "#c8c8c8", "#e9a55a", "#b35806"], N=256
+)
+
+__all__ = [
+    "colour_limits",
+    "difference_map",
+    "ecdf",
+    "forest",
+    "heatmap",
+    "ladder",
+    "latencies",
+    "run_dots",
+    "trace",
+]
 
 
 def heatmap(
@@ -77,18 +94,54 @@ def heatmap(
     return _cells(axes, of_cpus(table, order, limits), "viridis", "one way, ns", "{:.1f}")
 
 
-def difference_map(change: pd.DataFrame, order: Layout, axes: Axes | None = None) -> Axes:
-    """Draw relative changes of the cells (0.1: 10 % slower), white at none, orange slower, purple faster.
+def difference_map(
+    change: pd.DataFrame, order: Layout, axes: Axes | None = None, *, chance: pd.DataFrame | None = None
+) -> Axes:
+    """Draw relative changes of the cells (0.1: 10 % slower), grey at none, orange slower, purple faster.
 
-    The colour scale is symmetric.
+    The colour scale is symmetric. chance: of each cell the largest change that is no evidence; such cells are
+    grey.
     """
-    return _cells(axes, of_changes(change, order), "PuOr_r", "%", "{:+.0f}")
+    return _cells(axes, of_changes(change, order, chance), CHANGES, "%", "{:+.0f}")
 
 
-def run_dots(runs: pd.DataFrame, rounds: pd.DataFrame | None = None, axes: Axes | None = None) -> Axes:
+def forest(rows: pd.DataFrame, axes: Axes | None = None, *, threshold: float | None = None) -> Axes:
+    """Draw changes with their 95 % intervals, a line each, from the top.
+
+    rows: columns `name`, `change`, `low`, `high` (relative, 0.1 for 10 % more) and `pooled`, whether a row is
+    about all others, which is drawn as a diamond. threshold: the smallest change that matters, a band.
+    """
+    axes = _axes(axes)
+    if threshold is not None:
+        axes.axvspan(-100 * threshold, 100 * threshold, color="#858585", alpha=0.15, linewidth=0)
+    axes.axvline(0, color="#858585", linewidth=1)
+    for place, row in enumerate(rows.to_dict("records")):
+        middle, low, high = (100 * row[name] for name in ("change", "low", "high"))
+        if row["pooled"]:
+            axes.fill([low, middle, high, middle], np.array([0, -0.3, 0, 0.3]) + place, color="#c2500c")
+            continue
+        if np.isfinite(low):
+            axes.plot([low, high], [place, place], color="#3570eb", linewidth=2)
+        axes.plot([middle], [place], "s", color="#3570eb", markersize=5)
+    axes.set_yticks(range(len(rows)), [one_line(name) for name in rows["name"]], parse_math=False)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axes.set_xlabel("change, %")
+    axes.grid(visible=True, axis="x")
+    return axes
+
+
+def run_dots(
+    runs: pd.DataFrame,
+    rounds: pd.DataFrame | None = None,
+    axes: Axes | None = None,
+    *,
+    unit: str = "one way, ns",
+) -> Axes:
     """Draw every run as a dot on its host's line, with a bar at the median of several.
 
     runs: columns `host` and `ns`, a row per run. rounds: the same, a row per round, drawn small beneath.
+    unit: what the numbers are.
     """
     axes = _axes(axes)
     hosts = list(dict.fromkeys(runs["host"]))
@@ -108,7 +161,7 @@ def run_dots(runs: pd.DataFrame, rounds: pd.DataFrame | None = None, axes: Axes 
     if high - low < least:
         axes.set_xlim(middle - least / 2, middle + least / 2)
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    axes.set_xlabel("one way, ns")
+    axes.set_xlabel(unit)
     axes.grid(visible=True, axis="x")
     return axes
 
@@ -300,12 +353,13 @@ def _axes(axes: Axes | None, inches: float = 0.0) -> Axes:
     return plt.subplots(layout="constrained", figsize=size)[1]
 
 
-def _cells(axes: Axes | None, drawn: Heatmap, colours: str, unit: str, number: str) -> Axes:
+def _cells(axes: Axes | None, drawn: Heatmap, colours: str | Colormap, unit: str, number: str) -> Axes:
     """Cells with separators, CPU numbers, a scale and, on small machines, numbers."""
     count = len(drawn.labels)
     axes = _axes(axes, _INCHES_BESIDE + _INCHES_A_CELL * count if count <= MOST_NUMBERS else 0.0)
-    low, high = drawn.limits
-    image = axes.imshow(drawn.values, interpolation="none", aspect="equal", cmap=colours, vmin=low, vmax=high)
+    scale = (LogNorm if is_log(drawn.limits) else Normalize)(*drawn.limits, clip=True)
+    values = drawn.values if drawn.faint is None else np.where(drawn.faint, 0.0, drawn.values)
+    image = axes.imshow(values, interpolation="none", aspect="equal", cmap=colours, norm=scale)
     borders = [at - 0.5 for at, border in enumerate(drawn.borders) if border]
     for ruled in (axes.hlines, axes.vlines):
         ruled(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
@@ -320,7 +374,7 @@ def _cells(axes: Axes | None, drawn: Heatmap, colours: str, unit: str, number: s
     for spine in axes.spines.values():
         spine.set_visible(False)
     if count <= MOST_NUMBERS:
-        colours_of = image.to_rgba(drawn.values)
+        colours_of = image.to_rgba(values)
         for (row, column), value in np.ndenumerate(drawn.values):
             if np.isfinite(value):
                 red, green, blue, _ = colours_of[row, column]

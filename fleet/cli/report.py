@@ -8,6 +8,8 @@ import typer
 
 from fleet.cli.app import RESULTS, ResultsPath, SelectRuns, app
 
+Open = Annotated[bool, typer.Option("--open", help="Show the page in a browser.")]
+
 
 @app.command(short_help="Write one HTML page to keep and to send.")
 def report(
@@ -19,7 +21,15 @@ def report(
     force: Annotated[
         bool, typer.Option("--force", help="Replace the file even if it is no report of fleet.")
     ] = False,
-    open_: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--compare",
+            metavar="A B",
+            help="Compare two sides as `fleet compare` does, host by host: labels, hosts, run ids.",
+        ),
+    ] = None,
+    open_: Open = False,
     results: ResultsPath = RESULTS,
 ) -> None:
     """Write one self-contained HTML page: warnings, tables, maps, distributions, differences.
@@ -28,16 +38,35 @@ def report(
 
     Example: fleet report rpi5 server1 -o today.html
     """
+    from fleet.analysis.compare.sides import sides
     from fleet.analysis.views import hosts
+    from fleet.errors import UsageError
     from fleet.store import Store
 
-    chosen = [run.run_id for run in hosts.chosen(Store(results), select or ()).runs]
-    _write(output, chosen, title, results, force=force)
+    if compare and select:
+        raise UsageError("--compare A B names the runs of the page; leave the other words out.")
+    if compare:
+        chosen = [run for side in sides(results, compare) for run in side.runs["run_id"]]
+    else:
+        chosen = [run.run_id for run in hosts.chosen(Store(results), select or ()).runs]
+    _write(output, chosen, title, results, force=force, sides=compare)
+    _show(output, open_)
+
+
+def _show(output: Path, open_: bool) -> None:
     if open_ and str(output) != "-":
         typer.launch(output.absolute().as_uri())
 
 
-def _write(output: Path, run_ids: list[str], title: str | None, results: str | Path, *, force: bool) -> None:
+def _write(
+    output: Path,
+    run_ids: list[str],
+    title: str | None,
+    results: str | Path,
+    *,
+    force: bool,
+    sides: tuple[str, str] | None = None,
+) -> None:
     from fleet.analysis.report import output as files
     from fleet.analysis.report.page import render
     from fleet.text import counted
@@ -45,7 +74,7 @@ def _write(output: Path, run_ids: list[str], title: str | None, results: str | P
     to_stdout = str(output) == "-"
     if not to_stdout:
         files.check(output, force=force)
-    page = render(results, run_ids, title)
+    page = render(results, run_ids, title, sides)
     if to_stdout:
         sys.stdout.write(page)
     else:
@@ -62,6 +91,7 @@ def portrait(
     force: Annotated[
         bool, typer.Option("--force", help="Replace the file even if it is no report of fleet.")
     ] = False,
+    open_: Open = False,
     results: ResultsPath = RESULTS,
 ) -> None:
     """Write one page with all that the last run of each host measured; fleet run -b all measures everything.
@@ -74,3 +104,4 @@ def portrait(
     from fleet.store import Store
 
     _write(output, list(views.chosen(Store(results), hosts).latest), None, results, force=force)
+    _show(output, open_)

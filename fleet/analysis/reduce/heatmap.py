@@ -4,7 +4,8 @@ Its renderers are `views.heatmap` (terminal), `report.cells` (HTML) and `plots` 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from fleet.plan.cpulist import cpus_text
 SHADES = 32
 MOST_GROUPS = 32
 MOST_NUMBERS = 40  # CPUs; the numbers of a larger map would be too small to read
+LOG_BEYOND = 10  # highest to lowest value of a scale, from which its colours are logarithmic
 _GROUP_OF = 8  # CPUs to a group where the host reports no groups
 
 Floats = npt.NDArray[np.float64]
@@ -28,6 +30,8 @@ class Heatmap:
 
     labels: of rows and columns. borders: for each label, whether a line separates it from the one before.
     limits: the values at the ends of the colour scale. groups: what a label stands for, empty for one CPU.
+    tiers: the names of groups beside the labels, as of `Layout.tiers`, counted in labels. faint: cells drawn
+    in the colour at the middle of the scale, whatever their value.
     """
 
     labels: tuple[str, ...]
@@ -35,14 +39,17 @@ class Heatmap:
     values: Floats
     limits: Limits
     groups: str = ""
+    tiers: tuple[tuple[tuple[str, int], ...], ...] = ()
+    faint: npt.NDArray[np.bool_] | None = None
 
     def shades(self, limits: Limits | None = None) -> npt.NDArray[np.int64]:
         """The shade of each cell, 0 to SHADES - 1, and -1 where nothing was measured.
 
         limits: another scale, such as one that several maps share.
         """
-        low, high = limits or self.limits
-        share = np.clip((self.values - low) / (high - low), 0, 1)
+        share = shares(self.values, limits or self.limits)
+        if self.faint is not None:
+            share = np.where(self.faint & np.isfinite(share), 0.5, share)
         return np.nan_to_num(share * (SHADES - 1) + 0.5, nan=-1).astype(np.int64)
 
     def texts(self, number: str, missing: str) -> list[list[str]]:
@@ -52,10 +59,32 @@ class Heatmap:
         ]
 
 
+def is_log(limits: Limits) -> bool:
+    """Whether the colours of a scale are logarithmic: else siblings and sockets leave no colour between."""
+    low, high = limits
+    return low > 0 and high > LOG_BEYOND * low
+
+
+def shares(values: Floats, limits: Limits) -> Floats:
+    """Where each value lies on a scale: 0 at its lower end and below, 1 at its upper end and above."""
+    low, high = limits
+    if is_log(limits):
+        found: Floats = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
+        return found
+    return np.clip((values - low) / (high - low), 0, 1)
+
+
+def value_at(share: float, limits: Limits) -> float:
+    """The value at a place of a scale, from 0 to 1."""
+    low, high = limits
+    return float(low * (high / low) ** share) if is_log(limits) else low + share * (high - low)
+
+
 def of_cpus(table: pd.DataFrame, order: Layout, limits: Limits | None = None) -> Heatmap:
     """A cell per pair. table: as `matrix` returns it, with rows and columns as `order.cpus`."""
     labels = tuple(str(cpu) for cpu in order.cpus)
-    return Heatmap(labels, order.borders(), _values(table), limits or colour_limits([table]))
+    ends = limits or colour_limits([table])
+    return Heatmap(labels, order.borders(), _values(table), ends, tiers=order.tiers())
 
 
 def of_groups(
@@ -65,16 +94,23 @@ def of_groups(
 
     The groups are the finest the host reports that are no more than `most`, else as many CPUs in a row.
     """
-    blocks, groups = _blocks(order, most)
+    blocks, groups = blocks_of(order, most)
     values = np.array([[_median(table.loc[list(a), list(b)]) for b in blocks] for a in blocks])
     labels = tuple(cpus_text(block) for block in blocks)
-    return Heatmap(labels, (False,) * len(blocks), values, limits or colour_limits([table]), groups)
+    ends, borders = limits or colour_limits([table]), (False,) * len(blocks)
+    return Heatmap(labels, borders, values, ends, groups, _tiers_of(order, blocks))
 
 
-def of_changes(change: pd.DataFrame, order: Layout) -> Heatmap:
-    """A cell per pair, in per cent. change: relative, 0.1 for 10 % slower. The limits are symmetric."""
+def of_changes(change: pd.DataFrame, order: Layout, chance: pd.DataFrame | None = None) -> Heatmap:
+    """A cell per pair, in per cent. change: relative, 0.1 for 10 % slower. The limits are symmetric.
+
+    chance: of each cell the largest change, relative, that is no evidence; such cells get no colour.
+    """
     limit = 100 * change_limit(change)
-    return of_cpus(100 * change, order, (-limit, limit))
+    drawn = of_cpus(100 * change, order, (-limit, limit))
+    if chance is None:
+        return drawn
+    return replace(drawn, faint=np.abs(_values(change)) <= _values(chance))
 
 
 def colour_limits(tables: Sequence[pd.DataFrame]) -> Limits:
@@ -97,7 +133,8 @@ def change_limit(change: pd.DataFrame) -> float:
     return max(float(np.percentile(sizes, 98)), 0.01) if len(sizes) else 0.01
 
 
-def _blocks(order: Layout, most: int) -> tuple[tuple[tuple[int, ...], ...], str]:
+def blocks_of(order: Layout, most: int = MOST_GROUPS) -> tuple[tuple[tuple[int, ...], ...], str]:
+    """The groups of `of_groups`, and what they are."""
     level = order.finest(most)
     if level is not None:
         names = {"llc": "CPUs that share a last-level cache", "node": "NUMA nodes"}
@@ -105,6 +142,18 @@ def _blocks(order: Layout, most: int) -> tuple[tuple[tuple[int, ...], ...], str]
     size = max(_GROUP_OF, -(-len(order.cpus) // most))
     blocks = tuple(order.cpus[at : at + size] for at in range(0, len(order.cpus), size))
     return blocks, f"{size} consecutive CPUs each; the host reports no groups"
+
+
+def _tiers_of(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """The outermost groups, counted in blocks; none where a block is in two of them."""
+    ends = set(np.cumsum([len(block) for block in blocks]))
+    for tier in order.tiers()[:1]:
+        bounds = np.cumsum([0, *(count for _, count in tier)])
+        if ends.issuperset(bounds[1:]) and len(tier) < len(blocks):
+            sizes = np.cumsum([len(block) for block in blocks])
+            counts = [int(((sizes > a) & (sizes <= b)).sum()) for a, b in pairwise(bounds)]
+            return (tuple((name, count) for (name, _), count in zip(tier, counts, strict=True)),)
+    return ()
 
 
 def _median(part: pd.DataFrame) -> float:

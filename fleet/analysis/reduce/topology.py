@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+NAMES = {"package": "socket", "node": "node", "die": "die", "llc": "cache", "cluster": "cluster"}
 GROUPS = ("package", "node", "die", "llc", "cluster", "core")  # outermost first
 
 
@@ -48,6 +49,29 @@ class Layout:
         """For each CPU, whether a line separates it from the one before."""
         level = self.ruling()
         return tuple(level is not None and self.border(at, level) for at in range(len(self.cpus)))
+
+    def tiers(self) -> tuple[tuple[tuple[str, int], ...], ...]:
+        """The groups to name beside a map, outermost first: of each its name and how many CPUs it has.
+
+        At most two levels: the outermost that divides the CPUs, and the one whose borders are drawn. A name
+        is empty for CPUs that are in no group of the level.
+        """
+        counts = {level: len(self.blocks(level)) for level in NAMES}
+        outer = next((level for level in NAMES if counts[level] > 1), None)
+        inner = self.ruling()
+        known = (level for level in (outer, inner) if level in NAMES)
+        levels = dict.fromkeys(level for level in known if counts[str(level)] <= len(self.cpus) // 2)
+        if len(levels) == 2 and outer and inner and counts[outer] == counts[inner]:
+            levels.pop(inner)
+        return tuple(self._named(level) for level in levels if level)
+
+    def _named(self, level: str) -> tuple[tuple[str, int], ...]:
+        blocks, depth, found, at = self.blocks(level), GROUPS.index(level), [], 0
+        for block in blocks:
+            number = self.groups[at][depth]
+            found.append((f"{NAMES[level]} {number}" if number >= 0 else "", len(block)))
+            at += len(block)
+        return tuple(found)
 
     def finest(self, most: int) -> str | None:
         """The finest level above cores with 2 to `most` groups; of equal levels, the outermost."""

@@ -1,6 +1,6 @@
-"""The comparisons of a report: each host with the first one, or each run of one host with its first."""
+"""The comparisons of a report: two sides host by host, each host with the first one, or one host's runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.compare.chance import largest_by_chance
 from fleet.analysis.compare.comparison import Comparison, compare
+from fleet.analysis.plots import CHANGES
 from fleet.analysis.reduce.heatmap import MOST_NUMBERS, of_changes
 from fleet.analysis.reduce.matrices import matrix
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.cells import CellTable, cell_table
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.read_runs import Part, Reading
-from fleet.analysis.views.text import records
+from fleet.analysis.views.compare import fleet_effects
+from fleet.analysis.views.text import change_shown, records
 
 _MANY = 6  # differences; of more, each map is but a small picture
 
@@ -24,12 +27,14 @@ _MANY = 6  # differences; of more, each map is but a small picture
 class Residual:
     """The change of each pair of a benchmark relative to the change of its relation.
 
-    limit: the end of its colour scale, relative. cells: on small machines; picture: a data URI, where there
-    are many differences.
+    limit: the end of its colour scale, relative. chance: of each pair the largest change that chance over all
+    pairs explains; such pairs are grey. cells: on small machines; picture: a data URI, where there are many
+    differences.
     """
 
     kind: str
     change: pd.DataFrame
+    chance: pd.DataFrame
     order: Layout
     limit: float
     cells: CellTable | None
@@ -49,17 +54,47 @@ class Difference:
     residuals: list[Residual]
 
 
-def differences(root: str | Path, readings: Sequence[Reading]) -> list[Difference]:
-    """The comparisons of a report; empty for a single run."""
-    groups = _groups([reading for reading in readings if reading.parts or reading.ladders])
-    if len(groups) < 2:
-        return []
-    compared = compare(root, [",".join(reading.run["run_id"] for reading in group) for group in groups])
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """The changes of one relation, in the columns of `plots.forest`; the row over all hosts, if any, first.
+
+    effect: that row of `fleet_effect`; None with fewer than three hosts.
+    """
+
+    name: str
+    relation: str
+    threshold: float
+    rows: pd.DataFrame
+    effect: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """All comparisons of a page, judged at one error rate. forests: of several comparisons with verdicts."""
+
+    sides: tuple[str, str] | None
+    found: list[Difference]
+    forests: list[Forest]
+
+
+def differences(
+    root: str | Path, readings: Sequence[Reading], sides: tuple[str, str] | None = None
+) -> Differences:
+    """The comparisons of a report; none for a single run. sides: as on the command line, baseline first."""
+    known = {reading.run["run_id"]: reading for reading in readings if reading.key_numbers or reading.parts}
+    if sides is None:
+        groups = _groups(list(known.values()))
+        if len(groups) < 2:
+            return Differences(None, [], [])
+        texts = [",".join(reading.run["run_id"] for reading in group) for group in groups]
+    compared = compare(root, sides or texts)
     small = len(compared) > _MANY
-    return [
-        _difference(found, groups[0], group, small=small)
-        for found, group in zip(compared, groups[1:], strict=True)
-    ]
+    found, names = [], []
+    for one in compared:
+        a, b = ([known[run] for run in side.runs["run_id"]] for side in (one.a, one.b))
+        names.append(_names(a, b) if sides is None else (one.a.name, one.b.name))
+        found.append(_difference(one, a, b, names[-1], small=small))
+    return Differences(sides, found, _forests(compared, names))
 
 
 def _groups(readings: Sequence[Reading]) -> list[list[Reading]]:
@@ -72,9 +107,44 @@ def _groups(readings: Sequence[Reading]) -> list[list[Reading]]:
     return list(hosts.values())
 
 
-def _difference(found: Comparison, a: Sequence[Reading], b: Sequence[Reading], *, small: bool) -> Difference:
+def _names(a: Sequence[Reading], b: Sequence[Reading]) -> tuple[str, str]:
     by_host = len({reading.run["host_id"] for reading in (*a, *b)}) > 1
-    names = [side[0].run["host_name"] if by_host else side[0].run["run_id"] for side in (a, b)]
+    first, second = (side[0].run["host_name"] if by_host else side[0].run["run_id"] for side in (a, b))
+    return first, second
+
+
+def _forests(compared: Sequence[Comparison], names: Sequence[tuple[str, str]]) -> list[Forest]:
+    """A forest per benchmark and relation that two comparisons or more have a verdict of."""
+    effects = [row for rows in fleet_effects(compared).values() for row in records(rows)]
+    pooled = {(row["benchmark"], row["variant"], row["relation"]): row for row in effects}
+    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for one, (_, name) in zip(compared, names, strict=True):
+        label = one.b.hosts[0] if one.a.hosts == one.b.hosts else name
+        for row in records(one.relations):
+            if row["low"] is not None:
+                key = (row["benchmark"], row["variant"], row["relation"])
+                found.setdefault(key, []).append(_forest_row(row, label))
+    return [
+        Forest(
+            f"{key[0]}/{key[1]}",
+            key[2],
+            compared[0].threshold,
+            pd.DataFrame([*([_forest_row(pooled[key], "all hosts")] if key in pooled else []), *rows]),
+            pooled.get(key),
+        )
+        for key, rows in found.items()
+        if len(rows) > 1
+    ]
+
+
+def _forest_row(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    change, low, high = change_shown(row)
+    return {"name": name, "change": change, "low": low, "high": high, "pooled": "between" in row}
+
+
+def _difference(
+    found: Comparison, a: Sequence[Reading], b: Sequence[Reading], names: tuple[str, str], *, small: bool
+) -> Difference:
     return Difference(
         a=names[0],
         b=names[1],
@@ -86,7 +156,7 @@ def _difference(found: Comparison, a: Sequence[Reading], b: Sequence[Reading], *
     )
 
 
-def _named(line: str, found: Comparison, names: Sequence[str]) -> str:
+def _named(line: str, found: Comparison, names: tuple[str, str]) -> str:
     """A sentence about the sides, with their names on the page instead of run ids."""
     return line.replace(found.a.name, names[0]).replace(found.b.name, names[1])
 
@@ -107,26 +177,49 @@ def _residuals(
     for part in a[0].parts:
         if part.is_clock or len(part.pairs) < 2:
             continue
-        sides = [_typical(side, part.name, order) for side in (a, b)]
-        if sides[0] is None or sides[1] is None:
+        sides = [_parts(side, part.name) for side in (a, b)]
+        if None in sides:
             continue
+        logs_a, logs_b = ([_logs(one, order) for one in side or ()] for side in sides)
         shift = matrix(_shifts(found, part), order.cpus, "ratio")
-        change = sides[1] / sides[0] / shift - 1
-        drawn = of_changes(change, order)
+        moved = np.mean(logs_b, axis=0) - np.mean(logs_a, axis=0)
+        change = pd.DataFrame(np.exp(moved), index=shift.index, columns=shift.columns) / shift - 1
+        chance = _chance(sides[0] or [], sides[1] or [], order)
+        drawn = of_changes(change, order, chance)
         cells = cell_table(drawn, "{:+.0f}") if len(order.cpus) <= MOST_NUMBERS and not small else None
-        picture = thumbnail(drawn, "PuOr_r") if small else None
-        residuals.append(Residual(part.name, change, order, drawn.limits[1] / 100, cells, picture))
+        picture = thumbnail(drawn, CHANGES) if small else None
+        residuals.append(Residual(part.name, change, chance, order, drawn.limits[1] / 100, cells, picture))
     return residuals
 
 
-def _typical(side: Sequence[Reading], kind: str, order: Layout) -> pd.DataFrame | None:
-    """The geometric mean of the runs' matrices; None where a run has none of this benchmark."""
+def _parts(side: Sequence[Reading], kind: str) -> list[Part] | None:
+    """The benchmark in each run of a side; None where a run has none."""
     parts = [part for reading in side for part in reading.parts if part.name == kind]
-    if len(parts) < len(side):
-        return None
-    tables = [matrix(part.pairs, order.cpus, part.number) for part in parts]
-    logs = np.mean([np.log(table.to_numpy()) for table in tables], axis=0)
-    return pd.DataFrame(np.exp(logs), index=tables[0].index, columns=tables[0].columns)
+    return parts if len(parts) == len(side) else None
+
+
+def _logs(part: Part, order: Layout) -> "np.typing.NDArray[np.float64]":
+    logs: np.typing.NDArray[np.float64] = np.log(matrix(part.pairs, order.cpus, part.number).to_numpy())
+    return logs
+
+
+def _chance(a: Sequence[Part], b: Sequence[Part], order: Layout) -> pd.DataFrame:
+    """Of each pair the largest change relative to its relation that chance explains."""
+    keyed = [
+        part.pairs.set_index(["relation", "ping_cpu", "pong_cpu"])[[part.number, "spread"]].set_axis(
+            ["ns", "spread"], axis=1
+        )
+        for part in (*a, *b)
+    ]
+    rows = pd.concat(keyed, axis=1, keys=range(len(keyed))).sort_index()
+    logs = np.log(rows.xs("ns", axis=1, level=1).to_numpy())
+    half = largest_by_chance(
+        logs[:, : len(a)],
+        logs[:, len(a) :],
+        rows.xs("spread", axis=1, level=1).to_numpy(),
+        rows.index.get_level_values("relation").to_numpy(),
+    )
+    return matrix(rows.index.to_frame(index=False).assign(half=half), order.cpus, "half")
 
 
 def _shifts(found: Comparison, part: Part) -> pd.DataFrame:

@@ -6,8 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from fleet.analysis.report.read_runs import Reading
+from fleet.hostnames import folded
 from fleet.store import schema
+from fleet.text import counted
 
+_NAMES_WIDTH = 60  # characters of host names
 UNKNOWN = "unknown"
 # They always differ and explain no latency.
 _IRRELEVANT = {"machine_id", "boot_id", "uptime_s", "user", "hostname"}
@@ -45,6 +48,22 @@ class Property:
     values: tuple[str, ...]
     odd: tuple[bool, ...]
     differs: bool
+
+    def by_value(self, hosts: Sequence[str]) -> list[tuple[str, str]]:
+        """Each value with the hosts whose runs have it, the most frequent value first. hosts: of each run."""
+        found: dict[str, list[str]] = {}
+        for value, host in zip(self.values, hosts, strict=True):
+            found.setdefault(value, []).append(host)
+        ordered = sorted(found.items(), key=lambda item: -len(item[1]))
+        return [(value, _counted(names)) for value, names in ordered]
+
+
+def _counted(hosts: Sequence[str]) -> str:
+    """Hosts, each with the number of its runs: "web[01-17]", "rome (3 runs), milan"."""
+    runs = {host: hosts.count(host) for host in dict.fromkeys(hosts)}
+    once = [host for host, count in runs.items() if count == 1]
+    more = [f"{host} ({counted(count, 'run')})" for host, count in runs.items() if count > 1]
+    return ", ".join([*more, *([folded(once, _NAMES_WIDTH)] if once else [])])
 
 
 def environment(readings: Sequence[Reading]) -> list[Property]:

@@ -15,6 +15,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -75,10 +76,10 @@ def draw(
     return _fitted(ET.fromstring(buffer.getvalue()), re.sub(r"[^\w-]", "-", name), title, size)  # noqa: S314  (written right above)
 
 
-def thumbnail(drawn: Heatmap, colours: str) -> str:
+def thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
     """A heat map as a data URI of a PNG with one pixel a cell; what was not measured is transparent."""
     shades = drawn.shades()
-    pixels = mpl.colormaps[colours](np.linspace(0, 1, SHADES), bytes=True)[shades]
+    pixels = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES), bytes=True)[shades]
     pixels[shades < 0, 3] = 0
     buffer = io.BytesIO()
     mpl.image.imsave(buffer, pixels, format="png", metadata=_NO_SOFTWARE)

@@ -12,7 +12,7 @@ from fleet.analysis import plots
 from fleet.analysis.reduce.ladders import ladders, plateaus
 from fleet.analysis.report import figures
 from fleet.analysis.views.ladder import cpus_text, level_table, settings_in_order
-from fleet.analysis.views.text import is_rate, measured
+from fleet.analysis.views.text import is_rate
 from fleet.model import benchmark_named
 
 _WIDTH, _HEIGHT = 340, 270  # CSS pixels; as wide as a telephone shows without scrolling
@@ -39,26 +39,19 @@ class Ladder:
         """Its name without the variant."""
         return self.name.partition("/")[0]
 
-    def number(self, level: str) -> str:
-        """The number of a level in the first setting; "-" where there is none."""
-        found = self.levels[(self.levels["level"] == level) & (self.levels["setting"] == self.setting)]
-        return measured(self.benchmark, float(found["median_ns"].median())) if len(found) else "-"
+    def medians(self) -> dict[str, float]:
+        """The time of one unit in ns by level, in the first setting."""
+        own = self.levels[self.levels["setting"] == self.setting]
+        return {
+            line[0]: float(own.loc[own["level"] == line[0], "median_ns"].median())
+            for line in self.lines
+            if line[0] in set(own["level"])
+        }
 
     @property
     def setting(self) -> str:
         """The first of its settings, such as random or read."""
         return settings_in_order(self.steps["setting"])[0]
-
-
-@dataclass(frozen=True, slots=True)
-class LevelTable:
-    """The first screen's table of a benchmark: a row per run, with the number of each level."""
-
-    name: str
-    heading: str
-    setting: str
-    levels: tuple[str, ...]
-    runs: list[tuple[Any, str, list[str]]]
 
 
 def ladders_of(pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str]) -> list[Ladder]:
@@ -88,21 +81,6 @@ def _ladders(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Ladder]:
             part.groupby(["setting", "bytes"], sort=True).agg(**numbers).reset_index(),
             own,
         )
-
-
-def level_tables(readings: Sequence[Any]) -> list[LevelTable]:
-    """A table per benchmark and variant: what each level costs one CPU, by run."""
-    found: dict[str, LevelTable] = {}
-    for reading in readings:
-        for one in reading.ladders:
-            if not one.lines or (
-                one.name in found and any(run is reading for run, _, _ in found[one.name].runs)
-            ):
-                continue
-            levels = tuple(line[0] for line in one.lines)
-            table = found.setdefault(one.name, LevelTable(one.name, one.heading, one.setting, levels, []))
-            table.runs.append((reading, one.cpus, [one.number(level) for level in table.levels]))
-    return list(found.values())
 
 
 def picture(reading: Any, ladder: Ladder, place: int) -> Markup:

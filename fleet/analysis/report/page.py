@@ -4,7 +4,7 @@ jinja2 escapes all text of hosts and inventories; `one_line` makes control chara
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,40 +17,60 @@ from markupsafe import Markup
 
 from fleet import __version__
 from fleet.analysis import plots
-from fleet.analysis.reduce.heatmap import MOST_NUMBERS, Limits, colour_limits, of_cpus, of_groups
-from fleet.analysis.report import figures
+from fleet.analysis.reduce.heatmap import (
+    MOST_NUMBERS,
+    Heatmap,
+    Limits,
+    colour_limits,
+    is_log,
+    of_changes,
+    of_cpus,
+    of_groups,
+)
+from fleet.analysis.report import figures, maps
 from fleet.analysis.report.cells import CellTable, cell_table, palette
-from fleet.analysis.report.differences import Difference, Residual, differences
+from fleet.analysis.report.differences import Difference, Forest, Residual, differences
 from fleet.analysis.report.environment_table import environment
 from fleet.analysis.report.headline import MANY_RUNS, Table, tables, warnings
-from fleet.analysis.report.ladders import level_tables, picture
+from fleet.analysis.report.key_numbers import KeyTable, key_tables
+from fleet.analysis.report.ladders import picture
 from fleet.analysis.report.products import roofline
-from fleet.analysis.report.read_runs import Part, Reading, Suspect, gather
-from fleet.analysis.views.text import SHARED, change_shown, is_none, measured, percent, within
+from fleet.analysis.report.read_runs import Part, Reading, gather
+from fleet.analysis.report.suspects import Suspect
+from fleet.analysis.views.text import SHARED, change_shown, is_none, measured, percent, records, within
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
 from fleet.text import counted, one_line
 
 GENERATOR = "fleet report"
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
-_MAP, _MAP_HEIGHT = 680, 590
+_LEAST_MAP = 4  # CPUs; a smaller map shows nothing
+_FRONT = 300  # CSS pixels of a map on the first screen
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A map of one run: pairs in numbers where they fit, else groups in numbers and pairs as pictures.
+    """A map of one run: pairs in numbers where they fit, else a picture of the pairs, and groups in numbers.
 
     limits: of its own scale. groups: what the groups are; empty for pairs.
     """
 
     limits: Limits
-    cells: CellTable
+    cells: CellTable | None
     groups: str
-    pictures: tuple[Markup, ...]
+    picture: Markup | None
 
 
-def render(root: str | Path, run_ids: Sequence[str], title: str | None = None) -> str:
-    """The page about these runs. Raises StoreError, or UsageError where no run is named."""
+def render(
+    root: str | Path,
+    run_ids: Sequence[str],
+    title: str | None = None,
+    sides: tuple[str, str] | None = None,
+) -> str:
+    """The page about these runs. sides: to compare, baseline first, of these runs.
+
+    Raises StoreError, or UsageError where no run is named.
+    """
     if not run_ids:
         raise UsageError("no run to report on.")
     readings = gather(root, run_ids)
@@ -65,16 +85,17 @@ def render(root: str | Path, run_ids: Sequence[str], title: str | None = None) -
         kinds=list(dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"])),
         warnings=warnings(readings),
         tables=tables(readings),
-        level_tables=level_tables(readings),
-        dots={table.kind: list(_dots(table, readings)) for table in tables(readings)},
+        key_tables=key_tables(readings),
+        dots=_history(readings),
         detailed=detailed,
         anchors={reading.anchor for reading in detailed},
+        front=_front(readings),
         thumbnails=_thumbnails(detailed, shared) if len(detailed) > 1 else {},
         shared=shared,
-        differences=differences(root, readings),
+        differences=differences(root, readings, sides),
         environment=environment(readings),
         viridis=palette("viridis"),
-        diverging=palette("PuOr_r"),
+        diverging=palette(plots.CHANGES),
     )
 
 
@@ -108,9 +129,11 @@ def _template() -> jinja2.Template:
         "ecdf_of": _ecdf,
         "trace_of": _trace,
         "residual_of": _residual,
+        "forest_of": _forest,
         "ladder_of": picture,
         "roofline_of": roofline,
         "measured": measured,
+        "is_log": is_log,
         "change_shown": change_shown,
     }
     return pages.get_template("page.html")
@@ -182,10 +205,18 @@ def _thumbnails(
     }
 
 
+def _history(readings: Sequence[Reading]) -> dict[str, list[tuple[str, Markup]]]:
+    """By benchmark, a panel for each relation, level or state with every run; empty for a single run."""
+    if len(readings) < 2:
+        return {}
+    found = {table.kind: list(_dots(table, readings)) for table in tables(readings)}
+    return found | {table.name: list(_dots_of_points(table)) for table in key_tables(readings)}
+
+
 def _dots(table: Table, readings: Sequence[Reading]) -> Iterator[tuple[str, Markup]]:
     """By relation every run as a dot on its host's line, its rounds as ticks."""
     parts = [(reading, part) for reading in readings for part in reading.parts if part.name == table.kind]
-    for place, relation in enumerate(table.relations):
+    for relation in table.relations:
         runs, rounds = [], []
         for reading, part in parts:
             host = figures.short(reading.run["host_name"])
@@ -194,50 +225,106 @@ def _dots(table: Table, readings: Sequence[Reading]) -> Iterator[tuple[str, Mark
             runs += [
                 {"host": host, "ns": r["median_ns"]} for r in part.relations if r["relation"] == relation
             ]
-        hosts = len({run["host"] for run in runs})
-        medians = pd.DataFrame(runs).groupby("host", sort=False)["ns"].median()
-        listed = "; ".join(f"{host} {_number(float(ns))} ns" for host, ns in medians.items())
-        yield (
-            relation,
-            figures.draw(
-                f"dots-{table.kind.replace('/', '-')}-{place}",
-                f"Run medians of {table.kind}, {relation}: {listed}",
-                (_PANEL, 62 + 24 * hosts),
-                partial(plots.run_dots, pd.DataFrame(runs), pd.DataFrame(rounds)),
-                margins=(14 + 7 * max(len(run["host"]) for run in runs), 42, 18, 8),
-            ),
-        )
+        yield relation, _panel(table.kind, relation, runs, rounds, "one way, ns")
 
 
-def _map(reading: Reading, part: Part, shared: dict[str, Limits], several: bool) -> Map:
-    assert part.table is not None  # noqa: S101  (asked for pairs only)
-    common = shared[part.name]
-    small = len(reading.order.cpus) <= MOST_NUMBERS
-    drawn = (of_cpus if small else of_groups)(part.table, reading.order)
-    numbers = cell_table(drawn, "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}", common)
-    scales = [("its own scale", drawn.limits)] + [("the scale of all hosts", common)] * several
-    pictures = (
-        figures.draw(
-            f"{reading.anchor}-map-{place}-{part.name.replace('/', '-')}",
-            f"Map of {part.name} on {reading.name}, {len(reading.order.cpus)} CPUs, in {scale}; "
-            "its numbers are in the table of groups and in fleet show",
-            (_MAP, _MAP_HEIGHT),
-            partial(plots.heatmap, part.table, reading.order, limits=ends),
-            margins=(56, 8, 8, 56),
-        )
-        for place, (scale, ends) in enumerate(scales)
+def _dots_of_points(table: KeyTable) -> Iterator[tuple[str, Markup]]:
+    """By level, state or variant every run as a dot on its host's line."""
+    for column in table.columns:
+        runs = [
+            {"host": figures.short(reading.run["host_name"]), "ns": one.values[column]}
+            for reading, one in table.runs
+            if column in one.values
+        ]
+        yield column, _panel(table.name, column, runs, [], table.unit)
+
+
+def _panel(
+    kind: str, column: str, runs: list[dict[str, Any]], rounds: list[dict[str, Any]], unit: str
+) -> Markup:
+    """rows: `host` and `ns`, which is a number of any unit."""
+    hosts = len({run["host"] for run in runs})
+    medians = pd.DataFrame(runs).groupby("host", sort=False)["ns"].median()
+    listed = "; ".join(f"{host} {_number(float(ns))}" for host, ns in medians.items())
+    return figures.draw(
+        f"dots-{kind.replace('/', '-')}-{column.replace(' ', '-')}",
+        f"Run medians of {kind}, {column}: {listed} {unit.rpartition(' ')[2]}",
+        (_PANEL, 62 + 24 * hosts),
+        partial(plots.run_dots, pd.DataFrame(runs), pd.DataFrame(rounds) if rounds else None, unit=unit),
+        margins=(14 + 7 * max(len(run["host"]) for run in runs), 42, 18, 8),
     )
-    return Map(drawn.limits, numbers, drawn.groups, () if small else tuple(pictures))
 
 
-def _ecdf(reading: Reading, part: Part) -> Markup:
+def _map(reading: Reading, part: Part, shared: dict[str, Limits], readings: Sequence[Reading]) -> Map:
+    """The map of a part; readings: all of the page, of which a few leave room for numbers of pairs."""
+    assert part.table is not None  # noqa: S101  (asked for pairs only)
+    common, order = shared[part.name], reading.order
+    drawn = of_cpus(part.table, order)
+    numbers = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
+    fits, few = len(order.cpus) <= MOST_NUMBERS, len(readings) <= MANY_RUNS
+    if fits and few:
+        return Map(drawn.limits, cell_table(drawn, numbers, common, _tips(reading, part)), "", None)
+    grouped = None if fits else of_groups(part.table, order)
+    return Map(
+        drawn.limits,
+        cell_table(grouped, numbers, common) if grouped else None,
+        grouped.groups if grouped else "",
+        _picture(reading, part, drawn, common if len(readings) > 1 else None, pairs=fits or few),
+    )
+
+
+def _picture(reading: Reading, part: Part, drawn: Heatmap, common: Limits | None, *, pairs: bool) -> Markup:
+    """The map as a picture, in its own scale and in the common one. pairs: whether each has a tip."""
+    order = reading.order
+    if pairs and len(order.cpus) <= maps.MOST_PAIR_TIPS:
+        tips = maps.pair_tips(records(part.pairs), order, part.number)
+    else:
+        tips = maps.block_tips(part.pairs, order, part.number)
+    scales = [("own", drawn)] + ([("common", replace(drawn, limits=common))] if common else [])
+    title = (
+        f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; "
+        "its numbers are in the tables and in fleet show"
+    )
+    return maps.picture(title, drawn, scales, tips)
+
+
+def _tips(reading: Reading, part: Part) -> dict[tuple[int, int], str]:
+    """What a pointer shows on each cell of a table of pairs."""
+    places = {cpu: place for place, cpu in enumerate(reading.order.cpus)}
+    found = {}
+    for row in records(part.pairs):
+        a, b = places[row["ping_cpu"]], places[row["pong_cpu"]]
+        found[a, b] = found[b, a] = maps.pair_text(row, part.number)
+    return found
+
+
+def _front(readings: Sequence[Reading]) -> tuple[str, Markup] | None:
+    """The picture of the first screen of a single run, with a caption: its first map, or its first ladder."""
+    (reading, *others) = readings
+    if others:
+        return None
+    for part in reading.parts:
+        if part.table is not None and len(reading.order.cpus) >= _LEAST_MAP:
+            drawn = of_cpus(part.table, reading.order)
+            title = f"Map of {part.name} on {reading.name}, small; the section of the run has it with numbers"
+            return f"{part.name}: dark is fast", maps.picture(title, drawn, [("own", drawn)], side=_FRONT)
+    if reading.ladders:
+        ladder = reading.ladders[0]
+        return f"{ladder.name}: {ladder.heading} by the size of the memory", picture(reading, ladder, 0)
+    for part in reading.parts:
+        if part.curves:
+            return f"{part.name}: all samples", _ecdf(reading, part, "front")
+    return None
+
+
+def _ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
     listed = "; ".join(
         f"{relation}: half within {_number(float(np.median(curve)))} ns, 99% within "
         f"{_number(float(np.quantile(curve, 0.99)))} ns"
         for relation, curve in part.curves.items()
     )
     return figures.draw(
-        f"{reading.anchor}-ecdf-{part.name.replace('/', '-')}",
+        f"{reading.anchor}-ecdf-{place}-{part.name.replace('/', '-')}",
         f"Distribution of all samples of {part.name} on {reading.name}. {listed}",
         (_PANEL, 260),
         partial(plots.ecdf, part.curves),
@@ -257,10 +344,24 @@ def _trace(reading: Reading, part: Part, suspect: Suspect, place: int) -> Markup
     )
 
 
-def _residual(difference: Difference, residual: Residual, place: int) -> Markup:
+def _residual(difference: Difference, residual: Residual) -> Markup:
+    """The map of relative changes of a large machine."""
+    drawn = of_changes(residual.change, residual.order, residual.chance)
+    title = f"Change of {residual.kind} from {difference.a} to {difference.b} relative to its relation, in %"
+    return maps.picture(title, drawn, [("own", drawn)], palette=plots.CHANGES)
+
+
+def _forest(forest: Forest, place: int) -> Markup:
+    rows = forest.rows
+    listed = "; ".join(
+        f"{row['name']} {row['change']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%})"
+        for row in rows.to_dict("records")
+    )
+    names = rows["name"].map(figures.short)
     return figures.draw(
-        f"residual-{place}-{residual.kind.replace('/', '-')}",
-        f"Change of {residual.kind} from {difference.a} to {difference.b} relative to its relation, in %",
-        (_MAP, _MAP_HEIGHT),
-        partial(plots.difference_map, residual.change, residual.order),
+        f"forest-{place}",
+        f"Changes of {forest.name} {forest.relation} with 95% intervals: {listed}",
+        (_PANEL, 62 + 20 * len(rows)),
+        partial(plots.forest, rows.assign(name=names), threshold=forest.threshold),
+        margins=(14 + 7 * int(names.str.len().max()), 42, 18, 8),
     )

@@ -10,13 +10,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.plots import latencies
-from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW
 from fleet.analysis.reduce.load import load_counters, load_cpus, load_run, load_samples, view_of
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.report.key_numbers import KeyNumbers, key_numbers
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
+from fleet.analysis.report.suspects import FLAGS, Suspect, suspects
 from fleet.analysis.views.blocks import blocks
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.point_tables import PointTables
@@ -29,17 +30,8 @@ from fleet.model import View
 _TABLES = {View.STATES: states, View.BLOCKS: blocks}
 _STEPS = 400  # quantiles kept of a distribution
 _MOST_TRACES, _FEWER_TRACES, _MANY_RUNS = 6, 1, 6
-_SUSPECT = tuple(flag for flag in MEANINGS if flag not in MINOR_IF_FEW)  # the most serious first
 
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """A pair worth a plot of its samples: its row of `pair_medians` and its bursts as loaded."""
-
-    row: dict[str, Any]
-    bursts: pd.DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +70,7 @@ class Reading:
     points: list[PointTables]
     ladders: list[Ladder]
     products: list[Products]
+    key_numbers: list[KeyNumbers]
     warnings: list[RunWarning]
 
 
@@ -119,7 +112,8 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
             points.append(found)
     warnings = run_warnings(root, run, pairs, samples["flags"])
     ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
-    return Reading(name, anchor, run, order, parts, points, ladders, products, warnings)
+    numbers = key_numbers(pairs, ladders, products)
+    return Reading(name, anchor, run, order, parts, points, ladders, products, numbers, warnings)
 
 
 def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, how: tuple[str, int]) -> Part:
@@ -141,8 +135,8 @@ def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, 
         curves={
             row["relation"]: np.quantile(latency[relation[burst] == row["relation"]], shares) for row in rows
         },
-        flagged=sum(not set(flags.split(",")).isdisjoint(_SUSPECT) for flags in pairs["flags"]),
-        suspects=_suspects(pairs, samples, traces),
+        flagged=sum(not set(flags.split(",")).isdisjoint(FLAGS) for flags in pairs["flags"]),
+        suspects=suspects(pairs, samples, traces),
     )
 
 
@@ -153,29 +147,3 @@ def _rounds(samples: pd.DataFrame, latency: Floats, burst: npt.NDArray[np.int64]
         relation=samples.loc[middles.index, "relation"].astype(str), ns=middles.to_numpy()
     )
     return keyed.groupby(["relation", "round"], sort=False)["ns"].median().reset_index()
-
-
-def _suspects(pairs: pd.DataFrame, samples: pd.DataFrame, most: int) -> list[Suspect]:
-    """The worst flagged pairs, the most serious flag first."""
-    rows = [(_gravity(row), row) for row in records(pairs[pairs["flags"] != ""])]
-    grave = sorted((found for found in rows if found[0][0] < len(_SUSPECT)), key=lambda found: found[0])[
-        :most
-    ]
-    low = samples[["ping_cpu", "pong_cpu"]].min(axis=1)
-    high = samples[["ping_cpu", "pong_cpu"]].max(axis=1)
-    return [
-        Suspect(row, samples[(low == row["ping_cpu"]) & (high == row["pong_cpu"])].reset_index(drop=True))
-        for _, row in sorted(grave, key=lambda found: found[0])[:most]
-    ]
-
-
-def _gravity(row: dict[str, Any]) -> tuple[int, float]:
-    flags = row["flags"].split(",")
-    place = next((at for at, flag in enumerate(_SUSPECT) if flag in flags), len(_SUSPECT))
-    size = {
-        "multimodal": row["other_share"],
-        "drift": abs(row["drift"] or 0),
-        "outliers": row["outliers"],
-        "not_converged": row["spread"],
-    }
-    return place, -(size.get(_SUSPECT[place], 0) or 0) if place < len(_SUSPECT) else 0.0

@@ -13,7 +13,15 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from fleet.analysis.reduce.heatmap import MOST_GROUPS, SHADES, Heatmap, of_cpus, of_groups
+from fleet.analysis.reduce.heatmap import (
+    MOST_GROUPS,
+    SHADES,
+    Heatmap,
+    is_log,
+    of_cpus,
+    of_groups,
+    value_at,
+)
 from fleet.analysis.reduce.topology import Layout
 
 MOST_CPUS = 64
@@ -138,7 +146,9 @@ def _signs(drawn: Heatmap, order: Layout, marked: Pairs) -> Text:
     label = max(map(len, drawn.labels))
     low, high = drawn.limits
     text = Text(
-        f"one way, ns, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}; rows ping, columns pong"
+        f"one way, ns, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}"
+        + (", logarithmic" if is_log(drawn.limits) else "")
+        + "; rows ping, columns pong"
         + ("; x: flagged" if marked else "")
         + "\n"
         + _column_labels(drawn, label)
@@ -183,9 +193,8 @@ def _spread(words: Sequence[str], gaps: Sequence[bool]) -> str:
 def _legend(drawn: Heatmap) -> Text:
     text = Text()
     for share in np.linspace(0, 1, _LEGEND_STEPS):
-        low, high = drawn.limits
         text.append("  ", _style(round(share * (SHADES - 1))))
-        text.append(f" {low + share * (high - low):.0f}  ")
+        text.append(f" {value_at(share, drawn.limits):.0f}  ")
     return text.append("\n")
 
 

@@ -1,5 +1,6 @@
 """The tables of `fetch`: what a line costs by the state it is in and what the CPUs share."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -44,8 +45,13 @@ def states(pairs: pd.DataFrame) -> PointTables:
 
 def _lines(rows: pd.DataFrame, relations: list[str]) -> list[tuple[str, ...]]:
     medians = rows.groupby(["state", "relation"], sort=False)["median_ns"].median()
-    named = sorted(rows["state"].unique(), key=_place)
+    named = states_in_order(rows["state"])
     return [(state, *(_number(medians.get((state, relation))) for relation in relations)) for state in named]
+
+
+def states_in_order(states: Iterable[str]) -> list[str]:
+    """Each state once, the nearest line first."""
+    return sorted(dict.fromkeys(states), key=_place)
 
 
 def _number(value: Any) -> str:

@@ -23,6 +23,7 @@ def test_a_report_has_the_levels_first_and_a_figure_of_each_ladder(tmp_path: Pat
     assert re.search(r"<td>500\.0</td><td>250\.0</td><td>125\.0</td><td>40\.0</td>", first)
     pictures = re.findall(r'<svg[^>]* aria-label="([^"]*)"', page)
     assert [label.partition(", on ")[0] for label in pictures] == [
+        "chase/mov, CPU 0",  # on the first screen
         "chase/mov, CPU 0",
         "bandwidth/avx2, CPU 0",
         "bandwidth/avx2, 2 CPUs, 0 to 1, all together",

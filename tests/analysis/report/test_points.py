@@ -50,7 +50,17 @@ def test_the_page_has_the_cells_of_fleet_show(tmp_path: Path) -> None:
             assert [unescape(cell) for cell in row] in shown
 
 
-def test_a_run_of_neither_latencies_nor_ladders_has_no_empty_first_table(tmp_path: Path) -> None:
+def test_the_first_screen_has_their_key_numbers(tmp_path: Path) -> None:
     page = render(tmp_path, [points.publish(tmp_path).run_id])
-    assert 'id="medians"' not in page
     assert "No samples are stored" not in page
+    assert cells(page, "fetch/mov, key numbers") == [["own", "third", "memory"], ["4.4", "61.5", "150.0"]]
+    assert cells(page, "interleave/mov, key numbers") == [["1K"], ["5.0"]]
+
+
+def test_every_run_has_a_dot_in_a_panel_of_each_state(tmp_path: Path) -> None:
+    runs = [
+        points.publish(tmp_path, started_utc=f"2026-01-0{day}T00:00:00Z", noise=0.01).run_id for day in (2, 3)
+    ]
+    page = render(tmp_path, runs)
+    panels = re.findall(r'aria-label="Run medians of ([^:"]+)', page)
+    assert panels == ["fetch/mov, own", "fetch/mov, third", "fetch/mov, memory", "interleave/mov, 1K"]

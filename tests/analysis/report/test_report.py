@@ -86,7 +86,7 @@ def test_a_screen_reader_finds_its_way(read: Markup) -> None:
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
     assert tags.count("caption") == tags.count("table") > 5
-    assert all(cell.get("scope") in ("col", "row") for cell in read.all("th"))
+    assert all(cell.get("scope") in ("col", "row", "colgroup", "rowgroup") for cell in read.all("th"))
     assert all(image["alt"] for image in read.all("img"))
     assert all(picture["role"] == "img" and picture["aria-label"] for picture in read.all("svg"))
     assert all(box["aria-label"] and box["tabindex"] == "0" for box in read.all("div") if box.get("role"))
@@ -117,7 +117,9 @@ def test_it_has_every_picture(page: str, read: Markup) -> None:
 
 
 def test_each_map_is_coloured_by_its_own_scale_and_by_the_common_one(page: str, read: Markup) -> None:
-    assert re.search(r'<td class="a31 b2\d">4\d\.\d</td>', page)  # slow on desk, not so slow beside desk-vm
+    assert re.search(
+        r'<td class="a31 b2\d" title="[^"]+">4\d\.\d</td>', page
+    )  # slow on desk, not so slow beside desk-vm
     assert any(box.get("id") == "common" for box in read.all("input"))
     assert "body:has(#common:checked) .b31" in page
 
@@ -184,6 +186,54 @@ def test_a_big_machine_is_shown_by_groups_and_as_a_picture(tmp_path: Path) -> No
         label.startswith("Map of cas/cmpxchg on server, 48 CPUs") for label in read.values("aria-label")
     )
     assert len(page) < 400_000
+    assert page.count(">socket 0</text>") == 4  # on both axes, also of the small map on the first screen
+    assert len(re.findall(r"<title>0-1 \w+: [\d.]+ ns<", page)) == 1
+    assert page.index("<svg") < page.index("<nav")
+
+
+def test_a_very_big_machine_has_tips_of_groups(tmp_path: Path) -> None:
+    run = simulated.publish(tmp_path, simulated.server(), rounds=1, samples=2)
+    page = render(tmp_path, [run.run_id])
+    assert Markup(page).errors == []
+    assert re.search(r"<title>CPUs 0-7,64-71 and 8-15,72-79: package, [\d.]+ ns \([\d.]+ to [\d.]+\)", page)
+    assert len(page) < 400_000
+
+
+def test_pairs_that_changed_no_more_than_chance_are_grey_and_others_not(tmp_path: Path) -> None:
+    machine = simulated.desktop("one", pair_sd=0.0)
+    runs = [
+        simulated.publish(
+            tmp_path,
+            replace(machine, pair_sd=0.1 * new),
+            number,
+            rounds=3,
+            samples=3,
+            labels={"new": str(new)},
+        ).run_id
+        for number, new in enumerate((0, 0, 0, 1, 1, 1))
+    ]
+    unchanged, changed = render(tmp_path, runs[:2]), render(tmp_path, runs, sides=("new=0", "new=1"))
+    assert set(re.findall(r'class="(d\d+)"', unchanged)) == {"d16"}
+    assert {"d0", "d31"} & set(re.findall(r'class="(d\d+)"', changed))
+
+
+def test_two_sides_are_compared_host_by_host_with_all_hosts_first(tmp_path: Path) -> None:
+    for number in range(6):
+        for at, name in enumerate(("one", "two", "three")):
+            ns = {relation: (1 + 0.1 * (number % 2)) * ns for relation, ns in builders.NS.items()}
+            labels = {"kernel": "new" if number % 2 else "old"}
+            machine = simulated.Machine(name, builders.small_desktop()[:3], ns=ns)
+            simulated.publish(tmp_path, machine, 3 * number + at, rounds=3, samples=3, labels=labels)
+    sides = ("kernel=old", "kernel=new")
+    runs = [run.run_id for run in Store(tmp_path).published()]
+    page = render(tmp_path, runs, sides=sides)
+    assert Markup(page).errors == []
+    (forest,) = re.findall(r'aria-label="(Changes of cas/cmpxchg package[^"]*)"', page)
+    rows = re.findall(r"(?:: |; )([\w ]+) \+(\d+)\.\d% ", forest.partition("intervals")[2])
+    assert rows[0][0] == "all hosts"
+    assert {name for name, _ in rows[1:]} == {"one", "two", "three"}
+    assert {abs(int(change) - 10) <= 3 for _, change in rows} == {True}
+    assert "I²" in page
 
 
 def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:

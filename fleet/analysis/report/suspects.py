@@ -1,0 +1,71 @@
+"""The pairs whose samples a report draws: the worst flagged ones, beyond what chance over all pairs gives."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
+
+from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW
+from fleet.analysis.views.text import records
+
+FLAGS = tuple(flag for flag in MEANINGS if flag not in MINOR_IF_FEW)  # the most serious first
+_LEVEL = 0.05  # over all pairs of a benchmark together
+_DRIFT_BY_CHANCE = 0.01  # of pairs without a drift have the flag
+_FAR_WIDER = 3.0  # than the relation's usual interval
+
+Marks = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A pair worth a plot of its samples: its row of `pair_medians` and its bursts as loaded."""
+
+    row: dict[str, Any]
+    bursts: pd.DataFrame
+
+
+def suspects(pairs: pd.DataFrame, samples: pd.DataFrame, most: int) -> list[Suspect]:
+    """The worst flagged pairs, the most serious flag first. pairs, samples: of one run and benchmark."""
+    flags = _beyond_chance(pairs)
+    rows = [(_gravity(row, own), row) for row, own in zip(records(pairs), flags, strict=True) if own]
+    rows.sort(key=lambda found: found[0])
+    low = samples[["ping_cpu", "pong_cpu"]].min(axis=1)
+    high = samples[["ping_cpu", "pong_cpu"]].max(axis=1)
+    return [
+        Suspect(row, samples[(low == row["ping_cpu"]) & (high == row["pong_cpu"])].reset_index(drop=True))
+        for _, row in rows[:most]
+    ]
+
+
+def _beyond_chance(pairs: pd.DataFrame) -> list[list[str]]:
+    """Of each pair the serious flags that so many pairs would not have by chance, the most serious first."""
+    listed = [set(flags.split(",")) for flags in pairs["flags"]]
+    kept = {flag: np.array([flag in own for own in listed]) for flag in FLAGS}
+    kept["drift"] &= kept["drift"].sum() > stats.binom.isf(_LEVEL, len(pairs), _DRIFT_BY_CHANCE)
+    kept["outliers"] &= _more_outliers(pairs)
+    usual = pairs.groupby("relation")["spread"].transform("median")
+    kept["not_converged"] &= (pairs["spread"] > _FAR_WIDER * usual).to_numpy()
+    return [[flag for flag in FLAGS if kept[flag][at]] for at in range(len(listed))]
+
+
+def _more_outliers(pairs: pd.DataFrame) -> Marks:
+    """Pairs with more outliers than the run's share explains, in a test of all pairs."""
+    samples = pairs["samples"].to_numpy()
+    far = np.rint(pairs["outliers"].to_numpy() * samples)
+    share = far.sum() / max(samples.sum(), 1)
+    found: Marks = stats.binom.sf(far - 1, samples, share) < _LEVEL / len(pairs)
+    return found
+
+
+def _gravity(row: dict[str, Any], flags: Sequence[str]) -> tuple[int, float]:
+    size = {
+        "multimodal": row["other_share"],
+        "drift": abs(row["drift"] or 0),
+        "outliers": row["outliers"],
+        "not_converged": row["spread"],
+    }
+    return FLAGS.index(flags[0]), -(size.get(flags[0], 0) or 0)
