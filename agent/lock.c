@@ -177,8 +177,10 @@ static int lock_or_refuse(int fd, const char *text, int *err, struct refusal *re
 		/* Who holds the lock is the kernel's word; the text may still be the last one's. */
 		bool ours = holder > 0 && claim.pid == holder && same_run(text, claim.text);
 
-		if (ours)
+		if (ours) {
 			(void)kill(holder, SIGTERM);
+			(void)kill(holder, SIGCONT); /* a stopped process takes no other signal */
+		}
 		if ((holder && !ours) || now_ns() >= give_up_ns)
 			return refuse_locked(&claim, holder, refusal);
 		if (stop_wait(-1, 0, now_ns() + LOOK_MS * NS_PER_MS) == WAIT_STOP)

@@ -8,6 +8,7 @@ their own stdin.
 import contextlib
 import math
 import os
+import shlex
 import shutil
 import tempfile
 import threading
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fleet.errors import AuthError, FleetError, HostKeyError, LinkError, UnreachableError
+from fleet.errors import AuthError, FleetError, HostKeyError, LinkError, ProbeError, UnreachableError
 from fleet.model import Host, HostKeyPolicy
 from fleet.remote import minimal_put, shell
 from fleet.remote.connection import Completed
@@ -29,6 +30,7 @@ _KEEPALIVE_S, _MISSED = 5, 3  # a host that answers none of so many is gone
 _USER_ACTS_S = 60.0  # the user may have to touch a token
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 _NO_SESSION = 255  # ssh's own exit code
+_SIGNALLED = 128  # smaller exit codes are the command's
 _SHOWN = 600  # characters of what ssh printed
 _HOST_KEY = ("Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED", "No matching host key")
 _REFUSED = ("Permission denied (", "Too many authentication failures", "No supported authentication methods")
@@ -55,7 +57,7 @@ class OpenSshConnection:
 
     @classmethod
     def open(cls, host: Host, timeout_s: float) -> Self:
-        """Connect. Raises UnreachableError, HostKeyError or AuthError, with what ssh printed."""
+        """Connect. Raises UnreachableError, HostKeyError, AuthError or ProbeError, with what was printed."""
         connection = cls(host, timeout_s)
         try:
             with _AT_ONCE:
@@ -162,6 +164,12 @@ class OpenSshConnection:
                 self._running.remove(session)
 
     def _unreachable(self, session: "_Session") -> FleetError:
+        if session.ended_with is not None and session.ended_with < _SIGNALLED:
+            return ProbeError(
+                f"{self.host_name}: ssh connected, but instead of /bin/sh there was an exit code, "
+                f"{session.ended_with}{_quoted(session.printed)}. fleet needs an account that may run "
+                f"commands; try `{session.by_hand} '/bin/sh -c uname'`."
+            )
         log = session.log()
         text = f"{self.host_name}: ssh could not connect{_quoted(log)}. Try `{session.by_hand}`."
         if any(sign in log for sign in _HOST_KEY):
@@ -190,8 +198,9 @@ class _Session:
     def __init__(self, host_name: str, ssh: tuple[str, ...], folder: Path) -> None:
         self.mark = shell.new_mark()
         self.host_name = host_name
-        self.by_hand = " ".join(["ssh", *ssh[ssh.index("--") :]])
+        self.by_hand = _by_hand(ssh)
         self.ended_with: int | None = None
+        self.printed = ""  # by a shell that ended instead of answering
         self._log = folder / f"{self.mark}.log"
         command = (ssh[0], "-E", str(self._log), *ssh[1:], shell.LOADER + self.mark)
         self.process = Process(host_name, command, {"SSH_ASKPASS_REQUIRE": "never"})
@@ -205,6 +214,7 @@ class _Session:
         if done is not None:
             return done
         self.ended_with = self.process.wait(max(0.0, deadline - time.monotonic()))
+        self.printed = (err.bytes().strip() or out.bytes().strip())[-_SHOWN:].decode("utf-8", "replace")
         return None
 
     def log(self) -> str:
@@ -325,6 +335,12 @@ def _command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:
         *(("-l", host.user) if host.user else ()),
         *("--", host.address),
     )
+
+
+def _by_hand(ssh: tuple[str, ...]) -> str:
+    """The command for a person to try: without the settings that matter to a program only."""
+    settings = {at + offset for at, word in enumerate(ssh) if word == "-o" for offset in (0, 1)}
+    return shlex.join(["ssh", *(word for at, word in enumerate(ssh) if at and at not in settings)])
 
 
 def _quoted(log: str) -> str:

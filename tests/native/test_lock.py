@@ -45,6 +45,15 @@ def test_an_older_agent_of_the_same_run_is_ended_and_followed(tmp_path: Path) ->
         assert first.returncode == 6
 
 
+def test_an_older_agent_of_the_same_run_is_ended_even_if_it_is_stopped(tmp_path: Path) -> None:
+    needs.cpus(2)
+    with started(*LONG, "--lock", "r1 alice@desk", env=locked(tmp_path)) as first:
+        first.send_signal(signal.SIGSTOP)
+        assert run(*QUICK, "--lock", "r1 alice@elsewhere", env=locked(tmp_path)).returncode == 0
+        first.wait(timeout=SOON_S)
+        assert first.returncode == 6
+
+
 def test_a_name_in_the_file_is_not_believed_against_the_kernel(tmp_path: Path) -> None:
     """The file says that our run holds the lock, but another process does: nobody is ended."""
     needs.cpus(2)

@@ -110,7 +110,7 @@ def test_a_full_backlog_is_a_tcp_timeout(known_hosts, ssh_host):
 
 def test_a_host_that_accepts_and_says_nothing(through):
     _, host = through(silent=True)
-    with pytest.raises(UnreachableError, match=r"board: .*sent nothing.* 0.5 s"):
+    with pytest.raises(UnreachableError, match=r"board: .*no SSH banner within 0.5 s"):
         connect(host, timeout_s=0.5)
 
 
@@ -132,6 +132,18 @@ def test_a_server_of_version_1_of_ssh(through):
         UnreachableError, match=r"board: .*SSH-1.5-OpenSSH_2.0.* does not speak version 2 of SSH"
     ):
         connect(host, timeout_s=2)
+
+
+def test_an_sshd_that_opens_no_sessions(make_hosts, known_hosts):
+    (server,) = make_hosts(1, options=("MaxSessions 0",))
+    known_hosts.write_text(server.known_hosts_line)
+    with (
+        connect(server.entry(name="board")) as connection,
+        pytest.raises(
+            LinkError, match="board: the host's sshd opened no session for a command: .*MaxSessions"
+        ),
+    ):
+        connection.run("true")
 
 
 def test_lines_before_the_banner_do_no_harm(through):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import AuthError, HostKeyError, LinkError, UnreachableError
+from fleet.errors import AuthError, HostKeyError, LinkError, ProbeError, UnreachableError
 from fleet.model import Host, HostKeyPolicy, Via
 from fleet.remote.connect import connect
 from tests import needs
@@ -114,6 +114,18 @@ def test_a_user_certificate_of_the_configuration_is_used(
     config = Path(os.environ["FLEET_SSH_CONFIG"])
     config.write_text(f"{config.read_text()}  IdentityFile {key}\n  CertificateFile {certificate}\n")
     assert says_here(ours(host, identity_files=()))
+
+
+def test_a_host_that_runs_no_commands_is_named_as_that(make_hosts: MakeHosts, known_hosts: Path) -> None:
+    (host,) = make_hosts(1, options=("ForceCommand echo closed for today; exit 3",))
+    known_hosts.write_text(host.known_hosts_line)
+    with pytest.raises(ProbeError) as refused:
+        connect(ours(host))
+    text = str(refused.value)
+    assert "board: ssh connected, but instead of /bin/sh there was an exit code, 3: closed for today" in text
+    assert f"-p {host.port}" in text
+    assert str(host.client_key) in text
+    assert "BatchMode" not in text
 
 
 def test_a_jump_host_is_passed(make_hosts: MakeHosts, known_hosts: Path) -> None:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 import paramiko
-from paramiko.ssh_exception import SSHException
+from paramiko.ssh_exception import ChannelException, SSHException
 
 from fleet.errors import LinkError
 from fleet.model import Host
@@ -165,7 +165,13 @@ class SshConnection:
         if self._closed:
             return f"{self.host_name}: the connection has been closed on our side."
         if transport.is_active():
-            return f"{self.host_name}: the host ended the command's channel: {error or type(error).__name__}."
+            if isinstance(error, ChannelException):
+                return (
+                    f"{self.host_name}: the host's sshd opened no session for a command: {error.text}. "
+                    "Does its sshd_config limit MaxSessions?"
+                )
+            why = str(error) or type(error).__name__
+            return f"{self.host_name}: the host ended the command's channel: {why}."
         cause = transport.get_exception() or error
         match cause:
             case EOFError():

@@ -197,7 +197,9 @@ def _load(path: str) -> tuple[paramiko.PKey | None, str]:
         seen = os.stat(path)  # noqa: PTH116 - once a host
     except OSError as error:
         return None, "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-    if seen.st_uid == os.getuid() and seen.st_mode & _OTHERS:  # ssh's own rule
+    if not stat.S_ISREG(seen.st_mode):
+        return None, "is not a file"
+    if seen.st_uid == os.getuid() and seen.st_mode & _OTHERS and not _is_public(path):  # ssh's own rule
         return None, (
             f"other users may read it (mode {stat.S_IMODE(seen.st_mode):04o}), so neither ssh nor fleet uses "
             f"it; run `chmod 600 {shlex.quote(path)}`"
@@ -212,8 +214,18 @@ def _parsed(path: str, _written_ns: int, _size: int) -> tuple[paramiko.PKey | No
     except TypeError:  # cryptography's word for a missing passphrase
         return None, f"has a passphrase; run `ssh-add {path}` first"
     except Exception as error:  # from_path lets out whatever its libraries raise
-        locked = "ncrypted" in str(error)
-        return None, "has a passphrase" if locked else str(error) or type(error).__name__
+        if "ncrypted" in str(error):
+            return None, "has a passphrase"
+        if _is_public(path):
+            return None, "is a public key; name the private one"
+        return None, "holds no private key" if "PEM" in str(error) else str(error) or type(error).__name__
+
+
+def _is_public(path: str) -> bool:
+    try:
+        return Path(path).read_bytes().startswith((b"ssh-", b"ecdsa-", b"sk-"))
+    except OSError:
+        return False
 
 
 def _settled(strategy: AuthStrategy, source: Identity) -> AuthResult:
@@ -228,6 +240,8 @@ def _public_blob(path: str) -> bytes | None:
         public = Path(f"{path}.pub")
         if public.exists():
             return base64.b64decode(public.read_text().split()[1])
+        if not Path(path).is_file():
+            return None
         lines = [line for line in Path(path).read_text().splitlines() if not line.startswith("-----")]
         message = paramiko.Message(base64.b64decode("".join(lines)))
         if message.get_bytes(len(_MAGIC)) != _MAGIC:

@@ -99,10 +99,16 @@ def test_a_key_file_that_does_not_exist_is_named(host):
         connect(host.entry(identity_files=("/nowhere/key",)))
 
 
-def test_a_file_that_is_no_key_is_named(host, tmp_path):
+def test_a_file_that_is_no_key_is_named(host, tmp_path, client_key):
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(AuthError, match=f"{tmp_path}/text: "):
-        connect(host.entry(identity_files=(str(tmp_path / "text"),)))
+    (tmp_path / "text").chmod(0o600)
+    files = (str(tmp_path / "text"), f"{client_key}.pub", "/dev/zero", str(tmp_path))
+    with pytest.raises(AuthError) as refused:
+        connect(host.entry(identity_files=files))
+    for file, why in zip(
+        files, ("holds no private key", "is a public key", "is not a file", "is not a file")
+    ):
+        assert f"{file}: {why}" in str(refused.value)
 
 
 def test_the_agents_key_opens_a_host_without_identity_files(host, agent, client_key):
