@@ -140,7 +140,7 @@ def test_an_sshd_that_opens_no_sessions(make_hosts, known_hosts):
     with (
         connect(server.entry(name="board")) as connection,
         pytest.raises(
-            LinkError, match="board: the host's sshd opened no session for a command: .*MaxSessions"
+            LinkError, match=r"board: the host's sshd opened no session for a command: .*MaxSessions"
         ),
     ):
         connection.run("true")

@@ -97,6 +97,22 @@ def test_three_qnx_and_three_linux_hosts_are_measured_in_one_session(
         assert ("not QNX" in shown.stdout) is (name == "minimal")
 
 
+def test_where_only_dev_shmem_can_be_written_the_run_says_once_that_no_lock_keeps_fleets_apart(
+    fleet, make_qnx, known_hosts, platform
+):
+    """Its files cannot be locked, and there is no other place for a lock."""
+    server, made = make_qnx(NO_SFTP)
+    assert [path.name for path in made.writable.iterdir()] == ["shmem"]
+    know(known_hosts, server)
+    fleet.inventory("hosts:\n" + qnx(server.entry(name="board"), platform))
+    done = fleet("run", *QUICK)
+    assert done.exit_code == 0, done.stdout
+    (host,) = done.json
+    said = [note for note in host["notes"] if "another fleet may measure here at the same time" in note]
+    assert len(said) == 1, host["notes"]
+    assert "The machine lock could not be taken" in said[0]
+
+
 @pytest.fixture
 def unplugged(make_qnx, known_hosts, platform, fleet):
     """`unplugged(recipe, **faults)`: a stand-in host, `board` in the inventory, and the plug to be pulled."""

@@ -105,9 +105,8 @@ def test_a_file_that_is_no_key_is_named(host, tmp_path, client_key):
     files = (str(tmp_path / "text"), f"{client_key}.pub", "/dev/zero", str(tmp_path))
     with pytest.raises(AuthError) as refused:
         connect(host.entry(identity_files=files))
-    for file, why in zip(
-        files, ("holds no private key", "is a public key", "is not a file", "is not a file")
-    ):
+    whys = ("holds no private key", "is a public key", "is not a file", "is not a file")
+    for file, why in zip(files, whys, strict=True):
         assert f"{file}: {why}" in str(refused.value)
 
 
