@@ -102,13 +102,13 @@ struct point_context {
 /* Bytes of gemm's matrices, in a thread's memory: C lies at its start, then A, then B. */
 struct gemm_layout {
 	size_t c_row, c_bytes;
-	size_t a_row, a_step,
-		a_rows; /* from row to row, step to step, one call's rows to the next's */
+	size_t a_row, a_step, a_strip; /* from row to row, step to step, strip to strip */
 	size_t a_bytes, b_bytes, b_panel;
 	size_t a_copy, b_copy; /* from one copy to the next; a_copy 0: there is one A */
 	size_t ahead_step;     /* so much of the next B in a step, to have all of it in time */
 	size_t bytes;          /* of it all */
 	uint64_t steps;
+	uint32_t strips; /* in a call */
 	uint64_t product_operations, call_operations;
 	uint32_t copies;
 };

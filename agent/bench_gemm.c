@@ -87,7 +87,7 @@ static void go_on(struct side *side)
 	struct product *product = &side->product;
 	const struct gemm *gemm = side->variant->gemm;
 
-	product->row += gemm->rows;
+	product->row += product->layout.strips * gemm->rows;
 	product->calls++;
 	if (product->row < side->point->m)
 		return;
@@ -108,17 +108,19 @@ static void multiply(struct side *side)
 	const char *a = side->arena + layout->c_bytes, *b = a + layout->a_bytes;
 	const struct gemm_tile tile = {
 		.a = a + product->copy * layout->a_copy +
-		     product->row / gemm->rows * layout->a_rows,
+		     product->row / gemm->rows * layout->a_strip,
 		.a_row = layout->a_row,
 		.a_step = layout->a_step,
+		.a_strip = layout->a_strip,
 		.b = b + product->copy * layout->b_copy +
 		     product->column / gemm->columns * layout->b_panel,
 		.c = side->arena + product->row * layout->c_row + product->column * sizeof(int32_t),
 		.c_row = layout->c_row,
+		.strips = layout->strips,
 		.steps = layout->steps,
 		.add = side->point->operation == GEMM_DEEP && product->copy > 0,
 		.ahead = b + next_copy(product) * layout->b_copy +
-			 product->calls * layout->steps * layout->ahead_step,
+			 product->calls * layout->strips * layout->steps * layout->ahead_step,
 		.ahead_step = layout->ahead_step,
 	};
 
@@ -188,6 +190,7 @@ static void attempt(const struct variant *variant)
 				       .b = b,
 				       .c = c,
 				       .c_row = gemm->columns * sizeof(int32_t),
+				       .strips = 1,
 				       .steps = 1,
 				       .ahead = b};
 

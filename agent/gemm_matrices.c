@@ -19,6 +19,9 @@ enum { CACHE_LINE = 64, VALUES_BYTES = 2048, LEAST = -4, MOST = 4 };
  */
 enum { SUM_MOST = 1 << 24, PRODUCT_MOST = 32 };
 
+/* Operations of a call, if it has more than one strip. */
+enum { CALL_MOST = 1 << 24 };
+
 static size_t value_bytes(const struct gemm *gemm)
 {
 	switch (gemm->value) {
@@ -50,31 +53,44 @@ static void lay_out_a(const struct gemm *gemm, const struct point *point,
 	if (point->operation == GEMM_BLOCKED) {
 		layout->a_row = step;
 		layout->a_step = step * gemm->rows;
-		layout->a_rows = row_bytes * gemm->rows;
+		layout->a_strip = row_bytes * gemm->rows;
 	} else {
 		layout->a_row = whole_lines(row_bytes, point->operation != GEMM_ROWS);
 		layout->a_step = step;
-		layout->a_rows = layout->a_row * gemm->rows;
+		layout->a_strip = layout->a_row * gemm->rows;
 	}
-	layout->a_bytes = whole_lines(layout->a_rows * (point->m / gemm->rows), true);
+	layout->a_bytes = whole_lines(layout->a_strip * (point->m / gemm->rows), true);
+}
+
+/* As many strips as all calls can have alike, and still get back to the supervisor in time. */
+static uint32_t strips_of_a_call(const struct gemm *gemm, const struct point *point)
+{
+	uint64_t operations = UINT64_C(2) * gemm->rows * gemm->columns * point->k;
+	uint32_t all = point->m / gemm->rows, strips = gemm->strips ? all : 1;
+
+	while (all % strips || (strips > 1 && strips * operations > CALL_MOST))
+		strips--;
+	return strips;
 }
 
 void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gemm_layout *layout)
 {
 	bool deep = point->operation == GEMM_DEEP;
-	size_t calls = (point->m / gemm->rows) * (point->n / gemm->columns);
+	uint32_t strips = strips_of_a_call(gemm, point);
+	size_t calls = point->m / gemm->rows / strips * (point->n / gemm->columns);
+	uint64_t all_steps = calls * strips * (point->k / gemm->depth);
 
 	*layout = (struct gemm_layout){.c_row = whole_lines(point->n * sizeof(int32_t), true),
 				       .steps = point->k / gemm->depth,
+				       .strips = strips,
 				       .copies = 1};
 	lay_out_a(gemm, point, layout);
 	layout->c_bytes = layout->c_row * point->m;
 	layout->b_panel = gemm->columns * point->k * value_bytes(gemm);
 	layout->b_bytes = whole_lines(point->n / gemm->columns * layout->b_panel, false);
-	layout->call_operations = UINT64_C(2) * gemm->rows * gemm->columns * point->k;
+	layout->call_operations = UINT64_C(2) * strips * gemm->rows * gemm->columns * point->k;
 	layout->product_operations = calls * layout->call_operations;
-	layout->ahead_step =
-		(layout->b_bytes + calls * layout->steps - 1) / (calls * layout->steps);
+	layout->ahead_step = (layout->b_bytes + all_steps - 1) / all_steps;
 	layout->b_copy = layout->b_bytes + (deep ? layout->a_bytes : 0);
 	if (point->operation >= GEMM_STREAM) {
 		layout->a_copy = deep ? layout->b_copy : 0;
@@ -199,7 +215,7 @@ void gemm_write_a(const struct gemm *gemm, const struct gemm_layout *layout,
 	for (size_t i = 0; i < reference->m; i++)
 		for (size_t p = 0; p < reference->k; p++)
 			write_value(gemm,
-				    to + i / gemm->rows * layout->a_rows +
+				    to + i / gemm->rows * layout->a_strip +
 					    i % gemm->rows * layout->a_row +
 					    p / gemm->depth * layout->a_step +
 					    p % gemm->depth * bytes,

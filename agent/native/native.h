@@ -102,18 +102,20 @@ enum gemm_value {
 };
 
 /*
- * Rows of A by a panel of B, a part of C. A step takes gemm.depth values of k: of A each row's lie
- * together; of B those of each block of columns, there gemm.pack values of the first column, of the
- * second, and so on, then the next gemm.pack of the first.
+ * Rows of A by a panel of B, a part of C: strips of gemm.rows rows, one below the other. A step
+ * takes gemm.depth values of k: of A each row's lie together; of B those of each block of columns,
+ * there gemm.pack values of the first column, of the second, and so on, then the next gemm.pack of
+ * the first.
  */
 struct gemm_tile {
 	const char *a;        /* the first row; aligned as its values are */
 	size_t a_row, a_step; /* bytes from row to row, and from step to step */
+	size_t a_strip;       /* and from strip to strip */
 	const char *b;        /* 64-byte aligned, one step's values behind the other's */
 	char *c;              /* 64-byte aligned, as each row is */
 	size_t c_row;
-	uint64_t steps; /* not 0 */
-	uint64_t add;   /* 0: what C holds is lost; 1: added to */
+	uint64_t strips, steps; /* not 0; of strips 1 at most where gemm.strips is false */
+	uint64_t add;           /* 0: what C holds is lost; 1: added to */
 	const char *ahead;
 	size_t ahead_step; /* so much from `ahead` on is prefetched in a step, where the loop does
 			    */
@@ -129,6 +131,7 @@ struct gemm {
 	uint8_t rows, columns; /* of the part of C that one call makes */
 	uint8_t depth, pack;   /* of a step, and that lie side by side in B: see struct gemm_tile */
 	uint8_t block;         /* columns of B in a block */
+	bool strips;           /* a call can do more than one */
 	uint32_t peak_operations;           /* in a turn of `peak`; a product and its sum are two */
 	gemm_fn *multiply, *multiply_ahead; /* the second prefetches */
 	gemm_peak_fn *peak;

@@ -2,10 +2,15 @@
  * x86_64: products of matrices on tiles (Intel SDM 1, chapter 18). See native.h.
  *
  * The instructions are bytes: assemblers have them since 2020 only, and no compiler flag shall
- * decide. So registers are fixed. Tiles 0 to 3 are sums, 4 and 5 rows of A, 6 and 7 columns of B:
- * 32 rows by 32 columns. A step is 64 bytes of k.
+ * decide. So registers are fixed. Tiles 0 to 3 are sums, 4 rows of A, 5 to 7 columns of B: 16 rows
+ * by 64 columns. A step is 64 bytes of k.
+ *
+ * A tile that is stored waits for its last product, and products behind it in the program wait too.
+ * So the sums of a strip are stored one by one within the first step of the next.
  */
 #include "x86_64_gemm.h"
+
+enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 
 #define GEMM static __attribute__((noinline)) void
 
@@ -14,126 +19,190 @@
 #define RELEASE   ".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0\n\t"
 
 /* tilezero %tmm0 to %tmm3 */
-#define ZERO                                                                                       \
-	".byte 0xc4, 0xe2, 0x7b, 0x49, 0xc0\n\t"                                                   \
-	".byte 0xc4, 0xe2, 0x7b, 0x49, 0xc8\n\t"                                                   \
-	".byte 0xc4, 0xe2, 0x7b, 0x49, 0xd0\n\t"                                                   \
-	".byte 0xc4, 0xe2, 0x7b, 0x49, 0xd8\n\t"
+#define ZERO_0 ".byte 0xc4, 0xe2, 0x7b, 0x49, 0xc0\n\t"
+#define ZERO_1 ".byte 0xc4, 0xe2, 0x7b, 0x49, 0xc8\n\t"
+#define ZERO_2 ".byte 0xc4, 0xe2, 0x7b, 0x49, 0xd0\n\t"
+#define ZERO_3 ".byte 0xc4, 0xe2, 0x7b, 0x49, 0xd8\n\t"
 
-/* tileloadd (%rsi,%rdx,1), %tmm4 and (%r8,%rdx,1), %tmm5 */
-#define LOAD_A0 ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x24, 0x16\n\t"
-#define LOAD_A1 ".byte 0xc4, 0xc2, 0x7b, 0x4b, 0x2c, 0x10\n\t"
+/* tileloadd (%rsi,%rdx,1), %tmm4 */
+#define LOAD_A ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x24, 0x16\n\t"
 
-/* tileloadd (%rdi,%rcx,1), %tmm6 and 0x400(%rdi,%rcx,1), %tmm7 */
-#define LOAD_B0 ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x34, 0x0f\n\t"
-#define LOAD_B1 ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0xbc, 0x0f, 0x00, 0x04, 0x00, 0x00\n\t"
+/* tileloadd (%rdi,%rcx,1), %tmm5; 0x400(%rdi,%rcx,1), %tmm6; 0x800..., %tmm7; 0xc00..., %tmm5 */
+#define LOAD_B0 ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x2c, 0x0f\n\t"
+#define LOAD_B1 ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0xb4, 0x0f, 0x00, 0x04, 0x00, 0x00\n\t"
+#define LOAD_B2 ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0xbc, 0x0f, 0x00, 0x08, 0x00, 0x00\n\t"
+#define LOAD_B3 ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0xac, 0x0f, 0x00, 0x0c, 0x00, 0x00\n\t"
 
-/* tileloadd (%r9,%r10,1), %tmm0; (%r11,%r10,1), %tmm1; 0x40(%r9,%r10,1), %tmm2; ... %tmm3 */
-#define LOAD_C                                                                                     \
-	".byte 0xc4, 0x82, 0x7b, 0x4b, 0x04, 0x11\n\t"                                             \
-	".byte 0xc4, 0x82, 0x7b, 0x4b, 0x0c, 0x13\n\t"                                             \
-	".byte 0xc4, 0x82, 0x7b, 0x4b, 0x54, 0x11, 0x40\n\t"                                       \
-	".byte 0xc4, 0x82, 0x7b, 0x4b, 0x5c, 0x13, 0x40\n\t"
+/* tileloadd (%r11,%r10,1), %tmm0; 0x40(%r11,%r10,1), %tmm1; 0x80..., %tmm2; 0xc0..., %tmm3 */
+#define LOAD_0 ".byte 0xc4, 0x82, 0x7b, 0x4b, 0x04, 0x13\n\t"
+#define LOAD_1 ".byte 0xc4, 0x82, 0x7b, 0x4b, 0x4c, 0x13, 0x40\n\t"
+#define LOAD_2 ".byte 0xc4, 0x82, 0x7b, 0x4b, 0x94, 0x13, 0x80, 0x00, 0x00, 0x00\n\t"
+#define LOAD_3 ".byte 0xc4, 0x82, 0x7b, 0x4b, 0x9c, 0x13, 0xc0, 0x00, 0x00, 0x00\n\t"
 
-/* tilestored of the same */
-#define STORE_C                                                                                    \
-	".byte 0xc4, 0x82, 0x7a, 0x4b, 0x04, 0x11\n\t"                                             \
-	".byte 0xc4, 0x82, 0x7a, 0x4b, 0x0c, 0x13\n\t"                                             \
-	".byte 0xc4, 0x82, 0x7a, 0x4b, 0x54, 0x11, 0x40\n\t"                                       \
-	".byte 0xc4, 0x82, 0x7a, 0x4b, 0x5c, 0x13, 0x40\n\t"
+/* tilestored of the same to (%r9,%r10,1) and on */
+#define STORE_0 ".byte 0xc4, 0x82, 0x7a, 0x4b, 0x04, 0x11\n\t"
+#define STORE_1 ".byte 0xc4, 0x82, 0x7a, 0x4b, 0x4c, 0x11, 0x40\n\t"
+#define STORE_2 ".byte 0xc4, 0x82, 0x7a, 0x4b, 0x94, 0x11, 0x80, 0x00, 0x00, 0x00\n\t"
+#define STORE_3 ".byte 0xc4, 0x82, 0x7a, 0x4b, 0x9c, 0x11, 0xc0, 0x00, 0x00, 0x00\n\t"
 
-/* tdpbf16ps (tdpbssd) %tmm6, %tmm4, %tmm0; %tmm6, %tmm5, %tmm1; %tmm7, %tmm4, %tmm2; ... %tmm3 */
-#define BF16_00 ".byte 0xc4, 0xe2, 0x4a, 0x5c, 0xc4\n\t"
-#define BF16_10 ".byte 0xc4, 0xe2, 0x4a, 0x5c, 0xcd\n\t"
-#define BF16_01 ".byte 0xc4, 0xe2, 0x42, 0x5c, 0xd4\n\t"
-#define BF16_11 ".byte 0xc4, 0xe2, 0x42, 0x5c, 0xdd\n\t"
-#define INT8_00 ".byte 0xc4, 0xe2, 0x4b, 0x5e, 0xc4\n\t"
-#define INT8_10 ".byte 0xc4, 0xe2, 0x4b, 0x5e, 0xcd\n\t"
-#define INT8_01 ".byte 0xc4, 0xe2, 0x43, 0x5e, 0xd4\n\t"
-#define INT8_11 ".byte 0xc4, 0xe2, 0x43, 0x5e, 0xdd\n\t"
+/* tdpbf16ps (tdpbssd) %tmm5, %tmm4, %tmm0; %tmm6, ..., %tmm1; %tmm7, ..., %tmm2; %tmm5, ..., %tmm3
+ */
+#define BF16_0 ".byte 0xc4, 0xe2, 0x52, 0x5c, 0xc4\n\t"
+#define BF16_1 ".byte 0xc4, 0xe2, 0x4a, 0x5c, 0xcc\n\t"
+#define BF16_2 ".byte 0xc4, 0xe2, 0x42, 0x5c, 0xd4\n\t"
+#define BF16_3 ".byte 0xc4, 0xe2, 0x52, 0x5c, 0xdc\n\t"
+#define INT8_0 ".byte 0xc4, 0xe2, 0x53, 0x5e, 0xc4\n\t"
+#define INT8_1 ".byte 0xc4, 0xe2, 0x4b, 0x5e, 0xcc\n\t"
+#define INT8_2 ".byte 0xc4, 0xe2, 0x43, 0x5e, 0xd4\n\t"
+#define INT8_3 ".byte 0xc4, 0xe2, 0x53, 0x5e, 0xdc\n\t"
 
-/* Each product as soon as its tiles are there. */
+/* What comes before the first product of a sum. */
+#define NOTHING(i)
+#define STORE_CLEAR(i) STORE_##i ZERO_##i
+#define STORE_LOAD(i)  STORE_##i LOAD_##i
+
+#define STEP(kind, before, ahead)                                                                  \
+	LOAD_A LOAD_B0 LOAD_B1 LOAD_B2 before(0) kind##_0 LOAD_B3 before(1) kind##_1 before(2)     \
+		kind##_2 before(3) kind##_3 ahead "add %c[a_step](%[tile]), %%rsi\n\t"             \
+						  "add $0x1000, %%rdi\n\t"
+
+/* %r9: where the strip before lies in C, 0 in the first one; %r11: where this one does. */
+#define CLEAR_ALL ZERO_0 ZERO_1 ZERO_2 ZERO_3
+#define STORE_ALL STORE_0 STORE_1 STORE_2 STORE_3
+#define NEW_STRIP                                                                                  \
+	"1:\n\t"                                                                                   \
+	"mov %[a], %%rsi\n\t"                                                                      \
+	"mov %c[b](%[tile]), %%rdi\n\t"                                                            \
+	"mov %c[all_steps](%[tile]), %[steps]\n\t"                                                 \
+	"test %%r9, %%r9\n\t"                                                                      \
+	"jne 3f\n\t"                                                                               \
+	"cmpq $0, %c[add](%[tile])\n\t"                                                            \
+	"jne 2f\n\t"
+#define OR_LOAD_ALL                                                                                \
+	"jmp 5f\n"                                                                                 \
+	"2:\n\t" LOAD_0 LOAD_1 LOAD_2 LOAD_3 "jmp 5f\n"
+#define OR_STORE                                                                                   \
+	"3:\n\t"                                                                                   \
+	"cmpq $0, %c[add](%[tile])\n\t"                                                            \
+	"jne 4f\n\t"
+#define OR_STORE_AND_LOAD                                                                          \
+	"jmp 6f\n"                                                                                 \
+	"4:\n\t"
+#define OTHER_STEPS                                                                                \
+	"jmp 6f\n\t"                                                                               \
+	".p2align 6\n"                                                                             \
+	"5:\n\t"
+#define END_STRIP                                                                                  \
+	"6:\n\t"                                                                                   \
+	"dec %[steps]\n\t"                                                                         \
+	"jne 5b\n\t"                                                                               \
+	"mov %%r11, %%r9\n\t"                                                                      \
+	"add %[c_strip], %%r11\n\t"                                                                \
+	"add %c[a_strip](%[tile]), %[a]\n\t"                                                       \
+	"decq %[strips]\n\t"                                                                       \
+	"jne 1b\n\t"
+
 #define PRODUCT(kind, ahead)                                                                       \
-	ZERO "test %[add], %[add]\n\t"                                                             \
-	     "je 1f\n\t" LOAD_C ".p2align 6\n"                                                     \
-	     "1:\n\t" LOAD_A0 LOAD_B0 kind##_00 LOAD_A1 kind##_10 LOAD_B1                          \
-		     kind##_01 kind##_11 ahead "add %[step], %%rsi\n\t"                            \
-					       "add %[step], %%r8\n\t"                             \
-					       "add $0x800, %%rdi\n\t"                             \
-					       "dec %[steps]\n\t"                                  \
-					       "jne 1b\n\t" STORE_C
+	"xor %%r9d, %%r9d\n" NEW_STRIP CLEAR_ALL OR_LOAD_ALL OR_STORE STEP(kind, STORE_CLEAR,      \
+									   ahead)                  \
+	OR_STORE_AND_LOAD STEP(kind, STORE_LOAD, ahead)                                            \
+	OTHER_STEPS STEP(kind, NOTHING, ahead)                                                     \
+	END_STRIP STORE_ALL
 
-#define AHEAD                                                                                      \
-	"prefetcht2 (%[ahead])\n\t"                                                                \
-	"prefetcht2 64(%[ahead])\n\t"                                                              \
-	"prefetcht2 128(%[ahead])\n\t"                                                             \
-	"prefetcht2 192(%[ahead])\n\t"                                                             \
-	"add %[ahead_step], %[ahead]\n\t"
+/* What C has of this strip: a product of bytes is over before its lines would be there. */
+#define C_AHEAD                                                                                    \
+	".irp at, 0x00,0x40,0x80,0xc0\n\t"                                                         \
+	"prefetcht0 \\at(%[c])\n\t"                                                                \
+	"prefetcht0 \\at(%[c],%%r10)\n\t"                                                          \
+	"prefetcht0 \\at(%[c],%%r10,2)\n\t"                                                        \
+	"prefetcht0 \\at(%[c],%[c_row3])\n\t"                                                      \
+	".endr\n\t"                                                                                \
+	"lea (%[c],%%r10,4), %[c]\n\t"
 
-#define DECLARE(tile)                                                                              \
-	register const char *a0 __asm__("rsi") = (tile)->a;                                        \
-	register const char *a1 __asm__("r8") = (tile)->a + 16 * (tile)->a_row;                    \
-	register size_t a_row __asm__("rdx") = (tile)->a_row;                                      \
-	register const char *b __asm__("rdi") = (tile)->b;                                         \
-	register size_t b_row __asm__("rcx") = 64;                                                 \
-	register char *c0 __asm__("r9") = (tile)->c;                                               \
-	register size_t c_row __asm__("r10") = (tile)->c_row;                                      \
-	register char *c1 __asm__("r11") = (tile)->c + 16 * (tile)->c_row;                         \
-	const char *ahead_at = (tile)->ahead;                                                      \
-	uint64_t left = (tile)->steps
+#define B_AHEAD                                                                                    \
+	".irp at, 0,64,128,192\n\t"                                                                \
+	"prefetcht2 \\at(%[ahead])\n\t"                                                            \
+	".endr\n\t"                                                                                \
+	"add %c[ahead_step](%[tile]), %[ahead]\n\t"
 
-#define OPERANDS(tile)                                                                             \
-	: "+r"(a0), "+r"(a1), "+r"(b), [steps] "+r"(left), [ahead] "+r"(ahead_at)                  \
-	: "r"(a_row), "r"(b_row), "r"(c0), "r"(c_row), "r"(c1), [step] "r"((tile)->a_step),        \
-	  [add] "r"((tile)->add), [ahead_step] "r"((tile)->ahead_step)                             \
-	: "memory", "cc"
+#define AT(name, member) [name] "i"(offsetof(struct gemm_tile, member))
 
-GEMM x86_64_gemm_amx_bf16(const struct gemm_tile *tile)
+/* Multiplies all strips; returns how far it has prefetched. */
+typedef const char *part_fn(const struct gemm_tile *tile);
+
+/* Of a long k one part after the other, so that a panel of B stays in L1 while A goes by. */
+static void multiply_parts(const struct gemm_tile *tile, part_fn *multiply)
 {
-	DECLARE(tile);
+	const uint64_t parts = (tile->steps + PART_STEPS - 1) / PART_STEPS;
+	struct gemm_tile left = *tile;
 
-	__asm__ volatile(PRODUCT(BF16, "") OPERANDS(tile));
+	for (uint64_t i = parts; i > 0; i--) {
+		struct gemm_tile part = left;
+
+		part.steps = (left.steps + i - 1) / i;
+		left.ahead = multiply(&part);
+		left.steps -= part.steps;
+		left.a += part.steps * left.a_step;
+		left.b += part.steps * STEP_BYTES;
+		left.add = 1;
+	}
 }
 
-GEMM x86_64_gemm_ahead_amx_bf16(const struct gemm_tile *tile)
-{
-	DECLARE(tile);
+#define MULTIPLY(name, kind, prefetch)                                                             \
+	static __attribute__((noinline))                                                           \
+	const char *x86_64_gemm_##name(const struct gemm_tile *tile)                               \
+	{                                                                                          \
+		register const char *a_step __asm__("rsi");                                        \
+		register const char *b_step __asm__("rdi");                                        \
+		register char *c_before __asm__("r9");                                             \
+		register char *c_strip __asm__("r11") = tile->c;                                   \
+		register size_t a_row __asm__("rdx") = tile->a_row;                                \
+		register size_t b_row __asm__("rcx") = 64;                                         \
+		register size_t c_row __asm__("r10") = tile->c_row;                                \
+		const char *a = tile->a, *c = tile->c, *ahead = tile->ahead;                       \
+		const size_t c_size = 16 * tile->c_row;                                            \
+		uint64_t strips = tile->strips, steps;                                             \
+                                                                                                   \
+		__asm__ volatile(                                                                  \
+			PRODUCT(kind, prefetch)                                                    \
+			: "=&r"(a_step), "=&r"(b_step), "=&r"(c_before),                           \
+			  "+&r"(c_strip), [a] "+&r"(a), [c] "+&r"(c), [ahead] "+&r"(ahead),        \
+			  [strips] "+m"(strips), [steps] "=&r"(steps)                              \
+			: "r"(a_row), "r"(b_row), "r"(c_row), [tile] "r"(tile),                    \
+			  [c_strip] "m"(c_size), [c_row3] "r"(3 * tile->c_row),                    \
+			  AT(a_step, a_step), AT(a_strip, a_strip), AT(b, b),                      \
+			  AT(all_steps, steps), AT(add, add), AT(ahead_step, ahead_step)           \
+			: "memory", "cc");                                                         \
+		return ahead;                                                                      \
+	}                                                                                          \
+                                                                                                   \
+	static void name##_multiply(const struct gemm_tile *tile)                                  \
+	{                                                                                          \
+		multiply_parts(tile, x86_64_gemm_##name);                                          \
+	}
 
-	__asm__ volatile(PRODUCT(BF16, AHEAD) OPERANDS(tile));
-}
-
-GEMM x86_64_gemm_amx_int8(const struct gemm_tile *tile)
-{
-	DECLARE(tile);
-
-	__asm__ volatile(PRODUCT(INT8, "") OPERANDS(tile));
-}
-
-GEMM x86_64_gemm_ahead_amx_int8(const struct gemm_tile *tile)
-{
-	DECLARE(tile);
-
-	__asm__ volatile(PRODUCT(INT8, AHEAD) OPERANDS(tile));
-}
+MULTIPLY(amx_bf16, BF16, "")
+MULTIPLY(ahead_amx_bf16, BF16, B_AHEAD)
+MULTIPLY(amx_int8, INT8, C_AHEAD)
+MULTIPLY(ahead_amx_int8, INT8, C_AHEAD B_AHEAD)
 
 /* ---- on tiles only --------------------------------------------------------------------------- */
 
 enum { PRODUCTS = 16, TILE_SUMS = 16 * 16 };
 
-#define FOUR(kind) kind##_00 kind##_10 kind##_01 kind##_11
+#define FOUR(kind) kind##_0 kind##_1 kind##_2 kind##_3
 #define PEAK(kind)                                                                                 \
-	ZERO LOAD_A0 LOAD_A1 LOAD_B0 LOAD_B1 ".p2align 6\n"                                        \
-					     "1:\n\t" FOUR(kind) FOUR(kind) FOUR(kind)             \
-						     FOUR(kind) "dec %[turns]\n\t"                 \
-								"jne 1b"
+	ZERO_0 ZERO_1 ZERO_2 ZERO_3 LOAD_A LOAD_B0 LOAD_B1                                         \
+		"sub $0x400, %%rdi\n\t" LOAD_B2 ".p2align 6\n"                                     \
+		"1:\n\t" FOUR(kind) FOUR(kind) FOUR(kind) FOUR(kind) "dec %[turns]\n\t"            \
+								     "jne 1b"
 
 #define DECLARE_PEAK(values)                                                                       \
-	register const void *a0 __asm__("rsi") = values, *a1 __asm__("r8") = values;               \
-	register const void *b __asm__("rdi") = values;                                            \
+	register const void *a __asm__("rsi") = values, *b __asm__("rdi") = values;                \
 	register size_t a_row __asm__("rdx") = 64, b_row __asm__("rcx") = 64
 
 #define PEAK_OPERANDS                                                                              \
-	: [turns] "+r"(turns) : "r"(a0), "r"(a1), "r"(b), "r"(a_row), "r"(b_row) : "memory", "cc"
+	: [turns] "+r"(turns), "+r"(b) : "r"(a), "r"(a_row), "r"(b_row) : "memory", "cc"
 
 GEMM x86_64_peak_amx_bf16(const void *values, uint64_t turns)
 {
@@ -175,14 +244,15 @@ GEMM x86_64_amx_end(void)
 
 const struct gemm x86_64_amx_bf16 = {
 	.value = GEMM_BF16,
-	.rows = 32,
-	.columns = 32,
+	.rows = 16,
+	.columns = 64,
 	.depth = 32,
 	.pack = 2,
 	.block = 16,
+	.strips = true,
 	.peak_operations = PRODUCTS * TILE_SUMS * 32 * 2,
-	.multiply = x86_64_gemm_amx_bf16,
-	.multiply_ahead = x86_64_gemm_ahead_amx_bf16,
+	.multiply = amx_bf16_multiply,
+	.multiply_ahead = ahead_amx_bf16_multiply,
 	.peak = x86_64_peak_amx_bf16,
 	.begin = x86_64_amx_begin,
 	.end = x86_64_amx_end,
@@ -190,14 +260,15 @@ const struct gemm x86_64_amx_bf16 = {
 
 const struct gemm x86_64_amx_int8 = {
 	.value = GEMM_INT8,
-	.rows = 32,
-	.columns = 32,
+	.rows = 16,
+	.columns = 64,
 	.depth = 64,
 	.pack = 4,
 	.block = 16,
+	.strips = true,
 	.peak_operations = PRODUCTS * TILE_SUMS * 64 * 2,
-	.multiply = x86_64_gemm_amx_int8,
-	.multiply_ahead = x86_64_gemm_ahead_amx_int8,
+	.multiply = amx_int8_multiply,
+	.multiply_ahead = ahead_amx_int8_multiply,
 	.peak = x86_64_peak_amx_int8,
 	.begin = x86_64_amx_begin,
 	.end = x86_64_amx_end,

@@ -1,12 +1,14 @@
 /*
  * x86_64: products of matrices on vectors. See native.h.
  *
- * A turn is one step of k: two vectors of B, and each row of A broadcast and multiplied with both.
- * The sums stay in the first registers. What assemblers learned late is written as bytes; the
- * widest registers are never asked of the compiler, and what a CPU lacks is never run:
- * os_features().
+ * A turn loads vectors of B, broadcasts a value of each row of A, and multiplies it with all of
+ * them. A step is four turns. The sums stay in the first registers. What assemblers learned late is
+ * written as bytes; the widest registers are never asked of the compiler, and what a CPU lacks is
+ * never run: os_features().
  */
 #include "x86_64_gemm.h"
+
+enum { TURNS = 4 }; /* of a step */
 
 #define GEMM static __attribute__((noinline)) void
 
@@ -23,36 +25,70 @@
 	"xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",   \
 		"xmm11", "xmm12", "xmm13", "xmm14", "xmm15" HIGH
 
-/* Where a loop is in its tile: a3 and a6 are rows 3 and 6 of A. */
+/* Where a loop is in its tile: a4 is row 4 of A, row3 the bytes of three rows. */
 struct walk {
-	const char *a, *a3, *a6, *b, *ahead;
+	const char *a, *a4, *b, *ahead;
+	size_t row3;
 	uint64_t steps;
 };
 
 static struct walk walk_of(const struct gemm_tile *tile)
 {
 	return (struct walk){.a = tile->a,
-			     .a3 = tile->a + 3 * tile->a_row,
-			     .a6 = tile->a + 6 * tile->a_row,
+			     .a4 = tile->a + 4 * tile->a_row,
 			     .b = tile->b,
 			     .ahead = tile->ahead,
+			     .row3 = 3 * tile->a_row,
 			     .steps = tile->steps};
 }
 
-/* All sums are 0, or what C holds; then the turns; then C is what they are. */
-#define PRODUCT(zero, load, turn, store)                                                           \
+/* All sums are 0, or what C holds; then the steps; then C is what they are. */
+#define PRODUCT(zero, load, step, store)                                                           \
 	zero "cmpq $0, %c[add](%[tile])\n\t"                                                       \
 	     "je 1f\n\t" load ".p2align 6\n"                                                       \
-	     "1:\n\t" turn "dec %[steps]\n\t"                                                      \
+	     "1:\n\t" step "add %[step], %[a]\n\t"                                                 \
+	     "add %[step], %[a4]\n\t"                                                              \
+	     "dec %[steps]\n\t"                                                                    \
 	     "jne 1b\n\t" store "vzeroupper"
 
-#define OPERANDS(walk, tile)                                                                       \
-	: [a] "+&r"((walk).a), [a3] "+&r"((walk).a3), [a6] "+&r"((walk).a6), [b] "+&r"((walk).b),  \
+#define OPERANDS(walk, strip)                                                                      \
+	: [a] "+&r"((walk).a), [a4] "+&r"((walk).a4), [b] "+&r"((walk).b),                         \
 	  [ahead] "+&r"((walk).ahead), [steps] "+&r"((walk).steps), [c] "=&r"(c)                   \
-	: [tile] "r"(tile), [row] "r"((tile)->a_row), [step] "r"((tile)->a_step),                  \
-	  [c_row] "r"((tile)->c_row), [ahead_step] "r"((tile)->ahead_step),                        \
-	  [add] "i"(offsetof(struct gemm_tile, add)), [c_at] "i"(offsetof(struct gemm_tile, c))    \
+	: [tile] "r"(strip), [row] "r"((strip)->a_row), [row3] "r"((walk).row3),                     \
+	  [step] "r"((strip)->a_step), [c_row] "r"((strip)->c_row),                                  \
+	  [ahead_step] "r"((strip)->ahead_step), [add] "i"(offsetof(struct gemm_tile, add)),        \
+	  [c_at] "i"(offsetof(struct gemm_tile, c))                                                \
 	: "memory", "cc", VECTORS
+
+/* Multiplies the first strip; returns how far it has prefetched. */
+typedef const char *strip_fn(const struct gemm_tile *tile);
+
+static void multiply_strips(const struct gemm_tile *tile, strip_fn *multiply, size_t rows)
+{
+	struct gemm_tile left = *tile;
+
+	for (; left.strips; left.strips--) {
+		left.ahead = multiply(&left);
+		left.a += left.a_strip;
+		left.c += rows * left.c_row;
+	}
+}
+
+#define MULTIPLY(name, rows, product)                                                              \
+	static __attribute__((noinline))                                                           \
+	const char *x86_64_gemm_##name(const struct gemm_tile *strip)                              \
+	{                                                                                          \
+		struct walk walk = walk_of(strip);                                                 \
+		char *c;                                                                           \
+                                                                                                   \
+		__asm__ volatile(product OPERANDS(walk, strip));                                   \
+		return walk.ahead;                                                                 \
+	}                                                                                          \
+                                                                                                   \
+	static void name##_multiply(const struct gemm_tile *tile)                                  \
+	{                                                                                          \
+		multiply_strips(tile, x86_64_gemm_##name, rows);                                   \
+	}
 
 #define AHEAD                                                                                      \
 	"prefetcht2 (%[ahead])\n\t"                                                                \
@@ -64,23 +100,24 @@ static struct walk walk_of(const struct gemm_tile *tile)
 	"vbroadcastss " place ", %%zmm27\n\t" multiply(left, 24) multiply(middle, 25)              \
 		multiply(right, 26)
 
-#define ROWS_512(multiply)                                                                         \
-	ROW_512("(%[a])", multiply, 0, 1, 2)                                                       \
-	ROW_512("(%[a],%[row])", multiply, 3, 4, 5)                                                \
-	ROW_512("(%[a],%[row],2)", multiply, 6, 7, 8)                                              \
-	ROW_512("(%[a3])", multiply, 9, 10, 11)                                                    \
-	ROW_512("(%[a3],%[row])", multiply, 12, 13, 14)                                            \
-	ROW_512("(%[a3],%[row],2)", multiply, 15, 16, 17)                                          \
-	ROW_512("(%[a6])", multiply, 18, 19, 20)                                                   \
-	ROW_512("(%[a6],%[row])", multiply, 21, 22, 23)
+#define LOAD_B_512                                                                                 \
+	"vmovups 192*\\turn(%[b]), %%zmm24\n\t"                                                    \
+	"vmovups 192*\\turn+64(%[b]), %%zmm25\n\t"                                                 \
+	"vmovups 192*\\turn+128(%[b]), %%zmm26\n\t"
 
-#define TURN_512(multiply, ahead)                                                                  \
-	"vmovups (%[b]), %%zmm24\n\t"                                                              \
-	"vmovups 64(%[b]), %%zmm25\n\t"                                                            \
-	"vmovups 128(%[b]), %%zmm26\n\t" ROWS_512(multiply) ahead "add %[step], %[a]\n\t"          \
-								  "add %[step], %[a3]\n\t"         \
-								  "add %[step], %[a6]\n\t"         \
-								  "add $192, %[b]\n\t"
+#define ROWS_512(multiply)                                                                         \
+	ROW_512("4*\\turn(%[a])", multiply, 0, 1, 2)                                               \
+	ROW_512("4*\\turn(%[a],%[row])", multiply, 3, 4, 5)                                        \
+	ROW_512("4*\\turn(%[a],%[row],2)", multiply, 6, 7, 8)                                      \
+	ROW_512("4*\\turn(%[a],%[row3])", multiply, 9, 10, 11)                                     \
+	ROW_512("4*\\turn(%[a4])", multiply, 12, 13, 14)                                           \
+	ROW_512("4*\\turn(%[a4],%[row])", multiply, 15, 16, 17)                                    \
+	ROW_512("4*\\turn(%[a4],%[row],2)", multiply, 18, 19, 20)                                  \
+	ROW_512("4*\\turn(%[a4],%[row3])", multiply, 21, 22, 23)
+
+#define STEP_512(multiply, ahead)                                                                  \
+	".irp turn, 0,1,2,3\n\t" LOAD_B_512 ROWS_512(multiply) ".endr\n\t" ahead                   \
+							       "add $4*192, %[b]\n\t"
 
 #define FIRST_512  "0,3,6,9,12,15,18,21"
 #define SECOND_512 "1,4,7,10,13,16,19,22"
@@ -108,7 +145,7 @@ static struct walk walk_of(const struct gemm_tile *tile)
 	COLUMN(SECOND_512, "%%zmm\\i", "64(%[c])") COLUMN(THIRD_512, "%%zmm\\i", "128(%[c])")
 
 #define PRODUCT_512(multiply, ahead)                                                               \
-	PRODUCT(ZERO_512, LOAD_512, TURN_512(multiply, ahead), STORE_512)
+	PRODUCT(ZERO_512, LOAD_512, STEP_512(multiply, ahead), STORE_512)
 
 #define EIGHT(multiply, a, b, c, d, e, f, g, h)                                                    \
 	multiply(a, 24) multiply(b, 24) multiply(c, 24) multiply(d, 24) multiply(e, 24)            \
@@ -140,63 +177,24 @@ static struct walk walk_of(const struct gemm_tile *tile)
 #define BF16(sum, b) BYTES("0x26", "0x52", sum, b)
 #define VNNI(sum, b) BYTES("0x25", "0x50", sum, b)
 
-GEMM x86_64_gemm_avx512(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	char *c;
-
-	__asm__ volatile(PRODUCT_512(FP32, "") OPERANDS(walk, tile));
-}
-
-GEMM x86_64_gemm_ahead_avx512(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	char *c;
-
-	__asm__ volatile(PRODUCT_512(FP32, AHEAD) OPERANDS(walk, tile));
-}
+MULTIPLY(avx512, 8, PRODUCT_512(FP32, ""))
+MULTIPLY(ahead_avx512, 8, PRODUCT_512(FP32, AHEAD))
 
 GEMM x86_64_peak_avx512(const void *values, uint64_t turns)
 {
 	__asm__ volatile(PEAK_512(FP32) PEAK_OPERANDS);
 }
 
-GEMM x86_64_gemm_bf16(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	char *c;
-
-	__asm__ volatile(PRODUCT_512(BF16, "") OPERANDS(walk, tile));
-}
-
-GEMM x86_64_gemm_ahead_bf16(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	char *c;
-
-	__asm__ volatile(PRODUCT_512(BF16, AHEAD) OPERANDS(walk, tile));
-}
+MULTIPLY(bf16, 8, PRODUCT_512(BF16, ""))
+MULTIPLY(ahead_bf16, 8, PRODUCT_512(BF16, AHEAD))
 
 GEMM x86_64_peak_bf16(const void *values, uint64_t turns)
 {
 	__asm__ volatile(PEAK_512(BF16) PEAK_OPERANDS);
 }
 
-GEMM x86_64_gemm_vnni(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	char *c;
-
-	__asm__ volatile(PRODUCT_512(VNNI, "") OPERANDS(walk, tile));
-}
-
-GEMM x86_64_gemm_ahead_vnni(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	char *c;
-
-	__asm__ volatile(PRODUCT_512(VNNI, AHEAD) OPERANDS(walk, tile));
-}
+MULTIPLY(vnni, 8, PRODUCT_512(VNNI, ""))
+MULTIPLY(ahead_vnni, 8, PRODUCT_512(VNNI, AHEAD))
 
 GEMM x86_64_peak_vnni(const void *values, uint64_t turns)
 {
@@ -210,14 +208,20 @@ GEMM x86_64_peak_vnni(const void *values, uint64_t turns)
 	"vfmadd231ps %%ymm12, %%ymm14, %%ymm" #left "\n\t"                                         \
 	"vfmadd231ps %%ymm13, %%ymm14, %%ymm" #right "\n\t"
 
-#define TURN_256(ahead)                                                                            \
-	"vmovups (%[b]), %%ymm12\n\t"                                                              \
-	"vmovups 32(%[b]), %%ymm13\n\t" ROW_256("(%[a])", 0, 1) ROW_256("(%[a],%[row])", 2, 3)     \
-		ROW_256("(%[a],%[row],2)", 4, 5) ROW_256("(%[a3])", 6, 7)                          \
-			ROW_256("(%[a3],%[row])", 8, 9) ROW_256("(%[a3],%[row],2)", 10, 11) ahead  \
-		"add %[step], %[a]\n\t"                                                            \
-		"add %[step], %[a3]\n\t"                                                           \
-		"add $64, %[b]\n\t"
+#define LOAD_B_256                                                                                 \
+	"vmovups 64*\\turn(%[b]), %%ymm12\n\t"                                                     \
+	"vmovups 64*\\turn+32(%[b]), %%ymm13\n\t"
+
+#define ROWS_256                                                                                   \
+	ROW_256("4*\\turn(%[a])", 0, 1)                                                            \
+	ROW_256("4*\\turn(%[a],%[row])", 2, 3)                                                     \
+	ROW_256("4*\\turn(%[a],%[row],2)", 4, 5)                                                   \
+	ROW_256("4*\\turn(%[a],%[row3])", 6, 7)                                                    \
+	ROW_256("4*\\turn(%[a4])", 8, 9)                                                           \
+	ROW_256("4*\\turn(%[a4],%[row])", 10, 11)
+
+#define STEP_256(ahead)                                                                            \
+	".irp turn, 0,1,2,3\n\t" LOAD_B_256 ROWS_256 ".endr\n\t" ahead "add $4*64, %[b]\n\t"
 
 #define ZERO_256                                                                                   \
 	".irp i, 0,1,2,3,4,5,6,7,8,9,10,11\n\t"                                                    \
@@ -232,22 +236,10 @@ GEMM x86_64_peak_vnni(const void *values, uint64_t turns)
 	COLUMN("0,2,4,6,8,10", "%%ymm\\i", "(%[c])")                                               \
 	COLUMN("1,3,5,7,9,11", "%%ymm\\i", "32(%[c])")
 
-GEMM x86_64_gemm_avx2(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	char *c;
+#define PRODUCT_256(ahead) PRODUCT(ZERO_256, LOAD_256, STEP_256(ahead), STORE_256)
 
-	__asm__ volatile(PRODUCT(ZERO_256, LOAD_256, TURN_256(""), STORE_256) OPERANDS(walk, tile));
-}
-
-GEMM x86_64_gemm_ahead_avx2(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	char *c;
-
-	__asm__ volatile(PRODUCT(ZERO_256, LOAD_256, TURN_256(AHEAD), STORE_256)
-				 OPERANDS(walk, tile));
-}
+MULTIPLY(avx2, 6, PRODUCT_256(""))
+MULTIPLY(ahead_avx2, 6, PRODUCT_256(AHEAD))
 
 GEMM x86_64_peak_avx2(const void *values, uint64_t turns)
 {
@@ -269,12 +261,13 @@ GEMM x86_64_peak_avx2(const void *values, uint64_t turns)
 	static const struct gemm kind = {.value = values,                                          \
 					 .rows = 8,                                                \
 					 .columns = 48,                                            \
-					 .depth = together,                                        \
+					 .depth = TURNS * (together),                              \
 					 .pack = together,                                         \
 					 .block = 48,                                              \
+					 .strips = true,                                           \
 					 .peak_operations = 24 * 16 * 2 * (together),              \
-					 .multiply = x86_64_gemm_##loop,                           \
-					 .multiply_ahead = x86_64_gemm_ahead_##loop,               \
+					 .multiply = loop##_multiply,                              \
+					 .multiply_ahead = ahead_##loop##_multiply,                \
 					 .peak = x86_64_peak_##loop}
 
 GEMM_512(avx512, GEMM_FP32, 1, avx512);
@@ -285,12 +278,13 @@ static const struct gemm avx2 = {
 	.value = GEMM_FP32,
 	.rows = 6,
 	.columns = 16,
-	.depth = 1,
+	.depth = TURNS,
 	.pack = 1,
 	.block = 16,
+	.strips = true,
 	.peak_operations = 12 * 8 * 2,
-	.multiply = x86_64_gemm_avx2,
-	.multiply_ahead = x86_64_gemm_ahead_avx2,
+	.multiply = avx2_multiply,
+	.multiply_ahead = ahead_avx2_multiply,
 	.peak = x86_64_peak_avx2,
 };
 

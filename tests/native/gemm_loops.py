@@ -2,32 +2,41 @@
 
 _Loop = tuple[str, ...]
 
-_ROWS = (
-    "(<a>)",
-    "(<a>,<row>,1)",
-    "(<a>,<row>,2)",
-    "(<a3>)",
-    "(<a3>,<row>,1)",
-    "(<a3>,<row>,2)",
-    "(<a6>)",
-    "(<a6>,<row>,1)",
+_TURNS = 4
+_ROWS = tuple(
+    f"(<{base}>{rest})" for base in ("a", "a4") for rest in ("", ",<row>,1", ",<row>,2", ",<row3>,1")
 )
-_ENDING = ("dec <steps>", "jne LOOP")
+_ENDING = ("add <step>,<a>", "add <step>,<a4>", "dec <steps>", "jne LOOP")
 _AHEAD = ("prefetcht2 (<ahead>)", "add <ahead_step>,<ahead>")
 
 
-def _512(instruction: str, *ahead: str) -> _Loop:
-    loads = (f"vmovups {at},%zmm{24 + i}" for i, at in enumerate(("(<b>)", "0x40(<b>)", "0x80(<b>)")))
-    rows = (
+def _at(offset: int, place: str) -> str:
+    return f"{offset:#x}{place}" if offset else place
+
+
+def _turn(turn: int, instruction: str, register: str, width: int, rows: int, columns: int) -> _Loop:
+    """Loads vectors of B behind the sums, broadcasts a value of each row, and multiplies it with all."""
+    first, value = rows * columns, f"%{register}{27 if register == 'zmm' else 14}"
+    loads = (
+        f"vmovups {_at(width * (turn * columns + i), '(<b>)')},%{register}{first + i}" for i in range(columns)
+    )
+    multiplied = (
         text
-        for i, place in enumerate(_ROWS)
+        for i, place in enumerate(_ROWS[:rows])
         for text in (
-            f"vbroadcastss {place},%zmm27",
-            *(f"{instruction} %zmm{24 + j},%zmm27,%zmm{3 * i + j}" for j in range(3)),
+            f"vbroadcastss {_at(4 * turn, place)},{value}",
+            *(
+                f"{instruction} %{register}{first + j},{value},%{register}{columns * i + j}"
+                for j in range(columns)
+            ),
         )
     )
-    steps = (*(f"add <step>,<{name}>" for name in ("a", "a3", "a6")), "add $0xc0,<b>")
-    return (*loads, *rows, *ahead, *steps, *_ENDING)
+    return (*loads, *multiplied)
+
+
+def _512(instruction: str, *ahead: str) -> _Loop:
+    turns = (text for turn in range(_TURNS) for text in _turn(turn, instruction, "zmm", 64, 8, 3))
+    return (*turns, *ahead, "add $0x300,<b>", *_ENDING)
 
 
 def _peak_512(instruction: str) -> _Loop:
@@ -35,16 +44,8 @@ def _peak_512(instruction: str) -> _Loop:
 
 
 def _256(*ahead: str) -> _Loop:
-    rows = (
-        text
-        for i, place in enumerate(_ROWS[:6])
-        for text in (
-            f"vbroadcastss {place},%ymm14",
-            *(f"vfmadd231ps %ymm{12 + j},%ymm14,%ymm{2 * i + j}" for j in range(2)),
-        )
-    )
-    loads = ("vmovups (<b>),%ymm12", "vmovups 0x20(<b>),%ymm13")
-    return (*loads, *rows, *ahead, "add <step>,<a>", "add <step>,<a3>", "add $0x40,<b>", *_ENDING)
+    turns = (text for turn in range(_TURNS) for text in _turn(turn, "vfmadd231ps", "ymm", 32, 6, 2))
+    return (*turns, *ahead, "add $0x100,<b>", *_ENDING)
 
 
 _INSTRUCTIONS = {"avx512": "vfmadd231ps", "bf16": "vdpbf16ps", "vnni": "vpdpbusd"}

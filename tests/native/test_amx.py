@@ -44,14 +44,15 @@ def simulated(binary: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("kind", ["bf16", "int8"])
-@pytest.mark.parametrize("shape", ["64 96 128", "256 256 256", "32 32 64", "96 160 192"])
+@pytest.mark.parametrize("shape", ["64 128 128", "256 256 256", "16 64 64", "96 192 192", "32 64 576"])
 def test_every_loop_on_tiles_is_exact(products: Path, kind: str, shape: str) -> None:
     done = simulated(products, kind, *shape.split())
     assert done.returncode == 0, done.stdout + done.stderr
     m, n, k = map(int, shape.split())
-    calls, steps = m // 32 * (n // 32), k // (32 if kind == "bf16" else 64)
+    strips, steps = m // 16 * (n // 64), k // (32 if kind == "bf16" else 64)
     # Five products, of which one adds to the one before; and the configuration of each of the four points.
-    assert int(done.stdout) == 5 * calls * (8 * steps + 8) + 4 * calls + 2 * 4
+    parts = -(-steps // 8)
+    assert int(done.stdout) == 5 * strips * (9 * steps + 8 * parts) + 2 * 4
 
 
 @pytest.mark.parametrize(
@@ -72,14 +73,14 @@ def test_the_simulator_refuses_what_a_cpu_would(products: Path, misuse: str, wor
 @pytest.mark.parametrize(
     ("good", "bad"),
     [
-        ("0x5c, 0xd4", "0x5c, 0xd5"),  # another row of A in a product
-        ("0x42, 0x5c, 0xdd", "0x4a, 0x5c, 0xdd"),  # another column of B
+        ("0x42, 0x5c, 0xd4", "0x42, 0x5c, 0xd5"),  # columns of B for rows of A in a product
+        ("0x4a, 0x5c, 0xcc", "0x42, 0x5c, 0xcc"),  # other columns of B
         ("0x4b, 0x24, 0x16", "0x4b, 0x24, 0x0e"),  # rows of A by the stride of B
         ("0x0f, 0x00, 0x04, 0x00", "0x0f, 0x00, 0x05, 0x00"),  # columns of B from elsewhere
         ("0x7b, 0x49, 0xd0", "0x7b, 0x49, 0xd8"),  # a sum that is not cleared
-        ("0x7a, 0x4b, 0x54, 0x11, 0x40", "0x7a, 0x4b, 0x54, 0x11, 0x20"),  # C to elsewhere
-        ("0x7b, 0x4b, 0x5c, 0x13, 0x40", "0x7b, 0x4b, 0x5c, 0x13, 0x00"),  # C from elsewhere
-        ("0x4b, 0x5e, 0xcd", "0x4a, 0x5e, 0xcd"),  # unsigned bytes
+        ("0x7a, 0x4b, 0x4c, 0x11, 0x40", "0x7a, 0x4b, 0x4c, 0x11, 0x20"),  # C to elsewhere
+        ("0x7b, 0x4b, 0x4c, 0x13, 0x40", "0x7b, 0x4b, 0x4c, 0x13, 0x00"),  # C from elsewhere
+        ("0x4b, 0x5e, 0xcc", "0x4a, 0x5e, 0xcc"),  # unsigned bytes
     ],
 )
 def test_one_wrong_byte_is_found(tmp_path: Path, good: str, bad: str) -> None:
@@ -88,7 +89,7 @@ def test_one_wrong_byte_is_found(tmp_path: Path, good: str, bad: str) -> None:
     changed = tmp_path / "changed.c"
     changed.write_text(text.replace(good, bad))
     binary = program(tmp_path, changed)
-    codes = {simulated(binary, kind, "64", "96", "128").returncode for kind in ("bf16", "int8")}
+    codes = {simulated(binary, kind, "64", "128", "128").returncode for kind in ("bf16", "int8")}
     assert codes & {1, 99}, codes
 
 
@@ -112,25 +113,35 @@ def forms(symbol: str) -> list[str]:
     return [text for _, text in code if TILES.match(text)]
 
 
-C_FORMS = tuple(
-    zip(("(%r9,%r10,1)", "(%r11,%r10,1)", "0x40(%r9,%r10,1)", "0x40(%r11,%r10,1)"), range(4), strict=True)
+PLACES = ("", "0x40", "0x80", "0xc0")
+A = "(%rsi,%rdx,1),%tmm4"
+B = (
+    "(%rdi,%rcx,1),%tmm5",
+    "0x400(%rdi,%rcx,1),%tmm6",
+    "0x800(%rdi,%rcx,1),%tmm7",
+    "0xc00(%rdi,%rcx,1),%tmm5",
 )
-LOADS = ("(%rsi,%rdx,1),%tmm4", "(%r8,%rdx,1),%tmm5", "(%rdi,%rcx,1),%tmm6", "0x400(%rdi,%rcx,1),%tmm7")
 
 
 @pytest.mark.parametrize(("kind", "instruction"), [("bf16", "tdpbf16ps"), ("int8", "tdpbssd")])
 @pytest.mark.parametrize("way", ["gemm", "gemm_ahead"])
 def test_the_bytes_are_the_instructions_in_their_comments(kind: str, instruction: str, way: str) -> None:
-    multiply = [
-        f"{instruction} %tmm{b},%tmm{a},%tmm{c}" for b, a, c in ((6, 4, 0), (6, 5, 1), (7, 4, 2), (7, 5, 3))
-    ]
-    a0, a1, b0, b1 = (f"tileloadd {place}" for place in LOADS)
-    turn = [a0, b0, multiply[0], a1, multiply[1], b1, *multiply[2:]]
+    clear = [[f"tilezero %tmm{i}"] for i in range(4)]
+    load = [[f"tileloadd {place}(%r11,%r10,1),%tmm{i}"] for i, place in enumerate(PLACES)]
+    store = [f"tilestored %tmm{i},{place}(%r9,%r10,1)" for i, place in enumerate(PLACES)]
+    loads = [f"tileloadd {place}" for place in (A, *B)]
+    products = [f"{instruction} %tmm{b},%tmm4,%tmm{c}" for b, c in ((5, 0), (6, 1), (7, 2), (5, 3))]
+
+    def step(*before: list[str]) -> list[str]:
+        first, *others = ([*texts, product] for texts, product in zip(before, products, strict=True))
+        return [*loads[:4], *first, loads[4], *(text for texts in others for text in texts)]
+
     assert forms(f"x86_64_{way}_amx_{kind}") == [
-        *(f"tilezero %tmm{i}" for i in range(4)),
-        *(f"tileloadd {place},%tmm{i}" for place, i in C_FORMS),
-        *turn,
-        *(f"tilestored %tmm{i},{place}" for place, i in C_FORMS),
+        *(text for texts in (*clear, *load) for text in texts),
+        *step(*([put, *cleared] for put, cleared in zip(store, clear, strict=True))),
+        *step(*([put, *loaded] for put, loaded in zip(store, load, strict=True))),
+        *step([], [], [], []),
+        *store,
     ]
     assert forms("x86_64_amx_begin") == ["ldtilecfg (%rax)"]
     assert forms("x86_64_amx_end") == ["tilerelease"]

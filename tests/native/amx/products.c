@@ -28,20 +28,25 @@ static int product(const struct gemm *gemm, struct point point, bool ahead) {
   simulator_begin();
   gemm->begin();
   simulator_end();
-  for (uint32_t i = 0; i < times * (point.m / 32) * (point.n / 32); i++) {
-    uint32_t call = i % ((point.m / 32) * (point.n / 32));
-    uint32_t row = call % (point.m / 32), column = call / (point.m / 32);
-    const struct gemm_tile tile = {.a = a + row * layout.a_rows,
-                                   .a_row = layout.a_row,
-                                   .a_step = layout.a_step,
-                                   .b = b + column * layout.b_panel,
-                                   .c = c + row * 32 * layout.c_row +
-                                        column * 128,
-                                   .c_row = layout.c_row,
-                                   .steps = layout.steps,
-                                   .add = i != call,
-                                   .ahead = b,
-                                   .ahead_step = layout.ahead_step};
+  uint32_t down = point.m / gemm->rows / layout.strips;
+  uint32_t calls = down * (point.n / gemm->columns);
+
+  for (uint32_t i = 0; i < times * calls; i++) {
+    uint32_t row = i % calls % down, column = i % calls / down;
+    const struct gemm_tile tile = {
+        .a = a + row * layout.strips * layout.a_strip,
+        .a_row = layout.a_row,
+        .a_step = layout.a_step,
+        .a_strip = layout.a_strip,
+        .b = b + column * layout.b_panel,
+        .c = c + row * layout.strips * gemm->rows * layout.c_row +
+             column * gemm->columns * sizeof(int32_t),
+        .c_row = layout.c_row,
+        .strips = layout.strips,
+        .steps = layout.steps,
+        .add = i >= calls,
+        .ahead = b,
+        .ahead_step = layout.ahead_step};
 
     simulator_begin();
     (ahead ? gemm->multiply_ahead : gemm->multiply)(&tile);
@@ -89,7 +94,8 @@ static void misuse(const char *what) {
                                  .a_row = 64,
                                  .b = memory,
                                  .c = memory,
-                                 .c_row = 128,
+                                 .c_row = 256,
+                                 .strips = 1,
                                  .steps = 1,
                                  .ahead = memory};
 
