@@ -212,8 +212,8 @@ def _no_banner(where: str, timeout_s: float, text: str) -> str:
         return f"{where} does not speak SSH: {text!r}. Is this the port of another service?"
     if not text or text.endswith("banner"):  # paramiko has no text for the reason
         return (
-            f"{where} accepted the connection but gave no SSH banner within {timeout_s:g} s, or closed it. Is "
-            "it an sshd, and is it overloaded (MaxStartups) or refusing us for a while (PerSourcePenalties)?"
+            f"{where} accepted the connection but gave no SSH banner within {timeout_s:g} s, or closed it. "
+            "Is it an sshd, and is it overloaded (MaxStartups) or refusing us for now (PerSourcePenalties)?"
         )
     return f"{where} gave no SSH banner ({text}). Is it an sshd?"
 
