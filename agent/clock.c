@@ -171,14 +171,14 @@ static void *measure(void *arg)
 	return NULL;
 }
 
-int clock_choose(int cpu, struct clock_facts *facts)
+int clock_choose(int cpu, const char *why_not, struct clock_facts *facts)
 {
 	struct job job = {.cpu = cpu, .facts = facts};
 	pthread_t thread;
 
 	*facts = (struct clock_facts){0};
-	if (arch_clock(&facts->clock)) {
-		const char *note = facts->clock.note;
+	if (why_not || arch_clock(&facts->clock)) {
+		const char *note = why_not ? why_not : facts->clock.note;
 
 		job.is_reference = true;
 		os_clock(&facts->clock);

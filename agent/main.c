@@ -46,6 +46,33 @@ static const char *reason(int err)
 			     : strerror(-err);
 }
 
+/* Messages are timed by two CPUs' clocks: where those are apart the OS's clock takes their place.
+ */
+static int avoid_clocks_apart(const struct plan *plan, struct clock_facts *clock,
+			      struct notes *notes, struct refusal *refusal)
+{
+	static char why[96];
+	bool messages = false;
+	int other;
+
+	for (size_t i = 0; i < plan->choice_count; i++)
+		messages |= plan->choices[i].benchmark == &bench_message;
+	if (!messages || !clock_is_apart(&clock->clock, plan->cpus, plan->cpu_count, &other))
+		return 0;
+	snprintf(why, sizeof why, "the counters of CPUs %d and %d are apart by more than a message",
+		 plan->cpus[0], other);
+	if (clock_choose(plan->cpus[0], why, clock))
+		return refuse(refusal, EXIT_OTHER, "cannot use the operating system's clock");
+	bench_clock_use(&clock->clock);
+	notes_add(
+		notes,
+		"The counters of CPUs %d and %d are further apart than a message takes: all times "
+		"are the operating system's clock's, which costs %.0f ns a reading.",
+		plan->cpus[0], other,
+		(double)clock->cost_ticks * 1e9 / (double)clock->clock.ticks_per_second);
+	return 0;
+}
+
 static int describe_machine(int *cpus, size_t count)
 {
 	struct refusal refusal = {0};
@@ -192,7 +219,7 @@ int main(int argc, char **argv)
 	if (!err && options.machine)
 		return describe_machine(cpus, cpu_count);
 	if (!err)
-		err = clock_choose(cpus[0], &clock);
+		err = clock_choose(cpus[0], NULL, &clock);
 	if (err) {
 		refuse(&refusal, EXIT_OTHER, "cannot learn about CPUs and clock: %s", reason(err));
 		return say(&refusal);
@@ -203,9 +230,11 @@ int main(int argc, char **argv)
 		free(cpus);
 		return EXIT_DONE;
 	}
-	int code = plan_make(&plan, &options, cpus, cpu_count, &notes, &refusal)
-			   ? say(&refusal)
-			   : measure(&options, &plan, &clock, &notes);
+	err = plan_make(&plan, &options, cpus, cpu_count, &notes, &refusal);
+	if (!err)
+		err = avoid_clocks_apart(&plan, &clock, &notes, &refusal);
+	int code = err ? say(&refusal) : measure(&options, &plan, &clock, &notes);
+
 	plan_free(&plan);
 	return code;
 }

@@ -212,6 +212,16 @@ static uint64_t drawn_seed(void)
 	       (uint64_t)getpid() << 40;
 }
 
+/* At most half of a time budget, so that all rounds fit into it. */
+static int64_t usual_spread_ns(const struct options *options)
+{
+	int64_t usual_ns = SPREAD_USUAL_S * NS_PER_S;
+
+	return options->time_budget_ns && options->time_budget_ns / 2 < usual_ns
+		       ? options->time_budget_ns / 2
+		       : usual_ns;
+}
+
 /* Gives what was not given its meaning, which depends on what was. */
 static void resolve(struct options *options)
 {
@@ -222,10 +232,12 @@ static void resolve(struct options *options)
 		options->samples = SAMPLES_USUAL;
 	if (!rounds_given)
 		options->rounds = ROUNDS_USUAL;
+	options->rounds_sure =
+		options->time_budget_ns && !rounds_given ? 1 : (uint32_t)options->rounds;
 	if (options->precision_ppm == NOT_GIVEN)
 		options->precision_ppm = rounds_given ? 0 : PRECISION_USUAL_PPM;
 	if (options->spread_ns == NOT_GIVEN)
-		options->spread_ns = rounds_given ? 0 : SPREAD_USUAL_S * NS_PER_S;
+		options->spread_ns = rounds_given ? 0 : usual_spread_ns(options);
 }
 
 static int check_together(const struct options *options, struct refusal *refusal)

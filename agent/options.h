@@ -52,6 +52,7 @@ struct options {
 	uint64_t priority;      /* 0: none */
 	int64_t precision_ppm;  /* 0: none wanted */
 	int64_t time_budget_ns; /* 0: the usual one */
+	uint32_t rounds_sure;   /* of the least rounds, those that no time budget leaves out */
 	int64_t spread_ns;
 	int64_t node;        /* NOT_GIVEN: none asked for */
 	uint64_t separation; /* bytes; 0: none asked for */

@@ -58,7 +58,7 @@ bool pace_is_precise(const struct plan *plan, const struct visit *visit)
 /* Does this round want it, as far as is known now? */
 static bool wants(const struct plan *plan, const struct visit *visit, uint32_t round)
 {
-	return round < plan->rounds ||
+	return round < plan->rounds_wanted ||
 	       (visit->failed_in_row < FAILED_MOST && !pace_is_precise(plan, visit));
 }
 
@@ -91,7 +91,7 @@ static bool any_visit(const struct plan *plan, uint32_t round)
 /* From the beginning of one round to that of the next, at least. */
 static int64_t gap_ns(const struct plan *plan)
 {
-	return plan->spread_ns / (plan->rounds > 1 ? plan->rounds - 1 : 1);
+	return plan->spread_ns / (plan->rounds_wanted > 1 ? plan->rounds_wanted - 1 : 1);
 }
 
 static int64_t budget_end_ns(const struct run *run)

@@ -17,7 +17,7 @@ bool pace_is_precise(const struct plan *plan, const struct visit *visit);
 
 /*
  * Does this round visit it, unless an earlier agent has? All pairs are visited at least
- * plan->rounds times.
+ * plan->rounds times, and plan->rounds_wanted times if the time budget allows.
  */
 bool pace_visits(const struct plan *plan, const struct visit *visit, uint32_t round);
 

@@ -62,6 +62,7 @@ struct plan {
 	uint32_t samples, warmup;
 	bool samples_given;     /* otherwise some benchmarks take fewer */
 	uint32_t rounds;        /* the least */
+	uint32_t rounds_wanted; /* before precision counts, as far as the time budget allows */
 	uint32_t rounds_max;    /* as many may follow for precision; equal to rounds without one */
 	uint32_t iterations;    /* grains in a sample; 0: chosen per pair */
 	uint32_t precision_ppm; /* 0: none wanted */

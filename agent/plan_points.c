@@ -213,9 +213,9 @@ int plan_want_memory(const struct plan *plan, struct refusal *refusal)
 		arena_keep_last();
 	if (total > available / 2)
 		return refuse(refusal, EXIT_OPTIONS,
-			      "the sizes take %.0f MiB in all, and no more than half of the "
-			      "%.0f MiB available may be taken: --sizes, --threads and --cpus "
-			      "make it less",
+			      "the points take %.0f MiB in all, and no more than half of the "
+			      "%.0f MiB available may be taken: --sizes, --threads, --pairs "
+			      "and --cpus reduce it",
 			      (double)total / (1 << 20), (double)available / (1 << 20));
 	return 0;
 }

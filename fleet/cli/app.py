@@ -192,8 +192,10 @@ def check_hosts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
     """Raise UsageError for options and entries that cannot work, before anything is connected to."""
     from fleet.agent.entries import check_entries
     from fleet.plan.conflicts import check_together
+    from fleet.plan.estimate import check_named_cpus
 
     check_together(hosts, requested)
+    check_named_cpus(hosts, requested)
     check_entries(hosts)
 
 

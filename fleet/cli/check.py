@@ -40,6 +40,7 @@ def check(
     from fleet.console.check import checks_json, checks_text
     from fleet.console.progress import progress
     from fleet.plan.conflicts import check_together
+    from fleet.plan.estimate import check_named_cpus
     from fleet.remote.connect import connect
     from fleet.session import outcome
     from fleet.session.check import check as check_hosts
@@ -47,6 +48,7 @@ def check(
 
     chosen = load_inventory(inventory).select(select or [])
     check_together(chosen, requested)
+    check_named_cpus(chosen, requested)
     with progress(chosen, quiet=quiet) as show, stop_on_signals():
         access = HostAccess(connect=partial(connect, timeout_s=connect_timeout), emit=show, parallel=parallel)
         checked = check_hosts(chosen, access, requested)

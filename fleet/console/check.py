@@ -65,7 +65,7 @@ def _previewed(facts: Facts, forecast: Forecast) -> list[str]:
     return [
         f"  The agent {forecast.agent}; {place}.",
         f"  fleet run would measure {', '.join(forecast.plan.benchmarks)} on {cpus}: "
-        f"{', '.join(counts)}, about {forecast.duration}{_memory(forecast)}.",
+        f"{', '.join(counts)}, about {forecast.duration}{forecast.shortened}{_memory(forecast)}.",
     ]
 
 

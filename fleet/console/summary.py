@@ -11,7 +11,7 @@ from fleet.console.live_table import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import folded, group_messages, without_name
 from fleet.model import Host, PairChoice, Pairs, Plan, RequestedOptions
 from fleet.plan.cpulist import cpus_text
-from fleet.plan.estimate import expected, plan_for, points
+from fleet.plan.estimate import expected, over_budget, plan_for, points, rounds_text
 from fleet.plan.memory import needed, unknown_cpus
 from fleet.plan.options import effective
 from fleet.session.outcome import Outcome, State
@@ -75,7 +75,7 @@ def _times(plans: Sequence[Plan]) -> str:
     """How long measuring takes: by the CPUs a plan names, else for machines of several sizes."""
     cases = [(plan, (len(plan.cpus),) if plan.cpus is not None else _SIZES) for plan in plans]
     found = dict.fromkeys((size, _forecast(plan, size)) for plan, sizes in cases for size in sizes)
-    memory = [_OF_MEMORY] if any(points(plan, size) for plan, sizes in cases for size in sizes) else []
+    memory = [_OF_MEMORY] if any(_memory(plan, size) for plan, sizes in cases for size in sizes) else []
     if len({took for _, took in found}) == 1:
         return "\n".join([f"Measuring takes about {next(iter(found))[1]}.", *memory])
     rows = (f"  {size:3} CPUs: {took}" for size, took in found)
@@ -83,12 +83,19 @@ def _times(plans: Sequence[Plan]) -> str:
 
 
 def _forecast(plan: Plan, size: int) -> str:
-    """The time, and of benchmarks of memory their points and the memory they take."""
-    time, count = str(expected(plan, size)), points(plan, size)
-    if not count:
-        return time
-    total = needed(plan, unknown_cpus(plan.cpus or range(size)))
-    return f"{time}, {counted(count, 'point')}" + (f", {total >> 20} MiB of memory" if total else "")
+    """The time, or why the time budget is too short, the points of ladders and the memory of all points."""
+    if why := over_budget(plan, size):
+        return f"refused: {why}"
+    count, mebibytes = points(plan, size), _memory(plan, size)
+    parts = [f"{expected(plan, size)}{rounds_text(plan, size)}"]
+    parts += [counted(count, "point")] if count else []
+    parts += [f"{mebibytes} MiB of memory"] if mebibytes else []
+    return ", ".join(parts)
+
+
+def _memory(plan: Plan, size: int) -> int:
+    """Mebibytes that the points take on so many CPUs with the usual caches."""
+    return needed(plan, unknown_cpus(plan.cpus or range(size))) >> 20
 
 
 def _cpus(plan: Plan) -> str:

@@ -2,6 +2,7 @@
 
 import random
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fleet.errors import UsageError
@@ -21,9 +22,10 @@ from fleet.model import (
 from fleet.plan import counters, memory
 from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text
-from fleet.plan.kinds import blocks_listed, sizes_read
-from fleet.plan.options import BUDGET_S, FEW_PAIRS, LONGEST_S, EffectiveOptions, effective, of_host
+from fleet.plan.kinds import blocks_listed, duration_text, sizes_read
+from fleet.plan.options import BUDGET_S, LONGEST_S, EffectiveOptions, effective, few_pairs, of_host
 from fleet.store.rows import Relations
+from fleet.text import counted
 
 _SAMPLE_S = 0.0001  # as long as the agent makes a sample
 _BURST_S = 0.0005  # two threads, fresh lines, the first tries of how many round trips a sample needs
@@ -41,7 +43,7 @@ class Duration:
     most_s: float
 
     def __str__(self) -> str:
-        least, most = _in_words(self.least_s), _in_words(self.most_s)
+        least, most = seconds_text(self.least_s), seconds_text(self.most_s)
         return least if least == most else f"{least} to {most}"
 
 
@@ -49,10 +51,12 @@ def plan_for(host: Host, requested: RequestedOptions, cpus: int) -> Plan:
     """Merge the options of the command line, those of the host's entry and the defaults, in that order.
 
     cpus: how many CPUs the host lets us use; a deadline nobody asked for is generous for that many. Raises
-    UsageError where options exclude one another.
+    UsageError where options exclude one another, or a round on the CPUs named exceeds the time budget.
     """
     check_together((host,), requested)
     plan = merged(merged(Plan(seed=secrets.randbits(31)), of_host(host)), requested)
+    if plan.cpus:
+        check_budget(host, plan, len(plan.cpus))
     if requested.deadline_s is not None:
         return plan
     used = len(plan.cpus) if plan.cpus else cpus
@@ -62,29 +66,26 @@ def plan_for(host: Host, requested: RequestedOptions, cpus: int) -> Plan:
 def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
     """The same where the host's CPUs are known: pairs asked for by relation are chosen, events have codes.
 
-    Raises UsageError, also where the sizes take too much of its memory.
+    Raises UsageError, also where the points take too much of its memory, or a round exceeds the time budget.
     """
     usable = {cpu.cpu for cpu in facts.cpus if cpu.allowed and cpu.online}
     plan = plan_for(host, requested, len(usable))
-    memory.check_memory(host, plan, facts)
     measured = usable & set(plan.cpus) if plan.cpus else usable
     pairs, few = (
         _chosen_pairs(host, flag, choice, facts, measured, plan.seed)
-        for flag, choice in (("pairs", plan.pairs), ("few-pairs", _few_pairs(plan)))
+        for flag, choice in (("pairs", plan.pairs), ("few-pairs", few_pairs(plan)))
     )
     events = None if plan.counters is None else counters.resolved(plan.counters, facts)
-    return replace(plan, pairs=pairs, few_pairs=few if few and few.listed else None, counters=events)
+    plan = replace(plan, pairs=pairs, few_pairs=few if few and few.listed else None, counters=events)
+    memory.check_memory(host, plan, facts)
+    check_budget(host, plan, len(measured), facts)
+    return plan
 
 
-def _few_pairs(plan: Plan) -> PairChoice | None:
-    """The pairs of benchmarks with many points, as requested or by default; None: as of all others."""
-    if plan.few_pairs is not None or plan.pairs is not None or not _has_many_points(plan):
-        return plan.few_pairs
-    return PairChoice(Pairs.PER_RELATION, per_relation=FEW_PAIRS)
-
-
-def _has_many_points(plan: Plan) -> bool:
-    return any(benchmark_named(name).many_points for name in plan.benchmarks)
+def check_host(host: Host, requested: RequestedOptions, facts: Facts) -> None:
+    """Raise UsageError where a host cannot do what is requested, as far as its facts show that."""
+    if facts.cpus:
+        plan_on(host, requested, facts)
 
 
 def _chosen_pairs(
@@ -131,17 +132,79 @@ def expected(plan: Plan, cpus: int, facts: Facts | None = None) -> Duration:
     facts are known; the estimate is rough.
     """
     options = effective(plan)
-    found = _visits(plan, cpus, facts)
-    least = max(options.rounds * sum(seconds for _, seconds in found), options.spread_s)
+    least = max(rounds(plan, cpus, facts) * _round_s(plan, cpus, facts), _spread_s(plan))
     if not options.precision:
         return Duration(least, least)
     budget = options.time_budget_s if options.time_budget_s is not None else max(BUDGET_S, 2 * least)
     return Duration(least, max(least, budget))
 
 
+def rounds(plan: Plan, cpus: int, facts: Facts | None = None) -> int:
+    """The minimum rounds of a plan; where the time budget allows fewer, as many as that, and at least one."""
+    options, round_s = effective(plan), _round_s(plan, cpus, facts)
+    if not _is_shortened(plan) or options.rounds * round_s <= (options.time_budget_s or 0):
+        return options.rounds
+    return max(1, int((options.time_budget_s or 0) / round_s))
+
+
+def rounds_text(plan: Plan, cpus: int, facts: Facts | None = None) -> str:
+    """Say how many of the usual rounds the time budget allows; empty where it allows all."""
+    found, usual = rounds(plan, cpus, facts), effective(plan).rounds
+    return f" ({found} of {usual} rounds, as the time budget allows)" if found < usual else ""
+
+
+def over_budget(plan: Plan, cpus: int, facts: Facts | None = None) -> str:
+    """Say how long one round takes if the time budget does not allow even that; empty if it does."""
+    round_s, budget_s = _round_s(plan, cpus, facts), plan.time_budget_s
+    if budget_s is None or round_s <= budget_s or not _is_shortened(plan):
+        return ""
+    return (
+        f"one round of {counted(_bursts(plan, cpus, facts), 'burst')} takes about {seconds_text(round_s)}, "
+        f"more than --time-budget {duration_text(budget_s)} allows"
+    )
+
+
+def check_budget(host: Host, plan: Plan, cpus: int, facts: Facts | None = None) -> None:
+    """Raise UsageError where not even one round fits into the time budget."""
+    if why := over_budget(plan, cpus, facts):
+        raise UsageError(
+            f"{host.name}: {why}. Set a longer time budget, or measure less: --benchmark, "
+            "--pairs per-relation:8 and --cpus reduce a round."
+        )
+
+
+def check_named_cpus(hosts: Sequence[Host], requested: RequestedOptions) -> None:
+    """Raise UsageError where a round on CPUs that are named exceeds the time budget; connects nowhere."""
+    for host in hosts:
+        plan = merged(merged(Plan(), of_host(host)), requested)
+        if plan.cpus:
+            check_budget(host, plan, len(plan.cpus))
+
+
+def _is_shortened(plan: Plan) -> bool:
+    """Whether a time budget, and no number of rounds, was requested."""
+    return plan.time_budget_s is not None and plan.rounds is None and plan.preset is None
+
+
+def _spread_s(plan: Plan) -> float:
+    """How long the minimum rounds last at least: by default no more than half of the time budget."""
+    spread_s = effective(plan).spread_s
+    if plan.spread_s is not None or plan.time_budget_s is None:
+        return spread_s
+    return min(spread_s, plan.time_budget_s / 2)
+
+
+def _round_s(plan: Plan, cpus: int, facts: Facts | None) -> float:
+    return sum(seconds for _, seconds in _visits(plan, cpus, facts))
+
+
+def _bursts(plan: Plan, cpus: int, facts: Facts | None) -> int:
+    return sum(visits for visits, _ in _visits(plan, cpus, facts))
+
+
 def bursts(plan: Plan, cpus: int, facts: Facts | None = None) -> int:
     """How many bursts the minimum rounds of a plan take."""
-    return effective(plan).rounds * sum(visits for visits, _ in _visits(plan, cpus, facts))
+    return rounds(plan, cpus, facts) * _bursts(plan, cpus, facts)
 
 
 def points(plan: Plan, cpus: int, facts: Facts | None = None) -> int:
@@ -183,7 +246,7 @@ def _points_of_a_pair(name: str, plan: Plan) -> int:
 
 def pairs_of(name: str, plan: Plan, cpus: int) -> int:
     """How many pairs one benchmark of a plan visits in a round."""
-    few = _few_pairs(plan) if benchmark_named(name).many_points else None
+    few = few_pairs(plan) if benchmark_named(name).many_points else None
     return pairs(plan if few is None else replace(plan, pairs=few), cpus)
 
 
@@ -222,7 +285,8 @@ def _burst_s(options: EffectiveOptions) -> float:
     return _BURST_S + (options.samples + options.warmup) * sample_s
 
 
-def _in_words(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
+    """A time as people read it, of two or three digits."""
     if seconds < 0.95:
         return "under 1 s"
     if seconds < 120:

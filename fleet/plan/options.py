@@ -21,6 +21,7 @@ from fleet.model import (
     Preset,
     RequestedOptions,
     Side,
+    benchmark_named,
     merged,
 )
 from fleet.plan import kinds
@@ -141,7 +142,8 @@ OPTIONS = (
         "off with --rounds or --preset",
     ),
     Option(
-        *("time_budget_s", "time-budget", kinds.duration(0.001, LONGEST_S), "Add no round after this time."),
+        *("time_budget_s", "time-budget", kinds.duration(0.001, LONGEST_S)),
+        "Begin no burst after this time, except of the first round, or of --rounds.",
         otherwise=f"{BUDGET_S:g}s, or twice what the minimum rounds took",
     ),
     Option(
@@ -263,6 +265,14 @@ def effective(options: RequestedOptions) -> EffectiveOptions:
     """What the agent makes of these options, with those of a preset and its own defaults below them."""
     given = merged(PRESETS[options.preset], options) if options.preset else options
     return merged(DEFAULTS if given.rounds is None else _BACK_TO_BACK, given)
+
+
+def few_pairs(plan: Plan) -> PairChoice | None:
+    """The pairs of benchmarks with many points, as requested or by default; None: as of all others."""
+    many = any(benchmark_named(name).many_points for name in plan.benchmarks)
+    if plan.few_pairs is not None or plan.pairs is not None or not many:
+        return plan.few_pairs
+    return PairChoice(Pairs.PER_RELATION, per_relation=FEW_PAIRS)
 
 
 def of_host(host: Host) -> RequestedOptions:

@@ -10,8 +10,8 @@ from fleet.facts.noise import findings
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
 from fleet.plan.conflicts import needs_pairs
 from fleet.plan.cpulist import cpus_text
-from fleet.plan.estimate import Duration, bursts, expected, pairs, plan_on, points
-from fleet.plan.memory import measured, needed
+from fleet.plan.estimate import Duration, bursts, expected, pairs, plan_on, points, rounds_text
+from fleet.plan.memory import needed_on
 from fleet.remote.connection import Connection
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress
@@ -28,7 +28,7 @@ class Forecast:
 
     agent: how it would be deployed. cpus: how many are measured, 0: only the agent can tell. pairs: in a
     round, of each benchmark of pairs. points: of memory, in a round, and the bytes they take. bursts: of the
-    minimum rounds.
+    minimum rounds. shortened: how many of the usual rounds the time budget allows, if not all.
     """
 
     agent: str
@@ -39,6 +39,7 @@ class Forecast:
     duration: Duration
     points: int = 0
     memory_bytes: int = 0
+    shortened: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,8 @@ def _forecast(host: Host, facts: Facts, requested: RequestedOptions) -> Forecast
         bursts(plan, cpus, facts),
         expected(plan, cpus, facts),
         points(plan, cpus, facts),
-        needed(plan, measured(plan, facts)),
+        needed_on(plan, facts),
+        rounds_text(plan, cpus, facts),
     )
 
 

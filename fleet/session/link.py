@@ -5,7 +5,7 @@ A refused key or identity is never retried: sshd answers such insistence with a 
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import TracebackType
 from typing import Self
@@ -85,10 +85,11 @@ class HostLink:
         self.context.cancellation.check()
         self.progress.enter(stage, run)
 
-    def ready(self) -> tuple[Facts, Agent]:
-        """Gather the facts and deploy the agent."""
+    def ready(self, examine: Callable[[Facts], None] = lambda _: None) -> tuple[Facts, Agent]:
+        """Gather the facts and deploy the agent, unless `examine` raises."""
         self.enter("facts")
         facts = gather(self.connection, self.host)
+        examine(facts)
         self.enter("deploy")
         agent = deploy(self.connection, self.host, facts, self.context.builder, self.progress.note)
         return describe(self.connection, agent, facts), agent

@@ -4,6 +4,7 @@ import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from fleet import __version__
@@ -11,7 +12,7 @@ from fleet.errors import FleetError, RefusedError, StoreError
 from fleet.facts import noise
 from fleet.model import Agent, Facts, Host, Run, merged
 from fleet.plan import counters
-from fleet.plan.estimate import expected, plan_on
+from fleet.plan.estimate import check_host, expected, plan_on
 from fleet.plan.options import of_host
 from fleet.session.cancellation import Cancelled
 from fleet.session.context import HostAccess, SessionContext
@@ -92,7 +93,7 @@ def _outcome(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
 def run_host(link: HostLink) -> Run:
     """Take one host from its inventory entry to a stored run."""
     with link:
-        facts, agent = link.ready()
+        facts, agent = link.ready(partial(check_host, link.host, link.context.requested))
         link.progress.note(*facts.notes, *noise.serious(facts))
         run = _new_run(link, facts, agent)
         events = merged(of_host(link.host), link.context.requested).counters

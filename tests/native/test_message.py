@@ -1,6 +1,8 @@
 """`message`: one-way messages in both directions, their points, records and ends."""
 
+import dataclasses
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -13,11 +15,14 @@ from tests.native.agent import (
     decode,
     failures,
     measure,
+    notes,
     run,
     wrong,
 )
+from tests.native.build import build
 from tests.native.emulated import measure_emulated
-from tests.native.targets import AARCH64, CROSS, Target
+from tests.native.preload import TROUBLE
+from tests.native.targets import AARCH64, CROSS, X86_64, Target
 
 MESSAGES = 100
 SHORT = ("-b", "message", "--rounds", "2", "--samples", "3", "--seed", "7")
@@ -108,6 +113,21 @@ def test_a_run_continues_where_another_agent_stopped(tmp_path: Path) -> None:
         [b[name] for name in names] for b in whole[1:]
     ]
     assert hello["done"] == 1
+
+
+@pytest.mark.parametrize(("apart_ns", "clock"), [(0, "counter"), (10_000_000_000, "monotonic_raw")])
+def test_counters_that_are_apart_give_way_to_the_systems_clock(apart_ns: int, clock: str) -> None:
+    needs.cpus(2)
+    native = (str(TROUBLE / "counter.c"),)
+    target = dataclasses.replace(X86_64, name="linux-counter", native=native)
+    binary = build(target, f"-O1 -I. -DSTATED=1000000000 -DAPART_NS={apart_ns}ull")
+    records = measure(*SHORT, binary=binary)
+    assert records[0]["clock"] == clock
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    why = f"the counters of CPUs {first} and {second} are apart by more than a message"
+    assert records[0]["clock_note"] == (why if apart_ns else None)
+    assert any("further apart than a message takes" in text for text in notes(records)) == bool(apart_ns)
+    assert len(bursts(records)) == records[0]["bursts"]
 
 
 # ---- ending and trouble -----------------------------------------------------------------------------------

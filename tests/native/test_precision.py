@@ -149,6 +149,17 @@ def test_pairs_that_never_get_precise_are_measured_until_the_budget_ends_and_tha
     assert records[-1]["reason"] == "done"
 
 
+def test_a_time_budget_leaves_out_rounds_but_not_the_first():
+    plan = ("-b", "clock", "-c", str(min(os.sched_getaffinity(0))), "-i", "100000", "-s", "20", "-w", "0")
+    hello, *records = measure(*plan, "--precision", NEVER, "--time-budget", "0.001")
+    assert (hello["bursts"], hello["plan"]["rounds"]) == (1, 1)
+    assert [burst["round"] for burst in bursts(records)] == [0]
+    assert "Expected: 1 round of 1 burst" in notes(records)[0]
+    assert "the time budget does not allow 10 rounds" in notes(records)[0]
+    named = measure(*plan, "--precision", NEVER, "--time-budget", "0.001", "--rounds", "2")
+    assert (named[0]["bursts"], len(bursts(named))) == (2, 2)
+
+
 def test_a_pair_that_gives_no_number_is_not_tried_for_ever():
     needs.cpus(2)
     cpu = max(os.sched_getaffinity(0))

@@ -233,8 +233,8 @@ def one(**options: Any) -> Plan:
         # Until a precision, which takes the time budget at most: 20 s, or twice what the rounds take
         (one(spread_s=15.0), 4, 15.0, 30.0),
         (one(spread_s=9.0), 4, 9.0, 20.0),
-        (one(time_budget_s=8.0), 4, 5.0, 8.0),
-        (one(time_budget_s=3.0), 4, 5.0, None),
+        (one(time_budget_s=8.0), 4, 4.0, 8.0),
+        (one(time_budget_s=3.0), 4, 1.5, 3.0),
         (one(rounds=10, precision=0.01), 4, 60 * 0.0016, 20.0),
         (one(precision=0.0), 4, 5.0, None),
         (one(spread_s=0.0), 64, 2016 * 10 * 0.0016, 2 * 2016 * 10 * 0.0016),
@@ -246,6 +246,54 @@ def test_the_estimate_is_rounds_times_visits_times_a_burst(
     duration = expected(plan, cpus)
     assert duration.least_s == pytest.approx(least_s)
     assert duration.most_s == pytest.approx(most_s or least_s)
+
+
+@pytest.mark.parametrize(
+    ("plan", "cpus", "found", "least_s"),
+    [
+        # 2,016 pairs of 1.6 ms are 3.2 s a round
+        (one(time_budget_s=10.0), 64, 3, 3 * 2016 * 0.0016),
+        (one(time_budget_s=3.3), 64, 1, 2016 * 0.0016),
+        (one(time_budget_s=1.0), 64, 1, 2016 * 0.0016),
+        (one(time_budget_s=60.0), 64, 10, 10 * 2016 * 0.0016),
+        (one(time_budget_s=10.0, rounds=5, precision=0.01), 64, 5, 5 * 2016 * 0.0016),
+    ],
+)
+def test_a_time_budget_leaves_room_for_so_many_rounds(
+    plan: Plan, cpus: int, found: int, least_s: float
+) -> None:
+    assert estimate.rounds(plan, cpus) == found
+    assert expected(plan, cpus).least_s == pytest.approx(least_s)
+    assert estimate.bursts(plan, cpus) == found * 2016
+    said = estimate.rounds_text(plan, cpus)
+    assert said == (f" ({found} of 10 rounds, as the time budget allows)" if found in (1, 3) else "")
+
+
+def test_a_time_budget_below_one_round_is_refused_before_deploying() -> None:
+    facts = Facts("linux", "x86_64", cpus=huge_server())
+    requested = RequestedOptions(benchmarks=("cas",), time_budget_s=60.0)
+    words = (
+        r"board: one round of 523,776 bursts takes about 14 min, more than --time-budget 1m allows\. Set a"
+    )
+    for refuse in (estimate.check_host, plan_on):
+        with pytest.raises(UsageError, match=words):
+            refuse(HOST, requested, facts)
+    plan_on(HOST, replace(requested, pairs=PAIRS.read("per-relation:8")), facts)
+    plan_on(HOST, replace(requested, rounds=1, precision=0.01), facts)
+    estimate.check_host(HOST, requested, replace(facts, cpus=()))
+
+
+def test_a_dry_run_answers_as_a_run_does() -> None:
+    requested = RequestedOptions(benchmarks=("cas",), time_budget_s=10.0)
+    text = plans_text([HOST], requested)
+    assert "64 CPUs: 10 s (3 of 10 rounds, as the time budget allows)" in text
+    assert (
+        "256 CPUs: refused: one round of 32,640 bursts takes about 52 s, more than --time-budget 10s" in text
+    )
+    named = replace(requested, cpus=tuple(range(256)))
+    for refuse in (plans_text, estimate.check_named_cpus):
+        with pytest.raises(UsageError, match="board: one round of 32,640 bursts"):
+            refuse([HOST], named)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 
 from fleet.console.summary import plans_text
 from fleet.errors import UsageError
-from fleet.model import Facts, Host, Plan, RequestedOptions
-from fleet.plan.estimate import bursts, expected, plan_on, points
-from fleet.plan.memory import needed, unknown_cpus, visits
+from fleet.model import Facts, Host, PairChoice, Pairs, Plan, RequestedOptions
+from fleet.plan.estimate import bursts, check_host, expected, plan_on, points
+from fleet.plan.memory import needed, needed_on, unknown_cpus, visits
 from tests import builders, memory
 from tests.memory import LLC, K, M
 
@@ -55,9 +55,49 @@ def test_more_than_half_of_the_memory_available_is_refused_with_the_sum() -> Non
     plan_on(HOST, asked, replace(FACTS, memory_available_bytes=256 * M))
     plan_on(HOST, asked, replace(FACTS, memory_available_bytes=None))
     with pytest.raises(
-        UsageError, match="m: the sizes take 128 MiB in all, and no more than half of the 255"
+        UsageError, match="m: the points take 128 MiB in all, and no more than half of the 255"
     ):
         plan_on(HOST, asked, replace(FACTS, memory_available_bytes=255 * M))
+
+
+@pytest.mark.parametrize(
+    ("plan", "bytes_of_two"),
+    [
+        # fetch: 128 KiB of lines, and four times the second cache where an eviction or no flush wants it
+        (Plan(benchmarks=("fetch",)), 2 * (128 * K + 4 * memory.L2)),
+        (Plan(benchmarks=("fetch",), states=("written",)), 2 * 128 * K),
+        (Plan(benchmarks=("fetch",), pages="base"), 2 * 4 * memory.L2),
+        (Plan(benchmarks=("interleave",)), 2 * 512 * K),
+        (Plan(benchmarks=("message", "cas")), 2 * 64 * K),
+        (Plan(benchmarks=("message", "chase"), sizes="1M", cpus=(0, 1)), 2 * (64 * K + M)),
+        (Plan(benchmarks=("gemm",), sizes="64M", threads=("1",)), 64 * M + 8 * 288 * 288),
+        (Plan(benchmarks=("gemm",), sizes="64M", threads=("all",)), 2 * (64 * M + 8 * 288 * 288)),
+        (Plan(benchmarks=("gemm",), shape="4096x4096x4096", threads=("1",)), 24 * 4128 * 4128),
+    ],
+)
+def test_memory_of_each_benchmark_is_known_before(plan: Plan, bytes_of_two: int) -> None:
+    assert needed(plan, FACTS.cpus) == bytes_of_two
+
+
+def test_without_a_flush_fetch_reads_twice_the_last_cache() -> None:
+    plan = Plan(benchmarks=("fetch",))
+    board = replace(FACTS, arch="s390x")
+    assert needed_on(plan, FACTS) == needed(plan, FACTS.cpus)
+    assert needed_on(plan, board) == 2 * (128 * K + max(2 * LLC, 4 * memory.L2))
+
+
+def test_few_pairs_keep_memory_on_few_cpus() -> None:
+    cpus = builders.two_sockets()
+    some = Plan(benchmarks=("interleave",), few_pairs=PairChoice(Pairs.LISTED, ((0, 1), (0, 9))))
+    assert needed(some, cpus) == 3 * 512 * K
+    assert needed(replace(some, few_pairs=None), cpus) <= len(cpus) * 512 * K
+
+
+@pytest.mark.parametrize("name", ["fetch", "gemm"])
+def test_too_much_memory_is_refused_before_deploying(name: str) -> None:
+    asked = RequestedOptions(benchmarks=(name,))
+    with pytest.raises(UsageError, match=r"m: the points take [0-9]+ MiB in all, and no more than half"):
+        check_host(HOST, asked, replace(FACTS, memory_available_bytes=M))
 
 
 def test_large_memory_takes_longer() -> None:

@@ -58,8 +58,19 @@ def test_a_bandwidth_of_threads_is_the_sum_of_theirs(fleet: Fleet) -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupted_chase_is_resumed_point_by_point(fleet: Fleet) -> None:
-    process = fleet.start("run", "-b", "chase", *SIZES, "--cpus", "0", "--rounds", "12", "-q")
+@pytest.mark.parametrize(
+    ("plan", "points"),
+    [
+        (("chase", *SIZES, "--cpus", "0"), 6),
+        (("message,fetch", "--state", "written", "--spread", "2"), 3),
+    ],
+    ids=["chase", "message and fetch"],
+)
+def test_an_interrupted_run_is_resumed_point_by_point(
+    fleet: Fleet, plan: tuple[str, ...], points: int
+) -> None:
+    needs.cpus(2)
+    process = fleet.start("run", "-b", *plan, "--rounds", "12", "-q")
 
     def lines() -> int:
         streams = (fleet.results / "_journal").glob("*/stream*.jsonl")
@@ -72,7 +83,8 @@ def test_an_interrupted_chase_is_resumed_point_by_point(fleet: Fleet) -> None:
     assert done.exit_code == 0, done.stderr + done.stdout
     frame = pd.read_parquet(fleet.results)
     assert not frame.duplicated(KEY).any()
-    assert len(frame) == 12 * 6
+    assert len(frame) == 12 * points
+    assert set(frame["round"]) == {*range(12)}
 
 
 @pytest.mark.slow

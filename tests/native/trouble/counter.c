@@ -2,11 +2,17 @@
  * An architecture whose counter is said to tick STATED times a second. Without SCRIPTED it is the
  * OS's clock in nanoseconds, so what is stated may be wrong. With it, each thread sees its own: the
  * i-th stretch between two readings lasts 1,000 x (1 + i * i % 11) ticks, and one tick from 1,200 on: the
- * quantum.
+ * quantum. The OS's clock is ahead by APART_NS on CPU 1, twice as much on CPU 2, and so on.
  */
+#define _GNU_SOURCE
 #include "native/native.h"
 
+#include <sched.h>
 #include <time.h>
+
+#ifndef APART_NS
+#define APART_NS 0
+#endif
 
 const char arch_name[] = "counter";
 
@@ -34,7 +40,8 @@ static uint64_t ticks(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec +
+	       (uint64_t)(APART_NS) * (uint64_t)sched_getcpu();
 #endif
 }
 

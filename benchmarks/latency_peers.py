@@ -1,0 +1,296 @@
+"""Hold `message`, `interleave`, `chase` and `fetch` against programs that measure the same, side by side.
+
+Usage: python benchmarks/latency_peers.py [--rounds 20] [--visits 3] [--peers DIR] [--only WORD]
+
+Peers are looked for in DIR, then on the PATH; a contest whose peer is missing is left out with a note:
+core-to-core-latency (its `-b 3`), multichase, and two programs that benchmarks/reference makes of others'
+loops: mm-amx-interleave (mm_amx_interleave.cpp) and lat-mem-rd-size (lat_mem_rd_size.c, lmbench). Contests
+without a peer hold numbers of the agent against one another.
+
+In each round every contest has some visits by each side, all in shuffled order, a short process each; a
+side's number is the median of its visits of the round. Printed are the deciles of each side over the rounds,
+and the median of the rounds' ratios, ours to theirs, with its 95 % interval (bootstrap over rounds). The
+verdict is `holds` or `fails` where the whole interval is within the limits or outside, else `no verdict`.
+Nothing runs with real-time priority, neither the agent nor a peer.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MESSAGES = 100
+ROW_BYTES = 1024
+CHASED = {"L1": "24K", "L2": "512K"}
+STRIDES = (64, 256)
+IN_MEMORY = 128 << 20
+RESAMPLES = 4000
+Side = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Two sides and between which ratios, ours to theirs, the contest holds; unit: of a side's number."""
+
+    name: str
+    unit: str
+    ours: Side
+    theirs: Side
+    limits: tuple[float, float]
+
+
+class Tools:
+    """Where the programs are, and what they know of this machine."""
+
+    def __init__(self, agent: Path, folder: Path, cpus: tuple[int, int]) -> None:
+        self.agent, self.folder, self.cpus = agent, folder, cpus
+        self._ticks_per_second = 0
+
+    def path(self, name: str) -> str | None:
+        """Find a peer's program; None, and a note, where it is not installed."""
+        found = shutil.which(name, path=f"{self.folder}:{os.environ['PATH']}")
+        if not found:
+            print(f"{name}: not found, its contests are left out", file=sys.stderr)
+        return found
+
+    def output(self, *command: str | Path, stderr: bool = False, **environment: str) -> str:
+        """What a program prints, on both streams if `stderr`; raises CalledProcessError where it fails."""
+        done = subprocess.run(
+            command,
+            check=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if stderr else subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        return done.stdout
+
+    def bursts(self, *plan: str) -> Iterator[dict[str, object]]:
+        """The bursts of one round of the agent; `ns` is added: of a unit, by median."""
+        plain = ("--rounds", "1", "--priority", "0", "--format", "jsonl")
+        hello, *records = [json.loads(line) for line in self.output(self.agent, *plan, *plain).splitlines()]
+        for burst in records:
+            if burst["record"] == "burst":
+                threads = (burst["ticks"], *burst.get("other_ticks", ()))
+                medians = [statistics.median(ticks[burst["warmup"] :]) for ticks in threads]
+                tick_ns = 1e9 / hello["ticks_per_second"] / burst["iterations"]
+                yield {**burst, "ns": statistics.mean(medians) * tick_ns}
+
+    def ns(self, *plan: str) -> dict[str, float]:
+        """Median of a unit in ns by point, or by benchmark where that has no points."""
+        return {str(b.get("point") or b["benchmark"]): float(b["ns"]) for b in self.bursts(*plan)}  # type: ignore[arg-type]
+
+    def ticks_per_second(self) -> int:
+        """The rate of the agent's clock, for a peer that reads the same counter."""
+        if not self._ticks_per_second:
+            text = self.output(self.agent, "-b", "clock", "-s", "1", "--rounds", "1", "--format", "jsonl")
+            self._ticks_per_second = json.loads(text.splitlines()[0])["ticks_per_second"]
+        return self._ticks_per_second
+
+
+def number(text: str, pattern: str) -> float:
+    found = re.search(pattern, text, re.MULTILINE)
+    if not found:
+        raise ValueError(f"no number like {pattern!r} in {text!r}")
+    return float(found[1])
+
+
+def pair(tools: Tools) -> str:
+    return ",".join(map(str, tools.cpus))
+
+
+def our_message(tools: Tools) -> float:
+    """Half of both ways, two samples of a hundred messages each way."""
+    return tools.ns("-b", "message", "--cpus", pair(tools), "--samples", "2")["x1"]
+
+
+def core_to_core_latency(tools: Tools, path: str) -> float:
+    """The same of its messages, with the cost of reading the clock, which it subtracts."""
+    text = tools.output(path, str(MESSAGES), "2", "-b", "3", "-c", pair(tools), "--csv", stderr=True)
+    reading_ns = number(text, r"RDTSC takes ([\d.]+)ns")
+    cells = [float(cell) for cell in re.findall(r"(?:^,|^)([\d.]+),?$", text, re.MULTILINE)]
+    return statistics.mean(cells) + reading_ns
+
+
+def our_interleave(tools: Tools) -> float:
+    """Shared to own, of rows written as mm_amx writes them."""
+    found = tools.ns("-b", "interleave", "-v", "prefetchnta", "--blocks", "1K", "--cpus", pair(tools))
+    return found["shared.write.1K"] / found["own.write.1K"]
+
+
+def mm_amx(tools: Tools, path: str) -> float:
+    places = " ".join(f"{{{cpu}}}" for cpu in tools.cpus)
+    text = tools.output(path, str(tools.ticks_per_second()), OMP_NUM_THREADS="2", OMP_PLACES=places)
+    return number(text, r"([\d.]+) [\d.]+\s*$") / number(text, r" ([\d.]+)\s*$")
+
+
+def our_chase(tools: Tools, point: str, *plan: str) -> float:
+    size = point.split(".")[1]
+    found = tools.ns("-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", size, *plan)
+    return found[point]
+
+
+def lat_mem_rd(tools: Tools, path: str, size: str, stride: int) -> float:
+    pin = ("taskset", "-c", str(tools.cpus[0]))
+    return float(tools.output(*pin, path, str(int(size[:-1]) << 10), str(stride)))
+
+
+def multichase(tools: Tools, path: str, pages: str) -> float:
+    """One sample of half a second."""
+    huge = ("-H",) if pages == "huge" else ()
+    pin = ("taskset", "-c", str(tools.cpus[0]))
+    options = ("-a", "-m", str(IN_MEMORY), "-s", "64", "-T", "256k", "-n", "1")
+    return number(tools.output(*pin, path, *huge, *options), r"([\d.]+)\s*$")
+
+
+def of_one_run(find: Callable[[], tuple[float, float]]) -> tuple[Side, Side]:
+    """Both sides of a contest from one process: what is asked second is the other half of the first."""
+    kept: list[float] = []
+
+    def side(place: int) -> float:
+        if len(kept) < 2:
+            kept[:] = find()
+            return kept[place]
+        value = kept[place]
+        kept.clear()
+        return value
+
+    return partial(side, 0), partial(side, 1)
+
+
+def fetch_and_cas(tools: Tools) -> tuple[float, float]:
+    """A line that another CPU wrote, and a line handed over by compare-and-swap, one way."""
+    plan = ("-b", "cas,fetch", "--state", "written", "--op", "read", "--cpus", pair(tools))
+    found = tools.ns(*plan)
+    return found["written.chase.128K"], found["cas"] / 2
+
+
+def cycles(tools: Tools) -> tuple[float, float]:
+    """Cycles of a load in L1, and the nearest whole number of them."""
+    plan = ("-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", CHASED["L1"])
+    found = [
+        float(burst["ns"]) * statistics.mean(burst["core_mhz"]) / 1000  # type: ignore[arg-type, call-overload]
+        for burst in tools.bursts(*plan, "--pages", "base")
+        if str(burst["point"]).startswith("rising.")
+    ]
+    return found[0], float(max(1, round(found[0])))
+
+
+def contests(tools: Tools) -> Iterator[Contest]:
+    if path := tools.path("core-to-core-latency"):
+        theirs = partial(core_to_core_latency, tools, path)
+        yield Contest("message", "ns", partial(our_message, tools), theirs, (0.97, 1.03))
+    if path := tools.path("mm-amx-interleave"):
+        yield Contest(
+            "interleave 1K, shared to own",
+            "",
+            partial(our_interleave, tools),
+            partial(mm_amx, tools, path),
+            (0.9, 1.1),
+        )
+    yield Contest("fetch written to cas", "ns", *of_one_run(partial(fetch_and_cas, tools)), (0.6, 1.3))
+    yield Contest("chase L1, whole cycles", "cycles", *of_one_run(partial(cycles, tools)), (0.98, 1.02))
+    if path := tools.path("lat-mem-rd-size"):
+        for level, size in CHASED.items():
+            for stride in STRIDES:
+                mark = "" if stride == 64 else f".s{stride}"
+                ours = partial(
+                    our_chase, tools, f"rising.{size}{mark}.base", "--pages", "base", "--stride", str(stride)
+                )
+                theirs = partial(lat_mem_rd, tools, path, size, stride)
+                yield Contest(f"chase {level} rising, stride {stride}", "ns", ours, theirs, (0, 1.01))
+    if path := tools.path("multichase"):
+        for pages in ("base", "huge"):
+            point = f"window.{IN_MEMORY >> 20}M.{pages}"
+            ours = partial(our_chase, tools, point, "--pages", pages, "--samples", "20")
+            theirs = partial(multichase, tools, path, pages)
+            yield Contest(f"chase memory window, {pages} pages", "ns", ours, theirs, (0, 1.01))
+
+
+Found = dict[str, list[tuple[float, float]]]
+
+
+def measure(chosen: list[Contest], rounds: int, visits: int) -> Found:
+    """Map contest to the two sides' numbers of each round."""
+    found: Found = {contest.name: [] for contest in chosen}
+    for _ in range(rounds):
+        asked = [(contest, side) for contest in chosen for side in (0, 1) for _ in range(visits)]
+        numbers: dict[tuple[str, int], list[float]] = {}
+        for contest, side in random.sample(asked, len(asked)):
+            value = (contest.ours, contest.theirs)[side]()
+            numbers.setdefault((contest.name, side), []).append(value)
+        for contest in chosen:
+            ours, theirs = (statistics.median(numbers[contest.name, side]) for side in (0, 1))
+            found[contest.name].append((ours, theirs))
+    return found
+
+
+def interval(ratios: list[float]) -> tuple[float, float]:
+    """95 % bootstrap interval of the median."""
+    chance = random.Random(1)
+    medians = sorted(statistics.median(chance.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
+    return medians[RESAMPLES // 40], medians[-RESAMPLES // 40]
+
+
+def verdict(low: float, high: float, limits: tuple[float, float]) -> str:
+    if limits[0] <= low and high <= limits[1]:
+        return "holds"
+    return "fails" if high < limits[0] or low > limits[1] else "no verdict"
+
+
+def deciles(values: Iterable[float]) -> str:
+    all_values = [*values]
+    ends = statistics.quantiles(all_values, n=10, method="inclusive")
+    return f"{statistics.median(all_values):.3f} ({ends[0]:.3f}-{ends[-1]:.3f})"
+
+
+def show(contest: Contest, rounds: list[tuple[float, float]]) -> None:
+    ratios = [ours / theirs for ours, theirs in rounds]
+    low, high = interval(ratios)
+    print(f"{contest.name} {contest.unit}".rstrip())
+    print(f"  ours {deciles(one for one, _ in rounds)}, theirs {deciles(one for _, one in rounds)}")
+    print(
+        f"  ratio {statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}], "
+        f"limits {contest.limits[0]:g} to {contest.limits[1]:g}: {verdict(low, high, contest.limits)}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--visits", type=int, default=3, help="of each side in a round")
+    parser.add_argument("--peers", type=Path, default=Path())
+    parser.add_argument("--cpus", default="0,1", help="the pair")
+    parser.add_argument("--only", default="", help="contests with one of these words in their name")
+    asked = parser.parse_args()
+    first, second = (int(cpu) for cpu in asked.cpus.split(","))
+    with tempfile.TemporaryDirectory() as folder:
+        agent = Path(folder) / "fleet-agent"
+        subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)
+        tools = Tools(agent, asked.peers.absolute(), (first, second))
+        chosen = [one for one in contests(tools) if any(w in one.name for w in asked.only.split(","))]
+        began, load = time.time(), os.getloadavg()[0]
+        found = measure(chosen, asked.rounds, asked.visits)
+        took = f"{time.time() - began:.0f} s, load average {load:.1f} before, {os.getloadavg()[0]:.1f} after"
+        print(f"{asked.rounds} rounds of {asked.visits} visits, {took}")
+        for contest in chosen:
+            show(contest, found[contest.name])
+
+
+if __name__ == "__main__":
+    main()
