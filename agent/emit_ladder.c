@@ -2,6 +2,7 @@
 #include "emit_ladder.h"
 
 #include "points.h"
+#include "precision.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* emit_matrix.c: for people: a matrix or ladder per benchmark and variant when all is measured. */
 #include "emit.h"
 #include "emit_ladder.h"
-#include "precision.h"
+#include "levels.h"
 #include "stop.h"
 
 #include <inttypes.h>
@@ -16,7 +16,8 @@ struct reduced {
 
 static struct reduced *bursts;
 static size_t burst_count, burst_room;
-static double *scratch;
+static double *scratch, *work;
+static bool *has_levels; /* of each visit */
 static struct text page;
 
 /* Of a hand-off one way. */
@@ -80,7 +81,9 @@ static void hello(const struct run *run)
 
 	scratch =
 		calloc(longest > plan->visit_count ? longest : plan->visit_count, sizeof *scratch);
-	if (!scratch)
+	work = calloc(longest, sizeof *work);
+	has_levels = calloc(plan->visit_count, sizeof *has_levels);
+	if (!scratch || !work || !has_levels)
 		stop_because("out of memory");
 }
 
@@ -104,7 +107,7 @@ static void burst(const struct run *run, const struct report *report)
 {
 	const struct plan *plan = run->plan;
 
-	if (!scratch)
+	if (!scratch || !work || !has_levels)
 		return;
 	uint32_t samples = report->result->samples - plan->warmup;
 
@@ -136,6 +139,17 @@ static int by_visit(const void *a, const void *b)
 	return (left->visit > right->visit) - (left->visit < right->visit);
 }
 
+/* The bursts of a visit, or of those of several levels the ones at the level of most. */
+static double reduce_bursts(const struct plan *plan, uint32_t visit, double *values, size_t count)
+{
+	if (strcmp(plan->estimator, "median") != 0)
+		return reduce(plan, values, count);
+	struct level level = level_of_most(values, work, count);
+
+	has_levels[visit] = level.levels > 1;
+	return level.median;
+}
+
 /* What all bursts of each visit come to; 0 where there were none. The caller frees it. */
 static double *reduce_visits(const struct plan *plan)
 {
@@ -147,17 +161,21 @@ static double *reduce_visits(const struct plan *plan)
 		for (last = first; last < burst_count && bursts[last].visit == bursts[first].visit;
 		     last++)
 			scratch[last - first] = bursts[last].ns;
-		found[bursts[first].visit] = reduce(plan, scratch, last - first);
+		found[bursts[first].visit] =
+			reduce_bursts(plan, bursts[first].visit, scratch, last - first);
 	}
 	return found;
 }
 
+/* A cell below zero is one of several levels. */
 static void add_row(const char *head, const double *cells, size_t count)
 {
 	text_add(&page, "\n%6s", head);
 	for (size_t i = 0; i < count; i++)
 		if (cells[i] > 0)
 			text_add(&page, " %7.1f", cells[i]);
+		else if (cells[i] < 0)
+			text_add(&page, " %6.1f*", -cells[i]);
 		else
 			text_add(&page, " %7s", "");
 }
@@ -179,7 +197,8 @@ static void add_cells(const struct plan *plan, const struct choice *choice,
 		if (plan_point(visit) == point)
 			cells[rows == 1                      ? visit->a
 			      : plan->pairs == PAIRS_ORDERED ? visit->a * n + visit->b
-							     : visit->b * n + visit->a] = found[i];
+							     : visit->b * n + visit->a] =
+				has_levels[i] ? -found[i] : found[i];
 	}
 	text_add(&page, "%6s", "");
 	for (size_t column = 0; column < n; column++)
@@ -243,12 +262,18 @@ static void add_matrices(const struct plan *plan, const struct choice *choice, c
 {
 	for (size_t i = 0; i < choice->point_count; i++) {
 		const struct point *point = &choice->points[i];
+		size_t marked = 0;
 
 		text_add(&page, i ? "\n" : "");
 		add_title(plan, choice, point);
 		add_cells(plan, choice, point, found);
 		text_add(&page, "\n");
 		add_summary(plan, point, found);
+		for (size_t v = 0; v < plan->visit_count; v++)
+			marked += plan_point(&plan->visits[v]) == point && has_levels[v];
+		if (marked)
+			text_add(&page, "     *  %zu with several levels: that of most bursts\n",
+				 marked);
 	}
 }
 
@@ -276,7 +301,7 @@ static void add_points(const struct plan *plan, const struct choice *choice, con
 static void end(const struct run *run, const struct totals *totals, const char *reason)
 {
 	const struct plan *plan = run->plan;
-	double *found = scratch ? reduce_visits(plan) : NULL;
+	double *found = scratch && work && has_levels ? reduce_visits(plan) : NULL;
 
 	for (size_t i = 0; found && i < plan->choice_count; i++) {
 		text_add(&page, i ? "\n" : "");
@@ -292,6 +317,8 @@ static void end(const struct run *run, const struct totals *totals, const char *
 	free(found);
 	free(bursts);
 	free(scratch);
+	free(work);
+	free(has_levels);
 }
 
 const struct format emit_matrix = {

@@ -1,25 +1,71 @@
 /* pace.c: rounds spread over time, and more of them for pairs that are not precise yet. */
 #include "pace.h"
 
-#include "precision.h"
+#include "levels.h"
 #include "stop.h"
+
+#include <stdlib.h>
 
 enum {
 	FAILED_MOST = 3, /* bursts in a row without a number: no further round for this pair */
 	BUDGET_USUAL_S = 20,
 	BUDGET_USUAL_TIMES = 2, /* what the least rounds took */
+	KEPT_MOST = 1000,       /* medians of a visit; what comes later changes little */
 };
+
+#define Z95 1.959964
 
 static void note_failure(struct visit *visit)
 {
 	visit->failed_in_row += visit->failed_in_row < UINT8_MAX;
 }
 
+static bool keep(const struct plan *plan, struct visit *visit, double value)
+{
+	if (visit->kept == visit->room) {
+		uint32_t room = visit->room ? 2 * visit->room : plan->rounds_wanted;
+		float *more;
+
+		room = room > KEPT_MOST ? KEPT_MOST : room;
+		more = realloc(visit->medians, room * sizeof *more);
+		if (!more) {
+			stop_because("out of memory");
+			return false;
+		}
+		visit->medians = more;
+		visit->room = room;
+	}
+	visit->medians[visit->kept++] = (float)value;
+	return true;
+}
+
+/* How well is the level known that most of its bursts are at? */
+static void judge(const struct plan *plan, struct visit *visit)
+{
+	static double values[KEPT_MOST], work[KEPT_MOST];
+
+	for (uint32_t i = 0; i < visit->kept; i++)
+		values[i] = visit->medians[i];
+	struct level level = level_of_most(values, work, visit->kept);
+	const struct interval *interval = &level.interval;
+	double allowed = interval->mean * plan->precision_ppm / 1e6;
+	bool known = interval->half_squared >= 0;
+	double needed = Z95 * Z95 * interval->variance / (allowed * allowed);
+
+	visit->levels = (uint8_t)level.levels;
+	visit->precise = known && interval->half_squared <= allowed * allowed;
+	allowed *= PACE_FAIR;
+	visit->fair = known && interval->half_squared <= allowed * allowed;
+	needed = needed * visit->kept / interval->count;
+	visit->needed = known && needed < UINT32_MAX ? (uint32_t)needed : UINT32_MAX;
+}
+
 static void note_median(const struct plan *plan, struct visit *visit, double ticks)
 {
 	visit->failed_in_row = 0;
-	if (plan->precision_ppm)
-		tally_add(&visit->medians, ticks / visit->iterations);
+	if (plan->precision_ppm && visit->kept < KEPT_MOST &&
+	    keep(plan, visit, ticks / visit->iterations))
+		judge(plan, visit);
 }
 
 /* Of a group ping's ticks stand for all. */
@@ -50,40 +96,30 @@ void pace_recall(const struct plan *plan, struct visit *visit, const uint64_t *t
 	visit->done++;
 }
 
-bool pace_is_precise(const struct plan *plan, const struct visit *visit)
+bool pace_gives_up(const struct pace *pace, const struct visit *visit)
 {
-	return tally_is_precise(&visit->medians, plan->precision_ppm);
+	return visit->fair && !visit->precise && visit->needed > visit->kept &&
+	       visit->needed - visit->kept > pace->rounds_left;
 }
 
 /* Does this round want it, as far as is known now? */
-static bool wants(const struct plan *plan, const struct visit *visit, uint32_t round)
+static bool wants(const struct pace *pace, const struct plan *plan, const struct visit *visit,
+		  uint32_t round)
 {
-	return round < plan->rounds_wanted ||
-	       (visit->failed_in_row < FAILED_MOST && !pace_is_precise(plan, visit));
+	return round < plan->rounds_wanted || (visit->failed_in_row < FAILED_MOST &&
+					       !visit->precise && !pace_gives_up(pace, visit));
 }
 
-bool pace_visits(const struct plan *plan, const struct visit *visit, uint32_t round)
+bool pace_visits(const struct pace *pace, const struct plan *plan, const struct visit *visit,
+		 uint32_t round)
 {
-	return round >= visit->done && wants(plan, visit, round);
+	return round >= visit->done && wants(pace, plan, visit, round);
 }
 
-uint32_t pace_first(const struct plan *plan)
-{
-	uint32_t first = plan->rounds_max;
-
-	for (size_t i = 0; i < plan->visit_count; i++) {
-		const struct visit *visit = &plan->visits[i];
-
-		if (visit->done < first && wants(plan, visit, visit->done))
-			first = visit->done;
-	}
-	return first;
-}
-
-static bool any_visit(const struct plan *plan, uint32_t round)
+static bool any_visit(const struct pace *pace, const struct plan *plan, uint32_t round)
 {
 	for (size_t i = 0; i < plan->visit_count; i++)
-		if (pace_visits(plan, &plan->visits[i], round))
+		if (pace_visits(pace, plan, &plan->visits[i], round))
 			return true;
 	return false;
 }
@@ -117,6 +153,33 @@ static bool wait_until(int64_t moment_ns, void (*idle)(void))
 	return true;
 }
 
+/* How many rounds begin from now on until the budget ends. */
+static uint32_t rounds_left(const struct pace *pace, const struct plan *plan, int64_t until_ns)
+{
+	int64_t left_ns = until_ns - now_ns(), gap = gap_ns(plan);
+	int64_t each_ns = pace->length_ns > gap ? pace->length_ns : gap;
+
+	if (left_ns <= 0)
+		return 0;
+	return each_ns && left_ns / each_ns < UINT32_MAX ? (uint32_t)(left_ns / each_ns)
+							 : UINT32_MAX;
+}
+
+uint32_t pace_first(struct pace *pace, const struct run *run)
+{
+	const struct plan *plan = run->plan;
+	uint32_t first = plan->rounds_max;
+
+	pace->rounds_left = rounds_left(pace, plan, budget_end_ns(run));
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		const struct visit *visit = &plan->visits[i];
+
+		if (visit->done < first && wants(pace, plan, visit, visit->done))
+			first = visit->done;
+	}
+	return first;
+}
+
 bool pace_begin(struct pace *pace, const struct run *run, uint32_t round, void (*idle)(void))
 {
 	const struct plan *plan = run->plan;
@@ -124,11 +187,14 @@ bool pace_begin(struct pace *pace, const struct run *run, uint32_t round, void (
 
 	if (round >= plan->rounds && !pace->until_ns)
 		pace->until_ns = budget_end_ns(run);
-	if (round >= plan->rounds_max || !any_visit(plan, round) ||
+	if (pace->until_ns)
+		pace->rounds_left = rounds_left(pace, plan, pace->until_ns);
+	if (round >= plan->rounds_max || !any_visit(pace, plan, round) ||
 	    (round >= plan->rounds && begin_ns >= pace->until_ns))
 		return false;
 	if (!wait_until(begin_ns, idle))
 		return false;
+	pace->length_ns = pace->round_ns ? now_ns() - pace->round_ns : 0;
 	pace->round_ns = now_ns();
 	return true;
 }

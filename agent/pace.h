@@ -12,22 +12,31 @@ void pace_note(const struct plan *plan, struct visit *visit, const struct burst_
  */
 void pace_recall(const struct plan *plan, struct visit *visit, const uint64_t *twice_median);
 
-/* Is the visit known as precisely as wanted? */
-bool pace_is_precise(const struct plan *plan, const struct visit *visit);
+/* A visit whose precision is out of reach is measured to so many times it. */
+#define PACE_FAIR 2.5
+
+struct pace {
+	int64_t round_ns;     /* when the present round began; 0: none has */
+	int64_t length_ns;    /* from the beginning of the one before to its own; 0: not known */
+	int64_t until_ns;     /* no burst beyond the least rounds begins later; 0: not yet known */
+	uint32_t rounds_left; /* that may begin until then */
+};
+
+/*
+ * Is the precision out of reach, and the visit known fairly well? The bursts that the precision
+ * takes are judged by the scatter of those so far, as if they were independent.
+ */
+bool pace_gives_up(const struct pace *pace, const struct visit *visit);
 
 /*
  * Does this round visit it, unless an earlier agent has? All pairs are visited at least
  * plan->rounds times, and plan->rounds_wanted times if the time budget allows.
  */
-bool pace_visits(const struct plan *plan, const struct visit *visit, uint32_t round);
+bool pace_visits(const struct pace *pace, const struct plan *plan, const struct visit *visit,
+		 uint32_t round);
 
 /* The first round that visits anything; plan->rounds_max if none does. */
-uint32_t pace_first(const struct plan *plan);
-
-struct pace {
-	int64_t round_ns; /* when the present round began; 0: none has */
-	int64_t until_ns; /* no burst beyond the least rounds begins later; 0: not yet known */
-};
+uint32_t pace_first(struct pace *pace, const struct run *run);
 
 /*
  * Waits until the round may begin, calling `idle` now and then; false if there is none, or an order

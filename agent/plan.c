@@ -76,16 +76,55 @@ int plan_make(struct plan *plan, const struct options *options, int *cpus, size_
 	return options->done ? plan_take_done(plan, options->done, refusal) : 0;
 }
 
+/* Puts a value into a list of `count`, at a place drawn. */
+static void shuffle_in(uint32_t *list, size_t count, uint32_t value, struct random *random)
+{
+	size_t place = random_below(random, count + 1);
+
+	list[count] = list[place];
+	list[place] = value;
+}
+
+/* Is it one of plan->blocks, but not of the first? Then the visit of the first brings it along. */
+static bool follows(const struct plan *plan, size_t visit)
+{
+	for (size_t b = 1; b < plan->block_count; b++)
+		if (visit - plan->blocks[b] < plan->block_visits)
+			return true;
+	return false;
+}
+
+/* Puts the other visits to the pairs of the first `heads` of the order after each, from the end. */
+static void expand(struct plan *plan, size_t heads, struct random *random)
+{
+	size_t end = plan->visit_count;
+
+	while (heads-- > 0 && end > heads + 1) {
+		uint32_t head = plan->order[heads];
+		size_t pair = head - plan->blocks[0], count = 0;
+		bool leads = pair < plan->block_visits;
+
+		end -= leads ? plan->block_count : 1;
+		if (!leads)
+			plan->order[end] = head;
+		for (; leads && count < plan->block_count; count++)
+			shuffle_in(plan->order + end, count, (uint32_t)(plan->blocks[count] + pair),
+				   random);
+	}
+}
+
 struct random plan_shuffle(struct plan *plan, uint32_t round)
 {
 	struct random random = random_start(plan->seed, round);
+	size_t heads = 0;
 
-	for (size_t i = 0; i < plan->visit_count; i++) {
-		size_t j = plan->sequential ? i : random_below(&random, i + 1);
-
-		plan->order[i] = plan->order[j];
-		plan->order[j] = (uint32_t)i;
-	}
+	for (size_t i = 0; i < plan->visit_count; i++)
+		if (plan->sequential)
+			plan->order[i] = (uint32_t)i;
+		else if (!follows(plan, i))
+			shuffle_in(plan->order, heads++, (uint32_t)i, &random);
+	if (!plan->sequential && plan->block_count > 1)
+		expand(plan, heads, &random);
 	return random;
 }
 
@@ -198,11 +237,14 @@ void plan_free(struct plan *plan)
 		free(plan->choices[i].points);
 	for (size_t i = 0; i < plan->group_count; i++)
 		free(plan->groups[i].cpus);
+	for (size_t i = 0; plan->visits && i < plan->visit_count; i++)
+		free(plan->visits[i].medians);
 	free(plan->cpus);
 	free(plan->cores);
 	free(plan->choices);
 	free(plan->groups);
 	free(plan->visits);
+	free(plan->blocks);
 	free(plan->order);
 	*plan = (struct plan){0};
 }

@@ -5,7 +5,6 @@
 #include "bench.h"
 #include "lines.h"
 #include "options.h"
-#include "precision.h"
 #include "random.h"
 
 /* A benchmark in one of its variants, and the points it is measured at: at least one, nameless. */
@@ -35,7 +34,12 @@ struct visit {
 	uint16_t point;        /* of the choice's */
 	uint8_t failed_in_row; /* bursts without a number since the last with one; does not wrap */
 	bool slow;             /* a single grain takes long: few samples do */
-	struct tally medians;  /* of its bursts, in ticks a grain; kept for a precision only */
+	bool precise;          /* its level is known to the precision wanted */
+	bool fair;             /* and to 2.5 times it */
+	uint8_t levels;        /* it is at so many; 0: not known yet */
+	uint32_t needed;       /* bursts that the precision takes, judged by their scatter */
+	uint32_t kept, room;   /* of medians */
+	float *medians;        /* of its bursts, in ticks a grain; kept for a precision only */
 };
 
 enum pairs { PAIRS_HALF, PAIRS_ORDERED, PAIRS_LISTED };
@@ -54,6 +58,8 @@ struct plan {
 	struct visit *visits;
 	size_t visit_count;
 	uint32_t *order; /* of the visits in the present round */
+	size_t *blocks;  /* where the visits to all pairs at one point begin, of each such point */
+	size_t block_count, block_visits; /* the latter in each */
 	enum pairs pairs;
 	size_t pair_count;   /* visited in one round of a two-CPU benchmark */
 	uint64_t done;       /* visits that an earlier agent has made, in all rounds */
@@ -86,7 +92,8 @@ int plan_find_cpu(const struct plan *plan, long cpu);
 
 /*
  * Shuffles plan->order for a round and hands out the generator that did, for the places of the
- * lines. The same seed gives the same order, whatever was measured before.
+ * lines. The same seed gives the same order, whatever was measured before. Benchmarks of pairs
+ * without many points visit a pair one right after the other, since together they tell its level.
  */
 struct random plan_shuffle(struct plan *plan, uint32_t round);
 

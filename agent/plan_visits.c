@@ -184,9 +184,15 @@ static void add_visits(const struct plan *plan, struct adding *adding, const str
 	}
 }
 
-static void add_choices(const struct plan *plan, struct adding *adding, const struct listed *listed)
+/* Do the benchmark's visits to a pair come together with those of others? */
+static bool is_in_blocks(const struct benchmark *benchmark)
 {
-	adding->count = 0;
+	return benchmark->shape == SHAPE_PAIR && !benchmark->many_points;
+}
+
+static void add_choices(struct plan *plan, struct adding *adding, const struct listed *listed)
+{
+	adding->count = plan->block_count = 0;
 	for (size_t i = 0; i < plan->choice_count; i++) {
 		const struct benchmark *benchmark = plan->choices[i].benchmark;
 
@@ -196,9 +202,21 @@ static void add_choices(const struct plan *plan, struct adding *adding, const st
 				.point = (uint16_t)p,
 				.iterations = benchmark->single ? 1 : plan->iterations};
 
+			if (plan->blocks && is_in_blocks(benchmark))
+				plan->blocks[plan->block_count++] = adding->count;
 			add_visits(plan, adding, &kind, listed);
 		}
 	}
+}
+
+/* Room for as many blocks as there are points. */
+static size_t *room_for_blocks(const struct plan *plan)
+{
+	size_t points = 0;
+
+	for (size_t i = 0; i < plan->choice_count; i++)
+		points += plan->choices[i].point_count;
+	return calloc(points, sizeof *plan->blocks);
 }
 
 static int make_all(struct plan *plan, const struct listed *listed, struct refusal *refusal)
@@ -210,7 +228,9 @@ static int make_all(struct plan *plan, const struct listed *listed, struct refus
 
 	plan->visits = calloc(room, sizeof *plan->visits);
 	plan->order = calloc(room, sizeof *plan->order);
-	if (!plan->visits || !plan->order || room > UINT32_MAX)
+	plan->blocks = room_for_blocks(plan);
+	plan->block_visits = plan->pair_count;
+	if (!plan->visits || !plan->order || !plan->blocks || room > UINT32_MAX)
 		return refuse(refusal, EXIT_OTHER, "out of memory for %zu visits", room);
 	adding.visits = plan->visits;
 	add_choices(plan, &adding, listed);

@@ -1,8 +1,12 @@
-/* precision.c: the median, running mean and variance, Student's t. Needs no library of mathematics.
+/* precision.c: the median, the interval of a mean, Student's t. Needs no library of mathematics.
  */
 #include "precision.h"
 
 #include <stdlib.h>
+
+#define LIKENESS_MARGIN 1.3 /* standard errors of a correlation, 1 / sqrt(n) each */
+#define LIKENESS_MOST   0.8
+#define EFFECTIVE_LEAST 3.0
 
 static int by_size(const void *a, const void *b)
 {
@@ -11,25 +15,15 @@ static int by_size(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-double median(double *values, size_t count)
+void sort_values(double *values, size_t count)
 {
 	qsort(values, count, sizeof *values, by_size);
-	return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-/* Welford's way (Technometrics 4, 1962): no sum of large squares that would lose digits. */
-void tally_add(struct tally *tally, double value)
+double median(double *values, size_t count)
 {
-	double before = value - tally->mean;
-
-	if (tally->count)
-		tally->lagged += (value - tally->first) * (tally->last - tally->first);
-	else
-		tally->first = value;
-	tally->last = value;
-	tally->count++;
-	tally->mean += before / tally->count;
-	tally->squares += before * (value - tally->mean);
+	sort_values(values, count);
+	return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
 /*
@@ -49,29 +43,63 @@ double student_t95(uint32_t freedom)
 	       (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
 }
 
-/*
- * By how much the variance of the mean is larger than that of as many independent values: (1 + r) /
- * (1 - r) for a row in which neighbours correlate by r (first-order autoregression). What a short
- * row shows of r is too low by about as much as 2 / n gives back; negative likeness is not made use
- * of.
- */
-static double likeness(const struct tally *tally)
+/* 1 / sqrt(n) for n >= 1, by Newton's method. */
+static double inverse_root(double n)
 {
-	double n = tally->count, mean = tally->mean - tally->first,
-	       last = tally->last - tally->first;
-	double lagged = tally->lagged - mean * (2 * mean * n - last) + (n - 1) * mean * mean;
-	double r = tally->squares > 0 ? lagged / tally->squares + 2 / n : 0;
+	double x = 1 / n;
 
-	r = r < 0 ? 0 : r > 0.8 ? 0.8 : r;
-	return (1 + r) / (1 - r);
+	for (int i = 0; i < 40; i++)
+		x *= 1.5 - n * x * x / 2;
+	return x;
 }
 
-bool tally_is_precise(const struct tally *tally, uint32_t ppm)
+/*
+ * What neighbours' correlation may be, judged by that of `n` values: a short row shows too little
+ * of it, and who stops at the first narrow interval stops where it shows least.
+ */
+static double likeness(double correlation, double n)
 {
-	if (tally->count < 2)
-		return false;
-	double n = tally->count, t = student_t95(tally->count - 1);
-	double allowed = tally->mean * ppm / 1e6;
+	double r = correlation + LIKENESS_MARGIN * inverse_root(n);
 
-	return t * t * likeness(tally) * tally->squares / (n - 1) / n <= allowed * allowed;
+	return r < 0 ? 0 : r > LIKENESS_MOST ? LIKENESS_MOST : r;
+}
+
+/*
+ * In a row whose neighbours correlate by r (first-order autoregression) the mean varies as that of
+ * n (1 - r) / (1 + r) independent values.
+ */
+static double half_squared(const struct interval *found, double lagged)
+{
+	double n = found->count, squares = found->variance * (n - 1);
+	double r = likeness(squares > 0 ? lagged / squares : -1, n);
+	double effective = n * (1 - r) / (1 + r);
+	double least = n < EFFECTIVE_LEAST ? n : EFFECTIVE_LEAST;
+	double t = student_t95((uint32_t)(effective < least ? least : effective) - 1);
+
+	return t * t * found->variance / effective;
+}
+
+struct interval interval_of(const double *values, size_t count, double low, double high)
+{
+	struct interval found = {.variance = -1, .half_squared = -1};
+	double squares = 0, lagged = 0, before = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (values[i] >= low && values[i] <= high) {
+			found.count++;
+			found.mean += (values[i] - found.mean) / found.count;
+		}
+	if (found.count < 2)
+		return found;
+	for (size_t i = 0; i < count; i++)
+		if (values[i] >= low && values[i] <= high) {
+			double away = values[i] - found.mean;
+
+			squares += away * away;
+			lagged += away * before;
+			before = away;
+		}
+	found.variance = squares / (found.count - 1);
+	found.half_squared = half_squared(&found, lagged);
+	return found;
 }

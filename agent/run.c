@@ -7,6 +7,7 @@
 #include "forecast.h"
 #include "frequency.h"
 #include "pace.h"
+#include "precision.h"
 #include "stop.h"
 
 #include <inttypes.h>
@@ -210,14 +211,15 @@ static void measure(const struct run *run, struct burst_result *result, struct t
 
 	if (!plan->done)
 		note_forecast(run, &trials, result);
-	for (uint32_t round = pace_first(plan); pace_begin(&pace, run, round, idle); round++) {
+	for (uint32_t round = pace_first(&pace, run); pace_begin(&pace, run, round, idle);
+	     round++) {
 		struct random lines = plan_shuffle(plan, round);
 
 		arena_end_round();
 		for (size_t i = 0; i < plan->visit_count; i++) {
 			struct visit *visit = &plan->visits[plan->order[i]];
 
-			if (!pace_visits(plan, visit, round))
+			if (!pace_visits(&pace, plan, visit, round))
 				continue;
 			if (stop_asked() || pace_is_over(&pace, plan, round) ||
 			    !visit_pair(run, visit, round, &lines, &trials, result, totals))
@@ -226,11 +228,50 @@ static void measure(const struct run *run, struct burst_result *result, struct t
 	}
 }
 
+static void note_levels(const struct plan *plan, const struct totals *totals)
+{
+	char text[200];
+
+	if (!totals->several_levels)
+		return;
+	snprintf(text, sizeof text,
+		 "%" PRIu64 " of %zu visited pairs have several levels, which no number of rounds "
+		 "brings together: their precision is that of the level of most bursts.",
+		 totals->several_levels, plan->visit_count);
+	format->note(text);
+}
+
+/* Visits known fairly well that were not measured on, since they scatter too much. */
+static void note_given_up(const struct plan *plan)
+{
+	double percent = plan->precision_ppm / 1e4;
+	uint32_t most = 0;
+	size_t count = 0;
+	char text[200];
+
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		const struct visit *visit = &plan->visits[i];
+
+		if (visit->precise || !visit->fair)
+			continue;
+		count++;
+		most = visit->needed > most ? visit->needed : most;
+	}
+	if (!count)
+		return;
+	snprintf(text, sizeof text,
+		 "%zu of %zu visited pairs are known to %g %%: they scatter too much for %g %%, "
+		 "which takes about %" PRIu32 " rounds, more than the time budget has.",
+		 count, plan->visit_count, percent * PACE_FAIR, percent, most);
+	format->note(text);
+}
+
 static void count_precise(const struct plan *plan, struct totals *totals)
 {
-	for (size_t i = 0; i < plan->visit_count; i++)
-		if (pace_is_precise(plan, &plan->visits[i]))
-			totals->converged++;
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		totals->converged += plan->visits[i].precise;
+		totals->several_levels += plan->visits[i].levels > 1;
+	}
 	totals->unconverged = plan->visit_count - totals->converged;
 }
 
@@ -249,6 +290,10 @@ static enum exit_code run_into(struct run *run, struct burst_result *result)
 	count_precise(run->plan, &totals);
 	const char *reason = stop_reason();
 
+	if (!reason) {
+		note_levels(run->plan, &totals);
+		note_given_up(run->plan);
+	}
 	format->end(run, &totals, reason ? reason : "done");
 	return stop_reason() ? EXIT_UNFINISHED : EXIT_DONE;
 }

@@ -37,6 +37,7 @@ struct report {
 struct totals {
 	uint64_t taken, failed;          /* bursts */
 	uint64_t converged, unconverged; /* visits; where a precision is wanted */
+	uint64_t several_levels;         /* of both */
 };
 
 /* Measures the whole plan, or until an order to end comes, and emits what it finds. */

@@ -5,8 +5,11 @@ The values are the medians of a pair's bursts; docs/statistics.md says what the 
 
 from array import array
 from collections.abc import Iterable
+from math import sqrt
 
+LIKENESS_MARGIN = 1.3  # standard errors of a correlation, 1 / sqrt(count) each
 MOST_LIKENESS = 0.8
+LEAST_EFFECTIVE = 3.0
 
 
 def student_t(freedom: int) -> float:
@@ -17,7 +20,7 @@ def student_t(freedom: int) -> float:
     """
     if freedom < 1:
         return float("nan")
-    table = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+    table = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622)
     if freedom <= len(table):
         return table[freedom - 1]
     x = 1.959964
@@ -27,14 +30,20 @@ def student_t(freedom: int) -> float:
     return x + first / freedom + second / freedom**2 + third / freedom**3
 
 
-def likeness(count: int, autocorrelation: float) -> float:
-    """By how much the variance of a mean is larger than that of `count` independent values.
+def effective_count(count: int, autocorrelation: float) -> float:
+    """How many independent values have a mean as variable as that of `count` in a row.
 
-    (1 + r) / (1 - r) for a row in which neighbours correlate by r (first-order autoregression). What a
-    short row shows of r is too low by about as much as 2 / count gives back; negative r is not made use of.
+    count (1 - r) / (1 + r) where neighbours correlate by r (first-order autoregression). A short row shows
+    too little of r, and who stops at the first narrow interval stops where it shows least: so r is raised by
+    a margin. Negative r is not made use of.
     """
-    r = min(max(autocorrelation + 2 / count, 0.0), MOST_LIKENESS)
-    return (1 + r) / (1 - r)
+    r = min(max(autocorrelation + LIKENESS_MARGIN / sqrt(count), 0.0), MOST_LIKENESS)
+    return count * (1 - r) / (1 + r)
+
+
+def t_factor(count: int, effective: float) -> float:
+    """Student's t for a mean of `count` values that are worth `effective` independent ones."""
+    return student_t(int(max(effective, min(float(count), LEAST_EFFECTIVE))) - 1)
 
 
 def half_width(values: Iterable[float]) -> float | None:
@@ -48,7 +57,8 @@ def half_width(values: Iterable[float]) -> float | None:
 class Spreads:
     """Follows the intervals of many series, a value at a time, in 48 bytes and a key each (Welford).
 
-    The agent does the same (agent/precision.c) to know when a pair has been measured often enough.
+    The agent does the same for each level of a pair (agent/precision.c) to know when it has been measured
+    often enough.
     """
 
     def __init__(self) -> None:
@@ -86,8 +96,9 @@ class Spreads:
         count, mean = self._count[at], self._mean[at]
         if count < 2 or mean <= 0:
             return None
-        variance = self._squares[at] / (count - 1) / count * likeness(count, self._autocorrelation(at))
-        return student_t(count - 1) * float(variance**0.5) / mean
+        effective = effective_count(count, self._autocorrelation(at))
+        variance = self._squares[at] / (count - 1) / effective
+        return t_factor(count, effective) * float(variance**0.5) / mean
 
     def _autocorrelation(self, at: int) -> float:
         """Of neighbours; the sum over (value - mean) of both, from sums around the first value."""

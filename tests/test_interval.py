@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fleet.analysis.reduce.levels import halves
-from fleet.interval import Spreads, half_width, likeness, student_t
+from fleet.interval import Spreads, effective_count, half_width, student_t
 
 
 @pytest.mark.parametrize(("freedom", "expected"), [(1, 12.706), (9, 2.262), (10, 2.228), (30, 2.042)])
@@ -17,13 +17,15 @@ def test_students_t_is_that_of_the_tables(freedom: int, expected: float) -> None
 
 
 def by_the_book(values: list[float]) -> float:
-    """Half the interval from whole lists: t, standard error, first-order autocorrelation raised by 2/n."""
+    """Half the interval from whole lists: t, standard error, autocorrelation raised by 1.3 / sqrt(n)."""
     n, mean = len(values), statistics.mean(values)
     away = [value - mean for value in values]
     squares = sum(a * a for a in away)
     shown = sum(a * b for a, b in zip(away[1:], away[:-1], strict=True)) / squares if squares else -1
-    r = min(max(shown + 2 / n, 0), 0.8)
-    return student_t(n - 1) * (squares / (n - 1) / n * (1 + r) / (1 - r)) ** 0.5 / mean
+    r = min(max(shown + 1.3 / n**0.5, 0), 0.8)
+    worth = n * (1 - r) / (1 + r)
+    freedom = max(math.floor(worth), min(n, 3)) - 1
+    return student_t(freedom) * (squares / (n - 1) / worth) ** 0.5 / mean
 
 
 def test_the_widest_of_many_series_is_that_of_whole_lists() -> None:
@@ -78,17 +80,17 @@ def test_no_freedom_and_no_values_have_no_interval() -> None:
 @pytest.mark.parametrize(
     ("count", "r", "expected"),
     [
-        (10, -1.0, 1.0),
-        (10, -0.2, 1.0),
-        (10, 0.0, 1.5),
-        (4, 0.0, 3.0),
-        (10, 0.6, 9.0),
-        (10, 0.9, 9.0),
-        (100, 0.5, 1.52 / 0.48),
+        (9, -1.0, 9),
+        (9, -0.4334, 9),
+        (4, -0.05, 4 * 0.4 / 1.6),
+        (100, 0.0, 100 * 0.87 / 1.13),
+        (100, 0.47, 100 * 0.4 / 1.6),
+        (100, 0.8, 100 * 0.2 / 1.8),
+        (10, 0.9, 10 * 0.2 / 1.8),
     ],
 )
-def test_likeness_grows_with_the_correlation_of_neighbours_up_to_nine(
+def test_the_more_neighbours_resemble_each_other_the_fewer_values_they_are_worth(
     count: int, r: float, expected: float
 ) -> None:
-    """(1 + r) / (1 - r), where r is raised by 2 / count and held between 0 and 0.8."""
-    assert likeness(count, r) == pytest.approx(expected)
+    """n (1 - r) / (1 + r), where r is raised by 1.3 / sqrt(n) and held between 0 and 0.8."""
+    assert effective_count(count, r) == pytest.approx(expected)

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from fleet.agent.wire import records
 from fleet.agent.wire.done import Done
 from fleet.model import Burst, Failed
 from tests import needs
-from tests.native.agent import Record, bursts, decode, measure, run
+from tests.native.agent import Record, bursts, decode, measure, notes, run
 
 PLAN = ("-b", "clock", "--rounds", "4", "--samples", "3", "--iterations", "100", "--seed", "7")
 
@@ -75,6 +76,35 @@ def test_rounds_are_added_by_the_medians_that_were_handed_over(tmp_path: Path) -
     assert {record["ping"] for record in bursts(rest)} == {b}
     assert [record["round"] for record in bursts(rest)][:2] == [4, 5]
     assert rest[-1]["converged"] >= 1
+
+
+def clock_rows(tmp_path: Path, medians: list[int]) -> tuple[str, ...]:
+    """Options of a run of `clock` on one CPU that has these medians, in ticks, of its ten minimum rounds."""
+    hello, *_ = measure(*PLAN, "--rounds", "1")
+    (variant,), cpu = {entry["variant"] for entry in hello["plan"]["benchmarks"]}, hello["cpus"][0]
+    file = tmp_path / "done"
+    listed = " ".join(str(2 * median) for median in medians)
+    file.write_text(f"clock {variant} {cpu} {cpu} 100 {listed}\nend\n")
+    return (*PLAN, "-c", str(cpu), "--rounds", str(len(medians)), "--done", str(file), "--precision", "1%")
+
+
+def test_a_pair_of_several_levels_ends_when_that_of_most_bursts_is_known(tmp_path: Path) -> None:
+    medians = [5000, 5005, 9000, 5010, 9010, 5003, 9005, 5007, 5001, 9003]
+    _, *rest = measure(*clock_rows(tmp_path, medians), "--time-budget", "60")
+    assert not bursts(rest)
+    assert (rest[-1]["converged"], rest[-1]["unconverged"], rest[-1]["several_levels"]) == (1, 0, 1)
+    assert any("1 of 1 visited pairs have several levels" in text for text in notes(rest))
+
+
+def test_a_pair_that_scatters_too_much_for_the_time_there_is_is_not_measured_on(tmp_path: Path) -> None:
+    """By 3 %, so that 1 % takes some 35 rounds; they come 1 s apart, and 5 s are left."""
+    medians = [4750, 5250, 4800, 5200, 4850, 5150, 4900, 5100, 4950, 5050, 5000, 5000]
+    plan = (*clock_rows(tmp_path, medians), "--spread", "11", "--time-budget", "5")
+    _, *rest = measure(*plan)
+    assert not bursts(rest)
+    assert (rest[-1]["unconverged"], rest[-1]["reason"]) == (1, "done")
+    (text,) = (text for text in notes(rest) if "scatter" in text)
+    assert re.search(r"^1 of 1 .* known to 2\.5 %: .* too much for 1 %, which takes about 3\d rounds", text)
 
 
 @pytest.mark.parametrize(

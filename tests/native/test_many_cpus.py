@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,21 @@ def test_an_order_that_is_asked_to_be_sequential_is(machine):
     half = [(a, b) for a in CPUS for b in CPUS if a < b]
     assert [(b["ping"], b["pong"]) for b in bursts(found) if b["round"] == 0] == half
     assert [(b["pong"], b["ping"]) for b in bursts(found) if b["round"] == 1] == half
+
+
+def test_benchmarks_of_pairs_visit_a_pair_one_right_after_the_other(machine):
+    found = bursts(records(machine, "-b", "cas,clock,readwrite", "--rounds", "6", "--seed", "1"))
+    for round_ in range(6):
+        visits = [burst for burst in found if burst["round"] == round_]
+        kinds = [burst["benchmark"] for burst in visits]
+        assert kinds.count("clock") == len(CPUS)
+        pairs = [frozenset((b["ping"], b["pong"])) for b in visits if b["benchmark"] != "clock"]
+        assert pairs[::2] == pairs[1::2]
+        assert len(set(pairs)) == len(pairs) // 2 == len(CPUS) * (len(CPUS) - 1) // 2
+        at = [place for place, kind in enumerate(kinds) if kind != "clock"]
+        assert [place + 1 for place in at[::2]] == at[1::2]
+    firsts = Counter(b["benchmark"] for b in [b for b in found if b["benchmark"] != "clock"][::2])
+    assert min(firsts["cas"], firsts["readwrite"]) > 5
 
 
 def test_a_thousand_cpus_and_a_million_pairs_fit_into_little_memory():

