@@ -11,13 +11,15 @@ get() {
 	return 0
 }
 
-# No process is started: the first line of each file is enough.
+# No process is started: the first line of each file is enough. Printed at once, since sshd makes a packet of each
+# write.
 load() {
-	section load
+	set -- "$MARK load"
 	for file in proc/loadavg proc/stat sys/class/thermal/thermal_zone*/temp sys/class/hwmon/hwmon*/temp*_input; do
 		get "$file"
-		[ -n "$v" ] && echo "$file:$v"
+		[ -n "$v" ] && set -- "$@" "$file:$v"
 	done
+	printf '%s\n' "$@"
 }
 
 load_only() {

@@ -330,7 +330,7 @@ main() {
 	cd "$ROOT/" || return
 	section begin
 	case $all in
-	"Linux "*) linux ;;
+	"Linux "*) found=$(linux) && printf '%s\n' "$found" ;; # one write: sshd makes a packet of each
 	*) section other && section system && echo "uname_s ${all%% *}" ;;
 	esac
 	section end

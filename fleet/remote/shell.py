@@ -24,7 +24,7 @@ LOADER = (
     '"ask $0")(eval "$fleet_s") </dev/null;;'
     '*)fleet_s="$fleet_s$fleet_l$fleet_n";continue;;'
     "esac;"
-    'fleet_c=$?;fleet_s=;echo;echo "$0 $fleet_c";{ echo;echo "$0";} >&2;'
+    'fleet_c=$?;fleet_s=;echo "$fleet_n$0 $fleet_c";echo "$fleet_n$0" >&2;'
     'case "$fleet_l" in "$0")exit $fleet_c;;esac;'
     "done;exit 126' "
 )

@@ -102,6 +102,15 @@ def raw(column: Any, unknown: int = 0) -> bytes:
     return values.tobytes()
 
 
+def words(column: Any) -> list[str]:
+    """The word of each row of a dictionary array without nulls, several times quicker than `to_pylist`."""
+    import numpy as np  # noqa: PLC0415
+
+    known = np.array(column.dictionary.to_pylist(), object)
+    found: list[str] = known[_view(raw(column.indices), "i4")].tolist()
+    return found
+
+
 def _with_nulls(values: Sequence[Any], dtype: Any) -> tuple[Any, Any]:
     """Python numbers and which of them are known, as numpy arrays."""
     import numpy as np  # noqa: PLC0415

@@ -16,7 +16,7 @@ from fleet.model import Burst, Run
 from fleet.store import schema
 from fleet.store.burst_columns import COUNTS, MAYBE, SINCE_1_2, BurstColumns
 from fleet.store.checksums import seal, sealed
-from fleet.store.columns import list_parts, raw
+from fleet.store.columns import list_parts, raw, words
 from fleet.store.files import sync, write
 from fleet.store.reading import TableFile
 from fleet.store.rows import Contents, RunRecord, cpus_rows, packed, runs_row, unpacked
@@ -53,13 +53,12 @@ def write_samples(
     for chunk, last in _chunks(bursts):
         if counters is not None:
             counters(run, chunk)
-        table = chunk.table(run)
+        small = last and not sizes and chunk.samples < SMALL_SAMPLES
+        table = chunk.table(run, whole=not small)
         _feed(digest, table)
         if file is None:
             memory = _memory() if last else None
-            small = last and chunk.samples < SMALL_SAMPLES
-            table = _without_empty_columns(table) if small else table
-            file = _writer(memory or path, table.schema.remove_metadata(), small=small)
+            file = _writer(memory or path, table.schema, small=small)
         file.write_table(table, row_group_size=ROW_GROUP_BURSTS)
         sizes.append(len(chunk))
         total = replace(
@@ -122,18 +121,6 @@ def _memory() -> Any:
     return pa.BufferOutputStream()
 
 
-def _without_empty_columns(table: Any) -> Any:
-    """Without the empty columns since 1.2, if there are no points.
-
-    Each costs a short run 200 bytes to say nothing. `point` stays: no file lacks what tells numbers apart.
-    """
-    rows = len(table)
-    if table.column("point").null_count < rows:
-        return table
-    names = [name for name in SINCE_1_2 if name != "point" and table.column(name).null_count == rows]
-    return table.drop_columns(names)
-
-
 def _writer(where: Any, shape: Any, *, small: bool = False) -> Any:
     """A writer of samples.
 
@@ -177,8 +164,8 @@ def _feed(digest: Any, table: Any) -> None:
 
     Columns that came with 1.2 count only where they hold something, so runs without points keep their digest.
     """
-    for name in table.column_names:
-        column = table.column(name).combine_chunks()
+    for name, chunked in zip(table.column_names, table.itercolumns(), strict=True):
+        column = chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks()
         if name in SINCE_1_2 and column.null_count == len(column):
             continue
         digest.update(name.encode())
@@ -192,4 +179,4 @@ def _feed(digest: Any, table: Any) -> None:
         elif name in SINCE_1_2:
             digest.update(json.dumps(column.to_pylist()).encode())
         else:
-            digest.update("\n".join(column.to_pylist()).encode())
+            digest.update("\n".join(words(column)).encode())

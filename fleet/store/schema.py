@@ -6,6 +6,7 @@ older files lack them.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -308,8 +309,8 @@ TABLES = {
 
 
 @cache
-def arrow_schema(table: str) -> Any:
-    """The pyarrow schema of a table, with the version in its metadata."""
+def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
+    """The pyarrow schema of a table, with the version in its metadata; of these columns, without metadata."""
     import pyarrow as pa  # noqa: PLC0415
 
     types = {
@@ -328,6 +329,9 @@ def arrow_schema(table: str) -> Any:
     }
     types["list<list<int64>>"] = pa.list_(pa.field("element", types["list<int64>"], nullable=False))
     columns = TABLES[table]
+    if names is not None:
+        whole = arrow_schema(table)
+        return pa.schema([whole.field(name) for name in names])
     listed = [[c.name, c.type, c.nullable] for c in columns]
     return pa.schema(
         [pa.field(c.name, types[c.type], nullable=c.nullable) for c in columns],
@@ -337,3 +341,9 @@ def arrow_schema(table: str) -> Any:
             "fleet.schema_version": SCHEMA_VERSION,
         },
     )
+
+
+@cache
+def arrow_types(table: str) -> Mapping[str, Any]:
+    """The pyarrow type of each column of a table, in their order."""
+    return {field.name: field.type for field in arrow_schema(table)}
