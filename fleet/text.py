@@ -16,6 +16,8 @@ _MAYBE_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
 
 def printable(text: str) -> str:
     """Safe for a terminal: control characters become visible escapes; newlines stay."""
+    if not _MAYBE_UNPRINTABLE.search(text):
+        return text
     return "".join(c if c == "\n" or c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

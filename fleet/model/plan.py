@@ -147,9 +147,10 @@ class Plan(RequestedOptions):
 
 
 Options = TypeVar("Options", bound=RequestedOptions)
+_OPTIONS = tuple(part.name for part in fields(RequestedOptions))
 
 
 def merged(options: Options, over: RequestedOptions) -> Options:
     """The same options with what `over` asks for in the place of what stood there."""
-    asked = {part.name: getattr(over, part.name) for part in fields(RequestedOptions)}
-    return replace(options, **{name: value for name, value in asked.items() if value is not None})
+    asked = {name: value for name in _OPTIONS if (value := getattr(over, name)) is not None}
+    return replace(options, **asked) if asked else options

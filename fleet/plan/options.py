@@ -6,6 +6,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -261,6 +262,7 @@ OPTIONS = (
 BY_NAME: Mapping[str, Option] = MappingProxyType({option.name: option for option in OPTIONS})
 
 
+@lru_cache(maxsize=64)  # asked several times for each host
 def effective(options: RequestedOptions) -> EffectiveOptions:
     """What the agent makes of these options, with those of a preset and its own defaults below them."""
     given = merged(PRESETS[options.preset], options) if options.preset else options

@@ -1,7 +1,7 @@
 """What is known of every host of a session while it goes on: for a program that has to leave at once."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import Host
@@ -17,38 +17,51 @@ from fleet.session.events import (
 from fleet.session.outcome import Outcome, State
 
 
+@dataclass(slots=True)
+class _Known:
+    """What is known of one host; its outcome once it has ended."""
+
+    host: Host
+    stage: str = "queue"
+    bursts: int = 0
+    notes: list[str] = field(default_factory=list)
+    outcome: Outcome | None = None
+
+    def now(self) -> Outcome:
+        name = self.host.name
+        left = f"{name}: left in stage {self.stage}; `fleet resume` finishes what it has begun."
+        return self.outcome or Outcome(
+            self.host,
+            State.INTERRUPTED,
+            stage=self.stage,
+            message=f"{name}: not begun." if self.stage == "queue" else left,
+            exit_code=EXIT_INTERRUPTED,
+            bursts=self.bursts,
+            notes=tuple(self.notes),
+        )
+
+
 class KnownOutcomes:
     """Follows the events of `hosts` and passes them on to `then`, which may be set later."""
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.then: EventHandler = ignore
-        self._outcomes = {
-            host.name: Outcome(
-                host,
-                State.INTERRUPTED,
-                stage="queue",
-                message=f"{host.name}: not begun.",
-                exit_code=EXIT_INTERRUPTED,
-            )
-            for host in hosts
-        }
+        self._known = {host.name: _Known(host) for host in hosts}
 
     def __call__(self, event: Event) -> None:
         """Note what the event says of its host."""
-        name = event.host.name
-        known = self._outcomes[name]
+        known = self._known[event.host.name]
         match event:
             case StageEntered(_, stage):
-                text = f"{name}: left in stage {stage}; `fleet resume` finishes what it has begun."
-                self._outcomes[name] = replace(known, stage=stage, message=text)
+                known.stage = stage
             case BurstsReceived(_, done, _):
-                self._outcomes[name] = replace(known, bursts=done)
+                known.bursts = done
             case NoteAdded(_, text):
-                self._outcomes[name] = replace(known, notes=(*known.notes, text))
+                known.notes.append(text)
             case HostFinished(outcome):
-                self._outcomes[name] = outcome
+                known.outcome = outcome
         self.then(event)
 
     def now(self) -> list[Outcome]:
         """The outcomes in the order of the hosts; that of a host at work is what it would be if we left."""
-        return list(self._outcomes.values())
+        return [known.now() for known in self._known.values()]

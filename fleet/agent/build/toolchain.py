@@ -120,6 +120,17 @@ def targets(files: Mapping[str, bytes]) -> list[str]:
 
 def build_id(sources: Mapping[str, bytes], toolchain: Toolchain) -> str:
     """Name a build by its content: sources, target, release, compiler command, flags. 16 hex digits."""
+    key = (toolchain.target, toolchain.release, toolchain.command, toolchain.cflags)
+    known = _ids.get(key)
+    if known is None or known[0] != sources:  # hosts have the same bytes objects, which compare at once
+        known = _ids[key] = (dict(sources), _build_id(sources, toolchain))
+    return known[1]
+
+
+_ids: dict[tuple[object, ...], tuple[dict[str, bytes], str]] = {}
+
+
+def _build_id(sources: Mapping[str, bytes], toolchain: Toolchain) -> str:
     digest = hashlib.sha256()
     target = f"{toolchain.target}{toolchain.release}"
     for part in (target, *toolchain.command, *toolchain.cflags):

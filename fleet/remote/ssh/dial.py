@@ -122,6 +122,9 @@ class _Transport(paramiko.Transport):
         self.offered = {kind: list(names) for kind, names in parsed.items() if isinstance(names, list)}
         return parsed
 
+    def _parse_debug(self, _message: paramiko.Message) -> None:
+        """Skip what sshd says for debugging; paramiko would format it for a log that nobody reads."""
+
 
 class _transport_factory:  # noqa: N801  paramiko expects a function
     """Makes the Transport paramiko asks for, with our preferences."""
