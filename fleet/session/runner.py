@@ -40,6 +40,7 @@ def run(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:
         return progress.stored(run_host(HostLink(context, progress)))
 
     gc.freeze()  # what is loaded by now stays: no collection has to look at it again
+    gc.set_threshold(10_000)
     with context.store.under_way(intent):
         prune(context.store)
         outcomes = with_tables(on_each(hosts, measured, context), context)

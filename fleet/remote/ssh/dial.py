@@ -89,7 +89,7 @@ def _open(
     }
     if gateway is None:
         connect_kwargs["sock"] = _first_socket(host_name, endpoint, timeout_s)
-    link = fabric.Connection(
+    link = _Link(
         host=endpoint.address,
         user=endpoint.user,
         port=endpoint.port,
@@ -110,6 +110,12 @@ def _first_socket(host_name: str, endpoint: Endpoint, timeout_s: float) -> socke
     if endpoint.proxy_command:
         return open_proxy(host_name, endpoint.proxy_command)
     return open_tcp(host_name, endpoint, endpoint.connect_timeout_s or timeout_s)
+
+
+class _Link(fabric.Connection):  # type: ignore[misc]  # fabric has no types
+    """fabric's connection, which sets attributes at once: invoke lists all there are each time, to be safe."""
+
+    __setattr__ = object.__setattr__
 
 
 class _Transport(paramiko.Transport):
