@@ -28,6 +28,7 @@ FLOORS = {
     "text": 1,
     "errors": 1,
     "interval": 1,
+    "once": 1,
     "__init__": 9,  # the notebook's door
 }
 SESSION = [  # in the order of reading

@@ -107,11 +107,12 @@ def words(column: Any) -> list[str]:
     import numpy as np  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
 
-    if not pa.types.is_dictionary(column.type):  # in a file that another program has rewritten
-        found: list[str] = column.to_pylist()
-        return found
-    known = np.array(column.dictionary.to_pylist(), object)
-    found = known[_view(raw(column.indices), _numpy_name(column.indices.type))].tolist()
+    found: list[str]
+    if pa.types.is_dictionary(column.type):
+        known = np.array(column.dictionary.to_pylist(), object)
+        found = known[_view(raw(column.indices), _numpy_name(column.indices.type))].tolist()
+    else:  # in a file that another program has rewritten
+        found = column.to_pylist()
     return found
 
 

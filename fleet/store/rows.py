@@ -12,6 +12,7 @@ from typing import Any
 
 from fleet.errors import StoreError
 from fleet.model import Hello, Host, Load, Run, Topology
+from fleet.once import once
 from fleet.store import schema
 
 
@@ -65,7 +66,7 @@ def unpacked(text: bytes) -> RunRecord:
     return RunRecord(row, [{**cpu, **shared} for cpu in read["cpus"]])
 
 
-@cache
+@once
 def _usual_words() -> bytes:
     """Text that records have much of. Files are read with it for ever: another one needs another key."""
     return files("fleet.store").joinpath("record_words.txt").read_bytes()

@@ -8,8 +8,9 @@ older files lack them.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
+
+from fleet.once import once
 
 SCHEMA_VERSION = "1.2"
 
@@ -308,7 +309,7 @@ TABLES = {
 }
 
 
-@cache
+@once
 def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
     """The pyarrow schema of a table, with the version in its metadata; of these columns, without metadata."""
     import pyarrow as pa  # noqa: PLC0415
@@ -343,7 +344,7 @@ def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
     )
 
 
-@cache
+@once
 def arrow_types(table: str) -> Mapping[str, Any]:
     """The pyarrow type of each column of a table, in their order."""
     return {field.name: field.type for field in arrow_schema(table)}

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fleet.store.columns import built, coded, lists, numbers, raw
+from fleet.store.columns import built, coded, lists, numbers, raw, words
 from tests.command import ROOT
 
 MOMENT = datetime(2026, 11, 21, 16, 24, 2, 345_000, tzinfo=UTC)
@@ -81,3 +81,10 @@ print({"pandas", "pyarrow.compute"} & set(sys.modules))
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout == "set()\n"
+
+
+def test_words_are_those_of_each_row_whatever_the_encoding() -> None:
+    plain = pa.array(["b", "a", "b", "b"])
+    assert words(plain) == words(plain.dictionary_encode()) == ["b", "a", "b", "b"]
+    assert words(plain.dictionary_encode()[1:3]) == ["a", "b"]
+    assert words(pa.array([], pa.string()).dictionary_encode()) == []

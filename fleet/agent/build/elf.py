@@ -4,10 +4,10 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from fleet.agent.build.systems import SYSTEMS
 from fleet.model import ARCHES, Target
+from fleet.once import once
 
 _MACHINES: Mapping[tuple[int, int, str], str] = {  # e_machine, word bits, byte order
     **{arch.elf: name for name, arch in ARCHES.items()},
@@ -33,7 +33,7 @@ class Elf:
     libc_so: int | None = None
 
 
-@lru_cache(maxsize=16)  # one binary goes to many hosts
+@once
 def read_elf(binary: bytes) -> Elf:
     """Read an ELF file's header and interpreter (System V gABI). Raises ValueError if it is none."""
     if len(binary) < 64 or binary[:4] != b"\x7fELF":

@@ -120,6 +120,8 @@ class Builder:
         tried = []
         for toolchain in toolchains:
             build = tc.build_id(sources, toolchain)
+            if build in self._built:
+                return self._built[build]
             kept = self._cache / tc.file_name(build)
             command = installed(toolchain.command)
             if command is None:

@@ -1,14 +1,15 @@
 """Finds the agent's sources: beside the package in a checkout, inside it in an installed wheel."""
 
-from functools import cache
 from pathlib import Path
+
+from fleet.once import once
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parents[1] / "agent"
 INSTALLED = _PACKAGE / "source"
 
 
-@cache
+@once
 def sources() -> dict[str, bytes]:
     """Read every C file of the agent: path relative to its folder ("native/linux.c") -> content.
 

@@ -6,13 +6,14 @@
 import hashlib
 import re
 import shlex
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import MappingProxyType
 
 from fleet.agent.build.systems import SYSTEMS
 from fleet.model import Facts, Target
+from fleet.once import once
 
 FILE_PREFIX, HASH_DIGITS = "fleet-agent-", 16
 _HASH = f"(-[0-9a-f]{{{HASH_DIGITS}}})"
@@ -121,12 +122,14 @@ def targets(files: Mapping[str, bytes]) -> list[str]:
 def build_id(sources: Mapping[str, bytes], toolchain: Toolchain) -> str:
     """Name a build by its content: sources, target, release, compiler command, flags. 16 hex digits."""
     key = (toolchain.target, toolchain.release, toolchain.command, toolchain.cflags)
-    known = _ids.get(key)
-    if known is None or known[0] != sources:  # hosts have the same bytes objects, which compare at once
-        known = _ids[key] = (dict(sources), _build_id(sources, toolchain))
-    return known[1]
+    with _guard:
+        known = _ids.get(key)
+        if known is None or known[0] != sources:  # hosts have the same bytes objects, which compare at once
+            known = _ids[key] = (dict(sources), _build_id(sources, toolchain))
+        return known[1]
 
 
+_guard = threading.Lock()
 _ids: dict[tuple[object, ...], tuple[dict[str, bytes], str]] = {}
 
 
@@ -148,7 +151,7 @@ def file_name(build: str, binary: bytes | None = None) -> str:
     return f"{FILE_PREFIX}{build}-{_content(binary)}" if binary else f"{FILE_PREFIX}{build}"
 
 
-@lru_cache(maxsize=16)  # one binary goes to many hosts
+@once
 def _content(binary: bytes) -> str:
     return hashlib.sha256(binary).hexdigest()[:HASH_DIGITS]
 

@@ -5,7 +5,6 @@ rules decide that, and the answer for a second name confirms it. `config` interp
 """
 
 import contextlib
-import functools
 import glob
 import os
 import pwd
@@ -17,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fleet.errors import UnreachableError
+from fleet.once import once
 
 Settings = Mapping[str, tuple[str, ...]]
 
@@ -46,12 +46,12 @@ def lookup(host_name: str, name: str, user: str | None, port: int | None, file: 
     return _common(ssh, file).lookup(host_name, name, user, port)
 
 
-@functools.cache
+@once
 def _program(path: str | None) -> str | None:
     return shutil.which("ssh", path=path)
 
 
-@functools.cache
+@once
 def _common(ssh: str, file: str | None) -> "_Common":
     return _Common(ssh, file)
 

@@ -113,7 +113,7 @@ def _first_socket(host_name: str, endpoint: Endpoint, timeout_s: float) -> socke
 
 
 class _Link(fabric.Connection):  # type: ignore[misc]  # fabric has no types
-    """fabric's connection, which sets attributes at once: invoke lists all there are each time, to be safe."""
+    """fabric's connection, which sets attributes at once: invoke lists all there are each time."""
 
     __setattr__ = object.__setattr__
 

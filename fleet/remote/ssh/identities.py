@@ -12,7 +12,7 @@ import socket
 import stat
 import struct
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 
 import paramiko
@@ -21,6 +21,7 @@ from paramiko.auth_strategy import AuthResult, AuthStrategy, InMemoryPrivateKey,
 from paramiko.ssh_exception import AuthenticationException, BadAuthenticationType, SSHException
 
 from fleet.errors import AuthError
+from fleet.once import once
 from fleet.remote.ssh.config import Endpoint
 from fleet.remote.ssh.known_hosts import fingerprint
 
@@ -207,7 +208,7 @@ def _load(path: str) -> tuple[paramiko.PKey | None, str]:
     return _parsed(path, seen.st_mtime_ns, seen.st_size)
 
 
-@lru_cache(maxsize=64)  # one key opens many hosts
+@once  # one key opens many hosts
 def _parsed(path: str, _written_ns: int, _size: int) -> tuple[paramiko.PKey | None, str]:
     try:
         return paramiko.PKey.from_path(path), ""
