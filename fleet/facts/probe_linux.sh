@@ -43,8 +43,8 @@ files() {
 	# shellcheck disable=SC2295 # posh does not expand a quotation here, and neither value has a pattern's characters
 	printf '%s\n' "${found%%$newline$cpu/cpu[0-9]*}"
 	section topology
-	core_throttles=
-	package_throttles=
+	core_heat=
+	package_heat=
 	IFS=$newline
 	set -f
 	for line in $found; do
@@ -61,8 +61,8 @@ files() {
 		esac
 		case $line in
 		*/cpu_capacity) echo "capacity $number $value" ;;
-		*/core_throttle_count) core_throttles=$((core_throttles + value)) ;;
-		*/package_throttle_count) package_throttles=$((package_throttles + value)) ;;
+		*/core_throttle_count) core_heat=$((core_heat + value)) ;;
+		*/package_throttle_count) package_heat=$((package_heat + value)) ;;
 		esac
 	done
 	unset IFS
@@ -147,8 +147,8 @@ page_bytes() {
 # CPU (what differs is behind the sixth slash); quotas.
 noise() {
 	section noise
-	[ -n "$core_throttles" ] && echo "throttled 1 core $core_throttles"
-	[ -n "$package_throttles" ] && echo "throttled 1 package $package_throttles"
+	[ -n "$core_heat" ] && echo "throttled 1 core $core_heat"
+	[ -n "$package_heat" ] && echo "throttled 1 package $package_heat"
 	paths=
 	there "$cpu"/cpu[0-9]*/cpuidle/state[0-9]* &&
 		grep_all 'cpuidle/state[0-9]*/name' 'cpuidle/state[0-9]*/latency' 'cpuidle/state[0-9]*/disable' |
@@ -330,7 +330,8 @@ main() {
 	cd "$ROOT/" || return
 	section begin
 	case $all in
-	"Linux "*) found=$(linux) && printf '%s\n' "$found" ;; # one write: sshd makes a packet of each
+	# In one write: sshd makes a packet of each.
+	"Linux "*) found=$(linux); printf '%s\n' "$found" ;;
 	*) section other && section system && echo "uname_s ${all%% *}" ;;
 	esac
 	section end
