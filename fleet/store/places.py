@@ -138,6 +138,8 @@ class Folder:
         """The samples files, found by the names of their folders: one directory is listed per host."""
         found = {}
         for host in _folders(self.state_dir, "host_id="):
+            if not (self.state_dir / host).is_dir():  # a file of somebody else's
+                continue
             for run in _folders(self.state_dir / host, "run_id="):
                 found[run.removeprefix("run_id=")] = f"{host}/{run}/{SAMPLES_FILE}"
         return found

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from fleet.errors import AuthError, HostKeyError, LinkError, ProbeError, UnreachableError
 from fleet.model import Host, HostKeyPolicy, Via
@@ -16,6 +17,11 @@ from tests import needs
 from tests.hosts.sshd import MakeHosts, SshHost, keygen
 
 KINDS = {"cipher": "Ciphers", "kex": "KexAlgorithms", "mac": "MACs"}
+OURS = {"aes128-ctr", "curve25519-sha256", "hmac-sha2-256"}
+NOT_OURS = {"chacha20-poly1305@openssh.com", "sntrup761x25519-sha512@openssh.com", "umac-64@openssh.com"}
+# What one host key can sign with, and what ssh-keygen calls such a key.
+HOST_KEYS = {"ssh-ed25519": "ed25519", "rsa-sha2-256": "rsa", "rsa-sha2-512": "rsa", "ssh-rsa": "rsa"}
+HOST_KEYS |= {name: name for name in (f"ecdsa-sha2-nistp{bits}" for bits in (256, 384, 521))}
 
 
 def ours(host: SshHost, **changes: object) -> Host:
@@ -27,14 +33,18 @@ def says_here(host: Host) -> bool:
         return connection.run("echo here").stdout == b"here\n"
 
 
-def algorithms() -> Iterator[tuple[str, str]]:
-    """Every algorithm that the ssh of this machine knows, by the sshd_config keyword that sets it."""
+def algorithms() -> Iterator[ParameterSet]:
+    """Every algorithm that the ssh of this machine knows, by the sshd_config keyword that sets it.
+
+    All but one of a kind that paramiko has, and one that it lacks, are slow tests.
+    """
     for kind, keyword in KINDS.items():
         if program := shutil.which("ssh"):
             done = subprocess.run([program, "-Q", kind], capture_output=True, text=True, check=True)
             for name in done.stdout.split():
                 if not name.startswith("gss-"):
-                    yield keyword, name
+                    marks = () if name in OURS | NOT_OURS else pytest.mark.slow
+                    yield pytest.param(keyword, name, marks=marks)
 
 
 @pytest.mark.parametrize(("keyword", "name"), list(algorithms()))
@@ -46,6 +56,10 @@ def test_a_server_with_one_algorithm_of_a_kind_is_reached_or_the_message_says_ho
     known_hosts.write_text(host.known_hosts_line)
     config = Path(os.environ["FLEET_SSH_CONFIG"])
     config.write_text(f"{config.read_text()}  {keyword} +{name}\n")
+    reached_or_told_how(host, name)
+
+
+def reached_or_told_how(host: SshHost, name: str) -> None:
     assert says_here(ours(host))
     try:
         assert says_here(host.entry(name="board"))
@@ -54,6 +68,34 @@ def test_a_server_with_one_algorithm_of_a_kind_is_reached_or_the_message_says_ho
         assert f"The server offers {name}; we offer " in text
         assert "`via: openssh`" in text
         assert "newer" not in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == "ssh-rsa" else pytest.mark.slow) for name in HOST_KEYS],
+)
+def test_a_server_with_one_host_key_algorithm_is_reached_or_the_message_says_how(
+    make_hosts: MakeHosts, known_hosts: Path, name: str
+) -> None:
+    (host,) = make_hosts(1, [f"HostKeyAlgorithms {name}"], HOST_KEYS[name])
+    known_hosts.write_text(host.known_hosts_line)
+    config = Path(os.environ["FLEET_SSH_CONFIG"])
+    config.write_text(f"{config.read_text()}  HostKeyAlgorithms +{name}\n")
+    reached_or_told_how(host, name)
+
+
+def test_a_host_known_by_its_certificate_is_reached_and_the_message_says_how(
+    make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
+) -> None:
+    authority, key = keygen(tmp_path / "authority"), keygen(tmp_path / "host")
+    sign = [needs.program("ssh-keygen", "openssh-client"), "-q", "-s", authority, "-I", "host", "-h"]
+    subprocess.run([*sign, f"{key}.pub"], check=True)
+    (host,) = make_hosts(1, [f"HostKey {key}", f"HostCertificate {key}-cert.pub"])
+    public = authority.with_suffix(".pub").read_text()
+    known_hosts.write_text(f"@cert-authority [{host.address}]:{host.port} {public}")
+    assert says_here(ours(host))
+    with pytest.raises(HostKeyError, match=r"a @cert-authority line there needs `via: openssh`\)"):
+        connect(host.entry(name="board"))
 
 
 def test_one_session_serves_all_commands(ssh_host: SshHost, known_hosts: Path, tmp_path: Path) -> None:
@@ -101,19 +143,32 @@ def test_a_refused_key_and_a_closed_port_are_told_apart(
             connect(ours(ssh_host, address="127.0.0.1", port=taken.getsockname()[1]))
 
 
-def test_a_user_certificate_of_the_configuration_is_used(
-    make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
-) -> None:
+@pytest.fixture
+def certified(make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path) -> tuple[SshHost, Path]:
+    """A host that lets in certificates only, and a key with its certificate beside it."""
     authority, key = keygen(tmp_path / "authority"), keygen(tmp_path / "id")
     user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
     sign = [needs.program("ssh-keygen", "openssh-client"), "-q", "-s", authority, "-I", "us", "-n", user]
     subprocess.run([*sign, f"{key}.pub"], check=True)
-    certificate = (tmp_path / "id-cert.pub").rename(tmp_path / "elsewhere.pub")
     (host,) = make_hosts(1, options=[f"TrustedUserCAKeys {authority}.pub", "AuthorizedKeysFile none"])
     known_hosts.write_text(host.known_hosts_line)
+    return host, key
+
+
+def test_a_user_certificate_of_the_configuration_is_used(
+    certified: tuple[SshHost, Path], tmp_path: Path
+) -> None:
+    host, key = certified
+    certificate = (tmp_path / "id-cert.pub").rename(tmp_path / "elsewhere.pub")
     config = Path(os.environ["FLEET_SSH_CONFIG"])
     config.write_text(f"{config.read_text()}  IdentityFile {key}\n  CertificateFile {certificate}\n")
     assert says_here(ours(host, identity_files=()))
+
+
+@pytest.mark.parametrize("via", [Via.OPENSSH, Via.SSH])
+def test_a_user_certificate_beside_its_key_is_used(certified: tuple[SshHost, Path], via: Via) -> None:
+    host, key = certified
+    assert says_here(host.entry(name="board", via=via, identity_files=(str(key),)))
 
 
 def test_a_host_that_runs_no_commands_is_named_as_that(make_hosts: MakeHosts, known_hosts: Path) -> None:

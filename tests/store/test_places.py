@@ -88,6 +88,15 @@ def test_names_are_found_by_pattern(tmp_path: Path) -> None:
     assert place.files("host_id=*/run_id=b/*.parquet") == ["host_id=a/run_id=b/x.parquet"]
 
 
+def test_a_file_named_as_a_folder_of_ours_hides_no_run(tmp_path: Path) -> None:
+    place = Folder(tmp_path)
+    (tmp_path / "host_id=b/run_id=r1").mkdir(parents=True)
+    (tmp_path / "host_id=a").touch()
+    assert place.samples() == {"r1": "host_id=b/run_id=r1/samples.parquet"}
+    with pytest.raises(NotADirectoryError):
+        Folder(tmp_path / "host_id=a").samples()
+
+
 def test_the_home_is_written_with_a_tilde_and_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert str(place_of("~/results")) == f"{tmp_path}/results"

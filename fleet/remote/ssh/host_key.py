@@ -90,7 +90,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         return (
             f"{self._shown(key_type, blob)}, which no known_hosts file lists as {end.host_key_name} "
             f"(looked in {', '.join(self._files) or 'none'}"
-            f"{'; a @cert-authority line there cannot be used by fleet' if authority else ''}). "
+            f"{'; a @cert-authority line there needs `via: openssh`' if authority else ''}). "
             "Compare it with what `ssh-keygen -lf` says on the host, then run "
             f"`{scan} >> {shlex.quote(file)}`; or set `host_key: accept-new` for this host in the inventory."
         )

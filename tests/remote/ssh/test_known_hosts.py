@@ -119,7 +119,7 @@ def test_without_any_file_the_command_names_the_usual_one(tmp_path, monkeypatch,
 
 def test_a_certificate_authority_for_the_host_is_mentioned_since_it_is_not_used(tmp_path, monkeypatch, keys):
     end = endpoint(tmp_path, monkeypatch, user=f"@cert-authority {line('*', keys[2])}")
-    assert "a @cert-authority line there cannot be used by fleet)" in refused(end, keys[2])
+    assert "a @cert-authority line there needs `via: openssh`)" in refused(end, keys[2])
 
 
 def test_the_global_file_is_read_too(tmp_path, monkeypatch, keys):
