@@ -5,7 +5,7 @@
 #   make check   formats, lint and types, as CI asks for them
 #   make format  put the formats right
 #   make agents  build the agents that a wheel carries, for hosts without a compiler
-#   make wheel   build a wheel that carries them, in dist/
+#   make wheel   build a wheel that carries them and the manual page, in dist/
 #   make lock    write constraints.txt anew from pyproject.toml (needs uv)
 #   make clean   remove what was made here, but never results/
 
@@ -56,6 +56,8 @@ agents: setup
 	$(BIN)/python -m fleet.agent.build.release agent/build
 
 wheel: agents
+	mkdir -p build
+	$(BIN)/fleet man > build/fleet.1
 	$(BIN)/python -m hatchling build -t wheel -d dist
 
 lock:

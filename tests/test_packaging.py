@@ -59,6 +59,8 @@ def full_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = tmp_path_factory.mktemp("source") / "corefleet"
     shutil.copytree(sdist, source)
     release.build(source / "agent/build", SHIPPED)
+    (source / "build").mkdir()
+    (source / "build/fleet.1").write_text(".TH FLEET 1\n")
     return build("wheel", source, source.with_name("dist"))
 
 
@@ -83,9 +85,9 @@ def install(wheel: Path, folder: Path) -> Path:
 
 
 def members(wheel: Path) -> set[str]:
-    """The names in a wheel, without agents that `make agents` has left in this checkout."""
+    """The names in a wheel, without what `make wheel` has left in this checkout."""
     with zipfile.ZipFile(wheel) as archive:
-        return {name for name in archive.namelist() if not name.startswith(AGENTS)}
+        return {name for name in archive.namelist() if not name.startswith(AGENTS) and ".data/" not in name}
 
 
 def agents(wheel: Path) -> dict[str, bytes]:
@@ -165,6 +167,7 @@ def test_an_installed_full_wheel_measures_where_there_is_no_compiler(
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert (bin_folder.parent / "share/man/man1/fleet.1").is_file()
     (outcome,) = json.loads(done.stdout)
     place = f"built with zig, shipped with fleet {fleet.__version__}"
     assert f"localhost: no C compiler on the host; the agent was {place}." in outcome["notes"]

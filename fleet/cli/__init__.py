@@ -22,6 +22,7 @@ from fleet.cli import (
     demo,
     exchange,
     inventory,
+    man,
     report,
     resume,
     run,

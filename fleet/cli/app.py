@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ORDER = (
     *("init", "hosts", "check", "run", "resume", "runs", "show", "portrait", "compare", "report"),
     *("summaries", "import", "export", "label", "withdraw", "verify", "selftest", "clean", "demo"),
-    "completion",
+    *("completion", "man"),
 )
 
 

@@ -19,6 +19,7 @@ PANELS: Mapping[str, Sequence[str]] = {
     "How to measure": _HOW.split(),
 }
 _OTHERS = "Options"
+_HYPHEN = "\u2011"  # stands for "-" while lines are broken, so that names and options stay whole
 
 
 class GroupedCommand(TyperCommand):
@@ -33,7 +34,8 @@ class GroupedCommand(TyperCommand):
                 records.setdefault(_panel(parameter), []).append(record)
         for title, rows in _in_order(records):
             with formatter.section(title):
-                formatter.write_dl(rows)
+                formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows])
+        formatter.buffer = [part.replace(_HYPHEN, "-") for part in formatter.buffer]
 
 
 def _panel(parameter: click.Parameter) -> str:

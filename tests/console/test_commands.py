@@ -89,3 +89,8 @@ def test_a_broken_inventory_completes_nothing(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         fleet.inventory("hosts: [")
         assert completed(fleet, "bash", "fleet run r") == set()
+
+
+@pytest.mark.parametrize("command", ["run", "check", "report", "portrait", "export"])
+def test_help_breaks_no_hyphenated_word(command: str) -> None:
+    assert not re.findall(r"\w-$", help_of(command), re.MULTILINE)

@@ -1,0 +1,51 @@
+"""The manual page: made from the help, installed by the wheel, without a warning of its formatter."""
+
+import re
+import subprocess
+
+import click
+import pytest
+import typer
+from click.testing import CliRunner
+
+from fleet.cli import app
+from fleet.errors import FleetError
+from tests import needs
+
+
+@pytest.fixture(scope="module")
+def printed() -> str:
+    return CliRunner().invoke(typer.main.get_command(app), ["man"], prog_name="fleet").output
+
+
+def test_the_page_has_every_command_and_option(printed: str) -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group)
+    for name, command in group.commands.items():
+        section = re.search(rf"^\.SS fleet {name} .*?(?=^\.S[SH])", printed, re.MULTILINE | re.DOTALL)
+        assert (section is None) == command.hidden, name
+        shown = [one for one in command.params if not getattr(one, "hidden", False)]
+        options = {option for parameter in shown for option in parameter.opts if option[0] == "-"}
+        assert section is None or all(option.replace("-", r"\-") in section[0] for option in options), name
+
+
+def test_the_page_has_every_exit_code(printed: str) -> None:
+    status = printed.partition(".SH EXIT STATUS")[2].partition(".SH ENVIRONMENT")[0]
+    kinds = [FleetError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    assert {kind.exit_code for kind in kinds} <= {int(code) for code in re.findall(r"\b(\d+):", status)}
+
+
+def test_groff_reads_the_page_without_a_warning(printed: str) -> None:
+    groff = needs.program("groff", "groff-base")
+    done = subprocess.run(
+        [groff, "-man", "-ww", "-Kutf8", "-Tutf8"],
+        input=printed,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert done.stderr == ""
+    assert "EXIT STATUS" in re.sub(r".\x08", "", done.stdout)
