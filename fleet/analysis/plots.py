@@ -293,7 +293,7 @@ def ladder(
     above: dict[str, Any] = {
         "loc": "lower left",
         "bbox_to_anchor": (0, 1.05),
-        "ncols": 4,
+        "ncols": 3,
         "borderaxespad": 0.2,
     }
     for text in axes.legend(frameon=False, handlelength=1.8, columnspacing=1.2, **above).get_texts():

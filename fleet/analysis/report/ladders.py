@@ -16,7 +16,7 @@ from fleet.analysis.views.text import is_rate
 from fleet.model import benchmark_named
 
 _WIDTH, _HEIGHT = 340, 270  # CSS pixels; as wide as a telephone shows without scrolling
-_IN_A_LINE = 4  # settings of the legend
+_IN_A_LINE = 3  # settings of the legend
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ def render(
     readings = gather(root, run_ids)
     detailed = _detailed(readings)
     shared = {kind: colour_limits(maps) for kind, maps in _maps_by_kind(readings).items()}
+    thumbnails = _thumbnails(detailed, shared)
     return _template().render(
         title=title or f"{_subject(readings)}: {_names(readings)}",
         generator=f"{GENERATOR} {__version__}",
@@ -89,8 +90,8 @@ def render(
         dots=_history(readings),
         detailed=detailed,
         anchors={reading.anchor for reading in detailed},
-        front=_front(readings),
-        thumbnails=_thumbnails(detailed, shared) if len(detailed) > 1 else {},
+        front=None if thumbnails else _front(readings),
+        thumbnails=thumbnails,
         shared=shared,
         differences=differences(root, readings, sides),
         environment=environment(readings),
@@ -193,8 +194,8 @@ def _maps_by_kind(readings: Sequence[Reading]) -> dict[str, list[pd.DataFrame]]:
 def _thumbnails(
     readings: Sequence[Reading], shared: dict[str, Limits]
 ) -> dict[str, list[tuple[Reading, str]]]:
-    """By benchmark each run with its map as a small picture, all in one scale."""
-    return {
+    """By benchmark each run with its map as a small picture, all in one scale; of most runs first."""
+    found = {
         kind: [
             (reading, figures.thumbnail(of_cpus(part.table, reading.order, limits), "viridis"))
             for reading in readings
@@ -203,6 +204,8 @@ def _thumbnails(
         ]
         for kind, limits in shared.items()
     }
+    several = {kind: pictures for kind, pictures in found.items() if len(pictures) > 1}
+    return dict(sorted(several.items(), key=lambda item: -len(item[1])))
 
 
 def _history(readings: Sequence[Reading]) -> dict[str, list[tuple[str, Markup]]]:
@@ -225,7 +228,8 @@ def _dots(table: Table, readings: Sequence[Reading]) -> Iterator[tuple[str, Mark
             runs += [
                 {"host": host, "ns": r["median_ns"]} for r in part.relations if r["relation"] == relation
             ]
-        yield relation, _panel(table.kind, relation, runs, rounds, "one way, ns")
+        if len(runs) > 1:
+            yield relation, _panel(table.kind, relation, runs, rounds, "one way, ns")
 
 
 def _dots_of_points(table: KeyTable) -> Iterator[tuple[str, Markup]]:
@@ -236,7 +240,8 @@ def _dots_of_points(table: KeyTable) -> Iterator[tuple[str, Markup]]:
             for reading, one in table.runs
             if column in one.values
         ]
-        yield column, _panel(table.name, column, runs, [], table.unit)
+        if len(runs) > 1:
+            yield column, _panel(table.name, column, runs, [], table.unit)
 
 
 def _panel(
@@ -299,10 +304,8 @@ def _tips(reading: Reading, part: Part) -> dict[tuple[int, int], str]:
 
 
 def _front(readings: Sequence[Reading]) -> tuple[str, Markup] | None:
-    """The picture of the first screen of a single run, with a caption: its first map, or its first ladder."""
-    (reading, *others) = readings
-    if others:
-        return None
+    """The picture of the first run with its caption, for the first screen: its first map, or ladder."""
+    reading = readings[0]
     for part in reading.parts:
         if part.table is not None and len(reading.order.cpus) >= _LEAST_MAP:
             drawn = of_cpus(part.table, reading.order)

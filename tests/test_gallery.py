@@ -1,0 +1,42 @@
+"""The gallery has every command and every option of `fleet show` that draws, and its pictures exist."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from fleet.cli.app import ORDER
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = (DOCS / "gallery.md").read_text()
+PICTURES = re.findall(r"!\[[^\]]+\]\((gallery/[^)]+)\)", PAGE)
+
+
+@pytest.mark.parametrize("command", ORDER)
+def test_every_command_is_named(command: str) -> None:
+    assert f"`fleet {command}" in PAGE
+
+
+@pytest.mark.parametrize("option", ["--map", "--ladder", "--ways", "--relation", "--compare"])
+def test_every_option_that_draws_is_named(option: str) -> None:
+    assert option in PAGE
+
+
+def test_the_pictures_exist_and_are_small_and_each_is_shown_once() -> None:
+    files = {f"gallery/{path.name}": path.stat().st_size for path in (DOCS / "gallery").iterdir()}
+    assert sorted(PICTURES) == sorted(files)
+    assert sum(files.values()) < 1_500_000
+
+
+def test_the_script_draws_these_pictures() -> None:
+    spec = importlib.util.spec_from_file_location("gallery", DOCS / "gallery.py")
+    assert spec
+    assert spec.loader
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert {f"gallery/{name}.png" for name in (*script.SHOTS, *script.PAGES)} == set(PICTURES)
+
+
+def test_the_front_page_links_it() -> None:
+    assert "docs/gallery.md" in (DOCS.parent / "README.md").read_text()
