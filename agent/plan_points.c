@@ -89,13 +89,16 @@ static int drop_empty(struct plan *plan, struct refusal *refusal)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < plan->choice_count; i++) {
-		const struct choice *choice = &plan->choices[i];
+		struct choice *choice = &plan->choices[i];
 		bool last = i + 1 == plan->choice_count || choice[1].benchmark != choice->benchmark;
 		bool any = kept && plan->choices[kept - 1].benchmark == choice->benchmark;
 
-		if (choice->point_count)
-			plan->choices[kept++] = *choice;
-		else if (last && !any)
+		if (choice->point_count) {
+			struct choice moved = *choice;
+
+			choice->points = NULL; /* they belong to one choice, whoever frees them */
+			plan->choices[kept++] = moved;
+		} else if (last && !any)
 			return refuse(refusal, EXIT_VARIANT,
 				      "%s/%s does none of the operations asked for",
 				      choice->benchmark->name, choice->variant->name);

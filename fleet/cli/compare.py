@@ -47,6 +47,7 @@ def compare(
     """
     from fleet.analysis.compare import comparison as analysis
     from fleet.analysis.exchange import beside as description
+    from fleet.analysis.exchange.beside_points import beside_points, beside_points_text, has_points
     from fleet.analysis.views import compare as views
 
     if json and csv:
@@ -56,8 +57,10 @@ def compare(
             raise UsageError("--fail-on-change: a summary allows no verdict.")
         if benchmark is not None or point is not None or blocks is not None:
             raise UsageError("--benchmark, --point and --blocks: a summary is shown whole.")
-        rows = description.beside(results, sides)
-        tell = description.beside_json if json else description.beside_csv if csv else description.beside_text
+        points = has_points(sides)
+        rows = beside_points(results, sides) if points else description.beside(results, sides)
+        text = beside_points_text if points else description.beside_text
+        tell = description.beside_json if json else description.beside_csv if csv else text
         (typer.echo if json or csv else print_text)(tell(rows))
         return
 

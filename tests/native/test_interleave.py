@@ -73,8 +73,9 @@ def test_blocks_that_cannot_be_are_refused(blocks: str) -> None:
 
 def test_an_operation_it_lacks_is_refused() -> None:
     needs.cpus(2)
-    done = run("-b", "interleave", "--op", "read")
-    assert (done.returncode, "none of the operations asked for" in done.stderr) == (5, True)
+    for benchmarks in ("interleave", "bandwidth,interleave"):
+        done = run("-b", benchmarks, "--op", "read")
+        assert (done.returncode, "none of the operations asked for" in done.stderr) == (5, True)
 
 
 def test_a_loop_that_leaves_blocks_out_yields_a_reason_and_no_number() -> None:

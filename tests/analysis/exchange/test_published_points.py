@@ -5,18 +5,20 @@ from pathlib import Path
 import pytest
 
 from fleet.analysis import load_published_points
+from fleet.analysis.exchange.beside_points import beside_points, beside_points_text
 from fleet.analysis.exchange.imports import find_summary
 from fleet.analysis.exchange.published_points import points_list, points_text
 from fleet.errors import UsageError
+from tests import memory, points
 from tests.command import Fleet
 
 
 def test_every_published_point_has_a_number_and_a_source() -> None:
     rows = load_published_points()
-    assert set(rows["benchmark"]) == {"bandwidth", "fetch", "interleave"}
+    assert set(rows["benchmark"]) == {"bandwidth", "fetch", "interleave", "gemm"}
     assert (rows["unit_ns"] > 0).all()
     assert rows["source"].str.startswith("https://").all()
-    ladder = rows[rows["point"].str.endswith(".x1")]["value"]
+    ladder = rows[rows["point"].str.fullmatch(r"read\.own\..*\.x1")]["value"]
     assert len(ladder) == 16
     assert (ladder.iloc[0], ladder.max(), ladder.iloc[-1]) == (380.22, 457.55, 13)
 
@@ -36,3 +38,33 @@ def test_they_are_listed_and_printed_and_not_compared_as_pairs(tmp_path: Path) -
     with Fleet(tmp_path) as fleet:
         assert "spr-mm_amx" in fleet("summaries").stdout
         assert "forwarded by the owner" in fleet("summaries", "spr-mm_amx").stdout
+
+
+def test_a_ladder_is_laid_beside_the_nearest_sizes_that_were_published(tmp_path: Path) -> None:
+    run = memory.publish(tmp_path)
+    rows = beside_points(tmp_path, [run.run_id, "summary:spr-mm_amx"]).set_index(["point", "at"])
+    near = rows.loc[("read.own.1M.x1", "read.own.768K.x1")]
+    assert (near["published"], near["number"]) == (181.53, pytest.approx(250, rel=2e-3))
+    assert near["ratio"] == pytest.approx(250 / 181.53, rel=2e-3)
+    assert "read.own.128M.x1" not in rows.index.get_level_values(0)  # twice the largest size of the run
+
+
+def test_what_other_cpus_wrote_is_laid_beside_in_the_published_unit(tmp_path: Path) -> None:
+    run = points.publish(tmp_path)
+    rows = beside_points(tmp_path, [run.run_id, "summary:spr-mm_amx"])
+    found = rows.set_index("point").loc["shared.write.1K"]
+    assert found["number"] == pytest.approx(5.0 * 4096 / 1000, rel=2e-3)
+    assert found["ratio"] == pytest.approx(5.0 * 4096 / 22.78e3, rel=2e-3)
+    page = beside_points_text(rows)
+    assert "no verdict is possible" in page
+    assert "own.write.1K" in page
+
+
+def test_points_are_laid_beside_by_the_command_and_only_beside_runs_that_have_them(tmp_path: Path) -> None:
+    run = points.publish(tmp_path / "results")
+    with Fleet(tmp_path) as fleet:
+        assert "shared.write.1K" in fleet("compare", run.run_id, "summary:spr-mm_amx").stdout
+        alone = fleet("compare", "summary:spr-mm_amx", "summary:rpi4-qnx800")
+        assert (alone.returncode, "laid beside runs" in alone.stderr) == (2, True)
+    with pytest.raises(UsageError, match="laid beside runs"):
+        beside_points(tmp_path, ["summary:spr-mm_amx"])
