@@ -30,6 +30,20 @@ LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
 # Bytes that the widest core loads in a cycle with the instructions of a variant.
 PORTS = MappingProxyType({"avx512": 128, "prefetch": 128, "streams": 128, "avx": 96, "sse2": 64, "neon": 128})
+# Operations that the widest core does in a cycle with the instructions of a variant of gemm.
+OPERATIONS = MappingProxyType(
+    {
+        "amx-bf16": 1024,
+        "amx-int8": 2048,
+        "avx512-bf16": 128,
+        "avx512-vnni": 256,
+        "avx512": 64,
+        "avx2": 32,
+        "bfmmla": 128,
+        "i8mm": 256,
+        "neon": 32,
+    }
+)
 COLUMNS = ("check", "value", "says")
 
 
@@ -201,6 +215,16 @@ def _products(numbers: Numbers) -> Found:
                 yield peak / row["median_ns"], f"gemm/{key[0]} {row['point']}: above the peak of its unit"
 
 
+def _units(numbers: Numbers) -> Found:
+    rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
+    rows = rows[rows["core_ghz"].notna() & rows["variant"].isin(list(OPERATIONS))]
+    for row in records(rows[rows["point"].astype(str).str.startswith("peak")]):
+        limit = OPERATIONS[row["variant"]]
+        reached = 1 / row["median_ns"] / row["threads"] / row["core_ghz"]
+        if reached > OVER * limit * (1 + _uncertain(row)):
+            yield reached / limit, f"gemm/{row['variant']}: {reached:.0f} operations a cycle, {limit} at most"
+
+
 def _uncertain(row: Mapping[str, Any]) -> float:
     return UNKNOWN if is_none(row["spread"]) else float(row["spread"])
 
@@ -226,5 +250,6 @@ CHECKS = (
     CrossCheck("fetch_memory", "fetching from memory differs from a chase by over 20%", _memory_lines),
     CrossCheck("interleave_nt", "stores past the caches to separate pages disturb each other", _interleaved),
     CrossCheck("gemm_peak", "a product of matrices is faster than its unit's peak", _products),
+    CrossCheck("gemm_units", "a peak of products is higher than the units of a core can reach", _units),
 )
 MEANS: Mapping[str, str] = MappingProxyType({check.name: check.text for check in CHECKS})

@@ -1,5 +1,6 @@
 """Numbers that must fit together: each check stays silent for numbers that do, and finds a planted breach."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,13 @@ def test_a_breach_between_two_benchmarks_is_found(
         assert list(found["check"]) == [check]
         assert found["value"][0] >= 1
     assert of_rows({**other, "median_ns": breach[0]}).empty
+
+
+@pytest.mark.parametrize(("ns", "checks"), [(1 / 256, []), (1 / 255, []), (1 / 300, ["gemm_units"])])
+def test_a_peak_above_what_the_units_of_a_core_can_do_is_found(ns: float, checks: list[str]) -> None:
+    peak = {**PEAK, "variant": "avx512", "point": "peak.x1", "core_ghz": 4.0, "median_ns": ns}
+    assert list(of_rows(peak)["check"]) == checks
+    assert of_rows({**peak, "core_ghz": math.nan}).empty
 
 
 def test_chases_in_other_pages_are_not_compared() -> None:
