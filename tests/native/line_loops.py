@@ -34,13 +34,16 @@ _AVX = ("vmovq <line>,%xmm0", "vpunpcklqdq %xmm0,%xmm0,%xmm0", "vinsertf128 $0x1
 _SSE2 = ("movq <line>,%xmm0", "punpcklqdq %xmm0,%xmm0")
 _AVX512 = "vpbroadcastq <line>,%zmm0"
 
-X86_64: dict[str, _Loop] = {
-    "x86_64_message_mov": ("mov (<word>),<seen>", "cmp <old>,<seen>", "je LOOP"),
-    "x86_64_load_mov": _x86_walk("mov (<line>),<word>"),
-    "x86_64_store_mov": _x86_walk("mov <line>,0x8(<line>)"),
-    "x86_64_swap_mov": (
+_X86: dict[str, _Loop] = {
+    "x86_message_mov": ("mov (<word>),<seen>", "cmp <old>,<seen>", "je LOOP"),
+    "x86_load_mov": _x86_walk("mov (<line>),<word>"),
+    "x86_swap_mov": (
         *("xor <next>,<next>", "lock xadd <next>,(<line>)", "mov <next>,<line>", "dec <n>", "jne LOOP"),
     ),
+}
+X86_64: dict[str, _Loop] = {
+    **_X86,
+    "x86_store_mov": _x86_walk("mov <line>,0x8(<line>)"),
     "x86_64_blocks_avx512": _x86_blocks(_AVX512, *_x86_parts("vmovaps", "zmm0", 64)),
     "x86_64_nt_blocks_avx512": _x86_blocks(_AVX512, *_x86_parts("vmovntps", "zmm0", 64)),
     "x86_64_blocks_avx": _x86_blocks(*_AVX, *_x86_parts("vmovaps", "ymm0", 32)),
@@ -52,12 +55,7 @@ X86_64: dict[str, _Loop] = {
     ),
 }
 
-I386: dict[str, _Loop] = {
-    "i386_message_mov": X86_64["x86_64_message_mov"],
-    "i386_load_mov": X86_64["x86_64_load_mov"],
-    "i386_store_mov": _x86_walk("mov <line>,0x4(<line>)"),
-    "i386_swap_mov": X86_64["x86_64_swap_mov"],
-}
+I386: dict[str, _Loop] = {**_X86, "x86_store_mov": _x86_walk("mov <line>,0x4(<line>)")}
 
 # ---- Arm --------------------------------------------------------------------------------------------------
 
