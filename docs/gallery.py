@@ -47,6 +47,7 @@ PAGES: dict[str, tuple[str, tuple[int, int], str, bool]] = {
     "portrait": ("portrait pisa", (1280, 900), "", False),
     "report-ladders": ("portrait pisa", (1280, 760), "ladders", False),
 }
+_HIDDEN_PX = 100  # at the lower end of a window, which Chromium does not draw
 _ALONE = (
     "--headless",
     "--no-sandbox",
@@ -137,7 +138,7 @@ def _shoot(page: Path, picture: Path, size: tuple[int, int], *, dark: bool = Fal
     if chromium is None:
         sys.exit("docs/gallery.py needs Chromium: apt-get install chromium")
     theme = ("--force-dark-mode", "--blink-settings=preferredColorScheme=0") if dark else ()
-    window = f"--window-size={size[0]},{size[1]}"
+    window = f"--window-size={size[0]},{size[1] + _HIDDEN_PX}"
     subprocess.run(
         [
             chromium,
@@ -152,7 +153,7 @@ def _shoot(page: Path, picture: Path, size: tuple[int, int], *, dark: bool = Fal
         capture_output=True,
     )
     with Image.open(picture) as drawn:
-        small = drawn.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        small = drawn.convert("RGB").crop((0, 0, *size)).quantize(COLOURS, dither=Image.Dither.NONE)
     small.save(picture, optimize=True)
 
 

@@ -31,6 +31,8 @@ from fleet.analysis.reduce.topology import Layout
 from fleet.text import one_line
 
 _INCHES_A_CELL, _INCHES_BESIDE = 0.32, 1.8  # so that no number reaches into the next cell
+_LARGEST_NUMBER, _SMALLEST_NUMBER = 9.0, 3.0  # points
+_WIDTH_OF_DIGIT = 0.64  # of the size of the font
 LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic
 _FEW_DECADES = 200  # the same, up to which such an axis shows 20 and 50 as well as 10
 _STEPS = 256  # points of a distribution: more make no visible difference
@@ -66,9 +68,8 @@ _LINES = (("#3570eb", "-"), ("#c2500c", "--"), ("#1a8a45", "-."), ("#8b5cf6", ":
 _TICK_EVERY = 8  # times larger, from one labelled size to the next
 
 # Purple: faster, orange: slower, grey: no change; grey is told from both on a white and on a dark page.
-CHANGES = LinearSegmentedColormap.from_list(
-    "changes", ["#4b2991", "#9a8fc0", "#c8c8c8", "#e9a55a", "#b35806"], N=256
-)
+_CHANGES = ("#4b2991", "#9a8fc0", "#c8c8c8", "#e9a55a", "#b35806")
+CHANGES = LinearSegmentedColormap.from_list("changes", _CHANGES, N=256)
 
 __all__ = [
     "colour_limits",
@@ -169,7 +170,7 @@ def run_dots(
 def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None) -> Axes:
     """Draw cumulative distributions: a step is a level, a long tail to the right is outliers.
 
-    values: by name; names of relations get their colours. Each needs one value at least.
+    values: by name, not empty; names of relations get their colours.
     """
     axes = _axes(axes)
     lowest, highest = np.inf, 0.0
@@ -373,21 +374,27 @@ def _cells(axes: Axes | None, drawn: Heatmap, colours: str | Colormap, unit: str
     axes.set_ylabel("ping CPU")
     for spine in axes.spines.values():
         spine.set_visible(False)
-    if count <= MOST_NUMBERS:
-        colours_of = image.to_rgba(values)
-        for (row, column), value in np.ndenumerate(drawn.values):
-            if np.isfinite(value):
-                red, green, blue, _ = colours_of[row, column]
-                axes.text(
-                    column,
-                    row,
-                    number.format(value),
-                    ha="center",
-                    va="center",
-                    color=ink_on(red, green, blue),
-                    fontsize=max(3.0, min(9.0, 150 / count)),
-                )
     figure = axes.get_figure()
     assert figure is not None  # noqa: S101  (Axes are always on one)
-    figure.colorbar(image, ax=axes, label=unit, shrink=0.8)
+    marks: Any = {"ticks": LogLocator(subs=(1, 2, 5)), "format": "%g"} if is_log(drawn.limits) else {}
+    figure.colorbar(image, ax=axes, label=unit, shrink=0.8, **marks).minorticks_off()
+    if count <= MOST_NUMBERS:
+        _write_numbers(axes, drawn, image.to_rgba(values), number)
     return axes
+
+
+def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats, number: str) -> None:
+    """A number on each cell, as large as fits; none where they would be too small to read."""
+    figure: Any = axes.figure.figure  # the whole one, where the axes are of a part
+    figure.draw_without_rendering()  # lays the axes out
+    extent = axes.get_window_extent()
+    room = min(extent.width, extent.height) / figure.dpi * 72 / len(drawn.labels)
+    texts = drawn.texts(number, "")
+    longest = max((len(text) for row in texts for text in row), default=0)
+    size = min(_LARGEST_NUMBER, 0.9 * room / (_WIDTH_OF_DIGIT * max(longest, 2)))
+    if size < _SMALLEST_NUMBER:
+        return
+    for (row, column), value in np.ndenumerate(drawn.values):
+        if np.isfinite(value):
+            ink = ink_on(*colours[row, column][:3])
+            axes.text(column, row, texts[row][column], ha="center", va="center", color=ink, fontsize=size)

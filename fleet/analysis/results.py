@@ -8,6 +8,8 @@ import pandas as pd
 
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
+from fleet.analysis.exchange.imports import PREFIX, load_imports, load_published, published_layout
+from fleet.analysis.reduce.heatmap import Limits
 from fleet.analysis.reduce.load import (
     load_cpus,
     load_runs,
@@ -66,18 +68,40 @@ class Results:
     def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
         """The medians of a run's pairs, rows ping, columns pong, CPUs in the order of the topology.
 
-        run: a selection, of which the last run counts; None for all. benchmark: None for the first.
+        run: a selection, of which the last run counts, or a summary as "summary:NAME"; None for all.
+        benchmark: None for the first.
         """
         return self._matrix(run, benchmark)[0]
 
+    def summaries(self, name: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
+        """The tables that others published and that were imported: a row per pair, `latency_ns`.
+
+        name: only this summary, as `fleet summaries` lists it.
+        """
+        rows = pd.concat([load_published(), load_imports(self._root)], ignore_index=True)
+        if name is not None and name not in set(rows["summary"]):
+            raise UsageError(
+                f"no summary is named {name!r}; there are {', '.join(rows['summary'].unique())}."
+            )
+        rows = rows if name is None else rows[rows["summary"] == name]
+        return _with_unit(of_benchmark(rows, benchmark).reset_index(drop=True))
+
     def heatmap(
-        self, run: str | None = None, benchmark: str | None = None, axes: "Axes | None" = None
+        self,
+        run: str | None = None,
+        benchmark: str | None = None,
+        axes: "Axes | None" = None,
+        *,
+        limits: Limits | None = None,
     ) -> "Axes":
-        """Draw the `matrix`: dark is fast, lines part the groups of CPUs."""
+        """Draw the `matrix`: dark is fast, lines part the groups of CPUs.
+
+        limits: the ends of the colour scale; give several maps the same to compare them.
+        """
         from fleet.analysis import plots  # noqa: PLC0415  matplotlib takes a second
 
         table, order, title = self._matrix(run, benchmark)
-        drawn = plots.heatmap(table, order, axes)
+        drawn = plots.heatmap(table, order, axes, limits=limits)
         drawn.set_title(title)
         return drawn
 
@@ -92,6 +116,14 @@ class Results:
         return [run.run_id for run in select(published(self._place), selection, self._place)]
 
     def _matrix(self, run: str | None, benchmark: str | None) -> tuple[pd.DataFrame, Layout, str]:
+        if run is not None and run.startswith(PREFIX):
+            name = run.removeprefix(PREFIX)
+            rows = self.summaries(name, benchmark)
+            rows = rows[rows["benchmark"] == rows["benchmark"].iloc[0]]
+            rows = rows[rows["variant"] == rows["variant"].iloc[0]]
+            order, kind = published_layout(rows), rows.iloc[0]
+            title = f"{name}, {kind['benchmark']}/{kind['variant']}: {UNIT}"
+            return _with_unit(laid_out(rows, order.cpus, "latency_ns")), order, title
         ids = self._ids([run] if run is not None else [])
         if not ids:
             raise UsageError(f"{self._place}: no run is stored here.")

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from fleet.analysis import plots
@@ -152,3 +153,18 @@ def test_ink_is_readable_on_every_shade() -> None:
             back = luminance(mpl.colors.to_hex((red, green, blue)))
             ink = 0.0 if plots.ink_on(red, green, blue) == "black" else 1.0
             assert (max(back, ink) + 0.05) / (min(back, ink) + 0.05) >= 4.5
+
+
+@pytest.mark.parametrize(("count", "inches"), [(4, 3.0), (16, 4.0), (32, 4.0), (32, 14.0), (40, 6.0)])
+def test_no_number_reaches_into_the_next_cell(count: int, inches: float) -> None:
+    table = pd.DataFrame(np.full((count, count), 168.5))
+    figure = Figure(figsize=(inches, inches), layout="constrained")
+    FigureCanvasAgg(figure)
+    order = Layout(tuple(range(count)), tuple((0,) * 6 for _ in range(count)))
+    axes = plots.heatmap(table, order, figure.add_subplot())
+    figure.draw_without_rendering()
+    cell = axes.get_window_extent().width / count
+    numbers = [text for text in axes.texts if text.get_text() == "168.5"]
+    assert len(numbers) in (0, count * count)
+    assert all(text.get_window_extent().width <= cell for text in numbers)
+    assert numbers or cell / figure.dpi * 72 < 20

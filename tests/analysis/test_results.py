@@ -63,6 +63,18 @@ def test_a_heat_map_is_drawn_on_axes_of_your_own(results: Results) -> None:
     assert axes.get_title() == "desktop, cas/cmpxchg: ns, one way"
 
 
+def test_published_tables_are_read_and_drawn_like_runs(results: Results) -> None:
+    mpl.use("Agg")
+    rows = results.summaries("rpi4-linux", "cas")
+    assert set(rows["summary"]) == {"rpi4-linux"}
+    table = results.matrix("summary:rpi4-linux", "cas")
+    assert table.loc[0, 1] == rows.set_index(["ping_cpu", "pong_cpu"]).loc[(0, 1), "latency_ns"].iloc[0]
+    axes = results.heatmap("summary:rpi4-linux", limits=(10.0, 20.0))
+    assert axes.images[0].norm.vmax == 20.0
+    with pytest.raises(UsageError, match="no summary is named 'rpi9'"):
+        results.matrix("summary:rpi9")
+
+
 def test_a_comparison_is_that_of_the_command(results: Results) -> None:
     ids = list(results.runs("desktop")["run_id"])
     (found,) = results.compare(ids[0], ",".join(ids[1:]))
