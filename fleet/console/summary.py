@@ -9,7 +9,7 @@ from typing import Any
 from fleet.console.hosts import host_object, where
 from fleet.console.live_table import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import folded, group_messages, without_name
-from fleet.model import Host, PairChoice, Pairs, Plan, RequestedOptions
+from fleet.model import BENCHMARKS, Host, PairChoice, Pairs, Plan, RequestedOptions
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.estimate import expected, over_budget, plan_for, points, rounds_text
 from fleet.plan.memory import needed, unknown_cpus
@@ -34,7 +34,7 @@ def plans_text(hosts: Sequence[Host], requested: RequestedOptions) -> str:
         (
             host.name,
             where(host),
-            ",".join(plan.benchmarks),
+            "all" if set(plan.benchmarks) == set(BENCHMARKS) else ",".join(plan.benchmarks),
             plan.variant or "auto",
             _cpus(plan),
             _visits(plan),

@@ -1,23 +1,27 @@
 """Every command keeps to the width of the terminal, breaks no word, and explains its words once."""
 
+import os
+import pty
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.command import Fleet
+from tests.command import ROOT, Fleet
 
 COMMANDS = (
     "hosts",
-    "run -n",
+    "run -n -b all",
     "check rome -q --connect-timeout 1",
     "runs",
     "runs rome --relation llc",
     "show",
     "show rome milan",
     "show rome",
-    "show pisa --map",
+    "show pisa --map --ladder",
     "compare rome milan",
     "compare kernel=old kernel=new",
     "summaries",
@@ -69,3 +73,28 @@ def test_hosts_says_when_each_was_last_measured(demo: Fleet) -> None:
     text = demo("hosts").stdout
     assert re.search(r"^milan .* 2026-11-08 02:01 ", text, re.MULTILINE)
     assert re.search(r"^localhost .* -  ", text, re.MULTILINE)
+
+
+def test_long_output_goes_through_the_pager_of_a_terminal(demo: Fleet) -> None:
+    ours, theirs = pty.openpty()
+    terminal = {"PAGER": "sed s/^/paged:/", "LINES": "5", "COLUMNS": "80", "TERM": "xterm"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fleet", "show"],
+        cwd=demo.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **terminal},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 65536):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    assert process.wait(timeout=60) == 0
+    lines = shown.decode().splitlines()
+    assert len(lines) > 5
+    assert all(line.startswith("paged:") for line in lines)
+    assert "\x1b[" in shown.decode(), "with colours"

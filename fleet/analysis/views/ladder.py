@@ -14,11 +14,13 @@ _FIRST = ("random", "window", "rising", "read", "write", "copy", "nt")  # settin
 _NONE = "-"
 
 
-def ladder(pairs: pd.DataFrame, plateaus: pd.DataFrame, *, all_sizes: bool = False) -> str:
+def ladder(
+    pairs: pd.DataFrame, plateaus: pd.DataFrame, *, all_sizes: bool = False, width: int | None = None
+) -> str:
     """One benchmark and variant: of each number of CPUs a row per level, then, if asked for, one per size.
 
     pairs: its rows of the table `pairs`. plateaus: those of `reduce.ladders.plateaus`; where there are none
-    all sizes are printed. Columns are the orders of a chase, or the operations.
+    all sizes are printed. Columns are the orders of a chase, or the operations; cycles only where they fit.
     """
     first, rows = pairs.iloc[0], ladders(pairs)
     unit, heading = benchmark_named(first["benchmark"]).unit, benchmark_named(first["benchmark"]).heading
@@ -28,12 +30,12 @@ def ladder(pairs: pd.DataFrame, plateaus: pd.DataFrame, *, all_sizes: bool = Fal
     what = "by the level of the memory" if len(levels) else "by its size"
     parts = [f"{first['benchmark']}/{first['variant']}: {heading}, {what}; {pages_text(rows)}"]
     for _, group in levels.groupby("threads", sort=True):
-        parts.append(f"{cpus_text(group)}\n{_levels(group)}")
+        parts.append(f"{cpus_text(group)}\n{_levels(group, width)}")
     if len(levels):
         parts += _about_levels(levels)
     if all_sizes or not len(levels):
         for _, group in rows.groupby(["threads", "ping_cpu", "pong_cpu"], sort=True):
-            parts.append(f"{cpus_text(group)}\n{_sizes(group)}")
+            parts.append(f"{cpus_text(group)}\n{_sizes(group, width)}")
     ending = bursts_text(rows)
     if unit is Unit.BYTE:
         ending += "; bytes that instructions move: what a write fetches before is not counted"
@@ -74,12 +76,14 @@ def _best(rows: pd.DataFrame, level: str, setting: str) -> str:
     return f"{measured(fastest['benchmark'], fastest['median_ns'])} {fastest['variant']}"
 
 
-def level_table(group: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def level_table(
+    group: pd.DataFrame, *, in_cycles: bool = True
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Titles and a row per level; a number is the median over the CPUs that were measured alike.
 
-    group: plateaus of one benchmark and variant, all of as many threads.
+    group: plateaus of one benchmark and variant, all of as many threads. in_cycles: loads in cycles too.
     """
-    columns, cycles = settings_in_order(group["setting"]), _has_cycles(group)
+    columns, cycles = settings_in_order(group["setting"]), in_cycles and _has_cycles(group)
     lines = []
     for level in _level_names(group):
         of_level = group[group["level"] == level]
@@ -90,9 +94,14 @@ def level_table(group: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, .
     return ("level", "cache", "sizes", *_titles(columns, cycles=cycles)), lines
 
 
-def _levels(group: pd.DataFrame) -> str:
-    titles, lines = level_table(group)
-    return table(titles, lines, right=set(range(3, len(titles))))
+def _levels(group: pd.DataFrame, width: int | None, *, in_cycles: bool = True) -> str:
+    titles, lines = level_table(group, in_cycles=in_cycles)
+    whole = table(titles, lines, right=set(range(3, len(titles))))
+    return _levels(group, width, in_cycles=False) if in_cycles and _too_wide(whole, width) else whole
+
+
+def _too_wide(text: str, width: int | None) -> bool:
+    return width is not None and max(map(len, text.split("\n"))) > width
 
 
 def _has_cycles(rows: pd.DataFrame) -> bool:
@@ -101,8 +110,8 @@ def _has_cycles(rows: pd.DataFrame) -> bool:
     return unit is Unit.LOAD and bool(rows["core_ghz"].notna().any())
 
 
-def _sizes(rows: pd.DataFrame) -> str:
-    columns, cycles = settings_in_order(rows["setting"]), _has_cycles(rows)
+def _sizes(rows: pd.DataFrame, width: int | None, *, in_cycles: bool = True) -> str:
+    columns, cycles = settings_in_order(rows["setting"]), in_cycles and _has_cycles(rows)
     lines = []
     for size in sorted(rows["bytes"].unique()):
         line = [size_text(int(size))]
@@ -110,7 +119,8 @@ def _sizes(rows: pd.DataFrame) -> str:
             line += _cell(rows[(rows["bytes"] == size) & (rows["setting"] == column)], cycles=cycles)
         lines.append(tuple(line))
     titles = ("size", *_titles(columns, cycles=cycles))
-    return table(titles, lines, right=set(range(len(titles))))
+    whole = table(titles, lines, right=set(range(len(titles))))
+    return _sizes(rows, width, in_cycles=False) if cycles and _too_wide(whole, width) else whole
 
 
 def _cell(rows: pd.DataFrame, *, cycles: bool) -> list[str]:

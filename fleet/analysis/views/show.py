@@ -91,7 +91,7 @@ def show_text(
                         )
                         legend = False
                 case View.LADDER:
-                    parts.append(ladder(part, found.plateaus, all_sizes=all_sizes))
+                    parts.append(ladder(part, found.plateaus, all_sizes=all_sizes, width=canvas.width))
                 case View.STATES | View.BLOCKS | View.PRODUCTS as view:
                     parts.append(_TABLES[view](part))
             parts.append(_events_text(found, str(name), str(variant)))
