@@ -60,10 +60,17 @@ class AuthError(FleetError):
 
 
 class LinkError(FleetError):
-    """A session that had been open broke, or the host stopped answering; what the command did is unknown."""
+    """A session that had been open broke, or the host stopped answering; what the command did is unknown.
+
+    passing: another connection may do better.
+    """
 
     stage = "link"
     exit_code = 6
+
+    def __init__(self, message: str, *, passing: bool = True) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 class ProbeError(FleetError):

@@ -153,7 +153,8 @@ class Lines:
         if len(self._begun) > LINE_LIMIT_BYTES:
             raise LinkError(
                 f"{self._host_name}: the host sent a line longer than {LINE_LIMIT_BYTES >> 20} MiB, "
-                "which is not how a fleet agent speaks; the command was given up."
+                "which is not how a fleet agent speaks; the command was given up.",
+                passing=False,
             )
 
     def _end(self) -> bytes:

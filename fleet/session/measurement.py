@@ -159,7 +159,7 @@ class _Measurement:
             return
         if self._give_up is None or self.so_far.done.visits > self._visits:
             self._give_up = min(time.monotonic() + context.reconnect_s, self._end_by)
-        if time.monotonic() >= self._give_up:
+        if time.monotonic() >= self._give_up or not lost.passing:
             raise lost
         facts, agent = self._link.reconnect(lost, self._give_up)
         check_same_machine(self.run, facts, agent)

@@ -14,6 +14,7 @@ import pytest
 
 from fleet.errors import AgentError, LinkError, LockedError, UsageError
 from fleet.model import Host, LockPolicy, RequestedOptions, RunState, Via
+from fleet.remote import output
 from fleet.remote.local import LocalConnection
 from fleet.session import link, measurement, resume, runner
 from fleet.session.context import DEFAULT_PARALLEL, SessionContext
@@ -166,6 +167,14 @@ def test_a_link_that_stays_broken_is_given_up_once_nothing_arrives_any_more(cont
     assert (resumed.state, resumed.run_id) == (State.COMPLETE, run.run_id)
     assert visits(session.store) == every_visit()
     assert resume.find(session.store, None) is None
+
+
+def test_a_host_that_sends_what_no_agent_does_is_not_asked_again(context, monkeypatch) -> None:
+    monkeypatch.setattr(output, "LINE_LIMIT_BYTES", 100)  # shorter than a hello
+    outcome = run_once(context())
+    assert (outcome.state, outcome.stage) == (State.FAILED, "link")
+    assert "a line longer than" in outcome.message
+    assert not [note for note in outcome.notes if "Reconnecting" in note]
 
 
 @pytest.mark.parametrize("after", [5, 0])
