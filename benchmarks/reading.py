@@ -30,10 +30,15 @@ from tests import builders  # noqa: E402
 
 BIG = "r20260601T000000Z-000000b1"
 FLEET = "import sys; sys.argv = ['fleet', {arguments}]; from fleet.cli import app; app(standalone_mode=False)"
-SHOW, RUNS = (
+SHOW, RUNS, REPORT = (
     FLEET.replace("{arguments}", text)
-    for text in ("'show', '{big}', '-r', '{root}'", "'runs', '-r', '{many}'")
+    for text in (
+        "'show', '{big}', '-r', '{root}'",
+        "'runs', '-r', '{many}'",
+        "'report', '{big}', '-r', '{root}', '-o', '{root}/_report.html'",
+    )
 )
+FORGET = "import shutil; shutil.rmtree('{root}/_pairs', ignore_errors=True); "
 MATRIX = (
     "from fleet.analysis import load_pairs; from fleet.analysis import matrix; "
     "matrix(load_pairs('{root}', run_id='{big}', benchmark='cas'), range(128))"
@@ -45,6 +50,8 @@ OF_BIG = {
     "matrix of medians, first time": MATRIX,
     "matrix of medians, after": MATRIX,
     "fleet show": SHOW,
+    "fleet report, first time": FORGET + REPORT,
+    "fleet report, after": REPORT,
 }
 OF_MANY = {
     "fleet runs, first time": RUNS,

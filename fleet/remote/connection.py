@@ -1,6 +1,6 @@
 """What every connection to a host can do: run a command, stream one, put a file.
 
-The only interface that tests replace. `ssh` and `local` implement it independently; `connect` chooses.
+The only interface that tests replace. `ssh`, `openssh` and `local` implement it on `base`; `connect` chooses.
 Commands are POSIX sh text; whoever builds one quotes it (shlex). Nothing here interprets output.
 """
 

@@ -4,7 +4,6 @@ Same contract as `ssh`: whole process groups are ended by their id, output is bo
 read together.
 """
 
-import contextlib
 import math
 import threading
 import time
@@ -14,26 +13,20 @@ from typing import Self
 
 from fleet.errors import LinkError
 from fleet.model import Host
-from fleet.remote import minimal_put
+from fleet.remote.base import BaseConnection
 from fleet.remote.connection import Completed
 from fleet.remote.output import Lines, Tail, Whole
 from fleet.remote.process import Process
-from fleet.remote.shell import put_command
 
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 _GIVEN_UP_GRACE_S = 0.5  # the same for one that has already misbehaved
 
 
-class LocalConnection:
+class LocalConnection(BaseConnection):
     """A connection to this machine. Commands run as the same user, each in its own session."""
 
-    notes: tuple[str, ...] = ()
-    banner = ""
-
     def __init__(self, host: Host) -> None:
-        self.host_name = host.name
-        self._env = dict(host.env)
-        self._minimal_tools = False
+        super().__init__(host)
         self._lock = threading.Lock()
         self._closed = False
         self._running: list[Process] = []
@@ -61,21 +54,6 @@ class LocalConnection:
         """See Connection.stream."""
         return LocalStream(self, self._start(command), idle_timeout_s, limit_s)
 
-    def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
-        """See Connection.put."""
-        if self._minimal_tools:
-            return minimal_put.put(self, data, path, mode, timeout_s)
-        return self.run(put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
-
-    def use_minimal_tools(self, path: str) -> None:
-        """See Connection.use_minimal_tools."""
-        self._env["PATH"] = path
-        self._minimal_tools = True
-
-    def sftp(self, timeout_s: float) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
-        """There is none to ourselves."""
-        return contextlib.nullcontext()
-
     def close(self) -> None:
         """See Connection.close."""
         with self._lock:
@@ -83,14 +61,6 @@ class LocalConnection:
             running = list(self._running)
         for process in running:
             process.close_stdin()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _start(self, command: str) -> Process:
         self._raise_if_closed()

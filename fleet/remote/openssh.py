@@ -5,7 +5,6 @@ runs one command after another in the loader's shell, and shares its session wit
 their own stdin.
 """
 
-import contextlib
 import math
 import os
 import shlex
@@ -20,7 +19,8 @@ from typing import Self
 
 from fleet.errors import AuthError, FleetError, HostKeyError, LinkError, ProbeError, UnreachableError
 from fleet.model import Host, HostKeyPolicy
-from fleet.remote import minimal_put, shell
+from fleet.remote import shell
+from fleet.remote.base import BaseConnection
 from fleet.remote.connection import Completed
 from fleet.remote.output import Answer, Lines, Tail, UntilMark, answer, never_ended
 from fleet.remote.process import Process
@@ -38,16 +38,13 @@ _BUSY = ("kex_exchange_identification", "banner exchange", "Connection reset by"
 _AT_ONCE = threading.BoundedSemaphore(8)  # handshakes; an sshd lets in ten strangers at a time
 
 
-class OpenSshConnection:
+class OpenSshConnection(BaseConnection):
     """An open session of ssh with one host."""
 
-    notes: tuple[str, ...] = ()
-    banner = ""  # ssh tells it only among its debugging messages
+    # `banner` stays empty: ssh tells it only among its debugging messages.
 
     def __init__(self, host: Host, timeout_s: float) -> None:
-        self.host_name = host.name
-        self._env = dict(host.env)
-        self._minimal_tools = False
+        super().__init__(host)
         self._folder = Path(tempfile.mkdtemp(prefix="fleet-ssh-"))
         self._ssh = _command(host, timeout_s, self._folder)
         self._lock = threading.Lock()
@@ -89,21 +86,6 @@ class OpenSshConnection:
         """See Connection.stream."""
         return OpenSshStream(self, self._start(), command, idle_timeout_s, limit_s)
 
-    def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
-        """See Connection.put."""
-        if self._minimal_tools:
-            return minimal_put.put(self, data, path, mode, timeout_s)
-        return self.run(shell.put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
-
-    def use_minimal_tools(self, path: str) -> None:
-        """See Connection.use_minimal_tools."""
-        self._env["PATH"] = path
-        self._minimal_tools = True
-
-    def sftp(self, timeout_s: float) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
-        """None: files go through `cat`."""
-        return contextlib.nullcontext()
-
     def close(self) -> None:
         """See Connection.close."""
         with self._lock:
@@ -116,14 +98,6 @@ class OpenSshConnection:
         if kept is not None:
             self._end(kept)
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _connect(self, timeout_s: float) -> None:
         """Start the session that the others share, and wait until its shell answers."""

@@ -32,6 +32,8 @@ _SPLIT = (
     "round",
     "line_page",
     "line_offset",
+    "line_physical",
+    "core_ghz",
 )
 
 
@@ -134,7 +136,7 @@ def _writer(where: Any, shape: Any, *, small: bool = False) -> Any:
         shape,
         compression="snappy" if small else "zstd",
         compression_level=None if small else 3,
-        use_dictionary=[name for name in _DICTIONARIES if name in shape.names],
+        use_dictionary=False if small else [name for name in _DICTIONARIES if name in shape.names],
         column_encoding=dict.fromkeys(_SPLIT, "BYTE_STREAM_SPLIT"),
         write_statistics=not small,
         write_page_checksum=not small,

@@ -18,7 +18,8 @@ from paramiko.ssh_exception import ChannelException, SSHException
 
 from fleet.errors import LinkError
 from fleet.model import Host
-from fleet.remote import minimal_put, shell
+from fleet.remote import shell
+from fleet.remote.base import BaseConnection
 from fleet.remote.connection import Completed
 from fleet.remote.output import Answer, Lines, Tail, UntilMark, never_ended
 from fleet.remote.ssh import channels
@@ -32,15 +33,13 @@ _HANG_UP_AFTER_S = 1.0
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 
 
-class SshConnection:
+class SshConnection(BaseConnection):
     """An open SSH session with one host."""
 
     def __init__(self, host: Host, dialled: Dialled) -> None:
-        self.host_name = host.name
+        super().__init__(host)
         self.notes = dialled.notes
         self.banner = dialled.transport.remote_version
-        self._env = dict(host.env)
-        self._minimal_tools = False
         self._shell: tuple[paramiko.Channel, str] | None = None  # one that waits, and its mark
         self._dialled = dialled
         self._closed = False
@@ -71,17 +70,6 @@ class SshConnection:
         """See Connection.stream."""
         return SshStream(self, command, idle_timeout_s, limit_s)
 
-    def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
-        """See Connection.put."""
-        if self._minimal_tools:
-            return minimal_put.put(self, data, path, mode, timeout_s)
-        return self.run(shell.put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
-
-    def use_minimal_tools(self, path: str) -> None:
-        """See Connection.use_minimal_tools."""
-        self._env["PATH"] = path
-        self._minimal_tools = True
-
     @contextlib.contextmanager
     def sftp(self, timeout_s: float) -> Iterator[SftpChannel | None]:
         """Open a file transfer for as long as the block lasts; None if the host has none."""
@@ -103,14 +91,6 @@ class SshConnection:
         """See Connection.close."""
         self._closed = True
         self._dialled.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _waiting_shell(self, timeout_s: float) -> tuple[paramiko.Channel, str]:
         """Hand out the shell that waits, or a new one, with its mark, to whoever gives it back or ends it.
