@@ -10,6 +10,10 @@ from a virtual environment made for them: pip install ansible-core asyncssh para
 Controller CPU is that of the tool's processes (user and system, children and orphans such as Ansible's
 ControlPersist masters included), not of the sshds. The tools take turns within each round, and CPU stands
 next to wall, since other work on the machine slows all of them; look at medians and spread.
+
+A session of at most 50 hosts also prints what was measured, which loads pandas. So a session of one host does
+not show the start-up of a large one: what a host costs beyond start-up is taken between the smallest and the
+largest number of hosts above 50, such as `--hosts 60,200`.
 """
 
 import argparse
@@ -26,6 +30,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -36,6 +41,7 @@ from tests.command import entry  # noqa: E402
 from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
 
 _PR_SET_CHILD_SUBREAPER = 36
+NUMBERS_AT_MOST = 50  # hosts whose numbers a session prints at its end
 JOB = ["--benchmark=clock", "--cpus=0", "--rounds=1", "--samples=10", "--iterations=1000"]
 
 ASYNCSSH = """
@@ -292,7 +298,7 @@ def put_agents(field: Field) -> str:
     return f"~/{agent.relative_to(field.hosts[0].home)}"
 
 
-def row(count: int, tool: str, taken: list[tuple[float, float, float]]) -> dict[str, object]:
+def row(count: int, tool: str, taken: list[tuple[float, float, float]]) -> dict[str, Any]:
     """Print one line of the table; return it with every figure."""
     walls, cpus, peaks = (sorted(column) for column in zip(*taken, strict=True))
     wall, cpu = statistics.median(walls), statistics.median(cpus)
@@ -302,6 +308,15 @@ def row(count: int, tool: str, taken: list[tuple[float, float, float]]) -> dict[
         flush=True,
     )
     return {"hosts": count, "tool": tool, "walls_s": walls, "cpus_s": cpus, "peaks_mb": peaks}
+
+
+def print_cost_of_a_host(found: list[dict[str, Any]]) -> None:
+    """Print the CPU of one more host, where two of the sessions were too large to load pandas."""
+    for tool in dict.fromkeys(row["tool"] for row in found):
+        large = [row for row in found if row["tool"] == tool and row["hosts"] > NUMBERS_AT_MOST]
+        if len(large) > 1 and (hosts := large[-1]["hosts"] - large[0]["hosts"]):
+            cpu = statistics.median(large[-1]["cpus_s"]) - statistics.median(large[0]["cpus_s"])
+            print(f"{tool:14} {1000 * cpu / hosts:5.1f} ms of CPU a host beyond start-up")
 
 
 def main() -> None:
@@ -342,6 +357,7 @@ def main() -> None:
                     found.append(row(count, name, pairs))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    print_cost_of_a_host(sorted(found, key=lambda row: int(row["hosts"])))
     print(json.dumps(found))
 
 
