@@ -1,6 +1,6 @@
 """Hold `message`, `interleave`, `chase` and `fetch` against programs that measure the same, side by side.
 
-Usage: python benchmarks/latency_peers.py [--rounds 20] [--visits 3] [--peers DIR] [--only WORD]
+Usage: python benchmarks/latency_peers.py [--rounds 20] [--visits 5] [--peers DIR] [--only WORDS] [--nice -19]
 
 Peers are looked for in DIR, then on the PATH; a contest whose peer is missing is left out with a note:
 core-to-core-latency (its `-b 3`), multichase, and two programs that benchmarks/reference makes of others'
@@ -8,10 +8,11 @@ loops: mm-amx-interleave (mm_amx_interleave.cpp) and lat-mem-rd-size (lat_mem_rd
 without a peer hold numbers of the agent against one another.
 
 In each round every contest has some visits by each side, all in shuffled order, a short process each; a
-side's number is the median of its visits of the round. Printed are the deciles of each side over the rounds,
+side's number is the median of its visits of the round; of chases and messages, which others' work can only
+lengthen, the least. Printed are the deciles of each side over the rounds,
 and the median of the rounds' ratios, ours to theirs, with its 95 % interval (bootstrap over rounds). The
 verdict is `holds` or `fails` where the whole interval is within the limits or outside, else `no verdict`.
-Nothing runs with real-time priority, neither the agent nor a peer.
+Nothing runs with real-time priority; --nice is for both sides, on a machine that is not idle.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MESSAGES = 100
+MESSAGES = 25  # of core-to-core-latency in a sample: it waits so long before each
 ROW_BYTES = 1024
 CHASED = {"L1": "24K", "L2": "512K"}
 STRIDES = (64, 256)
@@ -49,13 +50,15 @@ class Contest:
     ours: Side
     theirs: Side
     limits: tuple[float, float]
+    of_visits: Callable[[Iterable[float]], float] = statistics.median
 
 
 class Tools:
     """Where the programs are, and what they know of this machine."""
 
-    def __init__(self, agent: Path, folder: Path, cpus: tuple[int, int]) -> None:
+    def __init__(self, agent: Path, folder: Path, cpus: tuple[int, int], nice: int) -> None:
         self.agent, self.folder, self.cpus = agent, folder, cpus
+        self._prefix = ("nice", "-n", str(nice))
         self._ticks_per_second = 0
 
     def path(self, name: str) -> str | None:
@@ -68,7 +71,7 @@ class Tools:
     def output(self, *command: str | Path, stderr: bool = False, **environment: str) -> str:
         """What a program prints, on both streams if `stderr`; raises CalledProcessError where it fails."""
         done = subprocess.run(
-            command,
+            [*self._prefix, *command],
             check=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if stderr else subprocess.DEVNULL,
@@ -77,20 +80,23 @@ class Tools:
         )
         return done.stdout
 
-    def bursts(self, *plan: str) -> Iterator[dict[str, object]]:
-        """The bursts of one round of the agent; `ns` is added: of a unit, by median."""
+    def bursts(
+        self, *plan: str, typical: Callable[[list[int]], float] = statistics.median
+    ) -> Iterator[dict[str, object]]:
+        """The bursts of one round of the agent; `ns` is added: of a unit in a typical sample."""
         plain = ("--rounds", "1", "--priority", "0", "--format", "jsonl")
         hello, *records = [json.loads(line) for line in self.output(self.agent, *plan, *plain).splitlines()]
         for burst in records:
             if burst["record"] == "burst":
                 threads = (burst["ticks"], *burst.get("other_ticks", ()))
-                medians = [statistics.median(ticks[burst["warmup"] :]) for ticks in threads]
+                found = [typical(ticks[burst["warmup"] :]) for ticks in threads]
                 tick_ns = 1e9 / hello["ticks_per_second"] / burst["iterations"]
-                yield {**burst, "ns": statistics.mean(medians) * tick_ns}
+                yield {**burst, "ns": statistics.mean(found) * tick_ns}
 
-    def ns(self, *plan: str) -> dict[str, float]:
-        """Median of a unit in ns by point, or by benchmark where that has no points."""
-        return {str(b.get("point") or b["benchmark"]): float(b["ns"]) for b in self.bursts(*plan)}  # type: ignore[arg-type]
+    def ns(self, *plan: str, typical: Callable[[list[int]], float] = statistics.median) -> dict[str, float]:
+        """A unit in ns by point, or by benchmark where that has no points."""
+        found = self.bursts(*plan, typical=typical)
+        return {str(b.get("point") or b["benchmark"]): float(b["ns"]) for b in found}  # type: ignore[arg-type]
 
     def ticks_per_second(self) -> int:
         """The rate of the agent's clock, for a peer that reads the same counter."""
@@ -112,33 +118,37 @@ def pair(tools: Tools) -> str:
 
 
 def our_message(tools: Tools) -> float:
-    """Half of both ways, two samples of a hundred messages each way."""
-    return tools.ns("-b", "message", "--cpus", pair(tools), "--samples", "2")["x1"]
+    """Half of both ways, a sample of a hundred messages each way after a warm-up."""
+    return tools.ns("-b", "message", "--cpus", pair(tools), "--samples", "1")["x1"]
 
 
 def core_to_core_latency(tools: Tools, path: str) -> float:
     """The same of its messages, with the cost of reading the clock, which it subtracts."""
-    text = tools.output(path, str(MESSAGES), "2", "-b", "3", "-c", pair(tools), "--csv", stderr=True)
+    text = tools.output(path, str(MESSAGES), "1", "-b", "3", "-c", pair(tools), "--csv", stderr=True)
     reading_ns = number(text, r"RDTSC takes ([\d.]+)ns")
     cells = [float(cell) for cell in re.findall(r"(?:^,|^)([\d.]+),?$", text, re.MULTILINE)]
     return statistics.mean(cells) + reading_ns
 
 
 def our_interleave(tools: Tools) -> float:
-    """Shared to own, of rows written as mm_amx writes them."""
-    found = tools.ns("-b", "interleave", "-v", "prefetchnta", "--blocks", "1K", "--cpus", pair(tools))
+    """Shared to own, of rows written as mm_amx writes them, as many passes in a sample as it has."""
+    found = tools.ns(
+        "-b", "interleave", "-v", "prefetchnta", "--blocks", "1K", "--cpus", pair(tools), "-i", "18"
+    )
     return found["shared.write.1K"] / found["own.write.1K"]
 
 
 def mm_amx(tools: Tools, path: str) -> float:
-    places = " ".join(f"{{{cpu}}}" for cpu in tools.cpus)
-    text = tools.output(path, str(tools.ticks_per_second()), OMP_NUM_THREADS="2", OMP_PLACES=places)
+    places = ",".join(f"{{{cpu}}}" for cpu in tools.cpus)
+    text = tools.output(path, str(tools.ticks_per_second()), OMP_PROC_BIND="close", OMP_PLACES=places)
     return number(text, r"([\d.]+) [\d.]+\s*$") / number(text, r" ([\d.]+)\s*$")
 
 
 def our_chase(tools: Tools, point: str, *plan: str) -> float:
     size = point.split(".")[1]
-    found = tools.ns("-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", size, *plan)
+    found = tools.ns(
+        "-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", size, *plan, typical=min
+    )
     return found[point]
 
 
@@ -182,7 +192,7 @@ def cycles(tools: Tools) -> tuple[float, float]:
     plan = ("-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", CHASED["L1"])
     found = [
         float(burst["ns"]) * statistics.mean(burst["core_mhz"]) / 1000  # type: ignore[arg-type, call-overload]
-        for burst in tools.bursts(*plan, "--pages", "base")
+        for burst in tools.bursts(*plan, "--pages", "base", typical=min)
         if str(burst["point"]).startswith("rising.")
     ]
     return found[0], float(max(1, round(found[0])))
@@ -191,7 +201,7 @@ def cycles(tools: Tools) -> tuple[float, float]:
 def contests(tools: Tools) -> Iterator[Contest]:
     if path := tools.path("core-to-core-latency"):
         theirs = partial(core_to_core_latency, tools, path)
-        yield Contest("message", "ns", partial(our_message, tools), theirs, (0.97, 1.03))
+        yield Contest("message", "ns", partial(our_message, tools), theirs, (0.97, 1.03), min)
     if path := tools.path("mm-amx-interleave"):
         yield Contest(
             "interleave 1K, shared to own",
@@ -210,13 +220,13 @@ def contests(tools: Tools) -> Iterator[Contest]:
                     our_chase, tools, f"rising.{size}{mark}.base", "--pages", "base", "--stride", str(stride)
                 )
                 theirs = partial(lat_mem_rd, tools, path, size, stride)
-                yield Contest(f"chase {level} rising, stride {stride}", "ns", ours, theirs, (0, 1.01))
+                yield Contest(f"chase {level} rising, stride {stride}", "ns", ours, theirs, (0, 1.01), min)
     if path := tools.path("multichase"):
         for pages in ("base", "huge"):
             point = f"window.{IN_MEMORY >> 20}M.{pages}"
             ours = partial(our_chase, tools, point, "--pages", pages, "--samples", "20")
             theirs = partial(multichase, tools, path, pages)
-            yield Contest(f"chase memory window, {pages} pages", "ns", ours, theirs, (0, 1.01))
+            yield Contest(f"chase memory window, {pages} pages", "ns", ours, theirs, (0, 1.01), min)
 
 
 Found = dict[str, list[tuple[float, float]]]
@@ -232,7 +242,7 @@ def measure(chosen: list[Contest], rounds: int, visits: int) -> Found:
             value = (contest.ours, contest.theirs)[side]()
             numbers.setdefault((contest.name, side), []).append(value)
         for contest in chosen:
-            ours, theirs = (statistics.median(numbers[contest.name, side]) for side in (0, 1))
+            ours, theirs = (contest.of_visits(numbers[contest.name, side]) for side in (0, 1))
             found[contest.name].append((ours, theirs))
     return found
 
@@ -273,16 +283,17 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--visits", type=int, default=3, help="of each side in a round")
+    parser.add_argument("--visits", type=int, default=5, help="of each side in a round")
     parser.add_argument("--peers", type=Path, default=Path())
     parser.add_argument("--cpus", default="0,1", help="the pair")
+    parser.add_argument("--nice", type=int, default=0, help="of both sides")
     parser.add_argument("--only", default="", help="contests with one of these words in their name")
     asked = parser.parse_args()
     first, second = (int(cpu) for cpu in asked.cpus.split(","))
     with tempfile.TemporaryDirectory() as folder:
         agent = Path(folder) / "fleet-agent"
         subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)
-        tools = Tools(agent, asked.peers.absolute(), (first, second))
+        tools = Tools(agent, asked.peers.absolute(), (first, second), asked.nice)
         chosen = [one for one in contests(tools) if any(w in one.name for w in asked.only.split(","))]
         began, load = time.time(), os.getloadavg()[0]
         found = measure(chosen, asked.rounds, asked.visits)

@@ -1,13 +1,13 @@
-"""Hold `chase` and `bandwidth` against programs that measure the same, on one CPU.
+"""Hold `bandwidth` against programs that measure the same, on one CPU; latency_peers.py does so for `chase`.
 
 Usage: python benchmarks/memory_peers.py [--rounds 10] [--peers DIR] [--realtime] [--only WORD]
 
-Peers are looked for in DIR, then on the PATH, and left out where they are not: multichase, likwid-bench,
+Peers are looked for in DIR, then on the PATH, and left out where they are not: likwid-bench,
 MemoryBandwidth_amd64 (clamchowder's), stream_c.exe (STREAM, one thread, copying from memory to memory).
 A contest is one level and operation. In each round all contests, and in each contest all loops, run in
 shuffled order, a process each, on the first CPU. A process's number is the median of the agent's samples, or
 what the peer prints. Printed are median and deciles of each loop over the rounds, and the ratio of our best
-loop's median to the best peer's. Pages are base pages, as the peers have; of the chase huge ones too.
+loop's median to the best peer's. Pages are base pages, as the peers have.
 --realtime runs each process with SCHED_FIFO, for a machine that is not idle: samples of a second suffer more
 from other processes than short ones.
 """
@@ -33,7 +33,6 @@ PEER_BYTES = {"L1": 20 << 30, "L2": 10 << 30, "L3": 3 << 30, "memory": 3 << 30} 
 LIKWID = {"read": "load", "write": "store", "copy": "copy", "nt": "store_mem"}
 CLAM = {"read": "avx512", "write": "write", "nt": "sse_ntwrite"}
 """Not its copy: a turn moves 512 bytes and steps on by 256, so it stays in half of the memory it counts."""
-CHASED = 128 << 20
 Loop = Callable[[], dict[str, float]]
 
 
@@ -91,12 +90,6 @@ def our_rates(tools: Tools, operation: str, size: int) -> dict[str, float]:
     return {f"fleet {name.split('.')[0]}": 1 / ns for name, ns in found.items()}
 
 
-def our_chase(tools: Tools, order: str, pages: str) -> dict[str, float]:
-    plan = ("-b", "chase", "-v", "auto", "--sizes", f"{CHASED >> 20}M", "--pages", pages)
-    (ns,) = (ns for name, ns in agent_ns(tools, *plan).items() if f" {order}." in name)
-    return {f"fleet {order}": ns}
-
-
 def number(text: str, pattern: str) -> float:
     found = re.search(pattern, text, re.MULTILINE)
     if not found:
@@ -130,12 +123,6 @@ def stream(tools: Tools, path: str) -> dict[str, float]:
     return {"STREAM Copy": number(tools.output(path), r"^Copy:\s+([\d.]+)") / 1000}
 
 
-def multichase(tools: Tools, path: str, pages: str) -> dict[str, float]:
-    huge = ("-H",) if pages == "huge" else ()
-    text = tools.output(path, "-a", *huge, "-m", str(CHASED), "-s", "64", "-T", "256k", "-n", "1")
-    return {"multichase": number(text, r"([\d.]+)\s*$")}
-
-
 def vector(test: str) -> str:
     """The widest form of a test of likwid-bench that this CPU can run."""
     flags = Path("/proc/cpuinfo").read_text()
@@ -154,11 +141,6 @@ def contests(tools: Tools) -> Iterator[tuple[str, list[Loop]]]:
             if (level, operation) == ("memory", "copy") and (path := tools.path("stream_c.exe")):
                 loops.append(partial(stream, tools, path))
             yield f"{operation} {level}, GB/s", loops
-    for pages in ("base", "huge"):
-        chases: list[Loop] = [partial(our_chase, tools, "window", pages)]
-        if path := tools.path("multichase"):
-            chases.append(partial(multichase, tools, path, pages))
-        yield f"chase {CHASED >> 20}M {pages}, ns", chases
 
 
 def measure(tools: Tools, rounds: int, only: str) -> dict[str, dict[str, list[float]]]:
@@ -176,14 +158,12 @@ def measure(tools: Tools, rounds: int, only: str) -> dict[str, dict[str, list[fl
 def show(name: str, loops: dict[str, list[float]]) -> None:
     print(f"\n{name:34} {'p10':>8} {'median':>8} {'p90':>8}")
     medians = {label: statistics.median(values) for label, values in loops.items()}
-    lower = name.endswith("ns")
-    for label in sorted(medians, key=lambda one: medians[one], reverse=not lower):
+    for label in sorted(medians, key=lambda one: medians[one], reverse=True):
         deciles = statistics.quantiles(loops[label], n=10, method="inclusive")
         print(f"  {label:32} {deciles[0]:8.2f} {medians[label]:8.2f} {deciles[-1]:8.2f}")
-    best = min if lower else max
-    ours = best(value for label, value in medians.items() if label.startswith("fleet"))
+    ours = max(value for label, value in medians.items() if label.startswith("fleet"))
     if theirs := [value for label, value in medians.items() if not label.startswith("fleet")]:
-        print(f"  fleet / best peer: {ours / best(theirs):.3f}")
+        print(f"  fleet / best peer: {ours / max(theirs):.3f}")
 
 
 def main() -> None:
