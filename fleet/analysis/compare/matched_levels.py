@@ -13,10 +13,11 @@ import pandas as pd
 from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.compare.changes import CELL
-from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL
+from fleet.analysis.compare.inference import LEAST_RUNS
 from fleet.analysis.reduce.split import Rule, split
 
 BETWEEN_RUNS = Rule(ratio=1.08, fewest=2)  # runs at one level differ by less; runs at a level, at least
+SHARES_LEVEL = 0.01  # p below which shares differ; the change within the levels is tested beside it
 
 _LISTED = 3
 _UNEQUAL = "the sides have them in different shares, which counts as a change"
@@ -59,11 +60,11 @@ def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
             ]
         )
         p = _equal_shares(counts)
-        if p >= LEVEL:
+        if p >= SHARES_LEVEL:
             moved[place] = to_one_level(logs[place], labels, of_b)
         centres = [float(np.exp(logs[place][labels == level].mean())) for level in np.unique(labels)]
         found += [
-            (*both.index[place], ns, *count, p, p >= LEVEL) for ns, count in zip(centres, counts, strict=True)
+            (*both.index[place], ns, *count, p, p >= SHARES_LEVEL) for ns, count in zip(centres, counts, strict=True)
         ]
     if not found:
         return Matched(a, b, empty)
@@ -115,12 +116,12 @@ def to_one_level(logs: Floats, labels: Ints, of_b: npt.NDArray[np.bool_]) -> Flo
 
     Least squares with an effect of the level and one of the side. What the levels take of the degrees of
     freedom is given back as scatter around the sides' means. NaN at levels that only one side has: they say
-    nothing of a change; the values as they are where fewer than three would be left of a side.
+    nothing of a change; the values as they are where a side would have none left.
     """
     levels = [level for level in np.unique(labels) if len(set(of_b[labels == level])) == 2]
     shared = np.isin(labels, levels)
     sides = [shared & of_b, shared & ~of_b]
-    if min(side.sum() for side in sides) < LEAST_RUNS:
+    if not all(side.any() for side in sides):
         return logs
     moved = np.where(shared, logs, np.nan)
     design = np.column_stack([labels[shared] == level for level in levels] + [of_b[shared]]).astype(float)
