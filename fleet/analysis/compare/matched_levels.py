@@ -64,7 +64,8 @@ def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
             moved[place] = to_one_level(logs[place], labels, of_b)
         centres = [float(np.exp(logs[place][labels == level].mean())) for level in np.unique(labels)]
         found += [
-            (*both.index[place], ns, *count, p, p >= SHARES_LEVEL) for ns, count in zip(centres, counts, strict=True)
+            (*both.index[place], ns, *count, p, p >= SHARES_LEVEL)
+            for ns, count in zip(centres, counts, strict=True)
         ]
     if not found:
         return Matched(a, b, empty)
@@ -100,8 +101,13 @@ def _occurrence(rows: pd.DataFrame) -> str:
 
 
 def one_sided_joined(labels: Ints, of_b: npt.NDArray[np.bool_]) -> Ints:
-    """Join neighbouring levels of which one holds runs of A only, the other of B only: that is a change."""
+    """Join neighbouring levels of which one holds runs of A only, the other of B only: that is a change.
+
+    Not where another level has runs of both sides: a change would have moved that one too.
+    """
     joined = labels.copy()
+    if any(len(set(of_b[labels == level])) == 2 for level in np.unique(labels)):
+        return joined
     level = 0
     while level < joined.max():
         here, there = (of_b[joined == each] for each in (level, level + 1))

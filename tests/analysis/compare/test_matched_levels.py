@@ -73,7 +73,7 @@ def test_levels_that_the_sides_have_in_different_shares_count_as_a_change() -> N
     assert "in different shares" in about_levels(matched.levels)[0]
 
 
-def test_neighbouring_levels_of_one_side_each_are_one() -> None:
+def test_neighbouring_levels_of_one_side_each_are_one_where_no_level_has_both() -> None:
     of_b = np.array([False, False, True, True, False, True])
-    assert one_sided_joined(np.array([0, 0, 1, 1, 2, 2]), of_b).tolist() == [0, 0, 0, 0, 1, 1]
-    assert one_sided_joined(np.array([0, 0, 1, 1, 0, 0]), of_b).tolist() == [0, 0, 1, 1, 0, 0]
+    assert one_sided_joined(np.array([0, 0, 1, 1, 2, 3]), of_b).tolist() == [0, 0, 0, 0, 1, 1]
+    assert one_sided_joined(np.array([0, 0, 1, 1, 2, 2]), of_b).tolist() == [0, 0, 1, 1, 2, 2]
