@@ -20,7 +20,7 @@ from fleet.analysis.report.read_runs import Part, Reading
 from fleet.analysis.views.compare import fleet_effects
 from fleet.analysis.views.text import change_shown, records
 
-_MANY = 6  # differences; of more, each map is but a small picture
+_MANY = 2  # differences; of more, each map is but a small picture
 
 
 @dataclass(frozen=True, slots=True)
