@@ -152,7 +152,8 @@ static void note_short_samples(const struct run *run, const struct report *repor
 
 /*
  * Says how long it will take, judged by one visit of each benchmark, variant and point. Says
- * nothing where one of them gives no number: its failures are reported in their place.
+ * nothing where one of them gives no number: its failures are reported in their place; nor where
+ * the trials take half of the time budget: the others are made before their first bursts.
  */
 static void note_forecast(const struct run *run, struct random *trials, struct burst_result *result)
 {
@@ -164,6 +165,9 @@ static void note_forecast(const struct run *run, struct random *trials, struct b
 		struct visit *visit = &plan->visits[i];
 		struct trial trial;
 
+		if (i && plan->time_budget_ns &&
+		    now_ns() - run->start_ns > plan->time_budget_ns / 2)
+			return;
 		if (!i || plan_point(visit) != plan_point(visit - 1)) {
 			const struct report report = report_of(run, visit, 0, result);
 
