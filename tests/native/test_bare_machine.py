@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tests import needs
-from tests.native.agent import QUICK, SMALL_ONES, bursts, decode, failures, measure, notes, run
+from tests.native.agent import QUICK, SMALL_ONES, bursts, decode, measure, notes, run, wrong
 from tests.native.build import build
 from tests.native.preload import TROUBLE, preload
 from tests.native.targets import X86_64
@@ -26,7 +26,7 @@ def test_without_asm_and_counter_the_compiler_and_the_os_do(bare):
     assert {(burst["benchmark"], burst["variant"]) for burst in bursts(records)} == {
         ("cas", "c11"), ("readwrite", "c11"), ("clock", "monotonic_raw"),
     }  # fmt: skip
-    assert not failures(records)
+    assert not wrong(records)
 
 
 @pytest.mark.parametrize("step_us", [100, pytest.param(1000, marks=pytest.mark.slow)])

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from tests import needs
-from tests.native.agent import QUICK, SMALL_ONES, bursts, decode, failures, run
+from tests.native.agent import QUICK, SMALL_ONES, bursts, decode, run, wrong
 from tests.native.build import AGENT, BUILD_ID, build, sources
 from tests.native.targets import AARCH64, X86_64
 
@@ -26,7 +26,7 @@ def test_address_and_undefined_behaviour_sanitizers_find_nothing():
     binary = build(X86_64, "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all")
     records = check(binary, "-b", SMALL_ONES, "--variant", "all", *QUICK)
     assert bursts(records)
-    assert not failures(records)
+    assert not wrong(records)
     for args in (
         ["--owner", "pong", "--sep", "64", "--line", "fixed"],
         ["--precision", "0.0001%", "--time-budget", "0.3", "--variant", "cas=all"],
@@ -58,7 +58,7 @@ def test_thread_sanitizer_finds_no_race_where_it_can_see():
     env = {"TSAN_OPTIONS": "halt_on_error=1"}
     records = check(binary, "-b", "cas,readwrite", "--variant", "c11", *QUICK, env=env)
     assert bursts(records)
-    assert not failures(records)
+    assert not wrong(records)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import platform
 import pytest
 
 from tests import needs
-from tests.native.agent import bursts, failures, measure, notes, run, wrong
+from tests.native.agent import bursts, measure, notes, run, wrong
 from tests.seccomp import refusing
 
 SOFTWARE = "task-clock=1:1,page-faults=1:0x2"
@@ -52,7 +52,7 @@ def test_what_is_refused_is_one_note_and_the_same_run(error: str, words: str) ->
     assert "task-clock, page-faults (" in told[0]
     assert words in told[0]
     assert all(words in counter["refused"] for counter in records[0]["counters"])
-    assert not failures(records)
+    assert not wrong(records)
     assert not any("counters" in burst for burst in bursts(records))
 
 

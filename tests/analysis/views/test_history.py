@@ -96,7 +96,7 @@ def test_a_run_whose_samples_cannot_be_read_is_an_error_not_empty_headings(root:
     show_text(root, run)
     (root / "host_id=a").rename(root / "_moved")
     (root / "host_id=a").write_text("no folder any more")
-    with pytest.raises(StoreError, match="cannot read the runs: Not a directory"):
+    with pytest.raises(StoreError, match=f"run {run} is not published"):
         show_text(root, run)
 
 
