@@ -21,7 +21,7 @@ _MEMORY_KIB = 2 << 20
 _SIZE_LIMIT_BYTES = 64 << 20
 _FILES_LIMIT = 20_000
 _VAULT = b"$ANSIBLE_VAULT"
-_ERROR_LIMIT = 1_500  # characters
+_ERROR_LIMIT = 4_000  # characters
 _LIMITED = f'ulimit -v {_MEMORY_KIB} 2>/dev/null; exec "$@"'  # against ranges of a billion hosts
 
 
