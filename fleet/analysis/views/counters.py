@@ -31,7 +31,7 @@ def per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         per_unit=rows["count"].astype("float64") / share.where(share > 0) / rows["units"],
         scaled=share < 1,
     )
-    found = rows.groupby(_NUMBER, sort=False, dropna=False).agg(
+    found = rows.groupby(_NUMBER, sort=False, dropna=False, observed=True).agg(
         per_unit=("per_unit", "median"), bursts=("per_unit", "size"), scaled=("scaled", "mean")
     )
     return found.reset_index()
