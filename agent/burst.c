@@ -44,19 +44,14 @@ int burst_start(void)
 
 /* ---- making and ending a burst --------------------------------------------------------------- */
 
-static void free_worker(struct worker *worker)
-{
-	free(worker->stamps);
-	free(worker->counting);
-}
-
 static void free_burst(struct burst *burst)
 {
 	if (!burst)
 		return;
 	lines_retire(&burst->lines);
 	for (size_t i = 0; burst->workers && i < burst->count; i++)
-		free_worker(&burst->workers[i]);
+		free(burst->workers[i].stamps);
+	free(burst->counting);
 	free(burst->workers);
 	free(burst->sides);
 	free(burst);
@@ -104,11 +99,8 @@ static int make_worker(struct burst *burst, size_t i)
 			      .lines = burst->lines.line};
 	bool takes_times = i == 0 || order->benchmark->all_timed;
 
-	if (counts(order, takes_times)) {
-		worker->counting = calloc(1, sizeof *worker->counting);
-		if (!worker->counting)
-			return -ENOMEM;
-	}
+	if (counts(order, takes_times))
+		worker->counting = &burst->counting[i];
 	return takes_times ? worker_make_stamps(worker, order->samples) : 0;
 }
 
@@ -124,7 +116,10 @@ static int make_burst(const struct burst_order *order, struct random *random, st
 	burst->count = count;
 	burst->sides = allocate(count, sizeof *burst->sides);
 	burst->workers = allocate(count, sizeof *burst->workers);
-	int err = !burst->sides || !burst->workers ? -ENOMEM
+	if (order->counters)
+		burst->counting = allocate(count, sizeof *burst->counting);
+	bool lacks = !burst->sides || !burst->workers || (order->counters && !burst->counting);
+	int err = lacks   ? -ENOMEM
 		  : lines ? lines_map(&burst->lines, lines, &order->placement, random)
 			  : 0;
 

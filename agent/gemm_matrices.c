@@ -66,11 +66,14 @@ static void lay_out_a(const struct gemm *gemm, const struct point *point,
 static uint32_t strips_of_a_call(const struct gemm *gemm, const struct point *point)
 {
 	uint64_t operations = UINT64_C(2) * gemm->rows * gemm->columns * point->k;
-	uint32_t all = point->m / gemm->rows, strips = gemm->strips ? all : 1;
+	uint32_t all = point->m / gemm->rows, most = 1;
 
-	while (all % strips || (strips > 1 && strips * operations > CALL_MOST))
-		strips--;
-	return strips;
+	if (!gemm->strips)
+		return 1;
+	for (uint32_t strips = 2; strips <= all && strips * operations <= CALL_MOST; strips++)
+		if (all % strips == 0)
+			most = strips;
+	return most;
 }
 
 void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gemm_layout *layout)

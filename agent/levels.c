@@ -57,7 +57,7 @@ static void make_cuts(const double *sorted, size_t count)
 
 	cuts.count = 0;
 	for (size_t i = 0; i <= count; i++) {
-		if (i == cuts.count * count / steps) {
+		if ((i + 1) * steps > cuts.count * count) { /* i is cuts.count * count / steps */
 			cuts.at[cuts.count] = i;
 			cuts.sums[cuts.count] = sum;
 			cuts.squares[cuts.count++] = squares;

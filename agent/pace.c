@@ -47,16 +47,16 @@ static void judge(const struct plan *plan, struct visit *visit)
 	for (uint32_t i = 0; i < visit->kept; i++)
 		values[i] = visit->medians[i];
 	struct level level = level_of_most(values, work, visit->kept);
-	const struct interval *interval = &level.interval;
-	double allowed = interval->mean * plan->precision_ppm / 1e6;
-	bool known = interval->half_squared >= 0;
-	double needed = Z95 * Z95 * interval->variance / (allowed * allowed);
+	const struct interval interval = level.interval;
+	double allowed = interval.mean * plan->precision_ppm / 1e6;
+	bool known = interval.half_squared >= 0;
+	double needed = Z95 * Z95 * interval.variance / (allowed * allowed);
 
 	visit->levels = (uint8_t)level.levels;
-	visit->precise = known && interval->half_squared <= allowed * allowed;
+	visit->precise = known && interval.half_squared <= allowed * allowed;
 	allowed *= PACE_FAIR;
-	visit->fair = known && interval->half_squared <= allowed * allowed;
-	needed = needed * visit->kept / interval->count;
+	visit->fair = known && interval.half_squared <= allowed * allowed;
+	needed = needed * visit->kept / interval.count;
 	visit->needed = known && needed < UINT32_MAX ? (uint32_t)needed : UINT32_MAX;
 }
 

@@ -53,6 +53,7 @@ struct burst {
 	size_t count;
 	struct side *sides; /* of each worker, ping's first */
 	struct worker *workers;
+	struct counting *counting;              /* of each worker; null: nothing is counted */
 	_Alignas(LINE_BYTES) uint32_t open;     /* how many gates all have come to */
 	_Alignas(LINE_BYTES) uint32_t finished; /* workers that have all their times */
 	_Alignas(LINE_BYTES) uint32_t give_up;
