@@ -50,7 +50,7 @@ setup: .venv/complete
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import fleet.cli, fleet.session.runner, fleet.remote.connect, pyarrow.parquet'
 	@touch $@
 
-# One release of zig makes the same bytes on any machine, so it is pinned.
+# The bytes depend on the release of zig, so it is pinned.
 agents: setup
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --require-hashes -c constraints-slow.txt ziglang
 	$(BIN)/python -m fleet.agent.build.release agent/build

@@ -8,15 +8,14 @@ import math
 import threading
 import time
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Self
 
 from fleet.errors import LinkError
 from fleet.model import Host
 from fleet.remote.base import BaseConnection
 from fleet.remote.connection import Completed
-from fleet.remote.output import Lines, Tail, Whole
+from fleet.remote.output import Whole
 from fleet.remote.process import Process
+from fleet.remote.process_stream import ProcessStream
 
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 _GIVEN_UP_GRACE_S = 0.5  # the same for one that has already misbehaved
@@ -78,23 +77,14 @@ class LocalConnection(BaseConnection):
             raise LinkError(f"{self.host_name}: the connection has been closed on our side.")
 
 
-class LocalStream:
+class LocalStream(ProcessStream):
     """A running local command; see Stream."""
 
     def __init__(
         self, connection: LocalConnection, process: Process, idle_timeout_s: float, limit_s: float
     ) -> None:
-        self.exit_code: int | None = None
-        self.stderr = b""
+        super().__init__(connection.host_name, process, idle_timeout_s, limit_s)
         self._connection = connection
-        self._process = process
-        self._idle_timeout_s = idle_timeout_s
-        self._limit_s = limit_s
-        self._deadline = time.monotonic() + limit_s
-        self._lines = Lines(connection.host_name)
-        self._tail = Tail()
-        self._over = False
-        self._given_up = False
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -108,29 +98,12 @@ class LocalStream:
             self._given_up = True
             raise
         except TimeoutError:
-            self._given_up = True
-            late = f"printed nothing for {self._idle_timeout_s:g} s"
-            if time.monotonic() >= self._deadline:
-                late = f"was still running after {self._limit_s:g} s, its time limit"
-            raise LinkError(f"{self._connection.host_name}: the command {late}.") from None
+            raise LinkError(f"{self._host_name}: the command {self._too_late()}.") from None
         finally:
             self.stderr = self._tail.bytes()
         self._connection._raise_if_closed()
         yield from self._lines.rest()
 
-    def stop(self) -> None:
-        """See Stream.stop."""
-        self._process.close_stdin()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._over:
-            return
-        self._over = True
-        self.stop()
-        self._process.end(_GIVEN_UP_GRACE_S if kind or self._given_up else _STOP_GRACE_S)
+    def _end(self, *, given_up: bool) -> None:
+        self._process.end(_GIVEN_UP_GRACE_S if given_up else _STOP_GRACE_S)
         self._connection._forget(self._process)

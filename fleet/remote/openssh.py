@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from fleet.errors import AuthError, FleetError, HostKeyError, LinkError, ProbeError, UnreachableError
@@ -22,8 +21,9 @@ from fleet.model import Host, HostKeyPolicy
 from fleet.remote import shell
 from fleet.remote.base import BaseConnection
 from fleet.remote.connection import Completed
-from fleet.remote.output import Answer, Lines, Tail, UntilMark, answer, never_ended
+from fleet.remote.output import Answer, UntilMark, answer, never_ended
 from fleet.remote.process import Process
+from fleet.remote.process_stream import ProcessStream
 from fleet.remote.ssh import config_lookup
 
 _KEEPALIVE_S, _MISSED = 5, 3  # a host that answers none of so many is gone
@@ -200,7 +200,7 @@ class _Session:
         return "; ".join(line.strip() for line in lines if line.strip(" \r@"))[-_SHOWN:]
 
 
-class OpenSshStream:
+class OpenSshStream(ProcessStream):
     """A command running through ssh; see Stream."""
 
     def __init__(
@@ -211,17 +211,9 @@ class OpenSshStream:
         idle_timeout_s: float,
         limit_s: float,
     ) -> None:
-        self.exit_code: int | None = None
-        self.stderr = b""
+        super().__init__(connection.host_name, session.process, idle_timeout_s, limit_s)
         self._connection = connection
         self._session = session
-        self._idle_timeout_s = idle_timeout_s
-        self._limit_s = limit_s
-        self._deadline = time.monotonic() + limit_s
-        self._lines = Lines(connection.host_name)
-        self._tail = Tail()
-        self._over = False
-        self._given_up = False
         try:
             head = shell.last(command, connection._env, session.mark)
             session.process.send(head, time.monotonic() + idle_timeout_s)
@@ -245,35 +237,17 @@ class OpenSshStream:
             session.ended_with = session.process.wait(self._idle_timeout_s)
             raise self._connection._broken(session)
         except TimeoutError:
-            raise LinkError(f"{self._connection.host_name}: the command {self._too_late()}.") from None
+            late = self._too_late("; is the host still there?")
+            raise LinkError(f"{self._host_name}: the command {late}.") from None
         except LinkError:
             self._given_up = True
             raise
         finally:
             self.stderr = self._tail.bytes()
 
-    def stop(self) -> None:
-        """See Stream.stop."""
-        self._session.process.close_stdin()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._over:
-            return
-        self._over = True
-        self.stop()
-        at_once = kind is not None or self._given_up or self.exit_code is not None
+    def _end(self, *, given_up: bool) -> None:
+        at_once = given_up or self.exit_code is not None
         self._connection._end(self._session, 0.0 if at_once else _STOP_GRACE_S)
-
-    def _too_late(self) -> str:
-        self._given_up = True
-        if time.monotonic() >= self._deadline:
-            return f"was still running after {self._limit_s:g} s, its time limit"
-        return f"printed nothing for {self._idle_timeout_s:g} s; is the host still there?"
 
 
 def _command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Builds the agents that a wheel carries: `python -m fleet.agent.build.release FOLDER [TARGET...]`.
 
-With zig only, which brings its C library: one release of zig makes the same bytes on any machine.
+With zig only, which brings its C library, so that the bytes depend on its release and not on this machine's
+compilers and libraries.
 """
 
 import hashlib
