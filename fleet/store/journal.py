@@ -158,7 +158,7 @@ class Journal:
         descriptor, self._descriptor = self._descriptor, None
         try:
             with storing("write the journal", self.path, kept=True):
-                if os.fstat(descriptor).st_nlink:  # none: the run is published, the journal gone
+                if self.path.exists():  # else the run is published and the journal gone
                     self._sync(descriptor)
         finally:
             os.close(descriptor)

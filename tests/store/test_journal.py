@@ -81,7 +81,7 @@ def test_a_run_that_lasts_is_on_the_disk_with_all_that_names_it(
 
 
 def test_a_run_cut_short_is_on_the_disk_and_a_published_one_only_as_tables(
-    store: Store, synced: list[str]
+    store: Store, synced: list[str], tmp_path: Path
 ) -> None:
     with store.journal(builders.a_run()) as journal:
         journal.append(b"arrived")
@@ -90,6 +90,7 @@ def test_a_run_cut_short_is_on_the_disk_and_a_published_one_only_as_tables(
     run = builders.a_run(run_id="r20261121T000000Z-0000beef")
     with store.journal(run) as journal:
         journal.append(b"arrived")
+        (tmp_path / "backup").hardlink_to(journal.path)
         store.publish(run, builders.bursts_of(run))
     drafts = [name for name in synced if name == "samples.parquet" or name.startswith(f"{run.run_id}-")]
     assert [name.removeprefix(run.run_id)[:6] for name in drafts] == ["sample", "-cpus-", "-runs-"]
