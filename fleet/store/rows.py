@@ -15,6 +15,8 @@ from fleet.model import Hello, Host, Load, Run, Topology
 from fleet.once import once
 from fleet.store import schema
 
+_FIRST_WORDS = 12_941  # bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Contents:
@@ -45,7 +47,8 @@ def packed(record: RunRecord) -> str:
     """A record as text for a file's metadata: JSON, deflated with a dictionary of its usual words, base64."""
     shared = ("run_id", "host_id")
     cpus = [{key: value for key, value in cpu.items() if key not in shared} for cpu in record.cpus or ()]
-    packer = zlib.compressobj(9, zdict=_usual_words())
+    *_, words = _usual_words().values()
+    packer = zlib.compressobj(9, zdict=words)
     return base64.b64encode(
         packer.compress(to_json({"run": record.row, "cpus": cpus}).encode()) + packer.flush()
     ).decode()
@@ -56,8 +59,9 @@ def unpacked(text: bytes) -> RunRecord:
     if text.startswith(b"{"):
         return RunRecord(_with_moments(json.loads(text)), None)
     try:
-        unpacker = zlib.decompressobj(zdict=_usual_words())
-        plain = unpacker.decompress(base64.b64decode(text, validate=True)) + unpacker.flush()
+        deflated = base64.b64decode(text, validate=True)
+        unpacker = zlib.decompressobj(zdict=_usual_words().get(deflated[2:6], b""))
+        plain = unpacker.decompress(deflated) + unpacker.flush()
     except zlib.error as err:
         raise ValueError(f"its record of the run cannot be unpacked: {err}") from err
     read = json.loads(plain)
@@ -67,9 +71,18 @@ def unpacked(text: bytes) -> RunRecord:
 
 
 @once
-def _usual_words() -> bytes:
-    """Text that records have much of. Files are read with it for ever: another one needs another key."""
-    return files("fleet.store").joinpath("record_words.txt").read_bytes()
+def _usual_words() -> dict[bytes, bytes]:
+    """Text that records have much of, by the checksum with which zlib's header names it; the newest last.
+
+    Files are read with it for ever, so it only grows: the first files were written with its beginning.
+    """
+    words = files("fleet.store").joinpath("record_words.txt").read_bytes()
+    return {zlib.adler32(part).to_bytes(4): part for part in (words[:_FIRST_WORDS], words)}
+
+
+def _without_agents(probe: str) -> str:
+    """A host's answer without the files that earlier agents left there, which say nothing of the machine."""
+    return "\n".join(line for line in probe.split("\n") if "fleet-agent-" not in line)
 
 
 def _with_moments(row: dict[str, Any]) -> dict[str, Any]:
@@ -160,7 +173,7 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         "hello_json": to_json(hello.raw),
         "host_json": to_json(run.host),
         "failed_json": to_json(run.failed),
-        "probe": facts.probe,
+        "probe": _without_agents(facts.probe),
     }
     row |= _load(facts.load, "before") | _load(run.load_after, "after")
     return row | {column.name: getattr(facts, column.name) for column in schema.FACTS}

@@ -126,7 +126,7 @@ def _memory() -> Any:
 def _writer(where: Any, shape: Any, *, small: bool = False) -> Any:
     """A writer of samples.
 
-    Of few samples zstd makes no less than snappy and takes three times as long; statistics help only a reader
+    Of few samples zstd makes no less than LZ4 and takes three times as long; statistics help only a reader
     that can skip row groups, and checksums of pages one that does not read the whole file, which has its own.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -134,7 +134,7 @@ def _writer(where: Any, shape: Any, *, small: bool = False) -> Any:
     return pq.ParquetWriter(
         where,
         shape,
-        compression="snappy" if small else "zstd",
+        compression="lz4" if small else "zstd",
         compression_level=None if small else 3,
         use_dictionary=False if small else [name for name in _DICTIONARIES if name in shape.names],
         column_encoding=dict.fromkeys(_SPLIT, "BYTE_STREAM_SPLIT"),

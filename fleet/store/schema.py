@@ -192,7 +192,9 @@ RUNS = (
     _always("hello_json", "string", "the agent's first record, whole"),
     _always("host_json", "string", "the inventory entry, without values of environment variables"),
     _always("failed_json", "string", "the visits that gave no number, and why: list of objects"),
-    _always("probe", "string", "what the host answered when asked for its facts, as received"),
+    _always(
+        "probe", "string", "what the host answered when asked for its facts, without the agents it keeps"
+    ),
 )
 
 CPUS = (

@@ -16,10 +16,21 @@ from hypothesis import strategies as st
 from fleet.errors import StoreError
 from fleet.model import Cpu, End, Failed, Host, Load, Run, RunState, Topology
 from fleet.store import Store
-from fleet.store.rows import Contents, Relations, cpus_rows, hello_of, runs_row, to_json
+from fleet.store.rows import (
+    Contents,
+    Relations,
+    RunRecord,
+    cpus_rows,
+    hello_of,
+    packed,
+    runs_row,
+    to_json,
+    unpacked,
+)
 from tests import builders
 
 CONTENTS = Contents(7, 70, 2, "5ha", 0.012)
+PACKED = b"ePmVOI1cg25YUEDsWFBQKgIWKgqIvQlAJoiPstVAARzxCsi7ChQgk5MK0ASsAEvBCga1sbUAfpMgbA=="
 
 
 def with_raw(run: Run, **raw: Any) -> Run:
@@ -154,3 +165,19 @@ def test_the_tables_of_one_row_and_of_many_read_the_same(tmp_path: Path) -> None
     cpus = pd.read_parquet(tmp_path / "_cpus")
     assert list(cpus["cpu"]) == list(range(8))
     assert len(pd.read_parquet(tmp_path / "_runs")) == 1
+
+
+def test_a_record_is_read_back_and_so_is_one_written_with_the_first_words() -> None:
+    row = {"run_id": "r1", "host_id": "h", "started_utc": None, "ended_utc": None}
+    record = RunRecord(row, [{"cpu": 0, "run_id": "r1", "host_id": "h"}])
+    assert unpacked(packed(record).encode()) == record
+    assert unpacked(PACKED) == record
+    with pytest.raises(ValueError, match="cannot be unpacked"):
+        unpacked(PACKED.replace(b"e", b"f", 1))
+
+
+def test_the_agents_a_host_keeps_are_no_part_of_its_run() -> None:
+    run = builders.a_run()
+    answer = "@ workdir\nchosen /home/fleet\nfleet-agent-1-2\n@ hashes\n12  /home/fleet-agent-1-2\n@ end"
+    stored = runs_row(replace(run, facts=replace(run.facts, probe=answer)), CONTENTS)["probe"]
+    assert stored == "@ workdir\nchosen /home/fleet\n@ hashes\n@ end"
