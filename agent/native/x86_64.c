@@ -93,29 +93,20 @@ static __attribute__((noinline)) void x86_64_readwrite_mov(uint32_t *watched, ui
 }
 
 /*
- * The next load waits for the value of the one before: no other instruction is in the chain. A loop
- * of 32, since with 16 that are 64 bytes apart each instruction finds a stride of 1 KiB, which some
- * prefetchers follow in place of that of the lines. An odd 16 comes first.
+ * The next load waits for the value of the one before: the count is in no chain with it. One load,
+ * since prefetchers follow the stride of each instruction, which is that of the lines only where
+ * there is one.
  */
 static __attribute__((noinline)) void *x86_64_chase_mov(void *line, uint32_t n16)
 {
-	__asm__ volatile("shr %[n]\n\t"
-			 "jnc 1f\n\t"
-			 ".rept 16\n\t"
-			 "mov (%[line]), %[line]\n\t"
-			 ".endr\n\t"
+	uint64_t n = (uint64_t)n16 * 16;
+
+	__asm__ volatile(".p2align 5\n"
 			 "1:\n\t"
-			 "test %[n], %[n]\n\t"
-			 "je 3f\n\t"
-			 ".p2align 5\n"
-			 "2:\n\t"
-			 ".rept 32\n\t"
 			 "mov (%[line]), %[line]\n\t"
-			 ".endr\n\t"
 			 "dec %[n]\n\t"
-			 "jne 2b\n"
-			 "3:"
-			 : [line] "+&r"(line), [n] "+&r"(n16)
+			 "jne 1b"
+			 : [line] "+&r"(line), [n] "+&r"(n)
 			 :
 			 : "memory", "cc");
 	return line;

@@ -103,18 +103,37 @@ static __attribute__((noinline)) char *x86_64_nt_blocks_sse2(char *at, size_t bl
 	return at;
 }
 
-/* As mm_amx writes a row: after a prefetch of the next one, which is behind the others' blocks. */
+/*
+ * As mm_amx writes a row, 32 bytes at a time: after prefetches of the next one, which is behind the
+ * others' blocks.
+ */
 static __attribute__((noinline)) char *x86_64_blocks_prefetchnta(char *at, size_t block,
 								 size_t step, const char *end)
 {
 	char *line, *stop;
 
-	__asm__ volatile(BLOCKS_BEGIN "prefetchnta (%[line],%[step])\n\t"
-				      "vmovq %[line], %%xmm0\n\t"
-				      "vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"
-				      "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t"
-				      "vmovups %%ymm0, (%[line])\n\t"
-				      "vmovups %%ymm0, 32(%[line])\n\t" BLOCKS_END BLOCKS_OPERANDS);
+	__asm__ volatile(".p2align 5\n"
+			 "1:\n\t"
+			 "lea (%[at],%[step]), %[line]\n\t"
+			 "lea (%[line],%[block]), %[stop]\n\t"
+			 "2:\n\t"
+			 "prefetchnta (%[line])\n\t"
+			 "add $32, %[line]\n\t"
+			 "cmp %[stop], %[line]\n\t"
+			 "jne 2b\n\t"
+			 "mov %[at], %[line]\n\t"
+			 "lea (%[at],%[block]), %[stop]\n\t"
+			 "3:\n\t"
+			 "vmovq %[line], %%xmm0\n\t"
+			 "vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"
+			 "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t"
+			 "vmovups %%ymm0, (%[line])\n\t"
+			 "add $32, %[line]\n\t"
+			 "cmp %[stop], %[line]\n\t"
+			 "jne 3b\n\t"
+			 "add %[step], %[at]\n\t"
+			 "cmp %[end], %[at]\n\t"
+			 "jb 1b" BLOCKS_OPERANDS);
 	return at;
 }
 

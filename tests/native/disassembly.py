@@ -50,15 +50,15 @@ def _text(raw: str, text: str) -> str:
 def loop(code: list[tuple[int, str]]) -> list[str]:
     """The only loop of a function, from the target of its backward branches to the last of them.
 
-    That target is written LOOP, a second one behind it INNER. Fails if there are more.
+    That target is written LOOP, those behind it INNER and SECOND. Fails if there are more.
     """
     branches = [
         (at, int(goal[1], 16)) for at, text in code if (goal := _BRANCH_TARGET.search(text)) is not None
     ]
     backward = [(at, goal) for at, goal in branches if code[0][0] <= goal <= at]
     starts = sorted({goal for _, goal in backward})
-    assert len(starts) in (1, 2), f"backward branches to {len(starts)} places: {code}"
-    names = {f"{start:x}": name for start, name in zip(starts, ("LOOP", "INNER"), strict=False)}
+    assert 1 <= len(starts) <= 3, f"backward branches to {len(starts)} places: {code}"
+    names = {f"{start:x}": name for start, name in zip(starts, ("LOOP", "INNER", "SECOND"), strict=False)}
     last = max(at for at, _ in backward)
     return [
         _BRANCH_TARGET.sub(lambda goal: names.get(goal[1], goal[0]), text)

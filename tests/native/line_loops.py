@@ -50,8 +50,12 @@ X86_64: dict[str, _Loop] = {
     "x86_64_nt_blocks_avx": _x86_blocks(*_AVX, *_x86_parts("vmovntps", "ymm0", 32)),
     "x86_64_blocks_sse2": _x86_blocks(*_SSE2, *_x86_parts("movaps", "xmm0", 16)),
     "x86_64_nt_blocks_sse2": _x86_blocks(*_SSE2, *_x86_parts("movntps", "xmm0", 16)),
-    "x86_64_blocks_prefetchnta": _x86_blocks(
-        "prefetchnta (<line>,<step>,1)", *_AVX, *_x86_parts("vmovups", "ymm0", 32)
+    "x86_64_blocks_prefetchnta": (
+        *("lea (<at>,<step>,1),<line>", "lea (<line>,<block>,1),<stop>"),
+        *("prefetchnta (<line>)", "add $0x20,<line>", "cmp <stop>,<line>", "jne INNER"),
+        *("mov <at>,<line>", "lea (<at>,<block>,1),<stop>", *_AVX, "vmovups %ymm0,(<line>)"),
+        *("add $0x20,<line>", "cmp <stop>,<line>", "jne SECOND"),
+        *("add <step>,<at>", "cmp <end>,<at>", "jb LOOP"),
     ),
 }
 

@@ -70,7 +70,7 @@ def _x86_streams(register: str, width: int) -> _Loop:
 
 
 X86_64: dict[str, _Loop] = {
-    "x86_64_chase_mov": (*("mov (<line>),<line>",) * 32, "dec <n>", "jne LOOP"),
+    "x86_64_chase_mov": ("mov (<line>),<line>", "dec <n>", "jne LOOP"),
     **_x86_width("avx512"),
     **_x86_width("avx"),
     **_x86_width("sse2"),

@@ -2,7 +2,7 @@
 
 To add an architecture: one row. A loop is the exact sequence of instructions from its label to its last
 branch; in operands, names in <> must be registers and mean the same register wherever they stand. A branch
-to the label is written LOOP, one to a second label within the loop INNER.
+to the label is written LOOP, those to labels within the loop INNER and SECOND.
 """
 
 from dataclasses import dataclass
