@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, ResultsPath, app, print_text
+from fleet.cli.app import RESULTS, ResultsPath, app, print_text, terminal
 
 
 @app.command(short_help="Set or remove labels of stored runs.")
@@ -55,7 +55,8 @@ def withdraw(
     every = store.published(withdrawn=True)
     listed = [run for run in every if (run.run_id in counting) != (undo or not select)]
     if not select:
-        print_text(runs_text(listed, of=len(every)) if listed else "No run is withdrawn.")
+        width = terminal()["width"]
+        print_text(runs_text(listed, of=len(every), width=width) if listed else "No run is withdrawn.")
         return
     runs = selected(listed, select, store.place)
     store.withdraw([run.run_id for run in runs], undo=undo)

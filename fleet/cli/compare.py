@@ -69,11 +69,11 @@ def compare(
     found = analysis.compare(
         results, sides, threshold=_share(threshold), benchmark=benchmark, point=point, blocks=blocks
     )
-    view = views.compare_json if json else views.compare_csv if csv else views.compare_text
     if json or csv:
-        typer.echo(view(found))
+        typer.echo((views.compare_json if json else views.compare_csv)(found))
     else:
-        paged(view(found), terminal()["width"])
+        width = terminal()["width"]
+        paged(views.compare_text(found, width), width)
     if fail_on_change:
         if not all(one.judged for one in found):
             raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")

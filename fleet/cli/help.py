@@ -7,7 +7,7 @@ from typer.core import TyperCommand
 
 _WHAT = (
     "benchmarks variant preset pairs ordered cpus sizes stride_bytes operations threads share "
-    "message_lines shape"
+    "message_lines shape few_pairs states blocks counters"
 )
 _MUCH = "samples iterations warmup rounds precision time_budget_s spread_s repeat"
 _WHERE = "inventory results shard dask label output folder"
@@ -19,6 +19,7 @@ PANELS: Mapping[str, Sequence[str]] = {
     "How to measure": _HOW.split(),
 }
 _OTHERS = "Options"
+_HELP = "-h, --help"  # comes last
 _HYPHEN = "\u2011"  # stands for "-" while lines are broken, so that names and options stay whole
 
 
@@ -49,7 +50,8 @@ def _in_order(records: dict[str, list[tuple[str, str]]]) -> Iterator[tuple[str, 
     if "Arguments" in records:
         yield "Arguments", records.pop("Arguments")
     if next(iter(PANELS)) not in records:
-        yield _OTHERS, [row for rows in records.values() for row in rows]
+        listed = [row for rows in records.values() for row in rows]
+        yield _OTHERS, sorted(listed, key=lambda row: row[0] == _HELP)
         return
     for title in (*PANELS, _OTHERS):
         if title in records:

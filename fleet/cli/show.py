@@ -74,7 +74,8 @@ def show(
         str | None, typer.Option("--benchmark", "-b", help="Only this one, as bandwidth or bandwidth/avx2.")
     ] = None,
     ladder: Annotated[
-        bool, typer.Option("--ladder", help="chase, bandwidth: every size, not only the levels of memory.")
+        bool,
+        typer.Option("--ladder", help="Every size and every counted event, not only the levels of memory."),
     ] = False,
     map_: Annotated[
         bool, typer.Option("--map", help="Draw the heat map of each host, in colours on a terminal.")

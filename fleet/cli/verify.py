@@ -31,6 +31,8 @@ def verify(
         for problem in found.problems:
             typer.echo(printable(problem))
         read = (counted(found.runs, "run"), counted(found.samples, "sample"), counted(found.files, "file"))
-        result = counted(len(found.problems), "problem") if found.problems else "all as written"
+        result = "all as written" if found.files else "nothing is stored there"
+        if found.problems:
+            result = counted(len(found.problems), "problem")
         typer.echo(f"{', '.join(read)}: {result}.")
     raise typer.Exit(StoreError.exit_code if found.problems else 0)

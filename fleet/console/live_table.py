@@ -26,7 +26,7 @@ from fleet.text import printable
 
 MANY = 30  # hosts; above it an overview, also on a tall terminal
 NOTES_AS_THEY_ARRIVE = 3  # hosts; of more, notes are shown at the end, equal ones once
-WAITING = "waiting"
+WAITING = "queued"
 _COLOURS = {
     State.COMPLETE: "green",
     State.PARTIAL: "yellow",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from fleet.console.summary import MANY
 from fleet.errors import FleetError
 from fleet.session.outcome import Outcome
 from fleet.store import Store
@@ -13,7 +14,7 @@ MOST_BURSTS, MOST_HOSTS = 400_000, 50
 
 
 def medians_text(store: Store, outcomes: Sequence[Outcome], width: int | None, *, colour: bool) -> str:
-    """The median of each relation and benchmark, host by host; of very large sessions empty."""
+    """The median of each relation and benchmark: host by host, of many over them; of very many empty."""
     stored = {outcome.run_id for outcome in outcomes if outcome.stored}
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
@@ -26,5 +27,9 @@ def medians_text(store: Store, outcomes: Sequence[Outcome], width: int | None, *
         table = overview.medians(str(store.place.address), runs)
     except FleetError as err:
         return printable(f"The runs are stored, but cannot be summarized: {err}")
-    parts = (overview.overview_text(table, Canvas(width, colour)), overview.ladders_text(runs))
+    if len(stored) > MANY and not table.empty:
+        numbers = overview.extremes_text(table, width)
+    else:
+        numbers = overview.overview_text(table, Canvas(width, colour))
+    parts = (numbers, overview.others_text(runs))
     return "\n\n".join(part for part in parts if part)

@@ -25,7 +25,7 @@ from fleet.session.events import (
 from fleet.session.outcome import Outcome, State
 from fleet.text import counted, printable
 
-TALLIES = 20  # lines that count the hosts of a large session
+TALLIES = 10  # lines that count the hosts of a large session
 FAILURES_NAMED = 50
 
 
@@ -85,9 +85,9 @@ class Lines:
 
 
 class Tallies:
-    """Many hosts: a line that counts them for each twentieth that is done, and the first failures by name.
+    """Many hosts: a line that counts them for each tenth that is done, and the first failures by name.
 
-    So five hundred hosts make some seventy lines, however many notes they have. Those are grouped at the end.
+    So five hundred hosts make some sixty lines, however many notes they have. Those are grouped at the end.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:

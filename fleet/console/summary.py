@@ -9,7 +9,7 @@ from typing import Any
 from fleet.console.hosts import host_object, where
 from fleet.console.live_table import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import folded, group_messages, without_name
-from fleet.model import BENCHMARKS, Host, PairChoice, Pairs, Plan, RequestedOptions
+from fleet.model import BENCHMARKS, FORECAST, Host, PairChoice, Pairs, Plan, RequestedOptions
 from fleet.plan.cpulist import cpus_text
 from fleet.plan.estimate import expected, over_budget, plan_for, points, rounds_text
 from fleet.plan.memory import needed, unknown_cpus
@@ -22,7 +22,7 @@ MESSAGES_SHOWN = 20
 MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has all of it
 _SIZES = (4, 16, 64, 256)  # of machines with an unknown number of CPUs
 _OF_MEMORY = (
-    "Points, in a round, and memory are those of caches of 48 KiB and 2 MiB a core and 32 MiB for all;\n"
+    "Points, in a round, and memory are those of caches of 48 KiB and 2 MiB a core and 32 MiB for all; "
     "`fleet check` knows the host's."
 )
 
@@ -41,7 +41,12 @@ def plans_text(hosts: Sequence[Host], requested: RequestedOptions) -> str:
         )
         for host, plan in zip(hosts, plans, strict=True)
     ]
-    listed = table(("host", "address", "benchmarks", "variant", "cpus", "sampling"), rows)
+    titles = ("host", "address", "benchmarks", "variant", "cpus", "sampling")
+    if len(rows) > 1 and len({row[2:] for row in rows}) == 1:
+        same = "; ".join(f"{title} {cell}" for title, cell in zip(titles[2:], rows[0][2:], strict=True))
+        listed = f"{table(titles[:2], [row[:2] for row in rows])}\nOn each: {same}"
+    else:
+        listed = table(titles, rows)
     return "\n\n".join((listed, _times(plans), "Dry run: nothing was connected to, nothing is stored."))
 
 
@@ -154,6 +159,7 @@ def outcomes_text(outcomes: Sequence[Outcome], hints: Hints = Hints(), medians: 
 def _ending(outcomes: Sequence[Outcome], hints: Hints) -> str:
     """How many hosts are stored, and the commands to type next."""
     stored = [outcome for outcome in outcomes if outcome.stored]
+    settled = all(outcome.settled for outcome in outcomes)
     longest = max((outcome.seconds for outcome in outcomes), default=0.0)
     bursts = counted(sum(outcome.bursts for outcome in stored), "burst")
     once = len({outcome.host.name for outcome in outcomes}) == len(outcomes)
@@ -166,8 +172,8 @@ def _ending(outcomes: Sequence[Outcome], hints: Hints) -> str:
     if stored:
         one = stored[0].host.name if len(outcomes) > 1 else ""
         lines.append(f"Next: {hints.command('show', hints.results)}")
-        lines += [f"  {hints.command('show', one, hints.results)}"] if one else []
-    if not all(outcome.settled for outcome in outcomes):
+        lines += [f"  {hints.command('show', one, hints.results)}"] if one and settled else []
+    if not settled:
         resume = hints.command("resume", hints.results, hints.inventory)
         lines.append(f"To measure what is missing: {resume}")
     if hints.logs and any(outcome.message for outcome in outcomes):
@@ -221,7 +227,13 @@ def failures(outcomes: Sequence[Outcome]) -> list[str]:
 def _common_notes(outcomes: Sequence[Outcome]) -> list[str]:
     """The notes of many hosts, the most frequent first; those of few hosts were shown as they arrived."""
     groups = group_messages(
-        ((o.host, without_name(o.host, note)) for o in outcomes for note in o.notes), numbers_alike=True
+        (
+            (o.host, without_name(o.host, note))
+            for o in outcomes
+            for note in o.notes
+            if not note.startswith(FORECAST)
+        ),
+        numbers_alike=True,
     )
     lines = [
         f"{counted(len(group.names), 'host')} ({folded(group.names, 60)}): {shortened(group.text)}"

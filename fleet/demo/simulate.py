@@ -108,7 +108,7 @@ def _of_memory(
     """One visit to every point of `chase` and `bandwidth`, on the first CPU."""
     for size in memory.sizes:
         ns, rate = next((ns, rate) for up_to, ns, rate in memory.levels if size <= up_to)
-        name = f"{size >> 20}M" if size >= 1 << 20 else f"{size >> 10}K"
+        name = f"{size >> 10}K" if size % (1 << 20) else f"{size >> 20}M"
         for order, factor in _ORDERS.items():
             at_ns += _BURST_NS
             stride = 256 if order == "random" else 64

@@ -16,12 +16,13 @@ from fleet.model.plan import (
     Side,
     merged,
 )
-from fleet.model.run import Agent, Burst, Count, End, Failed, Hello, Note, Parameters, Run, RunState
+from fleet.model.run import FORECAST, Agent, Burst, Count, End, Failed, Hello, Note, Parameters, Run, RunState
 from fleet.model.targets import ARCHES, OSES, arch_named
 
 __all__ = [
     "ARCHES",
     "BENCHMARKS",
+    "FORECAST",
     "OSES",
     "Agent",
     "Benchmark",

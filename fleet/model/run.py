@@ -10,6 +10,8 @@ from fleet.model.host import Host, Target
 from fleet.model.machine import Facts, Load
 from fleet.model.plan import Estimator, Plan
 
+FORECAST = "Expected:"  # begins the note of an agent that says how long it will measure; no warning
+
 
 @dataclass(frozen=True, slots=True)
 class Agent:

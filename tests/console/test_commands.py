@@ -26,6 +26,12 @@ def test_the_help_of_run_lists_options_by_what_they_are_for() -> None:
     much = text.partition("How much:")[2].partition("\nWhere:")[0]
     assert "--rounds" in much
     assert "--governor" not in much
+    assert "--counters" in text.partition("What to measure:")[2].partition("\nHow much:")[0]
+
+
+@pytest.mark.parametrize("command", ["run", "show", "resume"])
+def test_help_is_the_last_option(command: str) -> None:
+    assert re.search(r"\n  -h, --help +Show this message and exit.\n\Z", help_of(command))
 
 
 @pytest.mark.parametrize("command", ["show", "hosts", "verify"])

@@ -39,7 +39,7 @@ def demo(made_lab: Path) -> Fleet:
     ("command", "columns"),
     [
         *((command, 80) for command in COMMANDS),
-        *((command, 120) for command in ("runs", "show", "show rome")),
+        *((command, 120) for command in ("runs", "show", "show rome", "compare kernel=old kernel=new")),
     ],
 )
 def test_no_line_is_wider_than_the_terminal(command: str, columns: int, demo: Fleet) -> None:
@@ -50,11 +50,11 @@ def test_no_line_is_wider_than_the_terminal(command: str, columns: int, demo: Fl
     assert not [line for line in wide if max(map(len, line.split())) < LONGEST_WORD]
 
 
-@pytest.mark.parametrize("command", ["show", "show rome milan", "show pisa"])
+@pytest.mark.parametrize("command", ["show", "show rome milan", "show pisa", "compare kernel=old kernel=new"])
 def test_legends_are_printed_once(command: str, demo: Fleet) -> None:
     demo.environment["COLUMNS"] = "80"
     text = demo(*shlex.split(command)).stdout
-    for words in ("one socket", "siblings of one core", "flagged: of"):
+    for words in ("one socket", "siblings of one core", "flagged: of", "Threshold:", "6.13.0-demo"):
         assert len(re.findall(words, text)) <= 1, words
 
 
@@ -66,6 +66,15 @@ def test_narrow_listings_leave_out_columns_and_keep_what_is_pasted(demo: Fleet) 
     assert "bursts" not in narrow
     assert "bursts" in wide
     assert len(re.findall(r"^r2026\d{4}T\d{6}Z-[0-9a-f]{8}  ", narrow, re.MULTILINE)) == 32
+
+
+def test_labels_that_all_runs_have_are_listed_once(demo: Fleet) -> None:
+    demo.environment["COLUMNS"] = "80"
+    for command in ("runs rome", "runs rome --relation llc"):
+        lines = demo(*shlex.split(command)).stdout.splitlines()
+        assert sum("rack=b2" in line for line in lines) == 1
+        assert "labels of all: rack=b2 kind=server made-up=yes" in lines
+        assert sum(line.endswith("  kernel=new") for line in lines) == 4
 
 
 def test_hosts_says_when_each_was_last_measured(demo: Fleet) -> None:

@@ -81,6 +81,20 @@ def test_a_damaged_file_is_named_and_left_out(tmp_path: Path) -> None:
         assert load_counters(tmp_path).empty
 
 
+def test_threads_that_do_the_same_share_a_line_and_events_that_never_occur_are_only_named() -> None:
+    rows = [
+        ("bandwidth", "mov", "read.own.16K.huge.x2", "package", thread, event, number, 3, False)
+        for thread, of_thread in (("ping", 2.0), ("other", 4.0))
+        for event, number in (("cycles", of_thread), ("r04d2", 0.0))
+    ]
+    columns = ["benchmark", "variant", "point", "relation", "thread", "event", "per_unit", "bursts", "scaled"]
+    tables = events(pd.DataFrame(rows, columns=columns), RAW)
+    assert tables
+    assert tables.tables[0].titles == ("thread", "cycles")
+    assert tables.tables[0].lines == [("each", "3")]
+    assert tables.note == "0 everywhere: r04d2; medians of 3 counts; mean of the threads"
+
+
 def test_counts_are_shown_for_each_unit_scaled_and_marked(tmp_path: Path) -> None:
     Store(tmp_path).publish(a_run(), [a_burst(round=visit) for visit in range(3)])
     found = per_unit(load_counters(tmp_path), load_pairs(tmp_path))
@@ -97,6 +111,8 @@ def test_counts_are_shown_for_each_unit_scaled_and_marked(tmp_path: Path) -> Non
         "medians of 3 counts; -: the CPU had no counter free; "
         "~: counted for a part of the time, the rest is estimated"
     )
+    narrow = tables_text(tables, 15).splitlines()
+    assert [line.split() for line in narrow[2:8:3]] == [["thread", "cycles"], ["thread", "r04d2"]]
     assert events(found.iloc[:0], RAW) is None
     page = render(tmp_path, [a_run().run_id])
     assert "cas/cmpxchg events" in page

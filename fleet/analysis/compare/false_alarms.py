@@ -46,8 +46,8 @@ def false_alarms(root: str | Path, *, host: str | None = None, seed: int = 1) ->
     rows = [row for _, group in _alike(runs) for row in _of_group(root, group, chance)]
     if not rows:
         raise UsageError(
-            f"{root}: the A/A test needs {2 * LEAST_RUNS} runs of one host with the same plan. Repeat "
-            "a run, for example: for i in $(seq 20); do fleet run HOST; done"
+            f"{root}: the A/A test needs {2 * LEAST_RUNS} runs of one host with the same plan, "
+            "agent, kernel and boot. Repeat a run: fleet run HOST --repeat 20"
         )
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -72,7 +72,7 @@ def false_alarms_text(found: pd.DataFrame) -> str:
         "Mann-Whitney test on the samples of two single runs finds different.",
         "Splits share runs, so the shares are approximate.",
     )
-    return "\n".join((table(titles, rows, right=set(range(3, 9))), *legend))
+    return "\n".join((table(titles, rows, right=set(range(3, 9))), " ".join(legend)))
 
 
 def orders(count: int, size: int, chance: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

@@ -24,25 +24,42 @@ from fleet.analysis.views.text import (
 from fleet.analysis.views.warnings import warnings_text
 from fleet.text import one_line, table
 
+_Differing = tuple[bool, str, str, str]  # whether between the sides, the name, the values in A and B
 PAIRS_LISTED = 10
 _SHORT = 60
 _COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
 
 
-def compare_text(comparisons: Sequence[Comparison]) -> str:
+def compare_text(comparisons: Sequence[Comparison], width: int | None = None) -> str:
     """For people: the headline, a line per relation, the pairs, other differences, warnings.
 
-    Of several comparisons the change over all hosts comes first, then all headlines, those with most changes
-    at the top.
+    Of several comparisons the change over all hosts comes first, then all headlines and what differs alike
+    in all of them; those with most changes are at the top. width: of the terminal.
     """
-    parts = ["\n\n".join(_parts(one)) for one in comparisons]
-    if len(comparisons) > 1:
-        ordered = sorted(
-            comparisons, key=lambda one: -int((one.relations["verdict"] == Verdict.CHANGED).sum())
-        )
-        parts.insert(0, "\n".join(_headline(one) for one in ordered))
-        parts[:0] = [_fleet(sides, rows) for sides, rows in fleet_effects(comparisons).items() if len(rows)]
+    ordered = sorted(comparisons, key=lambda one: -int((one.relations["verdict"] == Verdict.CHANGED).sum()))
+    several = len(ordered) > 1
+    alike = set.intersection(*(set(_differing(one)) for one in ordered)) if several else set()
+    legends = {judged: _legend([one for one in ordered if one.judged is judged]) for judged in (True, False)}
+    parts = []
+    for one in ordered:
+        legend = "" if one.relations.empty else legends[one.judged]
+        legends[one.judged] = "" if legend else legends[one.judged]  # printed once
+        parts.append("\n\n".join(_parts(one, legend, alike, width)))
+    if several:
+        first = [_fleet(sides, rows) for sides, rows in fleet_effects(comparisons).items() if len(rows)]
+        overview = [
+            "\n".join(_headline(one) for one in ordered),
+            *_environment(ordered[0], alike, of_all=True),
+        ]
+        parts[:0] = [*first, "\n\n".join(overview)]
     return "\n\n\n".join(parts)
+
+
+def _differing(one: Comparison) -> list[_Differing]:
+    return [
+        (bool(row["between"]), one_line(row["what"]), one_line(str(row["a"])), one_line(str(row["b"])))
+        for row in records(one.environment)
+    ]
 
 
 def fleet_effects(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], pd.DataFrame]:
@@ -92,26 +109,27 @@ def compare_csv(comparisons: Sequence[Comparison]) -> str:
     return text.rstrip("\n")
 
 
-def _parts(one: Comparison) -> Iterator[str]:
+def _parts(one: Comparison, legend: str, alike: set[_Differing], width: int | None) -> Iterator[str]:
     yield "\n".join(_head(one))
     if one.relations.empty:
         yield "Nothing to compare: the sides have no benchmark, variant and relation in common."
-    elif one.judged:
-        yield _verdicts(one)
     else:
-        yield _description(one)
+        shown = _verdicts(one, width) if one.judged else _description(one)
+        yield f"{shown}\n{legend}".rstrip("\n")
     if one.reports_pairs and one.pairs["changed"].any():
         yield "\n".join(_pairs(one))
-    for between, title in ((True, "What else differs"), (False, "What varies within a side")):
-        rows = [
-            tuple(one_line(str(row[name])) for name in ("what", "a", "b"))
-            for row in records(one.environment)
-            if row["between"] == between
-        ]
-        if rows:
-            yield f"{title}\n{_indented(table(('', 'A', 'B'), rows, right=set()))}"
+    yield from _environment(one, set(_differing(one)) - alike)
     if one.caveats:
         yield warnings_text(one.caveats)
+
+
+def _environment(one: Comparison, kept: set[_Differing], *, of_all: bool = False) -> Iterator[str]:
+    """What differs but for the latencies, in tables; of it only the rows `kept`."""
+    for between, title in ((True, "What else differs"), (False, "What varies within a side")):
+        rows = [row[1:] for row in _differing(one) if row in kept and row[0] is between]
+        if rows:
+            heading = f"{title}, on each host alike" if of_all else title
+            yield f"{heading}\n{_indented(table(('', 'A', 'B'), rows, right=set()))}"
 
 
 def _headline(one: Comparison) -> str:
@@ -157,20 +175,14 @@ def _measured(side: ComparisonSide) -> str:
     return f"{count} of {hosts}, {when} UTC"
 
 
-def _verdicts(one: Comparison) -> str:
+def _verdicts(one: Comparison, width: int | None) -> str:
     rows = []
     for row in records(one.relations):
         change, low, high = change_shown(row)
         interval = f"{low:+.1%} to {high:+.1%}"
-        rows.append((*_names(row), f"{change:+.1%}", interval, f"{row['verdict']}: {row['why']}"))
-    unit, matters = one.unit, f"±{one.threshold * 100:g}%"
-    legend = (
-        f"{_meanings(one)}"
-        f"A, B: {_numbers(one)}, mean of the {unit}s' medians. Interval: of the change,\n"
-        f"from the variation between {unit}s. Threshold: {matters}. Detects: in 8 of 10\n"
-        "comparisons."
-    )
-    return table(_COLUMNS, rows, right={2, 3, 4, 5, 6}) + "\n" + legend
+        why = "" if row["verdict"] == Verdict.EQUIVALENT else f": {row['why']}"
+        rows.append((*_names(row), f"{change:+.1%}", interval, f"{row['verdict']}{why}"))
+    return table(_COLUMNS, rows, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
 
 
 def _description(one: Comparison) -> str:
@@ -179,13 +191,29 @@ def _description(one: Comparison) -> str:
         (*_names(row), f"{change_shown(row)[0]:+.1%}", within(row["a_within"]), within(row["b_within"]))
         for row in records(one.relations)
     ]
-    return (
-        table(titles, rows, right=set(range(2, 8)))
-        + f"\n{_meanings(one)}"
-        + f"A, B: {_numbers(one)}. Within A, within B: ±95% inside a single run, from its\n"
-        "rounds. Two runs of an unchanged machine differ by more, so it is not the error of\n"
-        "the difference."
-    )
+    return table(titles, rows, right=set(range(2, 8)))
+
+
+def _legend(comparisons: Sequence[Comparison]) -> str:
+    """What the words of the tables mean: of comparisons that all have verdicts, or all none."""
+    if not comparisons:
+        return ""
+    rows = pd.concat([one.relations for one in comparisons])
+    if not comparisons[0].judged:
+        how = (
+            ". Within A, within B: ±95% inside a single run, from its rounds. Two runs of an unchanged "
+            "machine differ by more, so it is not the error of the difference."
+        )
+    else:
+        units = " or ".join(dict.fromkeys(one.unit for one in comparisons))
+        matters = " or ".join(dict.fromkeys(f"±{one.threshold * 100:g}%" for one in comparisons))
+        how = (
+            f", mean of the medians of each {units}. Interval: of the change, from the variation between "
+            f"{units}s. Threshold: {matters}."
+        )
+        if rows["why"].str.contains("detects").any():
+            how += " Detects: in 8 of 10 comparisons."
+    return f"{_meanings(rows)}A, B: {_numbers(rows)}{how}"
 
 
 def _names(row: dict[str, Any]) -> tuple[str, ...]:
@@ -194,18 +222,20 @@ def _names(row: dict[str, Any]) -> tuple[str, ...]:
     return (kind, row["relation"], str(row["pairs"]), a, b)
 
 
-def _meanings(one: Comparison) -> str:
+def _meanings(rows: pd.DataFrame) -> str:
     """The legend of the relations: a line, or none."""
-    words = [in_words(one.relations["relation"])]
-    if not are_pairs(one.relations["relation"]).all():
-        words.append("L1, L2, LLC, mem: levels of memory, x2: by two threads at once")
+    words = [in_words(rows["relation"])]
+    if not are_pairs(rows["relation"]).all():
+        words.append("L1, L2, LLC, mem: levels of memory")
+    if rows["relation"].str.contains(r" x\d+$").any():
+        words.append("x2: by two threads at once")
     listed = "; ".join(word for word in words if word)
     return f"{listed}\n" if listed else ""
 
 
-def _numbers(one: Comparison) -> str:
-    kinds = [is_rate(name) for name in one.relations["benchmark"].unique()]
-    latencies = "one way in ns" if are_pairs(one.relations["relation"]).any() else "in ns"
+def _numbers(rows: pd.DataFrame) -> str:
+    kinds = [is_rate(name) for name in rows["benchmark"].unique()]
+    latencies = "one way in ns" if are_pairs(rows["relation"]).any() else "in ns"
     return latencies if not any(kinds) else "GB/s" if all(kinds) else f"{latencies}, bandwidth in GB/s"
 
 

@@ -7,11 +7,12 @@ import pandas as pd
 
 from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.analysis.views.text import is_none, records
-from fleet.model import Relation, benchmark_named
+from fleet.model import Relation, View, benchmark_named
 from fleet.text import counted
 
 _NEAREST_FIRST = list(map(str, Relation))
 _PAIR = ["benchmark", "variant", "point", "low", "high"]
+_SAME_WORK = (View.LADDER, View.BLOCKS, View.PRODUCTS)  # of all their threads
 _NUMBER = ["benchmark", "variant", "point", "relation", "thread", "event"]
 
 
@@ -47,11 +48,20 @@ def _with_ends(rows: pd.DataFrame) -> pd.DataFrame:
 def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
     """The tables of one benchmark and variant, one for each relation; None if nothing was counted in it.
 
-    found: its rows of `per_unit`. hello: of the run, for the order of events and points.
+    found: its rows of `per_unit`. hello: of the run, for the order of events and points. Threads that all do
+    the same share a line; events that never occurred are named below the tables.
     """
     if found.empty:
         return None
-    first, there = found.iloc[0], set(found["event"])
+    first, alike = found.iloc[0], benchmark_named(found.iloc[0]["benchmark"]).view in _SAME_WORK
+    alike = alike and found["thread"].nunique() > 1
+    if alike:
+        keys = [name for name in _NUMBER if name != "thread"]
+        columns = {"per_unit": "mean", "bursts": "max", "scaled": "max"}
+        found = found.groupby(keys, sort=False, dropna=False, observed=True).agg(columns).reset_index()
+        found["thread"] = "each"
+    never = [str(name) for name, part in found.groupby("event", sort=False) if part["per_unit"].eq(0).all()]
+    there = set(found["event"]) - set(never)
     names = [counter["event"] for counter in hello["counters"] if counter["event"] in there]
     points = [point for kind in hello["plan"]["benchmarks"] for point in kind.get("points", ())]
     shown = [name for name in ("point", "thread") if found[name].nunique() > 1] or ["thread"]
@@ -61,9 +71,12 @@ def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
     tables = [
         PointTable(relation, (", ".join(shown), *names), _lines(rows, relation, shown, names))
         for relation in sorted(found["relation"].unique(), key=_NEAREST_FIRST.index)
+        if names
     ]
     unit = str(benchmark_named(first["benchmark"]).unit).replace("_", " ")
-    notes = [f"medians of {counted(int(found['bursts'].max()), 'count')}"]
+    notes = [f"0 everywhere: {', '.join(never)}"] if never else []
+    notes += [f"medians of {counted(int(found['bursts'].max()), 'count')}"]
+    notes += ["mean of the threads"] if alike else []
     notes += ["-: the CPU had no counter free"] if found["per_unit"].isna().any() else []
     notes += ["~: counted for a part of the time, the rest is estimated"] if found["scaled"].any() else []
     name = f"{first['benchmark']}/{first['variant']} events"

@@ -1,6 +1,6 @@
 """What `fleet runs --relation` prints: the latency of a relation, run by run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from fleet.analysis.reduce.pairs import history
 from fleet.analysis.views.text import (
     is_rate,
     json_text,
+    labels_alike,
     labels_text,
     measured,
     percent,
@@ -114,16 +115,23 @@ def past_text(found: pd.DataFrame, width: int | None = None) -> str:
         "labels",
     )
     first = 4 + several
-    lines = [_line(row, several=several) for row in records(found)]
+    rows = records(found)
+    alike = labels_alike([row["labels"] for row in rows])
+    lines = [_line(row, several=several, alike=alike) for row in rows]
     drop = ("p99", "min", "max", "run", "flagged", "pairs")
     listed = table(titles, lines, right=set(range(first, first + 7)), width=width, drop=drop)
     rates = [is_rate(name) for name in found["benchmark"].unique()]
     levels = not are_pairs(found["relation"]).any()
     number = "GB/s" if all(rates) else "ns" if levels else "one-way latency in ns"
-    what = f"{number}; median, min, max: of pairs; p99, ±95%: of the median pair"
-    if levels:
-        what = what.replace("pairs", "CPUs and groups").replace("the median pair", "the median of them")
-    return f"{relations[0] if not several else 'levels of memory'}: {what}\n{listed}{_courses(found)}"
+    shown = listed.partition("\n")[0].split()
+    parts, part = ("CPUs and groups", "of them") if levels else ("pairs", "pair")
+    of_pairs, of_pair = (
+        ", ".join(name for name in names if name in shown)
+        for names in (("median", "min", "max"), ("p99", "±95%"))
+    )
+    what = f"{number}; {of_pairs}: of {parts}; {of_pair}: of the median {part}"
+    common = f"\nlabels of all: {labels_text(alike)}" if alike else ""
+    return f"{relations[0] if not several else 'levels of memory'}: {what}\n{listed}{common}{_courses(found)}"
 
 
 def _courses(found: pd.DataFrame) -> str:
@@ -189,7 +197,7 @@ def past_json(found: pd.DataFrame) -> str:
     return json_text(records(found))
 
 
-def _line(row: dict[str, Any], *, several: bool) -> tuple[str, ...]:
+def _line(row: dict[str, Any], *, several: bool, alike: Container[str]) -> tuple[str, ...]:
     least, most = ("max_ns", "min_ns") if is_rate(row["benchmark"]) else ("min_ns", "max_ns")
     return (
         f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}",
@@ -201,5 +209,5 @@ def _line(row: dict[str, Any], *, several: bool) -> tuple[str, ...]:
         *(measured(row["benchmark"], row[name]) for name in ("median_ns", least, most, "p99_ns")),
         within(row["spread"]),
         percent(row["flagged_share"]),
-        labels_text(row["labels"]),
+        labels_text({key: value for key, value in row["labels"].items() if key not in alike}),
     )

@@ -46,7 +46,7 @@ def shown_text(
         )
     table = of_benchmark(overview.medians(root, shown.runs), benchmark)
     parts = [overview.heading(shown.runs), overview.overview_text(table, canvas)]
-    parts.append(overview.ladders_text(shown.runs))
+    parts.append(overview.others_text(shown.runs))
     if detail.get("as_map"):
         parts += [map_text(root, run_id, canvas, benchmark) for run_id in shown.latest]
     parts.append(f"Details: fleet show {shown.runs[0].host_name}")

@@ -19,11 +19,14 @@ from fleet.interval import student_t
 from fleet.model import Relation, RunState, View
 from fleet.store import RunSummary
 from fleet.text import counted, one_line
+from fleet.text import table as laid_out
 
 LEAST_RUNS = 3  # for an interval between runs
 _LONGEST_NAME = 24
 _RANKED_FROM = 3  # hosts; fewer need no colours
 _SEPARATE_UP_TO = 10  # hosts; of more, one table without intervals is easier to read than two with them
+_NUMBERS = "numbers: one-way latency in ns"
+_IN_TABLE = (View.MATRIX, View.CPUS)
 _GAP, _WIDE_GAP = "  ", "    "
 
 Cell = tuple[str, float | None]  # its text, and its rank among the hosts from 0 to 1
@@ -75,16 +78,35 @@ def overview_text(table: pd.DataFrame, canvas: Canvas) -> str:
     return "\n".join((body, *_legend(table, with_intervals="±" in body)))
 
 
-def ladders_text(runs: Sequence[RunSummary]) -> str:
+def extremes_text(table: pd.DataFrame, width: int | None) -> str:
+    """The table of `medians` of too many hosts to list: a line a relation, its fastest and slowest host."""
+    titles = ("benchmark", "relation", "hosts", "median", "min", "fastest", "max", "slowest", "flagged")
+    rows = []
+    for (benchmark, variant, relation), part in table.groupby(
+        ["benchmark", "variant", "relation"], sort=False
+    ):
+        ordered = part.sort_values("median_ns", kind="stable")
+        middle = float(ordered["median_ns"].median())
+        ends = [(f"{row['median_ns']:.1f}", _shortened(row["host_name"])) for row in records(ordered)]
+        flagged = percent(part["flagged_pairs"].sum() / part["pairs"].sum())
+        kind = f"{benchmark}/{variant}"
+        rows.append((kind, str(relation), f"{len(part):,}", f"{middle:.1f}", *ends[0], *ends[-1], flagged))
+    shown = laid_out(titles, rows, right={2, 3, 4, 6, 8}, width=width, drop=("hosts", "flagged", "fastest"))
+    last = f"{_NUMBERS}, median of the pairs; median, min, max: of the hosts"
+    last += "; flagged: of pairs" * ("flagged" in shown)
+    return "\n".join((shown, *_relations(table), last))
+
+
+def others_text(runs: Sequence[RunSummary]) -> str:
     """Which hosts have benchmarks that the overview leaves out; empty for none."""
     found: dict[str, list[str]] = {}
     for run in runs:
         names = dict.fromkeys(kind.partition("/")[0] for kind in run.benchmarks)
-        left_out = ", ".join(name for name in names if view_of(name) is View.LADDER)
+        left_out = ", ".join(name for name in names if view_of(name) not in _IN_TABLE)
         if left_out and run.host_name not in found.setdefault(left_out, []):
             found[left_out].append(run.host_name)
     return "\n".join(
-        one_line(f"{names}: measured on {folded(hosts, 60)}; fleet show {hosts[0]} prints the ladders")
+        one_line(f"{names}: measured on {folded(hosts, 60)}; shown by fleet show {hosts[0]}")
         for names, hosts in found.items()
     )
 
@@ -178,10 +200,8 @@ def _drawn(text: str, rank: float | None, width: int, canvas: Canvas) -> str:
 
 
 def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
-    present = [one for one in Relation if (table["relation"] == str(one)).any() and one is not Relation.SELF]
-    if present:
-        yield "; ".join(f"{one}: {SHARED[one]}" for one in present)
-    yield "numbers: one-way latency in ns, median of the pairs; flagged: of pairs"
+    yield from _relations(table)
+    yield f"{_NUMBERS}, median of the pairs; flagged: of pairs"
     if table["runs"].max() > 1:
         yield "of several runs: their geometric mean"
     if with_intervals and table["runs"].max() >= LEAST_RUNS:
@@ -191,6 +211,14 @@ def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
     else:
         usual, most = (within(getattr(table["half"], what)()) for what in ("median", "max"))
         yield f"±95% of the median pair: half of them within {usual}, all within {most}"
+
+
+def _relations(table: pd.DataFrame) -> Iterator[str]:
+    """What the titles of the columns mean; of `clock` the cost of a reading."""
+    words = {**SHARED, Relation.SELF: "cost of a clock reading"}
+    present = [one for one in Relation if (table["relation"] == str(one)).any()]
+    if present:
+        yield "; ".join(f"{one}: {words[one]}" for one in present)
 
 
 def _shortened(name: str) -> str:

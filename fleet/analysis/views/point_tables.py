@@ -24,10 +24,22 @@ class PointTables:
     note: str
 
 
-def tables_text(found: PointTables) -> str:
-    """The tables for a terminal, one below the other."""
-    parts = (
-        f"{one.title}\n{table(one.titles, one.lines, right=set(range(1, len(one.titles))))}"
-        for one in found.tables
-    )
+def tables_text(found: PointTables, width: int | None = None) -> str:
+    """The tables for a terminal, one below the other; those wider than it in parts."""
+    parts = (f"{one.title}\n{_table_text(one, width)}" for one in found.tables)
     return "\n".join((f"{found.name}: {found.legend}", *parts, found.note))
+
+
+def _table_text(one: PointTable, width: int | None) -> str:
+    """As many columns beside each other as fit, the others below, each part with the names of the lines."""
+    columns = list(zip(one.titles, *one.lines, strict=True))
+    parts: list[list[tuple[str, ...]]] = [columns[:2]]
+    for column in columns[2:]:
+        wide = sum(2 + max(map(len, shown)) for shown in (*parts[-1], column)) - 2
+        if width is not None and wide > width:
+            parts.append([columns[0]])
+        parts[-1].append(column)
+    return "\n".join(
+        table(titles, lines, right=set(range(1, len(titles))))
+        for titles, *lines in (list(zip(*part, strict=True)) for part in parts)
+    )

@@ -1,10 +1,10 @@
 """What `fleet runs` prints, as text and as JSON. Reads no samples and needs no pandas."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict
 from datetime import UTC
 
-from fleet.analysis.views.text import json_text, labels_text
+from fleet.analysis.views.text import json_text, labels_alike, labels_text
 from fleet.errors import UsageError
 from fleet.store import RunSummary
 from fleet.text import counted, one_line, table
@@ -27,7 +27,9 @@ def runs_text(runs: Sequence[RunSummary], *, of: int = 0, width: int | None = No
         return f"None of {counted(of, 'run')} matches. `fleet runs` lists all."
     titles = ("run", "host", "started (UTC)", "target", "benchmarks", "pairs", "bursts", "state", "labels")
     drop = ("target", "bursts", "pairs", "started (UTC)", "benchmarks")
-    return table(titles, [_run_line(run) for run in runs], right={5, 6}, width=width, drop=drop)
+    alike = labels_alike([dict(run.labels) for run in runs])
+    listed = table(titles, [_run_line(run, alike) for run in runs], right={5, 6}, width=width, drop=drop)
+    return f"{listed}\nlabels of all: {labels_text(alike)}" if alike else listed
 
 
 def runs_json(runs: Sequence[RunSummary]) -> str:
@@ -35,7 +37,7 @@ def runs_json(runs: Sequence[RunSummary]) -> str:
     return json_text([asdict(run) | {"labels": dict(run.labels)} for run in runs])
 
 
-def _run_line(run: RunSummary) -> tuple[str, ...]:
+def _run_line(run: RunSummary, alike: Container[str]) -> tuple[str, ...]:
     started = run.started_utc.astimezone(UTC)
     failed = f", {run.failed} failed" if run.failed else ""
     counts = ("-" if count is None else str(count) for count in (run.pairs, run.bursts))
@@ -47,5 +49,5 @@ def _run_line(run: RunSummary) -> tuple[str, ...]:
         ",".join(run.benchmarks),
         *counts,
         f"{run.state}{failed}",
-        labels_text(dict(run.labels)),
+        labels_text({key: value for key, value in run.labels if key not in alike}),
     )

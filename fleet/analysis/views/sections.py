@@ -75,7 +75,7 @@ def benchmark(
         lines.append(in_words(row[0] for row in rows))
         lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
     lines.append(_reached(pairs))
-    lines += _extremes(pairs, number)
+    lines += _extremes(pairs, number, canvas.width)
     lines += _levels(pairs)
     return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, as_map=as_map)
 
@@ -126,6 +126,8 @@ def _reached(pairs: pd.DataFrame) -> str:
     if pairs["spread"].isna().all():
         return f"interval: none; it needs at least 2 bursts a pair ({bursts})"
     middle, worst = pairs["spread"].median(), pairs["spread"].max()
+    if len(pairs) == 1:
+        return f"interval: {within(worst)} ({bursts})"
     return f"interval: half the pairs within {within(middle)}, all within {within(worst)} ({bursts})"
 
 
@@ -137,17 +139,25 @@ def _flagged(pairs: pd.DataFrame) -> frozenset[tuple[int, int]]:
     return frozenset((min(a, b), max(a, b)) for a, b in zip(own["ping_cpu"], own["pong_cpu"], strict=True))
 
 
-def _extremes(pairs: pd.DataFrame, number: str) -> list[str]:
-    """The fastest and slowest pairs within each relation that has enough of them."""
+def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
+    """The fastest and slowest pairs within each relation that has enough of them; as many as fit."""
     rows = []
     for relation, part in pairs.groupby("relation", sort=False):
         if len(part) > 2 * PAIRS_LISTED:
             ordered = part.sort_values(number, kind="stable")
             ends = (ordered.head(PAIRS_LISTED), ordered.tail(PAIRS_LISTED).iloc[::-1])
-            texts = ("  ".join(f"{pair_text(row)} {row[number]:.1f}" for row in records(end)) for end in ends)
-            rows.append((part[number].median(), (str(relation), *texts)))
-    listed = [row for _, row in sorted(rows)]
-    return [table(("relation", "fastest pairs", "slowest pairs"), listed)] if listed else []
+            texts = [[f"{pair_text(row)} {row[number]:.1f}" for row in records(end)] for end in ends]
+            rows.append((part[number].median(), str(relation), texts))
+    longest = max((len(text) for *_, ends in rows for end in ends for text in end), default=0)
+    for count in range(PAIRS_LISTED, 0, -1):
+        listed = [
+            (relation, *("  ".join(f"{text:>{longest}}" for text in end[:count]) for end in ends))
+            for _, relation, ends in sorted(rows)
+        ]
+        shown = table(("relation", "fastest pairs", "slowest pairs"), listed)
+        if width is None or max(map(len, shown.splitlines())) <= width:
+            break
+    return [shown] if rows else []
 
 
 def _levels(pairs: pd.DataFrame) -> list[str]:

@@ -49,10 +49,11 @@ def shows_json(root: str | Path, run_ids: Sequence[str], benchmark: str | None =
     return json_text([_object(root, run_id, benchmark) for run_id in run_ids])
 
 
-_TABLES: Mapping[View, Callable[[pd.DataFrame], str]] = {
-    View.STATES: lambda rows: tables_text(states(rows)),
-    View.BLOCKS: lambda rows: tables_text(blocks(rows)),
-    View.PRODUCTS: products,
+_MOST_EVENTS = 20  # lines of events that are printed without being asked for
+_TABLES: Mapping[View, Callable[[pd.DataFrame, int | None], str]] = {
+    View.STATES: lambda rows, width: tables_text(states(rows), width),
+    View.BLOCKS: lambda rows, width: tables_text(blocks(rows), width),
+    View.PRODUCTS: lambda rows, _: products(rows),
 }
 
 
@@ -70,8 +71,9 @@ def show_text(
     """One run for people: what it was, a table by relation, the matrix, the ladders, the warnings.
 
     benchmark: only this one, as `bandwidth` or `bandwidth/avx2`. all_sizes: ladders with every size, not only
-    their levels. both_ways: with the directions of messages. as_map: as of `heatmap.draw`. earlier: the runs
-    of the host like this one, which get a table of their own if there are several.
+    their levels, and every counted event. both_ways: with the directions of messages. as_map: as of
+    `heatmap.draw`. earlier: the runs of the host like this one, which get a table of their own if there are
+    several.
     """
     found, legend = _load(root, run_id, benchmark), True
     parts = [sections.header(found.run, found.order)]
@@ -93,8 +95,8 @@ def show_text(
                 case View.LADDER:
                     parts.append(ladder(part, found.plateaus, all_sizes=all_sizes, width=canvas.width))
                 case View.STATES | View.BLOCKS | View.PRODUCTS as view:
-                    parts.append(_TABLES[view](part))
-            parts.append(_events_text(found, str(name), str(variant)))
+                    parts.append(_TABLES[view](part, canvas.width))
+            parts.append(_events_text(found, (str(name), str(variant)), canvas.width, whole=all_sizes))
         parts.append(best_variants(found.plateaus[found.plateaus["benchmark"] == name]))
     if both_ways:
         parts.append(
@@ -104,11 +106,16 @@ def show_text(
     return "\n\n".join(part for part in parts if part)
 
 
-def _events_text(found: "_Found", benchmark: str, variant: str) -> str:
+def _events_text(found: "_Found", kind: tuple[str, str], width: int | None, *, whole: bool) -> str:
+    """What was counted in a benchmark and variant; of more than _MOST_EVENTS lines how to see them."""
     rows = found.counters
-    own = rows[(rows["benchmark"] == benchmark) & (rows["variant"] == variant)]
-    tables = events(own, found.run["hello"])
-    return tables_text(tables) if tables else ""
+    tables = events(rows[(rows["benchmark"] == kind[0]) & (rows["variant"] == kind[1])], found.run["hello"])
+    if tables is None:
+        return ""
+    count = sum(len(one.lines) for one in tables.tables)
+    if whole or count <= _MOST_EVENTS:
+        return tables_text(tables, width)
+    return f"{tables.name}: {tables.legend}; --ladder prints them: {count} lines"
 
 
 def map_text(root: str | Path, run_id: str, canvas: Canvas, benchmark: str | None = None) -> str:

@@ -1,7 +1,7 @@
 """Formatting shared by the views: percentages, relations in words, plain values for JSON."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
 from textwrap import fill
@@ -72,6 +72,14 @@ def percent(share: float | None) -> str:
 def labels_text(labels: Mapping[str, str]) -> str:
     """Labels as on the command line: "kernel=6.12 rack=b2"."""
     return one_line(" ".join(f"{key}={value}" for key, value in labels.items()))
+
+
+def labels_alike(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The labels that all of several runs have, with the same value; of a single run none."""
+    if len(every) < 2:
+        return {}
+    alike = set.intersection(*(set(labels.items()) for labels in every))
+    return {key: value for key, value in every[0].items() if (key, value) in alike}
 
 
 def pair_text(row: Mapping[str, Any]) -> str:

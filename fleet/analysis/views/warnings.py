@@ -15,6 +15,7 @@ from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, 
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.topology_check import MEANS, check_topology, host_history
 from fleet.analysis.views.text import pair_text, percent, records, within
+from fleet.model import FORECAST
 from fleet.text import counted, one_line
 
 HEADING = "Warnings"
@@ -30,7 +31,6 @@ ORDER = (
     *cross_checks.MEANS,
     "",
 )  # keys of warnings, the most serious first
-_EXPECTED = "Expected:"  # begins notes of the agent that are no warnings
 # By flag of a pair: the column that ranks the pairs, and what to show of one.
 _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = MappingProxyType(
     {
@@ -78,7 +78,7 @@ def run_warnings(
         *_topology(findings),
         *_breaches(root, run, pairs),
         *_wide(run, pairs),
-        *(RunWarning("", note) for note in run["notes"] if not note.startswith(_EXPECTED)),
+        *(RunWarning("", note) for note in run["notes"] if not note.startswith(FORECAST)),
     ]
 
 

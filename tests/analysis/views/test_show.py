@@ -198,8 +198,9 @@ def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
     run = publish(tmp_path, builders.small_desktop(), host=Host("rpi5", "192.0.2.7"))
     store.journal(builders.a_run(host=Host("late", "192.0.2.8"))).close()
     text = runs_text(store.runs())
-    assert re.search(rf"^{run.run_id} +rpi5 .* 28 +72 +complete +kernel=6.12$", text, re.MULTILINE)
-    assert re.search(r" late .* - +- +unfinished\b", text, re.MULTILINE)
+    assert re.search(rf"^{run.run_id} +rpi5 .* 28 +72 +complete$", text, re.MULTILINE)
+    assert re.search(r" late .* - +- +unfinished$", text, re.MULTILINE)
+    assert text.splitlines()[-1] == "labels of all: kernel=6.12"
     listed = {row["host_name"]: row for row in json.loads(runs_json(store.runs()))}
     assert listed["rpi5"]["bursts"] == 72
     assert listed["late"]["bursts"] is None
