@@ -119,8 +119,6 @@ const struct variant arch_chase[] = {
 	{.name = NULL},
 };
 
-const struct variant arch_gemm[] = {{.name = NULL}};
-
 adds_fn *const arch_adds = riscv64_adds;
 
 /*

@@ -57,6 +57,7 @@ ARCHES: Mapping[str, Architecture] = {
     "riscv64": Architecture(
         *((243, 64, "<"), ("lrsc", "zacas"), ("fence",), ("ld",), (), ("ld",)),
         bandwidth=("rvv", "ld", "cbo"),
+        gemm=("rvv",),
         fetch=("ld",),
         interleave=("sd",),
     ),

@@ -7,7 +7,7 @@ to the label is written LOOP, those to labels within the loop INNER and SECOND.
 
 from dataclasses import dataclass
 
-from tests.native import cross_loops, gemm_loops, line_loops, stream_loops
+from tests.native import cross_gemm_loops, cross_loops, gemm_loops, line_loops, stream_loops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,6 +234,7 @@ RISCV64 = Target(
         ),
         **cross_loops.RISCV64,
         **line_loops.RISCV64,
+        **cross_gemm_loops.RISCV64,
     },
     emulators={
         "rvv": ("qemu-riscv64-static", "-cpu", "rv64,v=true,vext_spec=v1.0"),

@@ -2,18 +2,26 @@
 
 import dataclasses
 import re
+from pathlib import Path
 
 import pytest
 
+from fleet.model import ARCHES
 from tests import needs
 from tests.native.agent import Record, bursts, failures, measure, notes, run, wrong
 from tests.native.build import build
-from tests.native.emulated import measure_emulated
+from tests.native.emulated import emulator, measure_emulated
+from tests.native.planted import wrong_sum
 from tests.native.preload import TROUBLE
-from tests.native.targets import AARCH64, CROSS, X86_64, Target
+from tests.native.targets import AARCH64, CROSS, RISCV64, X86_64, Target
 
 KINDS = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
 QUICK = ("--rounds", "2", "--samples", "2", "--iterations", "2")
+CPUS = (
+    *((target, next(iter(target.emulators))) for target in CROSS),
+    *((RISCV64, f"rvv,vlen={bits}") for bits in (256, 512, 1024)),
+)
+MULTIPLY = (("neon", "fmla"), ("rvv", "vfmacc.vf"))
 SMALL = ("-b", "gemm", "--sizes", "1M", "--pages", "base", *QUICK)
 
 
@@ -143,9 +151,28 @@ def test_every_loop_of_aarch64_is_exact(cpu: str, asked: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", CROSS, ids=lambda target: target.name)
-def test_gemm_is_exact_on_every_architecture(target: Target) -> None:
-    plan = (*SMALL, "-v", "all", "--threads", "1", "--shape", "32x32x32")
-    records = measure_emulated(target, *plan)
+@pytest.mark.timeout(400)  # zig compiles a C library first
+@pytest.mark.parametrize(("target", "cpu"), CPUS, ids=lambda it: it if isinstance(it, str) else it.name)
+@pytest.mark.parametrize("asked", ["48x48x48", "24x48x4"])
+def test_gemm_is_exact_on_every_architecture(target: Target, cpu: str, asked: str) -> None:
+    plan = (*SMALL, "-v", "all", "--threads", "1", "--shape", asked)
+    records = measure_emulated(target, *plan, cpu=cpu)
     assert not wrong(records)
-    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"] == 2 * len(KINDS)
+    gemm = {*ARCHES[target.name.partition("-")[2]].gemm, "c11"} - set(target.lacks)
+    assert {choice["variant"] for choice in records[0]["plan"]["benchmarks"]} == gemm
+    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"] == 2 * len(gemm) * len(KINDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("variant", "multiply"), MULTIPLY, ids=lambda it: it)
+def test_a_product_that_a_loop_adds_to_another_sum_fails_its_bursts(
+    variant: str, multiply: str, tmp_path: Path
+) -> None:
+    target = next(one for one in (AARCH64, *CROSS) if variant in ARCHES[one.name.partition("-")[2]].gemm)
+    symbol = f"{target.name.partition('-')[2]}_gemm_{variant}"
+    binary = wrong_sum(target, build(target, "-O2 -static"), symbol, multiply, tmp_path / "agent")
+    plan = (*SMALL, "-v", variant, "--threads", "1", "--shape", "48x48x48")
+    records = measure(*plan, prefix=emulator(target), binary=binary)
+    assert {kind(burst) for burst in bursts(records)} == {"peak", "stream.prefetch"}  # which have other loops
+    assert all("results differ" in failed["reason"] for failed in wrong(records))
+    assert wrong(records)
