@@ -38,6 +38,7 @@ static const struct {
 	{FEATURE_FLUSH, "flush"},
 	{FEATURE_BF16, "bf16"},
 	{FEATURE_I8MM, "i8mm"},
+	{FEATURE_VXE, "vxe"},
 };
 
 static void add_string(const char *key, const char *value)

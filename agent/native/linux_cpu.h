@@ -101,9 +101,12 @@ static uint32_t linux_features(void)
 		features |= FEATURE_DCBZ;
 #elif defined(__s390x__)
 	const unsigned long vxrs = 1ul << 11; /* HWCAP_S390_VXRS: facility 129, and saved */
+	const unsigned long vxe = 1ul << 13;  /* HWCAP_S390_VXRS_EXT: facility 135 */
 
 	if (getauxval(AT_HWCAP) & vxrs)
 		features |= FEATURE_VX;
+	if (getauxval(AT_HWCAP) & vxrs && getauxval(AT_HWCAP) & vxe)
+		features |= FEATURE_VXE;
 #elif defined(__loongarch__)
 	/* HWCAP_LOONGARCH_CPUCFG, ..._LSX, ..._LASX */
 	const unsigned long may_ask = 1ul << 0, lsx = 1ul << 4, lasx = 1ul << 5;

@@ -45,6 +45,7 @@ enum feature {
 	FEATURE_FLUSH = 1u << 22, /* user code may flush lines out of all caches */
 	FEATURE_BF16 = 1u << 23,  /* aarch64: products of bf16, bfmmla */
 	FEATURE_I8MM = 1u << 24,  /* aarch64: products of bytes, smmla */
+	FEATURE_VXE = 1u << 25,   /* s390x: vectors of fp32, from z14 on */
 };
 
 /*

@@ -68,8 +68,6 @@ const struct variant arch_chase[] = {
 	{.name = NULL},
 };
 
-const struct variant arch_gemm[] = {{.name = NULL}};
-
 /* An addition may take two cycles. */
 adds_fn *const arch_adds = NULL;
 

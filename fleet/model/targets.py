@@ -64,12 +64,14 @@ ARCHES: Mapping[str, Architecture] = {
     "ppc64le": Architecture(
         *((21, 64, "<"), ("lwarx",), ("lwsync",), ("ld",), (), ("ld",)),
         bandwidth=("vsx", "dcbz"),
+        gemm=("vsx",),
         fetch=("ld",),
         interleave=("std",),
     ),
     "s390x": Architecture(
         *((22, 64, ">"), ("cs",), ("st",), ("lg",), (), ("lg",)),
         bandwidth=("vx", "mvc", "xc"),
+        gemm=("vx",),
         fetch=("lg",),
         interleave=("stg",),
     ),

@@ -90,5 +90,6 @@ def _spelling(text: str) -> str:
     thumb = r"^(bne|bcc|beq|add|cmp|ldr|mov|str|eors?|subs)\.[nw] "  # 16 or 32 bits wide
     text = re.sub(thumb, r"\1 ", text)
     text = re.sub(r"^eors ", "eor ", text)
+    text = re.sub(r"^dcbtct ", "dcbt ", text)
     text = re.sub(r"^add (\w+),(\w+)$", r"add \1,\1,\2", text)
     return re.sub(r"^(eor|subs) (\w+),#1$", r"\1 \2,\2,#1", text)

@@ -21,7 +21,7 @@ CPUS = (
     *((target, next(iter(target.emulators))) for target in CROSS),
     *((RISCV64, f"rvv,vlen={bits}") for bits in (256, 512, 1024)),
 )
-MULTIPLY = (("neon", "fmla"), ("rvv", "vfmacc.vf"))
+MULTIPLY = (("neon", "fmla"), ("rvv", "vfmacc.vf"), ("vsx", "xvmaddasp"), ("vx", "vfmasb"))
 SMALL = ("-b", "gemm", "--sizes", "1M", "--pages", "base", *QUICK)
 
 
