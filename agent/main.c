@@ -42,8 +42,16 @@ static void print_list(const int *cpus, size_t count, const struct clock_facts *
 /* In words; -EXDEV has others of its own. */
 static const char *reason(int err)
 {
-	return err == -EXDEV ? "a thread was found on another CPU than it was bound to"
-			     : strerror(-err);
+	switch (err) {
+	case -EXDEV:
+		return "a thread was found on another CPU than it was bound to";
+	case -EAGAIN:
+	case -ENOMEM:
+		return "no thread can be started; raise the limits on address space (ulimit -v) "
+		       "and processes (ulimit -u) of this account";
+	default:
+		return strerror(-err);
+	}
 }
 
 /* Messages are timed by two CPUs' clocks: where those are apart the OS's clock takes their place.

@@ -126,6 +126,30 @@ class StoreError(FleetError):
         self.lost = lost
 
 
+class MemoryLimitError(FleetError):
+    """Memory, or the number of threads, is too limited here; the message names the limit."""
+
+    stage = "memory"
+    exit_code = 13
+
+
+_LACK = ("failed to map segment", "cannot allocate memory", "can't start new thread", "launch worker thread")
+
+
+def is_lack_of_memory(err: BaseException) -> bool:
+    """Whether this is how a library says that it got no memory or no thread."""
+    return isinstance(err, MemoryError) or any(sign in str(err).lower() for sign in _LACK)
+
+
+def lack_of_memory(err: BaseException, where: str = "") -> MemoryLimitError:
+    """The error for the user: `where`, what the library said, and what to do."""
+    reason = " ".join(str(err).split()).rstrip(".") or type(err).__name__
+    return MemoryLimitError(
+        f"{where}out of memory or threads: {reason}. Look at `ulimit -v`, `ulimit -u` and the limits of the "
+        "container; free some memory, or measure fewer hosts at once (--parallel)."
+    )
+
+
 EXIT_SOME_FAILED = 1
 EXIT_CHANGED = 20  # fleet compare --fail-on-change
 EXIT_BUG = 70

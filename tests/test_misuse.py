@@ -192,3 +192,60 @@ def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_p
     samples.write_bytes(b"PAR1 and no more")
     exit_code, said = say("show", "-r", str(tmp_path))
     assert (exit_code, "put it back from a copy" in said) == (11, True)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command", "exit_code"),
+    [
+        ("host_id=*/*/samples.parquet", "show board", 11),
+        ("host_id=*/*/samples.parquet", "verify", 11),
+        ("_runs/*.parquet", "runs", 0),
+        ("_cpus/*.parquet", "verify", 11),
+        ("_amendments/x.json", "runs", 11),
+        ("_journal/r*/run.json", "resume", 0),
+        ("_journal/r*/stream.jsonl", "resume --publish-partial", 11),
+        ("_journal/r*/lock", "resume --publish-partial", 11),
+    ],
+)
+def test_a_fifo_in_place_of_a_stored_file_is_named_and_not_waited_for(
+    say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, command: str, exit_code: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store, run = Store(tmp_path / "results"), a_run("board", 1)
+    store.publish(run, builders.bursts_of(run))
+    with store.journal(a_run("board", 4)) as journal:
+        journal.append(b"{}")
+    place = next(store.state_dir.glob(pattern), store.state_dir / pattern)
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    found, said = say(*command.split())
+    assert (found, "it is a FIFO" in said, place.name in said) == (exit_code, True, True), said
+
+
+def test_places_of_results_that_are_no_folders_are_named(
+    say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dangling").symlink_to("nowhere")
+    exit_code, said = say("runs", "-r", "dangling")
+    assert (exit_code, "is a symbolic link to nothing" in said) == (2, True)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "_staging").touch()
+    exit_code, said = say("run", "-b", "clock")
+    assert (exit_code, "results/_staging is not a folder" in said) == (11, True)
+
+
+def test_a_limit_of_memory_is_no_bug(say: Say, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    limited = ["prlimit", f"--as={300 << 20}", sys.executable, "-m", "fleet", "show", "-r", root]
+    done = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 13
+    assert "limited to 300 MiB (`ulimit -v`), and fleet needs 1024 MiB" in done.stderr
+
+    def refused(*_: object, **__: object) -> str:
+        raise ImportError("x.so: failed to map segment from shared object")
+
+    monkeypatch.setattr(views, "runs_text", refused)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    exit_code, said = say("runs", "-r", root)
+    assert (exit_code, "out of memory or threads: x.so" in said, "bug" in said) == (13, True, False)

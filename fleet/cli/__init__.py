@@ -31,7 +31,15 @@ from fleet.cli import (
     verify,
 )
 from fleet.cli.app import app
-from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, FleetError, StoreWarning
+from fleet.errors import (
+    EXIT_BUG,
+    EXIT_INTERRUPTED,
+    FleetError,
+    MemoryLimitError,
+    StoreWarning,
+    is_lack_of_memory,
+    lack_of_memory,
+)
 from fleet.text import printable
 
 
@@ -61,7 +69,10 @@ def main() -> None:
     except KeyboardInterrupt:
         typer.echo("fleet: interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
-    except Exception:
+    except Exception as err:
+        if is_lack_of_memory(err):
+            typer.echo(_wrapped(f"fleet: {printable(str(lack_of_memory(err)))}"), err=True)
+            os._exit(MemoryLimitError.exit_code)  # a thread that was not started may be waited for
         traceback.print_exc()
         typer.echo("fleet: a bug in fleet; please report it with the lines above", err=True)
         sys.exit(EXIT_BUG)

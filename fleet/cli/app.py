@@ -1,6 +1,7 @@
 """What all commands share: the typer app, the options many of them take, signals, the terminal."""
 
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -18,7 +19,7 @@ from typer.core import TyperGroup
 from fleet import __version__
 from fleet.cli import completion
 from fleet.cli.help import GroupedCommand
-from fleet.errors import EXIT_INTERRUPTED
+from fleet.errors import EXIT_INTERRUPTED, MemoryLimitError
 from fleet.model import Host, LockPolicy, RequestedOptions
 from fleet.plan.kinds import duration
 
@@ -93,12 +94,28 @@ InventoryPath = Annotated[
 ]
 
 
+def _check_address_space() -> None:
+    """Raise MemoryLimitError where pyarrow, numpy or scipy would abort, or try again for ever.
+
+    `ulimit -v` limits addresses, of which libraries and threads reserve far more than they use.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < NEEDED_BYTES:
+        raise MemoryLimitError(
+            f"the address space of this process is limited to {limit >> 20} MiB (`ulimit -v`), and fleet "
+            f"needs {NEEDED_BYTES >> 20} MiB to read or write tables. Raise the limit: `ulimit -v unlimited`."
+        )
+
+
 def _root(text: str) -> str:
+    _check_address_space()
     if not text.strip():
         raise typer.BadParameter("names no place; give a folder, or s3://bucket/prefix.")
     if not text.isprintable():  # neither are bytes that are no UTF-8, which pyarrow cannot write to
         raise typer.BadParameter("the name is not plain text in UTF-8.")
     path = os.path.expanduser(text)  # noqa: PTH111  as the two below it raises nothing
+    if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114
+        raise typer.BadParameter(f"{text} is a symbolic link to nothing; make the folder that it names.")
     if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112
         raise typer.BadParameter(f"{text} is a file; a results root is a folder.")
     return text
@@ -129,6 +146,7 @@ ResultsPath = Annotated[
     ),
 ]
 Parallel = Annotated[int, typer.Option("--parallel", "-p", min=1, max=1000, help="Hosts at once.")]
+NEEDED_BYTES = 1 << 30  # of address space
 CONNECT_TIMEOUT_S = 15.0
 RECONNECT_S = 60.0
 ConnectTimeout = Annotated[

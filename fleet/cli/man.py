@@ -13,7 +13,8 @@ _END = """\
 .SH EXIT STATUS
 0: all hosts complete. 1: some not; the rest is stored. 2: usage or inventory.
 If one cause stopped every host: 3: unreachable, 4: host key, 5: authentication, 6: link lost,
-7: host not understood, 8: build, 9: deploy, 10: agent, 11: store, 12: another fleet is measuring there.
+7: host not understood, 8: build, 9: deploy, 10: agent, 11: store, 12: another fleet is measuring there,
+13: out of memory.
 20: \\fBcompare \\-\\-fail\\-on\\-change\\fR found a change. 70: a bug. 130: interrupted.
 .SH ENVIRONMENT
 .TP

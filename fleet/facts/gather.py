@@ -2,10 +2,11 @@
 
 import re
 import shlex
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 
-from fleet.errors import DeployError, ProbeError
+from fleet.errors import DeployError, FleetError, ProbeError
 from fleet.facts import probe, systems
 from fleet.facts.systems import SYSTEMS, Os
 from fleet.model import Facts, Host, Load, Via
@@ -13,6 +14,10 @@ from fleet.remote.connection import Completed, Connection
 
 PROBE_TIMEOUT_S = 30.0
 LOAD_TIMEOUT_S = 20.0
+_NO_REASON = "cannot be made: \n"  # the shell could not even keep what mkdir said
+LEAST_FILES = 20
+_FEW_FILES = " This account may open too few files there for a shell to work (`ulimit -n`): allow 64 or more."
+_NO_FILES = ("eval: 0: Invalid argument", "Too many open files")  # dash below 11 files; a shell that says it
 _SHOWN = 240  # characters of an answer that is none, in a message
 _REMEDIES = {
     "symbolic link": "remove the link, or name the directory it points to",
@@ -32,7 +37,12 @@ def gather(connection: Connection, host: Host) -> Facts:
     no directory can be used, LinkError from the connection. On an OS without the usual tools the connection
     uses minimal tools from then on.
     """
-    facts = read(_ask(connection, host, read_only=False), host)
+    try:
+        facts = read(_ask(connection, host, read_only=False), host)
+    except DeployError as err:
+        if _NO_REASON not in str(err):
+            raise
+        raise DeployError(f"{err}{_few_files(connection)}") from err
     path = SYSTEMS[facts.target.os].search_path(probe.sections(facts.probe))
     if path is not None:
         connection.use_minimal_tools(path)
@@ -187,8 +197,17 @@ def _no_answer(host: Host, completed: Completed) -> str:
     return (
         f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {printed}). "
         "fleet needs an account that may run commands, and whose login scripts leave stdin alone; try "
-        f"`{_by_hand(host)}`."
+        f"`{_by_hand(host)}`.{_FEW_FILES if any(sign in output for sign in _NO_FILES) else ''}"
     )
+
+
+def _few_files(connection: Connection) -> str:
+    """What to do about a host that lets its shell open too few files; empty if it is not that."""
+    with suppress(FleetError):
+        limit = connection.run("ulimit -n").stdout.split()[-1:]
+        if limit and limit[0].isdigit() and int(limit[0]) < LEAST_FILES:
+            return _FEW_FILES
+    return ""
 
 
 def _by_hand(host: Host) -> str:

@@ -276,11 +276,14 @@ choose() {
 		[ -n "$place" ] || { echo "refused ~: HOME is not set" && continue; }
 		usable "$place" || { echo "refused $place: $why" && continue; }
 		[ -d "$place" ] || { echo "planned $place" && return; }
-		chosen=$place
 		echo "chosen $place"
+		set --
 		for file in "$place"/.[!.]* "$place"/*; do
-			[ -e "$file" ] && echo "${file##*/}"
+			# To read a FIFO would wait for ever.
+			[ -f "$file" ] && echo "${file##*/}" &&
+				case $file in */fleet-agent-*-*) set -- "$@" "$file" ;; esac
 		done
+		[ "$1" ] && section hashes && sha256sum "$@"
 		has_agent "$place" && [ -z "$READ_ONLY" ] && agent=1
 		return 0
 	done
@@ -290,17 +293,15 @@ choose() {
 workdir() {
 	section workdir
 	agent=
-	chosen=
 	user=
 	own=${HOME:+$HOME/.cache}
-	case ${XDG_CACHE_HOME:-} in /*) own=$XDG_CACHE_HOME ;; esac
+	case $XDG_CACHE_HOME in /*) own=$XDG_CACHE_HOME ;; esac
 	case $own in *"$newline"*) own= ;; /*) ;; *) own= ;; esac
 	case $PLACES in
 	'') { [ -n "$own" ] && choose "$own/fleet"; } || usual_places ;;
 	\~/*) choose "${HOME:+$HOME/${PLACES#??}}" ;;
 	*) choose "$PLACES" ;;
 	esac
-	there "$chosen"/fleet-agent-*-* && section hashes && sha256sum "$chosen"/fleet-agent-*-*
 	section system
 	echo "user ${user:-$(id -un || id -u)}"
 }

@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 
 from fleet import __version__
-from fleet.errors import FleetError, RefusedError, StoreError
+from fleet.errors import FleetError, RefusedError, StoreError, is_lack_of_memory, lack_of_memory
 from fleet.facts import noise
 from fleet.model import Agent, Facts, Host, Run, merged
 from fleet.plan import counters
@@ -86,7 +86,8 @@ def _outcome(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
     except FleetError as err:
         outcome = progress.interrupted() if access.cancellation.requested else progress.failed(err)
     except Exception as err:  # a bug on one host's path must not cost the others their runs
-        outcome = progress.crashed(err)
+        lack = lack_of_memory(err, f"{host.name}: ") if is_lack_of_memory(err) else None
+        outcome = progress.failed(lack) if lack else progress.crashed(err)
     access.emit(HostFinished(outcome))
     return outcome
 

@@ -9,14 +9,14 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from fleet.errors import StoreError
-from fleet.store.files import storing, write
+from fleet.store.files import read_regular, storing, write
 from fleet.store.ids import checked_key
 from fleet.store.places import Folder, Place
 
 _FOLDER = "_amendments"
+FILES = f"{_FOLDER}/*.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +53,30 @@ def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
 def amended(place: Place) -> dict[str, Amendment]:
     """All amendments by run id. Raises StoreError for a file that cannot be read."""
     with storing("read the amendments", place):
-        names = place.files(f"{_FOLDER}/*.json")
-        read = [(name, _read(place, name)) for name in names]
+        names = place.files(FILES)
     found: dict[str, Amendment] = {}
-    for name, content in sorted(read, key=lambda each: each[0].split("-")[-2:]):
-        try:
-            labels = {str(key): value for key, value in content["labels"].items()}
-            later, run_id = Amendment(labels, content["withdrawn"]), str(content["run_id"])
-        except (KeyError, TypeError, AttributeError) as err:
-            raise StoreError(f"{place}: {name} is no amendment. Move it away.") from err
+    for name in sorted(names, key=lambda name: name.split("-")[-2:]):
+        run_id, later = read_amendment(place, name)
         found[run_id] = found.get(run_id, Amendment()).then(later)
     return found
 
 
-def _read(place: Place, name: str) -> Any:
-    """One file; without pyarrow where it lies in a folder of this machine."""
+def read_amendment(place: Place, name: str) -> tuple[str, Amendment]:
+    """The amendment in a file, and the id of its run. Raises StoreError."""
     try:
-        if isinstance(place, Folder):
-            return json.loads((place.state_dir / name).read_bytes())
-        with place.filesystem.open_input_file(place.path(name)) as file:
-            return json.loads(file.read())
+        with storing("read the amendments", f"{place}: {name}"):
+            content = json.loads(_bytes(place, name))
+        labels = {str(key): value for key, value in content["labels"].items()}
+        return str(content["run_id"]), Amendment(labels, content["withdrawn"])
     except ValueError as err:
         raise StoreError(f"{place}: {name} is no amendment: {err}. Move it away.") from err
+    except (KeyError, TypeError, AttributeError) as err:
+        raise StoreError(f"{place}: {name} is no amendment. Move it away.") from err
+
+
+def _bytes(place: Place, name: str) -> bytes:
+    """What is in a file; without pyarrow where it lies in a folder of this machine."""
+    if isinstance(place, Folder):
+        return read_regular(place.state_dir / name)
+    with place.filesystem.open_input_file(place.path(name)) as file:
+        return bytes(file.read())

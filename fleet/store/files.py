@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,12 @@ from typing import Any
 from fleet.errors import StoreError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_KINDS = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISDIR, "a folder"),
+    (lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode), "a device"),
+)
 _REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH")  # as pyarrow words them
 
 
@@ -27,6 +34,27 @@ def storing(what: str, place: object, *, kept: bool = False) -> Iterator[None]:
         reason = err.strerror or str(err)
         comfort = " What had arrived is kept in the journal." if kept else ""
         raise StoreError(f"{place}: cannot {what}: {reason}. {_advice(err)}{comfort}") from err
+
+
+def check_regular(path: Path | str) -> None:
+    """Raise OSError for a FIFO, a socket, a device or a folder: reading these may wait for ever."""
+    mode = os.stat(path).st_mode  # noqa: PTH116  # once for each of a thousand files
+    if not stat.S_ISREG(mode):
+        kind = next((name for test, name in _KINDS if test(mode)), "something else")
+        raise OSError(f"it is {kind}, not a file of fleet's; move it away")
+
+
+def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+    """Open a regular file without waiting; it is made, with `mode`, where the flags say so. OSError."""
+    if os.path.lexists(path):  # else the flags decide
+        check_regular(path)
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+
+
+def read_regular(path: Path) -> bytes:
+    """All of a regular file. Raises OSError."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        return file.read()
 
 
 def sync(path: Path) -> None:
@@ -67,6 +95,15 @@ def _advice(err: OSError) -> str:
         return "Free some space there, or choose another results root with --results."
     if isinstance(err, PermissionError) or err.errno in (errno.EACCES, errno.EPERM):
         return "Give this user permission there, or choose another results root with --results."
+    if isinstance(err, (FileExistsError, NotADirectoryError)) and (blocking := _no_folder(err.filename)):
+        return f"{blocking} is not a folder: move it away, or choose another results root with --results."
     if any(word in str(err) for word in _REFUSALS):
         return "Look at the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) and what they may do in that bucket."
     return "Look at that place, or choose another results root with --results."
+
+
+def _no_folder(name: object) -> Path | None:
+    """The part of a path where something else than a folder is."""
+    path = Path(os.fsdecode(name)) if isinstance(name, (str, bytes)) else Path()
+    there = [place for place in (*reversed(path.parents), path) if os.path.lexists(place)]
+    return next((place for place in there if not place.is_dir()), None)

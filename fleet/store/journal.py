@@ -22,7 +22,7 @@ from typing import Self
 from fleet.errors import LockedError, StoreError
 from fleet.model import Burst
 from fleet.store.burst_columns import BurstColumns
-from fleet.store.files import storing, sync, write_all
+from fleet.store.files import open_regular, storing, sync, write_all
 
 RUN_FILE = "run.json"
 LOCK_FILE = "lock"
@@ -107,7 +107,7 @@ class Journal:
 
     def _open(self) -> int:
         with storing("open the journal", self.path):
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            descriptor = open_regular(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             self._length = os.fstat(descriptor).st_size
         self._synced, self._named = time.monotonic(), False
         return descriptor
@@ -203,7 +203,7 @@ class Journal:
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
-    with storing("read the journal", path), path.open("rb") as stream:
+    with storing("read the journal", path), os.fdopen(open_regular(path), "rb") as stream:
         for line in stream:
             if line.endswith(b"\n"):
                 yield line[:-1]
@@ -211,8 +211,8 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
 
 def _locked(folder: Path) -> int:
     """Open and lock the journal's lock file; the kernel lets go of it with the process."""
-    with storing("open the journal", folder):
-        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with storing("open the journal", folder / LOCK_FILE):
+        descriptor = open_regular(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

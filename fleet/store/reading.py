@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from warnings import warn
 
-from fleet.errors import StoreError, StoreWarning
+from fleet.errors import StoreError, StoreWarning, is_lack_of_memory, lack_of_memory
 from fleet.store import schema
 from fleet.store.checksums import check, check_tail, tail_length
-from fleet.store.places import Place
+from fleet.store.files import check_regular
+from fleet.store.places import Folder, Place
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
@@ -182,6 +183,8 @@ class TableFile:
         try:
             return work()
         except (OSError, pa.ArrowException) as err:
+            if is_lack_of_memory(err):
+                raise lack_of_memory(err) from err
             reason = " ".join(str(err).split()).rstrip(".")
             raise StoreError(
                 f"{self.what}: {reason}. If the file is damaged, put it back from a copy, or move all files "
@@ -193,6 +196,8 @@ def _checked(place: Place, name: str) -> Any:
     """The file for pyarrow to read; a small one is read and checked whole, of a large one the footer."""
     import pyarrow as pa  # noqa: PLC0415
 
+    if isinstance(place, Folder):
+        check_regular(place.path(name))
     source = place.filesystem.open_input_file(place.path(name))
     size = source.size()
     if size <= _READ_WHOLE:

@@ -19,7 +19,7 @@ from typing import Any
 
 from fleet.errors import StoreError
 from fleet.store import columns, schema
-from fleet.store.files import sync, write
+from fleet.store.files import open_regular, sync, write
 from fleet.store.places import Folder, Place
 from fleet.store.reading import TableFile, joined, readable
 from fleet.store.rows import RunRecord
@@ -174,7 +174,8 @@ def _locked(place: Place, *, exclusive: bool) -> Iterator[bool]:
     with ExitStack() as held:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = held.enter_context(path.open("a"))
+            lock = open_regular(path, os.O_WRONLY | os.O_CREAT, 0o666)
+            held.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
             alone = True
         except OSError:  # held by another, or no locks there

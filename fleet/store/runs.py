@@ -11,7 +11,7 @@ from typing import Any
 from fleet.errors import StoreError, UsageError
 from fleet.model import RunState
 from fleet.store.amendments import amended
-from fleet.store.files import storing
+from fleet.store.files import read_regular, storing
 from fleet.store.journal import RUN_FILE
 from fleet.store.places import Place
 from fleet.store.publish import samples_name, stored_record
@@ -245,7 +245,7 @@ def _published(row: Mapping[str, Any]) -> RunSummary:
 def _unfinished(folder: Path) -> RunSummary | None:
     """A journal's run; None where `run.json` is not there, is not ours, or vanished while we looked."""
     try:
-        written = json.loads((folder / RUN_FILE).read_bytes())
+        written = json.loads(read_regular(folder / RUN_FILE))
         name = written["host"]["name"]
         return RunSummary(
             run_id=written["run_id"],

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from fleet.store.files import read_regular
 from fleet.store.places import Folder, Place
 
 _FILE = "runs.json"
@@ -21,7 +22,7 @@ Rows = dict[str, list[dict[str, Any]]]  # by name of the file
 def remembered(place: Place, names: Sequence[str], columns: Sequence[str]) -> Rows:
     """The rows of those files that are as they were when the index was written."""
     try:
-        index = json.loads((_folder(place) / _FILE).read_bytes())
+        index = json.loads(read_regular(_folder(place) / _FILE))
         if index["columns"] != list(columns):
             return {}
         kept = index["files"]

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from fleet.errors import LockedError, StoreError
 from fleet.model import RequestedOptions, Run
 from fleet.store.decoding import decode
-from fleet.store.files import storing, sync, write_all
+from fleet.store.files import open_regular, read_regular, storing, sync, write_all
 from fleet.store.ids import checked_key
 from fleet.store.journal import RUN_FILE
 from fleet.store.rows import as_object, to_json
@@ -39,7 +39,9 @@ def under_way(state_dir: Path, intent: Intent) -> Iterator[None]:
     The note stays when the process ends, however it ends; the kernel's lock on it does not.
     """
     path = _intent_path(state_dir, intent.session_id)
-    if path.exists() and (pid := _owner(path)):
+    with storing("note the session", path):
+        pid = _owner(path) if path.exists() else None
+    if pid:
         raise LockedError(
             f"session {intent.session_id} is under way: process {pid} on this machine is measuring it."
         )
@@ -98,7 +100,7 @@ def read_run(folder: Path) -> Run:
     """The run of a journal, as it began. Raises StoreError where `run.json` cannot be read as one."""
     path = folder / RUN_FILE
     with storing("read the journal", path):
-        text = path.read_bytes()
+        text = read_regular(path)
     try:
         return decode(Run, json.loads(text))
     except ValueError as err:
@@ -132,7 +134,7 @@ def _read_all(state_dir: Path) -> Iterator[Run | StoreError]:
 
 def _owner(path: Path) -> int | None:
     """The process that has locked a session's note; None if none has."""
-    with path.open("rb") as note:
+    with os.fdopen(open_regular(path), "rb") as note:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -150,7 +152,7 @@ def _note(intent: Intent) -> bytes:
 
 def _intent(path: Path) -> Intent:
     """Read a note. Raises ValueError, OSError."""
-    note = json.loads(path.read_bytes())
+    note = json.loads(read_regular(path))
     if isinstance(note, dict) and "wish" in note:
         note["requested"] = note["wish"]
     return decode(Intent, note)

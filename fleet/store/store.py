@@ -42,11 +42,11 @@ class Store:
 
     def make_ready(self) -> None:
         """Make sure, before anything is measured, that journals can be written and the place answers."""
-        folder = self.state_dir / "_journal"
-        with storing("keep journals there", folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
+        for folder in (self.state_dir / "_journal", self.state_dir / "_staging"):
+            with storing("keep journals there", folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder):
+                    pass
         with storing("store results there", self.place):
             self.place.reach()
 

@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fleet.errors import StoreError
+from fleet.store.amendments import FILES as AMENDMENTS
+from fleet.store.amendments import read_amendment
 from fleet.store.files import storing
 from fleet.store.places import Place
 from fleet.store.publish import samples_name
@@ -26,10 +28,11 @@ def verify(place: Place) -> Verified:
     """Read everything in `place`. Raises StoreError where the root itself cannot be read.
 
     Samples are compared with the digest they were published with, page by page; rows of `_runs` with the
-    samples; counters, derived and imported tables only with their own checksums. Nothing is changed.
+    samples; counters, derived and imported tables only with their own checksums; amendments are decoded.
+    Nothing is changed.
     """
     with storing("verify the results", place):
-        samples = place.samples()
+        samples, amendments = place.samples(), place.files(AMENDMENTS)
         others = {
             table: place.files(pattern)
             for table, pattern in (
@@ -46,7 +49,8 @@ def verify(place: Place) -> Verified:
     problems += [problem for name in others["runs"] for problem in _runs_file(place, name, digests)]
     for table in ("cpus", "pairs", "summaries", "counters"):
         problems += [problem for name in others[table] if (problem := _read_whole(place, name, table))]
-    files = len(samples) + sum(map(len, others.values()))
+    problems += [problem for name in amendments if (problem := _amendment(place, name))]
+    files = len(samples) + len(amendments) + sum(map(len, others.values()))
     return Verified(len(samples), sum(count for _, count, _ in found), files, tuple(problems))
 
 
@@ -82,6 +86,14 @@ def _read_whole(place: Place, name: str, table: str) -> str | None:
     try:
         for _ in TableFile(place, name, table).stretches():
             pass
+    except StoreError as err:
+        return str(err)
+    return None
+
+
+def _amendment(place: Place, name: str) -> str | None:
+    try:
+        read_amendment(place, name)
     except StoreError as err:
         return str(err)
     return None

@@ -197,3 +197,12 @@ def test_a_wished_compiler_that_is_missing_is_not_listed(tmp_path):
     assert "no-such-cc" not in [
         compiler.command for compiler in linux.parse_compilers(probe.sections(answer)["compilers"])
     ]
+
+
+def test_a_fifo_in_place_of_an_agent_is_not_read(tmp_path):
+    place = tmp_path / "place"
+    place.mkdir(mode=0o700)
+    (place / "fleet-agent-1-2").write_text("")
+    os.mkfifo(place / "fleet-agent-3-4", 0o700)
+    answer = ask(["sh"], tmp_path / "home", workdir=str(place))
+    assert ("fleet-agent-1-2\n" in answer, "fleet-agent-3-4" in answer) == (True, False)

@@ -146,3 +146,8 @@ def test_a_granted_realtime_priority_is_recorded():
     needs.root()
     records = decode(run("-b", "clock", "--priority", "5", "-f", "jsonl", *QUICK).stdout)
     assert records[0]["priority"] == 5
+
+
+def test_too_little_address_space_for_a_thread_is_named():
+    done = run("-b", "clock", *QUICK, prefix=(needs.program("prlimit", "util-linux"), "--as=6000000"))
+    assert (done.returncode, "ulimit -v" in done.stderr) == (1, True), done.stderr

@@ -164,3 +164,15 @@ def test_a_full_disk_on_the_controller_is_named_and_the_others_are_not_harmed(
         assert (code, stage) == (11, "store"), message
         assert "No space left" in message
         assert list((results / "_journal").glob("*/stream.jsonl")), "what had arrived must be kept"
+
+
+@pytest.mark.parametrize(("files", "exit_code"), [(5, 7), (12, 9)])
+def test_a_host_that_may_open_too_few_files_is_told_of_its_limit(
+    fleet: Fleet, host_with, tmp_path: Path, files: int, exit_code: int
+) -> None:
+    login = tmp_path / "login"
+    login.write_text(f'#!/bin/dash\nulimit -n {files}\nexec /bin/dash -c "$SSH_ORIGINAL_COMMAND"\n')
+    login.chmod(0o755)
+    fleet.hosts(host_with((f"ForceCommand {login}",)).entry(name="few"))
+    code, _, message = only(fleet("run", *CLOCK))
+    assert (code, "allow 64 or more" in message) == (exit_code, True), message

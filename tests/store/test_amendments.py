@@ -76,3 +76,12 @@ def test_the_commands_select_label_and_withdraw(store: Store, tmp_path: Path) ->
         assert "Read again: 1 run" in fleet("withdraw", RUNS[0], "--undo").stdout
         assert "No run is withdrawn." in fleet("withdraw").stdout
         assert fleet("label", "rpi5", "bios").exit_code == 2
+
+
+def test_a_broken_amendment_is_named_by_verify(store: Store) -> None:
+    store.label(RUNS[:1], {"a": "1"})
+    broken = store.state_dir / "_amendments" / "x.json"
+    for text in ("{", "[]", '{"run_id": "r", "labels": 1, "withdrawn": null}'):
+        broken.write_text(text)
+        (problem,) = verify(place_of(store.state_dir)).problems
+        assert "_amendments/x.json is no amendment" in problem

@@ -316,5 +316,5 @@ def test_a_part_without_a_line_is_not_left_behind_by_the_next(store: Store) -> N
 def test_a_part_that_cannot_be_opened_is_an_error_that_says_so(store: Store) -> None:
     with store.journal(builders.a_run()) as journal:
         journal.path.mkdir()
-        with pytest.raises(StoreError, match=f"{journal.path}: cannot open the journal: Is a"):
+        with pytest.raises(StoreError, match=f"{journal.path}: cannot open the journal: it is a folder"):
             journal.append(b"line")

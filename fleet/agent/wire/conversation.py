@@ -198,8 +198,8 @@ def split(line: bytes) -> tuple[bytes, bytes]:
 
 
 def hello_in(line: bytes) -> Hello | None:
-    """The hello record, or None for noise. Raises WireError for a hello we cannot read."""
-    if not line.lstrip().startswith(b'{"record":"hello"'):
+    """The hello record; None for noise, such as part of one. Raises WireError for one we cannot read."""
+    if not line.lstrip().startswith(b'{"record":"hello"') or not line.rstrip().endswith(b"}"):
         return None
     record = decode(line)
     return record if isinstance(record, Hello) else None

@@ -119,14 +119,19 @@ class _Link(fabric.Connection):  # type: ignore[misc]  # fabric has no types
 
 
 class _Transport(paramiko.Transport):
-    """A Transport that keeps what the server offers in the key exchange, for a message."""
+    """A Transport that keeps, for messages, what the server offers in the key exchange and why it ends."""
 
     offered: Mapping[str, list[str]] = MappingProxyType({})
+    goodbye = ""
 
     def _really_parse_kex_init(self, *arguments: Any, **options: Any) -> dict[str, list[str]]:
         parsed: dict[str, list[str]] = super()._really_parse_kex_init(*arguments, **options)  # type: ignore[misc]
         self.offered = {kind: list(names) for kind, names in parsed.items() if isinstance(names, list)}
         return parsed
+
+    def _parse_disconnect(self, message: paramiko.Message) -> None:
+        message.get_int()
+        self.goodbye = message.get_text()[:200]
 
     def _parse_debug(self, _message: paramiko.Message) -> None:
         """Skip what sshd says for debugging; paramiko would format it for a log that nobody reads."""

@@ -109,12 +109,14 @@ class Identities(AuthStrategy):
                 raise SilentError from error
             if transport.is_active():
                 return False
-            if len(tried) == 1:  # no sshd gives up after a single key, so it was the link
+            reason = getattr(transport, "goodbye", "")
+            if len(tried) == 1 and not reason:  # it was the link
                 raise SilentError from error
             raise AuthError(
                 f"{self._to()} closed the connection after {len(tried)} of our keys "
-                f"({', '.join(tried)}). Name the right one with `identity_files` in the inventory, "
-                "or with IdentityFile and IdentitiesOnly in ssh_config."
+                f"({', '.join(tried)}){reason and f': {reason!r}'}. "
+                "Name the right one with `identity_files` in the inventory, or with IdentityFile and "
+                "IdentitiesOnly in ssh_config."
             ) from error
         except (SSHException, EOFError, OSError) as error:
             # With a text: the key failed, for instance an agent refused to sign. Without: the link.

@@ -394,3 +394,8 @@ def test_counts_that_fit_no_thread_or_event_are_refused(counts: object) -> None:
         fed(line(COUNTED), line(BURST, counters=counts))
     with pytest.raises(WireError, match="counters"):
         fed(line(HELLO), line(BURST, counters=[[COUNT], [COUNT]]))
+
+
+def test_what_a_login_script_left_of_a_hello_is_noise() -> None:
+    reader = fed(b'{"record":"hello","protocol":1', line(HELLO), line(BURST), line(BURST, round=1), line(END))
+    assert (reader.verdict(), len(reader.notes)) == (None, 1)

@@ -315,3 +315,13 @@ def test_a_refused_named_key_is_all_that_is_offered(debugging_hosts, tmp_path, o
     assert tried(host) == ["publickey", public_name(wrong)]
     assert nobody_called(deaf_agent)
     assert opened == []
+
+
+def test_a_host_that_allows_one_key_says_so(make_hosts, known_hosts, client_key, tmp_path):
+    (host,) = make_hosts(1, options=["MaxAuthTries 1"])
+    known_hosts.write_text(host.known_hosts_line)
+    files = (str(keygen(tmp_path / "wrong")), str(client_key))
+    with pytest.raises(
+        AuthError, match=r"after 1 of our keys .*'Too many authentication failures'.*identity_files"
+    ):
+        connect(host.entry(identity_files=files))
