@@ -145,9 +145,12 @@ int arena_take(int cpu, bool huge_pages, int node, struct arena **taken)
 	return err;
 }
 
-bool arena_write_more(struct arena *arena)
+bool arena_write_more(struct arena *arena, size_t wanted_bytes)
 {
 	uint64_t *words = (uint64_t *)arena->start;
+
+	if (arena->written_bytes >= wanted_bytes)
+		return false;
 	size_t left = arena->bytes - arena->written_bytes;
 	size_t bytes = left < PART_BYTES ? left : PART_BYTES;
 	size_t first = arena->written_bytes / sizeof *words, count = bytes / sizeof *words;
@@ -155,6 +158,7 @@ bool arena_write_more(struct arena *arena)
 	for (size_t i = first; i < first + count; i++)
 		words[i] = (uintptr_t)&words[i / LINE_WORDS * LINE_WORDS];
 	arena->written_bytes += bytes;
+	arena->checked = false;
 	return bytes > 0;
 }
 
@@ -201,7 +205,7 @@ bool arena_try_huge_pages(void)
 		give_back(&arena);
 		return false;
 	}
-	while (arena_write_more(&arena))
+	while (arena_write_more(&arena, TRIED_BYTES))
 		;
 	bool huge = !os_huge_pages_check(arena.start);
 

@@ -39,9 +39,9 @@ int arena_take(int cpu, bool huge_pages, int node, struct arena **arena);
 /*
  * Writes the next part of it, for its pages to exist and to lie near this thread: each word holds
  * the address of its line, since memory never written is one page of zeros, and zeros are treated
- * apart. False: all of it is written.
+ * apart. False: the first `wanted_bytes` are written.
  */
-bool arena_write_more(struct arena *arena);
+bool arena_write_more(struct arena *arena, size_t wanted_bytes);
 
 /* Does it lie where it was wanted? If not, says in words where, and gives it back. */
 bool arena_is_placed(struct arena *arena, int node, char *words, size_t room);

@@ -64,6 +64,13 @@ enum gemm_point {
 
 enum { POINT_ROOM = 48 };
 
+/* Where a time budget is short, which points of a ladder are left out. */
+enum spared {
+	SPARED_NEVER,
+	SPARED_FIRST,  /* of no level of memory */
+	SPARED_MEMORY, /* outside all caches: after those */
+};
+
 /* One setting of a benchmark's parameters; 0 where it has no such parameter. */
 struct point {
 	char name[POINT_ROOM]; /* no blanks; empty if the benchmark has no parameters */
@@ -79,6 +86,7 @@ struct point {
 	uint64_t walk_bytes;  /* of each thread's second arena, to drive lines out of its caches */
 	bool walk_huge;       /* its pages */
 	bool one_arena;       /* all have the arena of the thread that owns the lines */
+	uint8_t spared;       /* an enum spared */
 };
 
 /* A growing list of points. */

@@ -44,9 +44,9 @@ const struct option option_table[] = {
 	         "burst medians is wider than plus and minus this share of their mean: 1%, 0.01,"
 	         " or off (default: 1%; off with --rounds)."},
 	{NULL, 0, "time-budget", SECONDS, AT(time_budget_ns), .value = "S",
-	 .help = "Begin no burst after this many seconds, except of the first round or, where "
-	         "--rounds is given, of the least rounds (default: 20, or twice what the least "
-	         "rounds took if that is more)."},
+	 .help = "Begin no burst after this many seconds, except of the least rounds where "
+	         "--rounds is given (default: 20, or twice what the least rounds took if that is "
+	         "more)."},
 	{NULL, 0, "spread", SECONDS_OR_ZERO, AT(spread_ns), .value = "S",
 	 .help = "Spread the least rounds over at least this many seconds by pauses between them"
 	         " (default: 5; 0 with --rounds)."},

@@ -232,8 +232,8 @@ static void resolve(struct options *options)
 		options->samples = SAMPLES_USUAL;
 	if (!rounds_given)
 		options->rounds = ROUNDS_USUAL;
-	options->rounds_sure =
-		options->time_budget_ns && !rounds_given ? 1 : (uint32_t)options->rounds;
+	options->budget_ends = options->time_budget_ns && !rounds_given;
+	options->rounds_sure = options->budget_ends ? 1 : (uint32_t)options->rounds;
 	if (options->precision_ppm == NOT_GIVEN)
 		options->precision_ppm = rounds_given ? 0 : PRECISION_USUAL_PPM;
 	if (options->spread_ns == NOT_GIVEN)

@@ -1,6 +1,7 @@
 /* pace.c: rounds spread over time, and more of them for pairs that are not precise yet. */
 #include "pace.h"
 
+#include "budget.h"
 #include "levels.h"
 #include "stop.h"
 
@@ -113,7 +114,7 @@ static bool wants(const struct pace *pace, const struct plan *plan, const struct
 bool pace_visits(const struct pace *pace, const struct plan *plan, const struct visit *visit,
 		 uint32_t round)
 {
-	return round >= visit->done && wants(pace, plan, visit, round);
+	return round >= visit->done && !visit->left_out && wants(pace, plan, visit, round);
 }
 
 static bool any_visit(const struct pace *pace, const struct plan *plan, uint32_t round)
@@ -180,12 +181,18 @@ uint32_t pace_first(struct pace *pace, const struct run *run)
 	return first;
 }
 
+/* May the time budget end this round? */
+static bool has_budget(const struct plan *plan, uint32_t round)
+{
+	return plan->budget_ends || round >= plan->rounds;
+}
+
 bool pace_begin(struct pace *pace, const struct run *run, uint32_t round, void (*idle)(void))
 {
 	const struct plan *plan = run->plan;
 	int64_t begin_ns = pace->round_ns ? pace->round_ns + gap_ns(plan) : now_ns();
 
-	if (round >= plan->rounds && !pace->until_ns)
+	if (has_budget(plan, round) && !pace->until_ns)
 		pace->until_ns = budget_end_ns(run);
 	if (pace->until_ns)
 		pace->rounds_left = rounds_left(pace, plan, pace->until_ns);
@@ -199,7 +206,11 @@ bool pace_begin(struct pace *pace, const struct run *run, uint32_t round, void (
 	return true;
 }
 
-bool pace_is_over(const struct pace *pace, const struct plan *plan, uint32_t round)
+bool pace_has_room(const struct pace *pace, const struct plan *plan, const struct visit *visit,
+		   uint32_t round)
 {
-	return round >= plan->rounds && now_ns() >= pace->until_ns;
+	double burst_s = visit->took_s > 0 ? visit->took_s : budget_burst_s(visit);
+
+	return !has_budget(plan, round) ||
+	       now_ns() + (int64_t)(burst_s * (double)NS_PER_S) < pace->until_ns;
 }

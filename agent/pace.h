@@ -44,7 +44,8 @@ uint32_t pace_first(struct pace *pace, const struct run *run);
  */
 bool pace_begin(struct pace *pace, const struct run *run, uint32_t round, void (*idle)(void));
 
-/* Is the time for rounds beyond the least up? */
-bool pace_is_over(const struct pace *pace, const struct plan *plan, uint32_t round);
+/* Does the time budget have room for one more burst of this visit? */
+bool pace_has_room(const struct pace *pace, const struct plan *plan, const struct visit *visit,
+		   uint32_t round);
 
 #endif

@@ -1,6 +1,7 @@
 /* plan.c: from the options to a plan for this machine, and the order of its visits. */
 #include "plan.h"
 
+#include "budget.h"
 #include "plan_parts.h"
 
 #include <stdlib.h>
@@ -58,6 +59,7 @@ int plan_make(struct plan *plan, const struct options *options, int *cpus, size_
 			      .iterations = (uint32_t)options->iterations,
 			      .precision_ppm = (uint32_t)options->precision_ppm,
 			      .time_budget_ns = options->time_budget_ns,
+			      .budget_ends = options->budget_ends,
 			      .spread_ns = options->spread_ns,
 			      .seed = options->seed,
 			      .preset = options->preset,
@@ -71,7 +73,8 @@ int plan_make(struct plan *plan, const struct options *options, int *cpus, size_
 	    check_cpu_count(plan, refusal) || check_node(options->node, refusal) ||
 	    plan_make_groups(plan, options, refusal) ||
 	    plan_make_points(plan, options, notes, refusal) ||
-	    plan_make_visits(plan, options, refusal) || plan_want_memory(plan, refusal))
+	    plan_make_visits(plan, options, refusal) ||
+	    budget_shorten(plan, options, notes, refusal) || plan_want_memory(plan, refusal))
 		return -1;
 	return options->done ? plan_take_done(plan, options->done, refusal) : 0;
 }
@@ -125,6 +128,8 @@ struct random plan_shuffle(struct plan *plan, uint32_t round)
 			shuffle_in(plan->order, heads++, (uint32_t)i, &random);
 	if (!plan->sequential && plan->block_count > 1)
 		expand(plan, heads, &random);
+	if (plan->budget_ends && !plan->sequential && round == 0)
+		budget_order(plan);
 	return random;
 }
 

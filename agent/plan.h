@@ -36,7 +36,9 @@ struct visit {
 	bool slow;             /* a single grain takes long: few samples do */
 	bool precise;          /* its level is known to the precision wanted */
 	bool fair;             /* and to 2.5 times it */
+	bool left_out;         /* the time budget had no room for it: not visited any more */
 	uint8_t levels;        /* it is at so many; 0: not known yet */
+	float took_s;          /* its last burst, with trials; 0: not made by this agent */
 	uint32_t needed;       /* bursts that the precision takes, judged by their scatter */
 	uint32_t kept, room;   /* of medians */
 	float *medians;        /* of its bursts, in ticks a grain; kept for a precision only */
@@ -73,6 +75,7 @@ struct plan {
 	uint32_t iterations;    /* grains in a sample; 0: chosen per pair */
 	uint32_t precision_ppm; /* 0: none wanted */
 	int64_t time_budget_ns; /* 0: the usual one */
+	bool budget_ends;       /* it may end the first round too */
 	int64_t spread_ns;      /* the least rounds last at least this long */
 	uint64_t seed;
 	const char *preset; /* null: none */

@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include "arena.h"
+#include "budget.h"
 #include "calibrate.h"
 #include "emit.h"
 #include "forecast.h"
@@ -12,8 +13,9 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { ALIVE_S = 5, TRIES_MOST = 3 };
+enum { ALIVE_S = 5, TRIES_MOST = 3, FORECAST_SHARE = 20, BUDGET_PARTS = 20 };
 
 /* Trials draw their lines from a stream no round uses, so as not to disturb the rounds' order. */
 #define TRIAL_STREAM (UINT64_MAX - 1)
@@ -153,14 +155,17 @@ static void note_short_samples(const struct run *run, const struct report *repor
 /*
  * Says how long it will take, judged by one visit of each benchmark, variant and point. Says
  * nothing where one of them gives no number: its failures are reported in their place; nor where
- * the trials take half of the time budget: the others are made before their first bursts.
+ * the trials take much of the time budget: they are made before the first bursts.
  */
 static void note_forecast(const struct run *run, struct random *trials, struct burst_result *result)
 {
 	const struct plan *plan = run->plan;
+	double budget_s = (double)plan->time_budget_ns / (double)NS_PER_S;
 	struct forecast forecast = {0};
 	char text[200];
 
+	if (plan->budget_ends && budget_points_s(plan) * FORECAST_SHARE > budget_s)
+		return;
 	for (size_t i = 0; i < plan->visit_count; i++) {
 		struct visit *visit = &plan->visits[i];
 		struct trial trial;
@@ -187,8 +192,12 @@ static bool visit_pair(const struct run *run, struct visit *visit, uint32_t roun
 		       struct totals *totals)
 {
 	struct report report = report_of(run, visit, round, result);
+	int64_t start_ns = now_ns();
+	enum burst_outcome outcome = take(run, visit, &report, lines, trials, result);
 
-	switch (take(run, visit, &report, lines, trials, result)) {
+	if (outcome != BURST_STOPPED)
+		visit->took_s = (float)(now_ns() - start_ns + 1) / (float)NS_PER_S;
+	switch (outcome) {
 	case BURST_STOPPED:
 		return false;
 	case BURST_FAILED:
@@ -206,6 +215,14 @@ static bool visit_pair(const struct run *run, struct visit *visit, uint32_t roun
 	return false;
 }
 
+/* When a burst that has begun within the time budget must end. */
+static int64_t latest_ns(const struct run *run)
+{
+	int64_t budget_ns = run->plan->time_budget_ns, more_ns = budget_ns / BUDGET_PARTS;
+
+	return run->start_ns + budget_ns + (more_ns > NS_PER_S ? more_ns : NS_PER_S);
+}
+
 /* The main path: all rounds, all visits. */
 static void measure(const struct run *run, struct burst_result *result, struct totals *totals)
 {
@@ -213,6 +230,8 @@ static void measure(const struct run *run, struct burst_result *result, struct t
 	struct random trials = random_start(plan->seed, TRIAL_STREAM);
 	struct pace pace = {0};
 
+	if (plan->budget_ends)
+		stop_earlier(BUDGET_REASON, latest_ns(run));
 	if (!plan->done)
 		note_forecast(run, &trials, result);
 	for (uint32_t round = pace_first(&pace, run); pace_begin(&pace, run, round, idle);
@@ -225,7 +244,11 @@ static void measure(const struct run *run, struct burst_result *result, struct t
 
 			if (!pace_visits(&pace, plan, visit, round))
 				continue;
-			if (stop_asked() || pace_is_over(&pace, plan, round) ||
+			visit->left_out = (totals->taken || totals->failed) &&
+					  !pace_has_room(&pace, plan, visit, round);
+			if (visit->left_out)
+				continue;
+			if (stop_asked() ||
 			    !visit_pair(run, visit, round, &lines, &trials, result, totals))
 				return;
 		}
@@ -256,7 +279,7 @@ static void note_given_up(const struct plan *plan)
 	for (size_t i = 0; i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
 
-		if (visit->precise || !visit->fair)
+		if (visit->precise || !visit->fair || visit->needed <= visit->kept)
 			continue;
 		count++;
 		most = visit->needed > most ? visit->needed : most;
@@ -268,6 +291,29 @@ static void note_given_up(const struct plan *plan)
 		 "which takes about %" PRIu32 " rounds, more than the time budget has.",
 		 count, plan->visit_count, percent * PACE_FAIR, percent, most);
 	format->note(text);
+}
+
+static void note_unreached(const struct plan *plan)
+{
+	struct text named = {0}, text = {0};
+
+	budget_name_unreached(plan, &named);
+	text_add(&text,
+		 "The time budget ended in the first round: %zu of %zu visits were not made: %s.",
+		 budget_unreached(plan), plan->visit_count, named.data);
+	format->note(text.data);
+	text_free(&named);
+	text_free(&text);
+}
+
+/* Null: all was measured. A time budget that ends after the first round cuts nothing off. */
+static const char *why_ended(const struct plan *plan)
+{
+	const char *reason = stop_reason();
+
+	if (reason && strcmp(reason, BUDGET_REASON))
+		return reason;
+	return plan->budget_ends && budget_unreached(plan) ? BUDGET_REASON : NULL;
 }
 
 static void count_precise(const struct plan *plan, struct totals *totals)
@@ -292,14 +338,15 @@ static enum exit_code run_into(struct run *run, struct burst_result *result)
 	note_coarse_clock(run->clock);
 	measure(run, result, &totals);
 	count_precise(run->plan, &totals);
-	const char *reason = stop_reason();
+	const char *reason = why_ended(run->plan);
 
 	if (!reason) {
 		note_levels(run->plan, &totals);
 		note_given_up(run->plan);
-	}
+	} else if (!strcmp(reason, BUDGET_REASON))
+		note_unreached(run->plan);
 	format->end(run, &totals, reason ? reason : "done");
-	return stop_reason() ? EXIT_UNFINISHED : EXIT_DONE;
+	return reason ? EXIT_UNFINISHED : EXIT_DONE;
 }
 
 enum exit_code run_all(struct run *run)

@@ -16,8 +16,12 @@ static struct {
 	int signal_pipe[2];
 	int stdin_fd; /* -1: end of file there means nothing */
 	int64_t deadline_ns;
+	const char *deadline_reason;
 	char reason[64];
-} stop = {.signal_pipe = {-1, -1}, .stdin_fd = -1, .deadline_ns = NEVER};
+} stop = {.signal_pipe = {-1, -1},
+	  .stdin_fd = -1,
+	  .deadline_ns = NEVER,
+	  .deadline_reason = "deadline"};
 
 int64_t now_ns(void)
 {
@@ -70,6 +74,14 @@ int stop_start(bool until_eof, int64_t deadline_ns)
 		if (sigaction(signals[i], &action, NULL))
 			return -errno;
 	return 0;
+}
+
+void stop_earlier(const char *reason, int64_t deadline_ns)
+{
+	if (deadline_ns >= stop.deadline_ns)
+		return;
+	stop.deadline_ns = deadline_ns;
+	stop.deadline_reason = reason;
 }
 
 void stop_because(const char *reason)
@@ -134,7 +146,7 @@ enum wait stop_wait(int fd, short events, int64_t until_ns)
 		if (polled[2].revents)
 			stop_because("stdout closed");
 		if (now_ns() >= stop.deadline_ns)
-			stop_because("deadline");
+			stop_because(stop.deadline_reason);
 		if (stop.reason[0])
 			return WAIT_STOP;
 		if (polled[3].revents)

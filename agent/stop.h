@@ -32,6 +32,9 @@ enum wait stop_wait(int fd, short events, int64_t until_ns);
 /* Has an order to end arrived? Does not wait. */
 bool stop_asked(void);
 
+/* Ends the run at that moment of now_ns(), for that reason, unless the deadline comes before. */
+void stop_earlier(const char *reason, int64_t deadline_ns);
+
 /* Records a reason of our own to end; the first reason stays. */
 void stop_because(const char *reason);
 

@@ -63,9 +63,9 @@ static bool owns_lines(const struct worker *worker)
 	return worker->side->index == (worker->burst->order.placement.owner_pong ? 1 : 0);
 }
 
-static void write_arena(const struct worker *worker, struct arena *arena)
+static void write_arena(const struct worker *worker, struct arena *arena, size_t bytes)
 {
-	while (arena && !given_up(worker->burst) && arena_write_more(arena))
+	while (arena && !given_up(worker->burst) && arena_write_more(arena, bytes))
 		bench_progress(worker->side);
 }
 
@@ -80,8 +80,8 @@ static int prepare(struct worker *worker)
 	if (owns_lines(worker))
 		for (size_t i = 0; i < burst->lines.count; i++)
 			__atomic_store_n(burst->lines.line[i], 0, __ATOMIC_RELAXED);
-	write_arena(worker, worker->arena);
-	write_arena(worker, worker->walk);
+	write_arena(worker, worker->arena, worker->side->point->arena_bytes);
+	write_arena(worker, worker->walk, worker->side->point->walk_bytes);
 	if (burst->order.point->one_arena)
 		meet(worker); /* so that nobody uses what is not written yet */
 	if (given_up(burst))  /* for a reason that another has given */

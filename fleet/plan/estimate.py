@@ -23,6 +23,7 @@ from fleet.plan import counters, memory
 from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text
 from fleet.plan.kinds import blocks_listed, duration_text, sizes_read
+from fleet.plan.memory import Spared
 from fleet.plan.options import BUDGET_S, LONGEST_S, EffectiveOptions, effective, few_pairs, of_host
 from fleet.store.rows import Relations
 from fleet.text import counted
@@ -32,7 +33,15 @@ _BURST_S = 0.0005  # two threads, fresh lines, the first tries of how many round
 _PRODUCT_S = 0.03  # of gemm: preparing the matrices takes most of it
 _KINDS, _STREAMS = 7, 3  # points of gemm, and those of them that have sizes
 _STATES = ("own", "written", "clean", "both", "evicted", "memory")  # of fetch, by default
+_FULL_ROUNDS, _MARGIN = 3, 2  # as in agent/budget.c
 _ROUND_TRIP_S = 2e-7  # where the number of round trips is given
+
+
+_SPARED = {
+    Spared.NEVER: "",
+    Spared.FIRST: "plateaus only",
+    Spared.MEMORY: "plateaus of the caches only",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +159,9 @@ def rounds(plan: Plan, cpus: int, facts: Facts | None = None) -> int:
 def rounds_text(plan: Plan, cpus: int, facts: Facts | None = None) -> str:
     """Say how many of the usual rounds the time budget allows; empty where it allows all."""
     found, usual = rounds(plan, cpus, facts), effective(plan).rounds
-    return f" ({found} of {usual} rounds, as the time budget allows)" if found < usual else ""
+    limits = [f"{found} of {usual} rounds"] if found < usual else []
+    limits += filter(None, [_SPARED[_spares(plan, cpus, facts)]])
+    return f" ({', '.join(limits)}, as the time budget allows)" if limits else ""
 
 
 def over_budget(plan: Plan, cpus: int, facts: Facts | None = None) -> str:
@@ -194,12 +205,29 @@ def _spread_s(plan: Plan) -> float:
     return min(spread_s, plan.time_budget_s / 2)
 
 
+def _spares(plan: Plan, cpus: int, facts: Facts | None) -> Spared:
+    """Which points of ladders the time budget leaves out: those spared so, and before (agent/budget.c)."""
+    if not _is_shortened(plan) or effective(plan).sizes != "auto":
+        return Spared.NEVER
+    budget_s = (plan.time_budget_s or 0) / _MARGIN
+    if not {"chase", "bandwidth"} & {*plan.benchmarks}:
+        return Spared.NEVER
+    if (_FULL_ROUNDS + 1) * _seconds(_visits(plan, cpus, facts, Spared.NEVER)) <= budget_s:
+        return Spared.NEVER
+    round_s = _seconds(_visits(plan, cpus, facts, Spared.FIRST))
+    return Spared.FIRST if 2 * round_s <= budget_s else Spared.MEMORY
+
+
+def _seconds(visits: list[tuple[int, float]]) -> float:
+    return sum(seconds for _, seconds in visits)
+
+
 def _round_s(plan: Plan, cpus: int, facts: Facts | None) -> float:
-    return sum(seconds for _, seconds in _visits(plan, cpus, facts))
+    return _seconds(_visits(plan, cpus, facts, _spares(plan, cpus, facts)))
 
 
 def _bursts(plan: Plan, cpus: int, facts: Facts | None) -> int:
-    return sum(visits for visits, _ in _visits(plan, cpus, facts))
+    return sum(visits for visits, _ in _visits(plan, cpus, facts, _spares(plan, cpus, facts)))
 
 
 def bursts(plan: Plan, cpus: int, facts: Facts | None = None) -> int:
@@ -210,11 +238,12 @@ def bursts(plan: Plan, cpus: int, facts: Facts | None = None) -> int:
 def points(plan: Plan, cpus: int, facts: Facts | None = None) -> int:
     """How many points of memory a round visits, each on its CPUs; 0 without such benchmarks."""
     ladders = [name for name in plan.benchmarks if benchmark_named(name).shape is Shape.GROUP]
-    return sum(_of_group(name, plan, cpus, facts)[0] for name in ladders)
+    spares = _spares(plan, cpus, facts)
+    return sum(_of_group(name, plan, cpus, facts, spares)[0] for name in ladders)
 
 
-def _visits(plan: Plan, cpus: int, facts: Facts | None) -> list[tuple[int, float]]:
-    """Of each benchmark the visits of a round, and their seconds."""
+def _visits(plan: Plan, cpus: int, facts: Facts | None, spares: Spared) -> list[tuple[int, float]]:
+    """Of each benchmark the visits of a round, and their seconds; without the points spared."""
     quick_s = _burst_s(effective(plan))
     found = []
     for name in plan.benchmarks:
@@ -225,7 +254,7 @@ def _visits(plan: Plan, cpus: int, facts: Facts | None) -> list[tuple[int, float
                 count = pairs_of(name, plan, cpus) * _points_of_a_pair(name, plan)
                 found.append((count, count * quick_s))
             case Shape.GROUP:
-                found.append(_of_group(name, plan, cpus, facts))
+                found.append(_of_group(name, plan, cpus, facts, spares))
     return found
 
 
@@ -250,13 +279,15 @@ def pairs_of(name: str, plan: Plan, cpus: int) -> int:
     return pairs(plan if few is None else replace(plan, pairs=few), cpus)
 
 
-def _of_group(name: str, plan: Plan, cpus: int, facts: Facts | None) -> tuple[int, float]:
+def _of_group(name: str, plan: Plan, cpus: int, facts: Facts | None, spares: Spared) -> tuple[int, float]:
     if name == "gemm":
         count = _products(plan, cpus)
         return count, count * _PRODUCT_S
     known = memory.measured(plan, facts) if facts is not None and facts.cpus else None
     found = memory.visits(name, plan, known or memory.unknown_cpus(plan.cpus or range(cpus)))
-    return len(found), sum(visit.seconds for visit in found)
+    found = [visit for visit in found if not Spared.NEVER < visit.spared <= spares]
+    written = max((visit.bytes * len(visit.cpus) for visit in found), default=0)
+    return len(found), sum(visit.seconds for visit in found) + written * memory.WRITTEN_BYTE_S
 
 
 def _products(plan: Plan, cpus: int) -> int:

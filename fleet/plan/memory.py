@@ -6,6 +6,7 @@ plan_groups.c); it measures what it chose, so a difference makes a forecast wron
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 from fleet.errors import UsageError
 from fleet.model import Cache, Cpu, Facts, Host, Plan, Relation, benchmark_named
@@ -38,9 +39,19 @@ MOST_SHARE = 0.5  # of the memory available
 _USUAL = tuple(
     Cache(level, "Unified", size, 64, ()) for level, size in ((1, 48 * K), (2, 2 * M), (3, 32 * M))
 )
-# Seconds of a burst, and more for each byte that its threads work on (measured on the README's machine).
+# Seconds of a burst, and more for each byte that its threads work on, and for each that is written once a
+# round (as in agent/budget.c; of a virtual machine with 2 CPUs).
 _CHASE_S, _CHASE_BYTE_S = 0.014, 1.0e-9
-_BANDWIDTH_S, _BANDWIDTH_BYTE_S = 0.002, 2.7e-10
+_BANDWIDTH_S, _BANDWIDTH_BYTE_S = 0.002, 4.0e-10
+WRITTEN_BYTE_S = 1.5e-9
+
+
+class Spared(IntEnum):
+    """Which points of ladders a short time budget leaves out, and in which order."""
+
+    NEVER = 0
+    FIRST = 1  # of no level of memory
+    MEMORY = 2  # outside all caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,7 @@ class Visit:
     bytes: int
     cpus: tuple[int, ...]
     seconds: float
+    spared: Spared = Spared.NEVER
 
 
 def visits(name: str, plan: Plan, cpus: Sequence[Cpu]) -> list[Visit]:
@@ -160,8 +172,10 @@ def unknown_cpus(numbers: Sequence[int]) -> list[Cpu]:
 
 def _chases(options: EffectiveOptions, cpus: Sequence[Cpu], *, each: bool) -> Iterator[Visit]:
     for cpu in _alone(cpus, each=each):
-        for size in _sizes(options, cpus[0], _CHASE_MOST):
-            yield from [Visit(size, (cpu.cpu,), _CHASE_S + size * _CHASE_BYTE_S)] * _ORDERS
+        sizes = _sizes(options, cpus[0], _CHASE_MOST)
+        for size in sizes:
+            spared = _spared(size, sizes, cpus, 1)
+            yield from [Visit(size, (cpu.cpu,), _CHASE_S + size * _CHASE_BYTE_S, spared)] * _ORDERS
 
 
 def _bandwidths(options: EffectiveOptions, cpus: Sequence[Cpu], *, each: bool) -> Iterator[Visit]:
@@ -177,9 +191,10 @@ def _bandwidths(options: EffectiveOptions, cpus: Sequence[Cpu], *, each: bool) -
             sizes = [*(size for size in sizes if size < memory), memory]
         for size in sizes:
             seconds = _BANDWIDTH_S + size * _BANDWIDTH_BYTE_S
+            spared = _spared(size, sizes, cpus, len(group))
             for sharing in options.share:
                 many = len(options.operations) if sharing == "own" else int(len(group) > 1)
-                yield from [Visit(size, group if sharing == "own" else group[:1], seconds)] * many
+                yield from [Visit(size, group if sharing == "own" else group[:1], seconds, spared)] * many
 
 
 def _groups(word: str, cpus: Sequence[Cpu], *, each: bool) -> Iterator[Sequence[Cpu]]:
@@ -217,9 +232,27 @@ def _sizes(options: EffectiveOptions, cpu: Cpu, most: int) -> list[int]:
     return sorted({size // _STEP * _STEP for size in around if size <= outside} - {0})
 
 
+def _spared(size: int, sizes: Sequence[int], cpus: Sequence[Cpu], threads: int) -> Spared:
+    """How early a size is left out: late if it is well inside a cache and well outside the one before."""
+    caches = _caches(cpus[0])
+    if size == max(sizes):
+        return Spared.MEMORY
+    before = 0
+    for at, cache in enumerate(caches):
+        share = min(cache, _all_last(cpus) // threads) if at == len(caches) - 1 else cache
+        if size == max((one for one in sizes if 2 * before <= one <= share // 2), default=0):
+            return Spared.NEVER
+        before = max(before, share)
+    return Spared.FIRST if caches else Spared.NEVER
+
+
+def _all_last(cpus: Sequence[Cpu]) -> int:
+    """Bytes of the last-level caches of all CPUs."""
+    return sum({cpu.llc: (_caches(cpu) or (0,))[-1] for cpu in cpus}.values())
+
+
 def _memory(cpus: Sequence[Cpu], threads: int) -> int:
     """Of each thread, well outside all caches: its part of four times those of the threads."""
-    last = (_caches(cpus[0]) or (0,))[-1]
-    every = sum({cpu.llc: (_caches(cpu) or (0,))[-1] for cpu in cpus}.values())
+    last, every = (_caches(cpus[0]) or (0,))[-1], _all_last(cpus)
     size = 4 * min(last * threads, every) // threads // M * M
     return min(max(size, _BANDWIDTH_LEAST), _BANDWIDTH_MOST)

@@ -144,7 +144,7 @@ OPTIONS = (
     ),
     Option(
         *("time_budget_s", "time-budget", kinds.duration(0.001, LONGEST_S)),
-        "Begin no burst after this time, except of the first round, or of --rounds.",
+        "Begin no burst after this time, except of --rounds.",
         otherwise=f"{BUDGET_S:g}s, or twice what the minimum rounds took",
     ),
     Option(

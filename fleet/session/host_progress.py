@@ -3,7 +3,7 @@
 import time
 from dataclasses import replace
 
-from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.conversation import OUT_OF_TIME, Reader
 from fleet.agent.wire.records import Record
 from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, FleetError, RefusedError, StoreError
 from fleet.model import Host, Note, Run, RunState
@@ -72,6 +72,9 @@ class HostProgress:
         """The outcome of a run that was published."""
         if run.state is RunState.COMPLETE:
             return self.complete()
+        if run.end is not None and run.end.reason == OUT_OF_TIME:
+            text = f"{self.host.name}: the time budget ended in the first round; what was measured is stored."
+            return self._outcome(State.PARTIAL, text, EXIT_SOME_FAILED)
         if not run.failed:
             text = f"{self.host.name}: the run is incomplete; what had arrived is stored as a partial run."
             return self._outcome(State.PARTIAL, text, EXIT_SOME_FAILED)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from fleet.agent.measure import PostRunCommand, measure
 from fleet.agent.wire import parts
-from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.conversation import OUT_OF_TIME, Reader
 from fleet.agent.wire.parts import RunSoFar
 from fleet.agent.wire.records import Record
 from fleet.errors import AgentError, FleetError, LinkError, LockedError
@@ -58,6 +58,7 @@ def ended(run: Run, so_far: RunSoFar, progress: HostProgress) -> Run:
     progress.note_once(*so_far.notes)
     if so_far.hello is not None and (slower := slower_cpus(so_far.hello)):
         progress.note_once(slower)
+    cut = so_far.end is not None and so_far.end.reason == OUT_OF_TIME
     if so_far.parts > 1:
         progress.note(f"Measured in {so_far.parts} parts: the run was interrupted and continued.")
     return replace(
@@ -65,7 +66,7 @@ def ended(run: Run, so_far: RunSoFar, progress: HostProgress) -> Run:
         hello=so_far.hello,
         end=so_far.end,
         ended_utc=max(now(), run.started_utc),  # the controller's clock may have been set back meanwhile
-        state=RunState.PARTIAL if so_far.failed or so_far.lacking else RunState.COMPLETE,
+        state=RunState.PARTIAL if so_far.failed or so_far.lacking or cut else RunState.COMPLETE,
         failed=so_far.failed,
         notes=tuple(dict.fromkeys([*run.notes, *progress.notes])),
     )

@@ -191,15 +191,42 @@ def test_pairs_that_never_get_precise_are_measured_until_the_budget_ends_and_tha
     assert records[-1]["reason"] == "done"
 
 
-def test_a_time_budget_leaves_out_rounds_but_not_the_first():
+def test_a_time_budget_leaves_out_rounds():
     plan = ("-b", "clock", "-c", str(min(os.sched_getaffinity(0))), "-i", "100000", "-s", "20", "-w", "0")
-    hello, *records = measure(*plan, "--precision", NEVER, "--time-budget", "0.001")
+    hello, *records = measure(*plan, "--precision", NEVER, "--time-budget", "0.04")
     assert (hello["bursts"], hello["plan"]["rounds"]) == (1, 1)
     assert [burst["round"] for burst in bursts(records)] == [0]
     assert "Expected: 1 round of 1 burst" in notes(records)[0]
     assert "the time budget does not allow 10 rounds" in notes(records)[0]
+    assert records[-1]["reason"] == "done"
     named = measure(*plan, "--precision", NEVER, "--time-budget", "0.001", "--rounds", "2")
     assert (named[0]["bursts"], len(bursts(named))) == (2, 2)
+
+
+def test_a_time_budget_ends_the_first_round_too_and_names_what_it_did_not_reach():
+    plan = ("-b", "clock,chase", "-c", str(min(os.sched_getaffinity(0))), "--sizes", "1M,16K..32K")
+    result = run(*plan, "--time-budget", "0.001", "-f", "jsonl")
+    hello, *records = decode(result.stdout)
+    assert result.returncode == 6
+    assert [burst["benchmark"] for burst in bursts(records)] == ["clock"]
+    assert (hello["bursts"], records[-1]["bursts"], records[-1]["reason"]) == (13, 1, "time budget")
+    (note,) = notes(records)
+    assert "in the first round: 12 of 13 visits were not made: chase/mov random.16K" in note
+    assert note.count("1M") == 3
+
+
+def test_points_between_the_plateaus_are_the_first_that_a_time_budget_leaves_out():
+    """By the options and the machine alone: the same with every seed and load."""
+    plan = ("-b", "chase", "-c", str(min(os.sched_getaffinity(0))))
+    every, few = (
+        decode(run(*plan, *more, "--deadline", "0.01", "-f", "jsonl").stdout)
+        for more in (("--rounds", "1"), ("--time-budget", "0.1"))
+    )
+    names, kept = (set(records[0]["plan"]["benchmarks"][0]["points"]) for records in (every, few))
+    if len(names) == len(kept):
+        pytest.skip("the caches of this machine are not known")
+    assert kept < names
+    assert f"{len(names - kept)} points of chase and bandwidth are left out" in notes(few)[0]
 
 
 def test_a_pair_that_gives_no_number_is_not_tried_for_ever():

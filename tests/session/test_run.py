@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,6 +141,17 @@ def test_a_run_stores_what_was_asked_and_what_was_reached(fleet: Fleet) -> None:
     assert run["precision_reached"] > 0.0001
     assert run["bursts"] > 2
     assert "not_converged: pairs did not reach the requested precision (1 of 1" in fleet("show").stdout
+
+
+def test_a_time_budget_that_ends_in_the_first_round_stores_what_was_measured(fleet: Fleet) -> None:
+    plan = ("-b", "chase", "--sizes", "8K..16K,64K", "-i", "2000000", "-c", two_cpus().partition(",")[0])
+    done = fleet("run", *plan, "--time-budget", "0.4")
+    assert done.exit_code == 1, done.stderr + done.stdout
+    assert "here: the time budget ended in the first round; what was measured is stored." in done.stdout
+    assert re.search(r"in the first round: \d+ of 12 visits were not made: chase/mov ", done.stderr)
+    (listed,) = fleet("runs", "--json").json
+    assert listed["state"] == "partial"
+    assert "in the first round" in fleet("show", "here").stdout
 
 
 def test_another_tools_scheme_and_estimator_are_followed_and_named(fleet: Fleet) -> None:

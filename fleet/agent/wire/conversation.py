@@ -17,6 +17,8 @@ NOISE_LIMIT_LINES = 1000
 NOTE_LIMIT = 1000
 FAILED_LIMIT = 100_000
 NO_HELLO = "the agent sent no hello record"
+OUT_OF_TIME = "time budget"
+"""Why an agent ended whose first round was cut by the time budget: a run that is stored in part."""
 COARSE_QUANTA = 100
 """A burst whose longest sample is fewer clock quanta than this is flagged `coarse_clock`."""
 BUSY_PPM = 900_000
@@ -99,9 +101,9 @@ class Reader:
                 f"the end record counts {self.end.bursts} bursts and {self.end.failed} failed ones, "
                 f"but {self.bursts} and {len(self.failed)} arrived"
             )
-        if self.end.reason != "done":
+        if self.end.reason not in ("done", OUT_OF_TIME):
             return f"ended early ({self.end.reason}) after {visits} of {_least(least, most)} bursts"
-        if not least <= visits <= most:
+        if not least <= visits <= most and self.end.reason == "done":
             return f"{_least(least, most)} bursts were promised, {visits} arrived"
         return None
 

@@ -303,6 +303,7 @@ def test_signs_of_life_change_nothing() -> None:
     [
         (2, None, "cut after 2 of at least 2 bursts"),
         (1, {"bursts": 1}, "at least 2 bursts were promised, 1 arrived"),
+        (1, {"bursts": 1, "reason": "time budget"}, None),
         (1, {"bursts": 1, "reason": "deadline"}, "ended early (deadline) after 1 of at least 2 bursts"),
         (2, {"bursts": 2}, None),
         (3, {"bursts": 3}, None),
