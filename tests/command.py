@@ -9,11 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from tempfile import TemporaryFile
+from typing import IO, Any, Self
 
 import pandas as pd
 
 from fleet.model import Host, HostKeyPolicy, Via
+from tests import preloaded
 from tests.processes import until_we_end
 
 ROOT = Path(__file__).parent.parent
@@ -65,33 +67,21 @@ class Fleet:
         self.inventory("hosts:\n" + "".join(entry(host) for host in hosts))
 
     def __call__(self, *arguments: str, timeout_s: float = 100) -> Done:
-        """Run `fleet` with the arguments and wait for it."""
-        process = self.start(*arguments)
-        try:
-            out, err = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            raise AssertionError(f"fleet {arguments} hung; stderr:\n{err}") from None
-        return Done(process.returncode, out, err)
+        """Run `fleet` with the arguments, in a process that has imported it, and wait for it."""
+        with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+            files = (out.fileno(), err.fileno())
+            try:
+                exit_code = preloaded.run(arguments, self.folder, self._variables(), files, timeout_s)
+            except TimeoutError:
+                raise AssertionError(f"fleet {arguments} hung; stderr:\n{_content(err)}") from None
+            return Done(exit_code, _content(out), _content(err))
 
     def start(self, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
-        """Start `fleet` and hand out the process."""
-        home = self.folder / "home"
-        home.mkdir(exist_ok=True)
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "XDG_CACHE_HOME": str(self.folder.parent / "cache"),  # one build of an agent for all tests
-            "PYTHONPATH": str(ROOT),
-            "FLEET_SSH_CONFIG": "none",
-            "FLEET_AGENT_LOCK": str(self.folder / "agent.lock"),  # each test has a machine of its own
-            **self.environment,
-        }
+        """Start `fleet` in a new interpreter and hand out the process."""
         process = subprocess.Popen(
             [*until_we_end(), *prefix, sys.executable, "-m", "fleet", *arguments],
             cwd=self.folder,
-            env=environment,
+            env=self._variables(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -101,9 +91,28 @@ class Fleet:
         self._started.append(process)
         return process
 
+    def _variables(self) -> dict[str, str]:
+        """The environment of the command; its home is made."""
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "XDG_CACHE_HOME": str(self.folder.parent / "cache"),  # one build of an agent for all tests
+            "PYTHONPATH": str(ROOT),
+            "FLEET_SSH_CONFIG": "none",
+            "FLEET_AGENT_LOCK": str(self.folder / "agent.lock"),  # each test has a machine of its own
+            **self.environment,
+        }
+
     def samples(self) -> pd.DataFrame:
         """Every stored burst, read as any stranger would."""
         return pd.read_parquet(self.results)
+
+
+def _content(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
 
 
 def entry(host: Host) -> str:

@@ -23,6 +23,24 @@ HERE = Host(
     via=Via.LOCAL,
     toolchain=RequestedToolchain(cflags=("-O0",)),  # compiles in half the time
 )
+SMALL_AGENT = {
+    "main.c": b"""
+#include <stdio.h>
+#include "build_facts.h"
+#include "native/native.h"
+int main(int arguments, char **argument) {
+	return arguments == 2 && is_build_id(argument[1]) ? puts(FLEET_BUILD_ID) < 0 : 2;
+}
+""",
+    "native/native.h": b"int is_build_id(const char *);\n",
+    "native/generic.c": b"""
+#include <string.h>
+#include "native.h"
+int is_build_id(const char *option) { return !strcmp(option, "--build-id"); }
+""",
+    "native/linux.c": b"typedef int no_empty_unit;\n",
+    **{f"native/{arch}.c": b"typedef int no_empty_unit;\n" for arch in ("x86_64", platform.machine())},
+}
 
 
 class Deployer:
@@ -50,9 +68,17 @@ class Deployer:
 
 
 @pytest.fixture
-def deployer(tmp_path: Path) -> Deployer:
+def whole_deployer(tmp_path: Path) -> Deployer:
+    """Deploys the real agent, which takes seconds to compile."""
     needs.program("cc", "gcc")
     return Deployer(tmp_path)
+
+
+@pytest.fixture
+def deployer(whole_deployer: Deployer, monkeypatch: pytest.MonkeyPatch) -> Deployer:
+    """Deploys a program that knows its build id and nothing else."""
+    monkeypatch.setattr("fleet.agent.build.source.sources", lambda: SMALL_AGENT)
+    return whole_deployer
 
 
 def script(path: Path, text: str) -> str:
@@ -66,7 +92,8 @@ def build_id_of(path: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_compiler_on_the_host_builds_there_and_the_second_time_nothing(deployer: Deployer) -> None:
+def test_a_compiler_on_the_host_builds_there_and_the_second_time_nothing(whole_deployer: Deployer) -> None:
+    deployer = whole_deployer
     first = deployer(HERE, deployer.facts("cc"))
     assert first.place == "built on the host with cc 1.0"
     assert build_id_of(first.path) == first.build

@@ -1,0 +1,122 @@
+"""Runs `fleet` in forks of one process that has imported it: the second that imports take is spent once.
+
+Each is a process of its own, with its environment, folder and exit code. What Python reads when it starts,
+such as PYTHONUTF8, and what a process inherits, such as the umask, is that of the first call.
+"""
+
+import atexit
+import ctypes
+import functools
+import gc
+import importlib
+import json
+import multiprocessing
+import os
+import pkgutil
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import fleet
+from fleet.__main__ import main
+from tests.processes import until_we_end
+
+ROOT = Path(__file__).parent.parent
+LARGEST = 1 << 17  # bytes of a request
+NEED_MATPLOTLIB = ("fleet.analysis.plots", "fleet.analysis.report")  # which reads the home
+
+
+def run(
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    files: Sequence[int],
+    timeout_s: float,
+) -> int:
+    """Run `fleet` with the arguments and return its exit code, or minus the signal that ended it.
+
+    environment: all of its variables. files: descriptors of its stdout and stderr.
+    Raises TimeoutError if it takes longer than timeout_s; it is killed then.
+    """
+    server = _server()
+    request = json.dumps([list(arguments), str(folder), dict(environment)]).encode()
+    socket.send_fds(server, [request], files)
+    server.settimeout(None)
+    pid = int(server.recv(LARGEST))
+    server.settimeout(timeout_s)
+    try:
+        return int(server.recv(LARGEST))
+    except TimeoutError:
+        os.kill(pid, signal.SIGKILL)
+        server.settimeout(None)
+        server.recv(LARGEST)
+        raise
+
+
+@functools.cache
+def _server() -> socket.socket:
+    """Start the process to fork and return the socket it listens to."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [*until_we_end(), sys.executable, "-m", "tests.preloaded", str(theirs.fileno())],
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,  # no terminal, so that what is printed is not buffered by lines
+            pass_fds=[theirs.fileno()],
+        )
+    atexit.register(process.wait)
+    atexit.register(ours.close)  # runs first and ends the process
+    return ours
+
+
+def _serve(requests: socket.socket) -> None:
+    """Run `fleet` in a fork for each request; report the fork's process id, and its exit code."""
+    forks = multiprocessing.get_context("fork")
+    while True:
+        request, files, _, _ = socket.recv_fds(requests, LARGEST, 2)
+        if not request:
+            return
+        process = forks.Process(target=_run, args=(*json.loads(request), files))
+        with warnings.catch_warnings():  # of the thread of pyarrow's allocator, which can be forked
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
+        for file in files:
+            os.close(file)
+        requests.send(str(process.pid).encode())
+        process.join()
+        requests.send(str(process.exitcode).encode())
+
+
+def _run(arguments: list[str], folder: str, environment: dict[str, str], files: list[int]) -> None:
+    """Make this process what a new interpreter would be, and run `fleet`."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, as until_we_end()
+    os.setsid()
+    for number, file in enumerate(files, 1):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(folder)
+    os.environ.update(environment)
+    sys.argv = [str(ROOT / "fleet/__main__.py"), *arguments]
+    main()
+
+
+def _import_all() -> None:
+    """Import what commands import, which includes the large packages."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as fleet.__main__ does
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    for module in pkgutil.walk_packages(fleet.__path__, "fleet."):
+        if not module.name.startswith(NEED_MATPLOTLIB):
+            importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    _import_all()
+    _serve(socket.socket(fileno=int(sys.argv[1])))
