@@ -1,15 +1,18 @@
 """Building the agent from its sources, with the flags its README documents."""
 
 import functools
+import hashlib
+import itertools
+import os
 import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from tests import needs
 from tests.native.targets import X86_64, Target
+from tests.shared import locked
 
 AGENT = Path(__file__).parents[2] / "agent"
 BUILD_ID = "0123456789abcdef"
@@ -18,8 +21,8 @@ WARNINGS = (
     "-Wundef -Wformat=2 -Werror"
 )
 
-_folder = tempfile.TemporaryDirectory(prefix="fleet-agent-")  # one build serves many tests
-_made: dict[tuple[str, ...], Path] = {}
+_builds = itertools.count()
+folder = Path()  # of compiled files, shared by the processes of one run of the tests; conftest.py sets it
 
 
 def sources(target: Target, program: str = "") -> list[str]:
@@ -52,10 +55,17 @@ def _gcc(target: Target) -> list[str]:
 
 
 @functools.cache
-def build(target: Target = X86_64, flags: str = "-O2", *, clang: bool = False, program: str = "") -> Path:
+def build(
+    target: Target = X86_64,
+    flags: str = "-O2",
+    *,
+    clang: bool = False,
+    program: str = "",
+    native_flags: str = "",
+) -> Path:
     """Compile without a warning and return the binary; skips where the compiler is missing.
 
-    program: a file in the place of all of agent/.
+    program: a file in the place of all of agent/. native_flags: more flags for the files in `target.native`.
     """
     if clang:
         assert target.clang
@@ -68,21 +78,26 @@ def build(target: Target = X86_64, flags: str = "-O2", *, clang: bool = False, p
         *("-std=gnu11", *shlex.split(flags), *shlex.split(WARNINGS), "-pthread", f"-I{AGENT}"),
         *(f'-DFLEET_BUILD_ID="{BUILD_ID}"', f'-DFLEET_CFLAGS="{flags}"'),
     )
-    binary = Path(_folder.name) / f"agent-{len(list(Path(_folder.name).iterdir()))}"
+    folder.mkdir(exist_ok=True)
+    binary = folder / f"agent-{os.getpid()}-{next(_builds)}"
     files = [AGENT / name for name in sources(target, program)]
     if clang or target.gcc[0] != "zig":  # which does not make several objects at once
-        files = _objects(command, files)
+        own = [AGENT / name for name in target.native]
+        files = _objects(command, [path for path in files if path not in own])
+        files += _objects((*command, *shlex.split(native_flags)), own)
     _run([*command, "-o", str(binary), *map(str, files)])
     return binary
 
 
 def _objects(command: tuple[str, ...], files: list[Path]) -> list[Path]:
     """Compile what was not yet compiled by this command: builds that differ in a file share the others."""
-    folder = _made.setdefault(command, Path(tempfile.mkdtemp(prefix="objects-", dir=_folder.name)))
-    objects = {folder / f"{path.stem}.o": path for path in files}
+    made = folder / f"objects-{hashlib.sha256(shlex.join(command).encode()).hexdigest()[:16]}"
+    made.mkdir(exist_ok=True)
+    objects = {made / f"{path.stem}.o": path for path in files}
     assert len(objects) == len(files)
-    if missing := [str(path) for made, path in objects.items() if not made.exists()]:
-        _run([*command, "-c", *missing], folder)
+    with locked(made / "lock"):
+        if missing := [str(path) for file, path in objects.items() if not file.exists()]:
+            _run([*command, "-c", *missing], made)
     return list(objects)
 
 

@@ -164,7 +164,7 @@ def special(name: str) -> Target:
 
 def test_a_loop_that_leaves_lines_out_yields_a_reason_and_no_number() -> None:
     needs.cpus(2)
-    records = measure(*SHORT, "-v", "short", "--state", "own", binary=build(special("short"), "-O1"))
+    records = measure(*SHORT, "-v", "short", "--state", "own", binary=build(special("short")))
     assert not bursts(records)
     assert {record["reason"] for record in failures(records)} == {
         "a loop did not go through the lines it was given"
@@ -174,7 +174,7 @@ def test_a_loop_that_leaves_lines_out_yields_a_reason_and_no_number() -> None:
 def test_without_a_flush_the_points_say_so() -> None:
     """An architecture that cannot flush walks through other memory instead."""
     needs.cpus(2)
-    records = measure(*(*SHORT, "--state", "clean,both", "-v", "c11"), binary=build(special("short"), "-O1"))
+    records = measure(*(*SHORT, "--state", "clean,both", "-v", "c11"), binary=build(special("short")))
     assert not wrong(records)
     assert {name.split(".")[0] for name in points(records)} == {"clean-walked", "both-walked"}
     assert not [text for text in notes(records) if "huge pages" in text]

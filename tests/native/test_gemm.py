@@ -123,7 +123,7 @@ def faulty() -> Target:
 )
 def test_a_wrong_result_fails_the_burst_and_is_named(variant: str, reason: str) -> None:
     plan = (*SMALL, "-v", variant, "--threads", "1", "--shape", "8x8x5")
-    records = measure(*plan, binary=build(faulty(), "-O1"))
+    records = measure(*plan, binary=build(faulty()))
     assert {kind(burst) for burst in bursts(records)} == {"peak"}
     found = {
         record["point"].split(".8x8")[0]: re.fullmatch(reason, record["reason"])

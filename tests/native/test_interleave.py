@@ -81,7 +81,7 @@ def test_an_operation_it_lacks_is_refused() -> None:
 def test_a_loop_that_leaves_blocks_out_yields_a_reason_and_no_number() -> None:
     needs.cpus(2)
     target = dataclasses.replace(X86_64, name="linux-short", native=(str(TROUBLE / "short.c"),))
-    records = measure(*SHORT, "-v", "short", "--blocks", "1K", binary=build(target, "-O1"))
+    records = measure(*SHORT, "-v", "short", "--blocks", "1K", binary=build(target))
     assert not bursts(records)
     assert {one["reason"] for one in failures(records)} == {"a loop did not write the blocks it was given"}
 

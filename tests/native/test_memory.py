@@ -248,7 +248,7 @@ def special(name: str) -> Target:
 
 def test_a_loop_that_does_less_than_it_is_told_yields_a_reason_and_no_number() -> None:
     plan = ("-b", "chase,bandwidth", "--op", "copy", "-v", "short", *SMALL)
-    records = measure(*plan, binary=build(special("short"), "-O1"))
+    records = measure(*plan, binary=build(special("short")))
     assert not bursts(records)
     reasons = {
         (record["benchmark"], record["reason"].rstrip("0123456789 loads")) for record in failures(records)
@@ -260,7 +260,7 @@ def test_a_loop_that_does_less_than_it_is_told_yields_a_reason_and_no_number() -
 
 
 def test_a_variant_that_dies_when_it_is_tried_is_left_out_and_said() -> None:
-    binary = build(special("deadly"), "-O1")
+    binary = build(special("deadly"))
     records = measure("-b", "bandwidth", "--op", "read", *SMALL, binary=binary)
     assert list(points(records)) == ["c11"]
     assert "bandwidth/deadly is left out: it died when it was tried." in notes(records)

@@ -120,7 +120,7 @@ def test_counters_that_are_apart_give_way_to_the_systems_clock(apart_ns: int, cl
     needs.cpus(2)
     native = (str(TROUBLE / "counter.c"),)
     target = dataclasses.replace(X86_64, name="linux-counter", native=native)
-    binary = build(target, f"-O1 -I. -DSTATED=1000000000 -DAPART_NS={apart_ns}ull")
+    binary = build(target, native_flags=f"-DSTATED=1000000000 -DAPART_NS={apart_ns}ull")
     records = measure(*SHORT, binary=binary)
     assert records[0]["clock"] == clock
     first, second = sorted(os.sched_getaffinity(0))[:2]

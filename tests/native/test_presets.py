@@ -23,10 +23,8 @@ SCHEMES = {
 def scripted():
     """An agent whose clock says, in every burst, 1,000 x (1 + i * i % 11) ns for the i-th sample."""
     needs.cpus(2)
-    flags = "-O2 -I. -DSCRIPTED -DSTATED=1000000000"
-    return build(
-        dataclasses.replace(X86_64, name="linux-counter", native=(str(TROUBLE / "counter.c"),)), flags
-    )
+    target = dataclasses.replace(X86_64, name="linux-counter", native=(str(TROUBLE / "counter.c"),))
+    return build(target, native_flags="-DSCRIPTED -DSTATED=1000000000")
 
 
 def samples(count, warmup):
