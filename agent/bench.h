@@ -103,6 +103,7 @@ struct point_context {
 	size_t thread_count;
 	size_t cpu_count;
 	uint64_t cache_bytes;        /* of the last-level caches of all CPUs together; 0: unknown */
+	bool automatic;              /* the variant does only what no better one does */
 	bool huge_pages;             /* are to be had */
 	bool base_asked, huge_asked; /* --pages */
 };

@@ -61,7 +61,31 @@ static uint64_t grain(const struct point *point)
 
 static bool can(const struct variant *variant, const struct point *point)
 {
-	return variant->stream[point->operation];
+	return variant->stream[point->operation] ||
+	       (variant->tiles && point->operation == OPERATION_READ);
+}
+
+/* From row to row of the matrix whose tiles are read; 0: the variant reads no tiles. */
+static uint32_t stride_of(const struct variant *variant, const struct options *options)
+{
+	const struct tiles *tiles = variant->tiles;
+
+	if (!tiles)
+		return 0;
+	return options->stride && !tiles->is_fixed ? (uint32_t)options->stride : tiles->stride;
+}
+
+static uint64_t rows_bytes(const struct point *point)
+{
+	return point->stride_bytes ? TILE_ROWS * (uint64_t)point->stride_bytes : 1;
+}
+
+static bool has_point(const struct points *points, const char *name)
+{
+	for (size_t i = 0; i < points->count; i++)
+		if (!strcmp(points->list[i].name, name))
+			return true;
+	return false;
 }
 
 /* Well outside all caches: 4 times those of the threads, of which each has its part. */
@@ -77,19 +101,29 @@ static uint64_t memory_bytes(const struct point_context *context, uint32_t threa
 	return bytes < memory_least ? memory_least : bytes > memory_most ? memory_most : bytes;
 }
 
+/* Of tiles so many whole rows as the size has room for, which may be as many as another has. */
 static int add_point(const struct point_context *context, struct point point, struct points *points,
 		     struct refusal *refusal)
 {
-	char size[SIZE_ROOM];
+	const struct tiles *tiles = context->variant->tiles;
+	char size[SIZE_ROOM], stride[16] = "";
 
+	point.bytes -= point.bytes % rows_bytes(&point);
+	if (!point.bytes)
+		return 0;
 	size_name(point.bytes, size);
+	if (tiles && point.stride_bytes != tiles->stride)
+		snprintf(stride, sizeof stride, ".s%" PRIu32, point.stride_bytes);
 	point.huge_pages = points_huge(context, &bench_bandwidth);
 	point.arena_bytes = point.bytes;
 	point.one_arena = point.sharing == SHARING_ONE;
-	snprintf(point.name, sizeof point.name, "%s.%s.%s.%s.x%" PRIu32,
-		 operation_names[point.operation], sharing_name(point.sharing), size,
-		 point.huge_pages ? "huge" : "base", point.threads);
-	return points_add(points, &point, refusal);
+	int length = snprintf(point.name, sizeof point.name, "%s.%s.%s%s.%s.x%" PRIu32,
+			      operation_names[point.operation], sharing_name(point.sharing), size,
+			      stride, point.huge_pages ? "huge" : "base", point.threads);
+
+	if ((size_t)length >= sizeof point.name)
+		return refuse(refusal, EXIT_OPTIONS, "the point of %s has too long a name", size);
+	return has_point(points, point.name) ? 0 : points_add(points, &point, refusal);
 }
 
 /* All sizes of one operation by so many threads. */
@@ -113,7 +147,7 @@ static int add_points(const struct options *options, const struct point_context 
 {
 	static const char *const sharings[] = {"own", "one"};
 	bool given = strcmp(options->sizes, "auto");
-	uint32_t operations, shares;
+	uint32_t operations, shares, stride = stride_of(context->variant, options);
 	struct sizes sizes;
 	int err = sizes_read(options->sizes, context->facts, memory_most, &sizes, refusal);
 
@@ -122,11 +156,18 @@ static int add_points(const struct options *options, const struct point_context 
 			    &operations, refusal) ||
 	    names_read("share", options->share, sharings, 2, &shares, refusal))
 		return -1;
+	if (stride && context->automatic) /* whatever has tiles has vectors, which read too */
+		return 0;
+	if (stride % TILE_ROW_BYTES)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--stride: of bandwidth/%s it is a multiple of %d, not %" PRIu32,
+			      context->variant->name, TILE_ROW_BYTES, stride);
 	for (enum operation o = OPERATION_READ; o < OPERATION_SWAP; o++)
 		for (enum sharing s = SHARING_OWN; s <= SHARING_ONE; s++)
 			for (size_t t = 0; !err && t < context->thread_count; t++) {
 				const struct point point = {.operation = (uint8_t)o,
 							    .sharing = (uint8_t)s,
+							    .stride_bytes = stride,
 							    .threads = context->threads[t]};
 				bool shared = s == SHARING_ONE;
 
@@ -135,6 +176,11 @@ static int add_points(const struct options *options, const struct point_context 
 					continue;
 				err = add_sizes(context, &sizes, given, point, points, refusal);
 			}
+	if (!err && !points->count && stride && operations & 1u << OPERATION_READ)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--stride: of bandwidth/%s %d rows of %" PRIu32
+			      " bytes have room in none of the sizes",
+			      context->variant->name, TILE_ROWS, stride);
 	if (!err && !points->count && !(operations & 1u << OPERATION_SWAP))
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--share one is for several threads that read, and there are none");
@@ -156,17 +202,59 @@ static void lay(struct side *sides, size_t count, struct random *random)
 	}
 }
 
+static int prepare(struct side *side)
+{
+	if (side->variant->tiles)
+		side->variant->tiles->begin();
+	return 0;
+}
+
+static void leave(struct side *side)
+{
+	if (side->variant->tiles)
+		side->variant->tiles->end();
+}
+
+/* Where the tile lies that comes after so many bytes of tiles; in its rows are `left` from it on.
+ */
+static const char *tile_at(const struct side *side, size_t bytes, size_t *left)
+{
+	size_t stride = side->point->stride_bytes, columns = stride / TILE_ROW_BYTES;
+	size_t tile = bytes / TILE_BYTES;
+
+	*left = columns - tile % columns;
+	return side->sweep.to + tile / columns * TILE_ROWS * stride +
+	       tile % columns * TILE_ROW_BYTES;
+}
+
+static bool read_tiles(const struct side *side, size_t bytes)
+{
+	size_t left, ignored;
+	const char *from = tile_at(side, side->sweep.at, &left);
+	const char *end = side->variant->tiles->read(from, side->point->stride_bytes, left,
+						     bytes / TILE_BYTES);
+
+	return end == tile_at(side, side->sweep.at + bytes, &ignored);
+}
+
+static bool stream(const struct side *side, size_t bytes)
+{
+	char *to = side->sweep.to + side->sweep.at;
+	const char *from = side->sweep.from + side->sweep.at;
+
+	return side->variant->stream[side->point->operation](to, from, bytes) == to + bytes;
+}
+
 static void work(struct side *side, uint32_t n)
 {
-	stream_fn *stream = side->variant->stream[side->point->operation];
+	bool tiles = side->variant->tiles;
 	size_t left = n / moves(side->point);
 
 	while (left) {
 		size_t at = side->sweep.at, rest = side->sweep.bytes - at;
 		size_t bytes = left < rest ? left : rest;
-		char *to = side->sweep.to + at;
 
-		side->sweep.odd += stream(to, side->sweep.from + at, bytes) != to + bytes;
+		side->sweep.odd += !(tiles ? read_tiles(side, bytes) : stream(side, bytes));
 		side->sweep.at = bytes < rest ? at + bytes : 0;
 		left -= bytes;
 	}
@@ -191,6 +279,13 @@ static void attempt(const struct variant *variant)
 	for (enum operation o = OPERATION_READ; o < OPERATIONS; o++)
 		if (variant->stream[o])
 			variant->stream[o](memory, memory + 4096, 4096);
+	if (!variant->tiles)
+		return;
+	const size_t stride = variant->tiles->stride, columns = stride / TILE_ROW_BYTES;
+
+	variant->tiles->begin();
+	variant->tiles->read(memory, stride, columns, columns);
+	variant->tiles->end();
 }
 
 const struct benchmark bench_bandwidth = {
@@ -211,6 +306,8 @@ const struct benchmark bench_bandwidth = {
 	.grain = grain,
 	.attempt = attempt,
 	.lay = lay,
+	.prepare = prepare,
 	.work = work,
+	.leave = leave,
 	.check = check,
 };

@@ -33,6 +33,7 @@ static const struct {
 	{FEATURE_FMA, "fma"},
 	{FEATURE_AVX512_VNNI, "avx512_vnni"},
 	{FEATURE_AVX512_BF16, "avx512_bf16"},
+	{FEATURE_AMX_TILE, "amx_tile"},
 	{FEATURE_AMX_BF16, "amx_bf16"},
 	{FEATURE_AMX_INT8, "amx_int8"},
 	{FEATURE_FLUSH, "flush"},

@@ -91,7 +91,8 @@ const struct option option_table[] = {
 	         "own)."},
 	{NULL, 0, "stride", COUNT, AT(stride), 8, 1 << 20, .value = "BYTES",
 	 .help = "chase, fetch: from one line to the next, a multiple of 8 (default: 256; of chase in "
-	         "the orders window and rising 64)."},
+	         "the orders window and rising 64). bandwidth/tile: from row to row of the matrix whose "
+	         "tiles are read, a multiple of 64 (default: 256)."},
 	{NULL, 0, "shape", TEXT, AT(shape), .value = "MxNxK",
 	 .help = "gemm: rows of A, columns of B, and what they have in common, each a multiple of what "
 	         "the variant multiplies at once. auto: 256x256x256 or the next such (default: auto)."},

@@ -70,6 +70,7 @@ static int make_points(struct plan *plan, struct choice *choice, const struct op
 	struct points all = {0};
 
 	context->variant = choice->variant;
+	context->automatic = choice->automatic;
 	int err = choice->benchmark->points
 			  ? choice->benchmark->points(options, context, &all, refusal)
 			  : points_add(&all, &nameless, refusal);

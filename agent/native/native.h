@@ -42,10 +42,11 @@ enum feature {
 	FEATURE_AVX512_BF16 = 1u << 19,
 	FEATURE_AMX_BF16 = 1u << 20, /* x86_64: tiles, which the OS saves and permits */
 	FEATURE_AMX_INT8 = 1u << 21,
-	FEATURE_FLUSH = 1u << 22, /* user code may flush lines out of all caches */
-	FEATURE_BF16 = 1u << 23,  /* aarch64: products of bf16, bfmmla */
-	FEATURE_I8MM = 1u << 24,  /* aarch64: products of bytes, smmla */
-	FEATURE_VXE = 1u << 25,   /* s390x: vectors of fp32, from z14 on */
+	FEATURE_FLUSH = 1u << 22,    /* user code may flush lines out of all caches */
+	FEATURE_BF16 = 1u << 23,     /* aarch64: products of bf16, bfmmla */
+	FEATURE_I8MM = 1u << 24,     /* aarch64: products of bytes, smmla */
+	FEATURE_VXE = 1u << 25,      /* s390x: vectors of fp32, from z14 on */
+	FEATURE_AMX_TILE = 1u << 26, /* x86_64: tiles, whatever they multiply */
 };
 
 /*
@@ -93,6 +94,22 @@ enum operation {
  * not the same everywhere.
  */
 typedef char *stream_fn(char *at, const char *from, size_t bytes);
+
+enum { TILE_ROWS = 16, TILE_ROW_BYTES = 64, TILE_BYTES = TILE_ROWS * TILE_ROW_BYTES };
+
+/*
+ * Loads so many tiles of a matrix in rows of `stride` bytes: those of 16 rows from left to right,
+ * then of the next 16. Begins at `at`, a tile that has `left` tiles from it to the end of its rows,
+ * and returns where the tile behind the last lies.
+ */
+typedef const char *tiles_fn(const char *at, size_t stride, size_t left, size_t count);
+
+struct tiles {
+	uint32_t stride; /* bytes from row to row, if nobody asks for others */
+	bool is_fixed;   /* or always */
+	tiles_fn *read;
+	void (*begin)(void), (*end)(void); /* around all use by a thread */
+};
 
 /* What matrices hold; products of bytes add up to int32, all others to fp32. */
 enum gemm_value {
@@ -180,6 +197,7 @@ struct variant {
 	receive_fn *receive;           /* in the table of message */
 	chase_fn *chase;               /* in the table of chase */
 	stream_fn *stream[OPERATIONS]; /* in the table of bandwidth; null: it has no such loop */
+	const struct tiles *tiles;     /* in the table of bandwidth: reads by tiles; or null */
 	const struct gemm *gemm;       /* in the table of gemm */
 	swap_fn *swap;                 /* in the table of fetch, as the next two; null likewise */
 	lines_fn *load, *store;

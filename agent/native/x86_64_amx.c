@@ -1,5 +1,6 @@
 /*
- * x86_64: products of matrices on tiles (Intel SDM 1, chapter 18). See native.h.
+ * x86_64: products of matrices on tiles, and loads of tiles (Intel SDM 1, chapter 18). See
+ * native.h.
  *
  * The instructions are bytes: assemblers have them since 2020 only, and no compiler flag shall
  * decide. So registers are fixed. Tiles 0 to 3 are sums, 4 rows of A, 5 to 7 columns of B: 16 rows
@@ -8,7 +9,7 @@
  * A tile that is stored waits for its last product, and products behind it in the program wait too.
  * So the sums of a strip are stored one by one within the first step of the next.
  */
-#include "x86_64_gemm.h"
+#include "x86_64_amx.h"
 
 enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 
@@ -218,6 +219,36 @@ GEMM x86_64_peak_amx_int8(const void *values, uint64_t turns)
 	__asm__ volatile(PEAK(INT8) PEAK_OPERANDS);
 }
 
+/* ---- loads alone ----------------------------------------------------------------------------- */
+
+/* tileloadd (%rsi,%rdx,1), %tmm0 */
+#define LOAD_FIRST ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x04, 0x16\n\t"
+
+/* No branch at the end of a row, which could be predicted wrongly. */
+static __attribute__((noinline)) const char *x86_64_read_tiles(const char *start, size_t row,
+							       size_t first_left, size_t count)
+{
+	register const char *at __asm__("rsi") = start;
+	register size_t stride __asm__("rdx") = row;
+	size_t left = first_left;
+	const char *below;
+
+	__asm__ volatile(
+		".p2align 6\n"
+		"1:\n\t" LOAD_FIRST "add $64, %[at]\n\t"
+		"lea (%[at],%[down]), %[below]\n\t"
+		"dec %[left]\n\t"
+		"cmovz %[below], %[at]\n\t"
+		"cmovz %[columns], %[left]\n\t"
+		"dec %[count]\n\t"
+		"jne 1b"
+		: [at] "+&r"(at), [left] "+&r"(left), [count] "+&r"(count), [below] "=&r"(below)
+		: "r"(stride), [down] "r"((TILE_ROWS - 1) * row),
+		  [columns] "r"(row / TILE_ROW_BYTES)
+		: "memory", "cc");
+	return at;
+}
+
 /* ---- their state ----------------------------------------------------------------------------- */
 
 /* Palette 1: 8 tiles of 16 rows of 64 bytes. */
@@ -241,6 +272,21 @@ GEMM x86_64_amx_end(void)
 {
 	__asm__ volatile(RELEASE);
 }
+
+const struct tiles x86_64_tile = {
+	.stride = 4 * TILE_ROW_BYTES,
+	.read = x86_64_read_tiles,
+	.begin = x86_64_amx_begin,
+	.end = x86_64_amx_end,
+};
+
+const struct tiles x86_64_tileblock = {
+	.stride = TILE_ROW_BYTES,
+	.is_fixed = true,
+	.read = x86_64_read_tiles,
+	.begin = x86_64_amx_begin,
+	.end = x86_64_amx_end,
+};
 
 const struct gemm x86_64_amx_bf16 = {
 	.value = GEMM_BF16,

@@ -6,7 +6,7 @@
  * written as bytes; the widest registers are never asked of the compiler, and what a CPU lacks is
  * never run: os_features().
  */
-#include "x86_64_gemm.h"
+#include "x86_64_amx.h"
 
 enum { TURNS = 4 }; /* of a step */
 

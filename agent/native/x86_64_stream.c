@@ -1,5 +1,6 @@
 /* x86_64: loops that go through memory, in turns of 8 vectors. See sweep.h. */
 #include "sweep.h"
+#include "x86_64_amx.h"
 
 #define POINTER "r"
 #define CHANGED "cc", VECTORS
@@ -278,6 +279,8 @@ const struct variant arch_stream[] = {
 	{.name = "streams",
 	 .needs = FEATURE_AVX,
 	 .stream = {[OPERATION_READ] = x86_64_read_streams256}},
+	{.name = "tile", .needs = FEATURE_AMX_TILE, .tiles = &x86_64_tile},
+	{.name = "tileblock", .needs = FEATURE_AMX_TILE, .tiles = &x86_64_tileblock},
 	{.name = "stosb",
 	 .stream = {[OPERATION_WRITE] = x86_64_write_stosb, [OPERATION_ZERO] = x86_64_zero_stosb}},
 	{.name = "movsb", .stream = {[OPERATION_COPY] = x86_64_copy_movsb}},

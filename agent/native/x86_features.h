@@ -47,6 +47,7 @@ static uint32_t x86_features(amx_permit_fn *permit)
 	if (!amx_trouble(saved, permit)) {
 		const struct amx_cpu cpu = amx_read(saved);
 
+		features |= FEATURE_AMX_TILE;
 		features |= (cpu.bf16 ? FEATURE_AMX_BF16 : 0) | (cpu.int8 ? FEATURE_AMX_INT8 : 0);
 	}
 	return features;
@@ -55,7 +56,7 @@ static uint32_t x86_features(amx_permit_fn *permit)
 /* See os_missing(). */
 static const char *x86_missing(uint32_t features, bool *withheld, amx_permit_fn *permit)
 {
-	const char *trouble = features & (FEATURE_AMX_BF16 | FEATURE_AMX_INT8)
+	const char *trouble = features & (FEATURE_AMX_TILE | FEATURE_AMX_BF16 | FEATURE_AMX_INT8)
 				      ? amx_trouble(x86_saved_state(), permit)
 				      : NULL;
 

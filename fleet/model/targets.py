@@ -30,7 +30,10 @@ class Architecture:
 ARCHES: Mapping[str, Architecture] = {
     "x86_64": Architecture(
         *((62, 64, "<"), ("cmpxchg", "xchg", "ttas"), ("mov",), ("mov",), ("amd64", "x64"), ("mov",)),
-        bandwidth=("avx512", "avx", "sse2", "prefetch", "streams", "stosb", "movsb", "clzero"),
+        bandwidth=(
+            *("avx512", "avx", "sse2", "prefetch", "streams", "tile", "tileblock"),
+            *("stosb", "movsb", "clzero"),
+        ),
         gemm=("amx-bf16", "amx-int8", "avx512-bf16", "avx512-vnni", "avx512", "avx2"),
         fetch=("mov",),
         interleave=("avx512", "avx", "sse2", "prefetchnta"),

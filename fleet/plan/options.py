@@ -181,7 +181,7 @@ OPTIONS = (
     Option("sizes", "sizes", kinds.SIZES, "chase, bandwidth, gemm: memory of each thread.", "by the caches"),
     Option(
         *("stride_bytes", "stride", kinds.whole(8, 1 << 20, multiple_of=8, metavar="BYTES")),
-        "chase, fetch: bytes from one line to the next.",
+        "chase, fetch: bytes from one line to the next; bandwidth/tile: from one row to the next.",
         "256; 64 for chase in the orders window and rising",
     ),
     Option(

@@ -78,6 +78,16 @@ X86_64: dict[str, _Loop] = {
     "x86_64_read_prefetch256": _x86_prefetch("ymm", 32),
     "x86_64_read_streams512": _x86_streams("zmm", 64),
     "x86_64_read_streams256": _x86_streams("ymm", 32),
+    "x86_64_read_tiles": (
+        "tileloadd (%rsi,%rdx,1),%tmm0",
+        "add $0x40,%rsi",
+        "lea (%rsi,<down>,1),<below>",
+        "dec <left>",
+        "cmove <below>,%rsi",
+        "cmove <columns>,<left>",
+        "dec <count>",
+        "jne LOOP",
+    ),
     "x86_64_zero_clzero": ("clzero", "add $0x40,%rax", "cmp <end>,%rax", "jb LOOP"),
 }
 

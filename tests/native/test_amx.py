@@ -56,6 +56,15 @@ def test_every_loop_on_tiles_is_exact(products: Path, kind: str, shape: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("variant", "stride"), [("tile", 64), ("tile", 256), ("tile", 576), ("tile", 2048), ("tileblock", 64)]
+)
+def test_reads_by_tiles_load_each_byte_once(products: Path, variant: str, stride: int) -> None:
+    done = simulated(products, variant, str(stride))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout) == 48 * stride // 1024 + 2
+
+
+@pytest.mark.parametrize(
     ("misuse", "words"),
     [
         ("unconfigured", "tiles are not configured"),
@@ -145,6 +154,26 @@ def test_the_bytes_are_the_instructions_in_their_comments(kind: str, instruction
     ]
     assert forms("x86_64_amx_begin") == ["ldtilecfg (%rax)"]
     assert forms("x86_64_amx_end") == ["tilerelease"]
+
+
+def test_reads_by_tiles_take_the_rows_asked_for_or_refuse_them() -> None:
+    plan = ("-b", "bandwidth", "--op", "read", "--threads", "1", *("-r", "1", "--samples", "1"))
+    refusals = {"100": "multiple of 64, not 100|multiple of 8", "1088": "room in none of the sizes"}
+    if "tile (not on this CPU)" in run("-b", "bandwidth", "-v", "none").stderr:
+        assert run(*plan, "-v", "tile").returncode == 5
+        return
+    for stride, words in refusals.items():
+        done = run(*plan, "-v", "tile", "--sizes", "16K", "--stride", stride)
+        assert (done.returncode, bool(re.search(words, done.stderr))) == (2, True)
+    assert run(*plan, "--sizes", "16K", "--stride", "1088").returncode == 0
+    records = measure(*plan, "-v", "all", "--sizes", "16K,20K,28K", "--stride", "576")
+    found = {
+        (burst["variant"], burst["point"].split(".")[2], burst["parameters"]["stride_bytes"])
+        for burst in records
+        if burst["record"] == "burst" and burst["variant"].startswith("tile")
+    }
+    blocks = {("tileblock", size, 64) for size in ("16K", "20K", "28K")}
+    assert found == {("tile", "9K", 576), ("tile", "18K", 576), ("tile", "27K", 576)} | blocks
 
 
 def test_tiles_are_used_where_the_cpu_has_them_and_otherwise_refused_with_the_reason() -> None:

@@ -29,7 +29,14 @@ PAGE = 4096
 LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
 # Bytes that the widest core loads in a cycle with the instructions of a variant.
-PORTS = MappingProxyType({"avx512": 128, "prefetch": 128, "streams": 128, "avx": 96, "sse2": 64, "neon": 128})
+PORTS = MappingProxyType(
+    {
+        **dict.fromkeys(("avx512", "prefetch", "streams", "tile", "tileblock"), 128),
+        "avx": 96,
+        "sse2": 64,
+        "neon": 128,
+    }
+)
 # Operations that the widest core does in a cycle with the instructions of a variant of gemm.
 OPERATIONS = MappingProxyType(
     {

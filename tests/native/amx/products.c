@@ -1,8 +1,11 @@
 /*
  * products.c: the agent's own loops on tiles, on the simulator.
  *
- *   products KIND M N K       multiplies in every way the benchmark does, and
- * compares products unconfigured | released | small | twice | unknown
+ *   products KIND M N K    multiplies in every way the benchmark does, and
+ *                          compares
+ *   products tile STRIDE   reads a matrix of such rows by bandwidth's loop, in
+ *                          two parts; also tileblock
+ *   products unconfigured | released | small | twice | unknown
  */
 #include KERNELS
 #include "gemm_matrices.h"
@@ -112,10 +115,38 @@ static void misuse(const char *what) {
   simulator_end();
 }
 
+/* In two calls, of which the second begins within a row of tiles. */
+static int reads(const struct tiles *tiles, size_t stride) {
+  enum { HEIGHT = 48, MOST = 2048 };
+  static char memory[HEIGHT * MOST] __attribute__((aligned(4096)));
+  static uint8_t loads[sizeof memory];
+  size_t columns = stride / TILE_ROW_BYTES, bytes = HEIGHT * stride;
+  size_t all = bytes / TILE_BYTES, first = columns + columns / 2;
+
+  simulator_watch(memory, sizeof memory, loads);
+  simulator_begin();
+  tiles->begin();
+  const char *at = tiles->read(memory, stride, columns, first);
+  const char *end =
+      tiles->read(at, stride, columns - first % columns, all - first);
+  tiles->end();
+  simulator_end();
+  for (size_t i = 0; i < sizeof memory; i++)
+    if (loads[i] != (i < bytes)) {
+      printf("byte %zu was loaded %d times\n", i, loads[i]);
+      return 1;
+    }
+  printf("%ld\n", simulator_count());
+  return end != memory + bytes;
+}
+
 int main(int count, char **words) {
   const struct gemm *gemm =
       !strcmp(words[1], "int8") ? &x86_64_amx_int8 : &x86_64_amx_bf16;
 
+  if (count == 3)
+    return reads(strcmp(words[1], "tile") ? &x86_64_tileblock : &x86_64_tile,
+                 (size_t)atoi(words[2]));
   if (count < 5) {
     misuse(words[1]);
     return 0;

@@ -38,6 +38,12 @@ static struct tile tiles[TILES];
 static bool configured;
 static long count;
 
+static struct {
+  const uint8_t *memory;
+  size_t bytes;
+  uint8_t *loads;
+} watched;
+
 static void die(const char *why, const uint8_t *at) {
   fprintf(stderr, "simulator: %s:", why);
   for (int i = 0; i < 10; i++)
@@ -139,6 +145,11 @@ static void move(const struct decoded *found, const uint8_t *at) {
     memset(tile->data, 0, sizeof tile->data);
   for (unsigned i = 0; i < tile->rows; i++) {
     uint8_t *row = found->address + i * found->stride;
+    size_t at = (size_t)(row - watched.memory);
+
+    for (unsigned j = 0; load && j < tile->row_bytes; j++)
+      if (at + j < watched.bytes)
+        watched.loads[at + j]++;
 
     memcpy(load ? tile->data[i] : row, load ? row : tile->data[i],
            tile->row_bytes);
@@ -238,6 +249,12 @@ void simulator_begin(void) {
 void simulator_end(void) {
   __asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" ::
                        : "memory", "cc");
+}
+
+void simulator_watch(const void *memory, size_t bytes, uint8_t *loads) {
+  watched.memory = memory;
+  watched.bytes = bytes;
+  watched.loads = loads;
 }
 
 long simulator_count(void) { return count; }

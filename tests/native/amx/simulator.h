@@ -8,10 +8,16 @@
 #ifndef SIMULATOR_H
 #define SIMULATOR_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 /* From here on, or no longer, tile instructions of this thread are simulated.
  */
 void simulator_begin(void);
 void simulator_end(void);
+
+/* Counts how often each of these bytes is loaded. */
+void simulator_watch(const void *memory, size_t bytes, uint8_t *loads);
 
 /* Tile instructions carried out so far. */
 long simulator_count(void);
