@@ -24,19 +24,32 @@ def machine() -> None:
         needs.missing("the simulator runs on x86_64 only")
 
 
-def program(folder: Path, source: Path = SOURCE) -> Path:
-    binary = folder / f"{source.stem}-products"
-    names = [SIMULATOR / "products.c", SIMULATOR / "simulator.c", "gemm_matrices.c", "random.c"]
-    flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I.", "-Inative", f"-I{SIMULATOR}")
-    command = ["gcc", *flags, f'-DKERNELS="{source}"', "-o", str(binary), *map(str, names)]
-    needs.program("gcc", "gcc")
-    subprocess.run(command, cwd=AGENT, check=True, timeout=120)
-    return binary
+def compiled(folder: Path, *arguments: str) -> None:
+    """Run the compiler in the folder."""
+    flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+    places = (f"-I{AGENT}", f"-I{AGENT / 'native'}", f"-I{SIMULATOR}")
+    command = [needs.program("gcc", "gcc"), *flags, *places, *arguments]
+    subprocess.run(command, cwd=folder, check=True, timeout=120)
 
 
 @pytest.fixture(scope="module")
-def products(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return program(tmp_path_factory.mktemp("amx"))
+def simulator(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The objects of a program with loops on tiles, but for those."""
+    folder = tmp_path_factory.mktemp("simulator")
+    sources = (SIMULATOR / "simulator.c", AGENT / "gemm_matrices.c", AGENT / "random.c")
+    compiled(folder, "-c", *map(str, sources))
+    return [str(folder / f"{source.stem}.o") for source in sources]
+
+
+def program(folder: Path, simulator: list[str], source: Path = SOURCE) -> Path:
+    """The program with the loops of a source."""
+    compiled(folder, f'-DKERNELS="{source}"', "-o", "products", str(SIMULATOR / "products.c"), *simulator)
+    return folder / "products"
+
+
+@pytest.fixture(scope="module")
+def products(tmp_path_factory: pytest.TempPathFactory, simulator: list[str]) -> Path:
+    return program(tmp_path_factory.mktemp("amx"), simulator)
 
 
 def simulated(binary: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -92,12 +105,12 @@ def test_the_simulator_refuses_what_a_cpu_would(products: Path, misuse: str, wor
         ("0x4b, 0x5e, 0xcc", "0x4a, 0x5e, 0xcc"),  # unsigned bytes
     ],
 )
-def test_one_wrong_byte_is_found(tmp_path: Path, good: str, bad: str) -> None:
+def test_one_wrong_byte_is_found(tmp_path: Path, simulator: list[str], good: str, bad: str) -> None:
     text = SOURCE.read_text()
     assert text.count(good) == 1
     changed = tmp_path / "changed.c"
     changed.write_text(text.replace(good, bad))
-    binary = program(tmp_path, changed)
+    binary = program(tmp_path, simulator, changed)
     codes = {simulated(binary, kind, "64", "128", "128").returncode for kind in ("bf16", "int8")}
     assert codes & {1, 99}, codes
 

@@ -277,10 +277,10 @@ def test_of_many_runs_the_last_of_each_host_has_a_row_and_a_section(tmp_path: Pa
         for name in ("one", "two"):
             simulated.publish(tmp_path, simulated.desktop(name), 2 * number + (name == "two"), rounds=3)
     runs = [run.run_id for run in Store(tmp_path).published()]
-    read = Markup(render(tmp_path, runs))
+    page = render(tmp_path, runs)
+    read = Markup(page)
     assert read.errors == []
     sections = [name for name in read.values("id") if re.fullmatch(r"run-\d+", name)]
     assert len(sections) == 2
-    page = render(tmp_path, runs)
     assert "The last run of each host; all 8 runs are drawn below." in page
     assert len(re.findall(r'<th scope="row" class="host"><a href="#run-', page)) == 2
