@@ -73,20 +73,19 @@ static bool is_alike(const struct point *left, const struct point *right)
 	       left->sharing == right->sharing && left->threads == right->threads;
 }
 
-/* The largest size of points alike from `least` to `most`; 0: none. */
-static uint64_t largest_of(const struct choice *choice, const struct point *point, uint64_t least,
-			   uint64_t most)
+/* How many of the points alike from `least` to `most` bytes are smaller, and how many larger. */
+static void count_alike(const struct choice *choice, const struct point *point, uint64_t least,
+			uint64_t most, size_t *smaller, size_t *larger)
 {
-	uint64_t largest = 0;
-
+	*smaller = *larger = 0;
 	for (size_t i = 0; i < choice->point_count; i++) {
 		const struct point *other = &choice->points[i];
 
-		if (is_alike(point, other) && other->bytes >= least && other->bytes <= most &&
-		    other->bytes > largest)
-			largest = other->bytes;
+		if (!is_alike(point, other) || other->bytes < least || other->bytes > most)
+			continue;
+		*smaller += other->bytes < point->bytes;
+		*larger += other->bytes > point->bytes;
 	}
-	return largest;
 }
 
 /* What each of so many threads has of a cache, if they share the last one. */
@@ -98,10 +97,14 @@ static uint64_t share_of(const struct plan *plan, const struct cpu_cache *cache,
 	return cache == last_cache(&plan->facts) && each < bytes ? each : bytes;
 }
 
-/* Is it the size that shows a level: well inside a cache, well outside the one before? */
+/*
+ * Is it one of the two sizes that show a level, the ends of those well inside a cache and well
+ * outside the one before? Two, since a guest may have less of a cache than it is told.
+ */
 static bool is_of_level(const struct plan *plan, const struct choice *choice,
 			const struct point *point)
 {
+	size_t smaller, larger;
 	uint64_t before = 0;
 
 	for (size_t i = 0; i < plan->facts.cache_count; i++) {
@@ -110,8 +113,10 @@ static bool is_of_level(const struct plan *plan, const struct choice *choice,
 
 		if (!strcmp(cache->kind, "Instruction"))
 			continue;
-		if (largest_of(choice, point, 2 * before, bytes / 2) == point->bytes)
-			return true;
+		if (point->bytes >= 2 * before && point->bytes <= bytes / 2) {
+			count_alike(choice, point, 2 * before, bytes / 2, &smaller, &larger);
+			return !smaller || !larger;
+		}
 		before = bytes > before ? bytes : before;
 	}
 	return false;
@@ -120,9 +125,12 @@ static bool is_of_level(const struct plan *plan, const struct choice *choice,
 static enum spared spared_of(const struct plan *plan, const struct choice *choice,
 			     const struct point *point)
 {
+	size_t smaller, larger;
+
 	if (!is_ladder(choice->benchmark))
 		return SPARED_NEVER;
-	if (largest_of(choice, point, 0, UINT64_MAX) == point->bytes)
+	count_alike(choice, point, 0, UINT64_MAX, &smaller, &larger);
+	if (!larger)
 		return SPARED_MEMORY;
 	if (!last_cache(&plan->facts) || is_of_level(plan, choice, point))
 		return SPARED_NEVER;

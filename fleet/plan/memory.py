@@ -233,15 +233,16 @@ def _sizes(options: EffectiveOptions, cpu: Cpu, most: int) -> list[int]:
 
 
 def _spared(size: int, sizes: Sequence[int], cpus: Sequence[Cpu], threads: int) -> Spared:
-    """How early a size is left out: late if it is well inside a cache and well outside the one before."""
+    """How early a size is left out: late if it is an end of those of a level, as in agent/budget.c."""
     caches = _caches(cpus[0])
     if size == max(sizes):
         return Spared.MEMORY
     before = 0
     for at, cache in enumerate(caches):
         share = min(cache, _all_last(cpus) // threads) if at == len(caches) - 1 else cache
-        if size == max((one for one in sizes if 2 * before <= one <= share // 2), default=0):
-            return Spared.NEVER
+        inside = [one for one in sizes if 2 * before <= one <= share // 2]
+        if size in inside:
+            return Spared.NEVER if size in (min(inside), max(inside)) else Spared.FIRST
         before = max(before, share)
     return Spared.FIRST if caches else Spared.NEVER
 

@@ -269,6 +269,25 @@ def test_a_time_budget_leaves_room_for_so_many_rounds(
     assert said == (f" ({found} of 10 rounds, as the time budget allows)" if found in (1, 3) else "")
 
 
+@pytest.mark.parametrize(
+    ("budget_s", "options", "points", "text"),
+    [
+        # 14 sizes in three orders; 6 of them are the ends of levels, and one is memory
+        (60.0, {}, 42, ""),
+        (8.0, {}, 21, " (8 of 10 rounds, plateaus only, as the time budget allows)"),
+        (3.0, {}, 18, " (8 of 10 rounds, plateaus of the caches only, as the time budget allows)"),
+        (3.0, {"rounds": 10, "precision": 0.01}, 42, ""),
+        (3.0, {"sizes": "16K..64K"}, 15, ""),
+    ],
+)
+def test_a_short_time_budget_leaves_out_sizes_that_are_no_plateau(
+    budget_s: float, options: dict[str, Any], points: int, text: str
+) -> None:
+    plan = one(benchmarks=("chase",), time_budget_s=budget_s, **options)
+    assert estimate.points(plan, 2) == points
+    assert estimate.rounds_text(plan, 2) == text
+
+
 def test_a_time_budget_below_one_round_is_refused_before_deploying() -> None:
     facts = Facts("linux", "x86_64", cpus=huge_server())
     requested = RequestedOptions(benchmarks=("cas",), time_budget_s=60.0)

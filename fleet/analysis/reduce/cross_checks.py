@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.reduce.core_limits import OPERATIONS, ports
 from fleet.analysis.reduce.ladders import MEMORY, ladders, plateaus, size_text
 from fleet.analysis.reduce.load import without_points
 from fleet.analysis.views.text import is_none, records
@@ -28,29 +29,6 @@ SEPARATE = 1.2  # times own, at most, of stores past the caches to blocks of a p
 PAGE = 4096
 LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
-# Bytes that the widest core loads in a cycle with the instructions of a variant.
-PORTS = MappingProxyType(
-    {
-        **dict.fromkeys(("avx512", "prefetch", "streams", "tile", "tileblock"), 128),
-        "avx": 96,
-        "sse2": 64,
-        "neon": 128,
-    }
-)
-# Operations that the widest core does in a cycle with the instructions of a variant of gemm.
-OPERATIONS = MappingProxyType(
-    {
-        "amx-bf16": 1024,
-        "amx-int8": 2048,
-        "avx512-bf16": 128,
-        "avx512-vnni": 256,
-        "avx512": 64,
-        "avx2": 32,
-        "bfmmla": 128,
-        "i8mm": 256,
-        "neon": 32,
-    }
-)
 COLUMNS = ("check", "value", "says")
 
 
@@ -115,11 +93,14 @@ def _order(numbers: Numbers) -> Found:
 
 
 def _ports(numbers: Numbers) -> Found:
-    rows = numbers.steps[numbers.steps["setting"].isin(["read", "read one"])]
-    for row in records(rows[rows["core_ghz"].notna() & rows["variant"].isin(list(PORTS))]):
-        limit = PORTS[row["variant"]] * row["core_ghz"] * row["threads"]
-        rate = 1 / row["median_ns"]
-        if rate > OVER * limit:
+    rows = numbers.steps[numbers.steps["benchmark"] == "bandwidth"]
+    for row in records(rows[rows["core_ghz"].notna()]):
+        known = ports(row["variant"], numbers.run.get("cpu_model"))
+        a_cycle = known.bytes_of(row["operation"]) if known else None
+        if a_cycle is None:
+            continue
+        rate, limit = 1 / row["median_ns"], a_cycle * row["core_ghz"] * row["threads"]
+        if rate > OVER * limit * (1 + _uncertain(row)):
             yield rate / limit, f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most"
 
 
@@ -246,7 +227,7 @@ def _name(key: Any) -> str:
 CHECKS = (
     CrossCheck("l1_cycles", "a load from L1 takes no whole number of cycles from 3 to 6", _cycles),
     CrossCheck("ladder_order", "a farther level of memory is faster than a nearer one", _order),
-    CrossCheck("port_limit", "reading is faster than the loads of a core can be", _ports),
+    CrossCheck("port_limit", "memory is faster than the loads and stores of a core can be", _ports),
     CrossCheck("group_rate", "CPUs together move more than the sum of each alone", _groups),
     CrossCheck("one_buffer", "reading one buffer is slower than reading a buffer each", _shared),
     CrossCheck("fetch_cas", "fetching a written line takes no 0.6 to 1.3 times as long as cas", _written),

@@ -16,6 +16,8 @@ from fleet.store import schema
 from tests import memory
 from tests.memory import K, M
 
+PEAK = {"benchmark": "gemm", "threads": 1, "pong_cpu": 0}
+STREAM = {"benchmark": "bandwidth", "bytes": 24 * K, "threads": 1, "pong_cpu": 0, "core_ghz": 4.0}
 RUN = {"clock_cost_ticks": 50, "ticks_per_second": 2_500_000_000}  # a reading takes 20 ns
 
 
@@ -29,13 +31,13 @@ def changed(costs: memory.Costs, setting: str, **levels: float) -> dict[str, dic
     return {name: {**each, **(levels if name == setting else {})} for name, each in costs.items()}
 
 
-def of_rows(*rows: dict[str, Any]) -> pd.DataFrame:
+def of_rows(*rows: dict[str, Any], **of_run: Any) -> pd.DataFrame:
     """What is found in rows of `pairs` that have these values and otherwise none."""
     columns = [column.name for column in schema.PAIRS]
     usual = {"host_id": "h", "run_id": "r", "relation": "llc", "variant": "v", "ping_cpu": 0, "pong_cpu": 1}
     frame = pd.DataFrame([{**usual, "flags": "", **row} for row in rows]).reindex(columns=columns)
     cpus = pd.DataFrame(columns=[column.name for column in schema.CPUS])
-    return cross_checks(RUN, frame, cpus)
+    return cross_checks({**RUN, **of_run}, frame, cpus)
 
 
 def test_numbers_that_fit_together_are_no_finding(tmp_path: Path) -> None:
@@ -77,6 +79,30 @@ def test_nothing_is_faster_than_the_ports_of_a_core(tmp_path: Path) -> None:
     assert fits.empty
 
 
+@pytest.mark.parametrize(
+    ("operation", "variant", "model", "limit"),
+    [
+        ("read", "avx", None, 96),
+        ("read", "avx", "Intel(R) Xeon(R) Processor", 96),
+        ("read", "avx", "AMD EPYC 9755 128-Core Processor", 64),
+        ("write", "avx512", "AMD EPYC 9755 128-Core Processor", 64),
+        ("copy", "avx512", None, 128),
+        ("modify", "sse2", None, 64),
+        ("read", "neon", None, 128),
+        ("read", "rvv", None, None),
+        ("zero", "stosb", None, None),
+    ],
+)
+def test_each_operation_has_the_limit_of_the_vendors_widest_core(
+    operation: str, variant: str, model: str | None, limit: int | None
+) -> None:
+    point = f"{operation}.own.24K.huge.x1"
+    row = {**STREAM, "operation": operation, "variant": variant, "point": point}
+    for share, checks in ((0.99, []), (1.09, ["port_limit"] if limit else [])):
+        faster = {**row, "median_ns": 1 / (share * 4.0 * (limit or 1000))}
+        assert list(of_rows(faster, cpu_model=model)["check"]) == checks
+
+
 def test_a_group_moves_no_more_than_its_cpus_alone(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     pairs = widened(load_pairs(tmp_path))
@@ -99,7 +125,6 @@ def test_one_buffer_is_no_slower_than_a_buffer_each(tmp_path: Path) -> None:
 
 FETCHED = {"benchmark": "fetch", "order": "chase", "operation": "read", "pages": "base"}
 CHASED = {"benchmark": "chase", "order": "random", "pages": "base", "stride_bytes": 256, "pong_cpu": 0}
-PEAK = {"benchmark": "gemm", "threads": 1, "pong_cpu": 0}
 
 
 @pytest.mark.parametrize(
