@@ -13,11 +13,11 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="The folder to make; it must be new or empty.")],
     quiet: Quiet = False,
 ) -> None:
-    """Make a folder with an inventory and the results of four made-up machines, to learn the commands on.
+    """Make a folder with an inventory and the results of five made-up machines, to learn the commands on.
 
     Example: fleet demo lab
     """
     from fleet.demo import lab
 
     lab.write(folder, lambda text: None if quiet else typer.echo(text, err=True))
-    typer.echo(f"Made {folder}: 4 made-up machines, 32 runs. Next: cd {folder}, then fleet show.")
+    typer.echo(f"Made {folder}: 5 made-up machines, 33 runs. Next: cd {folder}, then fleet show.")

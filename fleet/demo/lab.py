@@ -1,16 +1,17 @@
 """Writes the lab: an inventory, and a results root filled through the store as `fleet run` fills one."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 
 from fleet import __version__
-from fleet.demo.machines import KINDS, MACHINES, Machine
+from fleet.demo import points
+from fleet.demo.machines import EVERYTHING, KINDS, MACHINES, Machine
 from fleet.demo.simulate import SAMPLES, TICKS_PER_SECOND, bursts, pairs
 from fleet.errors import UsageError
-from fleet.model import Agent, End, Facts, Hello, Host, Load, Plan, Run, RunState, Target
+from fleet.model import Agent, Burst, End, Facts, Hello, Host, Load, Plan, Run, RunState, Target
 from fleet.store import Store
 
 NIGHTS = ("old", "new", "new", "old", "old", "new", "new", "old")  # the kernel of each night
@@ -33,6 +34,8 @@ groups:
 def write(folder: Path, note: Callable[[str], None]) -> None:
     """Make `folder` with `inventory.yaml` and `results/`: four machines, a run each in eight nights.
 
+    And a fifth, measured once with every benchmark on the day before.
+
     Every run has the label made-up=yes and says so in its warnings. note: called before each night. Raises
     UsageError where `folder` is there and is not empty, or cannot be made.
     """
@@ -44,6 +47,8 @@ def write(folder: Path, note: Callable[[str], None]) -> None:
     except OSError as err:
         raise UsageError(f"{folder}: cannot be made: {err.strerror}. Choose another folder.") from err
     store = Store(folder / "results")
+    note(f"the day before: {EVERYTHING.name}")
+    store.publish(_run(EVERYTHING, -1, 0, "old"), _everything(), batch=True)
     for night, kernel in enumerate(NIGHTS):
         note(f"night {night + 1} of {len(NIGHTS)}: {', '.join(machine.name for machine in MACHINES)}")
         for place, machine in enumerate(MACHINES):
@@ -53,7 +58,7 @@ def write(folder: Path, note: Callable[[str], None]) -> None:
 
 def inventory() -> str:
     """The lab's inventory.yaml."""
-    return _INVENTORY.format(hosts="\n".join(map(_entry, MACHINES)))
+    return _INVENTORY.format(hosts="\n".join(map(_entry, (*MACHINES, EVERYTHING))))
 
 
 def _entry(machine: Machine) -> str:
@@ -61,17 +66,33 @@ def _entry(machine: Machine) -> str:
     return f"  {machine.name}: {{address: {machine.name}.invalid, labels: {{{labels}}}}}"
 
 
+def _everything() -> Iterator[Burst]:
+    last = 0
+    for burst in bursts(EVERYTHING, 0, "old"):
+        last = burst.start_offset_ns
+        yield burst
+    yield from points.bursts(EVERYTHING, EVERYTHING.rounds, last)
+
+
 def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
     """The run of a machine in one night, as the agent would have reported it."""
     chance = random.Random(f"{machine.name} {night} names")
     started = _FIRST + timedelta(days=night, seconds=5 + 70 * place)
     numbers = tuple(cpu.cpu for cpu in machine.cpus)
-    kinds = [
+    kinds: list[dict[str, object]] = [
         {"benchmark": name, "variant": variant}
         for name, variant, _ in (*KINDS[machine.arch], ("chase", "mov", 1), ("bandwidth", "avx2", 1))
         if name in machine.benchmarks
     ]
     count = pairs(machine) * machine.rounds * len(kinds)
+    counters: tuple[str, ...] = ()
+    if machine is EVERYTHING:
+        kinds += [
+            {"benchmark": name, "variant": variant, "points": listed}
+            for (name, variant), listed in points.names(machine).items()
+        ]
+        kinds.sort(key=lambda kind: machine.benchmarks.index(str(kind["benchmark"])))
+        counters = points.COUNTED
     return Run(
         run_id=f"r{started:%Y%m%dT%H%M%SZ}-{chance.getrandbits(32):08x}",
         session_id=f"s{_FIRST + timedelta(days=night):%Y%m%dT%H%M%SZ}-{night:08x}",
@@ -90,7 +111,14 @@ def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
             pairs=pairs(machine),
             bursts=count,
             cpus=numbers,
-            raw=MappingProxyType({"record": "hello", "plan": {"benchmarks": kinds}}),
+            counters=counters,
+            raw=MappingProxyType(
+                {
+                    "record": "hello",
+                    "plan": {"benchmarks": kinds},
+                    "counters": [{"event": event} for event in counters],
+                }
+            ),
         ),
         end=End(bursts=count, failed=0, reason="done"),
         state=RunState.COMPLETE,
@@ -102,7 +130,8 @@ def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
 
 
 def _labels(machine: Machine, kernel: str) -> Mapping[str, str]:
-    return MappingProxyType({**machine.labels, "kernel": kernel, "made-up": "yes"})
+    nightly = {} if machine is EVERYTHING else {"kernel": kernel}
+    return MappingProxyType({**machine.labels, **nightly, "made-up": "yes"})
 
 
 def _facts(machine: Machine, night: int, kernel: str) -> Facts:

@@ -99,6 +99,46 @@ def _board() -> tuple[Cpu, ...]:
     return tuple(Cpu(number, core=number, llc=0, die=0, package=0, node=0) for number in range(4))
 
 
+def _workstation() -> tuple[Cpu, ...]:
+    """2 sockets of 2 cores of two siblings, which are numbered 4 higher."""
+    return tuple(
+        Cpu(
+            number,
+            core=number % 4,
+            llc=number % 4 // 2 * 2,
+            die=number % 4 // 2 * 2,
+            package=number % 4 // 2 * 2,
+            node=number % 4 // 2,
+            caches=(
+                Cache(1, "Data", 48 << 10, 64, (number % 4, number % 4 + 4)),
+                Cache(2, "Unified", 2 << 20, 64, (number % 4, number % 4 + 4)),
+                Cache(
+                    3, "Unified", 16 << 20, 64, tuple(n for n in range(8) if n % 4 // 2 == number % 4 // 2)
+                ),
+            ),
+        )
+        for number in range(8)
+    )
+
+
+EVERYTHING = Machine(  # measured once, with every benchmark
+    name="verona",
+    model="Made-up workstation of two sockets",
+    arch="x86_64",
+    cpus=_workstation(),
+    ns=MappingProxyType({_SMT: 6.1, _PACKAGE: 54.0, _SYSTEM: 131.0}),
+    labels=MappingProxyType({"rack": "desk", "kind": "workstation"}),
+    ghz=3.8,
+    run_sd=0.004,
+    pair_sd=0.015,
+    burst_sd=0.01,
+    rounds=4,
+    benchmarks=("cas", "readwrite", "message", "fetch", "chase", "bandwidth", "interleave", "gemm"),
+    memory=Memory(
+        ((48 << 10, 1.31, 230.0), (2 << 20, 3.9, 96.0), (16 << 20, 13.6, 51.0), (1 << 40, 97.0, 17.0)),
+        tuple(k << 10 for k in (12, 24, 128, 512, 4 << 10, 8 << 10, 60 << 10, 240 << 10)),
+    ),
+)
 MACHINES = (
     Machine(
         name="rome",

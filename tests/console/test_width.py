@@ -22,6 +22,7 @@ COMMANDS = (
     "show rome milan",
     "show rome",
     "show pisa --map --ladder",
+    "show verona --ladder --ways",
     "compare rome milan",
     "compare kernel=old kernel=new",
     "summaries",
@@ -65,7 +66,7 @@ def test_narrow_listings_leave_out_columns_and_keep_what_is_pasted(demo: Fleet) 
     wide = demo("runs").stdout
     assert "bursts" not in narrow
     assert "bursts" in wide
-    assert len(re.findall(r"^r2026\d{4}T\d{6}Z-[0-9a-f]{8}  ", narrow, re.MULTILINE)) == 32
+    assert len(re.findall(r"^r2026\d{4}T\d{6}Z-[0-9a-f]{8}  ", narrow, re.MULTILINE)) == 33
 
 
 def test_labels_that_all_runs_have_are_listed_once(demo: Fleet) -> None:

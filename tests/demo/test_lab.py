@@ -1,14 +1,18 @@
 """The lab to learn on: made through the real store, the same every time, and never taken for measurements."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from fleet.analysis import load_counters, load_pairs
+from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.load import load_runs, load_samples
-from fleet.demo import lab
-from fleet.demo.machines import MACHINES
+from fleet.demo import lab, points
+from fleet.demo.machines import EVERYTHING, MACHINES
 from fleet.demo.simulate import bursts
 from fleet.inventory.select import load
+from fleet.model import BENCHMARKS
 from fleet.store.places import place_of
 from fleet.store.verify import verify
 from tests.command import Fleet
@@ -16,7 +20,7 @@ from tests.command import Fleet
 
 def test_the_lab_is_a_results_root_like_any_other(made_lab: Path) -> None:
     found = verify(place_of(made_lab / "results"))
-    assert (found.problems, found.runs) == ((), len(MACHINES) * len(lab.NIGHTS))
+    assert (found.problems, found.runs) == ((), len(MACHINES) * len(lab.NIGHTS) + 1)
 
 
 def test_every_run_says_that_it_is_made_up(made_lab: Path) -> None:
@@ -28,7 +32,11 @@ def test_every_run_says_that_it_is_made_up(made_lab: Path) -> None:
 
 def test_the_inventory_names_the_machines_and_leads_to_none_of_them(made_lab: Path) -> None:
     hosts = load(made_lab / "inventory.yaml").hosts
-    assert [host.name for host in hosts] == [*(machine.name for machine in MACHINES), "localhost"]
+    assert [host.name for host in hosts] == [
+        *(machine.name for machine in MACHINES),
+        EVERYTHING.name,
+        "localhost",
+    ]
     assert all(host.address.endswith(".invalid") for host in hosts[:-1])
 
 
@@ -37,6 +45,25 @@ def test_a_run_is_made_up_the_same_way_every_time(machine: object) -> None:
     first, again = (list(bursts(machine, 3, "old")) for _ in range(2))  # type: ignore[arg-type]
     assert first == again
     assert len({burst.key for burst in first}) == len(first)
+
+
+def test_one_machine_has_every_benchmark_and_counted_events(made_lab: Path) -> None:
+    pairs = load_pairs(made_lab / "results", host_id=EVERYTHING.name)
+    assert set(pairs["benchmark"]) == set(EVERYTHING.benchmarks) == set(BENCHMARKS) - {"clock"}
+    assert set(load_counters(made_lab / "results")["event"]) == set(points.COUNTED)
+    first, again = (list(points.bursts(EVERYTHING, 2, 0)) for _ in range(2))
+    assert first == again
+    assert len({burst.key for burst in first}) == len(first)
+
+
+def test_numbers_of_different_benchmarks_fit_together(made_lab: Path) -> None:
+    with Fleet(made_lab, {"COLUMNS": "80"}) as fleet:
+        shown = fleet("show", EVERYTHING.name).stdout
+        both_ways = fleet("show", EVERYTHING.name, "--ways", "-b", "message").stdout
+    assert not [key for key in cross_checks.MEANS if f"  {key}: " in shown]
+    for words in ("message/mov", "taken for writing", "system, stores", "hot.blocked", "snoop_hit_modified"):
+        assert words in shown
+    assert re.search(r"^ 0-2 +15[0-9]\.\d +14[0-9]\.\d ", both_ways, re.MULTILINE)
 
 
 def test_the_kernel_matters_where_the_machine_says_so(made_lab: Path) -> None:

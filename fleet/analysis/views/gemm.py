@@ -44,6 +44,7 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
         per_cycle=rows["gops"] / rows["threads"] / rows["core_ghz"],
         shape=rows["point"].map(shape_of_point),
     )
+    rows = rows.sort_values("bytes", na_position="first", kind="stable")
     return rows.sort_values("operation", key=lambda names: names.map(POINTS.index), kind="stable")
 
 

@@ -146,7 +146,7 @@ def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
         if len(part) > 2 * PAIRS_LISTED:
             ordered = part.sort_values(number, kind="stable")
             ends = (ordered.head(PAIRS_LISTED), ordered.tail(PAIRS_LISTED).iloc[::-1])
-            texts = [[f"{pair_text(row)} {row[number]:.1f}" for row in records(end)] for end in ends]
+            texts = [[f"{_cpus(row)} {row[number]:.1f}" for row in records(end)] for end in ends]
             rows.append((part[number].median(), str(relation), texts))
     longest = max((len(text) for *_, ends in rows for end in ends for text in end), default=0)
     for count in range(PAIRS_LISTED, 0, -1):
@@ -158,6 +158,10 @@ def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
         if width is None or max(map(len, shown.splitlines())) <= width:
             break
     return [shown] if rows else []
+
+
+def _cpus(row: dict[str, Any]) -> str:
+    return f"{row['ping_cpu']}-{row['pong_cpu']}"  # the heading has the point
 
 
 def _levels(pairs: pd.DataFrame) -> list[str]:

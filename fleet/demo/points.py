@@ -1,0 +1,195 @@
+"""Makes up messages, lines by their state, blocks side by side, products, events. Seeded, and pure."""
+
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from types import MappingProxyType
+
+from fleet.demo.machines import Machine
+from fleet.demo.simulate import SAMPLES, TICKS_PER_SECOND
+from fleet.model import Burst, Count, Parameters, Relation, Topology
+
+COUNTED = ("cycles", "instructions", "snoop_hit_modified")
+_SMT, _PACKAGE, _SYSTEM = Relation.SMT, Relation.PACKAGE, Relation.SYSTEM
+_MESSAGE_NS = MappingProxyType({_SMT: 9.0, _PACKAGE: 61.0, _SYSTEM: 148.0})
+_AHEAD_NS = 4.0  # what the clock of the second socket is ahead of the first one's
+_STATES: Mapping[str, Mapping[Relation, float]] = MappingProxyType(
+    {  # ns of a line, each naming the next
+        "own": MappingProxyType({_SMT: 1.1, _PACKAGE: 1.1, _SYSTEM: 1.1}),
+        "written": MappingProxyType({_SMT: 5.6, _PACKAGE: 58.0, _SYSTEM: 141.0}),
+        "clean": MappingProxyType({_SMT: 1.9, _PACKAGE: 44.0, _SYSTEM: 96.0}),
+        "both": MappingProxyType({_SMT: 1.1, _PACKAGE: 1.1, _SYSTEM: 1.1}),
+        "evicted": MappingProxyType({_SMT: 31.0, _PACKAGE: 31.0, _SYSTEM: 88.0}),
+        "memory": MappingProxyType({_SMT: 97.0, _PACKAGE: 97.0, _SYSTEM: 152.0}),
+    }
+)
+_SWAP_NS = MappingProxyType({_SMT: 6.0, _PACKAGE: 63.0, _SYSTEM: 150.0})
+_OVERLAPPED = 0.12  # of the latency, where a line need not wait for the one before
+_OWN_LINE_NS, _MOST_NS = 1.1, 5.4  # of a line written alone, and of one that both write beside each other
+_BOUNDARY_NS = MappingProxyType({_SMT: 3.0, _PACKAGE: 44.0, _SYSTEM: 118.0})
+_BLOCKS = tuple(64 << power for power in range(0, 11, 2))
+_PEAK_GOPS = 116.0  # of a core
+_SHARES = MappingProxyType(
+    {  # of the peak: by how products are made, and of those from memory by size
+        "hot.rows": 0.81,
+        "hot.odd": 0.77,
+        "hot.blocked": 0.92,
+        "stream.16K": 0.79,
+        "stream.4M": 0.62,
+        "stream.240M": 0.21,
+        "deep.16K": 0.74,
+        "deep.4M": 0.55,
+        "deep.240M": 0.18,
+    }
+)
+_BYTES = {"16K": 16 << 10, "4M": 4 << 20, "240M": 240 << 20}
+_LINES, _MESSAGES, _OPERATIONS = 512, 100, 1 << 25
+_INSTRUCTIONS = 3  # of a line or a message
+_FETCHED_PAIRS = 2  # of each relation
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A point as it is visited: what it is, ns of a unit, units of a sample, and lines modified elsewhere."""
+
+    benchmark: str
+    variant: str
+    name: str
+    unit: str
+    pair: tuple[int, int]
+    ns: float
+    units: int
+    parameters: Parameters
+    cpus: tuple[int, ...]
+    modified: float | None = None  # of a unit; None where events are not counted
+    other_ns: float | None = None  # of the other thread, where both take times
+
+
+def bursts(machine: Machine, visits: int, at_ns: int) -> Iterator[Burst]:
+    """Every burst of `message`, `fetch`, `interleave` and `gemm`, from `at_ns` after the hello on."""
+    chance, every = random.Random(f"{machine.name} points"), list(points(machine))
+    for visit in range(visits):
+        for point in chance.sample(every, len(every)):
+            at_ns += round(point.ns * point.units * (SAMPLES + 1))
+            yield _burst(machine, chance, point, visit, at_ns)
+
+
+def names(machine: Machine) -> dict[tuple[str, str], list[str]]:
+    """The points of each benchmark and variant, in the order of a plan."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for point in points(machine):
+        of_kind = found.setdefault((point.benchmark, point.variant), [])
+        of_kind += [point.name] if point.name not in of_kind else []
+    return found
+
+
+def points(machine: Machine) -> Iterator[_Point]:
+    """Every point of every pair or group of CPUs."""
+    topology = Topology(machine.cpus)
+    pairs = {pair: topology.relation(*pair) for pair in combinations((cpu.cpu for cpu in machine.cpus), 2)}
+    few = [pair for each in Relation for pair in [p for p in pairs if pairs[p] is each][:_FETCHED_PAIRS]]
+    yield from (_message(pair, relation) for pair, relation in pairs.items())
+    for pair in few:
+        yield from _fetches(pair, pairs[pair])
+        yield from _blocks(pair, pairs[pair])
+    cores = [cpu.cpu for cpu in machine.cpus if cpu.cpu == cpu.core]
+    for cpus in ((0,), tuple(cores)):
+        yield from _products(cpus)
+
+
+def _message(pair: tuple[int, int], relation: Relation) -> _Point:
+    ns, ahead = _MESSAGE_NS[relation], _AHEAD_NS * (relation is _SYSTEM)
+    what = ("message", "mov", "x1", "message")
+    return _Point(
+        *what, pair, ns - ahead, _MESSAGES, Parameters(pages="base", threads=2), pair, 1.0, ns + ahead
+    )
+
+
+def _fetches(pair: tuple[int, int], relation: Relation) -> Iterator[_Point]:
+    shared = Parameters(bytes=_LINES * 256, stride_bytes=256, operation="read", pages="base", threads=2)
+    for state, ns in _STATES.items():
+        modified = float(state == "written" and relation is not _SMT)
+        for order, factor in (("chase", 1.0), ("stream", _OVERLAPPED)):
+            name, setting = f"{state}.{order}.128K", replace(shared, state=state, order=order)
+            line = max(ns[relation] * factor, 0.5)
+            yield _Point("fetch", "mov", name, "line", pair, line, _LINES, setting, pair, modified)
+    setting = replace(shared, operation="swap", state="both", order="chase")
+    yield _Point(
+        "fetch", "mov", "both.swap.128K", "line", pair, _SWAP_NS[relation], _LINES, setting, pair, 0.0
+    )
+
+
+def _blocks(pair: tuple[int, int], relation: Relation) -> Iterator[_Point]:
+    for block in _BLOCKS:
+        beside = min(_OWN_LINE_NS + _BOUNDARY_NS[relation] / (block / 64), _MOST_NS)
+        size = f"{block >> 10}K" if block >= 1 << 10 else str(block)
+        for sharing, ns in (("own", _OWN_LINE_NS), ("shared", beside)):
+            setting = Parameters(
+                bytes=1 << 18, block_bytes=block, operation="write", sharing=sharing, pages="base", threads=2
+            )
+            name = f"{sharing}.write.{size}"
+            yield _Point("interleave", "avx2", name, "line", pair, ns, _LINES, setting, pair, other_ns=ns)
+
+
+def _products(cpus: tuple[int, ...]) -> Iterator[_Point]:
+    threads, pair = len(cpus), (cpus[0], cpus[-1])
+    kind = ("gemm", "avx2")
+    every = 1 / _PEAK_GOPS  # ns of an operation
+    alone = Parameters(operation="peak", threads=threads)
+    yield _Point(*kind, f"peak.x{threads}", "operation", pair, every, _OPERATIONS, alone, cpus)
+    for words, share in _SHARES.items():
+        what, _, size = words.rpartition(".") if words[-1] in "KM" else (words, "", "")
+        setting = Parameters(
+            bytes=_BYTES.get(size, 540_736), stride_bytes=512, operation=what, pages="huge", threads=threads
+        )
+        name = f"{what}.256x256x256{f'.{size}' if size else ''}.huge.x{threads}"
+        yield _Point(*kind, name, "operation", pair, every / share, _OPERATIONS, setting, cpus)
+
+
+def _burst(machine: Machine, chance: random.Random, point: _Point, visit: int, at_ns: int) -> Burst:
+    level = math.exp(chance.gauss(0, machine.burst_sd))
+    ticks = _ticks(chance, machine, point.ns * point.units * level)
+    other = point.other_ns and _ticks(chance, machine, point.other_ns * point.units * level)
+    others = len(point.cpus) - 1 if point.benchmark == "gemm" else 1
+    mhz = round(1000 * machine.ghz)
+    return Burst(
+        benchmark=point.benchmark,
+        variant=point.variant,
+        round=visit,
+        ping_cpu=point.pair[0],
+        pong_cpu=point.pair[1],
+        iterations=point.units,
+        warmup=1,
+        ticks=ticks,
+        start_offset_ns=at_ns,
+        ping_cpus=(point.pair[0],) * 2,
+        pong_cpus=(point.pair[1],) * 2,
+        switches=(0, 0, 0, 0),
+        point=point.name,
+        unit=point.unit,
+        parameters=point.parameters,
+        cpus=point.cpus,
+        other_ticks=(other,) if other else (ticks,) * others if point.benchmark == "gemm" else None,
+        core_mhz=(mhz, mhz),
+        checked=True if point.benchmark == "gemm" else None,
+        counters=_counts(machine, point, level),
+    )
+
+
+def _counts(machine: Machine, point: _Point, level: float) -> tuple[tuple[Count, ...], ...] | None:
+    """What COUNTED says of both threads: the lines found modified in the other cache are ping's."""
+    if point.modified is None:
+        return None
+    units = point.units * (SAMPLES + 1)
+    lasted = round(point.ns * units * level)
+    of_ping = (lasted * machine.ghz, _INSTRUCTIONS * units, point.modified * units)
+    of_pong = (lasted * machine.ghz, _INSTRUCTIONS * units, 0)
+    return tuple(tuple((round(count), lasted, lasted) for count in thread) for thread in (of_ping, of_pong))
+
+
+def _ticks(chance: random.Random, machine: Machine, ns: float) -> tuple[int, ...]:
+    """A warm-up and SAMPLES samples of `ns` nanoseconds each."""
+    scattered = (1 + abs(chance.gauss(0, machine.burst_sd / 3)) for _ in range(SAMPLES))
+    return tuple(round(ns * factor * TICKS_PER_SECOND / 1e9) for factor in (1.3, *scattered))
