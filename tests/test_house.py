@@ -44,6 +44,7 @@ SESSION = [  # in the order of reading
     "measurement",
     "link",
     "context",
+    "alternate",
     "cancellation",
     "host_progress",
     "events",

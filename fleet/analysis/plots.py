@@ -32,6 +32,7 @@ from fleet.text import one_line
 
 _INCHES_A_CELL, _INCHES_BESIDE = 0.32, 1.8  # so that no number reaches into the next cell
 _LARGEST_NUMBER, _SMALLEST_NUMBER = 9.0, 3.0  # points
+_MOST_TICKS = 24  # CPUs named along an axis, where there is no room for all
 _WIDTH_OF_DIGIT = 0.64  # of the size of the font
 LOG_BEYOND = 20  # largest to smallest value from which on an axis is logarithmic
 _FEW_DECADES = 200  # the same, up to which such an axis shows 20 and 50 as well as 10
@@ -364,12 +365,11 @@ def _cells(axes: Axes | None, drawn: Heatmap, colours: str | Colormap, unit: str
     borders = [at - 0.5 for at, border in enumerate(drawn.borders) if border]
     for ruled in (axes.hlines, axes.vlines):
         ruled(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
-    every = max(1, -(-count // MOST_NUMBERS))
+    every = 1 if count <= MOST_NUMBERS else -(-count // _MOST_TICKS)
     axes.set_xticks(range(0, count, every), drawn.labels[::every], rotation=90 if count > 16 else 0)
     axes.set_yticks(range(0, count, every), drawn.labels[::every])
-    axes.tick_params(length=0)
-    axes.xaxis.tick_top()
-    axes.xaxis.set_label_position("top")
+    axes.tick_params(length=0, labelsize="small" if count > MOST_NUMBERS else "medium")
+    axes.xaxis.set(ticks_position="top", label_position="top")
     axes.set_xlabel("pong CPU")
     axes.set_ylabel("ping CPU")
     for spine in axes.spines.values():

@@ -9,7 +9,7 @@ _WHAT = (
     "benchmarks variant preset pairs ordered cpus sizes stride_bytes operations threads share "
     "message_lines shape few_pairs states blocks counters"
 )
-_MUCH = "samples iterations warmup rounds precision time_budget_s spread_s repeat"
+_MUCH = "samples iterations warmup rounds precision time_budget_s spread_s repeat alternate switch"
 _WHERE = "inventory results shard dask label output folder"
 _HOW = "order line owner node separation_bytes huge_page pages governor boost seed priority deadline_s lock"
 PANELS: Mapping[str, Sequence[str]] = {

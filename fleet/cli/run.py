@@ -1,6 +1,6 @@
 """The main job: run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -61,6 +61,16 @@ def run(
         int,
         typer.Option("--repeat", min=1, max=10_000, help="Measure all hosts so many times in turn."),
     ] = 1,
+    alternate: Annotated[
+        str | None,
+        typer.Option(metavar="KEY=A,B", help="Measure each of these labels in turn: A B B A; see --switch."),
+    ] = None,
+    switch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND", help="Run here before each change of --alternate; $FLEET_VALUE is A or B."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Say what would be done; connect to nothing.")
     ] = False,
@@ -76,6 +86,7 @@ def run(
     from fleet.plan.options import labels as read_labels
     from fleet.remote.connect import connect
     from fleet.session import log, outcome, runner
+    from fleet.session.alternate import alternation, turns
     from fleet.session.context import SessionContext
     from fleet.session.known import KnownOutcomes
     from fleet.store import Store, new_session_id
@@ -85,6 +96,7 @@ def run(
         requested = _with_ordered_pairs(requested)
     check_hosts(chosen, requested)
     labels = read_labels(label or [])
+    sides = alternation(alternate, switch, labels)
     if not chosen:
         typer.echo(summary.outcomes_json([]) if json else "Nothing to measure in this shard.")
         return
@@ -95,8 +107,8 @@ def run(
     store.make_ready()
     ended: list[outcome.Outcome] = []
 
-    def session() -> tuple[list[outcome.Outcome], str]:
-        """Measure every host once; return how each ended, and the folder of the session's logs."""
+    def session(side: Mapping[str, str]) -> tuple[list[outcome.Outcome], str]:
+        """Measure every host once; return the outcomes and the folder of the logs. side: labels."""
         so_far = KnownOutcomes(chosen)
 
         def leave() -> None:
@@ -112,7 +124,7 @@ def run(
                 store=store,
                 emit=session_log,
                 requested=requested,
-                labels=labels,
+                labels={**labels, **side},
                 parallel=parallel,
                 lock=lock,
                 reconnect_s=reconnect,
@@ -126,8 +138,8 @@ def run(
                 found = dask_cluster.run(dask, chosen, context, connect_timeout)
         return found, str(session_log.folder)
 
-    for _ in range(repeat):
-        outcomes, logs = session()
+    for side in turns(sides, repeat):
+        outcomes, logs = session(side)
         ended += outcomes
         if any(one.state is outcome.State.INTERRUPTED for one in outcomes):
             break

@@ -1,4 +1,5 @@
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib as mpl
@@ -168,3 +169,18 @@ def test_no_number_reaches_into_the_next_cell(count: int, inches: float) -> None
     assert len(numbers) in (0, count * count)
     assert all(text.get_window_extent().width <= cell for text in numbers)
     assert numbers or cell / figure.dpi * 72 < 20
+
+
+@pytest.mark.parametrize("count", [48, 64, 256])
+def test_names_of_cpus_along_an_axis_do_not_overlap(count: int) -> None:
+    figure = Figure(layout="constrained")
+    FigureCanvasAgg(figure)
+    order = Layout(tuple(range(100, 100 + count)), tuple((0,) * 6 for _ in range(count)))
+    table = pd.DataFrame(np.full((count, count), 168.5), order.cpus, order.cpus)
+    axes = plots.heatmap(table, order, figure.add_subplot())
+    figure.draw_without_rendering()
+    for labels, edge in ((axes.get_xticklabels(), "x"), (axes.get_yticklabels(), "y")):
+        boxes = sorted(
+            (label.get_window_extent() for label in labels), key=lambda box: getattr(box, f"{edge}0")
+        )
+        assert all(getattr(a, f"{edge}1") <= getattr(b, f"{edge}0") for a, b in pairwise(boxes))

@@ -1,6 +1,10 @@
 """What a person types: help in groups, suggestions once, the version, an option that need not be given."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,7 @@ from fleet.cli.help import PANELS
 from fleet.remote.ssh import config_lookup
 from fleet.store import Store
 from tests import builders
-from tests.command import Fleet
+from tests.command import ROOT, Fleet
 
 
 def help_of(command: str) -> str:
@@ -100,3 +104,36 @@ def test_a_broken_inventory_completes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["run", "check", "report", "portrait", "export"])
 def test_help_breaks_no_hyphenated_word(command: str) -> None:
     assert not re.findall(r"\w-$", help_of(command), re.MULTILINE)
+
+
+# Each prints, a line each, what the shell offers for the last word of `fleet $1 $2`.
+ASKED = {
+    "bash": 'eval "$(fleet completion bash)"; COMP_WORDS=(fleet $1 $2); COMP_CWORD=2; '
+    '_fleet_completion fleet "$2" "$1"; printf "%s\\n" "${COMPREPLY[@]}"',
+    "fish": 'fleet completion fish | source; complete -C "fleet $argv[1] $argv[2]"',
+    "zsh": 'compdef() { : }; compadd() { print -l -- $completions }; eval "$(fleet completion zsh)"; '
+    "words=(fleet $1 $2); CURRENT=3; _fleet_completion",
+}
+
+
+@pytest.mark.parametrize("shell", ASKED)
+def test_the_shell_itself_offers_hosts_labels_and_runs(shell: str, tmp_path: Path, made_lab: Path) -> None:
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell}")
+    # fish -c gives its arguments to $argv, the others from $0 on
+    name = () if shell == "fish" else (shell,)
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    offered = [
+        subprocess.run(
+            [shell, "-c", ASKED[shell], *name, *words],
+            cwd=made_lab,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for words in (("run", "mi"), ("show", "rack=b"), ("show", "r20261108"))
+    ]
+    assert offered[:2] == [["milan"], ["rack=b2", "rack=b3"]]
+    assert len(offered[2]) == 4

@@ -1,5 +1,6 @@
 """`fleet run --repeat`: all hosts in turn, a session each time, one end."""
 
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 
 from fleet.store import Store
 from tests.command import Fleet
+
+SWITCH = 'echo "$FLEET_KEY $FLEET_VALUE" | tee -a log'
 
 
 @pytest.mark.parametrize("hosts", [("here", "there")])
@@ -23,3 +26,38 @@ def test_hosts_are_measured_in_turn(tmp_path: Path, hosts: tuple[str, ...]) -> N
     assert all(last <= first for (_, last), (first, _) in pairwise(spans)), "one session after the other"
     assert re.search(r"^6 of 6 runs stored, 6 bursts, ", done.stdout, re.MULTILINE)
     assert re.search(r"^here .* 3$", done.stdout, re.MULTILINE), "the numbers are of all three runs"
+
+
+def test_sides_are_measured_in_turn_with_a_command_before_each_change(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts: {here: {via: local}}")
+        plan = ("run", "-q", "-b", "clock", "--rounds", "1", "-c", "0", "--json", "--repeat", "2")
+        done = fleet(
+            *plan, "--alternate", "mode=a,b", "--switch", 'echo "$FLEET_KEY $FLEET_VALUE" | tee -a log'
+        )
+        assert done.exit_code == 0, done.stderr
+        assert len(json.loads(done.stdout)) == 4, "what the command prints is no result"
+        runs = Store(fleet.results).published()
+    assert [dict(run.labels)["mode"] for run in runs] == ["a", "b", "b", "a"]
+    assert len({run.session_id for run in runs}) == 4
+    assert (tmp_path / "log").read_text().splitlines() == ["mode a", "mode b", "mode a"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--alternate", "mode=a"), "two different values"),
+        (("--alternate", "mode=a,a"), "two different values"),
+        (("--alternate", "a b=a,b"), "write key=value"),
+        (("--switch", "true"), "--switch is for --alternate"),
+        (("--alternate", "mode=a,b", "-l", "mode=c"), "both set mode"),
+        (("--alternate", "mode=a,b", "--switch", "exit 3"), "exit status 3 for mode=a"),
+    ],
+)
+def test_what_cannot_be_alternated_is_refused(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts: {here: {via: local}}")
+        done = fleet("run", "-q", "-b", "clock", "-c", "0", *options)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert not (tmp_path / "results" / "_runs").exists()

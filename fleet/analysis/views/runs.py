@@ -9,6 +9,8 @@ from fleet.errors import UsageError
 from fleet.store import RunSummary
 from fleet.text import counted, one_line, table
 
+_MOST_KINDS = 4  # benchmarks and variants that are all named; of more some, and --json has all
+
 
 def with_labels(runs: Sequence[RunSummary], labels: Sequence[str]) -> list[RunSummary]:
     """The runs that have all these labels, each KEY=VALUE. Raises UsageError for what is no label."""
@@ -37,6 +39,11 @@ def runs_json(runs: Sequence[RunSummary]) -> str:
     return json_text([asdict(run) | {"labels": dict(run.labels)} for run in runs])
 
 
+def _kinds(names: Sequence[str]) -> str:
+    most = _MOST_KINDS - 1
+    return ",".join(names) if len(names) <= _MOST_KINDS else f"{','.join(names[:most])},+{len(names) - most}"
+
+
 def _run_line(run: RunSummary, alike: Container[str]) -> tuple[str, ...]:
     started = run.started_utc.astimezone(UTC)
     failed = f", {run.failed} failed" if run.failed else ""
@@ -46,7 +53,7 @@ def _run_line(run: RunSummary, alike: Container[str]) -> tuple[str, ...]:
         one_line(run.host_name),
         f"{started:%Y-%m-%d %H:%M:%S}",
         run.target,
-        ",".join(run.benchmarks),
+        _kinds(run.benchmarks),
         *counts,
         f"{run.state}{failed}",
         labels_text({key: value for key, value in run.labels if key not in alike}),
