@@ -96,5 +96,5 @@ def picture(reading: Any, ladder: Ladder, place: int) -> Markup:
         ". ".join([what, "; ".join(cells)]),
         (_WIDTH, _HEIGHT),
         partial(plots.ladder, ladder.steps, ladder.levels, settings=order, rate=is_rate(ladder.benchmark)),
-        margins=(48, 42, 12, 22 + 18 * -(-len(order) // _IN_A_LINE)),
+        margins=(54, 42, 12, 22 + 18 * -(-len(order) // _IN_A_LINE)),
     )

@@ -49,4 +49,4 @@ def _cells(block: int, own: Any, shared: Any) -> tuple[str, ...]:
     alone = ["-" if is_none(value) else f"{value:.2f}" for value in (own, shared)]
     if "-" in alone:
         return (*alone, "-", "-")
-    return (*alone, f"{shared / own:.2f}", f"{(shared - own) * block / _LINE:.1f}")
+    return (*alone, f"{shared / own:.2f}", f"{round((shared - own) * block / _LINE, 1) + 0.0:.1f}")
