@@ -37,7 +37,16 @@ from fleet.analysis.report.ladders import picture
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import Part, Reading, gather
 from fleet.analysis.report.suspects import Suspect
-from fleet.analysis.views.text import SHARED, change_shown, is_none, measured, percent, records, within
+from fleet.analysis.views.text import (
+    SHARED,
+    change_shown,
+    is_none,
+    measured,
+    percent,
+    records,
+    units_text,
+    within,
+)
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
 from fleet.text import counted, one_line
@@ -136,6 +145,7 @@ def _template() -> jinja2.Template:
         "measured": measured,
         "is_log": is_log,
         "change_shown": change_shown,
+        "units_text": units_text,
     }
     return pages.get_template("page.html")
 

@@ -15,10 +15,10 @@ from fleet.analysis.views.text import (
     change_shown,
     in_words,
     is_none,
-    is_rate,
     json_text,
     measured,
     records,
+    units_text,
     within,
 )
 from fleet.analysis.views.warnings import warnings_text
@@ -234,9 +234,7 @@ def _meanings(rows: pd.DataFrame) -> str:
 
 
 def _numbers(rows: pd.DataFrame) -> str:
-    kinds = [is_rate(name) for name in rows["benchmark"].unique()]
-    latencies = "one way in ns" if are_pairs(rows["relation"]).any() else "in ns"
-    return latencies if not any(kinds) else "GB/s" if all(kinds) else f"{latencies}, bandwidth in GB/s"
+    return units_text(rows["benchmark"], "one way in ns" if are_pairs(rows["relation"]).any() else "in ns")
 
 
 def _pairs(one: Comparison) -> Iterator[str]:
@@ -256,8 +254,7 @@ def _pairs(one: Comparison) -> Iterator[str]:
                 f"{row['benchmark']}/{row['variant']}",
                 f"{row['ping_cpu']}-{row['pong_cpu']}",
                 row["relation"],
-                f"{row['a_ns']:.1f}",
-                f"{row['b_ns']:.1f}",
+                *(measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns")),
                 f"{row['ratio'] - 1:+.1%}",
                 f"{row['usual'] - 1:+.1%}",
             )

@@ -19,6 +19,7 @@ from fleet.analysis.views.text import (
     measured,
     percent,
     records,
+    units_text,
     within,
 )
 from fleet.errors import UsageError
@@ -120,9 +121,8 @@ def past_text(found: pd.DataFrame, width: int | None = None) -> str:
     lines = [_line(row, several=several, alike=alike) for row in rows]
     drop = ("p99", "min", "max", "run", "flagged", "pairs")
     listed = table(titles, lines, right=set(range(first, first + 7)), width=width, drop=drop)
-    rates = [is_rate(name) for name in found["benchmark"].unique()]
     levels = not are_pairs(found["relation"]).any()
-    number = "GB/s" if all(rates) else "ns" if levels else "one-way latency in ns"
+    number = units_text(found["benchmark"], "ns" if levels else "one-way latency in ns")
     shown = listed.partition("\n")[0].split()
     parts, part = ("CPUs and groups", "of them") if levels else ("pairs", "pair")
     of_pairs, of_pair = (

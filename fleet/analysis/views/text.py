@@ -96,13 +96,23 @@ def in_words(relations: Iterable[str]) -> str:
 
 
 def is_rate(benchmark: str) -> bool:
-    """Whether a benchmark's numbers are shown as rates: GB/s for the ns of a byte."""
-    return benchmark_named(benchmark).unit is Unit.BYTE
+    """Whether a benchmark's numbers are shown as rates: GB/s for the ns of a byte, Gop/s of an operation."""
+    return benchmark_named(benchmark).unit in (Unit.BYTE, Unit.OPERATION)
+
+
+def units_text(benchmarks: Iterable[str], times: str) -> str:
+    """What the numbers of these benchmarks are: `times`, "GB/s", or "ns, bandwidth in GB/s"."""
+    names = list(dict.fromkeys(benchmarks))
+    rates = [(name, benchmark_named(name).heading) for name in names if is_rate(name)]
+    if len(rates) == len(names) and len({unit for _, unit in rates}) == 1:
+        return rates[0][1]
+    each = [f"{name} in {unit}" for name, unit in rates]
+    return ", ".join(each if len(rates) == len(names) else [times, *each])
 
 
 def measured(benchmark: str, ns: float) -> str:
-    """A benchmark's number for people, with as many digits as it needs: GB/s, or ns."""
-    if benchmark_named(benchmark).view is not View.LADDER:
+    """A benchmark's number for people, with as many digits as it needs: GB/s, Gop/s, or ns."""
+    if benchmark_named(benchmark).view in (View.MATRIX, View.CPUS):
         return f"{ns:.1f}"
     value = 1 / ns if is_rate(benchmark) else ns
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"

@@ -1,0 +1,38 @@
+"""Numbers in the unit that people know: times as ns, bytes and operations as rates."""
+
+import pytest
+
+from fleet.analysis.views.text import change_shown, measured, units_text
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "ns", "text"),
+    [
+        ("cas", 8.125, "8.1"),
+        ("fetch", 0.925, "0.93"),
+        ("chase", 146.62, "146.6"),
+        ("bandwidth", 0.025, "40.0"),
+        ("gemm", 0.000317, "3155"),
+    ],
+)
+def test_a_number_has_the_unit_and_the_digits_of_its_benchmark(benchmark: str, ns: float, text: str) -> None:
+    assert measured(benchmark, ns) == text
+
+
+def test_what_takes_less_time_for_an_operation_is_a_higher_rate() -> None:
+    row = {"benchmark": "gemm", "ratio": 0.8, "low": None, "high": None}
+    assert change_shown(row)[0] == pytest.approx(0.25)
+    assert change_shown({**row, "benchmark": "fetch"})[0] == pytest.approx(-0.2)
+
+
+@pytest.mark.parametrize(
+    ("benchmarks", "text"),
+    [
+        (["cas", "fetch"], "in ns"),
+        (["bandwidth"], "GB/s"),
+        (["cas", "gemm", "bandwidth", "gemm"], "in ns, gemm in Gop/s, bandwidth in GB/s"),
+        (["gemm", "bandwidth"], "gemm in Gop/s, bandwidth in GB/s"),
+    ],
+)
+def test_the_units_of_several_benchmarks_are_named(benchmarks: list[str], text: str) -> None:
+    assert units_text(benchmarks, "in ns") == text
