@@ -85,6 +85,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         (f"show {EMPTY}", 0, "no samples are stored"),
         (f"show {CLOCK}", 0, "over 2 CPUs"),
         ("compare board", 2, "two sides or more"),
+        ("compare board board", 2, "'board' is named twice"),
         ("compare board desk --json --csv", 2, "not both"),
         (f"compare {EMPTY} {CLOCK}", 0, "Partial: 1 run of A; not all pairs were measured."),
         (f"compare {CLOCK} summary:rpi4-linux", 2, "has no pairs of CPUs"),
@@ -96,6 +97,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("import /dev/null --name ../x", 2, "--name: summary '../x'"),
         ("import /dev/null --name x -b clock", 2, "there are cas, readwrite"),
         (f"report {CLOCK} -o ROOT/../page.html --force", 0, "page.html: 1 run, "),
+        (f"report {CLOCK} -o /dev/null --force", 2, "is a device"),
     ],
 )
 def test_a_clear_answer(
@@ -128,6 +130,11 @@ def test_a_stdout_that_takes_nothing(root: str, where: str, exit_code: int, word
         check=False,
     )
     assert (done.returncode, done.stderr) == (exit_code, words)
+
+
+def test_a_stderr_that_takes_nothing_does_not_change_the_exit_code(root: str) -> None:
+    show = f'"{sys.executable}" -m fleet show nobody -r "{root}" 2>/dev/full'
+    assert subprocess.run(["sh", "-c", show], cwd=ROOT, check=False).returncode == 2
 
 
 def test_a_bug_of_ours_has_its_exit_code(say: Say, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,6 +199,10 @@ def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_p
     samples.write_bytes(b"PAR1 and no more")
     exit_code, said = say("show", "-r", str(tmp_path))
     assert (exit_code, "put it back from a copy" in said) == (11, True)
+    other = a_run("desk", 2)
+    Store(tmp_path).publish(other, builders.bursts_of(other))
+    exit_code, said = say("compare", run.run_id, other.run_id, "-r", str(tmp_path))
+    assert (exit_code, "none of its runs can be read" in said) == (2, True), said
 
 
 @pytest.mark.parametrize(
@@ -249,3 +260,17 @@ def test_a_limit_of_memory_is_no_bug(say: Say, root: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "_exit", sys.exit)
     exit_code, said = say("runs", "-r", root)
     assert (exit_code, "out of memory or threads: x.so" in said, "bug" in said) == (13, True, False)
+
+
+def test_names_that_are_not_utf_8_are_no_bug(
+    say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = a_run("board", 1)
+    Store(tmp_path / "results").publish(run, builders.bursts_of(run))
+    (tmp_path / "results" / "_runs" / "\udcff.parquet").touch()
+    exit_code, said = say("runs")
+    assert (exit_code, "its name is not UTF-8" in said, run.run_id in said) == (0, True, True)
+    (tmp_path / "inventory\udcff.yaml").write_text("hosts: {here: {via: local}}")
+    exit_code, said = say("run", "-f", "inventory\udcff.yaml", "-b", "clock", "--rounds", "1", "-s", "1")
+    assert (exit_code, "1 of 1 host stored" in said) == (0, True), said

@@ -11,6 +11,7 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
+from typing import NoReturn
 
 import typer
 
@@ -45,37 +46,53 @@ from fleet.text import printable
 
 def main() -> None:
     """Run the program; every known error becomes one message and its exit code, a traceback is a bug."""
-    if sys.stdout is None:  # the program was started with stdout closed
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a label may hold what the terminal cannot show
-    warnings.showwarning = _warn
+    _prepare_output()
     try:
         try:
             app(prog_name="fleet")  # also for `python -m fleet`: completion asks by this name
         finally:
             sys.stdout.flush()  # a full disk shows here, or else after the last word of ours
     except FleetError as err:
-        typer.echo(_wrapped(f"fleet: {printable(str(err))}"), err=True)
-        sys.exit(err.exit_code)
+        _end(_wrapped(f"fleet: {printable(str(err))}"), err.exit_code)
     except OSError as err:
-        if not isinstance(err, BrokenPipeError):  # else the reader has what it wanted
-            what = printable(str(err.filename)) if err.filename else "cannot print the result"
-            typer.echo(f"fleet: {what}: {err.strerror or err}", err=True)
+        what = printable(str(err.filename)) if err.filename else "cannot print the result"
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)  # for what Python still holds of it
-        sys.exit(1)
+        if isinstance(err, BrokenPipeError):  # the reader has what it wanted
+            sys.exit(1)
+        _end(f"fleet: {what}: {err.strerror or err}", 1)
     except KeyboardInterrupt:
-        typer.echo("fleet: interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        _end("fleet: interrupted", EXIT_INTERRUPTED)
+    except SystemExit as ended:
+        _end("", int(ended.code or 0))
     except Exception as err:
         if is_lack_of_memory(err):
             typer.echo(_wrapped(f"fleet: {printable(str(lack_of_memory(err)))}"), err=True)
             os._exit(MemoryLimitError.exit_code)  # a thread that was not started may be waited for
         traceback.print_exc()
-        typer.echo("fleet: a bug in fleet; please report it with the lines above", err=True)
-        sys.exit(EXIT_BUG)
+        _end("fleet: a bug in fleet; please report it with the lines above", EXIT_BUG)
+
+
+def _prepare_output() -> None:
+    if sys.stdout is None:  # the program was started with stdout closed
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a label may hold what the terminal cannot show
+    warnings.showwarning = _warn
+
+
+def _end(message: str, code: int) -> NoReturn:
+    """End the program with this code, also where stderr, like a full disk, takes no message."""
+    try:
+        if message:
+            typer.echo(message, err=True)
+        if sys.stderr:
+            sys.stderr.flush()
+    except OSError:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+    sys.exit(code)
 
 
 def _wrapped(text: str) -> str:

@@ -2,8 +2,10 @@
 
 import os
 import resource
+import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -234,9 +236,28 @@ def paged(text: str, width: int | None) -> None:
     text = fitted(text, width)
     if sys.stdout.isatty() and sys.stdin.isatty() and text.count("\n") + 2 > shutil.get_terminal_size().lines:
         os.environ.setdefault("LESS", "FRX")  # leave at once what fits, keep colours, keep the screen
-        click.echo_via_pager(text, color=True)
-    else:
-        typer.echo(text)
+        failed = _page(text)
+        if failed is None:
+            return
+        typer.echo(f"fleet: {failed}; the text follows.", err=True)
+    typer.echo(text)
+
+
+def _page(text: str) -> str | None:
+    """Show a text in $PAGER, by default less; what is wrong if that does not work."""
+    name = os.environ.get("PAGER", "").strip() or "less"
+    try:
+        pager = subprocess.Popen(shlex.split(name), stdin=subprocess.PIPE)
+    except (OSError, ValueError) as err:
+        return f"$PAGER, {name}, cannot be started ({getattr(err, 'strerror', None) or err})"
+    rest: bytes | None = f"{text}\n".encode(errors="backslashreplace")
+    while pager.returncode is None:
+        try:
+            pager.communicate(rest)
+        except KeyboardInterrupt:  # the pager has it too, and may stay
+            rest = None
+    code = pager.returncode
+    return None if code in (0, -signal.SIGINT) else f"$PAGER, {name}, ended with exit code {code}"
 
 
 @contextmanager

@@ -17,7 +17,13 @@ LOAD_TIMEOUT_S = 20.0
 _NO_REASON = "cannot be made: \n"  # the shell could not even keep what mkdir said
 LEAST_FILES = 20
 _FEW_FILES = " This account may open too few files there for a shell to work (`ulimit -n`): allow 64 or more."
-_NO_FILES = ("eval: 0: Invalid argument", "Too many open files")  # dash below 11 files; a shell that says it
+_NO_PROCESSES = " This account may start too few processes there (`ulimit -u`): allow 64 or more."
+_LIMITS = {  # what a shell prints, and what to do
+    "eval: 0: Invalid argument": _FEW_FILES,  # dash, with less than 11 files
+    "Too many open files": _FEW_FILES,
+    "Cannot fork": _NO_PROCESSES,
+    "Resource temporarily unavailable": _NO_PROCESSES,
+}
 _SHOWN = 240  # characters of an answer that is none, in a message
 _REMEDIES = {
     "symbolic link": "remove the link, or name the directory it points to",
@@ -193,11 +199,12 @@ def _remedy(reason: str) -> str:
 def _no_answer(host: Host, completed: Completed) -> str:
     output = (completed.stderr.strip() or completed.stdout.strip()).decode("utf-8", "replace")
     shown = output if len(output) <= _SHOWN else f"{output[: _SHOWN // 2]} … {output[-_SHOWN // 2 :]}"
+    limit = next((advice for sign, advice in _LIMITS.items() if sign in output), "")
     printed = f"it printed {shown!r}" if output else "it printed nothing"
     return (
         f"{host.name}: /bin/sh did not answer the probe (exit code {completed.exit_code}; {printed}). "
         "fleet needs an account that may run commands, and whose login scripts leave stdin alone; try "
-        f"`{_by_hand(host)}`.{_FEW_FILES if any(sign in output for sign in _NO_FILES) else ''}"
+        f"`{_by_hand(host)}`.{limit}"
     )
 
 

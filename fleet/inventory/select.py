@@ -16,7 +16,7 @@ from fleet.hostnames import HOST_LIMIT, expand_range
 from fleet.model import BuildPlace, Host, RequestedOptions, RequestedToolchain, Via
 from fleet.plan.conflicts import conflicts, excluding
 from fleet.plan.options import BY_NAME, of_host
-from fleet.text import nearest
+from fleet.text import nearest, printable
 
 if TYPE_CHECKING:
     from fleet.inventory.document import Document
@@ -280,7 +280,7 @@ class _Resolver:
         host = Host(
             name=name,
             groups=tuple(sorted(groups, key=list(self.groups).index)),
-            origin=f"{self.path}:{self.document.line(('hosts', written))}",
+            origin=f"{printable(str(self.path))}:{self.document.line(('hosts', written))}",
             **_typed(merged, self.path.parent, default_address="localhost" if local else name, name=name),
         )
         self._check_plan(host, [("defaults",), *(("groups", group) for group in groups), ("hosts", written)])

@@ -146,10 +146,12 @@ def _collect(
     }
     try:
         for future in _distributed().as_completed(futures):
-            if error := future.exception():
+            try:
+                results = future.result()
+            except Exception as error:  # the worker's, or that the scheduler has gone
                 outcomes = [receiver.given_up(_lost(host, error)) for host in futures[future]]
             else:
-                outcomes = [receiver.finished(outcome) for outcome in future.result()]
+                outcomes = [receiver.finished(outcome) for outcome in results]
             ended |= {outcome.host.name: outcome for outcome in outcomes}
     except KeyboardInterrupt:
         client.cancel(list(futures))

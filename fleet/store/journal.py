@@ -40,6 +40,11 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._descriptor: int | None = None
+        if not folder.is_dir():
+            raise LockedError(
+                f"{folder.name}: another controller has just stored it, or removed its journal."
+            )
+        self._check_parts()
         self._lock: int | None = _locked(folder)
         self._count = max(1, len(self._paths()))
         self._length = 0
@@ -104,6 +109,15 @@ class Journal:
         while (path := self._path(len(paths) + 1)).exists():
             paths.append(path)
         return paths
+
+    def _check_parts(self) -> None:
+        """Raise StoreError where a part is missing, since what follows it would be published without it."""
+        count = len(self._paths())
+        if len(list(self.folder.glob("stream*.jsonl"))) > count:
+            raise StoreError(
+                f"{self._path(count + 1)}: this part of the journal is missing, though later ones are there. "
+                "Put it back; if it is lost, rename the later ones so that their numbers follow."
+            )
 
     def _open(self) -> int:
         with storing("open the journal", self.path):

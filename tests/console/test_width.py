@@ -85,16 +85,17 @@ def test_hosts_says_when_each_was_last_measured(demo: Fleet) -> None:
     assert re.search(r"^localhost .* -  ", text, re.MULTILINE)
 
 
-def test_long_output_goes_through_the_pager_of_a_terminal(demo: Fleet) -> None:
+def on_a_terminal(demo: Fleet, *command: str, **terminal: str) -> tuple[int, str]:
+    """The exit code of a command on a small terminal, and what that shows."""
     ours, theirs = pty.openpty()
-    terminal = {"PAGER": "sed s/^/paged:/", "LINES": "5", "COLUMNS": "80", "TERM": "xterm"}
+    settings = {"LINES": "5", "COLUMNS": "80", "TERM": "xterm", **terminal}
     process = subprocess.Popen(
-        [sys.executable, "-m", "fleet", "show"],
+        [sys.executable, "-m", "fleet", *command],
         cwd=demo.folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **terminal},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **settings},
         stdin=theirs,
         stdout=theirs,
-        stderr=subprocess.DEVNULL,
+        stderr=theirs,
     )
     os.close(theirs)
     shown = b""
@@ -103,8 +104,21 @@ def test_long_output_goes_through_the_pager_of_a_terminal(demo: Fleet) -> None:
             shown += part
     except OSError:  # the other end is closed
         pass
-    assert process.wait(timeout=60) == 0
-    lines = shown.decode().splitlines()
-    assert len(lines) > 5
+    return process.wait(timeout=60), shown.decode()
+
+
+def test_long_output_goes_through_the_pager_of_a_terminal(demo: Fleet) -> None:
+    code, shown = on_a_terminal(demo, "show", PAGER="sed s/^/paged:/")
+    lines = shown.splitlines()
+    assert (code, len(lines) > 5) == (0, True)
     assert all(line.startswith("paged:") for line in lines)
-    assert "\x1b[" in shown.decode(), "with colours"
+    assert "\x1b[" in shown, "with colours"
+
+
+@pytest.mark.parametrize(
+    ("pager", "words"),
+    [("false", "ended with exit code 1"), ("/nowhere/less", "cannot be started (No such file")],
+)
+def test_a_pager_that_fails_is_named_and_the_text_printed(demo: Fleet, pager: str, words: str) -> None:
+    code, shown = on_a_terminal(demo, "show", PAGER=pager)
+    assert (code, f"$PAGER, {pager}, {words}" in shown, "Details: fleet show" in shown) == (0, True, True)

@@ -136,6 +136,20 @@ def test_workers_of_a_scheduler_publish_into_an_object_store(
         assert [run["run_id"] for run in listed] == [entry["run_id"] for entry in done.json]
 
 
+def test_a_scheduler_that_dies_gives_up_its_shards_and_is_no_bug(tmp_path: Path) -> None:
+    distributed = needs.python_module("distributed", "corefleet[dask]")
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        Fleet(tmp_path) as fleet,
+    ):
+        fleet.inventory("hosts: {here: {via: local}}\n")
+        session = fleet.start("run", "--dask", cluster.scheduler_address, "-b", "clock", "--spread", "30s")
+        wait_for(lambda: open_journals(fleet.results.resolve()))
+        cluster.close()
+        out, err = session.communicate(timeout=60)
+    assert (session.returncode, "its shard was given up" in out) == (1, True), out + err
+
+
 @pytest.mark.parametrize(
     ("where", "words", "exit_code"),
     [

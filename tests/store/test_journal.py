@@ -318,3 +318,18 @@ def test_a_part_that_cannot_be_opened_is_an_error_that_says_so(store: Store) -> 
         journal.path.mkdir()
         with pytest.raises(StoreError, match=f"{journal.path}: cannot open the journal: it is a folder"):
             journal.append(b"line")
+
+
+def test_a_missing_part_is_named_and_what_follows_is_kept(store: Store) -> None:
+    with store.journal(builders.a_run()) as journal:
+        journal.append(b"{}")
+    (journal.folder / "stream.jsonl").rename(journal.folder / "stream-3.jsonl")
+    with pytest.raises(StoreError, match=r"stream\.jsonl: this part of the journal is missing"):
+        store.reopen(builders.a_run().run_id)
+    (journal.folder / "stream-3.jsonl").rename(journal.folder / "stream.jsonl")
+    store.reopen(builders.a_run().run_id).close()
+
+
+def test_a_journal_that_another_controller_has_finished_is_no_failure_of_the_store(store: Store) -> None:
+    with pytest.raises(LockedError, match="has just stored it"):
+        store.reopen(builders.a_run().run_id)

@@ -102,7 +102,9 @@ def check_put(done: Completed, host: Host, workdir: str) -> None:
 
 
 def _put_remedy(done: Completed) -> str:
-    full = any(sign in done.stderr for sign in (b"No space", b"quota", b"size limit"))
+    if b"imit exceeded" in done.stderr:
+        return "Allow this account larger files there (`ulimit -f`)"
+    full = any(sign in done.stderr for sign in (b"No space", b"quota"))
     return "Free some space there" if full else "See that cat, wc, chmod and mv work there on the host's PATH"
 
 

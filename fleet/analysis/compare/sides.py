@@ -35,6 +35,8 @@ def sides(root: str | Path, texts: Sequence[str]) -> list[ComparisonSide]:
     stored = published(root)
     if not stored:
         raise UsageError(f"{root}: no runs are stored here. `fleet run` measures; --results names a root.")
+    if twice := sorted({text for text in texts if texts.count(text) > 1}):
+        raise UsageError(f"the side {twice[0]!r} is named twice; a side cannot be compared with itself.")
     where = place_of(root)
     chosen = {text: matching(stored, text, where) for text in texts}
     runs = load_runs(root, run_id={run_id for ids in chosen.values() for run_id in ids})
@@ -43,6 +45,8 @@ def sides(root: str | Path, texts: Sequence[str]) -> list[ComparisonSide]:
         for text, ids in chosen.items()
     ]
     for place, side in enumerate(found):
+        if side.runs.empty:
+            raise UsageError(f"side {side.name!r}: none of its runs can be read; `fleet verify` says why.")
         for other in found[:place]:
             shared = sorted(set(side.runs["run_id"]) & set(other.runs["run_id"]))
             if shared:

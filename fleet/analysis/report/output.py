@@ -18,6 +18,8 @@ def check(path: Path, *, force: bool = False) -> None:
     """
     if path.is_dir():
         raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
+    if path.exists() and not path.is_file():  # to replace a device would break it for all
+        raise UsageError(f"{path}: is a device, a FIFO or a socket; name a file with --output.")
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no directory {path.parent}; create it, or name another file.")
     if path.exists() and not force and not _is_ours(path):
