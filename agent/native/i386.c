@@ -92,8 +92,6 @@ const struct variant arch_chase[] = {
 	{.name = NULL},
 };
 
-const struct variant arch_gemm[] = {{.name = NULL}};
-
 adds_fn *const arch_adds = i386_adds;
 
 int arch_clock(struct clock *clock)

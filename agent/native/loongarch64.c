@@ -115,8 +115,6 @@ const struct variant arch_chase[] = {
 	{.name = NULL},
 };
 
-const struct variant arch_gemm[] = {{.name = NULL}};
-
 adds_fn *const arch_adds = loongarch64_adds;
 
 /* The stable counter: one rate in all states, the same on all CPUs. */

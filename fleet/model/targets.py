@@ -41,6 +41,7 @@ ARCHES: Mapping[str, Architecture] = {
     "i386": Architecture(
         *((3, 32, "<"), ("cmpxchg",), ("mov",), ("mov",), ("i486", "i586", "i686"), ("mov",)),
         bandwidth=("sse2", "stosb", "movsb"),
+        gemm=("sse2",),
         fetch=("mov",),
         interleave=("sse2",),
     ),
@@ -81,6 +82,7 @@ ARCHES: Mapping[str, Architecture] = {
     "loongarch64": Architecture(
         *((258, 64, "<"), ("llsc", "amcas"), ("dbar",), ("ld",), (), ("ld",)),
         bandwidth=("lasx", "lsx", "ld"),
+        gemm=("lasx",),
         fetch=("ld",),
         interleave=("st",),
     ),

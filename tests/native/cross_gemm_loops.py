@@ -2,6 +2,44 @@
 
 _Loop = tuple[str, ...]
 
+# ---- i386 -------------------------------------------------------------------------------------------------
+
+
+def _hex(number: int) -> str:
+    return f"{number:#x}" if number else ""
+
+
+def _sse2_row(turn: int, place: str, row: int) -> _Loop:
+    products = (
+        (
+            f"movaps {_hex(48 * turn + 16 * i)}(<b>),%xmm7",
+            "mulps %xmm6,%xmm7",
+            f"addps %xmm7,%xmm{3 * row + i}",
+        )
+        for i in range(3)
+    )
+    loaded = (f"movss {_hex(4 * turn)}({place}),%xmm6", "shufps $0x0,%xmm6,%xmm6")
+    return (*loaded, *(text for product in products for text in product))
+
+
+def _sse2(*ahead: str) -> _Loop:
+    turns = (
+        _sse2_row(turn, place, row) for turn in range(4) for row, place in enumerate(("<a>", "<a>,<row>,1"))
+    )
+    return (
+        *(text for turn in turns for text in turn),
+        *(*ahead, "add $0xc0,<b>", "add <stack_step>,<a>", "dec <steps>", "jne LOOP"),
+    )
+
+
+_SSE2_PEAK = (("movaps %xmm7,%xmm6", "mulps %xmm7,%xmm6", f"addps %xmm6,%xmm{i}") for i in range(6))
+
+I386: dict[str, _Loop] = {
+    "i386_gemm_sse2": _sse2(),
+    "i386_gemm_ahead_sse2": _sse2("prefetcht2 (<ahead>)", "add <stack_ahead_step>,<ahead>"),
+    "i386_peak_sse2": (*(text for three in _SSE2_PEAK for text in three), "dec <turns>", "jne LOOP"),
+}
+
 # ---- riscv64 ----------------------------------------------------------------------------------------------
 
 
@@ -77,4 +115,41 @@ S390X: dict[str, _Loop] = {
     "s390x_gemm_vx": _vx(),
     "s390x_gemm_ahead_vx": _vx("pfd 1,0(<ahead>)", "agr <ahead>,<ahead_step>"),
     "s390x_peak_vx": (*(f"vfmasb %v{i},%v3,%v0,%v{i}" for i in range(8, 32)), "brctg <turns>,LOOP"),
+}
+
+# ---- loongarch64 ------------------------------------------------------------------------------------------
+
+
+def _lasx_row(row: int) -> _Loop:
+    """The sums of a row, by a value and three vectors of B."""
+    sums = range(8 + 3 * row, 11 + 3 * row)
+    return tuple(f"xvfmadd.s $xr{i},$xr{3 + row % 5},$xr{i - sums[0]},$xr{i}" for i in sums)
+
+
+def _lasx(*ahead: str) -> _Loop:
+    turns = (
+        text
+        for turn in range(4)
+        for text in (
+            *(f"xvld $xr{j},$t8,{96 * turn + 32 * j}" for j in range(3)),
+            *(
+                text
+                for row in range(8)
+                for text in (f"xvldrepl.w $xr{3 + row % 5},$t{row},{4 * turn}", *_lasx_row(row))
+            ),
+        )
+    )
+    return (
+        *(*turns, *ahead, "addi.d $t8,$t8,384", *(f"add.d $t{i},$t{i},<step>" for i in range(8))),
+        *("addi.d <steps>,<steps>,-1", "bnez <steps>,LOOP"),
+    )
+
+
+LOONGARCH64: dict[str, _Loop] = {
+    "loongarch64_gemm_lasx": _lasx(),
+    "loongarch64_gemm_ahead_lasx": _lasx("preld 0,<ahead>,0", "add.d <ahead>,<ahead>,<ahead_step>"),
+    "loongarch64_peak_lasx": (
+        *(text for row in range(8) for text in _lasx_row(row)),
+        *("addi.d <turns>,<turns>,-1", "bnez <turns>,LOOP"),
+    ),
 }

@@ -9,6 +9,7 @@ from tests.native import encodings
 from tests.native.targets import Target
 
 _LINE = re.compile(r"^\s*([0-9a-f]+):\s+((?:[0-9a-f]{2,8} )+)\s*\t(.+)$")
+_FRAME = r"(?:-?0x[0-9a-f]+)?\(%e[bs]p\)"  # a variable of an i386's function
 _BRANCH_TARGET = re.compile(r"\b([0-9a-f]+) <[^>]*>")
 
 
@@ -68,7 +69,7 @@ def loop(code: list[tuple[int, str]]) -> list[str]:
 
 
 def matches(found: list[str], intended: tuple[str, ...]) -> bool:
-    """Are these exactly the intended instructions, with one register for each name in <>?"""
+    """Are these exactly the intended instructions, one register or variable for each name?"""
     names: list[str] = []
     pattern = ""
     for piece in re.split(r"(<\w+>)", "\n".join(intended)):
@@ -78,7 +79,8 @@ def matches(found: list[str], intended: tuple[str, ...]) -> bool:
             pattern += rf"(?P={piece[1:-1]})"
         else:
             names.append(piece[1:-1])
-            pattern += rf"(?P<{piece[1:-1]}>[%$]?[a-z][a-z0-9]*)"
+            place = _FRAME if piece.startswith("<stack_") else r"[%$]?[a-z][a-z0-9]*"
+            pattern += rf"(?P<{piece[1:-1]}>{place})"
     match = re.fullmatch(pattern, "\n".join(_spelling(text) for text in found))
     return match is not None and len(set(match.groups())) == len(names)
 

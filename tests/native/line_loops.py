@@ -18,10 +18,10 @@ def _x86_walk(access: str) -> _Loop:
     )
 
 
-def _x86_blocks(*writes: str) -> _Loop:
+def _x86_blocks(*writes: str, end: str = "<end>") -> _Loop:
     return (
         *("mov <at>,<line>", "lea (<at>,<block>,1),<stop>", *writes, "add $0x40,<line>"),
-        *("cmp <stop>,<line>", "jb INNER", "add <step>,<at>", "cmp <end>,<at>", "jb LOOP"),
+        *("cmp <stop>,<line>", "jb INNER", "add <step>,<at>", f"cmp {end},<at>", "jb LOOP"),
     )
 
 
@@ -59,7 +59,14 @@ X86_64: dict[str, _Loop] = {
     ),
 }
 
-I386: dict[str, _Loop] = {**_X86, "x86_store_mov": _x86_walk("mov <line>,0x4(<line>)")}
+_I386_SSE2 = ("movd <line>,%xmm0", "pshufd $0x0,%xmm0,%xmm0")
+
+I386: dict[str, _Loop] = {
+    **_X86,
+    "x86_store_mov": _x86_walk("mov <line>,0x4(<line>)"),
+    "i386_blocks_sse2": _x86_blocks(*_I386_SSE2, *_x86_parts("movaps", "xmm0", 16), end="<stack_end>"),
+    "i386_nt_blocks_sse2": _x86_blocks(*_I386_SSE2, *_x86_parts("movntps", "xmm0", 16), end="<stack_end>"),
+}
 
 # ---- Arm --------------------------------------------------------------------------------------------------
 

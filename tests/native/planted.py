@@ -8,21 +8,20 @@ from tests.native import disassembly
 from tests.native.targets import Target
 
 
-def wrong_sum(target: Target, binary: Path, symbol: str, multiply: str, to: Path) -> Path:
-    """A copy of `binary` in which one multiplication of a loop adds to its neighbour's sum.
+def wrong_sum(target: Target, binary: Path, symbol: str, adding: str, to: Path) -> Path:
+    """A copy of `binary` in which one instruction of a loop adds to its neighbour's sum.
 
-    multiply: how the instruction begins; the function has at least two of one length in a row.
+    adding: how the instructions that add to sums begin; the first two take equally many bytes.
     """
     code = disassembly.instructions(target, binary, symbol)
-    first, second, end = next(
-        (a, b, c)
-        for (a, one), (b, other), (c, _) in zip(code, code[1:], code[2:], strict=False)
-        if one.startswith(multiply) and other.startswith(multiply)
-    )
-    assert second - first == end - second
-    offset = _offset(target, binary, first)
+    ends = (at for at, _ in code[1:])
+    first, second = [
+        (at, end) for (at, text), end in zip(code, ends, strict=False) if text.startswith(adding)
+    ][:2]
+    assert first[1] - first[0] == second[1] - second[0]
+    shift = _offset(target, binary, first[0]) - first[0]
     data = bytearray(binary.read_bytes())
-    data[offset : offset + second - first] = data[offset + second - first : offset + end - first]
+    data[first[0] + shift : first[1] + shift] = data[second[0] + shift : second[1] + shift]
     to.write_bytes(data)
     to.chmod(0o755)
     return to

@@ -1,8 +1,9 @@
 """The targets the agent is built for, one row each: how to build, run and disassemble it, and its loops.
 
 To add an architecture: one row. A loop is the exact sequence of instructions from its label to its last
-branch; in operands, names in <> must be registers and mean the same register wherever they stand. A branch
-to the label is written LOOP, those to labels within the loop INNER and SECOND.
+branch; in operands, names in <> must be registers and mean the same register wherever they stand; those that
+begin with stack_ are variables in memory. A branch to the label is written LOOP, those to labels within the
+loop INNER and SECOND.
 """
 
 from dataclasses import dataclass
@@ -160,6 +161,7 @@ I386 = Target(
         ),
         **cross_loops.I386,
         **line_loops.I386,
+        **cross_gemm_loops.I386,
     },
     emulators={"max": ("qemu-i386-static",)},
     auto=("cmpxchg", "mov"),
@@ -346,6 +348,7 @@ LOONGARCH64 = Target(
         ),
         **cross_loops.LOONGARCH64,
         **line_loops.LOONGARCH64,
+        **cross_gemm_loops.LOONGARCH64,
     },
     # Guest memory reserved ahead: without it Zig's malloc, which asks each time for the addresses below
     # its last, and qemu 7.2, which answers from wherever the host has room, end in ENOMEM now and then.
