@@ -17,7 +17,7 @@ from fleet.analysis.compare.environment import environment
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
 from fleet.analysis.compare.matched_levels import about_levels, match_levels
 from fleet.analysis.compare.sides import ComparisonSide, sides
-from fleet.analysis.compare.verdicts import Verdict, usual_threshold
+from fleet.analysis.compare.verdicts import Verdict, are_virtual, usual_threshold
 from fleet.analysis.reduce.cells import are_pairs, cells
 from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -143,19 +143,24 @@ def _compared(
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)
         if len(_cells(rows_a)) < every:
             warnings.append(f"{every - len(_cells(rows_a))} pairs are left out: not every run has them.")
-    blocks = None
+    blocks, freedom, switches = None, None, a.hosts == b.hosts and are_virtual(a.runs, b.runs)
     if by is not None:
         blocks, left_out = _blocks(a, b, unit, by)
         rows_a, rows_b = (rows[rows["unit"].isin(list(blocks))] for rows in (rows_a, rows_b))
         warnings += left_out
     elif same and a.hosts == b.hosts:
         matched = match_levels(rows_a, rows_b, number)
-        rows_a, rows_b = matched.a, matched.b
+        rows_a, rows_b, freedom = matched.a, matched.b, matched.freedom
+        switches |= len(matched.levels) > 0
         warnings += about_levels(matched.levels)
-    relations = compare_relations(rows_a, rows_b, threshold, number=number, blocks=blocks)
+    relations = compare_relations(
+        rows_a, rows_b, threshold, number=number, blocks=blocks, freedom=freedom, switches=switches
+    )
     same = same and blocks is None
     pairs_a, pairs_b = (rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b))
-    tested = compare_pairs(pairs_a if same else pairs_a[:0], pairs_b, threshold, number=number)
+    tested = compare_pairs(
+        pairs_a if same else pairs_a[:0], pairs_b, threshold, number=number, switches=switches
+    )
     return Comparison(a, b, unit, threshold, relations, tested, environment(a.runs, b.runs), tuple(warnings))
 
 

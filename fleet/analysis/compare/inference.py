@@ -39,24 +39,27 @@ class Change:
     freedom: float
 
 
-def change(a: Floats, b: Floats) -> Change:
-    """Compare two sides by Welch's t on logarithms; a, b: a positive value per run."""
+def change(a: Floats, b: Floats, most: float = np.inf) -> Change:
+    """Compare two sides by Welch's t on logarithms; a, b: a positive value per run.
+
+    most: degrees of freedom at most, of values moved to one level.
+    """
     logs_a, logs_b = np.log(a), np.log(b)
-    moved = float(logs_b.mean() - logs_a.mean())
     if min(len(a), len(b)) < LEAST_RUNS:
-        return Change(float(np.exp(moved)), *[float("nan")] * 5)
-    errors = [max(float(logs.var(ddof=1)), _ROUNDING) / len(logs) for logs in (logs_a, logs_b)]
-    error = sum(errors) ** 0.5
-    freedom = error**4 / sum(e**2 / (len(v) - 1) for e, v in zip(errors, (a, b), strict=True))
-    half = stats.t.ppf(1 - LEVEL / 2, freedom) * error
-    return Change(
-        ratio=float(np.exp(moved)),
-        low=float(np.exp(moved - half)),
-        high=float(np.exp(moved + half)),
-        p=float(2 * stats.t.sf(abs(moved) / error, freedom)),
-        error=error,
-        freedom=float(freedom),
-    )
+        return Change(float(np.exp(logs_b.mean() - logs_a.mean())), *[float("nan")] * 5)
+    moved, error, freedom = welch(logs_a, logs_b)
+    return _change(float(moved), float(error), min(float(freedom), most))
+
+
+def welch(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
+    """The change from a to b, its standard error and Welch's degrees of freedom.
+
+    a, b: logarithms; the last axis is that of the runs, two of each side at least.
+    """
+    errors = [np.maximum(side.var(axis=-1, ddof=1), _ROUNDING) / side.shape[-1] for side in (a, b)]
+    square = errors[0] + errors[1]
+    freedom = square**2 / sum(e**2 / (side.shape[-1] - 1) for e, side in zip(errors, (a, b), strict=True))
+    return b.mean(axis=-1) - a.mean(axis=-1), np.sqrt(square), freedom
 
 
 def change_in_blocks(a: Floats, b: Floats, blocks_a: Sequence[str], blocks_b: Sequence[str]) -> Change:
@@ -65,19 +68,39 @@ def change_in_blocks(a: Floats, b: Floats, blocks_a: Sequence[str], blocks_b: Se
     blocks_a, blocks_b: the block of each value. NaN with fewer than two degrees of freedom, as of three
     blocks of one run a side.
     """
-    logs, names = np.log(np.concatenate([a, b])), [*blocks_a, *blocks_b]
-    design = np.array([[name == block for block in sorted(set(names))] for name in names], dtype=float)
-    design = np.column_stack([design, np.repeat([0.0, 1.0], [len(a), len(b)])])
-    effects = np.linalg.lstsq(design, logs, rcond=None)[0]
-    moved, freedom = float(effects[-1]), float(len(logs) - design.shape[1])
+    of_b = np.repeat([0.0, 1.0], [len(a), len(b)])
+    _, group = np.unique([*blocks_a, *blocks_b], return_inverse=True)
+    moved, error, freedom = within_groups(np.log(np.concatenate([a, b])), group, of_b)
     if freedom < LEAST_RUNS - 1:
         return Change(float(np.exp(moved)), *[float("nan")] * 5)
-    variance = max(float(((logs - design @ effects) ** 2).sum()) / freedom, _ROUNDING)
-    error = float((variance * np.linalg.inv(design.T @ design)[-1, -1]) ** 0.5)
-    half = stats.t.ppf(1 - LEVEL / 2, freedom) * error
-    ends = np.exp([moved, moved - half, moved + half])
-    p = float(2 * stats.t.sf(abs(moved) / error, freedom))
-    return Change(float(ends[0]), float(ends[1]), float(ends[2]), p, error, freedom)
+    return _change(moved, error, freedom)
+
+
+def within_groups(logs: Floats, group: npt.NDArray[np.int64], of_b: Floats) -> tuple[float, float, float]:
+    """The change from A to B within groups, its standard error and degrees of freedom (least squares).
+
+    logs: one per run. group: of each run, from 0. of_b: 1 or 0. A group, or more, has runs of both sides. The
+    error is NaN without a degree of freedom.
+    """
+    values, side = centred(logs, group), centred(of_b, group)
+    weight = float(side @ side)
+    moved, freedom = float(side @ values) / weight, len(logs) - int(group.max()) - 2
+    if freedom < 1:
+        return moved, float("nan"), float(freedom)
+    variance = max(float(((values - moved * side) ** 2).sum()) / freedom, _ROUNDING)
+    return moved, (variance / weight) ** 0.5, float(freedom)
+
+
+def centred(values: Floats, group: npt.NDArray[np.int64]) -> Floats:
+    """The values less the mean of their group; group: of each value, from 0."""
+    found: Floats = values - (np.bincount(group, values) / np.bincount(group))[group]
+    return found
+
+
+def _change(moved: float, error: float, freedom: float) -> Change:
+    half = float(special.stdtrit(freedom, 1 - LEVEL / 2)) * error
+    low, middle, high = np.exp([moved - half, moved, moved + half]).tolist()
+    return Change(middle, low, high, float(2 * stats.t.sf(abs(moved) / error, freedom)), error, freedom)
 
 
 def beyond_p(moved: Floats, error: Floats, freedom: Floats, matters: Floats) -> Floats:

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.compare.changes import CELL
-from fleet.analysis.compare.inference import LEAST_RUNS
-from fleet.analysis.reduce.split import Rule, split
+from fleet.analysis.compare.inference import LEAST_RUNS, centred, welch, within_groups
+from fleet.analysis.compare.level_shares import BETWEEN_RUNS, counts_at, equal_shares
+from fleet.analysis.reduce.split import split
 
-BETWEEN_RUNS = Rule(ratio=1.08, fewest=2)  # runs at one level differ by less; runs at a level, at least
 SHARES_LEVEL = 0.01  # p below which shares differ; the change within the levels is tested beside it
 
 _LISTED = 3
@@ -32,11 +31,13 @@ class Matched:
 
     levels: a row per pair and level: `ns`, `a_units`, `b_units` (how many were at it), `p` (Fisher's, of
     equal shares of the pair's levels on both sides), `moved` (False: the shares differ, so the numbers stay).
+    freedom: by pair, the degrees of freedom of its change, of pairs with levels.
     """
 
     a: pd.DataFrame
     b: pd.DataFrame
     levels: pd.DataFrame
+    freedom: pd.Series
 
 
 def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
@@ -44,37 +45,31 @@ def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
     tables = [side.pivot_table(index=CELL, columns="unit", values=number, sort=False) for side in (a, b)]
     both = tables[0].dropna().join(tables[1].dropna(), how="inner", lsuffix=" a", rsuffix=" b")
     of_b = np.repeat([False, True], [table.shape[1] for table in tables])
-    empty = pd.DataFrame(columns=[*CELL, "ns", "a_units", "b_units", "p", "moved"])
+    empty, none = (
+        pd.DataFrame(columns=[*CELL, "ns", "a_units", "b_units", "p", "moved"]),
+        pd.Series(dtype=float),
+    )
     if both.empty or min(table.shape[1] for table in tables) < LEAST_RUNS:
-        return Matched(a, b, empty)
+        return Matched(a, b, empty, none)
     logs = np.log(both.to_numpy())
-    found, moved = [], logs.copy()
+    found, moved, freedom = [], logs.copy(), {}
     for place, apart in enumerate(split(np.exp(logs), BETWEEN_RUNS)):
-        labels = one_sided_joined(apart, of_b)
-        if not labels.any():
+        if not apart.any():
             continue
-        counts = np.array(
-            [
-                [np.sum((labels == level) & (of_b == side)) for side in (False, True)]
-                for level in np.unique(labels)
-            ]
-        )
-        p = _equal_shares(counts)
-        if p >= SHARES_LEVEL:
-            moved[place] = to_one_level(logs[place], labels, of_b)
-        centres = [float(np.exp(logs[place][labels == level].mean())) for level in np.unique(labels)]
-        found += [
-            (*both.index[place], ns, *count, p, p >= SHARES_LEVEL)
-            for ns, count in zip(centres, counts, strict=True)
-        ]
+        matched = match_values(logs[place], apart, of_b)
+        moved[place], freedom[both.index[place]] = matched.logs, matched.freedom
+        for level, count in enumerate(matched.counts):
+            ns = float(np.exp(logs[place][matched.labels == level].mean()))
+            found.append((*both.index[place], ns, *count, matched.p, matched.moved))
     if not found:
-        return Matched(a, b, empty)
+        return Matched(a, b, empty, none)
     changed = pd.DataFrame(np.exp(moved), index=both.index)[(moved != logs).any(axis=1)]
     sides = [
         _replaced(side, changed.loc[:, of_b == is_b].set_axis(table.columns, axis=1), number)
         for side, table, is_b in ((a, tables[0], False), (b, tables[1], True))
     ]
-    return Matched(sides[0], sides[1], pd.DataFrame(found, columns=empty.columns))
+    table = pd.DataFrame(found, columns=empty.columns)
+    return Matched(sides[0], sides[1], table, pd.Series(freedom).rename_axis(CELL))
 
 
 def about_levels(levels: pd.DataFrame) -> list[str]:
@@ -117,38 +112,61 @@ def one_sided_joined(labels: Ints, of_b: npt.NDArray[np.bool_]) -> Ints:
     return joined
 
 
-def to_one_level(logs: Floats, labels: Ints, of_b: npt.NDArray[np.bool_]) -> Floats:
-    """The values of one pair moved to its most frequent level; labels: the level of each.
+@dataclass(frozen=True, slots=True)
+class MatchedValues:
+    """The values of one pair, as logarithms, moved to its most frequent level.
 
-    Least squares with an effect of the level and one of the side. What the levels take of the degrees of
-    freedom is given back as scatter around the sides' means. NaN at levels that only one side has: they say
-    nothing of a change; the values as they are where a side would have none left.
+    labels: the level of each. counts: the runs of A and B at each level; none where the levels are the sides.
+    p: of equal shares of the levels. freedom: of the change within the levels.
+    """
+
+    logs: Floats
+    labels: Ints
+    counts: Ints
+    p: float
+    freedom: float
+
+    @property
+    def moved(self) -> bool:
+        """Whether the sides have the levels in like shares; else the values stay as they are."""
+        return self.p >= SHARES_LEVEL
+
+
+def match_values(logs: Floats, labels: Ints, of_b: npt.NDArray[np.bool_]) -> MatchedValues:
+    """Match the levels of one pair; labels: as `split` finds them."""
+    joined = one_sided_joined(labels, of_b)
+    if not joined.any():
+        return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, np.inf)
+    counts = counts_at(joined, of_b)
+    p = equal_shares(counts)
+    values, freedom = to_one_level(logs, joined, of_b) if p >= SHARES_LEVEL else (logs, np.inf)
+    return MatchedValues(values, joined, counts, p, freedom)
+
+
+def to_one_level(logs: Floats, labels: Ints, of_b: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
+    """The values of one pair moved to its most frequent level, and the degrees of freedom of the change.
+
+    labels: the level of each. Least squares with an effect of the level and one of the side. The scatter
+    around the sides' means is then scaled so that Welch's error of the change is that of the least squares:
+    where the sides have the levels in different shares, the change is known less well. NaN at levels that
+    only one side has: they say nothing of a change.
     """
     levels = [level for level in np.unique(labels) if len(set(of_b[labels == level])) == 2]
     shared = np.isin(labels, levels)
-    sides = [shared & of_b, shared & ~of_b]
-    if not all(side.any() for side in sides):
-        return logs
-    moved = np.where(shared, logs, np.nan)
-    design = np.column_stack([labels[shared] == level for level in levels] + [of_b[shared]]).astype(float)
-    effects = np.linalg.lstsq(design, logs[shared], rcond=None)[0][:-1]
-    usual = effects[np.argmax([np.sum(labels == level) for level in levels])]
-    moved[shared] += usual - design[:, :-1] @ effects
-    freedom = shared.sum() - 2
-    wider = (freedom / max(freedom - (len(levels) - 1), 1)) ** 0.5
-    for side in sides:
-        moved[side] = moved[side].mean() + (moved[side] - moved[side].mean()) * wider
-    found: Floats = moved
-    return found
-
-
-def _equal_shares(counts: Ints) -> float:
-    """P of both sides being at the levels equally often: Fisher's, of each level against all others."""
-    p = []
-    for level in counts:
-        rest = counts.sum(axis=0) - level
-        p.append(float(stats.fisher_exact([level, rest])[1]))
-    return min(1.0, min(p) * (len(p) - 1))
+    if not levels:
+        return logs, np.inf
+    group, is_b, values = np.searchsorted(levels, labels[shared]), of_b[shared], logs[shared]
+    change, error, freedom = within_groups(values, group, is_b.astype(float))
+    same_side = values - change * is_b
+    usual = same_side[group == np.bincount(group).argmax()].mean()
+    values = centred(same_side, group) + usual + change * is_b
+    if freedom >= 1 and min(is_b.sum(), (~is_b).sum()) > 1:
+        wider = error / float(welch(values[~is_b], values[is_b])[1])
+        means = np.where(is_b, values[is_b].mean(), values[~is_b].mean())
+        values = means + (values - means) * wider
+    moved = np.full(len(logs), np.nan)
+    moved[shared] = values
+    return moved, freedom
 
 
 def _replaced(side: pd.DataFrame, values: pd.DataFrame, number: str) -> pd.DataFrame:

@@ -25,8 +25,12 @@ class Verdict(StrEnum):
 
 def usual_threshold(*runs: pd.DataFrame) -> float:
     """The default threshold, as a share: 3 %, or 5 % if a run was made under a hypervisor."""
-    virtual = any(side["hypervisor"].notna().any() for side in runs)
-    return THRESHOLD_VIRTUAL if virtual else THRESHOLD
+    return THRESHOLD_VIRTUAL if are_virtual(*runs) else THRESHOLD
+
+
+def are_virtual(*runs: pd.DataFrame) -> bool:
+    """Whether a run was made under a hypervisor."""
+    return any(side["hypervisor"].notna().any() for side in runs)
 
 
 def judge(relations: pd.DataFrame, threshold: float, tests: int, level: float = LEVEL) -> pd.DataFrame:
@@ -51,11 +55,18 @@ def _judged(row: Mapping[Any, Any], threshold: float, tests: int, level: float) 
         return Verdict.CHANGED, f"{'slower' if moved > 0 else 'faster'}, {size}"
     if max(abs(low), abs(high)) < matters:
         return Verdict.EQUIVALENT, f"within ±{share}"
+    return Verdict.CANNOT_TELL, _unknown(row, matters, tests, level)
+
+
+def _unknown(row: Mapping[Any, Any], matters: float, tests: int, level: float) -> str:
+    """Why these runs cannot tell."""
     if row["q"] < LEVEL:
-        return Verdict.CANNOT_TELL, f"a change, but perhaps below {share}"
+        return f"a change, but perhaps below {np.expm1(matters) * 100:g}%"
+    if row["p"] >= LEVEL and not row["low"] <= 1 <= row["high"]:
+        return "may be another level: too few runs to tell"
     if row["p"] < LEVEL and tests > 1:
-        return Verdict.CANNOT_TELL, f"may be chance: 1 of {tests} relations"
-    return Verdict.CANNOT_TELL, _detectable(row, matters, level)
+        return f"may be chance: 1 of {tests} relations"
+    return _detectable(row, matters, level)
 
 
 def _detectable(row: Mapping[Any, Any], matters: float, level: float) -> str:

@@ -159,6 +159,18 @@ def test_a_hypervisor_raises_what_matters_to_five_percent(tmp_path: Path) -> Non
     assert found.changed
 
 
+def test_three_virtual_runs_a_side_cannot_tell_a_change_from_a_level(tmp_path: Path) -> None:
+    series(tmp_path, "abbaab", slower={Relation.PACKAGE: 1.4}, hypervisor="kvm")
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    _, package = found.relations.to_dict("records")
+    assert (package["verdict"], package["why"]) == (
+        "cannot tell",
+        "may be another level: too few runs to tell",
+    )
+    assert not found.changed
+    assert not found.pairs["changed"].any()
+
+
 def test_different_variants_are_never_one_number(tmp_path: Path) -> None:
     series(tmp_path, "abbaab", variant="c11")
     (found,) = compare(tmp_path, ["kernel=a", "kernel=b"])

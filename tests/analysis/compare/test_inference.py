@@ -217,7 +217,7 @@ def test_three_variances_have_a_prior_and_equal_ones_an_infinite_one_at_their_me
 
 def test_a_session_of_many_hosts_has_one_error_rate() -> None:
     """The full study is benchmarks/sessions.py; tested one by one, most sessions would report a change."""
-    _, some, together, _, power = sessions.rates("normal", (6, 4), 5, simulations=30, seed=2)
+    _, _, some, together, _, power = sessions.rates("normal", (6, 4), 5, simulations=30, seed=2)
     assert some > 0.5
     assert together <= 0.2
     assert power > 0.9
@@ -243,3 +243,12 @@ def test_the_interval_over_all_hosts_holds_their_mean_change(between: float, lea
         assert low <= ratio <= high
         held.append(low < 1.02 < high)
     assert least < np.mean(held) < 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [3, 5, 10])
+def test_hosts_that_switch_between_levels_do_not_make_a_session_report_a_change(runs: int) -> None:
+    """Runs all at one level on A and all at another on B were a change in half of such sessions."""
+    _, _, some, together, _, _ = sessions.rates("flips", (20, 8), runs, simulations=20, seed=3)
+    assert some > 0.5
+    assert together <= 0.2

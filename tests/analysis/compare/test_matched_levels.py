@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from fleet.analysis.compare.changes import compare_relations
+from fleet.analysis.compare.level_shares import p_of_levels
 from fleet.analysis.compare.matched_levels import about_levels, match_levels, one_sided_joined
 
 
@@ -26,7 +28,7 @@ def test_a_change_of_five_per_cent_is_found_among_levels_five_times_apart() -> N
     a, b = runs(15, seed=3, change=1.05)
     (plain,) = compare_relations(a, b, 0.03).to_dict("records")
     matched = match_levels(a, b, "median_ns")
-    (row,) = compare_relations(matched.a, matched.b, 0.03).to_dict("records")
+    (row,) = compare_relations(matched.a, matched.b, 0.03, freedom=matched.freedom).to_dict("records")
     assert plain["high"] - plain["low"] > 0.5
     assert row["low"] < 1.05 < row["high"]
     assert row["high"] - row["low"] < 0.06
@@ -40,7 +42,8 @@ def test_levels_alone_are_no_change(count: int) -> None:
     alarms = 0
     for seed in range(60):
         matched = match_levels(*runs(count, seed), "median_ns")
-        alarms += bool(compare_relations(matched.a, matched.b, 0.03)["p"][0] < 0.05)
+        rows = compare_relations(matched.a, matched.b, 0.03, freedom=matched.freedom, switches=True)
+        alarms += bool(rows["p"][0] < 0.05)
     assert alarms <= 8  # of a true 5 %, more once in two hundred times
 
 
@@ -77,3 +80,40 @@ def test_neighbouring_levels_of_one_side_each_are_one_where_no_level_has_both() 
     of_b = np.array([False, False, True, True, False, True])
     assert one_sided_joined(np.array([0, 0, 1, 1, 2, 3]), of_b).tolist() == [0, 0, 0, 0, 1, 1]
     assert one_sided_joined(np.array([0, 0, 1, 1, 2, 2]), of_b).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_the_interval_within_levels_is_that_of_least_squares() -> None:
+    """The sides have the levels in unlike shares, so the change is known less well than its scatter shows."""
+    at, of_b = np.array([0, 0, 0, 0, 1, 0, 1, 1, 1, 1]), np.repeat([0.0, 1.0], 5)
+    logs = np.log(np.where(at, 50.0, 24.0)) + 0.01 * np.random.default_rng(4).normal(size=10) + 0.02 * of_b
+    matched = match_levels(side("a", np.exp(logs[:5])), side("b", np.exp(logs[5:])), "median_ns")
+    (row,) = compare_relations(matched.a, matched.b, 0.03, freedom=matched.freedom).to_dict("records")
+    design = np.column_stack([1 - at, at, of_b])
+    effects, squares, *_ = np.linalg.lstsq(design, logs, rcond=None)
+    error = np.sqrt(squares[0] / 7 * np.linalg.inv(design.T @ design)[2, 2])
+    assert matched.freedom.tolist() == [7]
+    assert np.log(row["ratio"]) == pytest.approx(effects[2])
+    assert row["error"] == pytest.approx(error)
+    assert row["freedom"] <= 7
+
+
+@pytest.mark.parametrize(("count", "p"), [(3, 2 / 20), (5, 2 / 252)])
+def test_sides_at_a_level_each_are_no_stronger_evidence_than_their_number(count: int, p: float) -> None:
+    noise = np.exp(0.005 * np.random.default_rng(1).normal(size=2 * count))
+    a, b = side("a", 24 * noise[:count]), side("b", 50 * noise[count:])
+    (steady,) = compare_relations(a, b, 0.03).to_dict("records")
+    (switching,) = compare_relations(a, b, 0.03, switches=True).to_dict("records")
+    assert steady["p"] < 0.001
+    assert switching["p"] == pytest.approx(p)
+    assert switching["verdict"] == ("changed" if p < 0.05 else "cannot tell")
+
+
+def test_levels_in_different_shares_have_fishers_p() -> None:
+    noise = 0.005 * np.random.default_rng(2).normal(size=(2, 10))
+    a, b = np.log([24.0] * 9 + [50.0]) + noise[0], np.log([24.0] + [50.0] * 9) + noise[1]
+    of_fisher, together, close = p_of_levels(
+        np.array([a, a, noise[0]]), np.array([b, np.roll(a, 1), 0.02 + noise[1]])
+    )
+    assert of_fisher == pytest.approx(stats.fisher_exact([[9, 1], [1, 9]])[1])
+    assert together == 1
+    assert close == 0

@@ -87,7 +87,13 @@ def test_an_interval_within_the_threshold_is_equivalent_though_the_small_change_
     ],
 )
 def test_a_small_p_among_many_relations_may_be_chance(p: float, q: float, why: str) -> None:
-    assert verdict(rows=12, ratio=1.05, low=1.001, high=1.1, p=p, q=q) == ("cannot tell", why)
+    low = 1.001 if p < 0.05 else 0.999
+    assert verdict(rows=12, ratio=1.05, low=low, high=1.1, p=p, q=q) == ("cannot tell", why)
+
+
+def test_a_level_that_chance_may_have_dealt_to_one_side_is_no_change() -> None:
+    found = verdict(ratio=1.4, low=1.35, high=1.45, p=0.1, q=0.1)
+    assert found == ("cannot tell", "may be another level: too few runs to tell")
 
 
 def test_runs_that_detect_twice_the_threshold_need_no_more() -> None:
