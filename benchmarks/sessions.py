@@ -25,10 +25,9 @@ import numpy.typing as npt
 from scipy import stats
 
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, false_discovery, welch
-from fleet.analysis.compare.level_shares import BETWEEN_RUNS, p_of_levels
+from fleet.analysis.compare.level_shares import levels_between, p_of_levels
 from fleet.analysis.compare.matched_levels import match_values
 from fleet.analysis.reduce.levels import levels
-from fleet.analysis.reduce.split import split
 
 THRESHOLD, VIRTUAL = 0.03, 0.05
 SCATTER, CHANGE = 0.01, 0.05
@@ -81,7 +80,7 @@ def tested(null: str, a: Floats, b: Floats) -> tuple[Floats, Floats]:
     p = 2 * stats.t.sf(np.abs(moved) / error, freedom)
     both = np.concatenate([a, b], axis=-1).reshape(-1, a.shape[-1] + b.shape[-1])
     of_b = np.repeat([False, True], [a.shape[-1], b.shape[-1]])
-    labels = split(np.exp(both), BETWEEN_RUNS)
+    labels = levels_between(np.exp(both))
     if null in SWITCHING:
         one = ~labels.any(axis=1)
         p.flat[one] = np.maximum(p.flat[one], p_of_levels(both[one][:, ~of_b], both[one][:, of_b]))

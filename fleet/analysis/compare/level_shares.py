@@ -10,12 +10,26 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.reduce.split import Rule, split
+from fleet.analysis.reduce.split import MOST_CUTS, Rule, split
 
 BETWEEN_RUNS = Rule(ratio=1.08, fewest=2)  # runs at one level differ by less; runs at a level, at least
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+def levels_between(runs: Floats) -> Ints:
+    """The level of each value among those of its row, 0 the smallest; runs: positive values.
+
+    `split` cuts rows of many values between every few of them only, so these go to the nearest level.
+    """
+    labels = split(runs, BETWEEN_RUNS)
+    if runs.shape[1] > MOST_CUTS:
+        for row in np.flatnonzero(labels.any(axis=1)):
+            logs = np.log(runs[row])
+            centres = np.array([np.median(logs[labels[row] == level]) for level in np.unique(labels[row])])
+            labels[row] = np.searchsorted((centres[1:] + centres[:-1]) / 2, logs)
+    return labels
 
 
 def counts_at(labels: Ints, of_b: npt.NDArray[np.bool_]) -> Ints:
@@ -42,7 +56,7 @@ def p_of_levels(a: Floats, b: Floats) -> Floats:
     apart = np.maximum(a.min(axis=1) - b.max(axis=1), b.min(axis=1) - a.max(axis=1))
     found = np.where(apart > np.log(BETWEEN_RUNS.ratio), 2 / comb(count_a + count_b, count_a), 0.0)
     of_b = np.repeat([False, True], [count_a, count_b])
-    labels = split(np.exp(np.concatenate([a, b], axis=1)), BETWEEN_RUNS)
+    labels = levels_between(np.exp(np.concatenate([a, b], axis=1)))
     for row in np.flatnonzero(labels.any(axis=1) & (found == 0)):
         found[row] = equal_shares(counts_at(labels[row], of_b))
     return found

@@ -1,7 +1,7 @@
 """Matches the levels of a pair between runs, so that runs at different levels are not compared as if at one.
 
 A virtual machine's pair may be at 24 ns in one run and at 50 ns in the next. The numbers of all runs of both
-sides are split into levels (`reduce.split`); each number is then moved to the level that most runs were at,
+sides are split into levels (`levels_between`); each number is then moved to the level that most runs were at,
 by the difference of the levels within the sides. So the change is that within each level.
 """
 
@@ -13,8 +13,7 @@ import pandas as pd
 
 from fleet.analysis.compare.changes import CELL
 from fleet.analysis.compare.inference import LEAST_RUNS, centred, welch, within_groups
-from fleet.analysis.compare.level_shares import BETWEEN_RUNS, counts_at, equal_shares
-from fleet.analysis.reduce.split import split
+from fleet.analysis.compare.level_shares import counts_at, equal_shares, levels_between
 
 SHARES_LEVEL = 0.01  # p below which shares differ; the change within the levels is tested beside it
 
@@ -53,7 +52,7 @@ def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
         return Matched(a, b, empty, none)
     logs = np.log(both.to_numpy())
     found, moved, freedom = [], logs.copy(), {}
-    for place, apart in enumerate(split(np.exp(logs), BETWEEN_RUNS)):
+    for place, apart in enumerate(levels_between(np.exp(logs))):
         if not apart.any():
             continue
         matched = match_values(logs[place], apart, of_b)
@@ -133,7 +132,7 @@ class MatchedValues:
 
 
 def match_values(logs: Floats, labels: Ints, of_b: npt.NDArray[np.bool_]) -> MatchedValues:
-    """Match the levels of one pair; labels: as `split` finds them."""
+    """Match the levels of one pair; labels: as `levels_between` finds them."""
     joined = one_sided_joined(labels, of_b)
     if not joined.any():
         return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, np.inf)

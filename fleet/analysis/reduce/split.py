@@ -32,7 +32,7 @@ class Rule:
 
 
 USUAL = Rule()
-_MOST_CUTS = 200  # longer rows are parted at so many places at most
+MOST_CUTS = 200  # longer rows are parted at so many places at most
 _FLOOR = 1e-4  # scatter of a level, at least: values are rounded
 _CELLS = 2 << 20  # numbers of a table that is worked on at once
 
@@ -52,7 +52,7 @@ def split(rows: Floats, rule: Rule = USUAL) -> Ints:
         return found
     logs = np.log(np.maximum(rows, np.finfo(float).tiny))
     wide = np.flatnonzero(np.ptp(logs, axis=1) >= np.log(rule.ratio))
-    chunk = max(_CELLS // min(count, _MOST_CUTS) ** 2, 1)
+    chunk = max(_CELLS // min(count, MOST_CUTS) ** 2, 1)
     for first in range(0, len(wide), chunk):
         which = wide[first : first + chunk]
         order = np.argsort(logs[which], axis=1, kind="stable")
@@ -68,7 +68,7 @@ def _parts(ordered: Floats, least: int, rule: Rule) -> Ints:
     rows, count = ordered.shape
     ordered = ordered - ordered.mean(axis=1, keepdims=True)  # for the squares' sake
     sums, squares = (np.pad(np.cumsum(ordered**power, axis=1), ((0, 0), (1, 0))) for power in (1, 2))
-    cuts = np.unique(np.linspace(0, count, min(count, _MOST_CUTS) + 1).astype(np.int64))
+    cuts = np.unique(np.linspace(0, count, min(count, MOST_CUTS) + 1).astype(np.int64))
     backs = _partitions(sums[:, cuts], squares[:, cuts], cuts, min(rule.most, count // least), least)
     every, open_rows = np.arange(rows), np.ones(rows, dtype=bool)
     found = np.zeros((rows, count), dtype=np.int64)

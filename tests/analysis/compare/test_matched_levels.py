@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from fleet.analysis.compare.changes import compare_relations
-from fleet.analysis.compare.level_shares import p_of_levels
+from fleet.analysis.compare.level_shares import levels_between, p_of_levels
 from fleet.analysis.compare.matched_levels import about_levels, match_levels, one_sided_joined
 
 
@@ -117,3 +117,11 @@ def test_levels_in_different_shares_have_fishers_p() -> None:
     assert of_fisher == pytest.approx(stats.fisher_exact([[9, 1], [1, 9]])[1])
     assert together == 1
     assert close == 0
+
+
+def test_every_one_of_many_runs_is_at_its_own_level() -> None:
+    """Longer rows are split between every few values only; a run at the wrong level moves the change."""
+    chance = np.random.default_rng(1)
+    at, noise = chance.random(3000) < 0.4, 0.015 * chance.normal(size=3000)
+    runs = np.where(at, 24.0, 54.0) * np.exp(noise)
+    np.testing.assert_array_equal(levels_between(runs[None, :])[0], ~at)
