@@ -5,7 +5,7 @@ Usage: python -m benchmarks.claims [--simulations 2000] [--seed 1] [--only NAME]
 power: a relation of one pair became 5 % slower, five runs a side; share of verdicts `changed`.
 hosts: the change over all hosts (random effects): how often its 95 % interval holds the mean change, with
 runs that vary by 1 %.
-planted: 15 runs a side, interleaved, at 24, 54 or 128 ns with 2.5 % of noise, 5 % slower on B: the mean change
+planted: 15 runs a side at 24, 54 or 128 ns with 2.5 % of noise, 5 % slower on B: the mean change
 found, the mean ends of its interval, how often that holds 5 %, and how often it excludes no change.
 blocks: 4 runs a side, A B B A, with 0.5 % of noise and a drift of 5 % from the first run to the last, or
 steps of 5 % (standard deviation) from block to block: how often p < 0.05, with a change of 3 % and with none.
