@@ -17,6 +17,7 @@ import pandas as pd
 from fleet.model import Host, HostKeyPolicy, Via
 from tests import preloaded
 from tests.processes import until_we_end
+from tests.shared import agents_cache
 
 ROOT = Path(__file__).parent.parent
 
@@ -98,7 +99,7 @@ class Fleet:
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
-            "XDG_CACHE_HOME": str(self.folder.parent / "cache"),  # one build of an agent for all tests
+            "XDG_CACHE_HOME": str(agents_cache()),  # one build of an agent for all tests
             "PYTHONPATH": str(ROOT),
             "FLEET_SSH_CONFIG": "none",
             "FLEET_AGENT_LOCK": str(self.folder / "agent.lock"),  # each test has a machine of its own

@@ -8,26 +8,22 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fleet.demo import lab
+from tests import shared
 from tests.hosts.sshd import MakeHosts, SshHost, host_maker, keygen
-from tests.native import build
-from tests.shared import made_once
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("fleet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fleet")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of this run of the tests, shared by its processes."""
     folder = tmp_path_factory.getbasetemp()
-    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-
-
-@pytest.fixture(scope="session", autouse=True)
-def shared_objects(run_folder: Path) -> None:
-    """What one process has compiled of the agent, the others need not."""
-    build.folder = run_folder / "agents"
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    os.environ[shared.VARIABLE] = str(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +48,7 @@ def ssh_host(make_hosts: MakeHosts) -> SshHost:
 @pytest.fixture(scope="session")
 def made_lab(run_folder: Path) -> Path:
     """What `fleet demo` makes, shared by all tests: to read only."""
-    return made_once(run_folder / "lab", lambda folder: lab.write(folder, lambda _: None))
+    return shared.made_once(run_folder / "lab", lambda folder: lab.write(folder, lambda _: None))
 
 
 @pytest.fixture

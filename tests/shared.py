@@ -1,9 +1,25 @@
 """What the processes of one run of the tests make once for all of them."""
 
 import fcntl
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+VARIABLE = "FLEET_TEST_RUN"  # conftest.py sets it
+
+
+def run_folder() -> Path:
+    """The folder of this run of the tests, also in processes that tests start."""
+    if VARIABLE not in os.environ:  # a program of tests/ that a person runs
+        os.environ[VARIABLE] = tempfile.mkdtemp(prefix="fleet-tests-")
+    return Path(os.environ[VARIABLE])
+
+
+def agents_cache() -> Path:
+    """An XDG_CACHE_HOME with the agents that were built before."""
+    return run_folder() / "cache"
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from fleet.model import Host, Run, RunState
 from fleet.store import Store
 from tests import builders
 from tests.command import ROOT
+from tests.shared import agents_cache
 
 Say = Callable[..., tuple[int, str]]
 EMPTY, CLOCK, UNDER_WAY = (f"r20260102T03040{number}Z-0000000{number}" for number in (2, 3, 4))
@@ -148,6 +149,7 @@ def test_a_plan_the_host_cannot_carry_out_leaves_nothing_to_resume(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
     (tmp_path / "inventory.yaml").write_text("hosts: {localhost: {via: local}}\n")
     exit_code, said = say("run", "--cpus", "0,4000")
     assert (exit_code, "CPU 4000 cannot be used" in said, "fleet resume" in said) == (10, True, False)

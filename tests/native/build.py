@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests import needs
 from tests.native.targets import X86_64, Target
-from tests.shared import locked
+from tests.shared import locked, run_folder
 
 AGENT = Path(__file__).parents[2] / "agent"
 BUILD_ID = "0123456789abcdef"
@@ -22,7 +22,6 @@ WARNINGS = (
 )
 
 _builds = itertools.count()
-folder = Path()  # of compiled files, shared by the processes of one run of the tests; conftest.py sets it
 
 
 def sources(target: Target, program: str = "") -> list[str]:
@@ -78,18 +77,19 @@ def build(
         *("-std=gnu11", *shlex.split(flags), *shlex.split(WARNINGS), "-pthread", f"-I{AGENT}"),
         *(f'-DFLEET_BUILD_ID="{BUILD_ID}"', f'-DFLEET_CFLAGS="{flags}"'),
     )
+    folder = run_folder() / "agents"
     folder.mkdir(exist_ok=True)
     binary = folder / f"agent-{os.getpid()}-{next(_builds)}"
     files = [AGENT / name for name in sources(target, program)]
     if clang or target.gcc[0] != "zig":  # which does not make several objects at once
         own = [AGENT / name for name in target.native]
-        files = _objects(command, [path for path in files if path not in own])
-        files += _objects((*command, *shlex.split(native_flags)), own)
+        files = _objects(folder, command, [path for path in files if path not in own])
+        files += _objects(folder, (*command, *shlex.split(native_flags)), own)
     _run([*command, "-o", str(binary), *map(str, files)])
     return binary
 
 
-def _objects(command: tuple[str, ...], files: list[Path]) -> list[Path]:
+def _objects(folder: Path, command: tuple[str, ...], files: list[Path]) -> list[Path]:
     """Compile what was not yet compiled by this command: builds that differ in a file share the others."""
     made = folder / f"objects-{hashlib.sha256(shlex.join(command).encode()).hexdigest()[:16]}"
     made.mkdir(exist_ok=True)

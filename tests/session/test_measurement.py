@@ -24,6 +24,7 @@ from fleet.session.outcome import Outcome, State
 from fleet.store import Intent, Store
 from tests import builders, needs
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
+from tests.shared import agents_cache
 
 HERE = Host("here", "localhost", Via.LOCAL)
 ROUNDS = 40
@@ -69,12 +70,10 @@ class _Cut:
 
 
 @pytest.fixture
-def context(
-    tmp_path: Path, tmp_path_factory, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., SessionContext]:
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., SessionContext]:
     """A function that makes a session; `breaks` as of Breaking, the other arguments as of SessionContext."""
     needs.program("cc", "gcc")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
     monkeypatch.setenv("FLEET_AGENT_LOCK", str(tmp_path / "agent.lock"))
     monkeypatch.setattr(link, "FIRST_PAUSE_S", 0.01)
 
