@@ -25,8 +25,8 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 #define ZERO_2 ".byte 0xc4, 0xe2, 0x7b, 0x49, 0xd0\n\t"
 #define ZERO_3 ".byte 0xc4, 0xe2, 0x7b, 0x49, 0xd8\n\t"
 
-/* tileloadd (%rsi,%rdx,1), %tmm4 */
-#define LOAD_A ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x24, 0x16\n\t"
+/* tileloaddt1 (%rsi,%rdx,1), %tmm4: lines of A that go by shall not drive B out of L1 */
+#define LOAD_A ".byte 0xc4, 0xe2, 0x79, 0x4b, 0x24, 0x16\n\t"
 
 /* tileloadd (%rdi,%rcx,1), %tmm5; 0x400(%rdi,%rcx,1), %tmm6; 0x800..., %tmm7; 0xc00..., %tmm5 */
 #define LOAD_B0 ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x2c, 0x0f\n\t"

@@ -151,7 +151,7 @@ def test_the_bytes_are_the_instructions_in_their_comments(kind: str, instruction
     clear = [[f"tilezero %tmm{i}"] for i in range(4)]
     load = [[f"tileloadd {place}(%r11,%r10,1),%tmm{i}"] for i, place in enumerate(PLACES)]
     store = [f"tilestored %tmm{i},{place}(%r9,%r10,1)" for i, place in enumerate(PLACES)]
-    loads = [f"tileloadd {place}" for place in (A, *B)]
+    loads = [f"tileloaddt1 {A}", *(f"tileloadd {place}" for place in B)]
     products = [f"{instruction} %tmm{b},%tmm4,%tmm{c}" for b, c in ((5, 0), (6, 1), (7, 2), (5, 3))]
 
     def step(*before: list[str]) -> list[str]:

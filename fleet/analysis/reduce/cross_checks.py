@@ -105,15 +105,21 @@ def _ports(numbers: Numbers) -> Found:
 
 
 def _groups(numbers: Numbers) -> Found:
-    keys = ["benchmark", "variant", "setting", "level"]
-    rows = numbers.levels[numbers.levels["benchmark"] == "bandwidth"]
+    moved = numbers.levels[numbers.levels["benchmark"] == "bandwidth"]
+    yield from _together(moved, ["benchmark", "variant", "setting", "level"], "GB/s")
+    multiplied = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
+    points = multiplied["point"].astype(str).str.replace(r"\.x\d+$", "", regex=True)
+    yield from _together(multiplied.assign(point=points), ["benchmark", "variant", "point"], "Gop/s")
+
+
+def _together(rows: pd.DataFrame, keys: list[str], unit: str) -> Found:
     for key, part in rows.groupby(keys, sort=False):
         alone = part[part["threads"] == 1]
         for row in records(part[part["threads"] > 1]) if len(alone) else ():
             best = records(alone.sort_values("median_ns"))[0]
             over = best["median_ns"] / row["threads"] / row["median_ns"]
             if over > (1 + FALL) * (1 + _uncertain(row) + _uncertain(best)):
-                says = f"{_name(key)}: {1 / row['median_ns']:.0f} GB/s by {row['threads']} CPUs, "
+                says = f"{_name(key)}: {1 / row['median_ns']:.0f} {unit} by {row['threads']} CPUs, "
                 yield over, says + f"{1 / best['median_ns']:.0f} by one"
 
 
@@ -228,7 +234,7 @@ CHECKS = (
     CrossCheck("l1_cycles", "a load from L1 takes no whole number of cycles from 3 to 6", _cycles),
     CrossCheck("ladder_order", "a farther level of memory is faster than a nearer one", _order),
     CrossCheck("port_limit", "memory is faster than the loads and stores of a core can be", _ports),
-    CrossCheck("group_rate", "CPUs together move more than the sum of each alone", _groups),
+    CrossCheck("group_rate", "CPUs together move or multiply more than the sum of each alone", _groups),
     CrossCheck("one_buffer", "reading one buffer is slower than reading a buffer each", _shared),
     CrossCheck("fetch_cas", "fetching a written line takes no 0.6 to 1.3 times as long as cas", _written),
     CrossCheck(

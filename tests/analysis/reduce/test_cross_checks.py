@@ -184,6 +184,13 @@ CHASED = {"benchmark": "chase", "order": "random", "pages": "base", "stride_byte
             (0.00198, 0.003),
             (0.0019, 0.001),
         ),
+        (
+            "group_rate",
+            {**PEAK, "point": "peak.x1", "median_ns": 0.002},
+            {**PEAK, "point": "peak.x2", "threads": 2, "pong_cpu": 1},
+            (0.001, 0.0009),
+            (0.0008, 0.0005),
+        ),
     ],
 )
 def test_a_breach_between_two_benchmarks_is_found(

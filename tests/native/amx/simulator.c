@@ -136,7 +136,7 @@ static struct tile *tile_of(unsigned number, const uint8_t *at) {
 
 static void move(const struct decoded *found, const uint8_t *at) {
   struct tile *tile = tile_of(found->reg, at);
-  bool load = found->prefix == PREFIX_F2;
+  bool load = found->prefix == PREFIX_F2 || found->prefix == PREFIX_66;
 
   if (!found->memory || !found->sib || found->vvvv ||
       (!load && found->prefix != PREFIX_F3))
