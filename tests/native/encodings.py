@@ -36,6 +36,7 @@ _FORMS = (
     (0xFFC00000, 0x2C400000, "vst $vr<n0>,<r5>,<n10:12>"),
     (0xFFC00000, 0x2C800000, "xvld $xr<n0>,<r5>,<n10:12>"),
     (0xFFF00000, 0x32200000, "xvldrepl.w $xr<n0>,<r5>,<w10:10>"),
+    (0xFFFF8000, 0x75270000, "xvxor.v $xr<n0>,$xr<n5>,$xr<n10>"),
     (0xFFF00000, 0x0A100000, "xvfmadd.s $xr<n0>,$xr<n5>,$xr<n10>,$xr<n15>"),
     (0xFFC00000, 0x2CC00000, "xvst $xr<n0>,<r5>,<n10:12>"),
     (0xFFFF8000, 0x728B8000, "vaddi.du $vr<n0>,$vr<n5>,<n10>"),

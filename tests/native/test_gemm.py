@@ -4,16 +4,18 @@ import dataclasses
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fleet.model import ARCHES
 from tests import needs
+from tests.native import lasx
 from tests.native.agent import Record, bursts, failures, measure, notes, run, wrong
 from tests.native.build import build
 from tests.native.emulated import emulator, measure_emulated
 from tests.native.planted import wrong_sum
 from tests.native.preload import TROUBLE
-from tests.native.targets import AARCH64, CROSS, RISCV64, X86_64, Target
+from tests.native.targets import AARCH64, CROSS, LOONGARCH64, RISCV64, X86_64, Target
 
 KINDS = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
 QUICK = ("--rounds", "2", "--samples", "2", "--iterations", "2")
@@ -176,3 +178,15 @@ def test_a_product_that_a_loop_adds_to_another_sum_fails_its_bursts(
     assert {kind(burst) for burst in bursts(records)} == {"peak", "stream.prefetch"}  # which have other loops
     assert all("results differ" in failed["reason"] for failed in wrong(records))
     assert wrong(records)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)  # zig compiles a C library first
+@pytest.mark.parametrize("loop", ["gemm", "gemm_ahead"])
+@pytest.mark.parametrize("k", [4, 32])
+def test_what_no_emulator_knows_multiplies_exactly_step_by_step(loop: str, k: int) -> None:
+    random = np.random.default_rng(1)
+    a, b, c = (random.integers(-4, 5, shape).astype(np.float32) for shape in ((8, k), (k, 24), (8, 24)))
+    binary, symbol = build(LOONGARCH64, "-O2 -static"), f"loongarch64_{loop}_lasx"
+    assert np.array_equal(lasx.product(binary, symbol, a, b, None), a @ b)
+    assert np.array_equal(lasx.product(binary, symbol, a, b, c), a @ b + c)
