@@ -46,7 +46,7 @@ def _with_ends(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
-    """The tables of one benchmark and variant, one for each relation; None if nothing was counted in it.
+    """The tables of one benchmark and variant, one of all relations or one for each; None without counts.
 
     found: its rows of `per_unit`. hello: of the run, for the order of events and points. Threads that all do
     the same share a line; events that never occurred are named below the tables.
@@ -68,9 +68,14 @@ def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
     rows = sorted(
         records(found), key=lambda row: points.index(row["point"]) if row["point"] in points else -1
     )
+    relations = sorted(found["relation"].unique(), key=_NEAREST_FIRST.index)
+    of_each = {each: [row for row in rows if row["relation"] == each] for each in relations}
+    if "point" not in shown and len(relations) > 1:  # short tables are easier to compare in one
+        shown = ["relation", *shown]
+        of_each = {"by what two CPUs share": [row for part in of_each.values() for row in part]}
     tables = [
-        PointTable(relation, (", ".join(shown), *names), _lines(rows, relation, shown, names))
-        for relation in sorted(found["relation"].unique(), key=_NEAREST_FIRST.index)
+        PointTable(title, (", ".join(shown), *names), _lines(part, shown, names))
+        for title, part in of_each.items()
         if names
     ]
     unit = str(benchmark_named(first["benchmark"]).unit).replace("_", " ")
@@ -84,13 +89,9 @@ def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
 
 
 def _lines(
-    rows: Sequence[Mapping[str, Any]], relation: str, shown: Sequence[str], names: Sequence[str]
+    rows: Sequence[Mapping[str, Any]], shown: Sequence[str], names: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    cells = {
-        (", ".join(str(row[name]) for name in shown), row["event"]): _number(row)
-        for row in rows
-        if row["relation"] == relation
-    }
+    cells = {(", ".join(str(row[name]) for name in shown), row["event"]): _number(row) for row in rows}
     places = dict.fromkeys(place for place, _ in cells)
     return [(place, *(cells.get((place, name), "-") for name in names)) for place in places]
 

@@ -81,7 +81,8 @@ def ways(root: str | Path, run: dict[str, Any]) -> str:
 
 
 def _offset(least_ns: float, most_ns: float) -> str:
-    return f"{(most_ns + least_ns) / 2:+.1f} ± {(most_ns - least_ns) / 2:.1f}"
+    middle = round((most_ns + least_ns) / 2, 1) + 0.0  # no -0.0
+    return f"{middle:+.1f} ± {(most_ns - least_ns) / 2:.1f}"
 
 
 def _meaning(rows: pd.DataFrame, run: dict[str, Any]) -> str:
