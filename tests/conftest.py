@@ -1,5 +1,6 @@
 """Fixtures every folder may use: sshds on loopback, and known_hosts files of the test's own."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,12 @@ from tests.hosts.sshd import MakeHosts, SshHost, host_maker, keygen
 # How long an example takes depends on what else the machine does.
 settings.register_profile("fleet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fleet")
+
+
+def pytest_collection_finish() -> None:
+    """Spare every later garbage collection the thousands of tests and modules that stay."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -105,7 +105,8 @@ def test_a_partner_that_never_arrives_costs_its_burst_and_not_the_run(preload):
     ("benchmark", "variant", "samples"),
     [
         ("cas", "auto", 1),
-        ("message", "auto", 3000),  # a sample has 100 messages both ways, whatever is asked for
+        # a sample has 100 messages both ways, whatever is asked for
+        pytest.param("message", "auto", 3000, marks=pytest.mark.slow),
         pytest.param("fetch", "auto", 3000, marks=pytest.mark.slow),  # the same with a pass over the lines
         pytest.param("readwrite", "auto", 1, marks=pytest.mark.slow),
         pytest.param("cas", "c11", 1, marks=pytest.mark.slow),
@@ -181,7 +182,8 @@ def test_a_cpu_that_is_taken_away_ends_its_burst_and_not_the_run(benchmark, samp
     ("rounds", "how"),
     [
         (20, ()),  # at a realtime priority, which the loop cannot interrupt
-        (10, ("--priority", "0", "-s", "200")),  # bursts that last longer than a slice of the scheduler
+        # bursts that last longer than a slice of the scheduler
+        pytest.param(10, ("--priority", "0", "-s", "200"), marks=pytest.mark.slow),
     ],
 )
 def test_a_busy_loop_on_a_cpu_shows_in_the_share_that_the_thread_ran(rounds, how):
