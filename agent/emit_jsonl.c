@@ -432,6 +432,9 @@ static void end(const struct run *run, const struct totals *totals, const char *
 	add_number_or_null("converged", precision ? (int64_t)totals->converged : -1);
 	add_number_or_null("unconverged", precision ? (int64_t)totals->unconverged : -1);
 	add_number_or_null("several_levels", precision ? (int64_t)totals->several_levels : -1);
+	add_number_or_null("reached_ppm", precision && totals->reached_ppm < UINT32_MAX
+						  ? (int64_t)totals->reached_ppm
+						  : -1);
 	add_string("reason", reason);
 	finish();
 }

@@ -1,13 +1,14 @@
 /*
  * levels.c: of all partitions of the sorted logarithms into k parts, dynamic programming finds the
  * one that leaves the least scatter within the parts; the largest k counts for which every two
- * neighbouring parts are apart. Needs no library of mathematics.
+ * neighbouring parts are apart. A few bursts far from all others of the level of most are strays:
+ * they count in its median, not in its interval. Needs no library of mathematics.
  */
 #include "levels.h"
 
 #include <stdbool.h>
 
-enum { LEVELS_MOST = 6, CUTS_MOST = 200 };
+enum { LEVELS_MOST = 6, CUTS_MOST = 200, STRAYS_OF = 10 /* at most one of so many */ };
 
 #define SCATTER_LEAST 1e-4 /* values are rounded */
 #define NEVER         1e300
@@ -21,9 +22,10 @@ struct rule {
 	double apart, more;    /* times the scatter within, and times it over the count */
 };
 
-/* Usual levels, and two modes too seldom for them. */
+/* Usual levels, two modes too seldom for them, and strays of a level. */
 static const struct rule usual = {LEVELS_MOST, 3, 0.05, 0.04879016417, 5, 10};
 static const struct rule seldom = {2, 1, 0.1, 0.22314355131, 5, 0};
+static const struct rule stray = {2, 1, 0, 0.22314355131, 5, 0};
 
 /* Places where the sorted values may be parted, and the sums of their logarithms up to each. */
 static struct {
@@ -143,10 +145,38 @@ static uint32_t split(const struct rule *rule, size_t ends[LEVELS_MOST + 1])
 	return 1;
 }
 
+/* Narrows a level, given as its first and last place in the sorted values, to the part without
+ * strays. */
+static void leave_out_strays(const double *sorted, size_t *first, size_t *last)
+{
+	size_t ends[LEVELS_MOST + 1], most = (*last - *first + 1) / STRAYS_OF;
+
+	while (most > 0) {
+		make_cuts(sorted + *first, *last - *first + 1);
+		if (split(&stray, ends) == 1)
+			return;
+		size_t low = ends[1], high = ends[2] - ends[1], few = low < high ? low : high;
+
+		if (few > most)
+			return;
+		if (low < high)
+			*first += low;
+		else
+			*last -= high;
+		most -= few;
+	}
+}
+
+/* The median of sorted values from one place to another. */
+static double middle_of(const double *sorted, size_t first, size_t last)
+{
+	return (sorted[(first + last) / 2] + sorted[(first + last + 1) / 2]) / 2;
+}
+
 struct level level_of_most(const double *values, double *work, size_t count)
 {
 	enum { SELDOM_LEAST = 5 };
-	size_t ends[LEVELS_MOST + 1], main = 0;
+	size_t ends[LEVELS_MOST + 1], main = 0, next;
 	struct level level = {.levels = 1};
 
 	for (size_t i = 0; i < count; i++)
@@ -159,9 +189,16 @@ struct level level_of_most(const double *values, double *work, size_t count)
 	for (size_t i = 1; i < level.levels; i++)
 		if (ends[i + 1] - ends[i] > ends[main + 1] - ends[main])
 			main = i;
+	next = main == 0;
+	for (size_t i = next + 1; i < level.levels; i++)
+		if (i != main && ends[i + 1] - ends[i] > ends[next + 1] - ends[next])
+			next = i;
 	size_t first = ends[main], last = ends[main + 1] - 1;
 
-	level.median = (work[(first + last) / 2] + work[(first + last + 1) / 2]) / 2;
+	level.median = middle_of(work, first, last);
+	if (level.levels > 1)
+		level.other = middle_of(work, ends[next], ends[next + 1] - 1);
+	leave_out_strays(work, &first, &last);
 	level.interval = interval_of(values, count, work[first], work[last]);
 	return level;
 }

@@ -4,9 +4,10 @@
 
 #include "precision.h"
 
-/* The level that most bursts are at; of equals the faster one. */
+/* The level that most bursts are at; of equals the faster one. Strays are none of its interval's.
+ */
 struct level {
-	double median;
+	double median, other; /* the latter of the level with most of the other bursts; 0: none */
 	struct interval interval; /* of its bursts alone */
 	uint32_t levels;          /* how many the pair has */
 };

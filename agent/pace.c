@@ -2,7 +2,6 @@
 #include "pace.h"
 
 #include "budget.h"
-#include "levels.h"
 #include "stop.h"
 
 #include <stdlib.h>
@@ -11,10 +10,12 @@ enum {
 	FAILED_MOST = 3, /* bursts in a row without a number: no further round for this pair */
 	BUDGET_USUAL_S = 20,
 	BUDGET_USUAL_TIMES = 2, /* what the least rounds took */
-	KEPT_MOST = 1000,       /* medians of a visit; what comes later changes little */
+	SURE = 20,              /* bursts whose scatter tells what more rounds will do */
+	DOUBT = 4,              /* of fewer: rounds that so many times those left would not do */
+	DENSER = 4,             /* pauses after the least rounds are shortened to a part of this */
 };
 
-#define Z95 1.959964
+#define RESERVE 0.5 /* share of the time left that the rounds still needed are to take */
 
 static void note_failure(struct visit *visit)
 {
@@ -27,7 +28,7 @@ static bool keep(const struct plan *plan, struct visit *visit, double value)
 		uint32_t room = visit->room ? 2 * visit->room : plan->rounds_wanted;
 		float *more;
 
-		room = room > KEPT_MOST ? KEPT_MOST : room;
+		room = room > PACE_KEPT_MOST ? PACE_KEPT_MOST : room;
 		more = realloc(visit->medians, room * sizeof *more);
 		if (!more) {
 			stop_because("out of memory");
@@ -40,31 +41,47 @@ static bool keep(const struct plan *plan, struct visit *visit, double value)
 	return true;
 }
 
-/* How well is the level known that most of its bursts are at? */
-static void judge(const struct plan *plan, struct visit *visit)
+struct level pace_level(const struct visit *visit)
 {
-	static double values[KEPT_MOST], work[KEPT_MOST];
+	static double values[PACE_KEPT_MOST], work[PACE_KEPT_MOST];
 
 	for (uint32_t i = 0; i < visit->kept; i++)
 		values[i] = visit->medians[i];
-	struct level level = level_of_most(values, work, visit->kept);
+	return level_of_most(values, work, visit->kept);
+}
+
+/* So many more are at other levels as were so far. */
+static uint16_t bursts_needed(const struct visit *visit, const struct interval *interval,
+			      double correlation, double allowed)
+{
+	uint32_t needed = count_needed(interval->variance, correlation, allowed);
+	double of_all = (double)needed * visit->kept / interval->count;
+
+	return of_all < COUNT_NEVER ? (uint16_t)of_all : COUNT_NEVER;
+}
+
+/* How well is the level known that most of its bursts are at, and what would it take? */
+static void judge(const struct plan *plan, struct visit *visit)
+{
+	const struct level level = pace_level(visit);
 	const struct interval interval = level.interval;
-	double allowed = interval.mean * plan->precision_ppm / 1e6;
-	bool known = interval.half_squared >= 0;
-	double needed = Z95 * Z95 * interval.variance / (allowed * allowed);
+	double independent = interval.correlation < 0 ? interval.correlation : 0;
+	double allowed = interval.mean * plan->precision_ppm / 1e6, fair = allowed * PACE_FAIR;
 
 	visit->levels = (uint8_t)level.levels;
-	visit->precise = known && interval.half_squared <= allowed * allowed;
-	allowed *= PACE_FAIR;
-	visit->fair = known && interval.half_squared <= allowed * allowed;
-	needed = needed * visit->kept / interval.count;
-	visit->needed = known && needed < UINT32_MAX ? (uint32_t)needed : UINT32_MAX;
+	if (interval.half_squared < 0)
+		return;
+	visit->precise = interval.half_squared <= allowed * allowed;
+	visit->fair = interval.half_squared <= fair * fair;
+	visit->needed = bursts_needed(visit, &interval, interval.correlation, allowed);
+	visit->needed_fair = bursts_needed(visit, &interval, interval.correlation, fair);
+	visit->least_fair = bursts_needed(visit, &interval, independent, fair);
 }
 
 static void note_median(const struct plan *plan, struct visit *visit, double ticks)
 {
 	visit->failed_in_row = 0;
-	if (plan->precision_ppm && visit->kept < KEPT_MOST &&
+	if (plan->precision_ppm && visit->kept < PACE_KEPT_MOST &&
 	    keep(plan, visit, ticks / visit->iterations))
 		judge(plan, visit);
 }
@@ -97,10 +114,25 @@ void pace_recall(const struct plan *plan, struct visit *visit, const uint64_t *t
 	visit->done++;
 }
 
+/* Does it take more bursts than so many rounds bring, or than are kept? */
+static bool takes_more(const struct visit *visit, uint32_t needed, uint64_t rounds)
+{
+	uint32_t room = PACE_KEPT_MOST - visit->kept;
+
+	return needed > visit->kept && needed - visit->kept > (rounds < room ? rounds : room);
+}
+
 bool pace_gives_up(const struct pace *pace, const struct visit *visit)
 {
-	return visit->fair && !visit->precise && visit->needed > visit->kept &&
-	       visit->needed - visit->kept > pace->rounds_left;
+	if (visit->precise)
+		return false;
+	if (visit->kept == PACE_KEPT_MOST)
+		return true;
+	if (visit->fair)
+		return takes_more(visit, visit->needed, pace->rounds_left);
+	uint64_t rounds = (uint64_t)pace->rounds_most * (visit->kept < SURE ? DOUBT : 1);
+
+	return takes_more(visit, visit->least_fair, rounds);
 }
 
 /* Does this round want it, as far as is known now? */
@@ -154,16 +186,52 @@ static bool wait_until(int64_t moment_ns, void (*idle)(void))
 	return true;
 }
 
-/* How many rounds begin from now on until the budget ends. */
-static uint32_t rounds_left(const struct pace *pace, const struct plan *plan, int64_t until_ns)
+int64_t pace_round_ns(const struct pace *pace, const struct plan *plan)
 {
-	int64_t left_ns = until_ns - now_ns(), gap = gap_ns(plan);
-	int64_t each_ns = pace->length_ns > gap ? pace->length_ns : gap;
+	int64_t gap = gap_ns(plan);
 
+	return pace->length_ns > gap ? pace->length_ns : gap;
+}
+
+static uint32_t rounds_in(int64_t left_ns, int64_t each_ns)
+{
 	if (left_ns <= 0)
 		return 0;
 	return each_ns && left_ns / each_ns < UINT32_MAX ? (uint32_t)(left_ns / each_ns)
 							 : UINT32_MAX;
+}
+
+/* How many rounds begin from now on until the budget ends. */
+static void count_rounds(struct pace *pace, const struct plan *plan, int64_t until_ns)
+{
+	int64_t left_ns = until_ns - now_ns(), shortest = gap_ns(plan) / DENSER;
+
+	pace->rounds_left = rounds_in(left_ns, pace_round_ns(pace, plan));
+	pace->rounds_most =
+		rounds_in(left_ns, pace->length_ns > shortest ? pace->length_ns : shortest);
+}
+
+/*
+ * From the beginning of the last round to that of this one: as in the least rounds, or less where
+ * else a visit that is not yet known fairly well would not get the bursts that this takes.
+ */
+static int64_t wait_ns(const struct pace *pace, const struct plan *plan, uint32_t round)
+{
+	int64_t usual = gap_ns(plan), shortest = usual / DENSER;
+	uint32_t more = 0;
+
+	for (size_t i = 0; round >= plan->rounds_wanted && i < plan->visit_count; i++) {
+		const struct visit *visit = &plan->visits[i];
+
+		if (!visit->fair && visit->needed_fair > visit->kept + more &&
+		    pace_visits(pace, plan, visit, round))
+			more = visit->needed_fair - visit->kept;
+	}
+	if (!more)
+		return usual;
+	int64_t each = (int64_t)(RESERVE * (double)(pace->until_ns - now_ns())) / more;
+
+	return each < shortest ? shortest : each > usual ? usual : each;
 }
 
 uint32_t pace_first(struct pace *pace, const struct run *run)
@@ -171,7 +239,7 @@ uint32_t pace_first(struct pace *pace, const struct run *run)
 	const struct plan *plan = run->plan;
 	uint32_t first = plan->rounds_max;
 
-	pace->rounds_left = rounds_left(pace, plan, budget_end_ns(run));
+	count_rounds(pace, plan, budget_end_ns(run));
 	for (size_t i = 0; i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
 
@@ -187,21 +255,33 @@ static bool has_budget(const struct plan *plan, uint32_t round)
 	return plan->budget_ends || round >= plan->rounds;
 }
 
+/* The shorter one of the last two: a burst that gets stuck takes seconds. */
+static void note_length(struct pace *pace)
+{
+	int64_t before = pace->last_ns;
+
+	if (!pace->round_ns)
+		return;
+	pace->last_ns = now_ns() - pace->round_ns;
+	pace->length_ns = before && before < pace->last_ns ? before : pace->last_ns;
+}
+
 bool pace_begin(struct pace *pace, const struct run *run, uint32_t round, void (*idle)(void))
 {
 	const struct plan *plan = run->plan;
-	int64_t begin_ns = pace->round_ns ? pace->round_ns + gap_ns(plan) : now_ns();
 
+	note_length(pace);
 	if (has_budget(plan, round) && !pace->until_ns)
 		pace->until_ns = budget_end_ns(run);
 	if (pace->until_ns)
-		pace->rounds_left = rounds_left(pace, plan, pace->until_ns);
+		count_rounds(pace, plan, pace->until_ns);
+	int64_t begin_ns = pace->round_ns ? pace->round_ns + wait_ns(pace, plan, round) : now_ns();
+
 	if (round >= plan->rounds_max || !any_visit(pace, plan, round) ||
 	    (round >= plan->rounds && begin_ns >= pace->until_ns))
 		return false;
 	if (!wait_until(begin_ns, idle))
 		return false;
-	pace->length_ns = pace->round_ns ? now_ns() - pace->round_ns : 0;
 	pace->round_ns = now_ns();
 	return true;
 }

@@ -3,6 +3,7 @@
 #define FLEET_PACE_H
 
 #include "burst.h"
+#include "levels.h"
 #include "run.h"
 
 /* Remembers a burst's median, or that there was none. */
@@ -15,18 +16,28 @@ void pace_recall(const struct plan *plan, struct visit *visit, const uint64_t *t
 /* A visit whose precision is out of reach is measured to so many times it. */
 #define PACE_FAIR 2.5
 
+enum { PACE_KEPT_MOST = 1000 }; /* medians of a visit; what comes later changes little */
+
 struct pace {
 	int64_t round_ns;     /* when the present round began; 0: none has */
-	int64_t length_ns;    /* from the beginning of the one before to its own; 0: not known */
+	int64_t last_ns;      /* how long the last round took, without a pause; 0: not known */
+	int64_t length_ns;    /* how long one takes */
 	int64_t until_ns;     /* no burst beyond the least rounds begins later; 0: not yet known */
-	uint32_t rounds_left; /* that may begin until then */
+	uint32_t rounds_left; /* that may begin until then with the pauses of the least rounds */
+	uint32_t rounds_most; /* and with the shortest pauses */
 };
 
 /*
- * Is the precision out of reach, and the visit known fairly well? The bursts that the precision
- * takes are judged by the scatter of those so far, as if they were independent.
+ * Will more rounds not help? Either the precision is out of reach and the visit known fairly well,
+ * or fairly well is out of reach too, even if bursts were independent.
  */
 bool pace_gives_up(const struct pace *pace, const struct visit *visit);
+
+/* How long a round takes with the pauses of the least rounds. */
+int64_t pace_round_ns(const struct pace *pace, const struct plan *plan);
+
+/* The level that most bursts of a visit are at, in ticks a grain; some burst must be kept. */
+struct level pace_level(const struct visit *visit);
 
 /*
  * Does this round visit it, unless an earlier agent has? All pairs are visited at least

@@ -39,7 +39,9 @@ struct visit {
 	bool left_out;         /* the time budget had no room for it: not visited any more */
 	uint8_t levels;        /* it is at so many; 0: not known yet */
 	float took_s;          /* its last burst, with trials; 0: not made by this agent */
-	uint32_t needed;       /* bursts that the precision takes, judged by their scatter */
+	uint16_t needed;       /* bursts that the precision takes, judged by those so far */
+	uint16_t needed_fair;  /* and 2.5 times it */
+	uint16_t least_fair;   /* and this, at the least: if bursts were independent */
 	uint32_t kept, room;   /* of medians */
 	float *medians;        /* of its bursts, in ticks a grain; kept for a precision only */
 };

@@ -68,20 +68,49 @@ static double likeness(double correlation, double n)
  * In a row whose neighbours correlate by r (first-order autoregression) the mean varies as that of
  * n (1 - r) / (1 + r) independent values.
  */
-static double half_squared(const struct interval *found, double lagged)
+static double half_squared(double variance, double correlation, double n)
 {
-	double n = found->count, squares = found->variance * (n - 1);
-	double r = likeness(squares > 0 ? lagged / squares : -1, n);
-	double effective = n * (1 - r) / (1 + r);
+	double r = likeness(correlation, n), effective = n * (1 - r) / (1 + r);
 	double least = n < EFFECTIVE_LEAST ? n : EFFECTIVE_LEAST;
 	double t = student_t95((uint32_t)(effective < least ? least : effective) - 1);
 
-	return t * t * found->variance / effective;
+	return t * t * variance / effective;
+}
+
+uint32_t count_needed(double variance, double correlation, double allowed)
+{
+	uint32_t low = 2, high = COUNT_NEVER;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (half_squared(variance, correlation, middle) <= allowed * allowed)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+uint32_t root_ppm(double squared, double mean)
+{
+	uint32_t low = squared < 0 ? UINT32_MAX : 0, high = UINT32_MAX;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		double root = mean * middle / 1e6;
+
+		if (squared <= root * root)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return high;
 }
 
 struct interval interval_of(const double *values, size_t count, double low, double high)
 {
-	struct interval found = {.variance = -1, .half_squared = -1};
+	struct interval found = {.variance = -1, .half_squared = -1, .correlation = -1};
 	double squares = 0, lagged = 0, before = 0;
 
 	for (size_t i = 0; i < count; i++)
@@ -100,6 +129,8 @@ struct interval interval_of(const double *values, size_t count, double low, doub
 			before = away;
 		}
 	found.variance = squares / (found.count - 1);
-	found.half_squared = half_squared(&found, lagged);
+	if (squares > 0)
+		found.correlation = lagged / squares;
+	found.half_squared = half_squared(found.variance, found.correlation, found.count);
 	return found;
 }

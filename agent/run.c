@@ -9,6 +9,7 @@
 #include "frequency.h"
 #include "pace.h"
 #include "precision.h"
+#include "reached.h"
 #include "stop.h"
 
 #include <inttypes.h>
@@ -224,28 +225,27 @@ static int64_t latest_ns(const struct run *run)
 }
 
 /* The main path: all rounds, all visits. */
-static void measure(const struct run *run, struct burst_result *result, struct totals *totals)
+static void measure(const struct run *run, struct pace *pace, struct burst_result *result,
+		    struct totals *totals)
 {
 	struct plan *plan = run->plan;
 	struct random trials = random_start(plan->seed, TRIAL_STREAM);
-	struct pace pace = {0};
 
 	if (plan->budget_ends)
 		stop_earlier(BUDGET_REASON, latest_ns(run));
 	if (!plan->done)
 		note_forecast(run, &trials, result);
-	for (uint32_t round = pace_first(&pace, run); pace_begin(&pace, run, round, idle);
-	     round++) {
+	for (uint32_t round = pace_first(pace, run); pace_begin(pace, run, round, idle); round++) {
 		struct random lines = plan_shuffle(plan, round);
 
 		arena_end_round();
 		for (size_t i = 0; i < plan->visit_count; i++) {
 			struct visit *visit = &plan->visits[plan->order[i]];
 
-			if (!pace_visits(&pace, plan, visit, round))
+			if (!pace_visits(pace, plan, visit, round))
 				continue;
 			visit->left_out = (totals->taken || totals->failed) &&
-					  !pace_has_room(&pace, plan, visit, round);
+					  !pace_has_room(pace, plan, visit, round);
 			if (visit->left_out)
 				continue;
 			if (stop_asked() ||
@@ -253,44 +253,6 @@ static void measure(const struct run *run, struct burst_result *result, struct t
 				return;
 		}
 	}
-}
-
-static void note_levels(const struct plan *plan, const struct totals *totals)
-{
-	char text[200];
-
-	if (!totals->several_levels)
-		return;
-	snprintf(text, sizeof text,
-		 "%" PRIu64 " of %zu visited pairs have several levels, which no number of rounds "
-		 "brings together: their precision is that of the level of most bursts.",
-		 totals->several_levels, plan->visit_count);
-	format->note(text);
-}
-
-/* Visits known fairly well that were not measured on, since they scatter too much. */
-static void note_given_up(const struct plan *plan)
-{
-	double percent = plan->precision_ppm / 1e4;
-	uint32_t most = 0;
-	size_t count = 0;
-	char text[200];
-
-	for (size_t i = 0; i < plan->visit_count; i++) {
-		const struct visit *visit = &plan->visits[i];
-
-		if (visit->precise || !visit->fair || visit->needed <= visit->kept)
-			continue;
-		count++;
-		most = visit->needed > most ? visit->needed : most;
-	}
-	if (!count)
-		return;
-	snprintf(text, sizeof text,
-		 "%zu of %zu visited pairs are known to %g %%: they scatter too much for %g %%, "
-		 "which takes about %" PRIu32 " rounds, more than the time budget has.",
-		 count, plan->visit_count, percent * PACE_FAIR, percent, most);
-	format->note(text);
 }
 
 static void note_unreached(const struct plan *plan)
@@ -316,18 +278,10 @@ static const char *why_ended(const struct plan *plan)
 	return plan->budget_ends && budget_unreached(plan) ? BUDGET_REASON : NULL;
 }
 
-static void count_precise(const struct plan *plan, struct totals *totals)
-{
-	for (size_t i = 0; i < plan->visit_count; i++) {
-		totals->converged += plan->visits[i].precise;
-		totals->several_levels += plan->visits[i].levels > 1;
-	}
-	totals->unconverged = plan->visit_count - totals->converged;
-}
-
 static enum exit_code run_into(struct run *run, struct burst_result *result)
 {
 	struct totals totals = {0};
+	struct pace pace = {0};
 
 	frequency_of_cpus(&run->clock->clock, run->plan->cpus, run->plan->cpu_count, run->core_mhz);
 	format = run->format;
@@ -336,14 +290,13 @@ static enum exit_code run_into(struct run *run, struct burst_result *result)
 	for (size_t i = 0; i < run->notes->count; i++)
 		format->note(run->notes->text[i]);
 	note_coarse_clock(run->clock);
-	measure(run, result, &totals);
-	count_precise(run->plan, &totals);
+	measure(run, &pace, result, &totals);
+	reached_count(run->plan, &totals);
 	const char *reason = why_ended(run->plan);
 
-	if (!reason) {
-		note_levels(run->plan, &totals);
-		note_given_up(run->plan);
-	} else if (!strcmp(reason, BUDGET_REASON))
+	if (!reason)
+		reached_note(run, &pace, &totals);
+	else if (!strcmp(reason, BUDGET_REASON))
 		note_unreached(run->plan);
 	format->end(run, &totals, reason ? reason : "done");
 	return reason ? EXIT_UNFINISHED : EXIT_DONE;

@@ -38,6 +38,7 @@ struct totals {
 	uint64_t taken, failed;          /* bursts */
 	uint64_t converged, unconverged; /* visits; where a precision is wanted */
 	uint64_t several_levels;         /* of both */
+	uint32_t reached_ppm;            /* half the widest interval; UINT32_MAX: one has none */
 };
 
 /* Measures the whole plan, or until an order to end comes, and emits what it finds. */

@@ -1,6 +1,7 @@
 """An agent that goes on where another was cut: only the missing visits, in the same order, decided alike."""
 
 import json
+import math
 import random
 import re
 from pathlib import Path
@@ -68,9 +69,9 @@ def test_rounds_are_added_by_the_medians_that_were_handed_over(tmp_path: Path) -
     file = tmp_path / "done"
     file.write_text(
         f"clock {variant} {a} {a} 100 5000 5000 5000 5000\n"
-        f"clock {variant} {b} {b} 100 5000 90000 - 700000\nend\n"
+        f"clock {variant} {b} {b} 100 5000 5100 - 5050\nend\n"
     )
-    plan = ("-c", f"{a},{b}", "--precision", "1%", "--time-budget", "0.2")
+    plan = ("-c", f"{a},{b}", "--precision", "1%", "--time-budget", "1")
     hello, *rest = measure(*PLAN, *plan, "--done", str(file))
     assert hello["bursts"] == 0
     assert {record["ping"] for record in bursts(rest)} == {b}
@@ -97,14 +98,41 @@ def test_a_pair_of_several_levels_ends_when_that_of_most_bursts_is_known(tmp_pat
 
 
 def test_a_pair_that_scatters_too_much_for_the_time_there_is_is_not_measured_on(tmp_path: Path) -> None:
-    """By 3 %, so that 1 % takes some 35 rounds; they come 1 s apart, and 5 s are left."""
+    """By 3 %, so that 1 % takes some 40 rounds; they come 1 s apart, and 5 s are left."""
     medians = [4750, 5250, 4800, 5200, 4850, 5150, 4900, 5100, 4950, 5050, 5000, 5000]
     plan = (*clock_rows(tmp_path, medians), "--spread", "11", "--time-budget", "5")
     _, *rest = measure(*plan)
     assert not bursts(rest)
     assert (rest[-1]["unconverged"], rest[-1]["reason"]) == (1, "done")
     (text,) = (text for text in notes(rest) if "scatter" in text)
-    assert re.search(r"^1 of 1 .* known to 2\.5 %: .* too much for 1 %, which takes about 3\d rounds", text)
+    assert re.search(r"^1 of 1 .* known to 2\.5 %: .* too much for 1 %, which takes about 4\d rounds", text)
+
+
+def test_a_pair_is_not_measured_on_where_more_rounds_do_not_help(tmp_path: Path) -> None:
+    """Its 24 bursts scatter so that 2.5 % takes over 1,000 rounds; there are no pauses, and 60 s are left."""
+    chance = random.Random(1)
+    medians = [round(5000 * math.exp(chance.gauss(0, 0.5))) for _ in range(24)]
+    plan = (*clock_rows(tmp_path, medians), "--time-budget", "60")
+    hello, *rest = measure(*plan)
+    assert not bursts(rest)
+    assert rest[-1]["reached_ppm"] > 150_000
+    (text,) = notes(rest)
+    cpu = hello["cpus"][0]
+    assert re.fullmatch(
+        rf"clock, CPU {cpu} is known to \d\d %, not to 2\.5 %: its bursts scatter by \\d\\d %; "
+        "more rounds will not help, but a quieter machine may\\.",
+        text,
+    )
+
+
+def test_what_a_pair_of_wide_levels_needs_is_said(tmp_path: Path) -> None:
+    """Levels of 10 % scatter; rounds come 1 s apart, and the budget holds none."""
+    medians = [4500, 5500, 20_000, 5000, 4500, 22_000, 5500, 5000, 18_000, 4500] * 2
+    plan = (*clock_rows(tmp_path, medians), "--spread", "19", "--time-budget", "0.1")
+    _, *rest = measure(*plan)
+    (text,) = (text for text in notes(rest) if "not to 2.5 %" in text)
+    assert "it switches between levels at " in text
+    assert re.search(r"; about \d+ more rounds would do \(--time-budget \d+\)\.$", text)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from fleet.analysis.reduce.split import Rule, split
 from fleet.interval import effective_count, t_factor
 
 SELDOM = Rule(ratio=1.25, share=0.1, fewest=1, most=2, few=0)  # of two modes too seldom for the usual rule
+STRAY = Rule(ratio=1.25, share=0.0, fewest=1, most=2, few=0)
+STRAYS_OF = 10  # at most one burst of so many is a stray
 MODE_BURSTS = 5  # fewer bursts cannot show two modes
 DRIFT_Z = 2.5758  # two-sided p = 0.01
 DRIFT_CHANGE = 0.02
@@ -28,8 +30,8 @@ Floats = npt.NDArray[np.float64]
 class Level:
     """One of several levels of a pair.
 
-    median; mean and half, half the width of its 95 % t interval, NaN for a single burst; share of the bursts;
-    dwell: how many bursts in a row are in it, on average.
+    median; mean and half, half the width of its 95 % t interval, NaN for a single burst, both without its
+    strays; share of the bursts; dwell: how many bursts in a row are in it, on average.
     """
 
     median: float
@@ -44,7 +46,7 @@ class Levels:
     """Of each pair, in the unit of its bursts; every array as long as there are pairs.
 
     median, mean, half: of the level most bursts are in; half is half the width of the 95 % t interval around
-    the mean, NaN for a single burst. other, other_share: median of the level with most of the other bursts
+    the mean, NaN for a single burst; neither counts its strays. other, other_share: median of the level with most of the other bursts
     and the share of bursts in it, NaN where there is one level. parts: by pair with several, all of them, the
     fastest first. drift: relative change over the run, NaN where none is proved.
     """
@@ -74,8 +76,13 @@ def levels(bursts: Floats, times: Floats) -> Levels:
     if bursts.shape[1] >= MODE_BURSTS:
         single = ~labels.any(axis=1)
         labels[single] = split(bursts[single], SELDOM)
-    for pair in map(int, np.flatnonzero(labels.any(axis=1))):
+    parted = labels.any(axis=1)
+    for pair in map(int, np.flatnonzero(parted)):
         _part(found, pair, bursts[pair], labels[pair])
+    if bursts.shape[1] >= STRAYS_OF:
+        single = np.flatnonzero(~parted)
+        for pair in map(int, single[split(bursts[single], STRAY).any(axis=1)]):
+            found.mean[pair], found.half[pair] = _interval(bursts[pair])
     return found
 
 
@@ -107,13 +114,31 @@ def _part(found: Levels, pair: int, row: Floats, labels: Ints) -> None:
 
 def _level(row: Floats, of_level: npt.NDArray[np.bool_], begins: npt.NDArray[np.bool_]) -> Level:
     values = row[of_level]
+    mean, half = _interval(values)
     return Level(
         median=float(np.median(values)),
-        mean=float(values.mean()),
-        half=float(halves(values[None, :])[0]),
+        mean=mean,
+        half=half,
         share=float(of_level.mean()),
         dwell=float(of_level.sum() / (of_level & begins).sum()),
     )
+
+
+def _interval(values: Floats) -> tuple[float, float]:
+    """Mean and half the interval of the bursts of a level, in order of time, without its strays.
+
+    Strays are a few bursts far from all others, too seldom to be a level: disturbed ones, usually.
+    """
+    left = len(values) // STRAYS_OF
+    while left:
+        labels = split(values[None, :], STRAY)[0]
+        high = int(labels.sum())
+        few = min(high, len(values) - high)
+        if not high or few > left:
+            break
+        values = values[labels == (len(values) - high < high)]
+        left -= few
+    return float(values.mean()), float(halves(values[None, :])[0])
 
 
 def drift(bursts: Floats, times: Floats) -> Floats:

@@ -26,7 +26,7 @@ from fleet.store.reading import TableFile, chosen, each, joined
 from fleet.store.runs import RunSummary
 from fleet.store.samples import record_of
 
-STATS_VERSION = 6  # raise it whenever a number or a flag of `pairs` changes
+STATS_VERSION = 7  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 4 << 20
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]

@@ -1,0 +1,192 @@
+/* reached.c: see reached.h. */
+#include "reached.h"
+
+#include "emit.h"
+#include "stop.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { NAMED_MOST = 4 }; /* visits */
+
+/* Is there an interval, and is it wider than fair? */
+static bool is_poor(const struct visit *visit)
+{
+	return visit->kept > 1 && !visit->precise && !visit->fair;
+}
+
+/* Half its level's interval, of the mean; UINT32_MAX if it has none. */
+static uint32_t reached_ppm(const struct visit *visit)
+{
+	if (visit->kept < 2)
+		return UINT32_MAX;
+	const struct interval interval = pace_level(visit).interval;
+
+	return root_ppm(interval.half_squared, interval.mean);
+}
+
+void reached_count(const struct plan *plan, struct totals *totals)
+{
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		const struct visit *visit = &plan->visits[i];
+		uint32_t ppm = plan->precision_ppm ? reached_ppm(visit) : 0;
+
+		totals->converged += visit->precise;
+		totals->several_levels += visit->levels > 1;
+		totals->reached_ppm = ppm > totals->reached_ppm ? ppm : totals->reached_ppm;
+	}
+	totals->unconverged = plan->visit_count - totals->converged;
+}
+
+static void note_levels(const struct run *run, const struct totals *totals)
+{
+	char text[NOTE_ROOM];
+
+	if (!totals->several_levels)
+		return;
+	snprintf(text, sizeof text,
+		 "%" PRIu64 " of %zu visited pairs have several levels, which no number of rounds "
+		 "brings together: their precision is that of the level of most bursts.",
+		 totals->several_levels, run->plan->visit_count);
+	run->format->note(text);
+}
+
+/* Visits known fairly well that were not measured on, since they scatter too much. */
+static void note_given_up(const struct run *run)
+{
+	const struct plan *plan = run->plan;
+	double percent = plan->precision_ppm / 1e4;
+	uint32_t most = 0;
+	size_t count = 0;
+	char text[NOTE_ROOM];
+
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		const struct visit *visit = &plan->visits[i];
+
+		if (visit->precise || !visit->fair || visit->needed <= visit->kept)
+			continue;
+		count++;
+		most = visit->needed > most ? visit->needed : most;
+	}
+	if (!count)
+		return;
+	snprintf(text, sizeof text,
+		 "%zu of %zu visited pairs are known to %g %%: they scatter too much for %g %%, "
+		 "which takes about %" PRIu32 " rounds, more than the time budget has.",
+		 count, plan->visit_count, percent * PACE_FAIR, percent, most);
+	run->format->note(text);
+}
+
+/* ---- visits known less well -------------------------------------------------------------------
+ */
+
+/* Of a round trip one way. */
+static double ns_of(const struct run *run, const struct visit *visit, double ticks_a_grain)
+{
+	double ways = visit->choice->benchmark->unit == UNIT_ROUND_TRIP ? 2 : 1;
+
+	return ticks_a_grain * visit->iterations / (double)plan_units(visit) / ways * 1e9 /
+	       (double)run->clock->clock.ticks_per_second;
+}
+
+static void add_cause(const struct run *run, const struct visit *visit, struct text *text)
+{
+	const struct level level = pace_level(visit);
+
+	if (level.levels > 1)
+		text_add(text, "it switches between levels at %.3g and %.3g ns",
+			 ns_of(run, visit, level.median), ns_of(run, visit, level.other));
+	else
+		text_add(text, "its bursts scatter by %.2g %%",
+			 root_ppm(level.interval.variance, level.interval.mean) / 1e4);
+}
+
+static void add_name(const struct plan *plan, const struct visit *visit, struct text *text)
+{
+	int first = plan_first_cpu(plan, visit), last = plan_last_cpu(plan, visit);
+	const char *point = plan_point(visit)->name;
+
+	text_add(text, "%s%s%s, CPU", visit->choice->benchmark->name, *point ? " " : "", point);
+	if (first == last)
+		text_add(text, " %d is", first);
+	else
+		text_add(text, "s %d and %d are", first, last);
+}
+
+/* So many more rounds take a visit to the fair precision; 0: none do. */
+static uint32_t rounds_to_fair(const struct visit *visit)
+{
+	uint32_t more = visit->needed_fair > visit->kept ? visit->needed_fair - visit->kept : 1u;
+
+	return visit->kept + more <= PACE_KEPT_MOST ? more : 0;
+}
+
+static void add_help(const struct run *run, const struct pace *pace, uint32_t rounds,
+		     struct text *text)
+{
+	int64_t spent_ns = now_ns() - run->start_ns;
+	int64_t all_ns = spent_ns + rounds * pace_round_ns(pace, run->plan);
+
+	if (rounds)
+		text_add(text,
+			 "about %" PRIu32 " more rounds would do (--time-budget %" PRId64 ").",
+			 rounds, (all_ns + NS_PER_S - 1) / NS_PER_S);
+	else
+		text_add(text, "more rounds will not help, but a quieter machine may.");
+}
+
+/* Passes a sentence on and empties it. */
+static void note_text(const struct run *run, struct text *text)
+{
+	if (!text->failed)
+		run->format->note(text->data);
+	text_clear(text);
+}
+
+/* Those known less well than fair; the first few by their names, each with its cause. */
+static void note_poor(const struct run *run, const struct pace *pace)
+{
+	const struct plan *plan = run->plan;
+	double fair = plan->precision_ppm / 1e4 * PACE_FAIR;
+	uint32_t worst_ppm = 0, rounds = 0;
+	size_t count = 0, helped = 0;
+	struct text text = {0};
+
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		const struct visit *visit = &plan->visits[i];
+
+		if (!is_poor(visit))
+			continue;
+		uint32_t ppm = reached_ppm(visit), more = rounds_to_fair(visit);
+
+		if (count++ < NAMED_MOST) {
+			add_name(plan, visit, &text);
+			text_add(&text, " known to %.2g %%, not to %g %%: ", ppm / 1e4, fair);
+			add_cause(run, visit, &text);
+			text_add(&text, "; ");
+			add_help(run, pace, more, &text);
+			note_text(run, &text);
+			continue;
+		}
+		worst_ppm = ppm > worst_ppm ? ppm : worst_ppm;
+		rounds = more > rounds ? more : rounds;
+		helped += more > 0;
+	}
+	if (count > NAMED_MOST) {
+		text_add(&text,
+			 "%zu other visited pairs are known to %.2g %% or better, not to %g %%; "
+			 "for %zu of them ",
+			 count - NAMED_MOST, worst_ppm / 1e4, fair,
+			 rounds ? helped : count - NAMED_MOST);
+		add_help(run, pace, rounds, &text);
+		note_text(run, &text);
+	}
+	text_free(&text);
+}
+
+void reached_note(const struct run *run, const struct pace *pace, const struct totals *totals)
+{
+	note_levels(run, totals);
+	note_given_up(run);
+	note_poor(run, pace);
+}
