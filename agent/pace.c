@@ -197,8 +197,9 @@ static uint32_t rounds_in(int64_t left_ns, int64_t each_ns)
 {
 	if (left_ns <= 0)
 		return 0;
-	return each_ns && left_ns / each_ns < UINT32_MAX ? (uint32_t)(left_ns / each_ns)
-							 : UINT32_MAX;
+	if (each_ns <= left_ns / UINT32_MAX)
+		return UINT32_MAX;
+	return (uint32_t)(left_ns / each_ns);
 }
 
 /* How many rounds begin from now on until the budget ends. */

@@ -3,10 +3,8 @@
 from array import array
 from collections.abc import Sequence
 from dataclasses import fields
-from statistics import median
 from typing import Any
 
-from fleet.interval import Spreads
 from fleet.model import Burst, Count, Parameters, Relation, Run, Shape, Topology, benchmark_named
 from fleet.store import schema
 from fleet.store.columns import built, coded, lists, numbers
@@ -40,13 +38,9 @@ _SORTED_BY = ("benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "round
 
 
 class BurstColumns:
-    """Bursts in the order they came, in 144 bytes each and 8 a sample.
+    """Bursts in the order they came, in 144 bytes each and 8 a sample."""
 
-    spreads: those of the bursts before them, which these continue.
-    """
-
-    def __init__(self, spreads: Spreads | None = None) -> None:
-        self.spreads = spreads or Spreads()
+    def __init__(self) -> None:
         self.other_samples = 0
         self.flagged = 0
         self._words: dict[tuple[Any, ...], int] = {}  # benchmark, variant, flags and group, each kept once
@@ -107,8 +101,6 @@ class BurstColumns:
         self._ticks.extend(burst.ticks)
         self._ends.append(len(self._ticks))
         self.flagged += bool(burst.flags)
-        if len(burst.ticks) > burst.warmup:
-            self.spreads.add(_repeated(burst), median(burst.sample_ticks[burst.warmup :]) / burst.iterations)
 
     def table(self, run: Run, *, whole: bool = True) -> Any:
         """The bursts as a pyarrow table in the schema of samples, sorted.
@@ -216,12 +208,6 @@ def _by_column(rows: "array[int]", width: int) -> Any:
     import numpy as np  # noqa: PLC0415
 
     return np.ascontiguousarray(np.frombuffer(rows, "i8").reshape(-1, width).T)
-
-
-def _repeated(burst: Burst) -> tuple[str, str, str | None, int, int]:
-    """What a burst is a repetition of; both directions of a pair are one."""
-    low, high = sorted((burst.ping_cpu, burst.pong_cpu))
-    return burst.benchmark, burst.variant, burst.point, low, high
 
 
 def _values_at_point(burst: Burst) -> tuple[Any, ...]:

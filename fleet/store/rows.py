@@ -4,7 +4,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -20,16 +20,12 @@ _FIRST_WORDS = 12_941  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What was written into a run's samples; what its file cannot be asked again is not compared.
-
-    precision: half the 95 % interval of the pair known worst, relative.
-    """
+    """What was written into a run's samples."""
 
     bursts: int
     samples: int
     flagged: int
     sha256: str
-    precision: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +145,7 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         "preset": hello.preset,
         "estimator": str(hello.estimator),
         "precision": hello.precision,
-        "precision_reached": contents.precision,
+        "precision_reached": run.end.reached if run.end else None,
         "converged": run.end.converged if run.end else None,
         "unconverged": run.end.unconverged if run.end else None,
         "content_sha256": contents.sha256,

@@ -68,7 +68,6 @@ def write_samples(
             bursts=total.bursts + len(chunk),
             samples=total.samples + chunk.samples,
             flagged=total.flagged + chunk.flagged,
-            precision=chunk.spreads.widest() if last else None,
         )
     with file:
         contents = replace(total, sha256=digest.hexdigest())
@@ -92,7 +91,7 @@ def _chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColum
         chunk.add(burst)
         if chunk.samples + chunk.other_samples + chunk.counts >= CHUNK_SAMPLES:
             yield chunk, False
-            chunk = BurstColumns(chunk.spreads)
+            chunk = BurstColumns()
     yield chunk, True
 
 

@@ -155,7 +155,11 @@ RUNS = (
     _maybe("preset", "string", "the tool whose scheme was followed"),
     _maybe("estimator", "string", "how that tool makes one number of its samples: median, mean or min"),
     _maybe("precision", "float64", "half width of the 95 % interval asked for, relative; null: none asked"),
-    _maybe("precision_reached", "float64", "the same, reached by the worst pair; null with too few bursts"),
+    _maybe(
+        "precision_reached",
+        "float64",
+        "the same, reached by the worst pair at its main level; null: none asked, or too few bursts",
+    ),
     _maybe("converged", "int64", "pairs, per benchmark and variant, that reached it; null: none asked"),
     _maybe("unconverged", "int64", "pairs that did not in the time there was"),
     _always(

@@ -119,8 +119,8 @@ def test_a_pair_is_not_measured_on_where_more_rounds_do_not_help(tmp_path: Path)
     (text,) = notes(rest)
     cpu = hello["cpus"][0]
     assert re.fullmatch(
-        rf"clock, CPU {cpu} is known to \d\d %, not to 2\.5 %: its bursts scatter by \\d\\d %; "
-        "more rounds will not help, but a quieter machine may\\.",
+        rf"clock, CPU {cpu} is known to \d\d %, not to 2\.5 %: its bursts scatter by \d\d %; "
+        r"more rounds will not help, but a quieter machine may\.",
         text,
     )
 

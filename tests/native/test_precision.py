@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from fleet.analysis.reduce.levels import levels
-from fleet.interval import effective_count, half_width, t_factor
+from fleet.interval import effective_count, t_factor
 from tests import needs
+from tests.intervals import half_width
 from tests.native.agent import bursts, decode, failures, measure, notes, run, started, wrong
 from tests.native.build import AGENT
 from tests.native.preload import preload
@@ -99,7 +100,7 @@ def test_the_interval_that_stops_a_pair_is_that_of_the_controller(rule, values):
 
 
 def test_the_agent_finds_the_levels_that_the_controller_finds(rule):
-    """Of up to six levels with shares at random and 0.3 to 3 % of scatter, some with strays, short and long."""
+    """Of up to six levels with shares at random and 0.3 to 3 % of scatter, some with strays."""
     chance = np.random.default_rng(1)
     several, strays = 0, 0
     for _ in range(200):

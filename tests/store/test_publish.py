@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from fleet.errors import StoreError, UsageError
-from fleet.interval import half_width
 from fleet.model import End, Failed, Host, Relation, Run, RunState, Topology
 from fleet.store import Store, new_run_id, new_session_id, samples
 from fleet.store.publish import LEFTOVER_AFTER_S
@@ -320,7 +319,7 @@ def test_what_killed_publications_left_is_removed_when_it_is_mine_or_old(store: 
 
 def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(tmp_path: Path) -> None:
     hello = replace(builders.a_run().hello, precision=0.01, preset="c2clat")  # type: ignore[type-var]
-    run = replace(builders.a_run(), hello=hello, end=End(3, 0, "done", 4, 2))
+    run = replace(builders.a_run(), hello=hello, end=End(3, 0, "done", 4, 2, 0.012))
     bursts = [
         builders.a_burst(round=0, switches=None, ran_ppm=None, line_physical=None),
         builders.a_burst(round=1, switches=(1, 2, 3, 4), ran_ppm=(999_000, 800_000), line_physical=77),
@@ -335,7 +334,7 @@ def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(tmp_path: Pa
     (row,) = pd.read_parquet(tmp_path / "_runs").to_dict("records")
     assert (row["preset"], row["estimator"], row["precision"]) == ("c2clat", "median", 0.01)
     assert (row["converged"], row["unconverged"]) == (4, 2)
-    assert row["precision_reached"] == pytest.approx(half_width([501.5, 501.5, 601.5]))
+    assert row["precision_reached"] == 0.012
 
 
 def test_many_publish_at_once_and_each_run_is_whole(store: Store) -> None:

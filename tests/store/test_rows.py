@@ -29,7 +29,7 @@ from fleet.store.rows import (
 )
 from tests import builders
 
-CONTENTS = Contents(7, 70, 2, "5ha", 0.012)
+CONTENTS = Contents(7, 70, 2, "5ha")
 PACKED = b"ePmVOI1cg25YUEDsWFBQKgIWKgqIvQlAJoiPstVAARzxCsi7ChQgk5MK0ASsAEvBCga1sbUAfpMgbA=="
 
 
@@ -44,7 +44,7 @@ def test_the_row_of_a_run_holds_what_was_counted_asked_and_found() -> None:
         run,
         state=RunState.PARTIAL,
         failed=(Failed("cas", "cmpxchg", 0, 0, 1, "stuck"),),
-        end=End(7, 1, "done", 3, 4),
+        end=End(7, 1, "done", 3, 4, 0.012),
         ended_utc="2026-01-02T04:00:00Z",
         labels=MappingProxyType({"kernel": "7.0"}),
         load_after=Load(2.5, 3, 60.0, 17),

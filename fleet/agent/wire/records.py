@@ -105,6 +105,7 @@ class _End(Struct, tag_field="record", tag="end"):
     reason: str
     converged: Int64 | None = None
     unconverged: Int64 | None = None
+    reached_ppm: Int64 | None = None
 
 
 class _Version(Struct, tag_field="record", tag="hello"):
@@ -174,8 +175,9 @@ def decode(line: bytes) -> Record:
             )
         case _Note(text):
             return Note(_kept(text))
-        case _End(bursts, failed, reason, converged, unconverged):
-            return End(bursts, failed, _kept(reason), converged, unconverged)
+        case _End(bursts, failed, reason, converged, unconverged, reached_ppm):
+            reached = None if reached_ppm is None else reached_ppm / 1e6
+            return End(bursts, failed, _kept(reason), converged, unconverged, reached)
         case _Version() as version:
             return _hello(version, line)
         case Alive() as alive:

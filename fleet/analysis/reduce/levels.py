@@ -46,9 +46,9 @@ class Levels:
     """Of each pair, in the unit of its bursts; every array as long as there are pairs.
 
     median, mean, half: of the level most bursts are in; half is half the width of the 95 % t interval around
-    the mean, NaN for a single burst; neither counts its strays. other, other_share: median of the level with most of the other bursts
-    and the share of bursts in it, NaN where there is one level. parts: by pair with several, all of them, the
-    fastest first. drift: relative change over the run, NaN where none is proved.
+    the mean, NaN for a single burst; neither counts its strays. other, other_share: median of the level with
+    most of the other bursts and the share of bursts in it, NaN where there is one level. parts: by pair with
+    several, all of them, the fastest first. drift: relative change over the run, NaN where none is proved.
     """
 
     median: Floats
@@ -76,12 +76,11 @@ def levels(bursts: Floats, times: Floats) -> Levels:
     if bursts.shape[1] >= MODE_BURSTS:
         single = ~labels.any(axis=1)
         labels[single] = split(bursts[single], SELDOM)
-    parted = labels.any(axis=1)
-    for pair in map(int, np.flatnonzero(parted)):
+    for pair in map(int, np.flatnonzero(labels.any(axis=1))):
         _part(found, pair, bursts[pair], labels[pair])
     if bursts.shape[1] >= STRAYS_OF:
-        single = np.flatnonzero(~parted)
-        for pair in map(int, single[split(bursts[single], STRAY).any(axis=1)]):
+        whole = np.flatnonzero(~labels.any(axis=1))
+        for pair in whole[split(bursts[whole], STRAY).any(axis=1)].tolist():
             found.mean[pair], found.half[pair] = _interval(bursts[pair])
     return found
 

@@ -18,7 +18,7 @@ from fleet.analysis.reduce.levels import (
     levels,
 )
 from fleet.analysis.reduce.split import split
-from fleet.interval import half_width
+from tests.intervals import half_width
 
 
 def judged(*rows: list[float], times: list[float] | None = None) -> Levels:

@@ -6,10 +6,10 @@ import pytest
 
 from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.matrices import matrix, pair_medians, relations
-from fleet.interval import half_width
 from fleet.model import Burst, Cpu
 from fleet.store import Store
 from tests import builders
+from tests.intervals import half_width
 
 TICK = 0.4 / 1000 / 2  # one-way ns a tick adds
 
