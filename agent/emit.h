@@ -22,6 +22,7 @@ struct format {
 };
 
 extern const struct format emit_jsonl, emit_csv, emit_matrix;
+extern const struct format emit_c2clat, emit_core_latency, emit_core_to_core_latency;
 
 /* The format of this name; the options have checked it. */
 const struct format *emit_format(const char *name);

@@ -1,6 +1,7 @@
 /* emit_matrix.c: for people: a matrix or ladder per benchmark and variant when all is measured. */
 #include "emit.h"
 #include "emit_ladder.h"
+#include "emit_tools.h"
 #include "levels.h"
 #include "stop.h"
 
@@ -11,7 +12,7 @@
 /* One burst, reduced to one number by the plan's estimator; in ns one way. */
 struct reduced {
 	uint32_t visit;
-	float ns;
+	double ns;
 };
 
 static struct reduced *bursts;
@@ -28,8 +29,8 @@ static double sample_ns(const struct run *run, const struct report *report, uint
 	double ways = benchmark->unit == UNIT_ROUND_TRIP ? 2 : 1;
 	double ticks = bench_sample(benchmark, result->ticks + i, result->timed, result->samples);
 
-	return ticks / (double)plan_units(report->visit) / ways * 1e9 /
-	       (double)run->clock->clock.ticks_per_second;
+	return ticks * (1e9 / (double)run->clock->clock.ticks_per_second) /
+	       (double)plan_units(report->visit) / ways;
 }
 
 /* ---- estimators ------------------------------------------------------------------------------ */
@@ -100,7 +101,7 @@ static void keep(uint32_t visit, double ns)
 		bursts = more;
 		burst_room = room;
 	}
-	bursts[burst_count++] = (struct reduced){visit, (float)ns};
+	bursts[burst_count++] = (struct reduced){visit, ns};
 }
 
 static void burst(const struct run *run, const struct report *report)
@@ -167,7 +168,6 @@ static double *reduce_visits(const struct plan *plan)
 	return found;
 }
 
-/* A cell below zero is one of several levels. */
 static void add_row(const char *head, const double *cells, size_t count)
 {
 	text_add(&page, "\n%6s", head);
@@ -182,14 +182,14 @@ static void add_row(const char *head, const double *cells, size_t count)
 
 /*
  * Rows are ping, columns pong; where each pair was visited once a round, it stands below the
- * diagonal. A benchmark of one CPU has one row.
+ * diagonal. A benchmark of one CPU has one row. A cell below zero is one of several levels. The
+ * caller frees them.
  */
-static void add_cells(const struct plan *plan, const struct choice *choice,
-		      const struct point *point, const double *found)
+static double *cells_of(const struct plan *plan, const struct choice *choice,
+			const struct point *point, const double *found)
 {
 	size_t n = plan->cpu_count, rows = choice->benchmark->shape == SHAPE_PAIR ? n : 1;
 	double *cells = calloc(rows * n, sizeof *cells);
-	char head[16];
 
 	for (size_t i = 0; cells && i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
@@ -200,6 +200,16 @@ static void add_cells(const struct plan *plan, const struct choice *choice,
 							     : visit->b * n + visit->a] =
 				has_levels[i] ? -found[i] : found[i];
 	}
+	return cells;
+}
+
+static void add_cells(const struct plan *plan, const struct choice *choice,
+		      const struct point *point, const double *found)
+{
+	size_t n = plan->cpu_count, rows = choice->benchmark->shape == SHAPE_PAIR ? n : 1;
+	double *cells = cells_of(plan, choice, point, found);
+	char head[16];
+
 	text_add(&page, "%6s", "");
 	for (size_t column = 0; column < n; column++)
 		text_add(&page, " %7d", plan->cpus[column]);
@@ -298,12 +308,50 @@ static void add_points(const struct plan *plan, const struct choice *choice, con
 	}
 }
 
+/* Of a pair, as most have; those of failed bursts are missing. */
+static size_t bursts_of(const struct plan *plan, const struct choice *choice)
+{
+	size_t most = 0, count = 0;
+
+	for (size_t i = 0; i < burst_count; i++) {
+		count = i && bursts[i].visit == bursts[i - 1].visit ? count + 1 : 1;
+		if (plan->visits[bursts[i].visit].choice == choice && count > most)
+			most = count;
+	}
+	return most;
+}
+
+/* The matrices of pairs as the program prints them that the format is named for. */
+static void add_as_tool(const struct run *run, const struct choice *choice, const double *found)
+{
+	const struct plan *plan = run->plan;
+	size_t n = plan->cpu_count, visits = 0;
+	double *cells = cells_of(plan, choice, choice->points, found);
+	struct tool_matrix matrix = {.choice = choice, .cpus = plan->cpus, .count = n, .ns = cells};
+
+	for (size_t i = 0; cells && i < n * n; i++)
+		cells[i] = cells[i] < 0 ? -cells[i] : cells[i];
+	for (size_t i = 0; i < plan->visit_count; i++)
+		if (plan->visits[i].choice == choice)
+			scratch[visits++] = (double)plan_units(&plan->visits[i]);
+	matrix.iterations = visits ? (uint64_t)median(scratch, visits) : 0;
+	matrix.samples = plan_samples_of(plan, choice->benchmark) * bursts_of(plan, choice);
+	if (cells)
+		tool_named(run->format->name)(&page, &matrix);
+	free(cells);
+}
+
 static void end(const struct run *run, const struct totals *totals, const char *reason)
 {
 	const struct plan *plan = run->plan;
 	double *found = scratch && work && has_levels ? reduce_visits(plan) : NULL;
+	bool as_tool = tool_named(run->format->name);
 
-	for (size_t i = 0; found && i < plan->choice_count; i++) {
+	for (size_t i = 0; as_tool && found && i < plan->choice_count; i++)
+		if (plan->choices[i].benchmark->shape == SHAPE_PAIR &&
+		    plan->choices[i].point_count == 1)
+			add_as_tool(run, &plan->choices[i], found);
+	for (size_t i = 0; !as_tool && found && i < plan->choice_count; i++) {
 		text_add(&page, i ? "\n" : "");
 		if (plan->choices[i].benchmark->shape == SHAPE_GROUP)
 			ladder_add(&page, plan, &plan->choices[i], found);
@@ -321,12 +369,8 @@ static void end(const struct run *run, const struct totals *totals, const char *
 	free(has_levels);
 }
 
-const struct format emit_matrix = {
-	.name = "matrix",
-	.hello = hello,
-	.burst = burst,
-	.failed = failed,
-	.note = note,
-	.alive = alive,
-	.end = end,
-};
+const struct format emit_matrix = {"matrix", hello, burst, failed, note, alive, end};
+const struct format emit_c2clat = {"c2clat", hello, burst, failed, note, alive, end};
+const struct format emit_core_latency = {"core_latency", hello, burst, failed, note, alive, end};
+const struct format emit_core_to_core_latency = {
+	"core-to-core-latency", hello, burst, failed, note, alive, end};

@@ -117,7 +117,8 @@ const struct option option_table[] = {
 	         " win."},
 	{NULL, 0, "estimator", WORD, AT(estimator), .words = "median|mean|min", .value = "NAME",
 	 .help = "What the matrix shows of a pair: median of the bursts' medians, mean or "
-	         "minimum of all samples (default: median)."},
+	         "minimum of all samples (default: median; with a --format of another program "
+	         "its own)."},
 
 	{"The machine", 0, "priority", COUNT, AT(priority), 0, 98, .value = "N",
 	 .help = "Realtime priority to ask for, 0 for none; a refusal is only noted (default: 1 on "
@@ -128,10 +129,11 @@ const struct option option_table[] = {
 	{NULL, 0, "boost", WORD, AT(boost), .words = "on|off", .value = "STATE",
 	 .help = "Turbo frequencies for the time of the run; the same goes for it."},
 
-	{"Output and ending", 'f', "format", WORD, AT(format), .words = "matrix|csv|jsonl",
+	{"Output and ending", 'f', "format", WORD, AT(format), .words = "matrix|csv|jsonl|core_latency|core-to-core-latency|c2clat",
 	 .value = "FORMAT",
 	 .help = "matrix: a number for each pair; csv: every sample; jsonl: every burst, the "
-	         "wire (default: matrix)."},
+	         "wire; core_latency, core-to-core-latency (its --csv), c2clat: the matrices "
+	         "of pairs as that program prints them (default: matrix)."},
 	{NULL, 0, "done", TEXT, AT(done), .value = "FILE",
 	 .help = "Measure only what FILE does not name as measured already by an earlier agent with "
 	         "the same plan and seed."},

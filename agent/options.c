@@ -258,6 +258,15 @@ static int check_together(const struct options *options, struct refusal *refusal
 	return 0;
 }
 
+/* Of the program whose output the format is. */
+static const char *usual_estimator(const char *format)
+{
+	for (const struct preset *preset = presets; preset->name; preset++)
+		if (!strcmp(preset->name, format))
+			return preset->estimator;
+	return "median";
+}
+
 int options_parse(struct options *options, int argc, char **argv, struct refusal *refusal)
 {
 	*options = (struct options){.benchmarks = "cas,readwrite",
@@ -265,7 +274,6 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 				    .pairs = "half",
 				    .order = "shuffled",
 				    .format = "matrix",
-				    .estimator = "median",
 				    .line = "fresh",
 				    .owner = "ping",
 				    .sizes = "auto",
@@ -286,6 +294,8 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 		if (taken < 0)
 			return -1;
 	}
+	if (!options->estimator)
+		options->estimator = usual_estimator(options->format);
 	resolve(options);
 	return check_together(options, refusal);
 }

@@ -23,7 +23,7 @@ struct options {
 	const char *cpus;          /* a CPU list; null: all that may be used */
 	const char *pairs;         /* "half", "ordered", or a list like 0-1,0-4 */
 	const char *order;         /* "shuffled" or "sequential" */
-	const char *format;        /* "matrix", "csv" or "jsonl" */
+	const char *format;        /* "matrix", "csv", "jsonl" or the name of another program */
 	const char *estimator;     /* "median", "mean" or "min" */
 	const char *preset;        /* null: none */
 	const char *line;          /* "fresh" or "fixed" */

@@ -6,8 +6,10 @@ import statistics
 
 import pytest
 
+from fleet.analysis.exchange.grid import Grid
+from fleet.analysis.exchange.tools import ESTIMATORS, FORMATS
 from tests import needs
-from tests.native.agent import decode, run
+from tests.native.agent import bursts, decode, run
 from tests.native.build import build
 from tests.native.preload import TROUBLE
 from tests.native.targets import X86_64
@@ -82,3 +84,32 @@ def test_the_matrix_is_followed_by_least_median_mean_and_most(scripted):
     lines = re.findall(r"^ *(min|median|mean|max) +(\d+\.\d)", done.stdout, re.MULTILINE)
     assert [name for name, _ in lines] == ["min", "median", "mean", "max"]
     assert len({ns for _, ns in lines}) == 1  # every pair reads the same here
+
+
+@pytest.mark.parametrize("pairs", ["half", "ordered"])
+@pytest.mark.parametrize("tool", sorted(ESTIMATORS))
+def test_a_matrix_is_printed_as_the_controller_exports_it(scripted, tool, pairs):
+    plan = ("-b", "cas,readwrite", "-c", "0,1", "-p", pairs, "-r", "2", "-s", "7", "-i", "10")
+    printed = run(*plan, "--format", tool, binary=scripted)
+    assert printed.returncode == 0, printed.stderr
+    hello, *records = decode(run(*plan, "--format", "jsonl", binary=scripted).stdout)
+    reduce = {"median": statistics.median, "mean": statistics.fmean, "min": min}[ESTIMATORS[tool]]
+    expected = ""
+    for benchmark in ("cas", "readwrite"):
+        taken = [burst for burst in bursts(records) if burst["benchmark"] == benchmark]
+        cells = {
+            (ping, pong): reduce(
+                [reduce(b["ticks"][1:]) * (1e9 / hello["ticks_per_second"]) / 10 / 2 for b in taken]
+            )
+            for ping, pong in ([(0, 1), (1, 0)] if pairs == "ordered" else [(1, 0)])
+        }  # every burst of the scripted clock reads the same
+        grid = Grid((0, 1), cells, benchmark, 14, 10, variant=taken[0]["variant"], arch=hello["arch"])
+        expected += FORMATS[tool][0](grid)
+    assert printed.stdout == expected
+
+
+def test_a_tools_own_estimator_is_the_default_of_its_format(scripted):
+    plan = ("-b", "cas", "-r", "1", "-s", "7", "-i", "10", "-f", "c2clat")
+    smallest = run(*plan, binary=scripted).stdout
+    assert smallest == run(*plan, "--estimator", "min", binary=scripted).stdout
+    assert smallest != run(*plan, "--estimator", "mean", binary=scripted).stdout
