@@ -75,7 +75,7 @@ def test_rounds_are_added_by_the_medians_that_were_handed_over(tmp_path: Path) -
     hello, *rest = measure(*PLAN, *plan, "--done", str(file))
     assert hello["bursts"] == 0
     assert {record["ping"] for record in bursts(rest)} == {b}
-    assert [record["round"] for record in bursts(rest)][:2] == [4, 5]
+    assert bursts(rest)[0]["round"] == 4
     assert rest[-1]["converged"] >= 1
 
 
