@@ -369,6 +369,7 @@ enum burst_outcome burst_take(const struct burst_order *order, struct random *ra
 	struct burst *burst;
 
 	nudge_abandoned();
+	stop_idle_with(idle);
 	result->failed[0] = '\0';
 	result->start_ns = now_ns();
 	int err = make_burst(order, random, &burst);
@@ -377,6 +378,10 @@ enum burst_outcome burst_take(const struct burst_order *order, struct random *ra
 		free_burst(burst);
 		return refuse_burst(
 			result, order->benchmark->lines ? "map the lines" : "map the memory", err);
+	}
+	if (stop_asked()) { /* what was to be laid out may not be whole */
+		free_burst(burst);
+		return BURST_STOPPED;
 	}
 	err = start_workers(burst);
 	if (err) {

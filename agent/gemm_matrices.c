@@ -7,6 +7,7 @@
 #include "gemm_matrices.h"
 
 #include "random.h"
+#include "stop.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -120,15 +121,20 @@ uint32_t gemm_copies(const struct gemm *gemm, const struct point *point, uint64_
 
 static struct gemm_reference *references; /* all made so far */
 
-static void multiply(const struct gemm_reference *made)
+/* Takes half a minute for the largest; false if the run must end meanwhile. */
+static bool multiply(const struct gemm_reference *made)
 {
-	for (size_t i = 0; i < made->m; i++)
+	for (size_t i = 0; i < made->m; i++) {
+		if (stop_asked_at_work())
+			return false;
 		for (size_t p = 0; p < made->k; p++) {
 			int32_t value = made->a[i * made->k + p];
 
 			for (size_t j = 0; j < made->n; j++)
 				made->c[i * made->n + j] += value * made->b[p * made->n + j];
 		}
+	}
+	return true;
 }
 
 static int8_t *random_values(size_t count, int least, struct random *random)
@@ -152,8 +158,7 @@ static bool make(struct gemm_reference *made)
 	made->c = calloc(m * n, sizeof *made->c);
 	if (!made->a || !made->b || !made->c)
 		return false;
-	multiply(made);
-	return true;
+	return multiply(made);
 }
 
 static bool is_of(const struct gemm_reference *made, const struct gemm_reference *wanted)

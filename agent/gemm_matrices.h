@@ -20,7 +20,8 @@ struct gemm_reference {
 	struct gemm_reference *next;
 };
 
-/* Made once for each shape; null without memory. Not for several threads. */
+/* Made once for each shape; null without memory, or if the run must end. Not for several threads.
+ */
 const struct gemm_reference *gemm_reference(const struct gemm *gemm, const struct point *point);
 
 /* Writes a copy of A or B where and as the layout says. */

@@ -160,3 +160,17 @@ bool stop_asked(void)
 {
 	return stop_wait(-1, 0, now_ns()) == WAIT_STOP;
 }
+
+static void (*at_work)(void);
+
+void stop_idle_with(void (*idle)(void))
+{
+	at_work = idle;
+}
+
+bool stop_asked_at_work(void)
+{
+	if (at_work)
+		at_work();
+	return stop_asked();
+}

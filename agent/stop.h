@@ -32,6 +32,10 @@ enum wait stop_wait(int fd, short events, int64_t until_ns);
 /* Has an order to end arrived? Does not wait. */
 bool stop_asked(void);
 
+/* Long work of the supervisor asks this now and then; `idle`, if set, is called first. */
+void stop_idle_with(void (*idle)(void));
+bool stop_asked_at_work(void);
+
 /* Ends the run at that moment of now_ns(), for that reason, unless the deadline comes before. */
 void stop_earlier(const char *reason, int64_t deadline_ns);
 

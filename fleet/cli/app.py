@@ -239,7 +239,7 @@ def paged(text: str, width: int | None) -> None:
         failed = _page(text)
         if failed is None:
             return
-        typer.echo(f"fleet: {failed}; the text follows.", err=True)
+        typer.echo(fitted(f"fleet: {failed}; the text follows.", width), err=True)
     typer.echo(text)
 
 
@@ -257,7 +257,8 @@ def _page(text: str) -> str | None:
         except KeyboardInterrupt:  # the pager has it too, and may stay
             rest = None
     code = pager.returncode
-    return None if code in (0, -signal.SIGINT) else f"$PAGER, {name}, ended with exit code {code}"
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return None if code in (0, -signal.SIGINT) else f"$PAGER, {name}, {how}"
 
 
 @contextmanager

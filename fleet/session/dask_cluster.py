@@ -163,6 +163,7 @@ def _collect(
 @contextmanager
 def _client(address: str) -> Iterator[Any]:
     distributed = _distributed()
+    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # what it reports is in the outcomes
     local = _LOCAL.fullmatch(address)
     if local and int(local[1] or LOCAL_WORKERS) > 0:
         with (
@@ -233,8 +234,9 @@ def _lost(host: Host, error: BaseException) -> Outcome:
     """The outcome of a host whose shard failed as a whole."""
     if isinstance(error, FleetError):
         return Outcome(host, State.FAILED, stage=error.stage, message=str(error), exit_code=error.exit_code)
+    reason = " ".join(str(error).split()).rstrip(".")
     text = (
-        f"{host.name}: its shard was given up: {type(error).__name__}: {error}. What had arrived is in the "
+        f"{host.name}: its shard was given up: {type(error).__name__}: {reason}. What had arrived is in the "
         f"journals of the workers; `fleet resume` there continues the run."
     )
     return Outcome(host, State.FAILED, stage="shard", message=text, exit_code=EXIT_SOME_FAILED)

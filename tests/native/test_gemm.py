@@ -10,7 +10,7 @@ import pytest
 from fleet.model import ARCHES
 from tests import needs
 from tests.native import lasx
-from tests.native.agent import Record, bursts, failures, measure, notes, run, wrong
+from tests.native.agent import Record, bursts, decode, failures, measure, notes, run, wrong
 from tests.native.build import build
 from tests.native.emulated import emulator, measure_emulated
 from tests.native.planted import wrong_sum
@@ -190,3 +190,11 @@ def test_what_no_emulator_knows_multiplies_exactly_step_by_step(loop: str, k: in
     binary, symbol = build(LOONGARCH64, "-O2 -static"), f"loongarch64_{loop}_lasx"
     assert np.array_equal(lasx.product(binary, symbol, a, b, None), a @ b)
     assert np.array_equal(lasx.product(binary, symbol, a, b, c), a @ b + c)
+
+
+@pytest.mark.slow
+def test_an_exact_product_that_takes_long_is_no_silence_and_ends_at_the_deadline():
+    plan = ("-b", "gemm", "--shape", "4096x4096x4096", "--rounds", "1", "--deadline", "6")
+    records = decode(run(*plan, "-f", "jsonl").stdout)
+    kinds = {record["record"] for record in records}
+    assert ("alive" in kinds, "failed" in kinds, records[-1]["reason"]) == (True, False, "deadline")
