@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ from fleet.cli import app
 from fleet.cli.help import PANELS
 from fleet.remote.ssh import config_lookup
 from fleet.store import Store
-from tests import builders
+from tests import builders, needs
 from tests.command import ROOT, Fleet
 
 
@@ -118,8 +117,7 @@ ASKED = {
 
 @pytest.mark.parametrize("shell", ASKED)
 def test_the_shell_itself_offers_hosts_labels_and_runs(shell: str, tmp_path: Path, made_lab: Path) -> None:
-    if not shutil.which(shell):
-        pytest.skip(f"no {shell}")
+    needs.program(shell, shell)
     # fish -c gives its arguments to $argv, the others from $0 on
     name = () if shell == "fish" else (shell,)
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
