@@ -121,9 +121,9 @@ def test_too_few_runs_are_counted_for_the_reader(tmp_path: Path, order: str, mis
     ("order", "expected"),
     [
         ("aaabbb", "two separate blocks"),
-        ("aaaabbbbab", "hardly interleaved"),
+        pytest.param("aaaabbbbab", "hardly interleaved", marks=pytest.mark.slow),
         ("abbaab", None),
-        ("ababab", None),
+        pytest.param("ababab", None, marks=pytest.mark.slow),
     ],
 )
 def test_sides_that_were_not_interleaved_are_pointed_out(
