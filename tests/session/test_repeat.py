@@ -36,10 +36,10 @@ def test_sides_are_measured_in_turn_with_a_command_before_each_change(tmp_path: 
             *plan, "--alternate", "mode=a,b", "--switch", 'echo "$FLEET_KEY $FLEET_VALUE" | tee -a log'
         )
         assert done.exit_code == 0, done.stderr
-        assert len(json.loads(done.stdout)) == 4, "what the command prints is no result"
-        runs = Store(fleet.results).published()
-    assert [dict(run.labels)["mode"] for run in runs] == ["a", "b", "b", "a"]
-    assert len({run.session_id for run in runs}) == 4
+        runs = {run.run_id: run for run in Store(fleet.results).published()}
+    in_turn = [runs[outcome["run_id"]] for outcome in json.loads(done.stdout)]
+    assert [dict(run.labels)["mode"] for run in in_turn] == ["a", "b", "b", "a"]
+    assert len({run.session_id for run in in_turn}) == 4
     assert (tmp_path / "log").read_text().splitlines() == ["mode a", "mode b", "mode a"]
 
 
