@@ -150,9 +150,7 @@ def unfinished(place: Place) -> list[RunSummary]:
 def last_session(listed: list[RunSummary], place: Place) -> list[str]:
     """The runs of the session that began last, in their order. Raises UsageError for an empty root."""
     if not listed:
-        raise UsageError(
-            f"{place}: no run is stored here yet; `fleet run` measures, --results names another root."
-        )
+        raise UsageError(_nothing_in(place))
     last = max(listed, key=lambda run: (run.started_utc, run.run_id)).session_id
     return [run.run_id for run in listed if run.session_id == last]
 
@@ -172,14 +170,19 @@ def find(listed: list[RunSummary], text: str, place: Place) -> str:
     if begun:
         raise UsageError(f"{text!r} is the beginning of {len(begun)} runs: {_some(begun)}. Type more of it.")
     if not listed:
-        raise UsageError(
-            f"{place}: nothing is published here yet. `fleet run` measures; --results names the root."
-        )
+        raise UsageError(_nothing_in(place))
     hosts = sorted({summary.host_name for summary in listed})
     raise UsageError(
         f"no run and no host {text!r} in {place}{nearest(text, hosts)} Hosts: {_some(hosts)}. `fleet runs` "
         "lists all."
     )
+
+
+def _nothing_in(place: Place) -> str:
+    """Why no run can be read there."""
+    if published(place, withdrawn=True):
+        return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
+    return f"{place}: nothing is published here yet. `fleet run` measures; --results names another root."
 
 
 _COLUMNS = (

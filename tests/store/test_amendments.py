@@ -73,6 +73,9 @@ def test_the_commands_select_label_and_withdraw(store: Store, tmp_path: Path) ->
         assert RUNS[0] in fleet("withdraw").stdout
         assert RUNS[0] not in fleet("runs").stdout
         assert fleet("withdraw", RUNS[0]).exit_code == 2, "withdrawn already"
+        fleet("withdraw", *RUNS[1:])
+        assert "all runs are withdrawn" in fleet("show").stderr
+        fleet("withdraw", *RUNS[1:], "--undo")
         assert "Read again: 1 run" in fleet("withdraw", RUNS[0], "--undo").stdout
         assert "No run is withdrawn." in fleet("withdraw").stdout
         assert fleet("label", "rpi5", "bios").exit_code == 2

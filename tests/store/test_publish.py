@@ -209,7 +209,7 @@ def test_a_run_is_found_by_id_by_its_beginning_and_by_host(store: Store) -> None
 
 
 def test_the_last_session_is_all_its_runs(store: Store) -> None:
-    with pytest.raises(UsageError, match="no run is stored"):
+    with pytest.raises(UsageError, match="nothing is published"):
         store.last_session()
     sessions = ("s20260101T000000Z-ffff0000", "s20260102T000000Z-00000000", "s20260102T000000Z-00000000")
     runs = [

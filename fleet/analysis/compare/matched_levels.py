@@ -42,7 +42,7 @@ class Matched:
 def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
     """Match the levels of the pairs that every unit has; a, b: as for `compare_relations`."""
     tables = [side.pivot_table(index=CELL, columns="unit", values=number, sort=False) for side in (a, b)]
-    both = tables[0].dropna().join(tables[1].dropna(), how="inner", lsuffix=" a", rsuffix=" b")
+    both = tables[0].dropna().add_suffix(" a").join(tables[1].dropna().add_suffix(" b"), how="inner")
     of_b = np.repeat([False, True], [table.shape[1] for table in tables])
     empty, none = (
         pd.DataFrame(columns=[*CELL, "ns", "a_units", "b_units", "p", "moved"]),
