@@ -59,13 +59,13 @@ def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     rows = ladders(pairs)
     found = [
         part.assign(level=level.name, cache_bytes=level.bytes)
-        for _, group in rows.groupby(_SET, sort=False)
+        for _, group in rows.groupby(_SET, sort=False, observed=True)
         for level, sizes in _levels(group, levels_of(cpus, group))
         if len(part := group[group["bytes"].isin(sizes)])
     ]
     if not found:
         return pd.DataFrame(columns=[*_PLATEAU, *_OF_PLATEAU])
-    whole = pd.concat(found, ignore_index=True).groupby(_PLATEAU, sort=False)
+    whole = pd.concat(found, ignore_index=True).groupby(_PLATEAU, sort=False, observed=True)
     table: pd.DataFrame = whole.agg(**_OF_PLATEAU).reset_index()
     return table
 

@@ -60,7 +60,8 @@ def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
         columns = {"per_unit": "mean", "bursts": "max", "scaled": "max"}
         found = found.groupby(keys, sort=False, dropna=False, observed=True).agg(columns).reset_index()
         found["thread"] = "each"
-    never = [str(name) for name, part in found.groupby("event", sort=False) if part["per_unit"].eq(0).all()]
+    by_event = found.groupby("event", sort=False, observed=True)["per_unit"]
+    never = [str(name) for name, values in by_event if values.eq(0).all()]
     there = set(found["event"]) - set(never)
     names = [counter["event"] for counter in hello["counters"] if counter["event"] in there]
     points = [point for kind in hello["plan"]["benchmarks"] for point in kind.get("points", ())]
