@@ -235,7 +235,7 @@ def test_a_dry_run_touches_nothing(fleet: Fleet) -> None:
         (["run", "here", "!here"], "!here"),
         (["run", "--variant", "lse", "-b", "cas", "-q"], "lse"),
         (["run", "-c", "0,9999", "-q"], "9999"),
-        (["show"], "no run"),
+        (["show"], "nothing is published here yet"),
         (["show", "r2001"], "nothing is published here yet"),
         (["hosts", "-f", "nowhere.yaml"], "nowhere.yaml"),
     ],
