@@ -82,13 +82,15 @@ class SshHost:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """End the sshd and the sessions it serves."""
+        """End the sshd and the sessions it serves, all at once: none tells the client how another ended."""
         process, self._process = self._process, None
         if process is None:
             return
-        for pid in [*_descendants(process.pid), process.pid]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        held: list[int] = []
+        while new := [pid for pid in (process.pid, *_descendants(process.pid)) if pid not in held]:
+            _signal(new, signal.SIGSTOP)
+            held += new
+        _signal(held, signal.SIGKILL)
         process.wait()
 
     def sessions(self) -> list[int]:
@@ -164,6 +166,13 @@ def free_port(address: str) -> int:
         probe.bind((address, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    """Send a signal to those that are still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _descendants(pid: int) -> list[int]:
