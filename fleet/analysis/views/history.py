@@ -20,6 +20,7 @@ from fleet.analysis.views.text import (
     percent,
     records,
     units_text,
+    with_labels_alike,
     within,
 )
 from fleet.errors import UsageError
@@ -130,8 +131,8 @@ def past_text(found: pd.DataFrame, width: int | None = None) -> str:
         for names in (("median", "min", "max"), ("p99", "±95%"))
     )
     what = f"{number}; {of_pairs}: of {parts}; {of_pair}: of the median {part}"
-    common = f"\nlabels of all: {labels_text(alike)}" if alike else ""
-    return f"{relations[0] if not several else 'levels of memory'}: {what}\n{listed}{common}{_courses(found)}"
+    whole = with_labels_alike(listed, alike) + _courses(found)
+    return f"{relations[0] if not several else 'levels of memory'}: {what}\n{whole}"
 
 
 def _courses(found: pd.DataFrame) -> str:
@@ -209,5 +210,5 @@ def _line(row: dict[str, Any], *, several: bool, alike: Container[str]) -> tuple
         *(measured(row["benchmark"], row[name]) for name in ("median_ns", least, most, "p99_ns")),
         within(row["spread"]),
         percent(row["flagged_share"]),
-        labels_text({key: value for key, value in row["labels"].items() if key not in alike}),
+        labels_text(row["labels"], without=alike),
     )

@@ -4,7 +4,7 @@ from collections.abc import Container, Sequence
 from dataclasses import asdict
 from datetime import UTC
 
-from fleet.analysis.views.text import json_text, labels_alike, labels_text
+from fleet.analysis.views.text import json_text, labels_alike, labels_text, with_labels_alike
 from fleet.errors import UsageError
 from fleet.store import RunSummary
 from fleet.text import counted, one_line, table
@@ -31,7 +31,7 @@ def runs_text(runs: Sequence[RunSummary], *, of: int = 0, width: int | None = No
     drop = ("target", "bursts", "pairs", "started (UTC)", "benchmarks")
     alike = labels_alike([dict(run.labels) for run in runs])
     listed = table(titles, [_run_line(run, alike) for run in runs], right={5, 6}, width=width, drop=drop)
-    return f"{listed}\nlabels of all: {labels_text(alike)}" if alike else listed
+    return with_labels_alike(listed, alike)
 
 
 def runs_json(runs: Sequence[RunSummary]) -> str:
@@ -56,5 +56,5 @@ def _run_line(run: RunSummary, alike: Container[str]) -> tuple[str, ...]:
         _kinds(run.benchmarks),
         *counts,
         f"{run.state}{failed}",
-        labels_text({key: value for key, value in run.labels if key not in alike}),
+        labels_text(dict(run.labels), without=alike),
     )

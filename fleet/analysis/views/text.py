@@ -1,7 +1,7 @@
 """Formatting shared by the views: percentages, relations in words, plain values for JSON."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
 from textwrap import fill
@@ -69,9 +69,9 @@ def percent(share: float | None) -> str:
     return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
 
 
-def labels_text(labels: Mapping[str, str]) -> str:
-    """Labels as on the command line: "kernel=6.12 rack=b2"."""
-    return one_line(" ".join(f"{key}={value}" for key, value in labels.items()))
+def labels_text(labels: Mapping[str, str], *, without: Container[str] = ()) -> str:
+    """Labels as on the command line: "kernel=6.12 rack=b2". without: keys to leave out."""
+    return one_line(" ".join(f"{key}={value}" for key, value in labels.items() if key not in without))
 
 
 def labels_alike(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -80,6 +80,11 @@ def labels_alike(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
         return {}
     alike = set.intersection(*(set(labels.items()) for labels in every))
     return {key: value for key, value in every[0].items() if (key, value) in alike}
+
+
+def with_labels_alike(listed: str, alike: Mapping[str, str]) -> str:
+    """A table of runs, and below it the labels that all of them have."""
+    return f"{listed}\nlabels of all: {labels_text(alike)}" if alike else listed
 
 
 def pair_text(row: Mapping[str, Any]) -> str:
