@@ -29,11 +29,13 @@ enum {
 };
 
 static int done_pipe[2] = {-1, -1}; /* a worker that is out says so here */
+static bool knows_steal;
 static struct burst *abandoned;
 static unsigned abandoned_count;
 
 int burst_start(void)
 {
+	knows_steal = os_knows_steal();
 	if (pipe(done_pipe))
 		return -errno;
 	for (int i = 0; i < 2; i++)
@@ -89,7 +91,8 @@ static int make_worker(struct burst *burst, size_t i)
 				  .side = side,
 				  .name = name_of(order, i),
 				  .cpu = order->cpus[i],
-				  .cpus = {-1, -1}};
+				  .cpus = {-1, -1},
+				  .waits = -1};
 	*side = (struct side){.variant = order->variant,
 			      .clock = order->clock,
 			      .point = order->point,
@@ -113,6 +116,7 @@ static int make_burst(const struct burst_order *order, struct random *random, st
 		return -ENOMEM;
 	burst->order = *order;
 	burst->done_fd = done_pipe[1];
+	burst->accounts = knows_steal;
 	burst->count = count;
 	burst->sides = allocate(count, sizeof *burst->sides);
 	burst->workers = allocate(count, sizeof *burst->workers);

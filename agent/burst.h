@@ -37,7 +37,10 @@ struct burst_result {
 				caller's */
 	bool ran_known;
 	uint32_t ran_ppm[2]; /* share of the burst in which ping ran, and the least of the others */
-	uint32_t core_mhz[2];       /* of ping's core, before and after; 0: not known */
+	bool steal_known;
+	uint32_t
+		steal_ppm[2]; /* in which its CPU was taken from ping, and the most of the others */
+	uint32_t core_mhz[2]; /* of ping's core, before and after; 0: not known */
 	struct event_count *counts; /* of each thread one for each counter: room for all, the
 				       caller's; null if nothing is ever counted */
 	bool counted;

@@ -56,6 +56,26 @@ static uint32_t ran_ppm(const struct worker *worker)
 				   : 1000000;
 }
 
+/* Time it neither had nor waited for was taken from it, unless it slept or was stopped. */
+static bool is_steal_known(const struct worker *worker)
+{
+	return worker->waits >= 0 && worker->ran_known && worker->switches_known &&
+	       worker->switches[2][0] == worker->switches[0][0];
+}
+
+/*
+ * What a hypervisor took of the same time. The readings enclose those of the time, so that an
+ * interruption between them makes it less, never more.
+ */
+static uint32_t steal_ppm(const struct worker *worker)
+{
+	int64_t elapsed_ns = worker->at_ns[2] - worker->at_ns[0];
+	int64_t taken_ns = elapsed_ns - (worker->ran_ns[2] - worker->ran_ns[0]) -
+			   (worker->waited_ns[1] - worker->waited_ns[0]);
+
+	return taken_ns > 0 ? (uint32_t)(1e6 * (double)taken_ns / (double)elapsed_ns) : 0;
+}
+
 static bool is_placed(const struct burst *burst, struct burst_result *result)
 {
 	const struct placement *placement = &burst->order.placement;
@@ -168,6 +188,7 @@ static void read_others(const struct burst *burst, struct burst_result *result)
 	for (int i = 0; i < 2; i++)
 		result->pong_cpus[i] = last->cpus[i];
 	result->ran_ppm[1] = 1000000;
+	result->steal_ppm[1] = 0;
 	result->switches[2] = result->switches[3] = 0;
 	for (size_t w = first; w < burst->count; w++) {
 		const struct worker *worker = &burst->workers[w];
@@ -176,8 +197,11 @@ static void read_others(const struct burst *burst, struct burst_result *result)
 			result->switches[2 + i] += worker->switches[1][i] - worker->switches[0][i];
 		if (ran_ppm(worker) < result->ran_ppm[1])
 			result->ran_ppm[1] = ran_ppm(worker);
+		if (steal_ppm(worker) > result->steal_ppm[1])
+			result->steal_ppm[1] = steal_ppm(worker);
 		result->switches_known &= worker->switches_known;
 		result->ran_known &= worker->ran_known;
+		result->steal_known &= is_steal_known(worker);
 	}
 }
 
@@ -217,6 +241,8 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 	result->switches_known = ping->switches_known;
 	result->ran_known = ping->ran_known;
 	result->ran_ppm[0] = ran_ppm(ping);
+	result->steal_known = is_steal_known(ping);
+	result->steal_ppm[0] = steal_ppm(ping);
 	for (int i = 0; i < 2; i++) {
 		result->ping_cpus[i] = ping->cpus[i];
 		result->switches[i] = ping->switches[1][i] - ping->switches[0][i];

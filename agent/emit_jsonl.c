@@ -285,6 +285,11 @@ static void add_effort(const struct burst_result *result)
 			 result->ran_ppm[1]);
 	else
 		text_add(&line, ",\"ran_ppm\":null");
+	if (result->steal_known)
+		text_add(&line, ",\"steal_ppm\":[%" PRIu32 ",%" PRIu32 "]", result->steal_ppm[0],
+			 result->steal_ppm[1]);
+	else
+		text_add(&line, ",\"steal_ppm\":null");
 }
 
 static void add_lines(const struct burst_result *result)

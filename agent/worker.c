@@ -107,6 +107,8 @@ static bool settle(struct worker *worker)
 		return trouble(worker, "raise the priority of", err);
 	if (worker->counting)
 		counters_open(worker->burst->order.counters, worker->counting->opened);
+	if (worker->burst->accounts)
+		worker->waits = os_waits_open();
 	err = prepare(worker);
 	return err ? trouble(worker, "prepare", err) : true;
 }
@@ -116,12 +118,22 @@ static bool are_apart(const struct burst *burst)
 	return burst->count != 2 || burst->workers[0].cpus[0] != burst->workers[1].cpus[0];
 }
 
+/* An account that cannot be read is none. */
+static void read_waits(struct worker *worker, int64_t *ns)
+{
+	if (worker->waits >= 0 && os_waits_read(worker->waits, ns)) {
+		os_waits_close(worker->waits);
+		worker->waits = -1;
+	}
+}
+
 /* Readings just before the samples: what happens at the gate is none of theirs. */
 static void begin(struct worker *worker)
 {
 	bool resets = worker->burst->order.benchmark->reset;
 
 	worker->ran_known = !os_thread_ran_ns(&worker->ran_ns[0]);
+	read_waits(worker, &worker->waited_ns[0]);
 	worker->at_ns[0] = now_ns();
 	worker->switches_known = !os_switches(&worker->switches[0][0], &worker->switches[0][1]);
 	if (worker->counting && !resets) /* else only while each sample is timed */
@@ -148,7 +160,9 @@ static void yield_cpu(struct worker *worker)
 		os_ordinary_self();
 	sched_yield();
 	worker->at_ns[2] = now_ns();
+	read_waits(worker, &worker->waited_ns[1]);
 	os_thread_ran_ns(&worker->ran_ns[2]);
+	os_switches(&worker->switches[2][0], &worker->switches[2][1]);
 }
 
 static bool work(struct worker *worker, uint64_t n)
@@ -297,6 +311,8 @@ void *worker_run(void *arg)
 	if (worker->counting)
 		counters_end(burst->order.counters, worker->counting->opened,
 			     worker->counting->counts);
+	if (worker->waits >= 0)
+		os_waits_close(worker->waits);
 	__atomic_store_n(&worker->out, 1, __ATOMIC_RELEASE);
 	ssize_t ignored = write(burst->done_fd, "", 1); /* full: the supervisor will wake anyway */
 	(void)ignored;

@@ -31,9 +31,11 @@ struct worker {
 	char place[PLACE_ROOM]; /* where it was found, if not where it was to be */
 	int cpus[2];
 	bool switches_known;
-	int64_t switches[2][2]; /* just before the samples and just after */
+	int64_t switches[3][2]; /* just before the samples, just after, and after yielding */
 	bool ran_known;
-	int64_t ran_ns[3], at_ns[3]; /* CPU time had, and the time then; the last after yielding */
+	int64_t ran_ns[3], at_ns[3]; /* CPU time had, and the time then */
+	int waits;                   /* its account of waiting; below 0: there is none */
+	int64_t waited_ns[2];        /* before the samples, and after yielding */
 	uint32_t core_mhz[2];        /* before and after; 0: not known */
 	int64_t thread_name;         /* os_thread_self(), once it is bound */
 	uint32_t bound;              /* 1: thread_name holds */
@@ -49,6 +51,7 @@ struct burst {
 	struct lines lines;
 	struct burst *next_abandoned;
 	int done_fd;    /* a worker that is out writes a byte here */
+	bool accounts;  /* of waiting are opened */
 	bool disturbed; /* by a thread of an abandoned burst */
 	size_t count;
 	struct side *sides; /* of each worker, ping's first */

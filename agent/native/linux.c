@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -257,6 +258,43 @@ int os_switches(int64_t *voluntary, int64_t *involuntary)
 	*voluntary = usage.ru_nvcsw;
 	*involuntary = usage.ru_nivcsw;
 	return 0;
+}
+
+/*
+ * The eighth number of the first line (Linux Documentation/filesystems/proc.rst). It stands still
+ * without CONFIG_PARAVIRT_TIME_ACCOUNTING, as does the scheduler's clock, by which CPU time goes.
+ */
+bool os_knows_steal(void)
+{
+	char line[256];
+	uint64_t steal = 0;
+
+	return !linux_read_line("/proc/stat", line, sizeof line) &&
+	       sscanf(line, "cpu %*s %*s %*s %*s %*s %*s %*s %" SCNu64, &steal) == 1 && steal;
+}
+
+int os_waits_open(void)
+{
+	int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+
+	return file < 0 ? -errno : file;
+}
+
+/* "RAN WAITED SLICES", the times in ns (Linux Documentation/scheduler/sched-stats.rst). */
+int os_waits_read(int account, int64_t *ns)
+{
+	char text[96];
+	ssize_t length = pread(account, text, sizeof text - 1, 0);
+
+	if (length < 0)
+		return -errno;
+	text[length] = '\0';
+	return sscanf(text, "%*s %" SCNd64, ns) == 1 ? 0 : -EIO;
+}
+
+void os_waits_close(int account)
+{
+	close(account);
 }
 
 uint32_t os_features(void)

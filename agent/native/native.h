@@ -314,6 +314,20 @@ int os_setting_write(enum setting setting, int cpu, const char *value);
 /* Context switches of the calling thread so far; -ENOTSUP where the OS does not count them. */
 int os_switches(int64_t *voluntary, int64_t *involuntary);
 
+/*
+ * Does the OS learn what a hypervisor takes, and leave it out of the CPU time of threads? false
+ * also where none has taken anything since boot.
+ */
+bool os_knows_steal(void);
+
+/* Opens the calling thread's account of waiting; a number from 0 to name it by, or -errno. */
+int os_waits_open(void);
+
+/* For how long the thread has been ready to run while others had its CPU; the account stays open.
+ */
+int os_waits_read(int account, int64_t *ns);
+void os_waits_close(int account);
+
 /* An event that the OS can count, by its numbers: those of perf_event_open(2). */
 struct event {
 	uint32_t type;

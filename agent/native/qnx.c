@@ -177,6 +177,28 @@ int os_thread_ran_ns(int64_t *ns)
 	return -ENOTSUP;
 }
 
+bool os_knows_steal(void)
+{
+	return false;
+}
+
+int os_waits_open(void)
+{
+	return -ENOTSUP;
+}
+
+int os_waits_read(int account, int64_t *ns)
+{
+	(void)account;
+	(void)ns;
+	return -ENOTSUP;
+}
+
+void os_waits_close(int account)
+{
+	(void)account;
+}
+
 int os_switches(int64_t *voluntary, int64_t *involuntary)
 {
 	(void)voluntary;

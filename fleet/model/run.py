@@ -84,8 +84,8 @@ class Burst:
     warm-ups. start_offset_ns: since the agent's hello. ping_cpus, pong_cpus: the CPU each thread was on
     (before, after). switches: voluntary and involuntary context switches of ping, then of pong; None
     where the OS does not count them. ran_ppm: share of the burst that ping and pong really ran, in
-    millionths. line_page: virtual, line_physical: physical page number; None
-    where unknown.
+    millionths. steal_ppm: the share in which a hypervisor had taken their CPUs, likewise. line_page: virtual,
+    line_physical: physical page number; None where unknown.
 
     Of benchmarks with points only: point, unit, parameters; cpus: of all threads, ping's first; other_ticks:
     of the other threads' samples, in their order; checked: the results were compared with a reference;
@@ -113,6 +113,7 @@ class Burst:
     line_node: int | None = None
     line_physical: int | None = None
     ran_ppm: tuple[int, int] | None = None
+    steal_ppm: tuple[int, int] | None = None
     point: str | None = None
     unit: str | None = None
     parameters: Parameters | None = None

@@ -11,6 +11,7 @@ from fleet.store.columns import built, coded, lists, numbers
 from fleet.store.rows import Relations, hello_of
 
 COUNTS = ("round", "ping_cpu", "pong_cpu", "start_offset_ns", "iterations", "warmup")
+STEAL = ("ping_steal_ppm", "pong_steal_ppm")
 MAYBE = (
     "line_page",
     "line_offset",
@@ -22,10 +23,11 @@ MAYBE = (
     "pong_involuntary_switches",
     "ping_ran_ppm",
     "pong_ran_ppm",
+    *STEAL,
 )
 """Columns of numbers from 0 that a host may leave out."""
-SINCE_1_2 = tuple(column.name for column in schema.POINT_COLUMNS)
-AT_POINTS = tuple(name for name in SINCE_1_2 if name != "core_ghz")
+SINCE_1_2 = (*STEAL, *(column.name for column in schema.POINT_COLUMNS))
+AT_POINTS = tuple(name for name in SINCE_1_2 if name not in (*STEAL, "core_ghz"))
 _NUMBERS = ("words", *COUNTS, *MAYBE, "core_mhz")  # the last before and after together
 _COUNTED = ("burst", "cpu", "event", "units", "count", "enabled_ns", "running_ns")
 _OF_BURST = ("round", "ping_cpu", "pong_cpu")
@@ -38,7 +40,7 @@ _SORTED_BY = ("benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "round
 
 
 class BurstColumns:
-    """Bursts in the order they came, in 144 bytes each and 8 a sample."""
+    """Bursts in the order they came, in 160 bytes each and 8 a sample."""
 
     def __init__(self) -> None:
         self.other_samples = 0
@@ -80,6 +82,7 @@ class BurstColumns:
             burst.line_physical,
             *(burst.switches or (None, None, None, None)),
             *(burst.ran_ppm or (None, None)),
+            *(share or None for share in burst.steal_ppm or (None, None)),
         )
         row = [
             self._words.setdefault(words, len(self._words)),
@@ -105,8 +108,8 @@ class BurstColumns:
     def table(self, run: Run, *, whole: bool = True) -> Any:
         """The bursts as a pyarrow table in the schema of samples, sorted.
 
-        whole: with every column. Else without the empty ones since 1.2, if there are no points: each costs a
-        short run 200 bytes to say nothing. `point` stays: no file lacks what tells numbers apart.
+        whole: with every column. Else without those since 1.2 that are empty: each costs a short run 200
+        bytes to say nothing. `point` stays: no file lacks what tells numbers apart.
         """
         import numpy as np  # noqa: PLC0415
         import pyarrow as pa  # noqa: PLC0415
@@ -121,6 +124,7 @@ class BurstColumns:
         columns |= {
             name: numbers(types[name], sorted_, sorted_ != _UNKNOWN)
             for name, sorted_ in ((name, rows[name][order]) for name in MAYBE)
+            if whole or name not in STEAL or (sorted_ != _UNKNOWN).any()
         }
         ns_per_tick = np.full(len(self), 1e9 / hello_of(run).ticks_per_second)
         columns["ns_per_tick"] = numbers(types["ns_per_tick"], ns_per_tick)

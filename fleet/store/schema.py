@@ -89,6 +89,8 @@ SAMPLES = (
     _maybe("pong_involuntary_switches", "int64", "times the pong thread was preempted during the burst"),
     _maybe("ping_ran_ppm", "int32", "share of the burst the ping thread really ran, in millionths"),
     _maybe("pong_ran_ppm", "int32", "share of the burst the pong thread really ran, in millionths"),
+    _maybe("ping_steal_ppm", "int32", "share in which a hypervisor had ping's CPU; null: none is known"),
+    _maybe("pong_steal_ppm", "int32", "share in which a hypervisor had pong's CPU; null: none is known"),
     _always("flags", _KEY, "what may have spoilt the burst, comma-separated; empty: nothing known"),
     *POINT_COLUMNS,
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.native.agent import QUICK, SMALL_ONES, bursts, decode, failures, measure, run, wrong
+from tests.native.agent import QUICK, SMALL_ONES, Record, bursts, decode, failures, measure, run, wrong
 from tests.native.preload import preload
 
 NODES = sorted(int(path.name[4:]) for path in Path("/sys/devices/system/node").glob("node[0-9]*"))
@@ -121,3 +121,27 @@ def test_the_physical_page_is_recorded_where_we_may_know_it():
 def test_the_share_of_a_burst_each_thread_ran_is_recorded():
     for burst in bursts(measure("-b", SMALL_ONES, *QUICK)):
         assert all(0 < share <= 1_000_000 for share in burst["ran_ppm"])
+
+
+def with_steal(ran_percent: int, **env: str) -> list[Record]:
+    hypervisor = preload("stolen.c") | {"STOLEN_TICKS": "12481", "STOLEN_SCHEDSTAT": "1"} | env
+    done = run(
+        "-b", "cas", "-s", "10", "-i", "20000", "-r", "1", "-f", "jsonl",
+        env={name: value for name, value in hypervisor.items() if value} | {"RAN_PERCENT": str(ran_percent)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return bursts(decode(done.stdout))
+
+
+def test_time_that_a_thread_neither_had_nor_waited_for_was_taken_by_the_hypervisor():
+    found = with_steal(50)  # so what it is said to have had, another half of it was taken
+    assert found
+    for burst in found:
+        for ran, steal in zip(burst["ran_ppm"], burst["steal_ppm"], strict=True):
+            assert 0.9 * ran < steal <= 1_000_000 - ran
+    assert {tuple(burst["steal_ppm"]) for burst in with_steal(1000)} == {(0, 0)}  # not less than nothing
+
+
+@pytest.mark.parametrize("lacking", [{"STOLEN_TICKS": "0"}, {"STOLEN_SCHEDSTAT": ""}])
+def test_a_kernel_that_does_not_account_for_it_leaves_the_steal_unknown(lacking):
+    assert {burst["steal_ppm"] for burst in with_steal(50, **lacking)} == {None}

@@ -156,6 +156,8 @@ def test_a_process_that_was_halted_as_a_whole_goes_on_where_it_was():
         records = decode(process.stdout.read())
         assert not wrong(records)
         assert records[-1]["reason"] == "done"
+        halted = [burst for burst in bursts(records) if burst["switches"][0] or burst["switches"][2]]
+        assert all(burst["steal_ppm"] is None for burst in halted)  # nobody took its CPU
 
 
 @pytest.mark.parametrize(("benchmark", "samples"), [("cas", 1), ("message", 39_000)])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fleet.analysis.reduce.load import load_samples
 from fleet.errors import StoreError, UsageError
 from fleet.model import End, Failed, Host, Relation, Run, RunState, Topology
 from fleet.store import Store, new_run_id, new_session_id, samples
@@ -323,7 +324,7 @@ def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(tmp_path: Pa
     bursts = [
         builders.a_burst(round=0, switches=None, ran_ppm=None, line_physical=None),
         builders.a_burst(round=1, switches=(1, 2, 3, 4), ran_ppm=(999_000, 800_000), line_physical=77),
-        builders.a_burst(round=2, ticks=(900, 600, 601, 602, 603)),
+        builders.a_burst(round=2, ticks=(900, 600, 601, 602, 603), steal_ppm=(0, 150_000)),
     ]
     Store(tmp_path).publish(run, bursts)
     first, second, _ = pd.read_parquet(tmp_path).sort_values("round").to_dict("records")
@@ -331,6 +332,9 @@ def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(tmp_path: Pa
         assert pd.isna(first[name])
     assert (second["ping_involuntary_switches"], second["pong_involuntary_switches"]) == (2, 4)
     assert (second["ping_ran_ppm"], second["pong_ran_ppm"], second["line_physical"]) == (999_000, 800_000, 77)
+    steal = load_samples(tmp_path).sort_values("round")[["ping_steal_ppm", "pong_steal_ppm"]]
+    assert steal.isna().to_numpy().tolist() == [[True, True], [True, True], [True, False]]
+    assert steal["pong_steal_ppm"].iloc[2] == 150_000
     (row,) = pd.read_parquet(tmp_path / "_runs").to_dict("records")
     assert (row["preset"], row["estimator"], row["precision"]) == ("c2clat", "median", 0.01)
     assert (row["converged"], row["unconverged"]) == (4, 2)

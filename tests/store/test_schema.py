@@ -29,7 +29,7 @@ def documented(table: str) -> list[tuple[str, str, bool]]:
 def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path) -> None:
     run = builders.a_run()
     run = replace(run, hello=replace(hello_of(run), counters=("cycles",)))
-    counted = builders.a_burst(round=9, counters=(((1, 2, 3),), (None,)))
+    counted = builders.a_burst(round=9, counters=(((1, 2, 3),), (None,)), steal_ppm=(0, 7))
     samples = Store(tmp_path).publish(run, [*builders.bursts_of(run), counted])
     write_summary(tmp_path, run.run_id, [])
     load_pairs(tmp_path)
@@ -44,7 +44,8 @@ def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path
         assert [tuple(entry) for entry in json.loads(metadata[b"fleet.schema"])] == coded
     assert metadata[b"fleet.schema_version"].decode() == schema.SCHEMA_VERSION
     assert f"Schema version {schema.SCHEMA_VERSION}." in PAGE.read_text()
-    left_out = {column.name for column in schema.POINT_COLUMNS[1:]} if table == "samples" else set()
+    empty = {"ping_steal_ppm", *(column.name for column in schema.POINT_COLUMNS[1:])}
+    left_out = empty if table == "samples" else set()
     expected = [field for field in schema.arrow_schema(table) if field.name not in left_out]
     assert written.remove_metadata().equals(pa.schema(expected))
 
@@ -52,7 +53,8 @@ def test_the_page_the_code_and_the_files_say_the_same(table: str, tmp_path: Path
 def test_a_short_run_takes_few_bytes(tmp_path: Path) -> None:
     run = builders.a_run()
     bursts = [
-        builders.a_burst(round=visit, ticks=tuple(range(500 + visit, 510 + visit))) for visit in range(22)
+        builders.a_burst(round=visit, ticks=tuple(range(500 + visit, 510 + visit)), steal_ppm=(0, 0))
+        for visit in range(22)
     ]
     file = tmp_path / Store(tmp_path).publish(run, bursts)
     assert file.stat().st_size < 7000

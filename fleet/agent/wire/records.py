@@ -24,6 +24,7 @@ INT64_MAX = 2**63 - 1
 
 Int32 = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=0, le=INT64_MAX)]
+Share = Annotated[int, Meta(ge=0, le=1_000_000)]  # in millionths
 Int32Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Word = Annotated[str, Meta(max_length=47)]
 PointName = Annotated[str, Meta(pattern=r"^[!-~]{1,47}\Z")]  # it becomes a word in the list of done visits
@@ -78,6 +79,7 @@ class _Burst(_Visit, tag="burst"):
     line_node: Int32 | None = None
     line_physical: Int64 | None = None
     ran_ppm: tuple[Int64, Int64] | None = None
+    steal_ppm: tuple[Share, Share] | None = None
     point: PointName | None = None
     unit: Word | None = None
     parameters: _Parameters | None = None

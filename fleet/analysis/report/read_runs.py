@@ -110,7 +110,7 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
         counted = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]
         if found := events(counted, run["hello"]):
             points.append(found)
-    warnings = run_warnings(root, run, pairs, samples["flags"])
+    warnings = run_warnings(root, run, pairs, samples)
     ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
     numbers = key_numbers(pairs, ladders, products)
     return Reading(name, anchor, run, order, parts, points, ladders, products, numbers, warnings)

@@ -30,7 +30,7 @@ from fleet.analysis.views.ladder import best_variants, ladder
 from fleet.analysis.views.point_tables import tables_text
 from fleet.analysis.views.states import states
 from fleet.analysis.views.text import json_text, records
-from fleet.analysis.views.warnings import run_warnings, warnings_text
+from fleet.analysis.views.warnings import BURST_COLUMNS, run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
 from fleet.model import View
 from fleet.store import RunSummary
@@ -102,7 +102,7 @@ def show_text(
         parts.append(
             ways(root, found.run) or "No messages were measured, so there are no directions to show."
         )
-    parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.flags)))
+    parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.bursts)))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -156,13 +156,13 @@ def _object(root: str | Path, run_id: str, benchmark: str | None) -> dict[str, A
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A run as the sections need it. pairs: benchmarks in the order of the plan. flags: of every burst.
+    """A run as the sections need it. pairs: benchmarks in the order of the plan.
 
-    plateaus: those of its ladders. counters: what was counted for each unit.
+    bursts: all, with BURST_COLUMNS. plateaus: those of its ladders. counters: what was counted for each unit.
     """
 
     run: dict[str, Any]
-    flags: "pd.Series[str]"
+    bursts: pd.DataFrame
     pairs: pd.DataFrame
     plateaus: pd.DataFrame
     order: Layout
@@ -174,9 +174,9 @@ def _load(root: str | Path, run_id: str, benchmark: str | None) -> _Found:
     pairs = _as_planned(widened(load_pairs(root, run_id=run_id)), run["benchmarks"])
     pairs = of_benchmark(pairs, benchmark)
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
-    flags = load_samples(root, run_id=run_id, columns=["flags"])["flags"]
+    bursts = load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
     counters = per_unit(load_counters(root, run_id=run_id), pairs)
-    return _Found(run, flags, pairs, plateaus(pairs, cpus), layout(cpus, measured), counters)
+    return _Found(run, bursts, pairs, plateaus(pairs, cpus), layout(cpus, measured), counters)
 
 
 def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:

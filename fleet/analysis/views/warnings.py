@@ -23,14 +23,28 @@ _WIDE = 0.05  # widest interval without a warning, where no precision was reques
 _CHANCE = 0.01  # of pairs without drift, the share that the test reports by chance
 _FEW_BURSTS = 0.05  # of a run's bursts; fewer do not move its medians
 _LISTED = 3
+_FELT = 0.01  # of a burst's time; less that a hypervisor took is no matter
+_LACK = 0.1  # what of it a burst with `busy_cpu` has lacked at least
 ORDER = (
     "empty",
     "partial",
     *MEANINGS,
+    "steal",
     *MEANS,
     *cross_checks.MEANS,
     "",
 )  # keys of warnings, the most serious first
+BURST_COLUMNS = (
+    "flags",
+    "benchmark",
+    "point",
+    "round",
+    "ping_cpu",
+    "pong_cpu",
+    "ping_steal_ppm",
+    "pong_steal_ppm",
+)
+"""Columns of `samples` that warnings are made of."""
 # By flag of a pair: the column that ranks the pairs, and what to show of one.
 _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = MappingProxyType(
     {
@@ -64,17 +78,18 @@ class RunWarning:
 
 
 def run_warnings(
-    root: str | Path, run: dict[str, Any], pairs: pd.DataFrame, bursts: "pd.Series[str]"
+    root: str | Path, run: dict[str, Any], pairs: pd.DataFrame, bursts: pd.DataFrame
 ) -> list[RunWarning]:
     """The warnings of one run, the most serious first.
 
-    run: as `load_run` returns it. pairs: its rows of the table `pairs`, widened. bursts: the flags of every
-    burst. Reads earlier runs of the same host for the check `history`.
+    run: as `load_run` returns it. pairs: its rows of the table `pairs`, widened. bursts: those of
+    `samples`, with BURST_COLUMNS. Reads earlier runs of the same host for the check `history`.
     """
     findings = check_topology(pairs, host_history(root, run))
     return [
         *_failed(run, pairs),
         *_flags(run, pairs, bursts),
+        *_steal(bursts),
         *_topology(findings),
         *_breaches(root, run, pairs),
         *_wide(run, pairs),
@@ -96,15 +111,44 @@ def _failed(run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:
         yield RunWarning("partial", "bursts failed and have no samples", str(reasons.total()), listed)
 
 
-def _flags(run: dict[str, Any], pairs: pd.DataFrame, bursts: "pd.Series[str]") -> Iterator[RunWarning]:
-    counts = flag_counts(bursts)
+def _flags(run: dict[str, Any], pairs: pd.DataFrame, bursts: pd.DataFrame) -> Iterator[RunWarning]:
+    counts = flag_counts(bursts["flags"])
     for flag, text in MEANINGS.items():
         if flag in _MEASURES:
             yield from _pair_flag(flag, text, run, pairs)
         elif flag in counts:
             share = counts[flag] / len(bursts)
             minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
-            yield RunWarning(flag, text, percent(share), minor=minor)
+            cause = _taken(bursts) if flag == "busy_cpu" else ""
+            yield RunWarning(flag, text, percent(share), cause, minor=minor)
+
+
+def _steal_shares(bursts: pd.DataFrame) -> "pd.Series[float]":
+    """Of each burst's time, how much a hypervisor took from one of its threads; 0 where none is known."""
+    shares: pd.Series[float] = bursts[["ping_steal_ppm", "pong_steal_ppm"]].max(axis=1).fillna(0) / 1e6
+    return shares
+
+
+def _taken(bursts: pd.DataFrame) -> str:
+    """How many of the bursts with `busy_cpu` lacked time that a hypervisor took, and no other work."""
+    busy = bursts["flags"].map(lambda flags: "busy_cpu" in flags.split(",")).astype(bool)
+    taken = int((busy & (_steal_shares(bursts) >= _LACK)).sum())
+    return f"the hypervisor took it from {taken} of {counted(int(busy.sum()), 'burst')}" if taken else ""
+
+
+def _steal(bursts: pd.DataFrame) -> Iterator[RunWarning]:
+    """One warning about the time that the hypervisor took, with the bursts that lost most."""
+    shares = _steal_shares(bursts)
+    felt = shares[shares >= _FELT].sort_values(ascending=False, kind="stable")
+    if len(felt):
+        worst = bursts.loc[felt.index[:_LISTED]].assign(share=felt)
+        listed = ", ".join(
+            f"{row['benchmark']} {pair_text(row)} in round {row['round']} ({percent(row['share'])})"
+            for row in records(worst)
+        )
+        extent = f"{percent(len(felt) / len(bursts))}, on average {percent(felt.mean())} of their time"
+        minor = len(felt) <= _FEW_BURSTS * len(bursts)
+        yield RunWarning("steal", "bursts lost CPU time to the hypervisor", extent, listed, minor=minor)
 
 
 def _pair_flag(flag: str, text: str, run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:

@@ -51,8 +51,8 @@ def burst(kind: tuple[str, str] = KINDS[0], round_: int = 0, ping: int = 0, pong
     return {
         "record": "burst", **visit(kind, round_, ping, pong), "iterations": 1000, "warmup": 1,
         "ticks": [900, 500, 501], "start_ns": 7, "ping_cpus": [ping, ping], "pong_cpus": [pong, pong],
-        "switches": None, "ran_ppm": [999_000, 1_000_000], "line_page": 17, "line_offset": 256,
-        "line_node": 0, "line_physical": None,
+        "switches": None, "ran_ppm": [999_000, 1_000_000], "steal_ppm": [0, 500],
+        "line_page": 17, "line_offset": 256, "line_node": 0, "line_physical": None,
     }  # fmt: skip
 
 
@@ -97,6 +97,7 @@ HOSTILE = st.sampled_from(
         encode(burst() | {"ticks": [2**63]}), encode(burst() | {"ticks": [10**4000]}),
         encode(burst() | {"round": 2**31}), encode(burst() | {"benchmark": "\x1b[31m" * 1000}),
         encode(burst() | {"iterations": -0.0}), encode(burst() | {"ran_ppm": [1]}),
+        encode(burst() | {"steal_ppm": [0, 1_000_001]}),
         encode(hello()), encode({"record": "hello"}), encode({"record": ["burst"]}),
         encode({"record": "x" * 9000}),
     ]

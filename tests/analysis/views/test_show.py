@@ -167,6 +167,24 @@ def test_warnings_end_the_text(tmp_path: Path) -> None:
     assert "wider than ±5.0% (1 of 1): cas 0-1" in text
 
 
+def test_what_the_hypervisor_took_is_told_apart_from_other_work(tmp_path: Path) -> None:
+    run = builders.a_run(rounds=4)
+    busy = {"flags": ("busy_cpu",), "ran_ppm": (700_000, 1_000_000)}
+    bursts = [
+        builders.a_burst(steal_ppm=(0, 9_000)),  # too little to be felt
+        builders.a_burst(round=1, steal_ppm=(300_000, 0), **busy),
+        builders.a_burst(round=2, steal_ppm=(50_000, 20_000), **busy),
+        builders.a_burst(round=3, steal_ppm=None, **busy),
+    ]
+    Store(tmp_path).publish(run, bursts)
+    text = show_text(tmp_path, run.run_id)
+    assert "less than 90% of their CPUs (75%): the hypervisor took it from 1 of 3 bursts" in text
+    assert (
+        "steal: bursts lost CPU time to the hypervisor (50%, on average 18% of their time): "
+        "cas 0-1 in round 1 (30%), cas 0-1 in round 2 (5.0%)"
+    ) in text
+
+
 def test_a_run_in_which_everything_failed_is_still_shown(tmp_path: Path) -> None:
     run = replace(builders.a_run(), failed=(Failed("cas", "cmpxchg", 0, 0, 1, "stuck"),))
     Store(tmp_path).publish(run, [])
