@@ -1,6 +1,7 @@
 """The output of c2clat (C++): a full matrix with zeros on the diagonal, as a table or for gnuplot (-p).
 
-Its number is the minimum, its benchmark two lines with one writer each.
+Its number is the minimum, its benchmark two lines with one writer each; with -w it is compare-and-swap, which only
+the title of a plot says. With -t CPUs are not in ascending order. An old version plots without headings.
 """
 
 from math import floor
@@ -8,6 +9,7 @@ from math import floor
 from fleet.analysis.exchange.grid import Grid, latency, square, whole_numbers
 
 _PLOT_BEGIN, _PLOT_END = "$data << EOD", "EOD"
+_PLOT_OF_WRITES = "Inter-core one-way write latency"
 _WIDTH = 4
 
 
@@ -19,12 +21,13 @@ def claims(text: str) -> bool:
 def read(text: str) -> list[Grid]:
     """Read the matrix. Raises ValueError naming the line that is damaged."""
     lines = text.splitlines()
+    benchmark = "cas" if _PLOT_OF_WRITES in text else "readwrite"
     for number, line in enumerate(lines, 1):
-        if line.strip() == _PLOT_BEGIN:
+        if line.strip() == _PLOT_BEGIN and not _heading("".join(lines[number : number + 1])):
             return [_plotted(lines, number)]
         if cpus := _heading(line):
             rows = [_row(lines, number + offset, cpu, len(cpus)) for offset, cpu in enumerate(cpus, 1)]
-            return [Grid(cpus, square(rows, cpus), benchmark="readwrite")]
+            return [Grid(tuple(sorted(cpus)), square(rows, cpus), benchmark=benchmark)]
     return []
 
 

@@ -64,8 +64,8 @@ def square(rows: Sequence[Sequence[float | None]], cpus: Sequence[int]) -> dict[
 
 
 def whole_numbers(words: Sequence[str]) -> tuple[int, ...] | None:
-    """The CPU numbers of a heading, in ascending order; None if it is not a heading."""
+    """The CPU numbers of a heading, in the order of its columns; None if it is not a heading."""
     if not words or not all(word.isascii() and word.isdigit() for word in words):
         return None
     numbers = tuple(map(int, words))
-    return numbers if list(numbers) == sorted(set(numbers)) else None
+    return numbers if len(numbers) == len(set(numbers)) else None

@@ -37,6 +37,7 @@ from fleet.analysis.report.ladders import picture
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import Part, Reading, gather
 from fleet.analysis.report.suspects import Suspect
+from fleet.analysis.views.sections import level_lines
 from fleet.analysis.views.text import (
     SHARED,
     change_shown,
@@ -135,6 +136,7 @@ def _template() -> jinja2.Template:
     pages.globals |= {
         "meanings": {str(relation): text for relation, text in SHARED.items()},
         "topology_of": topology_lines,
+        "levels_of": level_lines,
         "map_of": _map,
         "ecdf_of": _ecdf,
         "trace_of": _trace,

@@ -76,7 +76,7 @@ def benchmark(
         lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
     lines.append(_reached(pairs))
     lines += _extremes(pairs, number, canvas.width)
-    lines += _levels(pairs)
+    lines += level_lines(pairs)
     return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, as_map=as_map)
 
 
@@ -107,7 +107,7 @@ def clock(pairs: pd.DataFrame, order: Layout) -> str:
         for cpu in shown
     ]
     listed = table(("cpu", "median", "min", "p99", "±95%", "flagged"), rows, right=set(range(6)))
-    return "\n".join((title, summary, listed, *_levels(pairs)))
+    return "\n".join((title, summary, listed, *level_lines(pairs)))
 
 
 def _relation_line(row: dict[str, Any]) -> tuple[str, ...]:
@@ -164,12 +164,12 @@ def _cpus(row: dict[str, Any]) -> str:
     return f"{row['ping_cpu']}-{row['pong_cpu']}"  # the heading has the point
 
 
-def _levels(pairs: pd.DataFrame) -> list[str]:
+def level_lines(pairs: pd.DataFrame) -> list[str]:
     """All levels of the pairs that have several, those that leave the more frequent one most often first."""
     found = pairs[pairs["levels_ns"].notna()].sort_values("other_share", ascending=False, kind="stable")
     shown = [f"levels of {pair_text(row)}: {_each_level(row)}" for row in records(found.head(PAIRS_LISTED))]
     if len(found) > PAIRS_LISTED:
-        shown.append(f"{len(found) - PAIRS_LISTED} more pairs with several levels (--json)")
+        shown.append(f"{len(found) - PAIRS_LISTED} more pairs with several levels (fleet show --json)")
     return shown
 
 

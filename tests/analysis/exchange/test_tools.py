@@ -123,6 +123,18 @@ def test_c2clat_has_zeros_on_the_diagonal_that_are_no_latencies(text: str) -> No
     assert grid.cells == {(0, 1): 53, (1, 0): 53}
 
 
+def test_a_plot_of_c2clat_has_headings_and_names_its_writes() -> None:
+    plot = f'set title "Inter-core one-way write latency between CPU cores"\n$data << EOD\n{C2CLAT}EOD\nplot\n'
+    (grid,) = tools.read(plot, "x")[1]
+    assert (grid.benchmark, grid.cells) == ("cas", {(0, 1): 53, (1, 0): 53})
+
+
+def test_columns_of_c2clat_may_be_siblings_beside_each_other() -> None:
+    heading, rows = " CPU    0    2    1\n", "   0    0   50   60\n   2   50    0   70\n   1   60   70    0\n"
+    (grid,) = tools.read(heading + rows, "x")[1]
+    assert (grid.cpus, grid.cells[1, 2], grid.cells[0, 2]) == ((0, 1, 2), 70, 50)
+
+
 def test_c2clat_is_written_as_it_prints() -> None:
     (grid,) = tools.read(C2CLAT, "x")[1]
     assert tools.TOOLS["c2clat"].write(grid) == C2CLAT
