@@ -11,7 +11,7 @@
 
 /* One burst, reduced to one number by the plan's estimator; in ns one way. */
 struct reduced {
-	uint32_t visit;
+	uint32_t visit, order; /* of time */
 	double ns;
 };
 
@@ -101,7 +101,8 @@ static void keep(uint32_t visit, double ns)
 		bursts = more;
 		burst_room = room;
 	}
-	bursts[burst_count++] = (struct reduced){visit, ns};
+	bursts[burst_count] = (struct reduced){visit, (uint32_t)burst_count, ns};
+	burst_count++;
 }
 
 static void burst(const struct run *run, const struct report *report)
@@ -137,7 +138,9 @@ static int by_visit(const void *a, const void *b)
 {
 	const struct reduced *left = a, *right = b;
 
-	return (left->visit > right->visit) - (left->visit < right->visit);
+	if (left->visit != right->visit)
+		return left->visit > right->visit ? 1 : -1;
+	return (left->order > right->order) - (left->order < right->order);
 }
 
 /* The bursts of a visit, or of those of several levels the ones at the level of most. */
@@ -267,23 +270,66 @@ static void add_title(const struct plan *plan, const struct choice *choice,
 	text_add(&page, "\n\n");
 }
 
+static void add_levels(const struct plan *plan, uint32_t visit)
+{
+	const struct visit *of = &plan->visits[visit];
+	struct level_part parts[LEVELS_MOST];
+	size_t count = 0;
+
+	for (size_t i = 0; i < burst_count; i++)
+		if (bursts[i].visit == visit)
+			scratch[count++] = bursts[i].ns;
+	uint32_t levels = levels_of(scratch, work, count, parts);
+
+	text_add(&page, "%8s%d", "", plan_first_cpu(plan, of));
+	if (of->a != of->b)
+		text_add(&page, "-%d", plan_last_cpu(plan, of));
+	text_add(&page, ": ");
+	for (uint32_t i = 0; i < levels; i++) {
+		const struct interval *interval = &parts[i].interval;
+
+		text_add(&page, "%s%.1f", i ? ", " : "", parts[i].median);
+		if (interval->half_squared >= 0)
+			text_add(&page, " +-%.1f%%",
+				 root_ppm(interval->half_squared, interval->mean) / 1e4);
+		text_add(&page, " (%.0f%% of bursts, %.1f in a row)",
+			 100.0 * (double)parts[i].count / (double)count, parts[i].dwell);
+	}
+	text_add(&page, "\n");
+}
+
+/* What the marks mean, and all levels of the first few visits that have several. */
+static void add_marked(const struct plan *plan, const struct point *point)
+{
+	enum { LISTED_MOST = 4 };
+	size_t marked = 0, listed = 0;
+
+	for (size_t i = 0; i < plan->visit_count; i++)
+		marked += plan_point(&plan->visits[i]) == point && has_levels[i];
+	if (!marked)
+		return;
+	text_add(&page, "     *  %zu with several levels: that of most bursts\n", marked);
+	for (uint32_t i = 0; i < plan->visit_count && listed < LISTED_MOST; i++)
+		if (plan_point(&plan->visits[i]) == point && has_levels[i]) {
+			add_levels(plan, i);
+			listed++;
+		}
+	if (marked > listed)
+		text_add(&page, "%8sand %zu more (--format jsonl)\n", "", marked - listed);
+}
+
 /* A matrix for each point. */
 static void add_matrices(const struct plan *plan, const struct choice *choice, const double *found)
 {
 	for (size_t i = 0; i < choice->point_count; i++) {
 		const struct point *point = &choice->points[i];
-		size_t marked = 0;
 
 		text_add(&page, i ? "\n" : "");
 		add_title(plan, choice, point);
 		add_cells(plan, choice, point, found);
 		text_add(&page, "\n");
 		add_summary(plan, point, found);
-		for (size_t v = 0; v < plan->visit_count; v++)
-			marked += plan_point(&plan->visits[v]) == point && has_levels[v];
-		if (marked)
-			text_add(&page, "     *  %zu with several levels: that of most bursts\n",
-				 marked);
+		add_marked(plan, point);
 	}
 }
 

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { LEVELS_MOST = 6, CUTS_MOST = 200, STRAYS_OF = 10 /* at most one of so many */ };
+enum { CUTS_MOST = 200, STRAYS_OF = 10 /* at most one of so many */ };
 
 #define SCATTER_LEAST 1e-4 /* values are rounded */
 #define NEVER         1e300
@@ -173,32 +173,64 @@ static double middle_of(const double *sorted, size_t first, size_t last)
 	return (sorted[(first + last) / 2] + sorted[(first + last + 1) / 2]) / 2;
 }
 
-struct level level_of_most(const double *values, double *work, size_t count)
+/* How many values in a row are from `low` to `high`, on average. */
+static double dwell_of(const double *values, size_t count, double low, double high)
+{
+	size_t inside = 0, begins = 0;
+	bool before = false;
+
+	for (size_t i = 0; i < count; i++) {
+		bool now = values[i] >= low && values[i] <= high;
+
+		inside += now;
+		begins += now && !before;
+		before = now;
+	}
+	return begins ? (double)inside / (double)begins : 0;
+}
+
+uint32_t levels_of(const double *values, double *work, size_t count,
+		   struct level_part parts[LEVELS_MOST])
 {
 	enum { SELDOM_LEAST = 5 };
-	size_t ends[LEVELS_MOST + 1], main = 0, next;
-	struct level level = {.levels = 1};
+	size_t ends[LEVELS_MOST + 1];
 
 	for (size_t i = 0; i < count; i++)
 		work[i] = values[i];
 	sort_values(work, count);
 	make_cuts(work, count);
-	level.levels = split(&usual, ends);
-	if (level.levels == 1 && count >= SELDOM_LEAST)
-		level.levels = split(&seldom, ends);
-	for (size_t i = 1; i < level.levels; i++)
-		if (ends[i + 1] - ends[i] > ends[main + 1] - ends[main])
+	uint32_t levels = split(&usual, ends);
+
+	if (levels == 1 && count >= SELDOM_LEAST)
+		levels = split(&seldom, ends);
+	for (uint32_t i = 0; i < levels; i++) {
+		size_t first = ends[i], last = ends[i + 1] - 1;
+
+		parts[i].count = last - first + 1;
+		parts[i].median = middle_of(work, first, last);
+		parts[i].dwell = dwell_of(values, count, work[first], work[last]);
+		leave_out_strays(work, &first, &last);
+		parts[i].interval = interval_of(values, count, work[first], work[last]);
+	}
+	return levels;
+}
+
+struct level level_of_most(const double *values, double *work, size_t count)
+{
+	struct level_part parts[LEVELS_MOST];
+	uint32_t levels = levels_of(values, work, count, parts), main = 0, next;
+
+	for (uint32_t i = 1; i < levels; i++)
+		if (parts[i].count > parts[main].count)
 			main = i;
 	next = main == 0;
-	for (size_t i = next + 1; i < level.levels; i++)
-		if (i != main && ends[i + 1] - ends[i] > ends[next + 1] - ends[next])
+	for (uint32_t i = next + 1; i < levels; i++)
+		if (i != main && parts[i].count > parts[next].count)
 			next = i;
-	size_t first = ends[main], last = ends[main + 1] - 1;
-
-	level.median = middle_of(work, first, last);
-	if (level.levels > 1)
-		level.other = middle_of(work, ends[next], ends[next + 1] - 1);
-	leave_out_strays(work, &first, &last);
-	level.interval = interval_of(values, count, work[first], work[last]);
-	return level;
+	return (struct level){
+		.median = parts[main].median,
+		.other = levels > 1 ? parts[next].median : 0,
+		.interval = parts[main].interval,
+		.levels = levels,
+	};
 }

@@ -43,6 +43,15 @@ class Level(ctypes.Structure):
     )
 
 
+class LevelPart(ctypes.Structure):
+    _fields_ = (
+        ("median", ctypes.c_double),
+        ("dwell", ctypes.c_double),
+        ("count", ctypes.c_size_t),
+        ("interval", Interval),
+    )
+
+
 @pytest.fixture(scope="module")
 def rule(tmp_path_factory):
     """levels.c and precision.c as a library."""
@@ -52,6 +61,7 @@ def rule(tmp_path_factory):
     subprocess.run(command, check=True, timeout=60)
     loaded = ctypes.CDLL(str(library))
     loaded.level_of_most.restype = Level
+    loaded.levels_of.restype = ctypes.c_uint32
     loaded.student_t95.argtypes = (ctypes.c_uint32,)
     loaded.student_t95.restype = ctypes.c_double
     loaded.count_needed.argtypes = (ctypes.c_double,) * 3
@@ -63,10 +73,22 @@ def level_of(rule, values):
     """The level of most values, as the agent finds it, and half its interval, relative to the mean."""
     array = ctypes.c_double * len(values)
     level = rule.level_of_most(array(*values), array(), ctypes.c_size_t(len(values)))
-    squared = level.interval.half_squared
-    if squared <= 0:  # below: a single burst
-        return level, math.inf if squared else 0.0
-    return level, math.sqrt(squared) / level.interval.mean
+    return level, half_of(level.interval)
+
+
+def half_of(interval):
+    """Half an interval, relative to the mean."""
+    if interval.half_squared <= 0:  # below: a single burst
+        return math.inf if interval.half_squared else 0.0
+    return math.sqrt(interval.half_squared) / interval.mean
+
+
+def levels_of(rule, values):
+    """All levels, as the agent lists them: median, relative half interval, share, dwell."""
+    array = ctypes.c_double * len(values)
+    parts = (LevelPart * 6)()
+    count = rule.levels_of(array(*values), array(), ctypes.c_size_t(len(values)), parts)
+    return [(p.median, half_of(p.interval), p.count / len(values), p.dwell) for p in parts[:count]]
 
 
 # From Student's tables, two-sided 95 %.
@@ -113,6 +135,11 @@ def test_the_agent_finds_the_levels_that_the_controller_finds(rule):
         assert level.median == pytest.approx(found.median[0])
         assert level.other == pytest.approx(np.nan_to_num(found.other[0]))
         assert half == pytest.approx(np.nan_to_num(found.half[0] / found.mean[0], nan=math.inf), rel=1e-6)
+        if parts := found.parts.get(0):
+            listed = [
+                (p.median, np.nan_to_num(p.half / p.mean, nan=math.inf), p.share, p.dwell) for p in parts
+            ]
+            assert levels_of(rule, row) == [pytest.approx(part, rel=1e-6) for part in listed]
         several += level.levels > 2
         share = max((part.share for part in found.parts.get(0, ())), default=1.0)
         strays += level.interval.count < round(share * count)

@@ -124,7 +124,9 @@ def test_c2clat_has_zeros_on_the_diagonal_that_are_no_latencies(text: str) -> No
 
 
 def test_a_plot_of_c2clat_has_headings_and_names_its_writes() -> None:
-    plot = f'set title "Inter-core one-way write latency between CPU cores"\n$data << EOD\n{C2CLAT}EOD\nplot\n'
+    plot = (
+        f'set title "Inter-core one-way write latency between CPU cores"\n$data << EOD\n{C2CLAT}EOD\nplot\n'
+    )
     (grid,) = tools.read(plot, "x")[1]
     assert (grid.benchmark, grid.cells) == ("cas", {(0, 1): 53, (1, 0): 53})
 
