@@ -62,10 +62,23 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 #define STORE_CLEAR(i) STORE_##i ZERO_##i
 #define STORE_LOAD(i)  STORE_##i LOAD_##i
 
+/*
+ * What C has of this strip, evenly over its steps: it comes from L2 at the rate at which it is
+ * stored to there, and loads behind a burst of it would wait.
+ */
+#define C_ROW_AHEAD                                                                                \
+	".irp at, 0x00,0x40,0x80,0xc0\n\t"                                                         \
+	"prefetcht0 \\at(%[c])\n\t"                                                                \
+	".endr\n\t"                                                                                \
+	"add %%r10, %[c]\n\t"
+#define BF16_AHEAD C_ROW_AHEAD
+#define INT8_AHEAD C_ROW_AHEAD C_ROW_AHEAD
+
 #define STEP(kind, before, ahead)                                                                  \
-	LOAD_A LOAD_B0 LOAD_B1 LOAD_B2 before(0) kind##_0 LOAD_B3 before(1) kind##_1 before(2)     \
-		kind##_2 before(3) kind##_3 ahead "add %c[a_step](%[tile]), %%rsi\n\t"             \
-						  "add $0x1000, %%rdi\n\t"
+	LOAD_A LOAD_B0 LOAD_B1 kind##_AHEAD LOAD_B2 kind##_AHEAD before(0)                         \
+		kind##_0 LOAD_B3 before(1) kind##_1 before(2) kind##_2 before(3) kind##_3 ahead    \
+		"add %[a_step], %%rsi\n\t"                                                         \
+		"add $0x1000, %%rdi\n\t"
 
 /* %r9: where the strip before lies in C, 0 in the first one; %r11: where this one does. */
 #define CLEAR_ALL ZERO_0 ZERO_1 ZERO_2 ZERO_3
@@ -73,7 +86,10 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 #define NEW_STRIP                                                                                  \
 	"1:\n\t"                                                                                   \
 	"mov %[a], %%rsi\n\t"                                                                      \
-	"mov %c[b](%[tile]), %%rdi\n\t"                                                            \
+	"mov %[b], %%rdi\n\t"                                                                      \
+	"add %c[a_strip](%[tile]), %[a]\n\t"                                                       \
+	"mov %%r11, %[c]\n\t"                                                                      \
+	"add %[c_lead], %[c]\n\t"                                                                  \
 	"mov %c[all_steps](%[tile]), %[steps]\n\t"                                                 \
 	"test %%r9, %%r9\n\t"                                                                      \
 	"jne 3f\n\t"                                                                               \
@@ -98,8 +114,8 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 	"dec %[steps]\n\t"                                                                         \
 	"jne 5b\n\t"                                                                               \
 	"mov %%r11, %%r9\n\t"                                                                      \
-	"add %[c_strip], %%r11\n\t"                                                                \
-	"add %c[a_strip](%[tile]), %[a]\n\t"                                                       \
+	"lea (%%r11,%%r10,8), %%r11\n\t"                                                           \
+	"lea (%%r11,%%r10,8), %%r11\n\t"                                                           \
 	"decq %[strips]\n\t"                                                                       \
 	"jne 1b\n\t"
 
@@ -109,16 +125,6 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 	OR_STORE_AND_LOAD STEP(kind, STORE_LOAD, ahead)                                            \
 	OTHER_STEPS STEP(kind, NOTHING, ahead)                                                     \
 	END_STRIP STORE_ALL
-
-/* What C has of this strip: a product of bytes is over before its lines would be there. */
-#define C_AHEAD                                                                                    \
-	".irp at, 0x00,0x40,0x80,0xc0\n\t"                                                         \
-	"prefetcht0 \\at(%[c])\n\t"                                                                \
-	"prefetcht0 \\at(%[c],%%r10)\n\t"                                                          \
-	"prefetcht0 \\at(%[c],%%r10,2)\n\t"                                                        \
-	"prefetcht0 \\at(%[c],%[c_row3])\n\t"                                                      \
-	".endr\n\t"                                                                                \
-	"lea (%[c],%%r10,4), %[c]\n\t"
 
 #define B_AHEAD                                                                                    \
 	".irp at, 0,64,128,192\n\t"                                                                \
@@ -160,19 +166,19 @@ static void multiply_parts(const struct gemm_tile *tile, part_fn *multiply)
 		register size_t a_row __asm__("rdx") = tile->a_row;                                \
 		register size_t b_row __asm__("rcx") = 64;                                         \
 		register size_t c_row __asm__("r10") = tile->c_row;                                \
-		const char *a = tile->a, *c = tile->c, *ahead = tile->ahead;                       \
-		const size_t c_size = 16 * tile->c_row;                                            \
+		const char *a = tile->a, *c, *ahead = tile->ahead;                                 \
+		const size_t c_lead = tile->add ? 16 * tile->c_row : 0;                            \
 		uint64_t strips = tile->strips, steps;                                             \
                                                                                                    \
 		__asm__ volatile(                                                                  \
 			PRODUCT(kind, prefetch)                                                    \
 			: "=&r"(a_step), "=&r"(b_step), "=&r"(c_before),                           \
-			  "+&r"(c_strip), [a] "+&r"(a), [c] "+&r"(c), [ahead] "+&r"(ahead),        \
+			  "+&r"(c_strip), [a] "+&r"(a), [c] "=&r"(c), [ahead] "+&r"(ahead),        \
 			  [strips] "+m"(strips), [steps] "=&r"(steps)                              \
 			: "r"(a_row), "r"(b_row), "r"(c_row), [tile] "r"(tile),                    \
-			  [c_strip] "m"(c_size), [c_row3] "r"(3 * tile->c_row),                    \
-			  AT(a_step, a_step), AT(a_strip, a_strip), AT(b, b),                      \
-			  AT(all_steps, steps), AT(add, add), AT(ahead_step, ahead_step)           \
+			  [c_lead] "m"(c_lead), [a_step] "r"(tile->a_step), [b] "r"(tile->b),      \
+			  AT(a_strip, a_strip), AT(all_steps, steps), AT(add, add),                \
+			  AT(ahead_step, ahead_step)                                               \
 			: "memory", "cc");                                                         \
 		return ahead;                                                                      \
 	}                                                                                          \
@@ -184,8 +190,8 @@ static void multiply_parts(const struct gemm_tile *tile, part_fn *multiply)
 
 MULTIPLY(amx_bf16, BF16, "")
 MULTIPLY(ahead_amx_bf16, BF16, B_AHEAD)
-MULTIPLY(amx_int8, INT8, C_AHEAD)
-MULTIPLY(ahead_amx_int8, INT8, C_AHEAD B_AHEAD)
+MULTIPLY(amx_int8, INT8, "")
+MULTIPLY(ahead_amx_int8, INT8, B_AHEAD)
 
 /* ---- on tiles only --------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@ from tests.native.targets import X86_64
 
 SIMULATOR = Path(__file__).with_name("amx")
 SOURCE = AGENT / "native" / "x86_64_amx.c"
-TILES = re.compile(r"^(ld|st)?tile|^tdp")
+TILES = re.compile(r"^(ld|st)?tile|^tdp|^prefetcht0")
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,8 @@ def test_why_tiles_cannot_be_used_has_a_sentence_for_each_reason(tmp_path: Path)
 
 def forms(symbol: str) -> list[str]:
     code = disassembly.instructions(X86_64, build(), symbol)
-    return [text for _, text in code if TILES.match(text)]
+    tiles = (text for _, text in code if TILES.match(text))
+    return [re.sub(r"^prefetcht0 (?:0x0\b)?(.*)\(%\w+\)", r"prefetcht0 \1(C)", text) for text in tiles]
 
 
 PLACES = ("", "0x40", "0x80", "0xc0")
@@ -152,11 +153,13 @@ def test_the_bytes_are_the_instructions_in_their_comments(kind: str, instruction
     load = [[f"tileloadd {place}(%r11,%r10,1),%tmm{i}"] for i, place in enumerate(PLACES)]
     store = [f"tilestored %tmm{i},{place}(%r9,%r10,1)" for i, place in enumerate(PLACES)]
     loads = [f"tileloaddt1 {A}", *(f"tileloadd {place}" for place in B)]
+    rows_ahead = [f"prefetcht0 {place}(C)" for place in PLACES] * (1 if kind == "bf16" else 2)
     products = [f"{instruction} %tmm{b},%tmm4,%tmm{c}" for b, c in ((5, 0), (6, 1), (7, 2), (5, 3))]
 
     def step(*before: list[str]) -> list[str]:
         first, *others = ([*texts, product] for texts, product in zip(before, products, strict=True))
-        return [*loads[:4], *first, loads[4], *(text for texts in others for text in texts)]
+        operands = [*loads[:3], *rows_ahead, loads[3], *rows_ahead]
+        return [*operands, *first, loads[4], *(text for texts in others for text in texts)]
 
     assert forms(f"x86_64_{way}_amx_{kind}") == [
         *(text for texts in (*clear, *load) for text in texts),
