@@ -63,8 +63,8 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 #define STORE_LOAD(i)  STORE_##i LOAD_##i
 
 /*
- * What C has of this strip, evenly over its steps: it comes from L2 at the rate at which it is
- * stored to there, and loads behind a burst of it would wait.
+ * A strip's lines of C, evenly over its steps: the way from L2 is busy with stores and A, and a
+ * burst would hold up the loads behind it. Of this strip, or, where it is added to, of the next.
  */
 #define C_ROW_AHEAD                                                                                \
 	".irp at, 0x00,0x40,0x80,0xc0\n\t"                                                         \
