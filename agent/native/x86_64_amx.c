@@ -87,20 +87,20 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 	"1:\n\t"                                                                                   \
 	"mov %[a], %%rsi\n\t"                                                                      \
 	"mov %[b], %%rdi\n\t"                                                                      \
-	"add %c[a_strip](%[tile]), %[a]\n\t"                                                       \
+	"add %[a_strip], %[a]\n\t"                                                                 \
 	"mov %%r11, %[c]\n\t"                                                                      \
 	"add %[c_lead], %[c]\n\t"                                                                  \
-	"mov %c[all_steps](%[tile]), %[steps]\n\t"                                                 \
+	"mov %[all_steps], %[steps]\n\t"                                                           \
 	"test %%r9, %%r9\n\t"                                                                      \
 	"jne 3f\n\t"                                                                               \
-	"cmpq $0, %c[add](%[tile])\n\t"                                                            \
+	"cmpq $0, %[add]\n\t"                                                                      \
 	"jne 2f\n\t"
 #define OR_LOAD_ALL                                                                                \
 	"jmp 5f\n"                                                                                 \
 	"2:\n\t" LOAD_0 LOAD_1 LOAD_2 LOAD_3 "jmp 5f\n"
 #define OR_STORE                                                                                   \
 	"3:\n\t"                                                                                   \
-	"cmpq $0, %c[add](%[tile])\n\t"                                                            \
+	"cmpq $0, %[add]\n\t"                                                                      \
 	"jne 4f\n\t"
 #define OR_STORE_AND_LOAD                                                                          \
 	"jmp 6f\n"                                                                                 \
@@ -130,9 +130,7 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 	".irp at, 0,64,128,192\n\t"                                                                \
 	"prefetcht2 \\at(%[ahead])\n\t"                                                            \
 	".endr\n\t"                                                                                \
-	"add %c[ahead_step](%[tile]), %[ahead]\n\t"
-
-#define AT(name, member) [name] "i"(offsetof(struct gemm_tile, member))
+	"add %[ahead_step], %[ahead]\n\t"
 
 /* Multiplies all strips; returns how far it has prefetched. */
 typedef const char *part_fn(const struct gemm_tile *tile);
@@ -167,6 +165,9 @@ static void multiply_parts(const struct gemm_tile *tile, part_fn *multiply)
 		register size_t b_row __asm__("rcx") = 64;                                         \
 		register size_t c_row __asm__("r10") = tile->c_row;                                \
 		const char *a = tile->a, *c, *ahead = tile->ahead;                                 \
+		/* Copies on the stack: no register is left for the tile. */                       \
+		const size_t a_strip = tile->a_strip, ahead_step = tile->ahead_step;               \
+		const uint64_t all_steps = tile->steps, add = tile->add;                           \
 		const size_t c_lead = tile->add ? 16 * tile->c_row : 0;                            \
 		uint64_t strips = tile->strips, steps;                                             \
                                                                                                    \
@@ -175,10 +176,9 @@ static void multiply_parts(const struct gemm_tile *tile, part_fn *multiply)
 			: "=&r"(a_step), "=&r"(b_step), "=&r"(c_before),                           \
 			  "+&r"(c_strip), [a] "+&r"(a), [c] "=&r"(c), [ahead] "+&r"(ahead),        \
 			  [strips] "+m"(strips), [steps] "=&r"(steps)                              \
-			: "r"(a_row), "r"(b_row), "r"(c_row), [tile] "r"(tile),                    \
-			  [c_lead] "m"(c_lead), [a_step] "r"(tile->a_step), [b] "r"(tile->b),      \
-			  AT(a_strip, a_strip), AT(all_steps, steps), AT(add, add),                \
-			  AT(ahead_step, ahead_step)                                               \
+			: "r"(a_row), "r"(b_row), "r"(c_row), [a_step] "r"(tile->a_step),          \
+			  [b] "r"(tile->b), [c_lead] "m"(c_lead), [a_strip] "m"(a_strip),          \
+			  [all_steps] "m"(all_steps), [add] "m"(add), [ahead_step] "m"(ahead_step) \
 			: "memory", "cc");                                                         \
 		return ahead;                                                                      \
 	}                                                                                          \
