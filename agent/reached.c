@@ -89,16 +89,25 @@ static double ns_of(const struct run *run, const struct visit *visit, double tic
 	       (double)run->clock->clock.ticks_per_second;
 }
 
+/* Two digits, or all of a whole number. */
+static void add_percent(struct text *text, uint32_t ppm)
+{
+	double percent = ppm / 1e4;
+
+	text_add(text, percent < 10 ? "%.2g %%" : "%.0f %%", percent);
+}
+
 static void add_cause(const struct run *run, const struct visit *visit, struct text *text)
 {
 	const struct level level = pace_level(visit);
 
-	if (level.levels > 1)
+	if (level.levels > 1) {
 		text_add(text, "it switches between levels at %.3g and %.3g ns",
 			 ns_of(run, visit, level.median), ns_of(run, visit, level.other));
-	else
-		text_add(text, "its bursts scatter by %.2g %%",
-			 root_ppm(level.interval.variance, level.interval.mean) / 1e4);
+		return;
+	}
+	text_add(text, "its bursts scatter by ");
+	add_percent(text, root_ppm(level.interval.variance, level.interval.mean));
 }
 
 static void add_name(const struct plan *plan, const struct visit *visit, struct text *text)
@@ -161,7 +170,9 @@ static void note_poor(const struct run *run, const struct pace *pace)
 
 		if (count++ < NAMED_MOST) {
 			add_name(plan, visit, &text);
-			text_add(&text, " known to %.2g %%, not to %g %%: ", ppm / 1e4, fair);
+			text_add(&text, " known to ");
+			add_percent(&text, ppm);
+			text_add(&text, ", not to %g %%: ", fair);
 			add_cause(run, visit, &text);
 			text_add(&text, "; ");
 			add_help(run, pace, more, &text);
@@ -173,10 +184,9 @@ static void note_poor(const struct run *run, const struct pace *pace)
 		helped += more > 0;
 	}
 	if (count > NAMED_MOST) {
-		text_add(&text,
-			 "%zu other visited pairs are known to %.2g %% or better, not to %g %%; "
-			 "for %zu of them ",
-			 count - NAMED_MOST, worst_ppm / 1e4, fair,
+		text_add(&text, "%zu other visited pairs are known to ", count - NAMED_MOST);
+		add_percent(&text, worst_ppm);
+		text_add(&text, " or better, not to %g %%; for %zu of them ", fair,
 			 rounds ? helped : count - NAMED_MOST);
 		add_help(run, pace, rounds, &text);
 		note_text(run, &text);

@@ -168,10 +168,10 @@ def run_dots(
     return axes
 
 
-def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None) -> Axes:
+def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit: str = "one way, ns") -> Axes:
     """Draw cumulative distributions: a step is a level, a long tail to the right is outliers.
 
-    values: by name, not empty; names of relations get their colours.
+    values: by name, not empty; names of relations get their colours. unit: of the values.
     """
     axes = _axes(axes)
     lowest, highest = np.inf, 0.0
@@ -197,8 +197,7 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None) -> Axes:
     if np.isfinite(lowest) and highest > lowest:
         axes.set_xlim(lowest * 0.95, highest * 1.05)
     axes.set_ylim(0, 1)
-    axes.set_xlabel("one way, ns")
-    axes.set_ylabel("share of samples")
+    axes.set(xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
     above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 3, "borderaxespad": 0.2}
     for text in axes.legend(frameon=False, **above).get_texts():
@@ -287,8 +286,7 @@ def ladder(
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < _FEW_DECADES * low else (1,)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("memory of a thread")
-    axes.set_ylabel("GB/s" if rate else "ns")
+    axes.set(xlabel="memory of a thread", ylabel="GB/s" if rate else "ns")
     axes.grid(visible=True, axis="y")
     if levels is not None:
         _mark_caches(axes, levels)
@@ -298,6 +296,8 @@ def ladder(
         "ncols": 3,
         "borderaxespad": 0.2,
     }
+    handles = axes.get_legend_handles_labels()[0]
+    above["handles"] = [handle for column in range(3) for handle in handles[column::3]]  # row by row
     for text in axes.legend(frameon=False, handlelength=1.8, columnspacing=1.2, **above).get_texts():
         text.set_parse_math(False)
     return axes

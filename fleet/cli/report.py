@@ -8,6 +8,7 @@ import typer
 
 from fleet.cli.app import RESULTS, ResultsPath, SelectRuns, app
 
+_FEW = 4  # hosts that the title of a portrait names
 Open = Annotated[bool, typer.Option("--open", help="Show the page in a browser.")]
 
 
@@ -102,6 +103,10 @@ def portrait(
     """
     from fleet.analysis.views import hosts as views
     from fleet.store import Store
+    from fleet.text import counted
 
-    _write(output, list(views.chosen(Store(results), hosts).latest), None, results, force=force)
+    found = views.chosen(Store(results), hosts)
+    names = [run.host_name for run in found.runs if run.run_id in found.latest]
+    title = f"Portrait of {', '.join(names) if len(names) <= _FEW else counted(len(names), 'host')}"
+    _write(output, list(found.latest), title, results, force=force)
     _show(output, open_)

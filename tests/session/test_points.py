@@ -112,5 +112,6 @@ def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(flee
     assert re.search(
         r"\d GB/s\. variant c11; shape 64x64x64; peak [0-9.]+; hot\.rows [0-9.]+ \(\d+%\)", roofline[1]
     )
-    assert '<th scope="row">c11</th>' in text
+    assert re.search(r'<th scope="col">c11</th>.*\n.*\n<tr><th scope="row">shape</th><td>64x64x64</td>', text)
+    assert "<title>Portrait of here</title>" in text
     assert fleet("portrait", "nowhere").exit_code != 0

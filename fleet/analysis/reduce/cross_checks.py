@@ -41,17 +41,16 @@ class Numbers:
     steps: pd.DataFrame
     levels: pd.DataFrame
 
-    def by_relation(self, benchmark: str, **parameters: str) -> dict[str, float]:
-        """The median of a benchmark's pairs by relation, of those rows that have these parameters."""
+    def by_relation(self, benchmark: str, **parameters: str) -> dict[str, tuple[float, float]]:
+        """As of `_median` by relation, of a benchmark's rows that have these parameters."""
         rows = self.pairs[self.pairs["benchmark"] == benchmark]
         rows = rows if parameters else without_points(rows)
         for name, value in parameters.items():
             rows = rows[rows[name] == value]
-        medians = rows.groupby("relation", sort=False)["median_ns"].median()
-        return {str(relation): float(ns) for relation, ns in medians.items()}
+        return {str(relation): _median(part) for relation, part in rows.groupby("relation", sort=False)}
 
 
-Found = Iterator[tuple[float, str]]  # how far off, and which numbers
+Found = Iterator[tuple[float, str, bool]]  # how far off, which numbers, and whether that is a breach
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class CrossCheck:
 
     name: str
     text: str
-    breaches: Callable[[Numbers], Found]
+    compared: Callable[[Numbers], Found]
 
 
 def cross_checks(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
@@ -68,9 +67,15 @@ def cross_checks(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame
 
     run: its row of `runs`. pairs, cpus: its rows of these tables, widened.
     """
+    found = compared(run, pairs, cpus)
+    return found.loc[found["breach"], list(COLUMNS)].reset_index(drop=True)
+
+
+def compared(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+    """Every comparison of one run: the columns of `cross_checks`, and `breach`."""
     numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus))
-    found = [(check.name, *breach) for check in CHECKS for breach in check.breaches(numbers)]
-    return pd.DataFrame(found, columns=list(COLUMNS))
+    found = [(check.name, *one) for check in CHECKS for one in check.compared(numbers)]
+    return pd.DataFrame(found, columns=[*COLUMNS, "breach"]).astype({"breach": bool})
 
 
 def _cycles(numbers: Numbers) -> Found:
@@ -78,8 +83,8 @@ def _cycles(numbers: Numbers) -> Found:
     for row in records(rows[rows["core_ghz"].notna()]):
         cycles = row["median_ns"] * row["core_ghz"]
         off = abs(cycles / max(round(cycles), 1) - 1)
-        if off > max(WHOLE_CYCLES, _uncertain(row)) or not FEWEST_CYCLES - 0.1 < cycles < MOST_CYCLES + 0.1:
-            yield 1 + off, f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles"
+        fits = FEWEST_CYCLES - 0.1 < cycles < MOST_CYCLES + 0.1 and off <= max(WHOLE_CYCLES, _uncertain(row))
+        yield 1 + off, f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles", not fits
 
 
 def _order(numbers: Numbers) -> Found:
@@ -88,8 +93,9 @@ def _order(numbers: Numbers) -> Found:
     for key, ladder in rows.groupby(keys, sort=False):
         for near, far in pairwise(records(ladder.sort_values("least_bytes", kind="stable"))):
             fall = near["median_ns"] / far["median_ns"]
-            if fall > (1 + FALL) * (1 + _uncertain(near) + _uncertain(far)):
-                yield fall, f"{_name(key)}: {far['level']} takes 1/{fall:.2f} of {near['level']}"
+            most = (1 + FALL) * (1 + _uncertain(near) + _uncertain(far))
+            ratio = f"1/{fall:.2f} of" if fall > 1 else f"{1 / fall:.2f} times"
+            yield fall, f"{_name(key)}: {far['level']} takes {ratio} {near['level']}", fall > most
 
 
 def _ports(numbers: Numbers) -> Found:
@@ -100,8 +106,8 @@ def _ports(numbers: Numbers) -> Found:
         if a_cycle is None:
             continue
         rate, limit = 1 / row["median_ns"], a_cycle * row["core_ghz"] * row["threads"]
-        if rate > OVER * limit * (1 + _uncertain(row)):
-            yield rate / limit, f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most"
+        over = rate > OVER * limit * (1 + _uncertain(row))
+        yield rate / limit, f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most", over
 
 
 def _groups(numbers: Numbers) -> Found:
@@ -118,9 +124,9 @@ def _together(rows: pd.DataFrame, keys: list[str], unit: str) -> Found:
         for row in records(part[part["threads"] > 1]) if len(alone) else ():
             best = records(alone.sort_values("median_ns"))[0]
             over = best["median_ns"] / row["threads"] / row["median_ns"]
-            if over > (1 + FALL) * (1 + _uncertain(row) + _uncertain(best)):
-                says = f"{_name(key)}: {1 / row['median_ns']:.0f} {unit} by {row['threads']} CPUs, "
-                yield over, says + f"{1 / best['median_ns']:.0f} by one"
+            says = f"{_name(key)}: {1 / row['median_ns']:.0f} {unit} by {int(row['threads'])} CPUs, "
+            says += f"{1 / best['median_ns']:.0f} by one"
+            yield over, says, over > (1 + FALL) * (1 + _uncertain(row) + _uncertain(best))
 
 
 def _shared(numbers: Numbers) -> Found:
@@ -130,20 +136,19 @@ def _shared(numbers: Numbers) -> Found:
         if len(own) and len(one):
             slower = float(one["median_ns"].median() / own["median_ns"].median())
             uncertain = _uncertain(records(own)[0]) + _uncertain(records(one)[0])
-            if slower > (1 + FALL) * (1 + uncertain):
-                yield slower, f"{_name(key)} CPUs: one buffer takes {slower:.2f} times as long as own ones"
+            says = f"{_name(key)} CPUs: one buffer takes {slower:.2f} times as long as own ones"
+            yield slower, says, slower > (1 + FALL) * (1 + uncertain)
 
 
 def _written(numbers: Numbers) -> Found:
     cas = numbers.by_relation("cas")
     fetched = numbers.by_relation("fetch", state="written", order="chase")
-    for relation in cas.keys() & fetched.keys():
-        ratio = fetched[relation] / cas[relation]
-        if not PER_FETCH[0] <= ratio <= PER_FETCH[1]:
-            yield (
-                max(ratio, 1 / ratio),
-                f"{relation}: {fetched[relation]:.1f} ns, cas {cas[relation]:.1f} ns ({ratio:.2f})",
-            )
+    for relation in (relation for relation in cas if relation in fetched):
+        (ns, spread), (cas_ns, cas_spread) = fetched[relation], cas[relation]
+        ratio, open_by = ns / cas_ns, 1 + spread + cas_spread
+        fits = PER_FETCH[0] / open_by <= ratio <= PER_FETCH[1] * open_by
+        says = f"{relation}: {ns:.1f} ns, cas {cas_ns:.1f} ns ({ratio:.2f})"
+        yield max(ratio, 1 / ratio), says, not fits
 
 
 def _messages(numbers: Numbers) -> Found:
@@ -151,11 +156,11 @@ def _messages(numbers: Numbers) -> Found:
         return
     reading = numbers.run["clock_cost_ticks"] * 1e9 / numbers.run["ticks_per_second"]
     hand_offs, messages = numbers.by_relation("readwrite"), numbers.by_relation("message")
-    for relation in hand_offs.keys() & messages.keys():
-        more = messages[relation] - hand_offs[relation]
-        if not 0 <= more <= READINGS * reading:
-            says = f"{relation}: message {messages[relation]:.1f} ns, readwrite {hand_offs[relation]:.1f} ns"
-            yield max(messages[relation] / hand_offs[relation], 1.0), f"{says}, a reading {reading:.1f} ns"
+    for relation in (relation for relation in hand_offs if relation in messages):
+        (ns, spread), (hand_off_ns, hand_off_spread) = messages[relation], hand_offs[relation]
+        more, open_ns = ns - hand_off_ns, ns * spread + hand_off_ns * hand_off_spread
+        says = f"{relation}: message {ns:.1f} ns, readwrite {hand_off_ns:.1f} ns, a reading {reading:.1f} ns"
+        yield max(ns / hand_off_ns, 1.0), says, not -open_ns <= more <= READINGS * reading + open_ns
 
 
 def _own_lines(numbers: Numbers) -> Found:
@@ -175,10 +180,10 @@ def _as_chase(numbers: Numbers, state: str, most: float) -> Found:
         like = chased[(chased["pages"] == row["pages"]) & (chased["stride_bytes"] == row["stride_bytes"])]
         like = like[like["bytes"] == (row["bytes"] if state == "own" else _in_memory(numbers, like))]
         if len(like):
-            ns, expected = float(same["median_ns"].median()), float(like["median_ns"].median())
-            if abs(ns / expected - 1) > most:
-                where = size_text(int(like["bytes"].iloc[0]))
-                yield max(ns / expected, expected / ns), f"{ns:.1f} ns, chase at {where} {expected:.1f} ns"
+            (ns, spread), (expected, expected_spread) = _median(same), _median(like)
+            says = f"{ns:.1f} ns, chase at {size_text(int(like['bytes'].iloc[0]))} {expected:.1f} ns"
+            apart = abs(ns / expected - 1) > most + spread + expected_spread
+            yield max(ns / expected, expected / ns), says, apart
 
 
 def _in_memory(numbers: Numbers, chased: pd.DataFrame) -> float:
@@ -195,18 +200,20 @@ def _interleaved(numbers: Numbers) -> Found:
         "block_bytes", sort=True
     ):
         if len(own):
-            ratio = float(part["median_ns"].median() / own["median_ns"].median())
-            if ratio > SEPARATE:
-                yield ratio, f"blocks of {size_text(int(str(block).split('.')[0]))}: {ratio:.2f} times own"
+            (ns, spread), (own_ns, own_spread) = _median(part), _median(own)
+            says = f"blocks of {size_text(int(str(block).split('.')[0]))}: {ns / own_ns:.2f} times own"
+            yield ns / own_ns, says, ns / own_ns > SEPARATE * (1 + spread + own_spread)
 
 
 def _products(numbers: Numbers) -> Found:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     for key, part in rows.groupby(["variant", "threads", "ping_cpu", "pong_cpu"], sort=False):
-        peak = part[part["point"].astype(str).str.startswith("peak")]["median_ns"].min()
-        for row in records(part) if peak == peak else ():  # noqa: PLR0124  (NaN)
-            if peak / row["median_ns"] > OVER:
-                yield peak / row["median_ns"], f"gemm/{key[0]} {row['point']}: above the peak of its unit"
+        is_peak = part["point"].astype(str).str.startswith("peak")
+        for row in records(part[~is_peak]) if is_peak.any() else ():
+            peak, spread = _median(part[is_peak])
+            share = peak / row["median_ns"]
+            says = f"gemm/{key[0]} {row['point']}: {share:.0%} of the peak of its unit"
+            yield share, says, share > OVER * (1 + spread + _known(row))
 
 
 def _units(numbers: Numbers) -> Found:
@@ -215,8 +222,22 @@ def _units(numbers: Numbers) -> Found:
     for row in records(rows[rows["point"].astype(str).str.startswith("peak")]):
         limit = OPERATIONS[row["variant"]]
         reached = 1 / row["median_ns"] / row["threads"] / row["core_ghz"]
-        if reached > OVER * limit * (1 + _uncertain(row)):
-            yield reached / limit, f"gemm/{row['variant']}: {reached:.0f} operations a cycle, {limit} at most"
+        over = reached > OVER * limit * (1 + _uncertain(row))
+        yield (
+            reached / limit,
+            f"gemm/{row['variant']}: {reached:.0f} operations a cycle, {limit} at most",
+            over,
+        )
+
+
+def _median(rows: pd.DataFrame) -> tuple[float, float]:
+    """The median of pairs in ns, and half the interval of the median pair; 0 where none is known."""
+    spread = rows["spread"].median()
+    return float(rows["median_ns"].median()), 0.0 if is_none(spread) else float(spread)
+
+
+def _known(row: Mapping[str, Any]) -> float:
+    return 0.0 if is_none(row["spread"]) else float(row["spread"])
 
 
 def _uncertain(row: Mapping[str, Any]) -> float:
@@ -231,14 +252,16 @@ def _name(key: Any) -> str:
 
 
 CHECKS = (
-    CrossCheck("l1_cycles", "a load from L1 takes no whole number of cycles from 3 to 6", _cycles),
+    CrossCheck("l1_cycles", "a load from L1 does not take a whole number of cycles from 3 to 6", _cycles),
     CrossCheck("ladder_order", "a farther level of memory is faster than a nearer one", _order),
     CrossCheck("port_limit", "memory is faster than the loads and stores of a core can be", _ports),
     CrossCheck("group_rate", "CPUs together move or multiply more than the sum of each alone", _groups),
     CrossCheck("one_buffer", "reading one buffer is slower than reading a buffer each", _shared),
-    CrossCheck("fetch_cas", "fetching a written line takes no 0.6 to 1.3 times as long as cas", _written),
     CrossCheck(
-        "message_readwrite", "a message takes no 0 to 4 clock readings longer than readwrite", _messages
+        "fetch_cas", "fetching a written line takes less than 0.6 or more than 1.3 times cas", _written
+    ),
+    CrossCheck(
+        "message_readwrite", "a message takes less than readwrite, or over 4 clock readings more", _messages
     ),
     CrossCheck("fetch_own", "fetching own lines differs from a chase over them by over 10%", _own_lines),
     CrossCheck("fetch_memory", "fetching from memory differs from a chase by over 20%", _memory_lines),

@@ -342,7 +342,7 @@ def _ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
         f"{reading.anchor}-ecdf-{place}-{part.name.replace('/', '-')}",
         f"Distribution of all samples of {part.name} on {reading.name}. {listed}",
         (_PANEL, 260),
-        partial(plots.ecdf, part.curves),
+        partial(plots.ecdf, part.curves, unit="one reading, ns" if part.is_clock else "one way, ns"),
         margins=(50, 42, 18, 16 + 17 * -(-len(part.curves) // 3)),
     )
 

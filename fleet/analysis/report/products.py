@@ -1,5 +1,6 @@
 """The products of a report: a table for each number of CPUs, and the roofline of its own numbers."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,12 +20,13 @@ from fleet.analysis.views.text import is_none
 
 _WIDTH, _HEIGHT = 340, 320  # CSS pixels; as wide as a telephone shows without scrolling
 _FROM_MEMORY = ("stream", "stream.prefetch", "deep")
+_NONE = "-"
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195")
 
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """What one number of CPUs multiplies in a second; lines are variants, titles the points.
+    """What one number of CPUs multiplies in a second; lines are points, titles the variants.
 
     roofs: by level of the memory what all these CPUs read together, in GB/s; empty where bandwidth was not
     measured. rows: as `with_shares` returns them, medians over CPUs alike;
@@ -55,26 +57,38 @@ def _products(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Products]:
         alike = part.groupby(["variant", "operation", "shape"], sort=False).agg(**numbers).reset_index()
         points = [name for name in POINTS if name in set(alike["operation"])]
         variants = list(dict.fromkeys(alike["variant"]))
-        yield Products(
-            cpus_text(part),
-            ("variant", "shape", *points),
-            [_line(alike[alike["variant"] == variant], variant, points) for variant in variants],
-            _roofs(levels, int(float(str(threads)))),
-            alike,
-        )
+        together = int(float(str(threads)))
+        columns = [
+            column
+            for variant in variants
+            for column in _columns(alike[alike["variant"] == variant], variant, points, together)
+        ]
+        titles, *lines = zip(("point", "shape", *points), *columns, strict=True)
+        yield Products(cpus_text(part), titles, lines, _roofs(levels, together), alike)
 
 
-def _line(rows: pd.DataFrame, variant: str, points: Sequence[str]) -> tuple[str, ...]:
-    return (variant, rows["shape"].max(), *(_cell(rows[rows["operation"] == point]) for point in points))
+def _columns(
+    rows: pd.DataFrame, variant: str, points: Sequence[str], threads: int
+) -> Iterator[tuple[str, ...]]:
+    """The numbers of a variant, and of several CPUs those of each, below a title and the shape."""
+    of_points = [rows[rows["operation"] == point] for point in points]
+    yield variant, rows["shape"].max(), *(_cell(row) for row in of_points)
+    if threads > 1:
+        yield "a CPU", "", *(_number(row["gops"].median() / threads) for row in of_points)
 
 
 def _cell(rows: pd.DataFrame) -> str:
     if not len(rows):
-        return "-"
+        return _NONE
     row = rows.iloc[0]
-    number = f"{row['gops']:.1f}" if row["gops"] < 1000 else f"{row['gops']:.0f}"
     shown = is_none(row["share"]) or row["operation"] == "peak"
-    return number if shown else f"{number} ({row['share']:.0%})"
+    return _number(row["gops"]) if shown else f"{_number(row['gops'])} ({row['share']:.0%})"
+
+
+def _number(gops: float) -> str:
+    if is_none(gops):
+        return _NONE
+    return f"{gops:.1f}" if gops < 1000 else f"{gops:.0f}"
 
 
 def _roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
@@ -90,16 +104,18 @@ def roofline(reading: Any, products: Products, place: int) -> Markup:
     """The figure: how fast the units multiply, by the operations that each byte from memory is good for."""
     roofs = "; ".join(f"{level} {rate:.0f} GB/s" for level, rate in products.roofs.items())
     what = f"Roofline of {reading.name}, {products.cpus}: Gop/s by operations per byte; {roofs}"
+    names, *columns = zip(products.titles, *products.lines, strict=True)
     lines = [
-        "; ".join(f"{title} {cell}" for title, cell in zip(products.titles, line, strict=True))
-        for line in products.lines
+        "; ".join(f"{name} {cell}" for name, cell in zip(("variant", *names[1:]), column, strict=True))
+        for column in columns
+        if column[0] in set(products.rows["variant"])
     ]
     return figures.draw(
         f"{reading.anchor}-roofline-{place}",
         ". ".join([what, *lines]),
         (_WIDTH, _HEIGHT),
         partial(_draw, products),
-        margins=(56, 42, 12, 22 + 18 * -(-len(products.lines) // 2)),
+        margins=(56, 42, 12, 22 + 18 * -(-products.rows["variant"].nunique() // 2)),
     )
 
 
@@ -107,15 +123,17 @@ def _draw(products: Products, axes: Axes) -> None:
     top = float(products.rows["gops"].max())
     left, right = 0.1, 2000.0
     reach = np.geomspace(left, right, 200)
+    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(top / 20_000, top * 2))
     for level, rate in products.roofs.items():
         below = reach[reach * rate <= top * 1.3]
         axes.plot(below, below * rate, color="#888888", linewidth=1)
-        axes.annotate(level, (left * 1.2, left * 1.3 * rate), fontsize=9, va="bottom")
+        along = {"rotation": np.degrees(np.arctan(rate)), "rotation_mode": "anchor"}
+        axes.text(left * 1.3, left * 1.7 * rate, level, fontsize=9, transform_rotates_text=True, **along)
     for colour, variant in zip(_COLOURS * 3, dict.fromkeys(products.rows["variant"]), strict=False):
         rows = products.rows[products.rows["variant"] == variant]
         peak = rows[rows["operation"] == "peak"]["gops"]
         if len(peak):
-            start = float(peak.iloc[0]) / max(products.roofs.values(), default=1.0)
+            start = float(peak.iloc[0]) / max(products.roofs.values(), default=math.inf)
             axes.plot(
                 [max(start, left), right],
                 [float(peak.iloc[0])] * 2,
@@ -132,7 +150,6 @@ def _draw(products: Products, axes: Axes) -> None:
             markersize=5,
             color=colour,
         )
-    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(top / 20_000, top * 2))
     axes.set(xlabel="operations per byte from memory", ylabel="Gop/s")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")

@@ -14,6 +14,7 @@ from fleet.analysis.reduce.load import load_counters, load_cpus, load_run, load_
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.report.checks import checks_of
 from fleet.analysis.report.key_numbers import KeyNumbers, key_numbers
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
@@ -59,7 +60,7 @@ class Part:
 class Reading:
     """One run. name: its host, with the run where the host has several; anchor: its place on the page.
 
-    points: the tables of fetch and interleave, and of what was counted.
+    points: the tables of fetch and interleave, and of what was counted. checks: as `checks_of` returns them.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Reading:
     products: list[Products]
     key_numbers: list[KeyNumbers]
     warnings: list[RunWarning]
+    checks: list[tuple[str, ...]]
 
 
 def gather(root: str | Path, run_ids: Sequence[str]) -> list[Reading]:
@@ -113,7 +115,8 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
     warnings = run_warnings(root, run, pairs, samples)
     ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
     numbers = key_numbers(pairs, ladders, products)
-    return Reading(name, anchor, run, order, parts, points, ladders, products, numbers, warnings)
+    checks = checks_of(run, pairs, cpus)
+    return Reading(name, anchor, run, order, parts, points, ladders, products, numbers, warnings, checks)
 
 
 def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, how: tuple[str, int]) -> Part:

@@ -15,7 +15,7 @@ def products(pairs: pd.DataFrame) -> str:
     """The points of one variant of gemm: of each set of CPUs, a row per point.
 
     pairs: its rows of the table `pairs`. `of peak` is the share of what the same CPUs reached on registers in
-    the same run, `op/cycle` of one core.
+    the same run; `a CPU` and `op/cycle` are of one CPU, on average.
     """
     rows = with_shares(pairs)
     first = rows.iloc[0]
@@ -49,20 +49,25 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _table(rows: pd.DataFrame) -> str:
-    titles = ("point", "shape", "Gop/s", "interval", "of peak", "op/cycle")
-    return table(titles, [_line(row) for row in records(rows)], right={2, 3, 4, 5})
+    titles = ["point", "shape", "Gop/s", "interval", "of peak", "op/cycle"]
+    lines = [_line(row) for row in records(rows)]
+    if rows["threads"].iloc[0] > 1:
+        titles.insert(3, "a CPU")
+        for line, row in zip(lines, records(rows), strict=True):
+            line.insert(3, f"{row['gops'] / row['threads']:.1f}")
+    return table(titles, lines, right=set(range(2, len(titles))))
 
 
-def _line(row: dict[str, Any]) -> tuple[str, ...]:
+def _line(row: dict[str, Any]) -> list[str]:
     share, per_cycle = row["share"], row["per_cycle"]
-    return (
+    return [
         row["operation"] + _size_of(row),
         row["shape"],
         f"{row['gops']:.1f}",
         within(row["spread"]),
         "-" if is_none(share) else f"{share:.1%}",
         "-" if is_none(per_cycle) else f"{per_cycle:.1f}",
-    )
+    ]
 
 
 def _size_of(row: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Numbers that must fit together: each check stays silent for numbers that do, and finds a planted breach."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,14 @@ def test_a_breach_between_two_benchmarks_is_found(
     assert of_rows({**other, "median_ns": breach[0]}).empty
 
 
+def test_what_the_intervals_leave_open_is_no_breach() -> None:
+    cas = {"benchmark": "cas", "median_ns": 50.0}
+    fetched = {**FETCHED, "state": "written", "point": "written.chase.128K", "median_ns": 70.0}
+    for spreads, checks in (((0.01, 0.01), ["fetch_cas"]), ((0.01, 0.1), []), ((0.1, 0.01), [])):
+        rows = [{**row, "spread": spread} for row, spread in zip((cas, fetched), spreads, strict=True)]
+        assert list(of_rows(*rows)["check"]) == checks
+
+
 @pytest.mark.parametrize(("ns", "checks"), [(1 / 256, []), (1 / 255, []), (1 / 300, ["gemm_units"])])
 def test_a_peak_above_what_the_units_of_a_core_can_do_is_found(ns: float, checks: list[str]) -> None:
     peak = {**PEAK, "variant": "avx512", "point": "peak.x1", "core_ghz": 4.0, "median_ns": ns}
@@ -236,9 +245,16 @@ def test_lines_from_memory_are_compared_with_a_chase_in_memory_only() -> None:
 
 def test_breaches_are_warnings_of_show_and_of_the_report(tmp_path: Path) -> None:
     run = memory.publish(tmp_path, loads=changed(memory.LOADS, "random", L1=1.11))
-    line = "l1_cycles: a load from L1 takes no whole number of cycles from 3 to 6 (1 case): chase random"
+    line = (
+        "l1_cycles: a load from L1 does not take a whole number of cycles from 3 to 6 (1 case): chase random"
+    )
     assert line in show_text(tmp_path, run.run_id).partition("Warnings")[2]
-    assert "a load from L1 takes no whole number of cycles" in render(tmp_path, [run.run_id])
+    page = render(tmp_path, [run.run_id])
+    assert "a load from L1 does not take a whole number of cycles" in page
+    lines = dict(re.findall(r'<th scope="row">(\w+)</th>(<td class="text">.*)</tr>', page))
+    assert re.search(r"chase random on CPU 0: 4\.44 cycles</td><td>2</td><td>1</td>", lines["l1_cycles"])
+    assert lines["ladder_order"].endswith("<td>0</td>")
+    assert "gemm_peak" not in lines
 
 
 def test_every_check_is_explained_among_the_flags() -> None:
