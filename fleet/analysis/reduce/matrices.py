@@ -196,8 +196,9 @@ def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
 
     number: the column of `pairs` that is its number. Benchmarks and variants stay in the order of `pairs`.
     `median_ns`, `min_ns`, `max_ns`: of the pairs' numbers. `p99_ns`: the median of the pairs' p99.
-    `spread`: the median pair's; `widest`: the worst pair's. `flagged_share`: of the bursts, those with a
-    flag. `flagged_pairs`: pairs with a flag of their own or of a burst.
+    `spread`: the median pair's; `widest`: the worst pair's; NaN unless `number` is the median, whose they
+    are. `flagged_share`: of the bursts, those with a flag. `flagged_pairs`: pairs with a flag of their own or
+    of a burst.
     """
     table = by_relation(pairs, [*KIND[1:], "relation"], number)
     kind = table["benchmark"] + "/" + table["variant"]
@@ -237,7 +238,7 @@ def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_
         **{key: pairs[key].astype(str) for key in keys},
         number=pairs[number].astype(float),
         flagged=pairs["flags"] != "",
-        widest=pairs["spread"],
+        within=pairs["spread"] if number == "median_ns" else np.nan,
     )
     table = (
         rows.groupby(list(keys), sort=False)
@@ -247,8 +248,8 @@ def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_
             min_ns=("number", "min"),
             max_ns=("number", "max"),
             p99_ns=("p99_ns", "median"),
-            spread=("spread", "median"),
-            widest=("widest", "max"),
+            spread=("within", "median"),
+            widest=("within", "max"),
             bursts=("bursts", "sum"),
             flagged_share=("flagged_bursts", "sum"),
             flagged_pairs=("flagged", "sum"),

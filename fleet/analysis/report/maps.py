@@ -68,7 +68,7 @@ def picture(
 def pair_text(row: dict[str, object], number: str) -> str:
     """A pair for a tip: its CPUs, what they share, its number with its interval, and its flags."""
     flags = f", {row['flags']}" if row["flags"] else ""
-    half = within(row["spread"])  # type: ignore[arg-type]
+    half = within(row["spread"]) if number == "median_ns" else "-"  # type: ignore[arg-type]
     return one_line(
         f"{row['ping_cpu']}-{row['pong_cpu']} {row['relation']}: {row[number]:.1f} ns"
         f"{'' if half == '-' else f' {half}'}{flags}"

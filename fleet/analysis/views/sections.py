@@ -74,7 +74,7 @@ def benchmark(
     if legend:
         lines.append(in_words(row[0] for row in rows))
         lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
-    lines.append(_reached(pairs))
+    lines.append(_reached(pairs, number))
     lines += _extremes(pairs, number, canvas.width)
     lines += level_lines(pairs)
     return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, as_map=as_map)
@@ -120,9 +120,11 @@ def _relation_line(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _reached(pairs: pd.DataFrame) -> str:
+def _reached(pairs: pd.DataFrame, number: str) -> str:
     few, many = int(pairs["bursts"].min()), int(pairs["bursts"].max())
     bursts = (counted(few, "burst") if few == many else f"{few} to {many} bursts") + " a pair"
+    if number != "median_ns":
+        return f"interval: none; only medians have one ({bursts})"
     if pairs["spread"].isna().all():
         return f"interval: none; it needs at least 2 bursts a pair ({bursts})"
     middle, worst = pairs["spread"].median(), pairs["spread"].max()

@@ -194,11 +194,13 @@ def test_every_flag_is_explained() -> None:
 def test_a_presets_number_is_made_as_its_tool_makes_it(tmp_path: Path, estimator: str, words: str) -> None:
     burst = builders.a_burst(ticks=(999_999, 400_000, 500_000, 1_000_000, 2_000_000))
     hello = replace(builders.a_run().hello, preset="c2clat", estimator=Estimator(estimator))  # type: ignore[type-var]
-    text = shown(tmp_path, [burst], hello=hello)
+    text = shown(tmp_path, [burst, replace(burst, round=1)], hello=hello)
     kticks = {"min": 400, "mean": 975, "median": 750}[estimator]
     assert f"preset c2clat: the number of a pair is its {words}" in text
     assert f"latency in ns ({words} of each pair)" in text
-    assert re.search(rf"^unknown +1 +{kticks * 0.4 / 2:.1f} ", text, re.MULTILINE)
+    line = re.search(rf"^unknown +1 +{kticks * 0.4 / 2:.1f} .* (\S+) +-$", text, re.MULTILINE)
+    assert line
+    assert line[1] == ("±0.0%" if estimator == "median" else "-"), "the interval is that of the median"
 
 
 def test_benchmarks_come_in_the_order_of_the_plan(tmp_path: Path) -> None:
