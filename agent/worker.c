@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { YIELDS = 8 };
+
 void worker_give_up(struct burst *burst)
 {
 	__atomic_store_n(&burst->give_up, 1, __ATOMIC_RELAXED);
@@ -150,15 +152,24 @@ static void end(struct worker *worker)
 	os_thread_ran_ns(&worker->ran_ns[1]);
 }
 
+/* Has another thread had its CPU since the last sample? */
+static bool has_yielded(struct worker *worker)
+{
+	os_switches(&worker->switches[2][0], &worker->switches[2][1]);
+	return worker->switches[2][1] != worker->switches[1][1];
+}
+
 /*
  * Lets other work that waits for the CPU have it: a realtime thread, or one whose samples all fit
- * in its slice, would otherwise not notice that it shares the CPU.
+ * in its slice, would otherwise not notice that it shares the CPU. A scheduler that holds the other
+ * to be ahead of its share picks this thread again until it has given up enough of its own.
  */
 static void yield_cpu(struct worker *worker)
 {
 	if (worker->burst->order.priority)
 		os_ordinary_self();
-	sched_yield();
+	for (int i = 0; i < YIELDS && !has_yielded(worker); i++)
+		sched_yield();
 	worker->at_ns[2] = now_ns();
 	read_waits(worker, &worker->waited_ns[1]);
 	os_thread_ran_ns(&worker->ran_ns[2]);

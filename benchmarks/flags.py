@@ -1,0 +1,150 @@
+"""Disturb runs of one pair and count how many of the bursts and runs that were disturbed have a flag.
+
+Usage: python -m benchmarks.flags [--runs 32] [--rounds 40] [--cpus 0,1] [--only quiet,loop] [--agent PATH]
+
+The default benchmarks on two CPUs, rounds back to back, conditions in shuffled order: quiet; loop: beside a
+busy loop on one of the CPUs; stops: the agent is stopped for 2 to 10 ms at random moments; duty: for 5 of
+every 10 ms, as cpulimit does; cpulimit: by the real one, where it is installed; fifo: beside a SCHED_FIFO
+thread of priority 50 on one of the CPUs, 18 of every 20 ms, where that is permitted.
+
+touched: share of the bursts that were disturbed, by other evidence than flags. That of a stop is a voluntary
+switch during the samples, since threads of bursts never sleep; of fifo an involuntary one; a loop touches
+all; failed ones count too. flagged: of those touched, have `preempted` or `busy_cpu`, or failed. runs: of
+those with a burst touched (quiet: of all), have such a flag. It stops and kills only what it started.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+
+from benchmarks.repeat import agent_of, arguments_with
+from fleet.agent.wire import records
+from fleet.agent.wire.conversation import flags_of
+from fleet.model import Burst, Failed, Hello
+from tests.processes import until_we_end
+
+LONGEST_S = 20  # of an agent and of a hog, in case nobody ends them
+HOG = "import os, resource, signal, time\nsignal.alarm({limit}); os.sched_setaffinity(0, [{cpu}])\n"
+LOOP = HOG + "while True: pass"
+FIFO = f"""{HOG}
+resource.setrlimit(resource.RLIMIT_RTTIME, (100_000, 200_000))  # microseconds without a pause, then the end
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+while True:
+    until = time.perf_counter() + 0.018
+    while time.perf_counter() < until: pass
+    time.sleep(0.002)
+"""
+HOGS = {"loop": LOOP, "fifo": FIFO}
+STOPS = ("stops", "duty", "cpulimit")
+CONDITIONS = ("quiet", *HOGS, *STOPS)
+COLUMNS = ("preempted", "busy_cpu", "failed")
+
+
+@contextmanager
+def hog(code: str, cpu: str) -> Iterator[None]:
+    """A process of its own that takes a CPU meanwhile. Raises PermissionError if it may not."""
+    command = [*until_we_end(), sys.executable, "-c", code.format(cpu=cpu, limit=LONGEST_S)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        time.sleep(0.1)  # until it is at work
+        try:
+            if process.poll() is not None:
+                raise PermissionError
+            yield
+        finally:
+            process.kill()
+
+
+def stop(agent: subprocess.Popen[bytes], condition: str, chance: random.Random) -> None:
+    """Stop an agent again and again until it ends.
+
+    At a realtime priority above its own: on two CPUs nothing else runs while it takes samples.
+    """
+    if condition == "cpulimit":
+        subprocess.run(["cpulimit", "-z", "-l", "50", "-p", str(agent.pid)], check=False, capture_output=True)
+        return
+    with suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))
+    while agent.poll() is None:
+        time.sleep(chance.expovariate(1 / 0.015) if condition == "stops" else 0.005)
+        agent.send_signal(signal.SIGSTOP)
+        time.sleep(chance.uniform(0.002, 0.01) if condition == "stops" else 0.005)
+        agent.send_signal(signal.SIGCONT)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def lines_of(agent: Path, asked: argparse.Namespace, condition: str, chance: random.Random) -> list[str]:
+    """Run the agent under a condition and return what it printed."""
+    command = [*until_we_end(), str(agent), "--benchmark", "cas,readwrite", "--cpus", asked.cpus]
+    command += ["--rounds", str(asked.rounds), "--deadline", str(LONGEST_S), "--format", "jsonl"]
+    command += ["--priority", asked.priority] if asked.priority else []
+    time.sleep(0.1)  # until what ends the run before is done
+    cpu = chance.choice(asked.cpus.split(","))
+    with (
+        tempfile.TemporaryFile("w+") as printed,
+        hog(HOGS[condition], cpu) if condition in HOGS else nullcontext(),
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed) as process,
+    ):
+        if condition in STOPS:
+            stop(process, condition, chance)
+        process.wait()
+        printed.seek(0)
+        return printed.read().splitlines()
+
+
+def words_of(record: object, hello: Hello, condition: str) -> list[str]:
+    """What to count of a record."""
+    if isinstance(record, Failed):
+        return ["bursts", "failed", "flagged"] + ["touched", "both"] * (condition != "quiet")
+    if not isinstance(record, Burst):
+        return []
+    voluntary, involuntary = (sum((record.switches or (0,) * 4)[at::2]) for at in (0, 1))
+    touched = bool({"quiet": 0, "loop": 1, "fifo": involuntary}.get(condition, voluntary))
+    flags = {"preempted", "busy_cpu"} & set(flags_of(record, hello))
+    both = ["touched"] * touched + ["flagged"] * bool(flags) + ["both"] * (touched and bool(flags))
+    return ["bursts", *flags, *both]
+
+
+def tally(lines: list[str], condition: str) -> Counter[str]:
+    """Count the bursts of a run, as the columns of the table need them."""
+    found = [records.decode(line.encode()) for line in lines]
+    hello = next(record for record in found if isinstance(record, Hello))
+    return Counter(word for record in found for word in words_of(record, hello, condition))
+
+
+def main() -> None:
+    parser = arguments_with(0, __doc__)
+    parser.add_argument("--runs", type=int, default=32, help="of each condition")
+    parser.add_argument("--rounds", type=int, default=40, help="of a run")
+    parser.add_argument("--priority", help="of the agent; default: what it takes")
+    parser.add_argument("--only", default=",".join(CONDITIONS), help="conditions")
+    asked = parser.parse_args()
+    wanted = [one for one in asked.only.split(",") if one != "cpulimit" or shutil.which(one)]
+    tallies = defaultdict[str, list[Counter[str]]](list)
+    chance = random.Random(1)
+    with agent_of(asked) as agent:
+        for condition in chance.sample(wanted * asked.runs, len(wanted) * asked.runs):
+            with suppress(PermissionError):
+                lines = lines_of(agent, asked, condition, chance)
+                tallies[condition].append(tally(lines, condition))
+    print("".join(f"{title:>10}" for title in ("", "bursts", "touched", *COLUMNS, "flagged", "runs")))
+    for condition, runs in sorted(tallies.items(), key=lambda one: CONDITIONS.index(one[0])):
+        total = sum(runs, Counter[str]())
+        affected = [one for one in runs if one["touched"] or condition == "quiet"]
+        row = [total[name] / total["bursts"] for name in ("touched", *COLUMNS)]
+        row.append(total["both"] / max(total["touched"], 1))
+        row.append(sum(bool(one["flagged"]) for one in affected) / max(len(affected), 1))
+        print(f"{condition:>10}{total['bursts']:>10}", "".join(f"{share:>10.1%}" for share in row), sep="")
+
+
+if __name__ == "__main__":
+    main()
