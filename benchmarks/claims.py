@@ -23,7 +23,7 @@ from scipy import stats
 
 from fleet.analysis.compare.error_rate import judge_relations
 from fleet.analysis.compare.fleet_effect import random_effects, shrunk
-from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, change_in_blocks, welch
+from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, change_in_blocks, student
 from fleet.analysis.compare.level_shares import levels_between
 from fleet.analysis.compare.matched_levels import match_values
 
@@ -40,7 +40,7 @@ def sides(chance: Chance, scatter: float, shape: tuple[int, ...], runs: int) -> 
 
 def judged(a: Floats, b: Floats) -> pd.DataFrame:
     """The relations of one command, a row each, with their verdicts."""
-    moved, error, freedom = welch(a, b)
+    moved, error, freedom = student(a, b)
     half = stats.t.ppf(1 - LEVEL / 2, freedom) * error
     columns = {"ratio": moved, "low": moved - half, "high": moved + half}
     rows = pd.DataFrame({name: np.exp(values) for name, values in columns.items()})
@@ -54,7 +54,7 @@ def power(simulations: int, seed: int) -> Iterator[str]:
     for scatter in (0.005, 0.01, 0.02):
         chance = np.random.default_rng(seed)
         a, b = sides(chance, scatter, (simulations,), 5)
-        moved, error, freedom = welch(a, b + np.log1p(0.05))
+        moved, error, freedom = student(a, b + np.log1p(0.05))
         p = 2 * stats.t.sf(np.abs(moved) / error, freedom)
         found = np.mean((p < LEVEL) & (np.abs(moved) > np.log1p(THRESHOLD)))
         yield f"scatter {scatter:.1%}: {found:.1%}"
@@ -75,7 +75,7 @@ def hosts(simulations: int, seed: int) -> Iterator[str]:
 def _held(simulations: int, count: int, runs: int, between: float, chance: Chance) -> float:
     a, b = sides(chance, 0.01, (simulations, count), runs)
     true = np.log1p(0.02)
-    moved, error, freedom = welch(a, b + true + chance.normal(0, between, (simulations, count, 1)))
+    moved, error, freedom = student(a, b + true + chance.normal(0, between, (simulations, count, 1)))
     held = 0
     for row in range(simulations):
         _, low, high, *_ = random_effects(moved[row], shrunk(error[row], float(freedom[row].mean())))

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, false_discovery, welch
+from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, false_discovery, student
 from fleet.analysis.compare.level_shares import levels_between, p_of_levels
 from fleet.analysis.compare.matched_levels import match_values
 from fleet.analysis.reduce.levels import levels
@@ -76,7 +76,7 @@ def tested(null: str, a: Floats, b: Floats) -> tuple[Floats, Floats]:
     if null.endswith(IN_BLOCKS):
         apart = b - a
         return apart.mean(axis=-1), stats.ttest_1samp(apart, 0, axis=-1).pvalue
-    moved, error, freedom = welch(a, b)
+    moved, error, freedom = student(a, b)
     p = 2 * stats.t.sf(np.abs(moved) / error, freedom)
     both = np.concatenate([a, b], axis=-1).reshape(-1, a.shape[-1] + b.shape[-1])
     of_b = np.repeat([False, True], [a.shape[-1], b.shape[-1]])
@@ -88,7 +88,7 @@ def tested(null: str, a: Floats, b: Floats) -> tuple[Floats, Floats]:
         matched = match_values(both[row], labels[row], of_b)
         sides = [side[~np.isnan(side)] for side in (matched.logs[~of_b], matched.logs[of_b])]
         p.flat[row] = np.nan
-        if min(map(len, sides)) >= LEAST_RUNS:
+        if min(map(len, sides)):
             found = change(np.exp(sides[0]), np.exp(sides[1]), matched.freedom)
             chance = p_of_levels(sides[0][None, :], sides[1][None, :])[0] if null in SWITCHING else 0
             moved.flat[row], p.flat[row] = np.log(found.ratio), max(found.p, chance)

@@ -32,7 +32,7 @@ def compare_relations(
     freedom: of the change of each pair that was moved to one level (`match_levels`); that of a relation is at
     most the median of its pairs'. switches: runs switch between levels; `p` is then `p_of_levels` at least.
     `a_ns`, `b_ns`: geometric means over the units. `ratio` of b to a with its 95 % interval `low`, `high`;
-    `p` (Welch on logarithms), its `error` and `freedom`; `q` (over all rows), `smallest` (the change that
+    `p` (t on logarithms), its `error` and `freedom`; `q` (over all rows), `smallest` (the change that
     would have been detected), `verdict`, `why`. `a_within`, `b_within`: the typical half interval inside a
     single run, which is no error of the change.
     """

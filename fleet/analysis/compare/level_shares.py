@@ -12,7 +12,7 @@ from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.reduce.split import MOST_CUTS, Rule, split
 
-BETWEEN_RUNS = Rule(ratio=1.08, fewest=2)  # runs at one level differ by less; runs at a level, at least
+BETWEEN_RUNS = Rule(ratio=1.08, share=0.02, fewest=1)  # runs at one level differ by less
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

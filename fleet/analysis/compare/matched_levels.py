@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.compare.changes import CELL
-from fleet.analysis.compare.inference import LEAST_RUNS, centred, welch, within_groups
+from fleet.analysis.compare.inference import LEAST_RUNS, centred, student, within_groups
 from fleet.analysis.compare.level_shares import counts_at, equal_shares, levels_between
 
 SHARES_LEVEL = 0.01  # p below which shares differ; the change within the levels is tested beside it
@@ -146,7 +146,7 @@ def to_one_level(logs: Floats, labels: Ints, of_b: npt.NDArray[np.bool_]) -> tup
     """The values of one pair moved to its most frequent level, and the degrees of freedom of the change.
 
     labels: the level of each. Least squares with an effect of the level and one of the side. The scatter
-    around the sides' means is then scaled so that Welch's error of the change is that of the least squares:
+    around the sides' means is then scaled so that Student's error of the change is that of the least squares:
     where the sides have the levels in different shares, the change is known less well. NaN at levels that
     only one side has: they say nothing of a change.
     """
@@ -160,7 +160,7 @@ def to_one_level(logs: Floats, labels: Ints, of_b: npt.NDArray[np.bool_]) -> tup
     usual = same_side[group == np.bincount(group).argmax()].mean()
     values = centred(same_side, group) + usual + change * is_b
     if freedom >= 1 and min(is_b.sum(), (~is_b).sum()) > 1:
-        wider = error / float(welch(values[~is_b], values[is_b])[1])
+        wider = error / float(student(values[~is_b], values[is_b])[1])
         means = np.where(is_b, values[is_b].mean(), values[~is_b].mean())
         values = means + (values - means) * wider
     moved = np.full(len(logs), np.nan)

@@ -19,8 +19,8 @@ class Rule:
     """What parts must be to be levels.
 
     ratio: of the means of neighbours, at least. share, fewest: of the values, and values, in each, at least.
-    most: levels. apart: the distance of neighbours as a multiple of the scatter within them, at least; few is
-    added to it for a single value, a tenth of it for ten.
+    most: levels. apart: the distance of neighbours as a multiple of the scatter within them, at least (within
+    all parts, where a part may be a single value); few is added to it for a single value, a tenth of it for ten.
     """
 
     ratio: float = 1.05
@@ -69,7 +69,7 @@ def _parts(ordered: Floats, least: int, rule: Rule) -> Ints:
     ordered = ordered - ordered.mean(axis=1, keepdims=True)  # for the squares' sake
     sums, squares = (np.pad(np.cumsum(ordered**power, axis=1), ((0, 0), (1, 0))) for power in (1, 2))
     cuts = np.unique(np.linspace(0, count, min(count, MOST_CUTS) + 1).astype(np.int64))
-    backs = _partitions(sums[:, cuts], squares[:, cuts], cuts, min(rule.most, count // least), least)
+    backs = _partitions(sums[:, cuts], squares[:, cuts], cuts, min(rule.most, count // max(least, 2)), least)
     every, open_rows = np.arange(rows), np.ones(rows, dtype=bool)
     found = np.zeros((rows, count), dtype=np.int64)
     for parts in range(len(backs) + 1, 1, -1):
@@ -103,8 +103,12 @@ def _are_apart(sums: Floats, squares: Floats, ends: Ints, least: int, rule: Rule
     counts = np.diff(ends, axis=1)
     means = np.diff(np.take_along_axis(sums, ends, axis=1), axis=1) / np.maximum(counts, 1)
     within = np.diff(np.take_along_axis(squares, ends, axis=1), axis=1) - counts * means**2
-    freedom = np.maximum(counts[:, 1:] + counts[:, :-1] - 2, 1)
-    scatter = np.sqrt(np.maximum((within[:, 1:] + within[:, :-1]) / freedom, _FLOOR**2))
+    if least == 1:  # a part of one value shows no scatter, so that of all parts counts
+        variance = within.sum(axis=1, keepdims=True) / max(sums.shape[1] - 1 - counts.shape[1], 1)
+    else:
+        freedom = np.maximum(counts[:, 1:] + counts[:, :-1] - 2, 1)
+        variance = (within[:, 1:] + within[:, :-1]) / freedom
+    scatter = np.sqrt(np.maximum(variance, _FLOOR**2))
     apart = np.maximum(np.log(rule.ratio), (rule.apart + rule.few / (sums.shape[1] - 1)) * scatter)
     found: npt.NDArray[np.bool_] = (np.diff(means, axis=1) >= apart).all(axis=1) & (counts >= least).all(
         axis=1
