@@ -101,7 +101,8 @@ def planted(simulations: int, seed: int) -> Iterator[str]:
 
 def blocks(simulations: int, seed: int) -> Iterator[str]:
     """Per kind of drift: how often p < 0.05 in blocks and without, with a change of 3 % and with none."""
-    to_b, names = np.array([0, 1, 1, 0, 0, 1, 1, 0], dtype=bool), list("wxyz")
+    to_b = np.array([0, 1, 1, 0, 0, 1, 1, 0], dtype=bool)
+    named = [[("wxyz"[turn // 2], int(turn)) for turn in np.flatnonzero(side)] for side in (~to_b, to_b)]
     for kind in ("drift", "steps"):
         chance, rows = np.random.default_rng(seed), []
         for _ in range(simulations):
@@ -111,7 +112,7 @@ def blocks(simulations: int, seed: int) -> Iterator[str]:
             found = []
             for true in (0.03, 0.0):
                 a, b = np.exp(noise[~to_b]), np.exp(noise[to_b]) * (1 + true)
-                found += [change_in_blocks(a, b, names, names).p, change(a, b).p]
+                found += [change_in_blocks(a, b, *named).p, change(a, b).p]
             rows.append(np.array(found) < LEVEL)
         shares = np.mean(rows, axis=0)
         yield (

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, false_discovery, student
+from fleet.analysis.compare.inference import LEVEL, change, change_in_blocks, false_discovery, student
 from fleet.analysis.compare.level_shares import levels_between, p_of_levels
 from fleet.analysis.compare.matched_levels import match_values
 from fleet.analysis.reduce.levels import levels
@@ -56,9 +56,15 @@ def logs(null: str, shape: tuple[int, int], runs: int, chance: np.random.Generat
         case "AR .9":
             for at in range(1, 2 * runs):
                 found[..., at] = 0.9 * found[..., at - 1] + (1 - 0.81) ** 0.5 * found[..., at]
+    to_a = sides_of(runs)
+    return found[..., to_a], found[..., ~to_a]
+
+
+def sides_of(runs: int) -> npt.NDArray[np.bool_]:
+    """Whether each of the runs, by time, is of side A: A B B A."""
     to_a = np.resize([True, False, False, True], 2 * runs)
     to_a[-1] ^= runs % 2 == 1 and to_a.sum() != runs
-    return found[..., to_a], found[..., ~to_a]
+    return to_a
 
 
 @cache
@@ -74,8 +80,7 @@ def flipping() -> Floats:
 def tested(null: str, a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """The change of each relation of each host as a logarithm, and its p; NaN: no verdict."""
     if null.endswith(IN_BLOCKS):
-        apart = b - a
-        return apart.mean(axis=-1), stats.ttest_1samp(apart, 0, axis=-1).pvalue
+        return tested_in_blocks(a, b)
     moved, error, freedom = student(a, b)
     p = 2 * stats.t.sf(np.abs(moved) / error, freedom)
     both = np.concatenate([a, b], axis=-1).reshape(-1, a.shape[-1] + b.shape[-1])
@@ -92,6 +97,18 @@ def tested(null: str, a: Floats, b: Floats) -> tuple[Floats, Floats]:
             found = change(np.exp(sides[0]), np.exp(sides[1]), matched.freedom)
             chance = p_of_levels(sides[0][None, :], sides[1][None, :])[0] if null in SWITCHING else 0
             moved.flat[row], p.flat[row] = np.log(found.ratio), max(found.p, chance)
+    return moved, p
+
+
+def tested_in_blocks(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """The same within blocks of a run of each side, by time."""
+    to_a = sides_of(a.shape[-1])
+    turns = np.arange(len(to_a))
+    blocks = [[(str(turn // 2), int(turn)) for turn in turns[side]] for side in (to_a, ~to_a)]
+    moved, p = np.empty(a.shape[:-1]), np.empty(a.shape[:-1])
+    for at in np.ndindex(p.shape):
+        found = change_in_blocks(np.exp(a[at]), np.exp(b[at]), *blocks)
+        moved[at], p[at] = np.log(found.ratio), found.p
     return moved, p
 
 

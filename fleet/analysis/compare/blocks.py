@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -11,7 +12,14 @@ from fleet.errors import UsageError
 BY_TIME = "time"
 
 
-def blocks_of(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, str]:
+class InBlock(NamedTuple):
+    """The block a run is in, and its turn among the runs of both sides by time; 0: not by time."""
+
+    block: str
+    turn: int
+
+
+def blocks_of(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, InBlock]:
     """The block of each run that is in one with runs of both sides; by: "time", or the name of a label.
 
     By time, a block ends as soon as it has runs of both sides; what is left at the end joins the last one.
@@ -21,7 +29,11 @@ def blocks_of(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, str]:
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
     named = dict(zip(runs["run_id"], _by_time(runs) if by == BY_TIME else _by_label(runs, by), strict=True))
     sides = runs.assign(block=runs["run_id"].map(named)).groupby("block")["of_b"].nunique()
-    found = {run: block for run, block in named.items() if sides[block] == 2}
+    found = {
+        run: InBlock(block, turn if by == BY_TIME else 0)
+        for turn, (run, block) in enumerate(named.items())
+        if sides[block] == 2
+    }
     if not found:
         raise UsageError(f"--blocks {by}: no block has runs of both sides, {a.name!r} and {b.name!r}.")
     return found

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.compare.blocks import InBlock
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
 from fleet.analysis.compare.inference import LEAST_RUNS, Floats, change, change_in_blocks, moderated_p
 from fleet.analysis.compare.level_shares import p_of_levels
@@ -21,7 +22,7 @@ def compare_relations(
     threshold: float,
     *,
     number: str = "median_ns",
-    blocks: Mapping[str, str] | None = None,
+    blocks: Mapping[str, InBlock] | None = None,
     freedom: pd.Series | None = None,
     switches: bool = False,
 ) -> pd.DataFrame:

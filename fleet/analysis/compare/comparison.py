@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.compare.blocks import blocks_of
+from fleet.analysis.compare.blocks import InBlock, blocks_of
 from fleet.analysis.compare.caveats import caveats, number_of_all
 from fleet.analysis.compare.changes import CELL, compare_pairs, compare_relations
 from fleet.analysis.compare.environment import environment
@@ -164,7 +164,7 @@ def _compared(
     return Comparison(a, b, unit, threshold, relations, tested, environment(a.runs, b.runs), tuple(warnings))
 
 
-def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[dict[str, str], list[str]]:
+def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[dict[str, InBlock], list[str]]:
     """The block of each run, and a sentence about runs left out."""
     if unit != "run":
         raise UsageError(f"--blocks {by}: the sides are different hosts, whose runs are in no common block.")

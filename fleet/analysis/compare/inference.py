@@ -15,10 +15,13 @@ POWER = 0.8
 LEAST_RUNS = 3
 # The resolution of the clock bounds the precision of a number; a sample is at least 1,000 clock steps.
 _ROUNDING = (0.001**2) / 12
+_OWN_SHARE = 0.75  # of the sides' order that a drift must leave, so that it is told from the change
 _SOLVER_STEPS = 50
 _GRID = 12  # points of each distribution that is averaged over
 _HALVINGS = 14
-_KNOWN = 0.85  # 1: all that `error` leaves open of the scatter; less, so that the share is nearer to that promised
+_KNOWN = (
+    0.85  # 1: all that `error` leaves open of the scatter; less, so that the share is nearer to that promised
+)
 _FAR = 20.0  # times the error and the quantile: more than any power needs
 
 Floats = npt.NDArray[np.float64]
@@ -75,29 +78,44 @@ def welch(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
     return b.mean(axis=-1) - a.mean(axis=-1), np.sqrt(square), freedom
 
 
-def change_in_blocks(a: Floats, b: Floats, blocks_a: Sequence[str], blocks_b: Sequence[str]) -> Change:
+def change_in_blocks(
+    a: Floats, b: Floats, blocks_a: Sequence[tuple[str, int]], blocks_b: Sequence[tuple[str, int]]
+) -> Change:
     """Compare two sides within blocks: least squares on logarithms, with effects of the blocks and the side.
 
-    blocks_a, blocks_b: the block of each value. NaN with fewer than two degrees of freedom, as of three
-    blocks of one run a side.
+    blocks_a, blocks_b: the block of each value and its turn in time. A steady drift over the turns is another
+    effect, if the order of the sides tells it from the change and it leaves two degrees of freedom. NaN with
+    fewer than two, as of two blocks of one run a side.
     """
     of_b = np.repeat([0.0, 1.0], [len(a), len(b)])
-    _, group = np.unique([*blocks_a, *blocks_b], return_inverse=True)
-    moved, error, freedom = within_groups(np.log(np.concatenate([a, b])), group, of_b)
+    names, turns = zip(*blocks_a, *blocks_b, strict=True)
+    _, group = np.unique(names, return_inverse=True)
+    logs = np.log(np.concatenate([a, b]))
+    moved, error, freedom = within_groups(logs, group, of_b, np.array(turns, dtype=float))
     if freedom < LEAST_RUNS - 1:
         return Change(float(np.exp(moved)), *[float("nan")] * 5)
     return _change(moved, error, freedom)
 
 
-def within_groups(logs: Floats, group: npt.NDArray[np.int64], of_b: Floats) -> tuple[float, float, float]:
+def within_groups(
+    logs: Floats, group: npt.NDArray[np.int64], of_b: Floats, turns: Floats | None = None
+) -> tuple[float, float, float]:
     """The change from A to B within groups, its standard error and degrees of freedom (least squares).
 
-    logs: one per run. group: of each run, from 0. of_b: 1 or 0. A group, or more, has runs of both sides. The
-    error is NaN without a degree of freedom.
+    logs: one per run. group: of each run, from 0. of_b: 1 or 0. A group, or more, has runs of both sides.
+    turns: as for `change_in_blocks`. The error is NaN without a degree of freedom.
     """
     values, side = centred(logs, group), centred(of_b, group)
+    freedom = len(logs) - int(group.max()) - 2
+    if turns is not None and freedom >= LEAST_RUNS:
+        drift = centred(turns, group)
+        shared = float(side @ drift) / (float(drift @ drift) or np.inf)
+        apart = side - shared * drift
+        if drift.any() and apart @ apart >= _OWN_SHARE * (side @ side):
+            values = values - float(values @ drift) / float(drift @ drift) * drift
+            side, freedom = apart, freedom - 1
     weight = float(side @ side)
-    moved, freedom = float(side @ values) / weight, len(logs) - int(group.max()) - 2
+    moved = float(side @ values) / weight
     if freedom < 1:
         return moved, float("nan"), float(freedom)
     variance = max(float(((values - moved * side) ** 2).sum()) / freedom, _ROUNDING)

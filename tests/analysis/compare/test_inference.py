@@ -225,12 +225,37 @@ def test_a_session_of_many_hosts_has_one_error_rate() -> None:
 
 def test_within_blocks_a_change_is_that_of_a_paired_test() -> None:
     a, b = np.array([50.0, 60.0, 55.0, 70.0]), np.array([52.0, 61.5, 57.5, 72.0])
-    found = change_in_blocks(a, b, list("wxyz"), list("wxyz"))
+    blocks = [(name, 0) for name in "wxyz"]
+    found = change_in_blocks(a, b, blocks, blocks)
     paired = stats.ttest_rel(np.log(b), np.log(a))
     interval = paired.confidence_interval(0.95)
     assert found.p == pytest.approx(paired.pvalue)
     assert (found.low, found.high) == pytest.approx((np.exp(interval.low), np.exp(interval.high)))
-    assert np.isnan(change_in_blocks(a[:2], b[:2], list("wx"), list("wx")).p)
+    assert np.isnan(change_in_blocks(a[:2], b[:2], blocks[:2], blocks[:2]).p)
+
+
+def test_a_steady_drift_is_no_scatter_within_blocks_by_time() -> None:
+    """Least squares with an effect of each block, of the side, and of the turn."""
+    turns, of_b = np.arange(8), np.array([0, 1, 1, 0, 0, 1, 1, 0], dtype=bool)
+    logs = 0.05 * turns + 0.03 * of_b + 0.001 * np.random.default_rng(1).normal(size=8)
+    blocks = [("wxyz"[turn // 2], int(turn)) for turn in turns]
+    a, b = (
+        [block for block, here in zip(blocks, of_b, strict=True) if here == side] for side in (False, True)
+    )
+    found = change_in_blocks(np.exp(logs[~of_b]), np.exp(logs[of_b]), a, b)
+    design = np.column_stack([np.eye(4)[turns // 2], of_b, turns])
+    effects, squares, *_ = np.linalg.lstsq(design, logs, rcond=None)
+    assert np.log(found.ratio) == pytest.approx(effects[4])
+    assert found.error == pytest.approx(np.sqrt(squares[0] / 2 * np.linalg.inv(design.T @ design)[4, 4]))
+    assert found.freedom == 2
+
+
+def test_a_drift_that_the_order_of_the_sides_hides_is_left_in() -> None:
+    """Where A is always first, nothing tells a drift from the change."""
+    a, b = np.array([50.0, 60.0, 55.0, 70.0]), np.array([52.0, 61.5, 57.5, 72.0])
+    first, then = ([(name, 2 * at + later) for at, name in enumerate("wxyz")] for later in (0, 1))
+    found = change_in_blocks(a, b, first, then)
+    assert found.p == pytest.approx(stats.ttest_rel(np.log(b), np.log(a)).pvalue)
 
 
 @pytest.mark.parametrize(("between", "least"), [(0.0, 0.9), (0.03, 0.9)])
