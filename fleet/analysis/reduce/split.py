@@ -20,7 +20,7 @@ class Rule:
 
     ratio: of the means of neighbours, at least. share, fewest: of the values, and values, in each, at least.
     most: levels. apart: the distance of neighbours as a multiple of the scatter within them, at least (within
-    all parts, where a part may be a single value); few is added to it for a single value, a tenth of it for ten.
+    all parts, where a part may be a single value); few is added to it for one value, a tenth of it for ten.
     """
 
     ratio: float = 1.05

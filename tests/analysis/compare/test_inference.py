@@ -17,7 +17,16 @@ from fleet.analysis.compare.inference import (
 )
 
 
-def test_a_change_is_welchs_t_on_logarithms() -> None:
+def test_a_change_of_sides_with_as_many_runs_is_students_t_on_logarithms() -> None:
+    a, b = np.array([50.0, 51.0, 49.5, 50.4]), np.array([52.0, 55.0, 53.0, 54.0])
+    found, other = change(a, b), stats.ttest_ind(np.log(b), np.log(a))
+    interval = other.confidence_interval(0.95)
+    assert found.p == pytest.approx(other.pvalue)
+    assert (found.low, found.high) == pytest.approx((np.exp(interval.low), np.exp(interval.high)))
+    assert found.freedom == 6
+
+
+def test_a_change_of_sides_with_unlike_numbers_of_runs_is_welchs() -> None:
     a, b = np.array([50.0, 51.0, 49.5, 50.4]), np.array([52.0, 55.0, 53.0])
     found = change(a, b)
     other = stats.ttest_ind(np.log(b), np.log(a), equal_var=False)

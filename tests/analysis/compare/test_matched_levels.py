@@ -55,6 +55,23 @@ def test_too_few_runs_at_levels_of_both_sides_give_no_verdict() -> None:
     assert (row["a_units"], row["b_units"], row["verdict"]) == (2, 3, "no verdict")
 
 
+def test_a_single_run_at_another_level_is_left_out_of_the_change() -> None:
+    noise = np.exp(0.005 * np.random.default_rng(3).normal(size=10))
+    a, b = np.array([50.0, 50, 35, 50, 50]) * noise[:5], 52.5 * noise[5:]
+    matched = match_levels(side("a", a), side("b", b), "median_ns")
+    (row,) = compare_relations(matched.a, matched.b, 0.03, freedom=matched.freedom).to_dict("records")
+    assert (row["a_units"], row["b_units"], row["verdict"]) == (4, 5, "changed")
+    assert row["low"] < 1.05 < row["high"]
+    assert matched.levels[["a_units", "b_units"]].to_numpy().tolist() == [[1, 0], [4, 5]]
+
+
+def test_six_runs_that_scatter_are_no_levels() -> None:
+    """Single runs prove levels only if apart by far more than all others scatter."""
+    chance = np.random.default_rng(4)
+    runs = 50 * np.exp(0.05 * chance.normal(size=(400, 6)))
+    assert levels_between(runs).any(axis=1).mean() < 0.1
+
+
 @pytest.mark.parametrize("change", [1.1, 1.5])
 def test_a_change_is_not_taken_for_a_level(change: float) -> None:
     values = 50 * np.exp(0.005 * np.random.default_rng(1).normal(size=10))
