@@ -206,12 +206,14 @@ static void carry_out(const struct decoded *found, const uint8_t *at) {
     move(found, at);
   else if (found->opcode != 0x49)
     multiply(found, at);
+  else if (found->vvvv)
+    die("an unknown form", at);
   else if (found->memory && found->prefix == PREFIX_NONE && !found->reg)
     configure(at, found->address);
   else if (!found->memory && found->prefix == PREFIX_NONE && !found->reg &&
            !found->rm)
     configured = false;
-  else if (!found->memory && found->prefix == PREFIX_F2)
+  else if (!found->memory && found->prefix == PREFIX_F2 && !found->rm)
     memset(tile_of(found->reg, at)->data, 0, ROWS * ROW_BYTES);
   else
     die("an unknown form", at);
