@@ -12,7 +12,7 @@ enum {
 	BUDGET_USUAL_TIMES = 2, /* what the least rounds took */
 	SURE = 20,              /* bursts whose scatter tells what more rounds will do */
 	DOUBT = 4,              /* of fewer: rounds that so many times those left would not do */
-	DENSER = 4,             /* pauses after the least rounds are shortened to a part of this */
+	DENSER = 6,             /* pauses after the least rounds are shortened to a part of this */
 };
 
 #define RESERVE 0.5 /* share of the time left that the rounds still needed are to take */

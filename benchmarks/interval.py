@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from fleet.analysis.reduce.levels import Levels, levels
 
-GAP_S, LEAST, BUDGET_S, DENSER, PRECISION, FAIR = 0.5, 10, 20, 4, 0.01, 2.5
+GAP_S, LEAST, BUDGET_S, DENSER, PRECISION, FAIR = 0.5, 10, 20, 6, 0.01, 2.5
 USUAL = int(BUDGET_S / GAP_S)  # bursts that the budget holds without shorter pauses
 MOST = LEAST + DENSER * (USUAL - LEAST)
 AT_S = GAP_S * np.append(np.arange(LEAST), LEAST - 1 + np.arange(1, MOST - LEAST + 1) / DENSER)
