@@ -25,69 +25,50 @@ enum { TURNS = 4 }; /* of a step */
 	"xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",   \
 		"xmm11", "xmm12", "xmm13", "xmm14", "xmm15" HIGH
 
-/* Where a loop is in its tile: a4 is row 4 of A, row3 the bytes of three rows. */
-struct walk {
-	const char *a, *a4, *b, *ahead;
-	size_t row3;
-	uint64_t steps;
-};
-
-static struct walk walk_of(const struct gemm_tile *tile)
-{
-	return (struct walk){.a = tile->a,
-			     .a4 = tile->a + 4 * tile->a_row,
-			     .b = tile->b,
-			     .ahead = tile->ahead,
-			     .row3 = 3 * tile->a_row,
-			     .steps = tile->steps};
-}
-
-/* All sums are 0, or what C holds; then the steps; then C is what they are. */
+/*
+ * Strip by strip: all sums are 0, or what C holds; then the steps; then C is what they are. One
+ * statement, so that a strip begins while the stores of the one before are under way. a4 is row 4
+ * of A, row3 the bytes of three rows; `left` has the strips that remain. `load` and `store` move
+ * %[c] to the next strip.
+ */
 #define PRODUCT(zero, load, step, store)                                                           \
-	zero "cmpq $0, %c[add](%[tile])\n\t"                                                       \
-	     "je 1f\n\t" load ".p2align 6\n"                                                       \
-	     "1:\n\t" step "add %[step], %[a]\n\t"                                                 \
-	     "add %[step], %[a4]\n\t"                                                              \
-	     "dec %[steps]\n\t"                                                                    \
-	     "jne 1b\n\t" store "vzeroupper"
+	".p2align 6\n"                                                                             \
+	"2:\n\t"                                                                                   \
+	"mov %c[at_a](%[left]), %[a]\n\t"                                                          \
+	"lea (%[a],%[row],4), %[a4]\n\t"                                                           \
+	"mov %c[at_b](%[left]), %[b]\n\t"                                                          \
+	"mov %c[at_steps](%[left]), %[steps]\n\t" zero "cmpq $0, %c[at_add](%[left])\n\t"          \
+	"je 1f\n\t"                                                                                \
+	"mov %c[at_c](%[left]), %[c]\n\t" load "1:\n\t" step "add %[step], %[a]\n\t"               \
+	"add %[step], %[a4]\n\t"                                                                   \
+	"dec %[steps]\n\t"                                                                         \
+	"jne 1b\n\t"                                                                               \
+	"mov %c[at_c](%[left]), %[c]\n\t" store "mov %[c], %c[at_c](%[left])\n\t"                  \
+	"mov %c[at_a_strip](%[left]), %[a]\n\t"                                                    \
+	"add %[a], %c[at_a](%[left])\n\t"                                                          \
+	"decq %c[at_strips](%[left])\n\t"                                                          \
+	"jne 2b\n\t"                                                                               \
+	"vzeroupper"
 
-#define OPERANDS(walk, strip)                                                                      \
-	: [a] "+&r"((walk).a), [a4] "+&r"((walk).a4), [b] "+&r"((walk).b),                         \
-	  [ahead] "+&r"((walk).ahead), [steps] "+&r"((walk).steps), [c] "=&r"(c)                   \
-	: [tile] "r"(strip), [row] "r"((strip)->a_row), [row3] "r"((walk).row3),                     \
-	  [step] "r"((strip)->a_step), [c_row] "r"((strip)->c_row),                                  \
-	  [ahead_step] "r"((strip)->ahead_step), [add] "i"(offsetof(struct gemm_tile, add)),        \
-	  [c_at] "i"(offsetof(struct gemm_tile, c))                                                \
-	: "memory", "cc", VECTORS
+#define AT(member) [at_##member] "i"(offsetof(struct gemm_tile, member))
 
-/* Multiplies the first strip; returns how far it has prefetched. */
-typedef const char *strip_fn(const struct gemm_tile *tile);
-
-static void multiply_strips(const struct gemm_tile *tile, strip_fn *multiply, size_t rows)
-{
-	struct gemm_tile left = *tile;
-
-	for (; left.strips; left.strips--) {
-		left.ahead = multiply(&left);
-		left.a += left.a_strip;
-		left.c += rows * left.c_row;
-	}
-}
-
-#define MULTIPLY(name, rows, product)                                                              \
-	static __attribute__((noinline))                                                           \
-	const char *x86_64_gemm_##name(const struct gemm_tile *strip)                              \
+#define MULTIPLY(name, product)                                                                    \
+	GEMM x86_64_gemm_##name(const struct gemm_tile *tile)                                      \
 	{                                                                                          \
-		struct walk walk = walk_of(strip);                                                 \
+		struct gemm_tile left = *tile;                                                     \
+		const char *a, *a4, *b, *ahead = tile->ahead;                                      \
 		char *c;                                                                           \
+		uint64_t steps;                                                                    \
                                                                                                    \
-		__asm__ volatile(product OPERANDS(walk, strip));                                   \
-		return walk.ahead;                                                                 \
-	}                                                                                          \
-                                                                                                   \
-	static void name##_multiply(const struct gemm_tile *tile)                                  \
-	{                                                                                          \
-		multiply_strips(tile, x86_64_gemm_##name, rows);                                   \
+		__asm__ volatile(product                                                           \
+				 : [a] "=&r"(a), [a4] "=&r"(a4), [b] "=&r"(b),                     \
+				   [ahead] "+&r"(ahead), [steps] "=&r"(steps), [c] "=&r"(c)        \
+				 : [left] "r"(&left), [row] "r"(tile->a_row),                      \
+				   [row3] "r"(3 * tile->a_row), [step] "r"(tile->a_step),          \
+				   [c_row] "r"(tile->c_row), [ahead_step] "r"(tile->ahead_step),   \
+				   AT(a), AT(a_strip), AT(b), AT(c), AT(strips), AT(steps),        \
+				   AT(add)                                                         \
+				 : "memory", "cc", VECTORS);                                       \
 	}
 
 #define AHEAD                                                                                      \
@@ -119,33 +100,31 @@ static void multiply_strips(const struct gemm_tile *tile, strip_fn *multiply, si
 	".irp turn, 0,1,2,3\n\t" LOAD_B_512 ROWS_512(multiply) ".endr\n\t" ahead                   \
 							       "add $4*192, %[b]\n\t"
 
-#define FIRST_512  "0,3,6,9,12,15,18,21"
-#define SECOND_512 "1,4,7,10,13,16,19,22"
-#define THIRD_512  "2,5,8,11,14,17,20,23"
+/* The sums of a row. */
+#define SUMS_512(row)                                                                              \
+	row(0, 1, 2) row(3, 4, 5) row(6, 7, 8) row(9, 10, 11) row(12, 13, 14) row(15, 16, 17)      \
+		row(18, 19, 20) row(21, 22, 23)
+
+#define LOAD_ROW_512(left, middle, right)                                                          \
+	"vmovups (%[c]), %%zmm" #left "\n\t"                                                       \
+	"vmovups 64(%[c]), %%zmm" #middle "\n\t"                                                   \
+	"vmovups 128(%[c]), %%zmm" #right "\n\t"                                                   \
+	"add %[c_row], %[c]\n\t"
+
+#define STORE_ROW_512(left, middle, right)                                                         \
+	"vmovups %%zmm" #left ", (%[c])\n\t"                                                       \
+	"vmovups %%zmm" #middle ", 64(%[c])\n\t"                                                   \
+	"vmovups %%zmm" #right ", 128(%[c])\n\t"                                                   \
+	"add %[c_row], %[c]\n\t"
 
 #define ZERO_512                                                                                   \
-	".irp i, " FIRST_512 "," SECOND_512 "," THIRD_512 "\n\t"                                   \
+	".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n\t"                \
 	"vpxord %%zmm\\i, %%zmm\\i, %%zmm\\i\n\t"                                                  \
 	".endr\n\t"
 
-/* A column of vectors of C, row by row. */
-#define COLUMN(sums, from, to)                                                                     \
-	"mov %c[c_at](%[tile]), %[c]\n\t"                                                          \
-	".irp i, " sums "\n\t"                                                                     \
-	"vmovups " from ", " to "\n\t"                                                             \
-	"add %[c_row], %[c]\n\t"                                                                   \
-	".endr\n\t"
-
-#define LOAD_512                                                                                   \
-	COLUMN(FIRST_512, "(%[c])", "%%zmm\\i")                                                    \
-	COLUMN(SECOND_512, "64(%[c])", "%%zmm\\i") COLUMN(THIRD_512, "128(%[c])", "%%zmm\\i")
-
-#define STORE_512                                                                                  \
-	COLUMN(FIRST_512, "%%zmm\\i", "(%[c])")                                                    \
-	COLUMN(SECOND_512, "%%zmm\\i", "64(%[c])") COLUMN(THIRD_512, "%%zmm\\i", "128(%[c])")
-
 #define PRODUCT_512(multiply, ahead)                                                               \
-	PRODUCT(ZERO_512, LOAD_512, STEP_512(multiply, ahead), STORE_512)
+	PRODUCT(ZERO_512, SUMS_512(LOAD_ROW_512), STEP_512(multiply, ahead),                       \
+		SUMS_512(STORE_ROW_512))
 
 #define EIGHT(multiply, a, b, c, d, e, f, g, h)                                                    \
 	multiply(a, 24) multiply(b, 24) multiply(c, 24) multiply(d, 24) multiply(e, 24)            \
@@ -177,24 +156,24 @@ static void multiply_strips(const struct gemm_tile *tile, strip_fn *multiply, si
 #define BF16(sum, b) BYTES("0x26", "0x52", sum, b)
 #define VNNI(sum, b) BYTES("0x25", "0x50", sum, b)
 
-MULTIPLY(avx512, 8, PRODUCT_512(FP32, ""))
-MULTIPLY(ahead_avx512, 8, PRODUCT_512(FP32, AHEAD))
+MULTIPLY(avx512, PRODUCT_512(FP32, ""))
+MULTIPLY(ahead_avx512, PRODUCT_512(FP32, AHEAD))
 
 GEMM x86_64_peak_avx512(const void *values, uint64_t turns)
 {
 	__asm__ volatile(PEAK_512(FP32) PEAK_OPERANDS);
 }
 
-MULTIPLY(bf16, 8, PRODUCT_512(BF16, ""))
-MULTIPLY(ahead_bf16, 8, PRODUCT_512(BF16, AHEAD))
+MULTIPLY(bf16, PRODUCT_512(BF16, ""))
+MULTIPLY(ahead_bf16, PRODUCT_512(BF16, AHEAD))
 
 GEMM x86_64_peak_bf16(const void *values, uint64_t turns)
 {
 	__asm__ volatile(PEAK_512(BF16) PEAK_OPERANDS);
 }
 
-MULTIPLY(vnni, 8, PRODUCT_512(VNNI, ""))
-MULTIPLY(ahead_vnni, 8, PRODUCT_512(VNNI, AHEAD))
+MULTIPLY(vnni, PRODUCT_512(VNNI, ""))
+MULTIPLY(ahead_vnni, PRODUCT_512(VNNI, AHEAD))
 
 GEMM x86_64_peak_vnni(const void *values, uint64_t turns)
 {
@@ -228,18 +207,23 @@ GEMM x86_64_peak_vnni(const void *values, uint64_t turns)
 	"vxorps %%xmm\\i, %%xmm\\i, %%xmm\\i\n\t"                                                  \
 	".endr\n\t"
 
-#define LOAD_256                                                                                   \
-	COLUMN("0,2,4,6,8,10", "(%[c])", "%%ymm\\i")                                               \
-	COLUMN("1,3,5,7,9,11", "32(%[c])", "%%ymm\\i")
+#define SUMS_256(row) row(0, 1) row(2, 3) row(4, 5) row(6, 7) row(8, 9) row(10, 11)
 
-#define STORE_256                                                                                  \
-	COLUMN("0,2,4,6,8,10", "%%ymm\\i", "(%[c])")                                               \
-	COLUMN("1,3,5,7,9,11", "%%ymm\\i", "32(%[c])")
+#define LOAD_ROW_256(left, right)                                                                  \
+	"vmovups (%[c]), %%ymm" #left "\n\t"                                                       \
+	"vmovups 32(%[c]), %%ymm" #right "\n\t"                                                    \
+	"add %[c_row], %[c]\n\t"
 
-#define PRODUCT_256(ahead) PRODUCT(ZERO_256, LOAD_256, STEP_256(ahead), STORE_256)
+#define STORE_ROW_256(left, right)                                                                 \
+	"vmovups %%ymm" #left ", (%[c])\n\t"                                                       \
+	"vmovups %%ymm" #right ", 32(%[c])\n\t"                                                    \
+	"add %[c_row], %[c]\n\t"
 
-MULTIPLY(avx2, 6, PRODUCT_256(""))
-MULTIPLY(ahead_avx2, 6, PRODUCT_256(AHEAD))
+#define PRODUCT_256(ahead)                                                                         \
+	PRODUCT(ZERO_256, SUMS_256(LOAD_ROW_256), STEP_256(ahead), SUMS_256(STORE_ROW_256))
+
+MULTIPLY(avx2, PRODUCT_256(""))
+MULTIPLY(ahead_avx2, PRODUCT_256(AHEAD))
 
 GEMM x86_64_peak_avx2(const void *values, uint64_t turns)
 {
@@ -266,8 +250,8 @@ GEMM x86_64_peak_avx2(const void *values, uint64_t turns)
 					 .block = 48,                                              \
 					 .strips = true,                                           \
 					 .peak_operations = 24 * 16 * 2 * (together),              \
-					 .multiply = loop##_multiply,                              \
-					 .multiply_ahead = ahead_##loop##_multiply,                \
+					 .multiply = x86_64_gemm_##loop,                           \
+					 .multiply_ahead = x86_64_gemm_ahead_##loop,               \
 					 .peak = x86_64_peak_##loop}
 
 GEMM_512(avx512, GEMM_FP32, 1, avx512);
@@ -283,8 +267,8 @@ static const struct gemm avx2 = {
 	.block = 16,
 	.strips = true,
 	.peak_operations = 12 * 8 * 2,
-	.multiply = avx2_multiply,
-	.multiply_ahead = ahead_avx2_multiply,
+	.multiply = x86_64_gemm_avx2,
+	.multiply_ahead = x86_64_gemm_ahead_avx2,
 	.peak = x86_64_peak_avx2,
 };
 

@@ -6,7 +6,7 @@ _TURNS = 4
 _ROWS = tuple(
     f"(<{base}>{rest})" for base in ("a", "a4") for rest in ("", ",<row>,1", ",<row>,2", ",<row3>,1")
 )
-_ENDING = ("add <step>,<a>", "add <step>,<a4>", "dec <steps>", "jne LOOP")
+_STEPPED = ("add <step>,<a>", "add <step>,<a4>", "dec <steps>", "jne INNER")
 _AHEAD = ("prefetcht2 (<ahead>)", "add <ahead_step>,<ahead>")
 
 
@@ -34,9 +34,46 @@ def _turn(turn: int, instruction: str, register: str, width: int, rows: int, col
     return (*loads, *multiplied)
 
 
+def _of_c(move: str, register: str, width: int, rows: int, columns: int) -> _Loop:
+    """Loads or stores each sum, row by row."""
+    return tuple(
+        text
+        for row in range(rows)
+        for text in (
+            *(
+                move.format(place=_at(width * i, "(<c>)"), sum=f"%{register}{columns * row + i}")
+                for i in range(columns)
+            ),
+            "add <c_row>,<c>",
+        )
+    )
+
+
+def _strips(steps: _Loop, zero: str, register: str, *sizes: int) -> _Loop:
+    """Of each strip: all sums are 0 or what C holds; then the steps; then C is what they are."""
+    _, rows, columns = sizes
+    return (
+        *("mov (<left>),<a>", "lea (<a>,<row>,4),<a4>", "mov 0x20(<left>),<b>", "mov 0x40(<left>),<steps>"),
+        *(zero.replace("I", str(i)) for i in range(rows * columns)),
+        *("cmpq $0x0,0x48(<left>)", "je INNER", "mov 0x28(<left>),<c>"),
+        *_of_c("vmovups {place},{sum}", register, *sizes),
+        *steps,
+        "mov 0x28(<left>),<c>",
+        *_of_c("vmovups {sum},{place}", register, *sizes),
+        *(
+            "mov <c>,0x28(<left>)",
+            "mov 0x18(<left>),<a>",
+            "add <a>,(<left>)",
+            "decq 0x38(<left>)",
+            "jne LOOP",
+        ),
+    )
+
+
 def _512(instruction: str, *ahead: str) -> _Loop:
     turns = (text for turn in range(_TURNS) for text in _turn(turn, instruction, "zmm", 64, 8, 3))
-    return (*turns, *ahead, "add $0x300,<b>", *_ENDING)
+    steps = (*turns, *ahead, "add $0x300,<b>", *_STEPPED)
+    return _strips(steps, "vpxord %zmmI,%zmmI,%zmmI", "zmm", 64, 8, 3)
 
 
 def _peak_512(instruction: str) -> _Loop:
@@ -45,7 +82,8 @@ def _peak_512(instruction: str) -> _Loop:
 
 def _256(*ahead: str) -> _Loop:
     turns = (text for turn in range(_TURNS) for text in _turn(turn, "vfmadd231ps", "ymm", 32, 6, 2))
-    return (*turns, *ahead, "add $0x100,<b>", *_ENDING)
+    steps = (*turns, *ahead, "add $0x100,<b>", *_STEPPED)
+    return _strips(steps, "vxorps %xmmI,%xmmI,%xmmI", "ymm", 32, 6, 2)
 
 
 _INSTRUCTIONS = {"avx512": "vfmadd231ps", "bf16": "vdpbf16ps", "vnni": "vpdpbusd"}
