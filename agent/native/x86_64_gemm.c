@@ -16,7 +16,7 @@ enum { TURNS = 4 }; /* of a step */
 #ifdef __AVX512F__
 #define HIGH                                                                                       \
 	, "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24",         \
-		"xmm25", "xmm26", "xmm27"
+		"xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30"
 #else
 #define HIGH
 #endif
@@ -26,10 +26,10 @@ enum { TURNS = 4 }; /* of a step */
 		"xmm11", "xmm12", "xmm13", "xmm14", "xmm15" HIGH
 
 /*
- * Strip by strip: all sums are 0, or what C holds; then the steps; then C is what they are. One
- * statement, so that a strip begins while the stores of the one before are under way. a4 is row 4
- * of A, row3 the bytes of three rows; `left` has the strips that remain. `load` and `store` move
- * %[c] to the next strip.
+ * Strip by strip: all sums are 0, or what C holds; then the steps; then C is what they are. It is
+ * one statement, so that a strip begins while the stores of the one before are under way. a4 is row
+ * 4 of A, row3 the bytes of three rows; `left` has the strips that remain. `store` leaves c at the
+ * next.
  */
 #define PRODUCT(zero, load, step, store)                                                           \
 	".p2align 6\n"                                                                             \
@@ -38,12 +38,10 @@ enum { TURNS = 4 }; /* of a step */
 	"lea (%[a],%[row],4), %[a4]\n\t"                                                           \
 	"mov %c[at_b](%[left]), %[b]\n\t"                                                          \
 	"mov %c[at_steps](%[left]), %[steps]\n\t" zero "cmpq $0, %c[at_add](%[left])\n\t"          \
-	"je 1f\n\t"                                                                                \
-	"mov %c[at_c](%[left]), %[c]\n\t" load "1:\n\t" step "add %[step], %[a]\n\t"               \
+	"je 1f\n\t" load "1:\n\t" step "add %[step], %[a]\n\t"                                     \
 	"add %[step], %[a4]\n\t"                                                                   \
 	"dec %[steps]\n\t"                                                                         \
-	"jne 1b\n\t"                                                                               \
-	"mov %c[at_c](%[left]), %[c]\n\t" store "mov %[c], %c[at_c](%[left])\n\t"                  \
+	"jne 1b\n\t" store "mov %[c], %c[at_c](%[left])\n\t"                                       \
 	"mov %c[at_a_strip](%[left]), %[a]\n\t"                                                    \
 	"add %[a], %c[at_a](%[left])\n\t"                                                          \
 	"decq %c[at_strips](%[left])\n\t"                                                          \
@@ -75,86 +73,85 @@ enum { TURNS = 4 }; /* of a step */
 	"prefetcht2 (%[ahead])\n\t"                                                                \
 	"add %[ahead_step], %[ahead]\n\t"
 
-/* ---- 512 bits: 8 rows by 48 columns, sums in zmm0 to zmm23, three a row ---------------------- */
+/* A column of vectors of C, row by row. */
+#define COLUMN(sums, from, to)                                                                     \
+	"mov %c[at_c](%[left]), %[c]\n\t"                                                          \
+	".irp i, " sums "\n\t"                                                                     \
+	"vmovups " from ", " to "\n\t"                                                             \
+	"add %[c_row], %[c]\n\t"                                                                   \
+	".endr\n\t"
 
-#define ROW_512(place, multiply, left, middle, right)                                              \
-	"vbroadcastss " place ", %%zmm27\n\t" multiply(left, 24) multiply(middle, 25)              \
-		multiply(right, 26)
+/* ---- 512 bits: 9 rows by 48 columns, sums in zmm0 to zmm26, three a row ---------------------- */
+
+#define ROW_512(place, multiply, left)                                                             \
+	"vbroadcastss 4*\\turn" place ", %%zmm30\n\t"                                              \
+	".irp i, 0,1,2\n\t" multiply(#left "+\\i", "27+\\i") ".endr\n\t"
 
 #define LOAD_B_512                                                                                 \
-	"vmovups 192*\\turn(%[b]), %%zmm24\n\t"                                                    \
-	"vmovups 192*\\turn+64(%[b]), %%zmm25\n\t"                                                 \
-	"vmovups 192*\\turn+128(%[b]), %%zmm26\n\t"
+	"vmovups 192*\\turn(%[b]), %%zmm27\n\t"                                                    \
+	"vmovups 192*\\turn+64(%[b]), %%zmm28\n\t"                                                 \
+	"vmovups 192*\\turn+128(%[b]), %%zmm29\n\t"
 
 #define ROWS_512(multiply)                                                                         \
-	ROW_512("4*\\turn(%[a])", multiply, 0, 1, 2)                                               \
-	ROW_512("4*\\turn(%[a],%[row])", multiply, 3, 4, 5)                                        \
-	ROW_512("4*\\turn(%[a],%[row],2)", multiply, 6, 7, 8)                                      \
-	ROW_512("4*\\turn(%[a],%[row3])", multiply, 9, 10, 11)                                     \
-	ROW_512("4*\\turn(%[a4])", multiply, 12, 13, 14)                                           \
-	ROW_512("4*\\turn(%[a4],%[row])", multiply, 15, 16, 17)                                    \
-	ROW_512("4*\\turn(%[a4],%[row],2)", multiply, 18, 19, 20)                                  \
-	ROW_512("4*\\turn(%[a4],%[row3])", multiply, 21, 22, 23)
+	ROW_512("(%[a])", multiply, 0)                                                             \
+	ROW_512("(%[a],%[row])", multiply, 3)                                                      \
+	ROW_512("(%[a],%[row],2)", multiply, 6)                                                    \
+	ROW_512("(%[a],%[row3])", multiply, 9)                                                     \
+	ROW_512("(%[a4])", multiply, 12)                                                           \
+	ROW_512("(%[a4],%[row])", multiply, 15)                                                    \
+	ROW_512("(%[a4],%[row],2)", multiply, 18)                                                  \
+	ROW_512("(%[a4],%[row3])", multiply, 21)                                                   \
+	ROW_512("(%[a4],%[row],4)", multiply, 24)
 
 #define STEP_512(multiply, ahead)                                                                  \
 	".irp turn, 0,1,2,3\n\t" LOAD_B_512 ROWS_512(multiply) ".endr\n\t" ahead                   \
 							       "add $4*192, %[b]\n\t"
 
-/* The sums of a row. */
-#define SUMS_512(row)                                                                              \
-	row(0, 1, 2) row(3, 4, 5) row(6, 7, 8) row(9, 10, 11) row(12, 13, 14) row(15, 16, 17)      \
-		row(18, 19, 20) row(21, 22, 23)
-
-#define LOAD_ROW_512(left, middle, right)                                                          \
-	"vmovups (%[c]), %%zmm" #left "\n\t"                                                       \
-	"vmovups 64(%[c]), %%zmm" #middle "\n\t"                                                   \
-	"vmovups 128(%[c]), %%zmm" #right "\n\t"                                                   \
-	"add %[c_row], %[c]\n\t"
-
-#define STORE_ROW_512(left, middle, right)                                                         \
-	"vmovups %%zmm" #left ", (%[c])\n\t"                                                       \
-	"vmovups %%zmm" #middle ", 64(%[c])\n\t"                                                   \
-	"vmovups %%zmm" #right ", 128(%[c])\n\t"                                                   \
-	"add %[c_row], %[c]\n\t"
+#define FIRST_512  "0,3,6,9,12,15,18,21,24"
+#define SECOND_512 "1,4,7,10,13,16,19,22,25"
+#define THIRD_512  "2,5,8,11,14,17,20,23,26"
+#define SUMS_512   FIRST_512 "," SECOND_512 "," THIRD_512
 
 #define ZERO_512                                                                                   \
-	".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n\t"                \
+	".irp i, " SUMS_512 "\n\t"                                                                 \
 	"vpxord %%zmm\\i, %%zmm\\i, %%zmm\\i\n\t"                                                  \
 	".endr\n\t"
 
+#define LOAD_512                                                                                   \
+	COLUMN(FIRST_512, "(%[c])", "%%zmm\\i")                                                    \
+	COLUMN(SECOND_512, "64(%[c])", "%%zmm\\i") COLUMN(THIRD_512, "128(%[c])", "%%zmm\\i")
+
+#define STORE_512                                                                                  \
+	COLUMN(FIRST_512, "%%zmm\\i", "(%[c])")                                                    \
+	COLUMN(SECOND_512, "%%zmm\\i", "64(%[c])") COLUMN(THIRD_512, "%%zmm\\i", "128(%[c])")
+
 #define PRODUCT_512(multiply, ahead)                                                               \
-	PRODUCT(ZERO_512, SUMS_512(LOAD_ROW_512), STEP_512(multiply, ahead),                       \
-		SUMS_512(STORE_ROW_512))
+	PRODUCT(ZERO_512, LOAD_512, STEP_512(multiply, ahead), STORE_512)
 
-#define EIGHT(multiply, a, b, c, d, e, f, g, h)                                                    \
-	multiply(a, 24) multiply(b, 24) multiply(c, 24) multiply(d, 24) multiply(e, 24)            \
-		multiply(f, 24) multiply(g, 24) multiply(h, 24)
-
-/* Of values in zmm24 and zmm27, with as many sums as the loops have. */
+/* Of values in zmm27 and zmm30, with as many sums as the loops have. */
 #define PEAK_512(multiply)                                                                         \
 	ZERO_512                                                                                   \
-	"vmovups (%[values]), %%zmm24\n\t"                                                         \
-	"vmovups 64(%[values]), %%zmm27\n\t"                                                       \
+	"vmovups (%[values]), %%zmm27\n\t"                                                         \
+	"vmovups 64(%[values]), %%zmm30\n\t"                                                       \
 	".p2align 6\n"                                                                             \
-	"1:\n\t" EIGHT(multiply, 0, 1, 2, 3, 4, 5, 6, 7)                                           \
-		EIGHT(multiply, 8, 9, 10, 11, 12, 13, 14, 15)                                      \
-			EIGHT(multiply, 16, 17, 18, 19, 20, 21, 22, 23) "dec %[turns]\n\t"         \
-									"jne 1b\n\t"               \
-									"vzeroupper"
+	"1:\n\t"                                                                                   \
+	".irp i, " SUMS_512 "\n\t" multiply("\\i", "27") ".endr\n\t"                               \
+							 "dec %[turns]\n\t"                        \
+							 "jne 1b\n\t"                              \
+							 "vzeroupper"
 
 #define PEAK_OPERANDS                                                                              \
 	: [turns] "+&r"(turns) : [values] "r"(values) : "memory", "cc", VECTORS
 
-#define FP32(sum, b) "vfmadd231ps %%zmm" #b ", %%zmm27, %%zmm" #sum "\n\t"
-
-/* EVEX.512.0F38.W0 opcode, of zmm{b} (24 and up), zmm27 and zmm{sum} */
+/* EVEX.512.0F38.W0 opcode, of zmm{b} (24 and up), zmm30 and zmm{sum}: numbers to the assembler */
 #define BYTES(prefix, opcode, sum, b)                                                              \
-	".byte 0x62, 0x02 + (1 - " #sum "/8%%2)*0x80 + (1 - " #sum "/16)*0x10, " prefix            \
-	", 0x40, " opcode ", 0xc0 + " #sum "%%8*8 + " #b " - 24\n\t"
+	".byte 0x62, 0x92 - (" sum ")/8%%2*0x80 - (" sum ")/16*0x10, " prefix ", 0x40, " opcode    \
+	", 0xc0 + (" sum ")%%8*8 + " b " - 24\n\t"
 
 /* vdpbf16ps: two products of bf16 to each sum. vpdpbusd: four of bytes, those of A unsigned. */
-#define BF16(sum, b) BYTES("0x26", "0x52", sum, b)
-#define VNNI(sum, b) BYTES("0x25", "0x50", sum, b)
+#define FP32(sum, b) BYTES("0x0d", "0xb8", sum, b)
+#define BF16(sum, b) BYTES("0x0e", "0x52", sum, b)
+#define VNNI(sum, b) BYTES("0x0d", "0x50", sum, b)
 
 MULTIPLY(avx512, PRODUCT_512(FP32, ""))
 MULTIPLY(ahead_avx512, PRODUCT_512(FP32, AHEAD))
@@ -207,20 +204,15 @@ GEMM x86_64_peak_vnni(const void *values, uint64_t turns)
 	"vxorps %%xmm\\i, %%xmm\\i, %%xmm\\i\n\t"                                                  \
 	".endr\n\t"
 
-#define SUMS_256(row) row(0, 1) row(2, 3) row(4, 5) row(6, 7) row(8, 9) row(10, 11)
+#define LOAD_256                                                                                   \
+	COLUMN("0,2,4,6,8,10", "(%[c])", "%%ymm\\i")                                               \
+	COLUMN("1,3,5,7,9,11", "32(%[c])", "%%ymm\\i")
 
-#define LOAD_ROW_256(left, right)                                                                  \
-	"vmovups (%[c]), %%ymm" #left "\n\t"                                                       \
-	"vmovups 32(%[c]), %%ymm" #right "\n\t"                                                    \
-	"add %[c_row], %[c]\n\t"
+#define STORE_256                                                                                  \
+	COLUMN("0,2,4,6,8,10", "%%ymm\\i", "(%[c])")                                               \
+	COLUMN("1,3,5,7,9,11", "%%ymm\\i", "32(%[c])")
 
-#define STORE_ROW_256(left, right)                                                                 \
-	"vmovups %%ymm" #left ", (%[c])\n\t"                                                       \
-	"vmovups %%ymm" #right ", 32(%[c])\n\t"                                                    \
-	"add %[c_row], %[c]\n\t"
-
-#define PRODUCT_256(ahead)                                                                         \
-	PRODUCT(ZERO_256, SUMS_256(LOAD_ROW_256), STEP_256(ahead), SUMS_256(STORE_ROW_256))
+#define PRODUCT_256(ahead) PRODUCT(ZERO_256, LOAD_256, STEP_256(ahead), STORE_256)
 
 MULTIPLY(avx2, PRODUCT_256(""))
 MULTIPLY(ahead_avx2, PRODUCT_256(AHEAD))
@@ -243,13 +235,13 @@ GEMM x86_64_peak_avx2(const void *values, uint64_t turns)
 
 #define GEMM_512(kind, values, together, loop)                                                     \
 	static const struct gemm kind = {.value = values,                                          \
-					 .rows = 8,                                                \
+					 .rows = 9,                                                \
 					 .columns = 48,                                            \
 					 .depth = TURNS * (together),                              \
 					 .pack = together,                                         \
 					 .block = 48,                                              \
 					 .strips = true,                                           \
-					 .peak_operations = 24 * 16 * 2 * (together),              \
+					 .peak_operations = 27 * 16 * 2 * (together),              \
 					 .multiply = x86_64_gemm_##loop,                           \
 					 .multiply_ahead = x86_64_gemm_ahead_##loop,               \
 					 .peak = x86_64_peak_##loop}

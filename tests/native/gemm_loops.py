@@ -1,10 +1,13 @@
 """The intended loops of gemm, by symbol; written as in targets.py. Those on tiles: test_amx.py."""
 
+from collections.abc import Iterable
+
 _Loop = tuple[str, ...]
 
 _TURNS = 4
-_ROWS = tuple(
-    f"(<{base}>{rest})" for base in ("a", "a4") for rest in ("", ",<row>,1", ",<row>,2", ",<row3>,1")
+_ROWS = (
+    *(f"(<{base}>{rest})" for base in ("a", "a4") for rest in ("", ",<row>,1", ",<row>,2", ",<row3>,1")),
+    "(<a4>,<row>,4)",
 )
 _STEPPED = ("add <step>,<a>", "add <step>,<a4>", "dec <steps>", "jne INNER")
 _AHEAD = ("prefetcht2 (<ahead>)", "add <ahead_step>,<ahead>")
@@ -16,7 +19,7 @@ def _at(offset: int, place: str) -> str:
 
 def _turn(turn: int, instruction: str, register: str, width: int, rows: int, columns: int) -> _Loop:
     """Loads vectors of B behind the sums, broadcasts a value of each row, and multiplies it with all."""
-    first, value = rows * columns, f"%{register}{27 if register == 'zmm' else 14}"
+    first, value = rows * columns, f"%{register}{30 if register == 'zmm' else 14}"
     loads = (
         f"vmovups {_at(width * (turn * columns + i), '(<b>)')},%{register}{first + i}" for i in range(columns)
     )
@@ -34,32 +37,30 @@ def _turn(turn: int, instruction: str, register: str, width: int, rows: int, col
     return (*loads, *multiplied)
 
 
-def _of_c(move: str, register: str, width: int, rows: int, columns: int) -> _Loop:
-    """Loads or stores each sum, row by row."""
+def _columns(move: str, register: str, width: int, rows: int, columns: int) -> _Loop:
+    """Loads or stores each sum, a column of vectors of C after the other, each row by row."""
     return tuple(
         text
-        for row in range(rows)
+        for column in range(columns)
         for text in (
+            "mov 0x28(<left>),<c>",
             *(
-                move.format(place=_at(width * i, "(<c>)"), sum=f"%{register}{columns * row + i}")
-                for i in range(columns)
+                text.format(place=_at(width * column, "(<c>)"), sum=f"%{register}{columns * row + column}")
+                for row in range(rows)
+                for text in (move, "add <c_row>,<c>")
             ),
-            "add <c_row>,<c>",
         )
     )
 
 
-def _strips(steps: _Loop, zero: str, register: str, *sizes: int) -> _Loop:
+def _strips(steps: _Loop, zeroed: Iterable[str], register: str, *sizes: int) -> _Loop:
     """Of each strip: all sums are 0 or what C holds; then the steps; then C is what they are."""
-    _, rows, columns = sizes
     return (
         *("mov (<left>),<a>", "lea (<a>,<row>,4),<a4>", "mov 0x20(<left>),<b>", "mov 0x40(<left>),<steps>"),
-        *(zero.replace("I", str(i)) for i in range(rows * columns)),
-        *("cmpq $0x0,0x48(<left>)", "je INNER", "mov 0x28(<left>),<c>"),
-        *_of_c("vmovups {place},{sum}", register, *sizes),
+        *(*zeroed, "cmpq $0x0,0x48(<left>)", "je INNER"),
+        *_columns("vmovups {place},{sum}", register, *sizes),
         *steps,
-        "mov 0x28(<left>),<c>",
-        *_of_c("vmovups {sum},{place}", register, *sizes),
+        *_columns("vmovups {sum},{place}", register, *sizes),
         *(
             "mov <c>,0x28(<left>)",
             "mov 0x18(<left>),<a>",
@@ -70,20 +71,23 @@ def _strips(steps: _Loop, zero: str, register: str, *sizes: int) -> _Loop:
     )
 
 
+_SUMS_512 = (*range(0, 27, 3), *range(1, 27, 3), *range(2, 27, 3))
+
+
 def _512(instruction: str, *ahead: str) -> _Loop:
-    turns = (text for turn in range(_TURNS) for text in _turn(turn, instruction, "zmm", 64, 8, 3))
-    steps = (*turns, *ahead, "add $0x300,<b>", *_STEPPED)
-    return _strips(steps, "vpxord %zmmI,%zmmI,%zmmI", "zmm", 64, 8, 3)
+    turns = (text for turn in range(_TURNS) for text in _turn(turn, instruction, "zmm", 64, 9, 3))
+    zeroed = (f"vpxord %zmm{i},%zmm{i},%zmm{i}" for i in _SUMS_512)
+    return _strips((*turns, *ahead, "add $0x300,<b>", *_STEPPED), zeroed, "zmm", 64, 9, 3)
 
 
 def _peak_512(instruction: str) -> _Loop:
-    return (*(f"{instruction} %zmm24,%zmm27,%zmm{i}" for i in range(24)), "dec <turns>", "jne LOOP")
+    return (*(f"{instruction} %zmm27,%zmm30,%zmm{i}" for i in _SUMS_512), "dec <turns>", "jne LOOP")
 
 
 def _256(*ahead: str) -> _Loop:
     turns = (text for turn in range(_TURNS) for text in _turn(turn, "vfmadd231ps", "ymm", 32, 6, 2))
-    steps = (*turns, *ahead, "add $0x100,<b>", *_STEPPED)
-    return _strips(steps, "vxorps %xmmI,%xmmI,%xmmI", "ymm", 32, 6, 2)
+    zeroed = (f"vxorps %xmm{i},%xmm{i},%xmm{i}" for i in range(12))
+    return _strips((*turns, *ahead, "add $0x100,<b>", *_STEPPED), zeroed, "ymm", 32, 6, 2)
 
 
 _INSTRUCTIONS = {"avx512": "vfmadd231ps", "bf16": "vdpbf16ps", "vnni": "vpdpbusd"}
