@@ -88,6 +88,7 @@ def matches(found: list[str], intended: tuple[str, ...]) -> bool:
 def _spelling(text: str) -> str:
     """Undo what differs by assembler or register only: spaces, sizes that operands tell, short forms."""
     text = text.replace(", ", ",").replace(",#0]", "]")
+    text = re.sub(r"\b0x0\(", "(", text)  # rbp and r13 are never encoded without an offset
     text = re.sub(r"^(mov|cmp|xor|dec)l ", r"\1 ", text)
     thumb = r"^(bne|bcc|beq|add|cmp|ldr|mov|str|eors?|subs)\.[nw] "  # 16 or 32 bits wide
     text = re.sub(thumb, r"\1 ", text)
