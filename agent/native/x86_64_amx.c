@@ -72,7 +72,7 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 	".endr\n\t"                                                                                \
 	"add %%r10, %[c]\n\t"
 #define BF16_AHEAD C_ROW_AHEAD
-#define INT8_AHEAD C_ROW_AHEAD C_ROW_AHEAD
+#define INT8_AHEAD ".rept 2\n\t" C_ROW_AHEAD ".endr\n\t"
 
 #define STEP(kind, before, ahead)                                                                  \
 	LOAD_A LOAD_B0 LOAD_B1 kind##_AHEAD LOAD_B2 kind##_AHEAD before(0)                         \
