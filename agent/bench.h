@@ -189,6 +189,7 @@ struct benchmark {
 	bool huge_pages;    /* its memory lies in huge pages unless others are asked for */
 	bool many_points;   /* so many that only few pairs are visited */
 	bool single;        /* a sample is one grain, whatever is asked for */
+	bool clocked;       /* the core's frequency is measured behind each sample, too */
 	bool compares;      /* check() compares results with a reference, of points with memory */
 	uint32_t least;     /* grains in a trial, and what their number is a multiple of */
 	uint32_t chunk;     /* units between two looks at whether to go on; about a ms at most */

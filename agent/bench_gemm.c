@@ -208,6 +208,7 @@ const struct benchmark bench_gemm = {
 	.summary = "one CPU or many, products of matrices",
 	.unit = UNIT_OPERATION,
 	.shape = SHAPE_GROUP,
+	.clocked = true,
 	.compares = true,
 	.huge_pages = true,
 	.all_timed = true,

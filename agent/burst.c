@@ -51,8 +51,10 @@ static void free_burst(struct burst *burst)
 	if (!burst)
 		return;
 	lines_retire(&burst->lines);
-	for (size_t i = 0; burst->workers && i < burst->count; i++)
+	for (size_t i = 0; burst->workers && i < burst->count; i++) {
 		free(burst->workers[i].stamps);
+		free(burst->workers[i].sample_mhz);
+	}
 	free(burst->counting);
 	free(burst->workers);
 	free(burst->sides);
@@ -104,7 +106,9 @@ static int make_worker(struct burst *burst, size_t i)
 
 	if (counts(order, takes_times))
 		worker->counting = &burst->counting[i];
-	return takes_times ? worker_make_stamps(worker, order->samples) : 0;
+	bool clocked = i == 0 && order->benchmark->clocked;
+
+	return takes_times ? worker_make_stamps(worker, order->samples, clocked) : 0;
 }
 
 static int make_burst(const struct burst_order *order, struct random *random, struct burst **made)

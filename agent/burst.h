@@ -41,6 +41,7 @@ struct burst_result {
 	uint32_t
 		steal_ppm[2]; /* in which its CPU was taken from ping, and the most of the others */
 	uint32_t core_mhz[2]; /* of ping's core, before and after; 0: not known */
+	uint32_t sample_mhz;  /* of ping's core, median behind its samples; likewise */
 	struct event_count *counts; /* of each thread one for each counter: room for all, the
 				       caller's; null if nothing is ever counted */
 	bool counted;

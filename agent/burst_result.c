@@ -248,6 +248,8 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 		result->switches[i] = ping->switches[1][i] - ping->switches[0][i];
 		result->core_mhz[i] = ping->core_mhz[i];
 	}
+	result->sample_mhz =
+		ping->clocked ? (uint32_t)(median(ping->sample_mhz, result->samples) + 0.5) : 0;
 	read_others(burst, result);
 	read_begins(burst, result);
 	read_lines(burst, result);

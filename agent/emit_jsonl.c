@@ -395,6 +395,8 @@ static void burst(const struct run *run, const struct report *report)
 	else if (report->cpu_count > 2)
 		add_cpus(report);
 	add_frequency(result);
+	if (benchmark->clocked)
+		add_count_or_null("sample_mhz", result->sample_mhz);
 	if (benchmark->compares && plan_point(report->visit)->bytes)
 		add_flag("checked", true);
 	text_add(&line, ",\"start_ns\":%" PRId64, result->start_ns - run->start_ns);

@@ -1,11 +1,18 @@
 /* frequency.c: times dependent additions, a cycle each, on a core. */
 #include "frequency.h"
 
+#include "precision.h"
 #include "stop.h"
 
 #include <pthread.h>
 
 enum { ADDS = 16384, SHORT = ADDS / 16, STRETCHES = 3 }; /* multiples of 16, as arch_adds() wants */
+
+/*
+ * Behind a sample: additions so that the code is in the front end, those that are timed, and the
+ * ticks that these take at least. docs/gemm.md has what longer runs do to the next sample.
+ */
+enum { FIRST = 16, BRIEF = 448, LONGER = 4 * BRIEF, PAIRS = 15, LEAST_TICKS = 100 };
 
 /* A core that was idle needs some time to reach the frequency at which it is measured. */
 #define RAMP_NS (2 * NS_PER_MS)
@@ -16,16 +23,21 @@ struct question {
 	uint32_t mhz;
 };
 
+static uint64_t ticks_of(const struct clock *clock, uint32_t adds)
+{
+	uint64_t start = clock->ticks();
+
+	arch_adds(adds);
+	return clock->ticks() - start;
+}
+
 /* The least of a few stretches, since one may be interrupted. */
 static uint64_t least_ticks(const struct clock *clock, uint32_t adds)
 {
 	uint64_t least = UINT64_MAX;
 
 	for (int i = 0; i < STRETCHES; i++) {
-		uint64_t start = clock->ticks();
-
-		arch_adds(adds);
-		uint64_t ticks = clock->ticks() - start;
+		uint64_t ticks = ticks_of(clock, adds);
 
 		least = ticks < least ? ticks : least;
 	}
@@ -44,6 +56,33 @@ uint32_t frequency_now(const struct clock *clock)
 	double us = (double)(whole - brief) / (double)clock->ticks_per_second * 1e6;
 
 	return (uint32_t)(ADDS / us + 0.5);
+}
+
+/* By the ratio of neighbouring runs, which does not depend on the frequency. */
+bool frequency_overhead(const struct clock *clock, double *cycles)
+{
+	double found[PAIRS];
+
+	for (int i = 0; arch_adds && i < PAIRS; i++) {
+		double brief = (double)ticks_of(clock, BRIEF);
+		double longer = (double)ticks_of(clock, LONGER);
+
+		if (brief < LEAST_TICKS)
+			return false;
+		found[i] =
+			longer > brief ? (LONGER * brief - BRIEF * longer) / (longer - brief) : 0;
+	}
+	if (arch_adds)
+		*cycles = median(found, PAIRS);
+	return arch_adds != NULL;
+}
+
+double frequency_behind(const struct clock *clock, double overhead_cycles)
+{
+	ticks_of(clock, FIRST);
+	double us = (double)ticks_of(clock, BRIEF) / (double)clock->ticks_per_second * 1e6;
+
+	return (BRIEF + overhead_cycles) / us;
 }
 
 static void *ask(void *arg)

@@ -4,11 +4,25 @@
 
 #include "native/native.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* MHz of the calling thread's core just now; 0 where an addition may take more than a cycle. */
 uint32_t frequency_now(const struct clock *clock);
+
+/*
+ * Cycles that timing a run of additions takes beside them, on the calling thread's core; false
+ * where an addition may take more than a cycle, or the clock ticks too seldom for
+ * frequency_behind().
+ */
+bool frequency_overhead(const struct clock *clock, double *cycles);
+
+/*
+ * MHz of the calling thread's core in what it did just before, by a run of additions so short that
+ * the clock stays as it was and units that were busy do not go to sleep.
+ */
+double frequency_behind(const struct clock *clock, double overhead_cycles);
 
 /* MHz of each CPU, one after the other, when it has been busy for a moment; 0 where not known. */
 void frequency_of_cpus(const struct clock *clock, const int *cpus, size_t count, uint32_t *mhz);

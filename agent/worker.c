@@ -79,6 +79,8 @@ static int prepare(struct worker *worker)
 
 	if (worker->stamps)
 		memset(worker->stamps, 0, (burst->order.samples + 1) * sizeof *worker->stamps);
+	if (worker->sample_mhz)
+		memset(worker->sample_mhz, 0, burst->order.samples * sizeof *worker->sample_mhz);
 	if (owns_lines(worker))
 		for (size_t i = 0; i < burst->lines.count; i++)
 			__atomic_store_n(burst->lines.line[i], 0, __ATOMIC_RELAXED);
@@ -208,6 +210,23 @@ static bool take_times(struct worker *worker)
 	return true;
 }
 
+/* The same, with a moment behind each sample that belongs to none. */
+static bool take_clocked(struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+
+	worker->begin_ns = now_ns();
+	for (uint32_t i = 1; i <= order->samples; i++) {
+		uint64_t start = order->clock->ticks();
+
+		if (!work(worker, order->iterations))
+			return false;
+		worker->stamps[i] = worker->stamps[i - 1] + order->clock->ticks() - start;
+		worker->sample_mhz[i - 1] = frequency_behind(order->clock, worker->overhead_cycles);
+	}
+	return true;
+}
+
 /* Of a benchmark that puts its values together itself; one that is not above 0 stands still. */
 static bool take_values(struct worker *worker)
 {
@@ -273,6 +292,7 @@ static bool take(struct worker *worker)
 	bool done = order->benchmark->reset   ? take_prepared(worker)
 		    : !worker->stamps         ? work(worker, order->samples * order->iterations)
 		    : order->benchmark->value ? take_values(worker)
+		    : worker->clocked         ? take_clocked(worker)
 					      : take_times(worker);
 
 	end(worker);
@@ -285,6 +305,8 @@ static bool play(struct worker *worker)
 	const struct benchmark *benchmark = order->benchmark;
 	bool alone = benchmark->all_timed && !benchmark->release;
 
+	worker->clocked =
+		worker->sample_mhz && frequency_overhead(order->clock, &worker->overhead_cycles);
 	if (!work(worker, worker->side->first))
 		return false;
 	if (!worker->stamps)
@@ -302,10 +324,12 @@ static bool play(struct worker *worker)
 	return true;
 }
 
-int worker_make_stamps(struct worker *worker, uint32_t samples)
+int worker_make_stamps(struct worker *worker, uint32_t samples, bool clocked)
 {
 	worker->stamps = calloc(samples + 1, sizeof *worker->stamps);
-	return worker->stamps ? 0 : -ENOMEM;
+	if (clocked)
+		worker->sample_mhz = calloc(samples, sizeof *worker->sample_mhz);
+	return worker->stamps && (!clocked || worker->sample_mhz) ? 0 : -ENOMEM;
 }
 
 void *worker_run(void *arg)

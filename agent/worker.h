@@ -37,6 +37,9 @@ struct worker {
 	int waits;                   /* its account of waiting; below 0: there is none */
 	int64_t waited_ns[2];        /* before the samples, and after yielding */
 	uint32_t core_mhz[2];        /* before and after; 0: not known */
+	bool clocked;                /* the next two are known */
+	double overhead_cycles;      /* of frequency_behind() */
+	double *sample_mhz;          /* behind each sample; null: not measured */
 	int64_t thread_name;         /* os_thread_self(), once it is bound */
 	uint32_t bound;              /* 1: thread_name holds */
 	uint32_t arrived;            /* how many gates it has come to */
@@ -62,8 +65,11 @@ struct burst {
 	_Alignas(LINE_BYTES) uint32_t give_up;
 };
 
-/* Gives a worker room for its stamps, which the burst frees; 0 or -ENOMEM. */
-int worker_make_stamps(struct worker *worker, uint32_t samples);
+/*
+ * Gives a worker room for its stamps, and if it is `clocked` for frequencies, which the burst
+ * frees; 0 or -ENOMEM.
+ */
+int worker_make_stamps(struct worker *worker, uint32_t samples, bool clocked);
 
 /* The thread: binds itself, meets the others, plays its part. Its argument is its struct worker. */
 void *worker_run(void *worker);

@@ -93,7 +93,7 @@ class Burst:
 
     counters: of each thread, in the order of `cpus`, a Count of each of the hello's counters.
 
-    core_mhz: of ping's core before and after. flags: what may have spoilt the burst (docs/flags.md).
+    core_mhz: of ping's core before and after. sample_mhz: right behind its samples, median. flags: what may have spoilt the burst (docs/flags.md).
     """
 
     benchmark: str
@@ -120,6 +120,7 @@ class Burst:
     cpus: tuple[int, ...] | None = None
     other_ticks: tuple[tuple[int, ...], ...] | None = None
     core_mhz: tuple[int, int] | None = None
+    sample_mhz: int | None = None
     checked: bool | None = None
     begin_ns: tuple[int, ...] | None = None
     counters: tuple[tuple[Count | None, ...], ...] | None = None

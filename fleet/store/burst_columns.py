@@ -28,7 +28,7 @@ MAYBE = (
 """Columns of numbers from 0 that a host may leave out."""
 SINCE_1_2 = (*STEAL, *(column.name for column in schema.POINT_COLUMNS))
 AT_POINTS = tuple(name for name in SINCE_1_2 if name not in (*STEAL, "core_ghz"))
-_NUMBERS = ("words", *COUNTS, *MAYBE, "core_mhz")  # the last before and after together
+_NUMBERS = ("words", *COUNTS, *MAYBE, "core_mhz")  # the last doubled
 _COUNTED = ("burst", "cpu", "event", "units", "count", "enabled_ns", "running_ns")
 _OF_BURST = ("round", "ping_cpu", "pong_cpu")
 _OF_COUNT = ("cpu", "units", "enabled_ns", "running_ns")
@@ -93,7 +93,7 @@ class BurstColumns:
             burst.iterations,
             burst.warmup,
             *(_UNKNOWN if value is None else value for value in maybe),
-            _UNKNOWN if burst.core_mhz is None else sum(burst.core_mhz),
+            _doubled_mhz(burst),
         ]
         if burst.point is not None:
             self._at_points[len(self)] = _values_at_point(burst)
@@ -212,6 +212,13 @@ def _by_column(rows: "array[int]", width: int) -> Any:
     import numpy as np  # noqa: PLC0415
 
     return np.ascontiguousarray(np.frombuffer(rows, "i8").reshape(-1, width).T)
+
+
+def _doubled_mhz(burst: Burst) -> int:
+    """Twice the frequency of ping's core: right behind the samples if known, else of before and after."""
+    if burst.sample_mhz is not None:
+        return 2 * burst.sample_mhz
+    return _UNKNOWN if burst.core_mhz is None else sum(burst.core_mhz)
 
 
 def _values_at_point(burst: Burst) -> tuple[Any, ...]:

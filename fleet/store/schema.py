@@ -59,7 +59,11 @@ POINT_COLUMNS = (
     *PARAMETER_COLUMNS,
     _maybe("cpus", "list<int32>", "of all threads, ping's first; null: ping and pong"),
     _maybe("other_ticks", "list<list<int64>>", "as ticks, of the other threads, in the order of cpus"),
-    _maybe("core_ghz", "float32", "frequency of ping's core, mean of before and after the burst"),
+    _maybe(
+        "core_ghz",
+        "float32",
+        "frequency of ping's core: of gemm right behind its samples, else mean of before and after",
+    ),
     _maybe("checked", "bool", "results were compared with a reference; null: nothing to compare"),
 )
 

@@ -1,5 +1,6 @@
 """Faults planted in a finished binary, which the agent's own checks have to find."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -8,18 +9,18 @@ from tests.native import disassembly
 from tests.native.targets import Target
 
 
-def wrong_sum(target: Target, binary: Path, symbol: str, adding: str, to: Path) -> Path:
-    """A copy of `binary` in which one instruction of a loop adds to its neighbour's sum.
+def neighbour_twice(target: Target, binary: Path, symbol: str, start: str, to: Path) -> Path:
+    """A copy of `binary` in which an instruction of a loop does what its neighbour does once more.
 
-    adding: how the instructions that add to sums begin; the first two take equally many bytes.
+    start: how both begin; the first two that do take equally many bytes.
     """
     code = disassembly.instructions(target, binary, symbol)
     ends = (at for at, _ in code[1:])
     first, second = [
-        (at, end) for (at, text), end in zip(code, ends, strict=False) if text.startswith(adding)
+        (at, end) for (at, text), end in zip(code, ends, strict=False) if text.startswith(start)
     ][:2]
     assert first[1] - first[0] == second[1] - second[0]
-    shift = _offset(target, binary, first[0]) - first[0]
+    shift = _offset(binary, first[0]) - first[0]
     data = bytearray(binary.read_bytes())
     data[first[0] + shift : first[1] + shift] = data[second[0] + shift : second[1] + shift]
     to.write_bytes(data)
@@ -27,12 +28,10 @@ def wrong_sum(target: Target, binary: Path, symbol: str, adding: str, to: Path) 
     return to
 
 
-def _offset(target: Target, binary: Path, address: int) -> int:
+def _offset(binary: Path, address: int) -> int:
     """Where in the file what lies at this address of the program is."""
-    listing = subprocess.run(
-        [needs.program(*target.objdump), "-h", str(binary)], capture_output=True, text=True, check=True
-    ).stdout
-    _, _, _, start, _, offset, _ = next(
-        words for words in map(str.split, listing.splitlines()) if words[1:2] == [".text"]
-    )
-    return int(offset, 16) + address - int(start, 16)
+    program = needs.program("readelf", "binutils")
+    done = subprocess.run([program, "-SW", str(binary)], capture_output=True, text=True, check=True)
+    section = re.search(r" \.text +PROGBITS +([0-9a-f]+) ([0-9a-f]+) ", done.stdout)
+    assert section
+    return int(section[2], 16) + address - int(section[1], 16)

@@ -13,7 +13,7 @@ from tests.native import lasx
 from tests.native.agent import Record, bursts, decode, failures, measure, notes, run, wrong
 from tests.native.build import build
 from tests.native.emulated import emulator, measure_emulated
-from tests.native.planted import wrong_sum
+from tests.native.planted import neighbour_twice
 from tests.native.preload import TROUBLE
 from tests.native.targets import AARCH64, CROSS, LOONGARCH64, RISCV64, X86_64, Target
 
@@ -68,6 +68,14 @@ def test_rows_have_an_even_number_of_lines_only_where_that_is_asked(gemm: list[R
         if kind(burst) not in ("peak", "hot.blocked"):
             lines, rest = divmod(burst["parameters"]["stride_bytes"], 64)
             assert (rest, lines % 2) == (0, 0 if kind(burst) == "hot.rows" else 1)
+
+
+def test_the_core_s_frequency_is_measured_behind_the_samples(gemm: list[Record]) -> None:
+    found = [burst["sample_mhz"] for burst in bursts(gemm)]
+    if gemm[0]["ticks_per_second"] < 2e9:  # too few ticks for a short run of additions
+        assert all(mhz is None or 100 < mhz < 10_000 for mhz in found)
+    else:
+        assert all(100 < mhz < 10_000 for mhz in found)
 
 
 def test_what_streams_takes_the_memory_asked_for_and_names_it(gemm: list[Record]) -> None:
@@ -172,7 +180,7 @@ def test_a_product_that_a_loop_adds_to_another_sum_fails_its_bursts(
 ) -> None:
     target = next(one for one in (AARCH64, *CROSS) if variant in ARCHES[one.name.partition("-")[2]].gemm)
     symbol = f"{target.name.partition('-')[2]}_gemm_{variant}"
-    binary = wrong_sum(target, build(target, "-O2 -static"), symbol, adding, tmp_path / "agent")
+    binary = neighbour_twice(target, build(target, "-O2 -static"), symbol, adding, tmp_path / "agent")
     plan = (*SMALL, "-v", variant, "--threads", "1", "--shape", "48x48x48")
     records = measure(*plan, prefix=emulator(target), binary=binary)
     assert {kind(burst) for burst in bursts(records)} == {"peak", "stream.prefetch"}  # which have other loops
@@ -190,6 +198,18 @@ def test_what_no_emulator_knows_multiplies_exactly_step_by_step(loop: str, k: in
     binary, symbol = build(LOONGARCH64, "-O2 -static"), f"loongarch64_{loop}_lasx"
     assert np.array_equal(lasx.product(binary, symbol, a, b, None), a @ b)
     assert np.array_equal(lasx.product(binary, symbol, a, b, c), a @ b + c)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)  # zig compiles a C library first
+@pytest.mark.parametrize("fault", ["xvld ", "xvldrepl.w", "xvfmadd.s", "add.d", "xvst"])
+def test_one_wrong_instruction_of_a_product_is_found_step_by_step(fault: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    a, b = (random.integers(-4, 5, shape).astype(np.float32) for shape in ((8, 8), (8, 24)))
+    good, symbol = build(LOONGARCH64, "-O2 -static"), "loongarch64_gemm_lasx"
+    bad = neighbour_twice(LOONGARCH64, good, symbol, fault, tmp_path / "agent")
+    assert np.array_equal(lasx.product(good, symbol, a, b, None), a @ b)
+    assert not np.array_equal(lasx.product(bad, symbol, a, b, None), a @ b)
 
 
 @pytest.mark.slow

@@ -47,6 +47,12 @@ def test_the_parameters_of_a_point_are_columns(tmp_path: Path) -> None:
     assert verify(place_of(tmp_path)).problems == ()
 
 
+def test_the_frequency_behind_the_samples_counts_more_than_that_before_and_after(tmp_path: Path) -> None:
+    burst = builders.a_burst(**AT_POINT, sample_mhz=3100)
+    Store(tmp_path).publish(builders.a_run(), [burst])
+    assert pd.read_parquet(tmp_path)["core_ghz"].tolist() == pytest.approx([3.1])
+
+
 @pytest.mark.parametrize("hosts", [("a", "b"), ("b", "a")])
 def test_points_are_told_apart_whichever_run_pandas_reads_first(
     hosts: tuple[str, str], tmp_path: Path

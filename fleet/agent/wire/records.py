@@ -86,6 +86,7 @@ class _Burst(_Visit, tag="burst"):
     cpus: Annotated[tuple[CpuNumber, ...], Meta(min_length=1, max_length=CPU_LIMIT)] | None = None
     other_ticks: tuple[tuple[Int64, ...], ...] | None = None
     core_mhz: tuple[Int32Positive, Int32Positive] | None = None
+    sample_mhz: Int32Positive | None = None
     checked: bool | None = None
     begin_ns: tuple[Int64, ...] | None = None
     counters: tuple[tuple[tuple[Int64, Int64, Int64] | None, ...], ...] | None = None

@@ -15,7 +15,7 @@ def products(pairs: pd.DataFrame) -> str:
     """The points of one variant of gemm: of each set of CPUs, a row per point.
 
     pairs: its rows of the table `pairs`. `of peak` is the share of what the same CPUs reached on registers in
-    the same run; `a CPU` and `op/cycle` are of one CPU, on average.
+    the same run, in a cycle where their frequency is known; `a CPU` and `op/cycle` are of one CPU, on average.
     """
     rows = with_shares(pairs)
     first = rows.iloc[0]
@@ -30,17 +30,18 @@ def products(pairs: pd.DataFrame) -> str:
 def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
     """The rows of gemm in `pairs`, in the order of a table, with what people read.
 
-    `gops`: operations in a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs;
-    `per_cycle`: operations of a core in a cycle; `shape`: rows, columns and depth, empty for peak. NaN where
-    there is no peak or frequency.
+    `gops`: operations in a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs,
+    of operations in a cycle, since CPUs may run registers at another frequency than memory, or in a nanosecond
+    where one of the frequencies is unknown; `per_cycle`: operations of a core in a cycle; `shape`: rows,
+    columns and depth, empty for peak. NaN where there is no peak or frequency.
     """
     cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
     rows = pairs[pairs["benchmark"] == "gemm"]
     rows = rows.assign(gops=1 / rows["median_ns"], operation=rows["operation"].astype(str))
-    peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)[[*cpus, "gops"]]
-    rows = rows.merge(peaks.rename(columns={"gops": "peak"}), on=cpus, how="left")
+    peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)[[*cpus, "gops", "core_ghz"]]
+    rows = rows.merge(peaks, on=cpus, how="left", suffixes=("", "_of_peak"))
     rows = rows.assign(
-        share=rows["gops"] / rows["peak"],
+        share=rows["gops"] / rows["gops_of_peak"] * (rows["core_ghz_of_peak"] / rows["core_ghz"]).fillna(1),
         per_cycle=rows["gops"] / rows["threads"] / rows["core_ghz"],
         shape=rows["point"].map(shape_of_point),
     )

@@ -21,6 +21,7 @@ POINT = {
     "cpus": [0],
     "other_ticks": [],
     "core_mhz": [3700, 3600],
+    "sample_mhz": 3100,
     "pong_cpus": [0, 0],
     "parameters": {"bytes": 16384, "stride_bytes": 256, "order": "random", "pages": "huge", "threads": 1},
 }
@@ -43,7 +44,7 @@ def test_a_burst_arrives_with_its_point_and_its_parameters() -> None:
     assert isinstance(burst, Burst)
     assert burst.key == ("chase", "mov", NAMES[0], 0, 0, 3)
     assert (burst.unit, burst.cpus, burst.other_ticks) == ("load", (0, 3), ((1, 2, 3),))
-    assert burst.core_mhz == (3700, 3600)
+    assert (burst.core_mhz, burst.sample_mhz) == ((3700, 3600), 3100)
     assert burst.parameters == Parameters(
         bytes=16384, stride_bytes=256, order="random", pages="huge", threads=1
     )
@@ -63,6 +64,7 @@ def test_a_burst_arrives_with_its_point_and_its_parameters() -> None:
         ({**GROUP, "cpus": [0, 0, 3]}, "each once"),
         ({"parameters": {"bytes": 2**63}}, "bytes"),
         ({"core_mhz": [0, 1]}, "core_mhz"),
+        ({"sample_mhz": 0}, "sample_mhz"),
         ({**GROUP, "begin_ns": [0, 310]}, None),
         ({**GROUP, "begin_ns": [0]}, "1 values of begin_ns for 2 threads"),
         ({"begin_ns": [0, 310]}, "2 values of begin_ns for 1 threads"),
