@@ -93,7 +93,8 @@ class Burst:
 
     counters: of each thread, in the order of `cpus`, a Count of each of the hello's counters.
 
-    core_mhz: of ping's core before and after. sample_mhz: right behind its samples, median. flags: what may have spoilt the burst (docs/flags.md).
+    core_mhz: of ping's core before and after. sample_mhz: right behind its samples, median. flags: what may
+    have spoilt the burst (docs/flags.md).
     """
 
     benchmark: str

@@ -31,9 +31,9 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
     """The rows of gemm in `pairs`, in the order of a table, with what people read.
 
     `gops`: operations in a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs,
-    of operations in a cycle, since CPUs may run registers at another frequency than memory, or in a nanosecond
-    where one of the frequencies is unknown; `per_cycle`: operations of a core in a cycle; `shape`: rows,
-    columns and depth, empty for peak. NaN where there is no peak or frequency.
+    of operations in a cycle, since CPUs may run registers at another frequency than memory, or in a
+    nanosecond where one of the frequencies is unknown; `per_cycle`: operations of a core in a cycle; `shape`:
+    rows, columns and depth, empty for peak. NaN where there is no peak or frequency.
     """
     cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
     rows = pairs[pairs["benchmark"] == "gemm"]
