@@ -56,7 +56,7 @@ OPERATIONS: Mapping[str, int] = MappingProxyType(
         "bfmmla": 128,
         "i8mm": 256,
         "neon": 32,
-        "sse2": 16,  # two additions and two multiplications of vectors: Zen 2 to 5
+        "sse2": 16,  # two pipes multiply and two others add: AMD 56665, 2.11
     }
 )
 """Operations that a core does in a cycle with the instructions of a variant of `gemm`, at most."""

@@ -211,7 +211,8 @@ def _products(numbers: Numbers) -> Found:
         is_peak = part["point"].astype(str).str.startswith("peak")
         for row in records(part[~is_peak]) if is_peak.any() else ():
             peak, spread = _median(part[is_peak])
-            share = peak / row["median_ns"]
+            frequencies = part[is_peak]["core_ghz"].median() / row["core_ghz"]
+            share = peak / row["median_ns"] * (1 if is_none(frequencies) else frequencies)
             says = f"gemm/{key[0]} {row['point']}: {share:.0%} of the peak of its unit"
             yield share, says, share > OVER * (1 + spread + _known(row))
 

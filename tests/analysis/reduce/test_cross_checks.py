@@ -236,6 +236,13 @@ def test_a_peak_above_what_the_units_of_a_core_can_do_is_found(
     assert of_rows({**peak, "core_ghz": math.nan}).empty
 
 
+def test_a_peak_at_a_lower_frequency_than_its_product_is_no_breach() -> None:
+    peak = {**PEAK, "point": "peak.x1", "core_ghz": 2.5, "median_ns": 0.002}
+    product = {**PEAK, "point": "hot.odd.256x256x256", "core_ghz": 3.0, "median_ns": 0.0018}
+    assert of_rows(peak, product).empty
+    assert list(of_rows(peak, {**product, "core_ghz": 2.5})["check"]) == ["gemm_peak"]
+
+
 def test_chases_in_other_pages_are_not_compared() -> None:
     chased = {**CHASED, "point": "random.128K.huge", "bytes": 128 * K, "median_ns": 4.0, "pages": "huge"}
     fetched = {**FETCHED, "state": "own", "point": "own.chase.128K", "bytes": 128 * K, "stride_bytes": 256}
