@@ -211,8 +211,10 @@ def _products(numbers: Numbers) -> Found:
         is_peak = part["point"].astype(str).str.startswith("peak")
         for row in records(part[~is_peak]) if is_peak.any() else ():
             peak, spread = _median(part[is_peak])
-            frequencies = part[is_peak]["core_ghz"].median() / row["core_ghz"]
-            share = peak / row["median_ns"] * (1 if is_none(frequencies) else frequencies)
+            share = peak / row["median_ns"]
+            peak_ghz = part[is_peak]["core_ghz"].median()
+            if not is_none(peak_ghz) and not is_none(row["core_ghz"]):
+                share *= peak_ghz / row["core_ghz"]
             says = f"gemm/{key[0]} {row['point']}: {share:.0%} of the peak of its unit"
             yield share, says, share > OVER * (1 + spread + _known(row))
 

@@ -15,7 +15,7 @@ def products(pairs: pd.DataFrame) -> str:
     """The points of one variant of gemm: of each set of CPUs, a row per point.
 
     pairs: its rows of the table `pairs`. `of peak` is the share of what the same CPUs reached on registers in
-    the same run, in a cycle where their frequency is known; `a CPU` and `op/cycle` are of one CPU, on average.
+    the same run, in a cycle where the frequency is known; `a CPU` and `op/cycle` are of one CPU, on average.
     """
     rows = with_shares(pairs)
     first = rows.iloc[0]
