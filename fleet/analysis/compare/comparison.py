@@ -15,6 +15,7 @@ from fleet.analysis.compare.caveats import caveats, number_of_all
 from fleet.analysis.compare.changes import CELL, compare_pairs, compare_relations
 from fleet.analysis.compare.environment import environment
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
+from fleet.analysis.compare.levels_within import compare_levels
 from fleet.analysis.compare.matched_levels import about_levels, match_levels
 from fleet.analysis.compare.sides import ComparisonSide, sides
 from fleet.analysis.compare.verdicts import Verdict, are_virtual, usual_threshold
@@ -33,7 +34,8 @@ class Comparison:
 
     unit: what was counted, "run" or, where each side is several other hosts, "host". relations, pairs: as
     `compare_relations` and `compare_pairs` return them; pairs is empty unless the topologies are the same.
-    environment: what else differs. caveats: its warnings.
+    levels: of pairs that switch within runs, as `compare_levels` returns them. environment: what else
+    differs. caveats: its warnings.
     """
 
     a: ComparisonSide
@@ -42,6 +44,7 @@ class Comparison:
     threshold: float
     relations: pd.DataFrame
     pairs: pd.DataFrame
+    levels: pd.DataFrame
     environment: pd.DataFrame
     caveats: tuple[str, ...]
 
@@ -143,6 +146,8 @@ def _compared(
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)
         if len(_cells(rows_a)) < every:
             warnings.append(f"{every - len(_cells(rows_a))} pairs are left out: not every run has them.")
+    found = [rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b)]
+    levels = compare_levels(found[0] if same else found[0][:0], found[1])
     blocks, freedom, switches = None, None, a.hosts == b.hosts and are_virtual(a.runs, b.runs)
     if by is not None:
         blocks, left_out = _blocks(a, b, unit, by)
@@ -161,7 +166,8 @@ def _compared(
     tested = compare_pairs(
         pairs_a if same else pairs_a[:0], pairs_b, threshold, number=number, switches=switches
     )
-    return Comparison(a, b, unit, threshold, relations, tested, environment(a.runs, b.runs), tuple(warnings))
+    around = environment(a.runs, b.runs)
+    return Comparison(a, b, unit, threshold, relations, tested, levels, around, tuple(warnings))
 
 
 def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[dict[str, InBlock], list[str]]:

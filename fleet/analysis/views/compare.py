@@ -17,15 +17,17 @@ from fleet.analysis.views.text import (
     is_none,
     json_text,
     measured,
+    percent,
     records,
     units_text,
     within,
 )
 from fleet.analysis.views.warnings import warnings_text
-from fleet.text import one_line, table
+from fleet.text import counted, one_line, table
 
 _Differing = tuple[bool, str, str, str]  # whether between the sides, the name, the values in A and B
 PAIRS_LISTED = 10
+LEVELS_LISTED = 3  # pairs
 _SHORT = 60
 _COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
 
@@ -118,6 +120,8 @@ def _parts(one: Comparison, legend: str, alike: set[_Differing], width: int | No
         yield f"{shown}\n{legend}".rstrip("\n")
     if one.reports_pairs and one.pairs["changed"].any():
         yield "\n".join(_pairs(one))
+    if len(one.levels):
+        yield _levels(one)
     yield from _environment(one, set(_differing(one)) - alike)
     if one.caveats:
         yield warnings_text(one.caveats)
@@ -266,6 +270,52 @@ def _pairs(one: Comparison) -> Iterator[str]:
         yield f"  {len(own) - PAIRS_LISTED} more with --json"
 
 
+def _levels(one: Comparison) -> str:
+    """The levels of the pairs that switch most within their runs."""
+    keys = ["benchmark", "variant", "ping_cpu", "pong_cpu"]
+    pairs = one.levels.groupby(keys, sort=False).ngroup()
+    rows = []
+    for row in records(one.levels[pairs < LEVELS_LISTED]):
+        change = [
+            f"{row[name] - 1:+.1%}" if not is_none(row[name]) else "-" for name in ("ratio", "low", "high")
+        ]
+        moved = [
+            f"{row[name]:+.0%}" if not is_none(row[name]) else "-"
+            for name in ("moved", "moved_low", "moved_high")
+        ]
+        rows.append(
+            (
+                f"{row['benchmark']}/{row['variant']}",
+                f"{row['ping_cpu']}-{row['pong_cpu']}",
+                *(_level_ns(row, side) for side in "ab"),
+                _with_interval(change),
+                *(percent(row[f"{side}_share"]) for side in "ab"),
+                _with_interval(moved),
+                "/".join(
+                    "-" if is_none(row[f"{side}_dwell"]) else f"{row[f'{side}_dwell']:.1f}" for side in "ab"
+                ),
+            )
+        )
+    titles = ("benchmark", "pair", "A", "B", "change", "share A", "share B", "B - A", "in a row")
+    lines = [
+        "Levels within the runs (shares: of bursts; changes with their own 95 % intervals, not judged)",
+        _indented(table(titles, rows, right=set(range(2, 9)))),
+    ]
+    if (more := int(pairs.max()) + 1 - LEVELS_LISTED) > 0:
+        lines.append(f"  {counted(more, 'more pair')} with --json")
+    return "\n".join(lines)
+
+
+def _level_ns(row: dict[str, Any], side: str) -> str:
+    ns, spread = row[f"{side}_ns"], row[f"{side}_spread"]
+    return "-" if is_none(ns) else f"{measured(row['benchmark'], ns)} {within(spread)}".removesuffix(" -")
+
+
+def _with_interval(texts: Sequence[str]) -> str:
+    middle, low, high = texts
+    return middle if low == "-" else f"{middle} ({low} to {high})"
+
+
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
 
@@ -278,6 +328,7 @@ def _object(one: Comparison) -> dict[str, Any]:
         "threshold": one.threshold,
         "relations": [_finite(row) for row in records(one.relations)],
         "pairs": [_finite(row) for row in records(one.pairs)],
+        "levels": [_finite(row) for row in records(one.levels)],
         "environment": records(one.environment),
         "caveats": list(one.caveats),
     }

@@ -1,0 +1,111 @@
+"""The levels that pairs switch between within runs: the change of each, and of the bursts' share at it.
+
+A pair's number is that of its most frequent level, so neither a change of its other levels nor one of their
+shares is seen in it. Levels of all runs of both sides are matched by their latencies (`levels_between`). The
+intervals are each level's own: they are shown beside the verdicts, not judged with them.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
+
+from fleet.analysis.compare.changes import CELL
+from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, welch
+from fleet.analysis.compare.level_shares import levels_between
+
+_LEAST_SWITCHING = 2  # runs; one in a hundred of a pair at one level is split by chance
+_MOST_PAIRS = 100
+_MOVED = 1.25  # a level of A and one of B that are nearer than this may be the same
+_SIDES = ("a", "b")
+_OF_SIDE = ("ns", "share", "dwell", "spread")
+COLUMNS = (
+    *CELL,
+    *(f"{side}_{name}" for name in _OF_SIDE for side in _SIDES),
+    *("ratio", "low", "high", "moved", "moved_low", "moved_high"),
+)
+
+Floats = npt.NDArray[np.float64]
+
+
+def compare_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
+    """A row per level of each pair with several within two runs or more, those that switch most first.
+
+    a, b: rows of `pairs` with their `unit`, which is the run. Of each side: `ns` (geometric mean over the
+    runs that have the level), `share` of the bursts (mean over all runs, 0 where a run lacks the level),
+    `dwell` (bursts in a row) and `spread` (the typical half interval within a run). `ratio`: the change of
+    the level with its 95 % interval `low`, `high`; `moved`: that of the share, with `moved_low`,
+    `moved_high`. Intervals are NaN where a side has fewer than three runs, `low` and `high` also where fewer
+    have the level. At most 100 pairs.
+    """
+    both = pd.concat([a.assign(side="a"), b.assign(side="b")])
+    if a.empty or b.empty or "levels_ns" not in both:
+        return pd.DataFrame(columns=list(COLUMNS))
+    switching = both[both["levels_ns"].notna()].groupby(CELL, sort=False)["other_share"].agg(["size", "sum"])
+    switching = switching[switching["size"] >= _LEAST_SWITCHING].sort_values(
+        "sum", ascending=False, kind="stable"
+    )
+    parts = dict(iter(both.groupby(CELL, sort=False)))
+    rows = [row for key in switching.index[:_MOST_PAIRS] for row in _of_pair(key, parts[key])]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _of_pair(key: tuple[Any, ...], rows: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """The levels of one pair, the fastest first."""
+    found = pd.DataFrame([level for row in rows.to_dict("records") for level in _levels(row)])
+    if found["side"].nunique() < len(_SIDES):
+        return
+    found["level"] = _matched(found["ns"].to_numpy(dtype=float), (found["side"] == "b").to_numpy())
+    runs = [int((rows["side"] == side).sum()) for side in _SIDES]
+    for _, level in found.groupby("level"):
+        of_runs = level.groupby(["side", "unit"], sort=False).agg(
+            ns=("ns", "mean"), share=("share", "sum"), dwell=("dwell", "mean"), spread=("spread", "mean")
+        )
+        sides = [of_runs[of_runs.index.get_level_values("side") == side] for side in _SIDES]
+        shares = [
+            np.pad(side["share"].to_numpy(dtype=float), (0, count - len(side)))
+            for side, count in zip(sides, runs, strict=True)
+        ]
+        ns = [side["ns"].to_numpy(dtype=float) for side in sides]
+        moved = change(ns[0], ns[1]) if all(map(len, ns)) else None
+        numbers = [
+            *(float(np.exp(np.log(each).mean())) if len(each) else np.nan for each in ns),
+            *(float(each.mean()) for each in shares),
+            *(float(side[name].mean()) for name in ("dwell", "spread") for side in sides),
+        ]
+        of_change = (moved.ratio, moved.low, moved.high) if moved else (np.nan, np.nan, np.nan)
+        yield (*key, *numbers, *of_change, *_of_shares(*shares))
+
+
+def _matched(ns: Floats, of_b: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """The level of each value; neighbours of which one is on A only, the other on B only, are one level."""
+    labels: npt.NDArray[np.int64] = levels_between(ns[None, :])[0]
+    for level in range(labels.max(), 0, -1):
+        here, before = (labels == each for each in (level, level - 1))
+        near = np.log(ns[here]).mean() - np.log(ns[before]).mean() < np.log(_MOVED)
+        if near and {*of_b[here]} != {*of_b[before]} and len({*of_b[here]}) == len({*of_b[before]}) == 1:
+            labels[labels >= level] -= 1
+    return labels
+
+
+def _levels(row: dict[Any, Any]) -> Iterator[dict[str, Any]]:
+    """The levels of a pair in one run; of a pair with one level, that."""
+    about = {"side": row["side"], "unit": row["unit"]}
+    if not np.ndim(row["levels_ns"]):
+        yield {**about, "ns": row["median_ns"], "share": 1.0, "dwell": row["bursts"], "spread": row["spread"]}
+        return
+    columns = (row[f"levels_{name}"] for name in _OF_SIDE)
+    for values in zip(*columns, strict=True):
+        yield {**about, **dict(zip(_OF_SIDE, values, strict=True))}
+
+
+def _of_shares(a: Floats, b: Floats) -> tuple[float, float, float]:
+    """The difference of the shares of bursts, with its 95 % interval."""
+    if min(len(a), len(b)) < LEAST_RUNS:
+        return float(b.mean() - a.mean()), float("nan"), float("nan")
+    moved, error, freedom = welch(a, b)
+    half = stats.t.isf(LEVEL / 2, freedom) * error
+    return float(moved), float(moved - half), float(moved + half)
