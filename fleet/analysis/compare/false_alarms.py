@@ -11,10 +11,13 @@ from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.compare.changes import compare_pairs, compare_relations
 from fleet.analysis.compare.comparison import load_run_pairs
+from fleet.analysis.compare.error_rate import judge_relations
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL
-from fleet.analysis.compare.verdicts import usual_threshold
+from fleet.analysis.compare.matched_levels import match_levels
+from fleet.analysis.compare.verdicts import Verdict, are_virtual, usual_threshold
 from fleet.analysis.reduce.load import load_runs, load_samples, samples_long
-from fleet.analysis.views.text import percent
+from fleet.analysis.views.sections import number_of
+from fleet.analysis.views.text import percent, records
 from fleet.errors import UsageError
 from fleet.text import nearest, table
 
@@ -104,7 +107,7 @@ def _alike(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
 
 def _of_group(root: str | Path, runs: pd.DataFrame, chance: np.random.Generator) -> Iterator[dict[str, Any]]:
     pairs = load_run_pairs(root, runs).assign(unit=lambda rows: rows["run_id"])
-    threshold = usual_threshold(runs)
+    threshold, number, virtual = usual_threshold(runs), number_of(records(runs)[0]), are_virtual(runs)
     for (benchmark, variant), part in pairs.groupby(["benchmark", "variant"], sort=False):
         by_run = [rows for _, rows in part.groupby("run_id", sort=False)]
         naive = _naive(root, runs["run_id"].tolist()[:_NAIVE_RUNS], str(benchmark), str(variant))
@@ -112,18 +115,30 @@ def _of_group(root: str | Path, runs: pd.DataFrame, chance: np.random.Generator)
             tallies: dict[str, list[tuple[float, float, float]]] = {}
             for order, a, b in orders(len(by_run), size, chance):
                 sides = [pd.concat([by_run[at] for at in side]) for side in (a, b)]
-                tallies.setdefault(order, []).append(_alarms(sides[0], sides[1], threshold))
+                alarms = _alarms(sides[0], sides[1], threshold, number, virtual=virtual)
+                tallies.setdefault(order, []).append(alarms)
             for order, found in tallies.items():
                 shares = np.mean(found, axis=0)
                 values = (runs["host_id"][0], benchmark, variant, order, size, len(found), *shares, naive)
                 yield dict(zip(COLUMNS, values, strict=True))
 
 
-def _alarms(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> tuple[float, float, float]:
-    relations, pairs = compare_relations(a, b, threshold), compare_pairs(a, b, threshold)
+def _alarms(
+    a: pd.DataFrame, b: pd.DataFrame, threshold: float, number: str, *, virtual: bool
+) -> tuple[float, float, float]:
+    """Of one split: the shares `class_share`, `verdict_share` and `pair_share`, found as `compare` does."""
+    matched = match_levels(a, b, number)
+    switches = virtual or len(matched.levels) > 0
+    relations = compare_relations(
+        matched.a, matched.b, threshold, number=number, freedom=matched.freedom, switches=switches
+    )
+    pairs = compare_pairs(matched.a, matched.b, threshold, number=number, switches=switches)
+    share = 0.5 if relations["pairs"].max() > 1 else 1.0
+    relations = judge_relations([relations], [threshold], share=share)[0]
     outside = (relations["low"] > 1) | (relations["high"] < 1)
-    changed = relations["verdict"] == "changed"
-    return float(outside.mean()), float(changed.mean()), float((pairs["p"] < LEVEL).mean())
+    changed = relations["verdict"] == Verdict.CHANGED
+    called = float((pairs["p"] < LEVEL).mean()) if len(pairs) else 0.0
+    return float(outside.mean()), float(changed.mean()), called
 
 
 def _naive(root: str | Path, run_ids: Sequence[str], benchmark: str, variant: str) -> float:

@@ -1,5 +1,6 @@
 """The A/A test on stored runs: of an unchanged machine, and of too few runs."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +17,17 @@ from tests.command import Fleet
 
 def keep(root: Path, count: int) -> None:
     """Store runs of two CPUs, each with a level of its own, 2 % apart."""
-    levels = np.random.default_rng(8).normal(50, 1, count)
+    keep_at(root, np.random.default_rng(8).normal(50, 1, count))
+
+
+def keep_at(root: Path, levels: Iterable[float], **facts: object) -> None:
+    """Store a run of two CPUs at each of these levels."""
     for place, ns in enumerate(levels):
         run = builders.a_run(
             (Cpu(0, package=0), Cpu(1, package=0)), run_id=f"r2026T03{place:02}Z-{place:08x}"
         )
-        run = replace(run, started_utc=f"2026-01-02T03:{place:02}:00Z")
+        about = replace(run.facts, **facts)  # type: ignore[arg-type]
+        run = replace(run, started_utc=f"2026-01-02T03:{place:02}:00Z", facts=about)
         Store(root).publish(run, builders.bursts_of(run, noise=0.004, ns=lambda a, b, ns=ns: ns, seed=place))  # type: ignore[misc]
 
 
@@ -37,6 +43,16 @@ def test_an_unchanged_machine_is_seldom_called_changed_and_samples_mislead(
     assert found.loc["random", "class_share"] <= 0.35
     assert (found["naive_share"] > 0.5).all()
     assert "false alarm" in false_alarms.false_alarms_text(found.reset_index())
+
+
+def test_sides_at_two_levels_by_chance_are_no_alarm_as_in_a_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(false_alarms, "SPLITS", 2)
+    keep_at(tmp_path, [24.0, 50.0, 50.1, 24.1, 24.05, 50.05], hypervisor="kvm")
+    found = false_alarms.false_alarms(tmp_path).set_index("order")
+    assert found.loc["interleaved", "splits"] == 1
+    assert (found["verdict_share"] == 0).all()
 
 
 def test_sides_never_share_a_run() -> None:
