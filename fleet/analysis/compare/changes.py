@@ -72,8 +72,13 @@ def compare_relations(
 def _most_freedom(pairs: pd.DataFrame, freedom: pd.Series | None) -> float:
     if freedom is None:
         return np.inf
-    known = freedom.reindex(pd.MultiIndex.from_frame(pairs[CELL].drop_duplicates()))
-    return float(known.fillna(np.inf).median())
+    return float(np.median(_freedom_of(pd.MultiIndex.from_frame(pairs[CELL].drop_duplicates()), freedom)))
+
+
+def _freedom_of(pairs: pd.MultiIndex, freedom: pd.Series | None) -> Floats:
+    if freedom is None:
+        return np.full(len(pairs), np.inf)
+    return freedom.reindex(pairs).fillna(np.inf).to_numpy(dtype=float)
 
 
 def _p_of_levels(p: float, values: Sequence[Floats]) -> float:
@@ -87,12 +92,13 @@ def compare_pairs(
     threshold: float,
     *,
     number: str = "median_ns",
+    freedom: pd.Series | None = None,
     switches: bool = False,
 ) -> pd.DataFrame:
     """One row per pair that every run has: `a_ns`, `b_ns`, `ratio`, moderated `p`, `q`, and `changed`.
 
-    a, b, switches: as for `compare_relations`. changed: q < 0.05 and the change beyond the threshold. Only
-    for sides of the same topology. No rows where a side has fewer than three runs.
+    a, b, freedom, switches: as for `compare_relations`. changed: q < 0.05 and the change beyond the
+    threshold. Only for sides of the same topology. No rows where a side has fewer than three runs.
     """
     tables = []
     if min(a["unit"].nunique(), b["unit"].nunique()) >= LEAST_RUNS:
@@ -103,7 +109,7 @@ def compare_pairs(
             at = pd.MultiIndex.from_frame(part)
             rows = [side.loc[at].to_numpy() for side in logs]
             means = [side.mean(axis=1) for side in rows]
-            p = moderated_p(rows[0], rows[1])
+            p = moderated_p(rows[0], rows[1], _freedom_of(at, freedom))
             tables.append(
                 part.assign(
                     a_ns=np.exp(means[0]),

@@ -164,7 +164,12 @@ def _compared(
     same = same and blocks is None
     pairs_a, pairs_b = (rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b))
     tested = compare_pairs(
-        pairs_a if same else pairs_a[:0], pairs_b, threshold, number=number, switches=switches
+        pairs_a if same else pairs_a[:0],
+        pairs_b,
+        threshold,
+        number=number,
+        freedom=freedom,
+        switches=switches,
     )
     around = environment(a.runs, b.runs)
     return Comparison(a, b, unit, threshold, relations, tested, levels, around, tuple(warnings))

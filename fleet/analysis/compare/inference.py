@@ -163,13 +163,14 @@ def detectable(error: Floats, freedom: Floats, level: float, matters: Floats) ->
     return np.asarray(high)
 
 
-def moderated_p(a: Floats, b: Floats) -> Floats:
+def moderated_p(a: Floats, b: Floats, most: Floats | float = np.inf) -> Floats:
     """Two-sided p of each row's change from a to b, with few runs and many rows.
 
-    a, b: logarithms, a row per pair of one relation, a column per run. The variation common to all rows of a
-    run has as many degrees of freedom as there are runs. The variance of a single row is poorly known from
-    few runs, so it is shrunk towards that of all rows by an empirical-Bayes prior (G. K. Smyth, Stat. Appl.
-    Genet. Mol. Biol. 3 (2004)). The two are added (Satterthwaite).
+    a, b: logarithms, a row per pair of one relation, a column per run. most: degrees of freedom of each row
+    at most, of values moved to one level; those that fall short of the runs' are lost. The variation common
+    to all rows of a run has as many degrees of freedom as there are runs. The variance of a single row is
+    poorly known from few runs, so it is shrunk towards that of all rows by an empirical-Bayes prior (G. K.
+    Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004)). The two are added (Satterthwaite).
     """
     own = a.shape[1] + b.shape[1] - 2
     together = [side.mean(axis=0, keepdims=True) for side in (a, b)]
@@ -179,6 +180,7 @@ def moderated_p(a: Floats, b: Floats) -> Floats:
     share = 1.0 if np.isinf(freedom) else freedom / (freedom + own)
     alone = share * level + (1 - share) * alone
     joined = (common + alone) ** 2 / (common**2 / own + alone**2 / min(freedom + own, own * len(alone)))
+    joined = np.maximum(joined - np.maximum(own - most, 0), 1)
     t = (b.mean(axis=1) - a.mean(axis=1)) / np.sqrt((common + alone) * (1 / a.shape[1] + 1 / b.shape[1]))
     found: Floats = 2 * stats.t.sf(np.abs(t), joined)
     return found

@@ -197,6 +197,15 @@ def test_moderated_p_is_smyths_with_a_common_part(seed: int, runs_a: int, runs_b
     np.testing.assert_allclose(moderated_p(a, b), by_smyth(a, b))
 
 
+def test_rows_moved_to_one_level_lose_degrees_of_freedom() -> None:
+    logs = 0.01 * np.random.default_rng(1).normal(size=(8, 10))
+    logs[:, 5:] += 0.02
+    usual = moderated_p(logs[:, :5], logs[:, 5:])
+    fewer = moderated_p(logs[:, :5], logs[:, 5:], np.array([6.0] + [np.inf] * 7))
+    assert fewer[0] > usual[0]
+    np.testing.assert_array_equal(fewer[1:], usual[1:])
+
+
 def test_rows_without_scatter_of_their_own_are_not_certain() -> None:
     same = np.tile([[0.0, 0.001, -0.001, 0.0, 0.001, -0.001]], (4, 1))
     assert (moderated_p(same[:, :3], same[:, 3:]) > 0.99).all()
