@@ -154,11 +154,14 @@ static void end(struct worker *worker)
 	os_thread_ran_ns(&worker->ran_ns[1]);
 }
 
-/* Has another thread had its CPU since the last sample? */
-static bool has_yielded(struct worker *worker)
+/* Does the yield let another thread have the CPU? */
+static bool yields(struct worker *worker)
 {
-	os_switches(&worker->switches[2][0], &worker->switches[2][1]);
-	return worker->switches[2][1] != worker->switches[1][1];
+	int64_t *switches = worker->switches[2], before = switches[1];
+
+	sched_yield();
+	os_switches(&switches[0], &switches[1]);
+	return switches[1] != before;
 }
 
 /*
@@ -170,12 +173,12 @@ static void yield_cpu(struct worker *worker)
 {
 	if (worker->burst->order.priority)
 		os_ordinary_self();
-	for (int i = 0; i < YIELDS && !has_yielded(worker); i++)
-		sched_yield();
+	os_switches(&worker->switches[2][0], &worker->switches[2][1]);
+	for (int i = 0; i < YIELDS && !yields(worker); i++)
+		;
 	worker->at_ns[2] = now_ns();
 	read_waits(worker, &worker->waited_ns[1]);
 	os_thread_ran_ns(&worker->ran_ns[2]);
-	os_switches(&worker->switches[2][0], &worker->switches[2][1]);
 }
 
 static bool work(struct worker *worker, uint64_t n)
