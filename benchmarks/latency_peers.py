@@ -3,9 +3,9 @@
 Usage: python benchmarks/latency_peers.py [--rounds 20] [--visits 5] [--peers DIR] [--only WORDS] [--nice -19]
 
 Peers are looked for in DIR, then on the PATH; a contest whose peer is missing is left out with a note:
-core-to-core-latency (its `-b 3`), multichase, and two programs that benchmarks/reference makes of others'
-loops: mm-amx-interleave (mm_amx_interleave.cpp) and lat-mem-rd-size (lat_mem_rd_size.c, lmbench). Contests
-without a peer hold numbers of the agent against one another.
+core-to-core-latency (its `-b 3`), multichase, and three programs that benchmarks/reference makes of others'
+loops: mm-amx-interleave (mm_amx_interleave.cpp), lat-mem-rd-size (lat_mem_rd_size.c, lmbench) and
+libxsmm-gemm (libxsmm_gemm.c). Contests without a peer hold numbers of the agent against one another.
 
 In each round every contest has some visits by each side, all in shuffled order, a short process each; a
 side's number is the median of its visits of the round; of chases in caches and of messages, which
@@ -174,6 +174,28 @@ def multichase(tools: Tools, path: str, pages: str) -> float:
     return number(tools.output(*pin, path, *huge, *options), r"([\d.]+)\s*$")
 
 
+def our_product(tools: Tools) -> float:
+    """An operation on bf16 by vectors, of matrices in L2, in ps."""
+    plan = (
+        "-b",
+        "gemm",
+        "-v",
+        "avx512-bf16",
+        "--threads",
+        "1",
+        "--cpus",
+        str(tools.cpus[0]),
+        "--sizes",
+        "1M",
+    )
+    return next(1000 * ns for point, ns in tools.ns(*plan).items() if point.startswith("hot.odd"))
+
+
+def libxsmm(tools: Tools, path: str) -> float:
+    """The same by its kernel for vectors, where it would take tiles."""
+    return float(tools.output("taskset", "-c", str(tools.cpus[0]), path, LIBXSMM_TARGET="cpx"))
+
+
 def of_one_run(find: Callable[[], tuple[float, float]]) -> tuple[Side, Side]:
     """Both sides of a contest from one process: what is asked second is the other half of the first."""
     kept: list[float] = []
@@ -230,6 +252,9 @@ def contests(tools: Tools) -> Iterator[Contest]:
                 )
                 theirs = partial(lat_mem_rd, tools, path, size, stride)
                 yield Contest(f"chase {level} rising, stride {stride}", "ns", ours, theirs, (0, 1.01), min)
+    if path := tools.path("libxsmm-gemm"):
+        theirs = partial(libxsmm, tools, path)
+        yield Contest("product bf16 256x256x256", "ps", partial(our_product, tools), theirs, (0, 1.01))
     if path := tools.path("multichase"):
         for pages in ("base", "huge"):
             ours = partial(our_chase_in_memory, tools, pages)
