@@ -117,8 +117,8 @@ struct gemm_layout {
 	size_t ahead_step;     /* so much of the next B in a step, to have all of it in time */
 	size_t bytes;          /* of it all */
 	uint64_t steps;
-	uint32_t strips; /* in a call */
-	uint64_t product_operations, call_operations;
+	uint32_t strips;                                /* in a call */
+	uint64_t product_operations, column_operations; /* the second of a column of a call */
 	uint32_t copies;
 };
 
@@ -126,7 +126,6 @@ struct gemm_layout {
 struct product {
 	struct gemm_layout layout;
 	const struct gemm_reference *reference;
-	uint64_t operations;         /* of one call, or turn */
 	uint64_t owed;               /* operations asked for and not done yet */
 	uint32_t row, column, calls; /* of the call that comes next, and calls before it */
 	uint32_t copy;               /* of B, or of A and B, in use */

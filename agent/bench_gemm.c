@@ -35,12 +35,10 @@ static void lay(struct side *sides, size_t count, struct random *random)
 		const struct gemm *gemm = side->variant->gemm;
 
 		side->first = side->point->grain;
-		product->operations = gemm->peak_operations;
 		if (is_peak(side))
 			continue;
 		gemm_lay_out(gemm, side->point, &product->layout);
 		product->reference = gemm_reference(gemm, side->point);
-		product->operations = product->layout.call_operations;
 	}
 }
 
@@ -100,6 +98,15 @@ static void go_on(struct side *side)
 	product->copy = next_copy(product);
 }
 
+/* Of the next call. The last columns may be fewer: the rest of their panel of B is 0. */
+static uint64_t call_operations(const struct side *side)
+{
+	uint32_t left = side->point->n - side->product.column;
+	uint32_t columns = side->variant->gemm->columns;
+
+	return side->product.layout.column_operations * (left < columns ? left : columns);
+}
+
 static void multiply(struct side *side)
 {
 	const struct product *product = &side->product;
@@ -137,11 +144,13 @@ static void work(struct side *side, uint32_t n)
 
 	product->owed += n;
 	if (is_peak(side)) {
-		side->variant->gemm->peak(product->values, product->owed / product->operations);
-		product->owed %= product->operations;
+		const struct gemm *gemm = side->variant->gemm;
+
+		gemm->peak(product->values, product->owed / gemm->peak_operations);
+		product->owed %= gemm->peak_operations;
 		return;
 	}
-	for (; product->owed >= product->operations; product->owed -= product->operations)
+	for (uint64_t next; product->owed >= (next = call_operations(side)); product->owed -= next)
 		multiply(side);
 }
 

@@ -77,23 +77,30 @@ static uint32_t strips_of_a_call(const struct gemm *gemm, const struct point *po
 	return most;
 }
 
+/* Of B, a call takes one; the last may be wider than B. */
+static size_t panels(const struct gemm *gemm, size_t n)
+{
+	return (n + gemm->columns - 1) / gemm->columns;
+}
+
 void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gemm_layout *layout)
 {
+	size_t wide = panels(gemm, point->n) * gemm->columns;
 	bool deep = point->operation == GEMM_DEEP;
 	uint32_t strips = strips_of_a_call(gemm, point);
-	size_t calls = point->m / gemm->rows / strips * (point->n / gemm->columns);
+	size_t calls = point->m / gemm->rows / strips * panels(gemm, point->n);
 	uint64_t all_steps = calls * strips * (point->k / gemm->depth);
 
-	*layout = (struct gemm_layout){.c_row = whole_lines(point->n * sizeof(int32_t), true),
+	*layout = (struct gemm_layout){.c_row = whole_lines(wide * sizeof(int32_t), true),
 				       .steps = point->k / gemm->depth,
 				       .strips = strips,
 				       .copies = 1};
 	lay_out_a(gemm, point, layout);
 	layout->c_bytes = layout->c_row * point->m;
 	layout->b_panel = gemm->columns * point->k * value_bytes(gemm);
-	layout->b_bytes = whole_lines(point->n / gemm->columns * layout->b_panel, false);
-	layout->call_operations = UINT64_C(2) * strips * gemm->rows * gemm->columns * point->k;
-	layout->product_operations = calls * layout->call_operations;
+	layout->b_bytes = whole_lines(panels(gemm, point->n) * layout->b_panel, false);
+	layout->column_operations = UINT64_C(2) * strips * gemm->rows * point->k;
+	layout->product_operations = UINT64_C(2) * point->m * point->n * point->k;
 	layout->ahead_step = (layout->b_bytes + all_steps - 1) / all_steps;
 	layout->b_copy = layout->b_bytes + (deep ? layout->a_bytes : 0);
 	if (point->operation >= GEMM_STREAM) {
@@ -234,9 +241,10 @@ void gemm_write_a(const struct gemm *gemm, const struct gemm_layout *layout,
 void gemm_write_b(const struct gemm *gemm, const struct gemm_reference *reference, char *to)
 {
 	size_t k = reference->k, n = reference->n, bytes = value_bytes(gemm);
+	size_t wide = panels(gemm, n) * gemm->columns;
 
 	for (size_t p = 0; p < k; p++)
-		for (size_t j = 0; j < n; j++) {
+		for (size_t j = 0; j < wide; j++) {
 			size_t within = p % gemm->depth, column = j % gemm->columns;
 			size_t at = j / gemm->columns * gemm->columns * k +
 				    p / gemm->depth * gemm->depth * gemm->columns +
@@ -244,7 +252,7 @@ void gemm_write_b(const struct gemm *gemm, const struct gemm_reference *referenc
 				    within / gemm->pack * gemm->pack * gemm->block +
 				    column % gemm->block * gemm->pack + within % gemm->pack;
 
-			write_value(gemm, to + at * bytes, reference->b[p * n + j]);
+			write_value(gemm, to + at * bytes, j < n ? reference->b[p * n + j] : 0);
 		}
 }
 

@@ -60,14 +60,14 @@ static int read_shape(const char *text, const struct variant *variant, struct po
 	const struct point asked = *point;
 
 	point->m = next_multiple(point->m, gemm->rows);
-	point->n = next_multiple(point->n, gemm->columns);
+	point->n = next_multiple(point->n, gemm->block);
 	point->k = next_multiple(point->k, gemm->depth);
 	if (given && (point->m != asked.m || point->n != asked.n || point->k != asked.k))
 		return refuse(
 			refusal, EXIT_OPTIONS,
 			"--shape %s: gemm/%s multiplies %d rows, %d columns and a depth of %d "
 			"at once; the nearest shape is %" PRIu32 "x%" PRIu32 "x%" PRIu32,
-			text, variant->name, gemm->rows, gemm->columns, gemm->depth, point->m,
+			text, variant->name, gemm->rows, gemm->block, gemm->depth, point->m,
 			point->n, point->k);
 	return 0;
 }

@@ -148,7 +148,7 @@ struct gemm {
 	enum gemm_value value;
 	uint8_t rows, columns; /* of the part of C that one call makes */
 	uint8_t depth, pack;   /* of a step, and that lie side by side in B: see struct gemm_tile */
-	uint8_t block;         /* columns of B in a block */
+	uint8_t block;         /* columns of B in a block; B has any number of blocks */
 	bool strips;           /* a call can do more than one */
 	uint32_t peak_operations;           /* in a turn of `peak`; a product and its sum are two */
 	gemm_fn *multiply, *multiply_ahead; /* the second prefetches */

@@ -57,12 +57,14 @@ def simulated(binary: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("kind", ["bf16", "int8"])
-@pytest.mark.parametrize("shape", ["64 128 128", "256 256 256", "16 64 64", "96 192 192", "32 64 576"])
+@pytest.mark.parametrize(
+    "shape", ["64 128 128", "256 256 256", "16 64 64", "96 192 192", "32 64 576", "64 96 128", "48 16 64"]
+)
 def test_every_loop_on_tiles_is_exact(products: Path, kind: str, shape: str) -> None:
     done = simulated(products, kind, *shape.split())
     assert done.returncode == 0, done.stdout + done.stderr
     m, n, k = map(int, shape.split())
-    strips, steps = m // 16 * (n // 64), k // (32 if kind == "bf16" else 64)
+    strips, steps = m // 16 * -(-n // 64), k // (32 if kind == "bf16" else 64)
     # Five products, of which one adds to the one before; and the configuration of each of the four points.
     parts = -(-steps // 8)
     assert int(done.stdout) == 5 * strips * (9 * steps + 8 * parts) + 2 * 4

@@ -36,7 +36,7 @@ static int product(const struct gemm *gemm, struct point point, bool ahead) {
   gemm->begin();
   simulator_end();
   uint32_t down = point.m / gemm->rows / layout.strips;
-  uint32_t calls = down * (point.n / gemm->columns);
+  uint32_t calls = down * ((point.n + gemm->columns - 1) / gemm->columns);
 
   for (uint32_t i = 0; i < times * calls; i++) {
     uint32_t row = i % calls % down, column = i % calls / down;
