@@ -24,8 +24,8 @@ from scipy import stats
 from fleet.analysis.compare.error_rate import judge_relations
 from fleet.analysis.compare.fleet_effect import random_effects, shrunk
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, change_in_blocks, student
-from fleet.analysis.compare.level_shares import levels_between
 from fleet.analysis.compare.matched_levels import match_values
+from fleet.analysis.reduce.between_runs import levels_between
 
 THRESHOLD = 0.03
 Floats = npt.NDArray[np.float64]

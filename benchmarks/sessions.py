@@ -25,8 +25,9 @@ import numpy.typing as npt
 from scipy import stats
 
 from fleet.analysis.compare.inference import LEVEL, change, change_in_blocks, false_discovery, student
-from fleet.analysis.compare.level_shares import levels_between, p_of_levels
+from fleet.analysis.compare.level_shares import p_of_levels
 from fleet.analysis.compare.matched_levels import match_values
+from fleet.analysis.reduce.between_runs import levels_between
 from fleet.analysis.reduce.levels import levels
 
 THRESHOLD, VIRTUAL = 0.03, 0.05

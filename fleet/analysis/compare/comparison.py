@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.blocks import InBlock, blocks_of
@@ -19,6 +18,7 @@ from fleet.analysis.compare.levels_within import compare_levels
 from fleet.analysis.compare.matched_levels import about_levels, match_levels
 from fleet.analysis.compare.sides import ComparisonSide, sides
 from fleet.analysis.compare.verdicts import Verdict, are_virtual, usual_threshold
+from fleet.analysis.reduce.between_runs import levels_of, together
 from fleet.analysis.reduce.cells import are_pairs, cells
 from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -195,16 +195,21 @@ def _left_out(a: ComparisonSide, b: ComparisonSide, compared: pd.DataFrame) -> l
 
 
 def _of_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) -> pd.DataFrame:
-    """The side's rows with their `unit`; a host's number of a pair is the geometric mean of its runs."""
+    """The side's rows with their `unit`; a host's number of a pair is that of the level most runs are at."""
     rows = pairs[pairs["run_id"].isin(side.runs["run_id"])]
     if unit == "run":
         return rows.assign(unit=rows["run_id"])
     hosts = rows["run_id"].map(side.runs.set_index("run_id")["host_id"])
-    rows = rows.assign(unit=hosts, logged=np.log(rows[number]))
-    merged = rows.groupby(["unit", *CELL], sort=False).agg(
-        logged=("logged", "mean"), spread=("spread", "median"), flags=("flags", "first")
+    merged = (
+        rows.assign(unit=hosts)
+        .groupby(["unit", *CELL], sort=False)
+        .agg(**{number: (number, _usual), "spread": ("spread", "median"), "flags": ("flags", "first")})
     )
-    return merged.reset_index().assign(**{number: lambda table: np.exp(table["logged"])})
+    return merged.reset_index()
+
+
+def _usual(runs: pd.Series) -> float:
+    return together(levels_of(runs.to_numpy(dtype=float))[0])
 
 
 def _in_every_unit(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -10,26 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.reduce.split import MOST_CUTS, Rule, split
-
-BETWEEN_RUNS = Rule(ratio=1.08, share=0.02, fewest=1)  # runs at one level differ by less
+from fleet.analysis.reduce.between_runs import BETWEEN_RUNS, levels_between
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-
-def levels_between(runs: Floats) -> Ints:
-    """The level of each value among those of its row, 0 the smallest; runs: positive values.
-
-    `split` cuts rows of many values between every few of them only, so these go to the nearest level.
-    """
-    labels = split(runs, BETWEEN_RUNS)
-    if runs.shape[1] > MOST_CUTS:
-        for row in np.flatnonzero(labels.any(axis=1)):
-            logs = np.log(runs[row])
-            centres = np.array([np.median(logs[labels[row] == level]) for level in np.unique(labels[row])])
-            labels[row] = np.searchsorted((centres[1:] + centres[:-1]) / 2, logs)
-    return labels
 
 
 def counts_at(labels: Ints, of_b: npt.NDArray[np.bool_]) -> Ints:

@@ -15,7 +15,7 @@ from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.compare.changes import CELL
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, welch
-from fleet.analysis.compare.level_shares import levels_between
+from fleet.analysis.reduce.between_runs import levels_between
 
 _LEAST_SWITCHING = 2  # runs; one in a hundred of a pair at one level is split by chance
 _MOST_PAIRS = 100

@@ -13,7 +13,8 @@ import pandas as pd
 
 from fleet.analysis.compare.changes import CELL
 from fleet.analysis.compare.inference import LEAST_RUNS, centred, student, within_groups
-from fleet.analysis.compare.level_shares import counts_at, equal_shares, levels_between
+from fleet.analysis.compare.level_shares import counts_at, equal_shares
+from fleet.analysis.reduce.between_runs import levels_between
 
 SHARES_LEVEL = 0.01  # p below which shares differ; the change within the levels is tested beside it
 

@@ -28,6 +28,8 @@ from fleet.text import counted, one_line, table
 _Differing = tuple[bool, str, str, str]  # whether between the sides, the name, the values in A and B
 PAIRS_LISTED = 10
 LEVELS_LISTED = 3  # pairs
+_OF_LEVEL = ("ratio", "low", "high")
+_OF_SHARE = ("moved", "moved_low", "moved_high")
 _SHORT = 60
 _COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
 
@@ -121,7 +123,7 @@ def _parts(one: Comparison, legend: str, alike: set[_Differing], width: int | No
     if one.reports_pairs and one.pairs["changed"].any():
         yield "\n".join(_pairs(one))
     if len(one.levels):
-        yield _levels(one)
+        yield _levels(one, width)
     yield from _environment(one, set(_differing(one)) - alike)
     if one.caveats:
         yield warnings_text(one.caveats)
@@ -270,37 +272,46 @@ def _pairs(one: Comparison) -> Iterator[str]:
         yield f"  {len(own) - PAIRS_LISTED} more with --json"
 
 
-def _levels(one: Comparison) -> str:
+def _levels(one: Comparison, width: int | None) -> str:
     """The levels of the pairs that switch most within their runs."""
     keys = ["benchmark", "variant", "ping_cpu", "pong_cpu"]
     pairs = one.levels.groupby(keys, sort=False).ngroup()
     rows = []
     for row in records(one.levels[pairs < LEVELS_LISTED]):
-        change = [
-            f"{row[name] - 1:+.1%}" if not is_none(row[name]) else "-" for name in ("ratio", "low", "high")
-        ]
-        moved = [
-            f"{row[name]:+.0%}" if not is_none(row[name]) else "-"
-            for name in ("moved", "moved_low", "moved_high")
-        ]
+        change = [f"{row[name] - 1:+.1%}" if not is_none(row[name]) else "-" for name in _OF_LEVEL]
+        moved = [f"{row[name]:+.0%}" if not is_none(row[name]) else "-" for name in _OF_SHARE]
         rows.append(
             (
                 f"{row['benchmark']}/{row['variant']}",
                 f"{row['ping_cpu']}-{row['pong_cpu']}",
                 *(_level_ns(row, side) for side in "ab"),
-                _with_interval(change),
+                change[0],
+                _interval(change[1:]),
                 *(percent(row[f"{side}_share"]) for side in "ab"),
-                _with_interval(moved),
+                moved[0],
+                _interval(moved[1:]),
                 "/".join(
                     "-" if is_none(row[f"{side}_dwell"]) else f"{row[f'{side}_dwell']:.1f}" for side in "ab"
                 ),
             )
         )
-    titles = ("benchmark", "pair", "A", "B", "change", "share A", "share B", "B - A", "in a row")
-    lines = [
-        "Levels within the runs (shares: of bursts; changes with their own 95 % intervals, not judged)",
-        _indented(table(titles, rows, right=set(range(2, 9)))),
-    ]
+    of_change, of_share, dwell = "95 % interval", "its interval", "in a row"
+    titles = (
+        "benchmark",
+        "pair",
+        "A",
+        "B",
+        "change",
+        of_change,
+        "share A",
+        "share B",
+        "B - A",
+        of_share,
+        dwell,
+    )
+    room = None if width is None else width - 2
+    shown = table(titles, rows, right=set(range(2, 11)), width=room, drop=(dwell, of_share, of_change))
+    lines = ["Levels within the runs, not judged (share: of bursts; B - A: of the shares)", _indented(shown)]
     if (more := int(pairs.max()) + 1 - LEVELS_LISTED) > 0:
         lines.append(f"  {counted(more, 'more pair')} with --json")
     return "\n".join(lines)
@@ -311,9 +322,8 @@ def _level_ns(row: dict[str, Any], side: str) -> str:
     return "-" if is_none(ns) else f"{measured(row['benchmark'], ns)} {within(spread)}".removesuffix(" -")
 
 
-def _with_interval(texts: Sequence[str]) -> str:
-    middle, low, high = texts
-    return middle if low == "-" else f"{middle} ({low} to {high})"
+def _interval(ends: Sequence[str]) -> str:
+    return "-" if ends[0] == "-" else f"{ends[0]} to {ends[1]}"
 
 
 def _indented(text: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.reduce.between_runs import levels_of, together
 from fleet.analysis.reduce.cells import are_pairs, history_of, is_level
 from fleet.analysis.reduce.pairs import history
 from fleet.analysis.views.text import (
@@ -152,30 +153,32 @@ def _courses(found: pd.DataFrame) -> str:
 
 
 def past_of_runs(root: str | Path, runs: Sequence[RunSummary], benchmark: str | None = None) -> str:
-    """A host's comparable runs in a table: of each relation the median over the runs, and its course."""
+    """A host's comparable runs in a table: of each relation the level that most are at, and its course."""
     only, _, kind = (benchmark or "").partition("/")
     found = history(root, run_id=[run.run_id for run in runs], benchmark=only or None)
     found = found[found["variant"] == kind] if kind else found
     rows = []
     for (name, variant, relation), part in found.groupby(_CLASS, sort=False):
         values = part["median_ns"].to_numpy(dtype=float)
-        middle = float(np.exp(np.log(values).mean()))
+        usual = levels_of(values)[0]
         rows.append(
             (
                 f"{name}/{variant}",
                 str(relation),
-                f"{middle:.1f}",
+                f"{together(usual):.1f}",
+                f"{len(usual)} of {len(values)}",
                 f"{values.min():.1f}",
                 f"{values.max():.1f}",
                 sparkline(values),
             )
         )
     first, last = runs[0].started_utc, runs[-1].started_utc
-    titles = ("benchmark", "relation", "mean", "min", "max", "oldest to newest")
+    titles = ("benchmark", "relation", "usual", "runs", "min", "max", "oldest to newest")
     return (
         (
             f"{len(runs)} comparable runs, {first:%Y-%m-%d} to {last:%Y-%m-%d}: medians in ns by run\n"
-            + table(titles, rows, right={2, 3, 4})
+            + table(titles, rows, right={2, 3, 4, 5})
+            + "\nusual: geometric mean of the runs at the level that most are at"
             + "\nThe last run:"
         )
         if rows

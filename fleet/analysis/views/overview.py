@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.reduce.between_runs import levels_of, together
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.reduce.pairs import history
 from fleet.analysis.selection import by_host
@@ -25,6 +26,7 @@ LEAST_RUNS = 3  # for an interval between runs
 _LONGEST_NAME = 24
 _RANKED_FROM = 3  # hosts; fewer need no colours
 _SEPARATE_UP_TO = 10  # hosts; of more, one table without intervals is easier to read than two with them
+_LISTED = 3  # of which the levels between runs are listed
 _NUMBERS = "numbers: one-way latency in ns"
 _IN_TABLE = (View.MATRIX, View.CPUS)
 _GAP, _WIDE_GAP = "  ", "    "
@@ -46,19 +48,21 @@ def medians(
     """A row per host, benchmark, variant and relation of these runs; ns, one way.
 
     Columns: `host_id`, `host_name`, `benchmark`, `variant`, `relation`, `runs`, `median_ns` (the geometric
-    mean of the runs' medians), `half` (half its 95 % interval, relative: between runs of three or more, else
-    that of the median pair within the last run), `pairs` and `flagged_pairs` of the last run.
+    mean of the runs' medians, of those at the level that most runs are at), `half` (half its 95 % interval,
+    relative: between three of these or more, else that of the median pair within the last run), `levels` (ns
+    and runs of each level, that of most runs first), `pairs` and `flagged_pairs` of the last run.
     """
     rows = history(root, run_id=[run.run_id for run in runs], note=note)
     keys = ["host_id", "host_name", "benchmark", "variant", "relation"]
     found = [
         dict(zip(keys, key, strict=True))
-        | {"runs": len(part), "median_ns": float(np.exp(np.log(part["median_ns"]).mean()))}
-        | {"half": _half(part)}
+        | {"runs": len(part)}
+        | _over_runs(part)
         | {name: int(part[name].iloc[-1]) for name in ("pairs", "flagged_pairs")}
         for key, part in rows.groupby(keys, sort=False)
     ]
-    return pd.DataFrame(found, columns=[*keys, "runs", "median_ns", "half", "pairs", "flagged_pairs"])
+    columns = [*keys, "runs", "median_ns", "half", "levels", "pairs", "flagged_pairs"]
+    return pd.DataFrame(found, columns=columns)
 
 
 def overview_text(table: pd.DataFrame, canvas: Canvas) -> str:
@@ -94,7 +98,7 @@ def extremes_text(table: pd.DataFrame, width: int | None) -> str:
     shown = laid_out(titles, rows, right={2, 3, 4, 6, 8}, width=width, drop=("hosts", "flagged", "fastest"))
     last = f"{_NUMBERS}, median of the pairs; median, min, max: of the hosts"
     last += "; flagged: of pairs" * ("flagged" in shown)
-    return "\n".join((shown, *_relations(table), last))
+    return "\n".join((shown, *_relations(table), last, *_about_levels(table)))
 
 
 def others_text(runs: Sequence[RunSummary]) -> str:
@@ -124,11 +128,14 @@ def heading(runs: Sequence[RunSummary]) -> str:
     )
 
 
-def _half(rows: pd.DataFrame) -> float:
-    if len(rows) < LEAST_RUNS:
-        return float(rows["spread"].iloc[-1])
-    logs = np.log(rows["median_ns"].to_numpy(dtype=float))
-    return float(np.expm1(student_t(len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5))
+def _over_runs(rows: pd.DataFrame) -> dict[str, Any]:
+    levels = levels_of(rows["median_ns"].to_numpy(dtype=float))
+    half = float(rows["spread"].iloc[-1])
+    if len(levels[0]) >= LEAST_RUNS:
+        logs = np.log(levels[0])
+        half = float(np.expm1(student_t(len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5))
+    known = [(together(values), len(values)) for values in levels]
+    return {"median_ns": known[0][0], "half": half, "levels": known}
 
 
 def _fastest_first(table: pd.DataFrame) -> list[str]:
@@ -204,6 +211,7 @@ def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
     yield f"{_NUMBERS}, median of the pairs; flagged: of pairs"
     if table["runs"].max() > 1:
         yield "of several runs: their geometric mean"
+    yield from _about_levels(table)
     if with_intervals and table["runs"].max() >= LEAST_RUNS:
         yield f"±95%: between the runs of a host; of fewer than {LEAST_RUNS}, within the last"
     elif with_intervals:
@@ -211,6 +219,17 @@ def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
     else:
         usual, most = (within(getattr(table["half"], what)()) for what in ("median", "max"))
         yield f"±95% of the median pair: half of them within {usual}, all within {most}"
+
+
+def _about_levels(table: pd.DataFrame) -> Iterator[str]:
+    """The levels of hosts whose runs are at several: no number is an average of levels."""
+    several = [row for row in records(table) if len(row["levels"]) > 1]
+    for row in several[:_LISTED]:
+        each = ", ".join(f"{counted(count, 'run')} at {ns:.1f}" for ns, count in row["levels"])
+        what = f"{row['host_name']}, {row['benchmark']}, {row['relation']}"
+        yield one_line(f"levels differ between runs, the number is that of most: {what}: {each}")
+    if len(several) > _LISTED:
+        yield f"levels differ between runs of {len(several) - _LISTED} more"
 
 
 def _relations(table: pd.DataFrame) -> Iterator[str]:

@@ -6,8 +6,9 @@ import pytest
 from scipy import stats
 
 from fleet.analysis.compare.changes import compare_relations
-from fleet.analysis.compare.level_shares import levels_between, p_of_levels
+from fleet.analysis.compare.level_shares import p_of_levels
 from fleet.analysis.compare.matched_levels import about_levels, match_levels, one_sided_joined
+from fleet.analysis.reduce.between_runs import levels_between
 
 
 def side(name: str, values: np.ndarray) -> pd.DataFrame:  # type: ignore[type-arg]

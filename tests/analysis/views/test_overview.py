@@ -57,6 +57,24 @@ def test_one_host_is_shown_in_detail_with_its_earlier_runs(root: Path) -> None:
     assert re.search(r"^cas/cmpxchg +smt .*[▁▂▃▄▅▆▇█]{4}$", text, re.MULTILINE)
 
 
+def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
+    fast = simulated.desktop("flips", ns={name: ns / 4 for name, ns in simulated.builders.NS.items()})
+    for number in range(5):
+        machine = fast if number == 3 else simulated.desktop("flips")
+        simulated.publish(tmp_path, machine, number, rounds=4, session=f"s2026010{number}T000000Z-00000000")
+    shown = hosts.chosen(Store(tmp_path), ["flips"])
+    table = overview.medians(tmp_path, shown.runs)
+    for row in table.to_dict("records"):
+        (usual, most), (other, one) = row["levels"]
+        assert (most, one) == (4, 1)
+        assert row["median_ns"] == usual
+        assert usual == pytest.approx(4 * other, rel=0.15)
+        assert row["half"] < 0.2
+    for text in (overview.overview_text(table, Canvas(80)), overview.extremes_text(table, 100)):
+        assert re.search(r"flips, cas, smt: 4 runs at \d+\.\d, 1 run at \d+\.\d$", text, re.MULTILINE)
+    assert " 4 of 5 " in hosts.shown_text(tmp_path, shown, Canvas(80))
+
+
 def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
     table = overview.medians(root, hosts.chosen(Store(root), []).runs)
     coloured = overview.overview_text(table, Canvas(80, colour=True))
