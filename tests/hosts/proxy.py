@@ -129,6 +129,7 @@ class FaultProxy:
                 try:
                     data = source.recv(self.faults.chunk_bytes)
                 except ConnectionResetError:  # as of a process killed before it had read everything
+                    self._wait_while_frozen()
                     _end(sink, reset=False)
                     return
                 self._wait_while_frozen()
