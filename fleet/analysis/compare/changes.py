@@ -44,11 +44,13 @@ def compare_relations(
         parts = (by_a[key], by_b[key])
         medians = [part.groupby("unit")[number].median() for part in parts]
         values = [median.to_numpy(dtype=float) for median in medians]
+        most = _most_freedom(parts[0], freedom)
         if blocks is None:
-            found = change(values[0], values[1], _most_freedom(parts[0], freedom))
+            found = change(values[0], values[1], most)
         else:
             of_a, of_b = ([blocks[str(unit)] for unit in median.index] for median in medians)
-            found = change_in_blocks(values[0], values[1], of_a, of_b)
+            lost = sum(map(len, values)) - 2 - most if np.isfinite(most) else 0
+            found = change_in_blocks(values[0], values[1], of_a, of_b, lost=max(lost, 0))
         rows.append(
             dict(zip(CLASS, key, strict=True))
             | {"pairs": len(parts[0].drop_duplicates(["ping_cpu", "pong_cpu"]))}

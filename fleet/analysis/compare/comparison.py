@@ -153,7 +153,7 @@ def _compared(
         blocks, left_out = _blocks(a, b, unit, by)
         rows_a, rows_b = (rows[rows["unit"].isin(list(blocks))] for rows in (rows_a, rows_b))
         warnings += left_out
-    elif same and a.hosts == b.hosts:
+    if same and a.hosts == b.hosts:
         matched = match_levels(rows_a, rows_b, number)
         rows_a, rows_b, freedom = matched.a, matched.b, matched.freedom
         switches |= len(matched.levels) > 0

@@ -52,7 +52,7 @@ def change(a: Floats, b: Floats, freedom: float = np.inf) -> Change:
     logs_a, logs_b = np.log(a), np.log(b)
     fewest = LEAST_RUNS - 1 if LEAST_RUNS - 1 <= freedom < np.inf else LEAST_RUNS
     if min(len(a), len(b)) < fewest:
-        return Change(float(np.exp(logs_b.mean() - logs_a.mean())), *[float("nan")] * 5)
+        return _unknown(logs_a, logs_b)
     test = student if len(a) == len(b) or np.isfinite(freedom) else welch
     moved, error, own = test(logs_a, logs_b)
     return _change(float(moved), float(error), min(float(own), freedom))
@@ -79,19 +79,28 @@ def welch(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def change_in_blocks(
-    a: Floats, b: Floats, blocks_a: Sequence[tuple[str, int]], blocks_b: Sequence[tuple[str, int]]
+    a: Floats,
+    b: Floats,
+    blocks_a: Sequence[tuple[str, int]],
+    blocks_b: Sequence[tuple[str, int]],
+    lost: float = 0,
 ) -> Change:
     """Compare two sides within blocks: least squares on logarithms, with effects of the blocks and the side.
 
     blocks_a, blocks_b: the block of each value and its turn in time. A steady drift over the turns is another
-    effect, if the order of the sides tells it from the change and it leaves two degrees of freedom. NaN with
-    fewer than two, as of two blocks of one run a side.
+    effect, if the order of the sides tells it from the change and it leaves two degrees of freedom. lost:
+    degrees of freedom, of values moved to one level. NaN with fewer than two, as of two blocks of one run a
+    side.
     """
+    if not {block for block, _ in blocks_a} & {block for block, _ in blocks_b}:
+        return _unknown(np.log(a), np.log(b))
     of_b = np.repeat([0.0, 1.0], [len(a), len(b)])
     names, turns = zip(*blocks_a, *blocks_b, strict=True)
     _, group = np.unique(names, return_inverse=True)
     logs = np.log(np.concatenate([a, b]))
     moved, error, freedom = within_groups(logs, group, of_b, np.array(turns, dtype=float))
+    error *= (freedom / max(freedom - lost, 1)) ** 0.5
+    freedom -= lost
     if freedom < LEAST_RUNS - 1:
         return Change(float(np.exp(moved)), *[float("nan")] * 5)
     return _change(moved, error, freedom)
@@ -126,6 +135,11 @@ def centred(values: Floats, group: npt.NDArray[np.int64]) -> Floats:
     """The values less the mean of their group; group: of each value, from 0."""
     found: Floats = values - (np.bincount(group, values) / np.bincount(group))[group]
     return found
+
+
+def _unknown(a: Floats, b: Floats) -> Change:
+    """Logarithms of too few values to say more than how far apart they are."""
+    return Change(float(np.exp(b.mean() - a.mean())), *[float("nan")] * 5)
 
 
 def _change(moved: float, error: float, freedom: float) -> Change:

@@ -347,6 +347,17 @@ def test_blocks_take_a_drift_out_of_the_difference(tmp_path: Path) -> None:
         compare(tmp_path, ["kernel=a", "kernel=b"], blocks="kernel")
 
 
+def test_levels_are_matched_within_blocks_too(tmp_path: Path) -> None:
+    """Two runs of twelve are at another level; B is 4 % slower."""
+    for place, side in enumerate("abbaabbaabba"):
+        level = (0.2 if place in (1, 7) else 1.0) * (1.04 if side == "b" else 1.0)
+        keep(tmp_path, place, side, slower=dict.fromkeys(Relation, level))
+    (blocked,) = compare(tmp_path, ["kernel=a", "kernel=b"], blocks="time")
+    assert blocked.relations["ratio"].to_list() == pytest.approx([1.04, 1.04], abs=0.02)
+    assert (blocked.relations["high"] < 1.1).all()
+    assert any("Levels differ between runs" in text for text in blocked.caveats)
+
+
 def test_what_varies_within_a_side_is_no_difference_between_the_sides(tmp_path: Path) -> None:
     for place, side in enumerate("abbaab"):
         keep(tmp_path, place, side, microcode="0x2c" if place == 0 else "0x2b")

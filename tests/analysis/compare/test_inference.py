@@ -268,6 +268,13 @@ def test_a_steady_drift_is_no_scatter_within_blocks_by_time() -> None:
     assert found.freedom == 2
 
 
+def test_blocks_without_runs_of_both_sides_prove_nothing() -> None:
+    a, b = np.array([50.0, 51.0, 52.0]), np.array([60.0, 61.0])
+    found = change_in_blocks(a, b, [("x", 0), ("y", 0), ("z", 0)], [("u", 0), ("v", 0)])
+    assert found.ratio == pytest.approx(1.186, abs=0.01)
+    assert np.isnan(found.p)
+
+
 def test_a_drift_that_the_order_of_the_sides_hides_is_left_in() -> None:
     """Where A is always first, nothing tells a drift from the change."""
     a, b = np.array([50.0, 60.0, 55.0, 70.0]), np.array([52.0, 61.5, 57.5, 72.0])
