@@ -70,7 +70,10 @@ def stop(agent: subprocess.Popen[bytes], condition: str, chance: random.Random) 
     At a realtime priority above its own: on two CPUs nothing else runs while it takes samples.
     """
     if condition == "cpulimit":
-        subprocess.run(["cpulimit", "-z", "-l", "50", "-p", str(agent.pid)], check=False, capture_output=True)
+        command = ["cpulimit", "-l", "50", "-p", str(agent.pid)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as limiter:
+            agent.wait()
+            limiter.terminate()
         return
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))
