@@ -132,7 +132,9 @@ def _alarms(
     relations = compare_relations(
         matched.a, matched.b, threshold, number=number, freedom=matched.freedom, switches=switches
     )
-    pairs = compare_pairs(matched.a, matched.b, threshold, number=number, switches=switches)
+    pairs = compare_pairs(
+        matched.a, matched.b, threshold, number=number, freedom=matched.freedom, switches=switches
+    )
     share = 0.5 if relations["pairs"].max() > 1 else 1.0
     relations = judge_relations([relations], [threshold], share=share)[0]
     outside = (relations["low"] > 1) | (relations["high"] < 1)

@@ -19,9 +19,7 @@ _OWN_SHARE = 0.75  # of the sides' order that a drift must leave, so that it is 
 _SOLVER_STEPS = 50
 _GRID = 12  # points of each distribution that is averaged over
 _HALVINGS = 14
-_KNOWN = (
-    0.85  # 1: all that `error` leaves open of the scatter; less, so that the share is nearer to that promised
-)
+_KNOWN = 0.85  # 1: all that `error` leaves open of the scatter; less brings the share near POWER
 _FAR = 20.0  # times the error and the quantile: more than any power needs
 
 Floats = npt.NDArray[np.float64]
