@@ -271,6 +271,15 @@ static void begin(const char *record, const struct report *report)
 		 report->ping, report->pong);
 }
 
+/* Of ping and of the others. */
+static void add_shares_or_null(const char *key, bool known, const uint32_t ppm[2])
+{
+	if (known)
+		text_add(&line, ",\"%s\":[%" PRIu32 ",%" PRIu32 "]", key, ppm[0], ppm[1]);
+	else
+		text_add(&line, ",\"%s\":null", key);
+}
+
 /* What the threads got of their CPUs. */
 static void add_effort(const struct burst_result *result)
 {
@@ -280,16 +289,8 @@ static void add_effort(const struct burst_result *result)
 			 result->switches[3]);
 	else
 		text_add(&line, ",\"switches\":null");
-	if (result->ran_known)
-		text_add(&line, ",\"ran_ppm\":[%" PRIu32 ",%" PRIu32 "]", result->ran_ppm[0],
-			 result->ran_ppm[1]);
-	else
-		text_add(&line, ",\"ran_ppm\":null");
-	if (result->steal_known)
-		text_add(&line, ",\"steal_ppm\":[%" PRIu32 ",%" PRIu32 "]", result->steal_ppm[0],
-			 result->steal_ppm[1]);
-	else
-		text_add(&line, ",\"steal_ppm\":null");
+	add_shares_or_null("ran_ppm", result->ran_known, result->ran_ppm);
+	add_shares_or_null("steal_ppm", result->steal_known, result->steal_ppm);
 }
 
 static void add_lines(const struct burst_result *result)

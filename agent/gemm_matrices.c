@@ -85,10 +85,10 @@ static size_t panels(const struct gemm *gemm, size_t n)
 
 void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gemm_layout *layout)
 {
-	size_t wide = panels(gemm, point->n) * gemm->columns;
+	const size_t across = panels(gemm, point->n), wide = across * gemm->columns;
 	bool deep = point->operation == GEMM_DEEP;
 	uint32_t strips = strips_of_a_call(gemm, point);
-	size_t calls = point->m / gemm->rows / strips * panels(gemm, point->n);
+	size_t calls = point->m / gemm->rows / strips * across;
 	uint64_t all_steps = calls * strips * (point->k / gemm->depth);
 
 	*layout = (struct gemm_layout){.c_row = whole_lines(wide * sizeof(int32_t), true),
@@ -98,7 +98,7 @@ void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gem
 	lay_out_a(gemm, point, layout);
 	layout->c_bytes = layout->c_row * point->m;
 	layout->b_panel = gemm->columns * point->k * value_bytes(gemm);
-	layout->b_bytes = whole_lines(panels(gemm, point->n) * layout->b_panel, false);
+	layout->b_bytes = whole_lines(across * layout->b_panel, false);
 	layout->column_operations = UINT64_C(2) * strips * gemm->rows * point->k;
 	layout->product_operations = UINT64_C(2) * point->m * point->n * point->k;
 	layout->ahead_step = (layout->b_bytes + all_steps - 1) / all_steps;

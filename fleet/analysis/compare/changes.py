@@ -9,6 +9,7 @@ from fleet.analysis.compare.blocks import InBlock
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
 from fleet.analysis.compare.inference import LEAST_RUNS, Floats, change, change_in_blocks, moderated_p
 from fleet.analysis.compare.level_shares import p_of_levels
+from fleet.analysis.reduce.between_runs import geometric_mean
 
 KIND = ["benchmark", "variant"]
 CLASS = [*KIND, "relation"]
@@ -49,16 +50,12 @@ def compare_relations(
             found = change(values[0], values[1], most)
         else:
             of_a, of_b = ([blocks[str(unit)] for unit in median.index] for median in medians)
-            lost = sum(map(len, values)) - 2 - most if np.isfinite(most) else 0
-            found = change_in_blocks(values[0], values[1], of_a, of_b, lost=max(lost, 0))
+            found = change_in_blocks(values[0], values[1], of_a, of_b, most)
         rows.append(
             dict(zip(CLASS, key, strict=True))
             | {"pairs": len(parts[0].drop_duplicates(["ping_cpu", "pong_cpu"]))}
             | {"a_units": len(values[0]), "b_units": len(values[1])}
-            | {
-                name: float(np.exp(np.log(v).mean()))
-                for name, v in zip(("a_ns", "b_ns"), values, strict=True)
-            }
+            | {name: geometric_mean(v) for name, v in zip(("a_ns", "b_ns"), values, strict=True)}
             | {name: getattr(found, name) for name in _OF_CHANGE}
             | ({"p": _p_of_levels(found.p, values)} if switches else {})
             | {"a_within": parts[0]["spread"].median(), "b_within": parts[1]["spread"].median()}

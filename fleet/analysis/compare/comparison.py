@@ -18,7 +18,7 @@ from fleet.analysis.compare.levels_within import compare_levels
 from fleet.analysis.compare.matched_levels import about_levels, match_levels
 from fleet.analysis.compare.sides import ComparisonSide, sides
 from fleet.analysis.compare.verdicts import Verdict, are_virtual, usual_threshold
-from fleet.analysis.reduce.between_runs import levels_of, together
+from fleet.analysis.reduce.between_runs import geometric_mean, levels_of
 from fleet.analysis.reduce.cells import are_pairs, cells
 from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -209,7 +209,7 @@ def _of_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) 
 
 
 def _usual(runs: pd.Series) -> float:
-    return together(levels_of(runs.to_numpy(dtype=float))[0])
+    return geometric_mean(levels_of(runs.to_numpy(dtype=float))[0])
 
 
 def _in_every_unit(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -81,14 +81,14 @@ def change_in_blocks(
     b: Floats,
     blocks_a: Sequence[tuple[str, int]],
     blocks_b: Sequence[tuple[str, int]],
-    lost: float = 0,
+    most: float = np.inf,
 ) -> Change:
     """Compare two sides within blocks: least squares on logarithms, with effects of the blocks and the side.
 
     blocks_a, blocks_b: the block of each value and its turn in time. A steady drift over the turns is another
-    effect, if the order of the sides tells it from the change and it leaves two degrees of freedom. lost:
-    degrees of freedom, of values moved to one level. NaN with fewer than two, as of two blocks of one run a
-    side.
+    effect, if the order of the sides tells it from the change and it leaves two degrees of freedom. most:
+    degrees of freedom without blocks, of values moved to one level; those that fall short of the runs' are
+    lost. NaN with fewer than two, as of two blocks of one run a side.
     """
     if not {block for block, _ in blocks_a} & {block for block, _ in blocks_b}:
         return _unknown(np.log(a), np.log(b))
@@ -97,6 +97,7 @@ def change_in_blocks(
     _, group = np.unique(names, return_inverse=True)
     logs = np.log(np.concatenate([a, b]))
     moved, error, freedom = within_groups(logs, group, of_b, np.array(turns, dtype=float))
+    lost = max(len(logs) - 2 - most, 0)
     error *= (freedom / max(freedom - lost, 1)) ** 0.5
     freedom -= lost
     if freedom < LEAST_RUNS - 1:

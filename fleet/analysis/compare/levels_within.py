@@ -15,7 +15,7 @@ from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.compare.changes import CELL
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, welch
-from fleet.analysis.reduce.between_runs import levels_between
+from fleet.analysis.reduce.between_runs import geometric_mean, levels_between
 
 _LEAST_SWITCHING = 2  # runs; one in a hundred of a pair at one level is split by chance
 _MOST_PAIRS = 100
@@ -72,7 +72,7 @@ def _of_pair(key: tuple[Any, ...], rows: pd.DataFrame) -> Iterator[tuple[Any, ..
         ns = [side["ns"].to_numpy(dtype=float) for side in sides]
         moved = change(ns[0], ns[1]) if all(map(len, ns)) else None
         numbers = [
-            *(float(np.exp(np.log(each).mean())) if len(each) else np.nan for each in ns),
+            *(geometric_mean(each) if len(each) else np.nan for each in ns),
             *(float(each.mean()) for each in shares),
             *(float(side[name].mean()) for name in ("dwell", "spread") for side in sides),
         ]

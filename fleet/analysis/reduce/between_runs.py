@@ -37,6 +37,6 @@ def levels_of(runs: Floats) -> list[Floats]:
     return sorted(found, key=len, reverse=True)
 
 
-def together(values: Floats) -> float:
-    """Their geometric mean."""
+def geometric_mean(values: Floats) -> float:
+    """The geometric mean of positive values."""
     return float(np.exp(np.log(values).mean()))

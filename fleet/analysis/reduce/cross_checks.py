@@ -29,7 +29,7 @@ SEPARATE = 1.2  # times own, at most, of stores past the caches to blocks of a p
 PAGE = 4096
 LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
-COLUMNS = ("check", "value", "says")
+COLUMNS = ("check", "value", "says", "breach")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +62,20 @@ class CrossCheck:
     compared: Callable[[Numbers], Found]
 
 
-def cross_checks(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
-    """Every breach of one run: `check`, `value` (how far off, as a factor above 1), `says` (the numbers).
-
-    run: its row of `runs`. pairs, cpus: its rows of these tables, widened.
-    """
-    found = compared(run, pairs, cpus)
-    return found.loc[found["breach"], list(COLUMNS)].reset_index(drop=True)
-
-
 def compared(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
-    """Every comparison of one run: the columns of `cross_checks`, and `breach`."""
+    """Every comparison of one run: `check`, `value`, `says` (the numbers) and `breach`, whether it is one.
+
+    run: its row of `runs`. pairs, cpus: its rows of these tables, widened. value: of a breach, how far off,
+    as a factor above 1.
+    """
     numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus))
     found = [(check.name, *one) for check in CHECKS for one in check.compared(numbers)]
-    return pd.DataFrame(found, columns=[*COLUMNS, "breach"]).astype({"breach": bool})
+    return pd.DataFrame(found, columns=list(COLUMNS)).astype({"breach": bool})
+
+
+def breaches(found: pd.DataFrame) -> pd.DataFrame:
+    """Those of the comparisons that are breaches."""
+    return found[found["breach"]].reset_index(drop=True)
 
 
 def _cycles(numbers: Numbers) -> Found:

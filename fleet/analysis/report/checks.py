@@ -1,21 +1,17 @@
 """The numbers of a run that must fit together, whether they do or not, for a report."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
-from fleet.analysis.reduce.cross_checks import MEANS, compared
+from fleet.analysis.reduce.cross_checks import MEANS
 
 TITLES = ("check", "numbers", "comparisons", "breaches")
 
 
-def checks_of(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) -> list[tuple[str, ...]]:
+def checks_of(found: pd.DataFrame) -> list[tuple[str, ...]]:
     """A line per check that could be made, as TITLES: its numbers are those that are farthest apart.
 
-    run: its row of `runs`. pairs, cpus: its rows of these tables, widened.
+    found: as `cross_checks.compared` returns it.
     """
-    found = compared(run, pairs, cpus)
     parts = ((check, found[found["check"] == check]) for check in MEANS)
     return [(check, *_line(part)) for check, part in parts if len(part)]
 

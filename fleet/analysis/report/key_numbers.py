@@ -8,7 +8,7 @@ import pandas as pd
 
 from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.report.ladders import Ladder
-from fleet.analysis.report.products import Products
+from fleet.analysis.report.products import Products, gops_text
 from fleet.analysis.views.states import states_in_order
 from fleet.analysis.views.text import is_rate, measured
 from fleet.model import Relation
@@ -117,7 +117,7 @@ def _of_products(products: Sequence[Products]) -> Iterator[KeyNumbers]:
     for one in products[:1]:
         peaks = one.rows[one.rows["operation"] == "peak"]
         values = {str(name): float(gops) for name, gops in zip(peaks["variant"], peaks["gops"], strict=True)}
-        texts = {name: f"{gops:.1f}" if gops < 1000 else f"{gops:.0f}" for name, gops in values.items()}
+        texts = {name: gops_text(gops) for name, gops in values.items()}
         if values:
             yield KeyNumbers("gemm", "Gop/s on registers, by variant", one.cpus, "Gop/s", values, texts)
 

@@ -74,7 +74,7 @@ def _columns(
     of_points = [rows[rows["operation"] == point] for point in points]
     yield variant, rows["shape"].max(), *(_cell(row) for row in of_points)
     if threads > 1:
-        yield "a CPU", "", *(_number(row["gops"].median() / threads) for row in of_points)
+        yield "a CPU", "", *(gops_text(row["gops"].median() / threads) for row in of_points)
 
 
 def _cell(rows: pd.DataFrame) -> str:
@@ -82,10 +82,11 @@ def _cell(rows: pd.DataFrame) -> str:
         return _NONE
     row = rows.iloc[0]
     shown = is_none(row["share"]) or row["operation"] == "peak"
-    return _number(row["gops"]) if shown else f"{_number(row['gops'])} ({row['share']:.0%})"
+    return gops_text(row["gops"]) if shown else f"{gops_text(row['gops'])} ({row['share']:.0%})"
 
 
-def _number(gops: float) -> str:
+def gops_text(gops: float) -> str:
+    """A number of Gop/s as people read it; - where it is not known."""
     if is_none(gops):
         return _NONE
     return f"{gops:.1f}" if gops < 1000 else f"{gops:.0f}"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.plots import latencies
+from fleet.analysis.reduce.cross_checks import compared
 from fleet.analysis.reduce.load import load_counters, load_cpus, load_run, load_samples, view_of
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -112,10 +113,11 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
         counted = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]
         if found := events(counted, run["hello"]):
             points.append(found)
-    warnings = run_warnings(root, run, pairs, samples)
+    checked = compared(run, pairs, cpus)
+    warnings = run_warnings(root, run, pairs, samples, checked)
     ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
     numbers = key_numbers(pairs, ladders, products)
-    checks = checks_of(run, pairs, cpus)
+    checks = checks_of(checked)
     return Reading(name, anchor, run, order, parts, points, ladders, products, numbers, warnings, checks)
 
 

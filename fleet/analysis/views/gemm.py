@@ -51,10 +51,11 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
 
 def _table(rows: pd.DataFrame) -> str:
     titles = ["point", "shape", "Gop/s", "interval", "of peak", "op/cycle"]
-    lines = [_line(row) for row in records(rows)]
+    found = records(rows)
+    lines = [_line(row) for row in found]
     if rows["threads"].iloc[0] > 1:
         titles.insert(3, "a CPU")
-        for line, row in zip(lines, records(rows), strict=True):
+        for line, row in zip(lines, found, strict=True):
             line.insert(3, f"{row['gops'] / row['threads']:.1f}")
     return table(titles, lines, right=set(range(2, len(titles))))
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.reduce.between_runs import levels_of, together
+from fleet.analysis.reduce.between_runs import geometric_mean, levels_of
 from fleet.analysis.reduce.cells import are_pairs, history_of, is_level
 from fleet.analysis.reduce.pairs import history
 from fleet.analysis.views.text import (
@@ -165,7 +165,7 @@ def past_of_runs(root: str | Path, runs: Sequence[RunSummary], benchmark: str | 
             (
                 f"{name}/{variant}",
                 str(relation),
-                f"{together(usual):.1f}",
+                f"{geometric_mean(usual):.1f}",
                 f"{len(usual)} of {len(values)}",
                 f"{values.min():.1f}",
                 f"{values.max():.1f}",

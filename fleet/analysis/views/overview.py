@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.reduce.between_runs import levels_of, together
+from fleet.analysis.reduce.between_runs import geometric_mean, levels_of
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.reduce.pairs import history
 from fleet.analysis.selection import by_host
@@ -134,7 +134,7 @@ def _over_runs(rows: pd.DataFrame) -> dict[str, Any]:
     if len(levels[0]) >= LEAST_RUNS:
         logs = np.log(levels[0])
         half = float(np.expm1(student_t(len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5))
-    known = [(together(values), len(values)) for values in levels]
+    known = [(geometric_mean(values), len(values)) for values in levels]
     return {"median_ns": known[0][0], "half": half, "levels": known}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.reduce.cross_checks import compared
 from fleet.analysis.reduce.ladders import LADDER, ladders, plateaus
 from fleet.analysis.reduce.load import (
     load_counters,
@@ -102,7 +103,8 @@ def show_text(
         parts.append(
             ways(root, found.run) or "No messages were measured, so there are no directions to show."
         )
-    parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.bursts)))
+    checked = compared(found.run, found.pairs, found.cpus)
+    parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.bursts, checked)))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -164,6 +166,7 @@ class _Found:
     run: dict[str, Any]
     bursts: pd.DataFrame
     pairs: pd.DataFrame
+    cpus: pd.DataFrame
     plateaus: pd.DataFrame
     order: Layout
     counters: pd.DataFrame
@@ -176,7 +179,7 @@ def _load(root: str | Path, run_id: str, benchmark: str | None) -> _Found:
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
     bursts = load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
     counters = per_unit(load_counters(root, run_id=run_id), pairs)
-    return _Found(run, bursts, pairs, plateaus(pairs, cpus), layout(cpus, measured), counters)
+    return _Found(run, bursts, pairs, cpus, plateaus(pairs, cpus), layout(cpus, measured), counters)
 
 
 def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:

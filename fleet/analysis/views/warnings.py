@@ -12,7 +12,6 @@ import pandas as pd
 
 from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
-from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.topology_check import MEANS, check_topology, host_history
 from fleet.analysis.views.text import pair_text, percent, records, within
 from fleet.model import FORECAST
@@ -78,12 +77,13 @@ class RunWarning:
 
 
 def run_warnings(
-    root: str | Path, run: dict[str, Any], pairs: pd.DataFrame, bursts: pd.DataFrame
+    root: str | Path, run: dict[str, Any], pairs: pd.DataFrame, bursts: pd.DataFrame, checked: pd.DataFrame
 ) -> list[RunWarning]:
     """The warnings of one run, the most serious first.
 
     run: as `load_run` returns it. pairs: its rows of the table `pairs`, widened. bursts: those of
-    `samples`, with BURST_COLUMNS. Reads earlier runs of the same host for the check `history`.
+    `samples`, with BURST_COLUMNS. checked: as `cross_checks.compared` returns it. Reads earlier runs of the
+    same host for the check `history`.
     """
     findings = check_topology(pairs, host_history(root, run))
     return [
@@ -91,7 +91,7 @@ def run_warnings(
         *_flags(run, pairs, bursts),
         *_steal(bursts),
         *_topology(findings),
-        *_breaches(root, run, pairs),
+        *_breaches(checked),
         *_wide(run, pairs),
         *(RunWarning("", note) for note in run["notes"] if not note.startswith(FORECAST)),
     ]
@@ -184,9 +184,9 @@ def _worst(
     )
 
 
-def _breaches(root: str | Path, run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:
+def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
     """One warning per check of numbers that must fit together, its worst breaches first."""
-    found = cross_checks.cross_checks(run, pairs, load_cpus(root, run_id=run["run_id"]))
+    found = cross_checks.breaches(checked)
     for check, text in cross_checks.MEANS.items():
         part = found[found["check"] == check].sort_values("value", ascending=False, kind="stable")
         if len(part):

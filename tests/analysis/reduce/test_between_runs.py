@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fleet.analysis.reduce.between_runs import levels_of, together
+from fleet.analysis.reduce.between_runs import geometric_mean, levels_of
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -13,7 +13,7 @@ def test_the_level_of_most_runs_comes_first_and_no_two_are_mixed(seed: int) -> N
     most, *others = levels_of(runs)
     assert most.tolist() == runs[[0, 2, 3, 6, 7]].tolist()
     assert [len(values) for values in others] == [2, 1]
-    assert together(most) == pytest.approx(62, rel=0.02)
+    assert geometric_mean(most) == pytest.approx(62, rel=0.02)
 
 
 def test_of_levels_with_as_many_runs_the_faster_one_comes_first() -> None:

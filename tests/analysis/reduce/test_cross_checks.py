@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce.cross_checks import CHECKS, cross_checks
+from fleet.analysis.reduce.cross_checks import CHECKS, breaches, compared
 from fleet.analysis.reduce.load import load_cpus, load_run
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.report.page import render
@@ -25,7 +25,7 @@ RUN = {"clock_cost_ticks": 50, "ticks_per_second": 2_500_000_000}  # a reading t
 def of_run(root: Path) -> pd.DataFrame:
     pairs = widened(load_pairs(root))
     (run_id,) = pairs["run_id"].unique()
-    return cross_checks(load_run(root, run_id), pairs, load_cpus(root))
+    return breaches(compared(load_run(root, run_id), pairs, load_cpus(root)))
 
 
 def changed(costs: memory.Costs, setting: str, **levels: float) -> dict[str, dict[str, float]]:
@@ -38,7 +38,7 @@ def of_rows(*rows: dict[str, Any], **of_run: Any) -> pd.DataFrame:
     usual = {"host_id": "h", "run_id": "r", "relation": "llc", "variant": "v", "ping_cpu": 0, "pong_cpu": 1}
     frame = pd.DataFrame([{**usual, "flags": "", **row} for row in rows]).reindex(columns=columns)
     cpus = pd.DataFrame(columns=[column.name for column in schema.CPUS])
-    return cross_checks({**RUN, **of_run}, frame, cpus)
+    return breaches(compared({**RUN, **of_run}, frame, cpus))
 
 
 def test_numbers_that_fit_together_are_no_finding(tmp_path: Path) -> None:
@@ -73,10 +73,10 @@ def test_a_ladder_rises(tmp_path: Path) -> None:
 def test_nothing_is_faster_than_the_ports_of_a_core(tmp_path: Path) -> None:
     memory.publish(tmp_path, rates=changed(memory.BYTES, "read", L1=1 / 450))
     pairs = widened(load_pairs(tmp_path)).assign(variant="avx")
-    found = cross_checks(RUN, pairs, load_cpus(tmp_path))
+    found = breaches(compared(RUN, pairs, load_cpus(tmp_path)))
     assert set(found["check"]) == {"port_limit"}
     assert "read.own.8K.huge.x1: 450 GB/s, 384 at most" in set(found["says"])
-    fits = cross_checks(RUN, pairs.assign(variant="avx512"), load_cpus(tmp_path))
+    fits = breaches(compared(RUN, pairs.assign(variant="avx512"), load_cpus(tmp_path)))
     assert fits.empty
 
 
@@ -109,7 +109,7 @@ def test_a_group_moves_no_more_than_its_cpus_alone(tmp_path: Path) -> None:
     pairs = widened(load_pairs(tmp_path))
     both = (pairs["threads"] == 2) & (pairs["operation"] == "write") & (pairs["bytes"] >= 32 * M)
     pairs.loc[both, "median_ns"] /= 1.2
-    found = cross_checks(RUN, pairs, load_cpus(tmp_path))
+    found = breaches(compared(RUN, pairs, load_cpus(tmp_path)))
     assert list(found["check"]) == ["group_rate"]
     assert found["says"][0] == "bandwidth/avx2 write mem: 80 GB/s by 2 CPUs, 33 by one"
 
@@ -121,7 +121,7 @@ def test_one_buffer_is_no_slower_than_a_buffer_each(tmp_path: Path) -> None:
     one = one.assign(sharing="one", point=one["point"].str.replace(".own.", ".one."))
     for slower, checks in ((1.0, []), (1.3, ["one_buffer"])):
         rows = pd.concat([pairs, one.assign(median_ns=one["median_ns"] * slower)])
-        assert list(cross_checks(RUN, rows, load_cpus(tmp_path))["check"]) == checks
+        assert list(breaches(compared(RUN, rows, load_cpus(tmp_path)))["check"]) == checks
 
 
 FETCHED = {"benchmark": "fetch", "order": "chase", "operation": "read", "pages": "base"}
