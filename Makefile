@@ -4,6 +4,7 @@
 #   make setup   set up alone; the command then is .venv/bin/fleet
 #   make check   formats, lint and types, as CI asks for them
 #   make format  put the formats right
+#   make describe write anew what the agent says of its benchmarks (fleet/model/benchmarks.json)
 #   make agents  build the agents that a wheel carries, for hosts without a compiler
 #   make wheel   build a wheel that carries them and the manual page, in dist/
 #   make lock    write constraints.txt anew from pyproject.toml (needs uv)
@@ -12,16 +13,24 @@
 PYTHON ?= python3
 BIN := .venv/bin
 UV ?= uv
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --progress-bar off
+# Of pip's many lines those about what takes long.
+SAY := sed -un -e 's/^ *Downloading \([^-]*\)-.*\((.* MB)\)$$/  \1 \2/p' -e 's/^Installing collected .*/Unpacking them/p'
+# What measuring and showing do without; unpacking it takes as long as all the rest.
+LATER := ast-serialize contourpy fonttools hypothesis kiwisolver librt matplotlib mypy pandas-stubs pillow ruff scipy
 C_SOURCES := $(wildcard agent/*.[ch] agent/*/*.[ch] benchmarks/*.[ch])
 SCRIPTS := $(wildcard .ci/*) $(wildcard tests/hosts/*/*.sh)
 
-.PHONY: run test check format lock clean setup agents wheel
+.PHONY: run test check format lock clean setup agents wheel describe
 
-run: setup
+run: .venv/measures
+	@echo "Measuring this machine"
 	$(BIN)/fleet run
 	$(BIN)/fleet show
+	@$(MAKE) -s setup
 
 test: setup
+	@echo "Collecting the tests and making what they share; the first results within a minute"
 	$(BIN)/pytest
 
 check: setup
@@ -38,21 +47,35 @@ format: setup
 
 setup: .venv/complete
 
+.venv/complete: .venv/measures
+	@echo "Setting up, once: the packages for reports, comparisons and tests"
+	@{ $(PIP) --require-hashes -r constraints.txt && touch .venv/installed; } | $(SAY); test -e .venv/installed
+	@touch $@
+
 # Compiles what a session imports. Compiling all that is installed would take longer than everything else here.
-.venv/complete: pyproject.toml constraints.txt
+.venv/measures: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "fleet needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 ..."; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' \
 		|| { echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r constraints.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --no-deps --no-build-isolation -e .
+	@echo "Setting up, once: a virtual environment in .venv"
+	@$(PYTHON) -m venv .venv
+	@rm -f .venv/installed
+	@awk -v later="$(LATER)" 'BEGIN { n = split(later, l, " "); for (i = 1; i <= n; i++) skip[l[i]] = 1 } \
+		/^[a-z]/ { split($$0, name, "=="); kept = !(name[1] in skip) } kept' constraints.txt > .venv/first.txt
+	@echo "Setting up, once: the packages that measuring needs"
+	@{ $(PIP) --no-deps --require-hashes -r .venv/first.txt && touch .venv/installed; } | $(SAY); test -e .venv/installed
+	@$(PIP) -q --no-deps --no-build-isolation -e .
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import fleet.cli, fleet.session.runner, fleet.remote.connect, pyarrow.parquet'
+	@rm .venv/installed
 	@touch $@
+
+describe: setup
+	$(BIN)/python -m tests.native.describe
 
 # The bytes depend on the release of zig, so it is pinned.
 agents: setup
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --require-hashes -c constraints-slow.txt ziglang
+	$(PIP) -q --require-hashes -c constraints-slow.txt ziglang
 	$(BIN)/python -m fleet.agent.build.release agent/build
 
 wheel: agents

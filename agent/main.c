@@ -1,19 +1,20 @@
 /* main.c: options in, exit code out; the only place that speaks to the person about a refusal. */
-#include "build.h"
-#include "emit.h"
-#include "lock.h"
-#include "machine.h"
-#include "options.h"
-#include "plan.h"
-#include "run.h"
-#include "stop.h"
-#include "tune.h"
+#include "base/build.h"
+#include "base/stop.h"
+#include "emit/emit.h"
+#include "machine/lock.h"
+#include "machine/tune.h"
+#include "options/options.h"
+#include "plan/plan.h"
+#include "run/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static int64_t began_ns; /* of now_ns() */
 
 static int say(const struct refusal *refusal)
 {
@@ -28,13 +29,14 @@ static void print_version(void)
 	       FLEET_CFLAGS);
 }
 
-static void print_list(const int *cpus, size_t count, const struct clock_facts *clock)
+static void print_list(const struct machine *machine, const struct clock_facts *clock)
 {
 	double rate = (double)clock->clock.ticks_per_second;
 
-	plan_list(stdout, cpus, count);
+	plan_list(stdout, machine);
 	printf("clock rate %.0f ticks a second, %.1f ns a reading, %.1f ns a step\n", rate,
-	       (double)clock->cost_ticks / rate * 1e9, (double)clock->quantum_ticks / rate * 1e9);
+	       (double)clock->cost_ticks / rate * 1e9,
+	       (double)clock->clock.quantum_ticks / rate * 1e9);
 	if (clock->clock.note)
 		printf("clock note %s\n", clock->clock.note);
 }
@@ -81,12 +83,15 @@ static int avoid_clocks_apart(const struct plan *plan, struct clock_facts *clock
 	return 0;
 }
 
-static int describe_machine(int *cpus, size_t count)
+static int describe_machine(void)
 {
 	struct refusal refusal = {0};
-	int err = machine_print(cpus, count);
+	struct machine machine;
+	int err = machine_here(&machine);
 
-	free(cpus);
+	if (!err)
+		err = emit_machine(machine.cpus, machine.cpu_count);
+	machine_free(&machine);
 	if (!err)
 		return emit_broken() ? EXIT_OTHER : EXIT_DONE;
 	refuse(&refusal, EXIT_OTHER, "cannot describe the machine: %s", reason(err));
@@ -144,7 +149,7 @@ static int prepare(const struct options *options, struct refusal *refusal)
 	return 0;
 }
 
-static int measure(const struct options *options, struct plan *plan,
+static int measure(const struct options *options, const struct plan *plan,
 		   const struct clock_facts *clock, struct notes *notes)
 {
 	static struct counters counters;
@@ -153,24 +158,29 @@ static int measure(const struct options *options, struct plan *plan,
 				      .boost = options->boost,
 				      .cpus = plan->cpus,
 				      .cpu_count = plan->cpu_count};
-
-	if (counters_parse(&counters, options->counters, &refusal) || prepare(options, &refusal) ||
-	    lock_take(options->lock, notes, &refusal) || tune_begin(&tuning, notes, &refusal))
-		return say(&refusal);
-	note_rate(clock, notes);
-	counters_try(&counters, plan_threads_most(plan), notes);
 	struct run run = {.plan = plan,
 			  .clock = clock,
 			  .format = emit_format(options->format),
-			  .features = os_features(),
+			  .features = plan->machine->features,
 			  .governor = options->governor,
 			  .boost = options->boost,
 			  .stuck_ns = options->stuck_ns,
-			  .priority = take_priority(options->priority, plan, notes),
-			  .counters = counters.count ? &counters : NULL,
+			  .start_ns = began_ns,
 			  .notes = notes};
+
+	if (run_begin(&run, options->done, &refusal) ||
+	    counters_parse(&counters, options->counters, &refusal) || prepare(options, &refusal) ||
+	    lock_take(options->lock, notes, &refusal) || tune_begin(&tuning, notes, &refusal)) {
+		run_end(&run);
+		return say(&refusal);
+	}
+	note_rate(clock, notes);
+	counters_try(&counters, plan_threads_most(plan), notes);
+	run.priority = take_priority(options->priority, plan, notes);
+	run.counters = counters.count ? &counters : NULL;
 	enum exit_code code = run_all(&run);
 
+	run_end(&run);
 	if (tune_end())
 		fputs("fleet-agent: not every setting went back to what it was\n", stderr);
 	if (emit_broken())
@@ -195,54 +205,85 @@ static void occupy_standard_streams(void)
 		close(fd);
 }
 
-int main(int argc, char **argv)
+static int forecast(const struct plan *plan, const struct notes *notes)
+{
+	const struct forecast forecast = forecast_of(plan);
+	struct refusal refusal = {0};
+
+	if (forecast_check(&forecast, plan, &refusal))
+		return say(&refusal);
+	emit_forecast(plan, &forecast, notes);
+	return emit_broken() ? EXIT_OTHER : EXIT_DONE;
+}
+
+/* All that wants a plan. */
+static int work(const struct options *options, struct machine *machine, struct clock_facts *clock)
 {
 	static struct notes notes;
-	struct options options;
-	struct refusal refusal;
-	struct clock_facts clock;
+	struct refusal refusal = {0};
 	struct plan plan = {0};
-	int *cpus;
-	size_t cpu_count;
+	int code;
 
+	if (plan_make(&plan, options, machine, &notes, &refusal))
+		code = say(&refusal);
+	else if (options->forecast)
+		code = forecast(&plan, &notes);
+	else if (avoid_clocks_apart(&plan, clock, &notes, &refusal))
+		code = say(&refusal);
+	else
+		code = measure(options, &plan, clock, &notes);
+	plan_free(&plan);
+	return code;
+}
+
+/* The machine that is planned for, and our own clock. */
+static int examine(const struct options *options, struct machine *machine,
+		   struct clock_facts *clock, struct refusal *refusal)
+{
+	struct machine here;
+	int err = machine_here(&here);
+
+	if (!err)
+		err = clock_choose(here.cpus[0], NULL, clock);
+	*machine = here;
+	if (err)
+		return refuse(refusal, EXIT_OTHER, "cannot learn about CPUs and clock: %s",
+			      reason(err));
+	bench_clock_use(&clock->clock);
+	if (!options->facts)
+		return 0;
+	machine_free(&here);
+	return machine_read(machine, options->facts, refusal);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct refusal refusal = {0};
+	struct clock_facts clock = {0};
+	struct machine machine = {0};
+	int code = EXIT_DONE;
+
+	began_ns = now_ns();
 	occupy_standard_streams();
 	if (options_parse(&options, argc, argv, &refusal))
 		return say(&refusal);
-	if (options.help) {
-		options_help(stdout);
-		return EXIT_DONE;
-	}
-	if (options.version) {
+	if (options.help)
+		options_help(stdout, bench_add_words);
+	else if (options.version)
 		print_version();
-		return EXIT_DONE;
-	}
-	if (options.build_id) {
+	else if (options.build_id)
 		puts(FLEET_BUILD_ID);
-		return EXIT_DONE;
-	}
-	int err = os_cpu_list(&cpus, &cpu_count);
-
-	if (!err && !cpu_count)
-		err = -ENODEV;
-	if (!err && options.machine)
-		return describe_machine(cpus, cpu_count);
-	if (!err)
-		err = clock_choose(cpus[0], NULL, &clock);
-	if (err) {
-		refuse(&refusal, EXIT_OTHER, "cannot learn about CPUs and clock: %s", reason(err));
-		return say(&refusal);
-	}
-	bench_clock_use(&clock.clock);
-	if (options.list) {
-		print_list(cpus, cpu_count, &clock);
-		free(cpus);
-		return EXIT_DONE;
-	}
-	err = plan_make(&plan, &options, cpus, cpu_count, &notes, &refusal);
-	if (!err)
-		err = avoid_clocks_apart(&plan, &clock, &notes, &refusal);
-	int code = err ? say(&refusal) : measure(&options, &plan, &clock, &notes);
-
-	plan_free(&plan);
+	else if (options.describe)
+		emit_benchmarks();
+	else if (options.machine)
+		code = describe_machine();
+	else if (examine(&options, &machine, &clock, &refusal))
+		code = say(&refusal);
+	else if (options.list)
+		print_list(&machine, &clock);
+	else
+		code = work(&options, &machine, &clock);
+	machine_free(&machine);
 	return code;
 }

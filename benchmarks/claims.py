@@ -21,11 +21,13 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from fleet.analysis.compare.changes import changes_of
 from fleet.analysis.compare.error_rate import judge_relations
-from fleet.analysis.compare.fleet_effect import random_effects, shrunk
-from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, change, change_in_blocks, student
-from fleet.analysis.compare.matched_levels import match_values
-from fleet.analysis.reduce.between_runs import levels_between
+from fleet.analysis.compare.evidence import together
+from fleet.analysis.compare.fleet_effect import mean_change
+from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, interval, least_squares, shrunk
+from fleet.analysis.compare.run_levels import match_values
+from fleet.analysis.reduce.split import run_levels
 
 THRESHOLD = 0.03
 Floats = npt.NDArray[np.float64]
@@ -40,22 +42,28 @@ def sides(chance: Chance, scatter: float, shape: tuple[int, ...], runs: int) -> 
 
 def judged(a: Floats, b: Floats) -> pd.DataFrame:
     """The relations of one command, a row each, with their verdicts."""
-    moved, error, freedom = student(a, b)
-    half = stats.t.ppf(1 - LEVEL / 2, freedom) * error
-    columns = {"ratio": moved, "low": moved - half, "high": moved + half}
-    rows = pd.DataFrame({name: np.exp(values) for name, values in columns.items()})
-    p = 2 * stats.t.sf(np.abs(moved) / error, freedom)
-    rows = rows.assign(p=p, error=error, freedom=freedom, a_units=a.shape[1], b_units=b.shape[1])
-    return judge_relations([rows], [THRESHOLD])[0]
+    logs, runs = np.concatenate([a, b], axis=1), a.shape[1]
+    of_b = np.repeat([False, True], [runs, b.shape[1]])
+    keys = {"benchmark": "cas", "variant": "", "relation": np.arange(len(a)).astype(str)}
+    rows = pd.DataFrame(keys).assign(a_units=runs, b_units=b.shape[1])
+    most, turns = np.full(len(a), np.inf), tuple(range(len(of_b)))
+    found = changes_of(rows, logs, logs, of_b, most, None, turns, switches=False)
+    return judge_relations([together([found]).table()], THRESHOLD)[0]
+
+
+def plain(a: Floats, b: Floats, *blocks: object) -> tuple[Floats, Floats, Floats, Floats]:
+    """The change of each row by Student's t, or within blocks: the change, its interval's ends, and p."""
+    of_b = np.repeat([False, True], [a.shape[-1], b.shape[-1]])
+    fit = least_squares(np.concatenate([np.atleast_2d(a), np.atleast_2d(b)], axis=1), of_b, *blocks)  # type: ignore[arg-type]
+    low, high = interval(fit.moved, fit.error, fit.freedom)
+    return fit.moved, low, high, 2 * stats.t.sf(np.abs(fit.moved) / fit.error, fit.freedom)
 
 
 def power(simulations: int, seed: int) -> Iterator[str]:
     """Per scatter between runs: share of 5 % changes with the verdict `changed`."""
     for scatter in (0.005, 0.01, 0.02):
-        chance = np.random.default_rng(seed)
-        a, b = sides(chance, scatter, (simulations,), 5)
-        moved, error, freedom = student(a, b + np.log1p(0.05))
-        p = 2 * stats.t.sf(np.abs(moved) / error, freedom)
+        a, b = sides(np.random.default_rng(seed), scatter, (simulations,), 5)
+        moved, _, _, p = plain(a, b + np.log1p(0.05))
         found = np.mean((p < LEVEL) & (np.abs(moved) > np.log1p(THRESHOLD)))
         yield f"scatter {scatter:.1%}: {found:.1%}"
 
@@ -75,10 +83,14 @@ def hosts(simulations: int, seed: int) -> Iterator[str]:
 def _held(simulations: int, count: int, runs: int, between: float, chance: Chance) -> float:
     a, b = sides(chance, 0.01, (simulations, count), runs)
     true = np.log1p(0.02)
-    moved, error, freedom = student(a, b + true + chance.normal(0, between, (simulations, count, 1)))
-    held = 0
+    b = b + true + chance.normal(0, between, (simulations, count, 1))
+    of_b, held = np.repeat([False, True], runs), 0
     for row in range(simulations):
-        _, low, high, *_ = random_effects(moved[row], shrunk(error[row], float(freedom[row].mean())))
+        fit = least_squares(np.concatenate([a[row], b[row]], axis=1), of_b)
+        errors = np.sqrt(shrunk(fit.error**2, np.full(count, fit.freedom))[0])
+        added = fit.weights * fit.residuals * (2 * runs / fit.freedom) ** 0.5
+        alike = np.zeros(count, dtype=np.int64)
+        _, low, high, *_ = mean_change(fit.moved, errors, added, alike, np.full(count, fit.freedom))
         held += low <= np.exp(true) <= high
     return held / simulations
 
@@ -88,13 +100,14 @@ def planted(simulations: int, seed: int) -> Iterator[str]:
     chance, of_b, found = np.random.default_rng(seed), np.repeat([False, True], 15), []
     logs = np.log(chance.choice([24.0, 54.0, 128.0], (simulations, 30), p=[0.3, 0.5, 0.2]))
     logs += chance.normal(0, 0.025, logs.shape) + np.log1p(0.05) * of_b
-    for row, labels in zip(logs, levels_between(np.exp(logs)), strict=True):
+    for row, labels in zip(logs, run_levels(np.exp(logs)), strict=True):
         matched = match_values(row, labels, of_b)
         kept = [side[~np.isnan(side)] for side in (matched.logs[~of_b], matched.logs[of_b])]
         if min(map(len, kept)) >= LEAST_RUNS:
-            found.append(change(np.exp(kept[0]), np.exp(kept[1]), matched.freedom))
-    ends = np.array([(one.ratio, one.low, one.high) for one in found])
-    middle = ", ".join(f"{value - 1:+.1%}" for value in np.exp(np.log(ends).mean(axis=0)))
+            found.append(np.concatenate(plain(*kept)[:3]))
+    logs_found = np.array(found)
+    ends = np.exp(logs_found)
+    middle = ", ".join(f"{value - 1:+.1%}" for value in np.exp(logs_found.mean(axis=0)))
     held = np.mean((ends[:, 1] <= 1.05) & (ends[:, 2] >= 1.05))
     yield f"change, low, high: {middle}; holds 5 %: {held:.1%}; excludes 0: {np.mean(ends[:, 1] > 1):.1%}"
 
@@ -102,7 +115,7 @@ def planted(simulations: int, seed: int) -> Iterator[str]:
 def blocks(simulations: int, seed: int) -> Iterator[str]:
     """Per kind of drift: how often p < 0.05 in blocks and without, with a change of 3 % and with none."""
     to_b = np.array([0, 1, 1, 0, 0, 1, 1, 0], dtype=bool)
-    named = [[("wxyz"[turn // 2], int(turn)) for turn in np.flatnonzero(side)] for side in (~to_b, to_b)]
+    turns = np.concatenate([np.flatnonzero(~to_b), np.flatnonzero(to_b)])
     for kind in ("drift", "steps"):
         chance, rows = np.random.default_rng(seed), []
         for _ in range(simulations):
@@ -111,8 +124,8 @@ def blocks(simulations: int, seed: int) -> Iterator[str]:
             noise = away + chance.normal(0, 0.005, 8)
             found = []
             for true in (0.03, 0.0):
-                a, b = np.exp(noise[~to_b]), np.exp(noise[to_b]) * (1 + true)
-                found += [change_in_blocks(a, b, *named).p, change(a, b).p]
+                a, b = noise[~to_b], noise[to_b] + np.log1p(true)
+                found += [plain(a, b, turns // 2, turns.astype(float))[3][0], plain(a, b)[3][0]]
             rows.append(np.array(found) < LEVEL)
         shares = np.mean(rows, axis=0)
         yield (

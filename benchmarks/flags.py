@@ -7,10 +7,10 @@ busy loop on one of the CPUs; stops: the agent is stopped for 2 to 10 ms at rand
 every 10 ms, as cpulimit does; cpulimit: by the real one, where it is installed; fifo: beside a SCHED_FIFO
 thread of priority 50 on one of the CPUs, 18 of every 20 ms, where that is permitted.
 
-touched: share of the bursts that were disturbed, by other evidence than flags. That of a stop is a voluntary
-switch during the samples, since threads of bursts never sleep; of fifo an involuntary one; a loop touches
-all; failed ones count too. flagged: of those touched, have `preempted` or `busy_cpu`, or failed. runs: of
-those with a burst touched (quiet: of all), have such a flag. It stops and kills only what it started.
+disturbed: share of the bursts that were, known independently of flags. That of a stop is a voluntary
+switch during the samples, since threads of bursts never sleep; of fifo an involuntary one; a loop disturbs
+all; failed ones count too. flagged: of those disturbed, have `preempted` or `busy_cpu`, or failed. runs: of
+those with a burst disturbed (quiet: of all), have such a flag. It stops and kills only what it started.
 """
 
 import argparse
@@ -107,13 +107,13 @@ def lines_of(agent: Path, asked: argparse.Namespace, condition: str, chance: ran
 def words_of(record: object, hello: Hello, condition: str) -> list[str]:
     """What to count of a record."""
     if isinstance(record, Failed):
-        return ["bursts", "failed", "flagged"] + ["touched", "both"] * (condition != "quiet")
+        return ["bursts", "failed", "flagged"] + ["disturbed", "both"] * (condition != "quiet")
     if not isinstance(record, Burst):
         return []
     voluntary, involuntary = (sum((record.switches or (0,) * 4)[at::2]) for at in (0, 1))
-    touched = bool({"quiet": 0, "loop": 1, "fifo": involuntary}.get(condition, voluntary))
+    disturbed = bool({"quiet": 0, "loop": 1, "fifo": involuntary}.get(condition, voluntary))
     flags = {"preempted", "busy_cpu"} & set(flags_of(record, hello))
-    both = ["touched"] * touched + ["flagged"] * bool(flags) + ["both"] * (touched and bool(flags))
+    both = ["disturbed"] * disturbed + ["flagged"] * bool(flags) + ["both"] * (disturbed and bool(flags))
     return ["bursts", *flags, *both]
 
 
@@ -139,12 +139,12 @@ def main() -> None:
             with suppress(PermissionError):
                 lines = lines_of(agent, asked, condition, chance)
                 tallies[condition].append(tally(lines, condition))
-    print("".join(f"{title:>10}" for title in ("", "bursts", "touched", *COLUMNS, "flagged", "runs")))
+    print("".join(f"{title:>10}" for title in ("", "bursts", "disturbed", *COLUMNS, "flagged", "runs")))
     for condition, runs in sorted(tallies.items(), key=lambda one: CONDITIONS.index(one[0])):
         total = sum(runs, Counter[str]())
-        affected = [one for one in runs if one["touched"] or condition == "quiet"]
-        row = [total[name] / total["bursts"] for name in ("touched", *COLUMNS)]
-        row.append(total["both"] / max(total["touched"], 1))
+        affected = [one for one in runs if one["disturbed"] or condition == "quiet"]
+        row = [total[name] / total["bursts"] for name in ("disturbed", *COLUMNS)]
+        row.append(total["both"] / max(total["disturbed"], 1))
         row.append(sum(bool(one["flagged"]) for one in affected) / max(len(affected), 1))
         print(f"{condition:>10}{total['bursts']:>10}", "".join(f"{share:>10.1%}" for share in row), sep="")
 

@@ -1,6 +1,10 @@
 """Simulate pairs whose true latency is known, and count how often the 95 % interval covers it.
 
-Usage: python benchmarks/interval.py [--runs 2000] [--seed 1]
+Usage: python benchmarks/interval.py [--runs 2000] [--seed 1] [--states]
+
+--states: a pair on a machine that changes its state instead, as a virtual one does, seen by two benchmarks at
+once: how often their numbers are of one state, within 3 % of it, and inside its interval, split together and,
+for comparison, each alone.
 
 Each simulated run follows the agent: 10 bursts of 10 samples half a second apart, then more with the shortest
 pauses, until the interval of the level of most bursts is within 1 %, or within 2.5 % where 1 % is out of
@@ -21,7 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fleet.analysis.reduce.levels import Levels, levels
+from fleet.analysis.reduce.burst_levels import BurstLevels, burst_levels
+from fleet.analysis.reduce.states import of_most, states_of_rounds
 
 GAP_S, LEAST, BUDGET_S, DENSER, PRECISION, FAIR = 0.5, 10, 20, 6, 0.01, 2.5
 USUAL = int(BUDGET_S / GAP_S)  # bursts that the budget holds without shorter pauses
@@ -112,7 +117,7 @@ def runs_of(
     median, mean, half, counts = np.empty((4, runs))
     going = np.arange(runs)
     for count in range(LEAST, MOST + 1):
-        found = levels(medians[going, :count], times[going, :count])
+        found = burst_levels(medians[going, :count], times[going, :count])
         ended = _ends(found, medians[going, :count])
         at_end = going[ended]
         median[at_end], mean[at_end], half[at_end] = (
@@ -125,8 +130,8 @@ def runs_of(
     return np.abs(mean - truth) <= half, counts, half / mean
 
 
-def _ends(found: Levels, medians: Floats) -> npt.NDArray[np.bool_]:
-    """Which runs the agent ends now, by agent/pace.c."""
+def _ends(found: BurstLevels, medians: Floats) -> npt.NDArray[np.bool_]:
+    """Which runs the agent ends now, by agent/run/pace.c."""
     away, other = (np.abs(np.log(medians / level[:, None])) for level in (found.median, found.other))
     main = ~(away >= other)  # NaN where there is no other level
     scatter = np.std(medians, axis=1, ddof=1, where=main)
@@ -151,13 +156,109 @@ def coverage(case: Case, runs: int, seed: int) -> tuple[float, float, float]:
     return float(np.mean(covered)), float(np.median(counts)), float(np.median(halves))
 
 
+# ---- states of a machine, seen by two benchmarks -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """ns of both benchmarks in each state; visits it stays, on average; scatter of bursts."""
+
+    name: str
+    ns: tuple[tuple[float, float], ...]
+    stays: float = 30
+    scatter: float = 0.015
+
+
+MACHINES = (
+    Machine("one state", ((27.0, 52.0),)),
+    Machine("one state, 4 % of scatter", ((27.0, 52.0),), scatter=0.04),
+    Machine("a factor of 4 apart", ((27.0, 52.0), (107.0, 250.0))),
+    Machine("the same, 8 visits in a row", ((27.0, 52.0), (107.0, 250.0)), stays=8),
+    Machine("the same, 1 visit in a row", ((27.0, 52.0), (107.0, 250.0)), stays=2),
+    Machine("three states", ((10.4, 23.9), (27.0, 52.0), (107.0, 250.0))),
+    Machine("8 % apart", ((26.0, 51.0), (28.1, 55.1)), scatter=0.008),
+    Machine("8 % apart, 1.5 % of scatter", ((26.0, 51.0), (28.1, 55.1))),
+    Machine("8 % apart, and a third", ((26.0, 51.0), (28.1, 55.1), (107.0, 250.0)), scatter=0.008),
+)
+LOOKS = (*range(LEAST, USUAL), *range(USUAL, MOST, 10), MOST)  # when a simulated run may end
+STATES_TITLE = "machine                          same state  within 3 %  covered  bursts  several levels"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """By run and benchmark: the number, whether its interval holds its state, bursts, and whether split."""
+
+    median: Floats
+    covered: npt.NDArray[np.bool_]
+    counts: Floats
+    split: npt.NDArray[np.bool_]
+
+
+def visits_of(machine: Machine, runs: int, chance: np.random.Generator) -> Floats:
+    """Burst medians: runs x benchmarks x visits."""
+    changes = chance.random((runs, MOST)) < 1 / machine.stays
+    drawn = chance.integers(0, len(machine.ns), (runs, MOST))
+    since = np.maximum.accumulate(np.where(changes, np.arange(MOST), 0), axis=1)
+    state = np.take_along_axis(drawn, since, axis=1)
+    level = np.moveaxis(np.array(machine.ns)[state], 2, 1)
+    found: Floats = level * np.exp(chance.normal(0, machine.scatter, level.shape))
+    return found
+
+
+def measured(machine: Machine, medians: Floats, *, together: bool) -> Outcome:
+    """End each run as the agent does: of both benchmarks together, or of each for itself."""
+    runs = len(medians)
+    median, counts = np.empty((2, runs, 2))
+    covered, split = np.zeros((2, runs, 2), dtype=bool)
+    going = np.ones((runs, 2), dtype=bool)
+    for count in LOOKS:
+        which = np.flatnonzero(going.any(axis=1))
+        seen, times = medians[which, :, :count], np.tile(AT_S[:count], (len(which), 1))
+        shared = states_of_rounds(np.log(seen)) if together else None
+        ended = np.zeros((len(which), 2), dtype=bool)
+        for at in range(2):
+            main = of_most(shared) if shared is not None else None
+            found = burst_levels(seen[:, at], times, shared, main)
+            ended[:, at] = _ends(found, seen[:, at])
+            median[which, at] = np.where(going[which, at], found.median, median[which, at])
+            counts[which, at] = np.where(going[which, at], count, counts[which, at])
+            truth = np.array(machine.ns)[:, at]
+            near = truth[np.abs(np.log(found.median[:, None] / truth)).argmin(axis=1)]
+            holds = np.abs(found.mean - near) <= np.maximum(found.half, np.abs(found.mean - found.median))
+            several = np.isin(np.arange(len(which)), list(found.parts))
+            for values, now in ((covered, holds), (split, several)):
+                values[which, at] = np.where(going[which, at], now, values[which, at])
+        going[which] &= ~(ended.all(axis=1, keepdims=True) if together else ended)
+    return Outcome(median, covered, counts, split)
+
+
+def state_line(machine: Machine, medians: Floats, *, together: bool) -> str:
+    found = measured(machine, medians, together=together)
+    truths = np.log(np.array(machine.ns))
+    far = np.abs(np.log(found.median)[:, None, :] - truths)
+    at = far.argmin(axis=1)
+    name = machine.name if together else "  each alone"
+    return (
+        f"{name:33}{np.mean(at[:, 0] == at[:, 1]):10.1%}{np.mean(far.min(axis=1) < 0.03):12.1%}"
+        f"{np.mean(found.covered):9.1%}{np.median(found.counts):8.0f}{np.mean(found.split):16.1%}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--states", action="store_true")
     arguments = parser.parse_args()
+    if arguments.states:
+        print(STATES_TITLE)
+        for machine in MACHINES:
+            medians = visits_of(machine, arguments.runs, np.random.default_rng(arguments.seed))
+            for together in (True, False):
+                print(state_line(machine, medians, together=together), flush=True)
+        return
     print(f"{'data':28} {'covered':>8} {'bursts':>7} {'width':>7} {'one burst of 300':>17}")
     for case in CASES:
         share, count, half = coverage(case, arguments.runs, arguments.seed)

@@ -1,6 +1,7 @@
 """What it costs to store and to read one big run, and a thousand small ones, on this machine.
 
-.venv/bin/python benchmarks/reading.py [--samples 100] [--rounds 10] [--runs 1000] [--keep FOLDER]
+.venv/bin/python benchmarks/reading.py [--samples 100] [--rounds 10] [--runs 1000] [--hosts 10]
+    [--keep FOLDER]
 
 The big run is simulated: two packages of 32 cores of two siblings, `cas` and `readwrite`, every unordered
 pair, 2.5 GHz ticks with scatter of bursts, neighbouring samples that resemble each other, outliers and a
@@ -30,12 +31,14 @@ from tests import builders  # noqa: E402
 
 BIG = "r20260601T000000Z-000000b1"
 FLEET = "import sys; sys.argv = ['fleet', {arguments}]; from fleet.cli import app; app(standalone_mode=False)"
-SHOW, RUNS, REPORT = (
+SHOW, RUNS, REPORT, COMPARE, REPORT_OF_TWO = (
     FLEET.replace("{arguments}", text)
     for text in (
         "'show', '{big}', '-r', '{root}'",
         "'runs', '-r', '{many}'",
         "'report', '{big}', '-r', '{root}', '-o', '{root}/_report.html'",
+        "'compare', 'host0', 'host1', '-r', '{many}'",
+        "'report', 'host0', 'host1', '-r', '{many}', '-o', '{many}/_report.html'",
     )
 )
 FORGET = "import shutil; shutil.rmtree('{root}/_pairs', ignore_errors=True); "
@@ -59,6 +62,9 @@ OF_MANY = {
     "history of a relation, first time": HISTORY,
     "history of a relation, after": HISTORY,
     "fleet runs --relation smt": RUNS.replace("'runs'", "'runs', '--relation', 'smt'"),
+    "fleet compare host0 host1": COMPARE,
+    "fleet report host0 host1": REPORT_OF_TWO,
+    "pandas reads _cpus": "import pandas; pandas.read_parquet('{many}/_cpus')",
 }
 
 
@@ -113,15 +119,16 @@ def simulated(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
                 )
 
 
-def many_runs(root: Path, count: int) -> None:
-    """Runs of eight CPUs on ten hosts, an hour apart."""
-    start = datetime(2026, 1, 1, tzinfo=UTC)
+def many_runs(root: Path, count: int, hosts: int) -> None:
+    """Runs of eight CPUs, each an hour after the one before, on one host after the other."""
+    start, store = datetime(2026, 1, 1, tzinfo=UTC), Store(root)
     for number in range(count):
         moment = start + timedelta(hours=number)
-        host = Host(f"host{number % 10}", "192.0.2.7", labels={"rack": "b2"})
+        host = Host(f"host{number % hosts}", "192.0.2.7", labels={"rack": "b2"})
         run = builders.a_run(builders.small_desktop(), run_id=new_run_id(moment), host=host)
         run = replace(run, started_utc=moment.isoformat(), ended_utc=None)
-        Store(root).publish(run, builders.bursts_of(run, seed=number))
+        store.publish(run, builders.bursts_of(run, seed=number), batch=True)
+    store.flush()
 
 
 def step(name: str, code: str) -> None:
@@ -143,11 +150,15 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=100, help="of a burst")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--hosts", type=int, default=10, help="that they are of")
     parser.add_argument("--keep", type=Path, help="make the data here, and use it if it is there")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = asked.keep or Path(scratch)
-        big, many = folder / f"big-{asked.samples}x{asked.rounds}", folder / f"many-{asked.runs}"
+        big, many = (
+            folder / f"big-{asked.samples}x{asked.rounds}",
+            folder / f"many-{asked.runs}-{asked.hosts}",
+        )
         if not big.exists():
             Store(big).publish(*big_run(asked.samples, asked.rounds))
         (file,) = big.glob("host_id=*/run_id=*/samples.parquet")
@@ -156,10 +167,15 @@ def main() -> None:
         for name, code in OF_BIG.items():
             step(name, code.format(root=big, big=BIG))
         if not many.exists():
-            many_runs(many, asked.runs)
+            many_runs(many, asked.runs, asked.hosts)
         print(f"{asked.runs:,} runs")
         for name, code in OF_MANY.items():
             step(name, code.format(many=many))
+        for table in ("_runs", "_cpus"):
+            size = sum(path.stat().st_size for path in (many / table).iterdir())
+            print(
+                f"{table}: {size / asked.runs:.0f} bytes a run in {len(list((many / table).iterdir()))} files"
+            )
 
 
 if __name__ == "__main__":

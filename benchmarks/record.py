@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from repeat import BENCHMARKS, agent_of, arguments_with, records
 
-from fleet.analysis.reduce.levels import levels
+from fleet.analysis.reduce.burst_levels import burst_levels
 
 SCHEMES = (
     ("10 bursts spread", 10, True),
@@ -38,7 +38,7 @@ def windows(said: list[dict], benchmark: str, seconds: float) -> list[Floats]:
 
 def level(medians: Floats) -> float:
     """The median of the larger mode, as everywhere."""
-    return float(levels(medians[None, :], np.arange(len(medians), dtype=np.float64)[None, :]).median[0])
+    return float(burst_levels(medians[None, :], np.arange(len(medians), dtype=np.float64)[None, :]).median[0])
 
 
 def errors(found: list[Floats], count: int, *, spread: bool) -> Floats:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fleet.analysis.reduce.levels import levels
+from fleet.analysis.reduce.burst_levels import burst_levels
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ("cas", "readwrite")
@@ -57,7 +57,7 @@ def result(said: list[dict], benchmark: str, rounds: int | None = None) -> Resul
     medians = [
         float(np.median(b["ticks"][b["warmup"] :])) * ns_per_tick / b["iterations"] / 2 for b in bursts
     ]
-    found = levels(np.array([medians]), np.array([[float(b["start_ns"]) for b in bursts]]))
+    found = burst_levels(np.array([medians]), np.array([[float(b["start_ns"]) for b in bursts]]))
     mean, half = float(found.mean[0]), float(found.half[0])
     spent_ms = sum(sum(b["ticks"]) for b in bursts) * ns_per_tick / 1e6
     return float(found.median[0]), mean - half, mean + half, spent_ms

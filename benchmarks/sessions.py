@@ -1,71 +1,124 @@
 """Simulate sessions that compare many hosts at once, and count how many report a change.
 
-Usage: python -m benchmarks.sessions [--simulations 400] [--seed 1] [--hosts 20] [--relations 8] [--null NAME]
+Usage: python -m benchmarks.sessions [--sessions 400] [--seed 1] [--hosts 20] [--relations 8] [--runs 5]
+           [--null NAME]
 
-Every host has the same number of runs on both sides, measured A B B A, and a number per run and relation.
-Null: how these vary from run to run, by 1 % where nothing else is given: independent and normal; heavy tails
-(Student's t with 3 degrees of freedom); levels (one run in ten is 30 % faster); modes (runs at 24, 54 or
-128 ns); flips (bursts at 24 or 50 ns, 8 in a row on average; a run's number is its most frequent level);
-drift (1 % a run on top); AR .9 (each run resembles the one before). Levels are matched. In blocks: compared
-with `--blocks time`.
+Every host has a number per run and relation, and runs of both sides in the order that `--alternate` draws
+(or A B B A: "in A B B A"). Null: how the numbers vary from run to run, by 1 % where nothing else is given:
 
-`each`: relations whose interval excludes no change (5 % expected). `none`: relations without a verdict, for
-too few runs are at levels of both sides. `any`: sessions in which any relation of any host would be reported
-if each were tested by itself. `session`: sessions in which one is reported at the one error rate of a command
-(any q < 0.05), and `verdict`: with the verdict `changed`. `power`: relations found where one in eight became
-5 % slower.
+normal; 3 %; mixed (relations vary by 0.3 to 3 %); heavy tails (Student's t with 2 degrees of freedom);
+slow runs (one in ten is 20 to 100 % slower); hosts (1 % more, common to the relations of a host);
+shared (2 % more, common to all hosts of a session); steps (each host is 5 % slower from some run on);
+period 4 (all hosts alike 3 % up, up, down, down); drift (1 % a run); AR .9 (runs resemble the one before);
+unequal (B has two runs more); missing (one number in ten, and some hosts' runs);
+levels (one run in ten is 30 % faster); modes (24, 54 or 128 ns); states (two to six levels, each of them
+lasts 1 to 5,000 bursts); flips (a run's bursts switch between 24 and 50 ns). These four under a hypervisor,
+and "unknown": the same without. In blocks: compared with `--blocks time`.
+
+`error`: sessions that report any change, q < 0.05 or "changed, or at another level"; `verdict`: with one
+that `--fail-on-change` fails on; `each`: relations whose interval excludes no change; `fleet`: rows over all
+hosts whose interval does; `none`: relations without a verdict. Then, in one session of ten, one relation in
+eight, or all of three hosts, became so much slower: the share `changed`, and "changed, or at another level".
 """
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import pandas as pd
 
-from fleet.analysis.compare.inference import LEVEL, change, change_in_blocks, false_discovery, student
-from fleet.analysis.compare.level_shares import p_of_levels
-from fleet.analysis.compare.matched_levels import match_values
-from fleet.analysis.reduce.between_runs import levels_between
-from fleet.analysis.reduce.levels import levels
+from fleet.analysis.compare.blocks import InBlock
+from fleet.analysis.compare.changes import Changes, changes_of
+from fleet.analysis.compare.error_rate import judge_relations
+from fleet.analysis.compare.evidence import together
+from fleet.analysis.compare.fleet_effect import fleet_effect
+from fleet.analysis.compare.inference import LEVEL
+from fleet.analysis.compare.run_levels import match_values
+from fleet.analysis.compare.verdicts import THRESHOLD, Verdict
+from fleet.analysis.reduce.burst_levels import burst_levels
+from fleet.analysis.reduce.split import run_levels
+from fleet.session.alternate import Alternation
 
-THRESHOLD, VIRTUAL = 0.03, 0.05
-SCATTER, CHANGE = 0.01, 0.05
-IN_BLOCKS = ", in blocks"
-SWITCHING = ("levels", "modes", "flips")
-NULLS = ("normal", "heavy tails", *SWITCHING, "drift", "drift, in blocks", "AR .9", "AR .9, in blocks")
+SCATTER = 0.01
+PLANTED = (0.05, 0.15, 1.0)
+ABBA, IN_BLOCKS, UNKNOWN, VIRTUAL = ", A B B A", ", in blocks", ", unknown", ", virtual"
+SWITCHING = ("levels", "modes", "states", "flips")
+NULLS = (
+    *("normal", "normal, virtual", "3 %", "mixed", "heavy tails", "slow runs", "hosts", "shared", "steps"),
+    *("period 4", "period 4, in blocks", "period 4, A B B A", "drift", "drift, in blocks", "AR .9"),
+    *(
+        "AR .9, in blocks",
+        "unequal",
+        "missing",
+        "missing, shared",
+        *SWITCHING,
+        "levels, unknown",
+        "states, unknown",
+    ),
+)
 BURSTS, DWELL, POOL = 20, 8, 4000
+POWER_OF = 10  # sessions, one in so many with planted changes
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 
-def logs(null: str, shape: tuple[int, int], runs: int, chance: np.random.Generator) -> tuple[Floats, Floats]:
-    """Logarithms of the numbers of both sides: hosts x relations x runs each."""
-    size = (*shape, 2 * runs)
+def numbers(  # noqa: C901, PLR0912  a case per null
+    null: str, hosts: int, relations: int, runs: int, chance: np.random.Generator
+) -> Floats:
+    """Logarithms of the numbers, in order of time: hosts x relations x runs."""
+    size, turns = (hosts, relations, runs), np.arange(runs)
     found = chance.normal(0, SCATTER, size)
-    match null.removesuffix(IN_BLOCKS):
-        case "heavy tails":
-            found = SCATTER * chance.standard_t(3, size) / 3**0.5
-        case "levels":
-            found += np.where(chance.random(size) < 0.1, np.log(0.7), 0)
-        case "modes":
-            found += np.log(chance.choice([24.0, 54.0, 128.0], size, p=[0.3, 0.5, 0.2]))
-        case "flips":
-            found += chance.choice(flipping(), size)
-        case "drift":
-            found += 0.01 * np.arange(2 * runs)
-        case "AR .9":
-            for at in range(1, 2 * runs):
-                found[..., at] = 0.9 * found[..., at - 1] + (1 - 0.81) ** 0.5 * found[..., at]
-    to_a = sides_of(runs)
-    return found[..., to_a], found[..., ~to_a]
+    for part in null.split(", "):
+        match part:
+            case "3 %":
+                found *= 3
+            case "mixed":
+                found *= np.exp(chance.uniform(np.log(0.3), np.log(3), (hosts, relations, 1)))
+            case "heavy tails":
+                found = SCATTER * chance.standard_t(2, size)
+            case "slow runs":
+                found += np.where(chance.random(size) < 0.1, np.log(chance.uniform(1.2, 2, size)), 0)
+            case "hosts":
+                found += chance.normal(0, SCATTER, (hosts, 1, runs))
+            case "shared":
+                found += chance.normal(0, 0.02, runs)
+            case "steps":
+                found += 0.05 * (turns >= chance.integers(1, runs, (hosts, 1, 1)))
+            case "period 4":
+                found += 0.03 * np.where((turns + chance.integers(4)) % 4 < 2, 1, -1)
+            case "drift":
+                found += 0.01 * turns
+            case "AR .9":
+                for at in range(1, runs):
+                    found[..., at] = 0.9 * found[..., at - 1] + (1 - 0.81) ** 0.5 * found[..., at]
+            case "missing":
+                found[chance.random(size) < 0.1] = np.nan
+                found[(chance.random((hosts, 1, runs)) < 0.02).repeat(relations, axis=1)] = np.nan
+            case "levels":
+                found += np.where(chance.random(size) < 0.1, np.log(0.7), 0)
+            case "modes":
+                found += np.log(chance.choice([24.0, 54.0, 128.0], size, p=[0.3, 0.5, 0.2]))
+            case "states":
+                found += states(size, chance)
+            case "flips":
+                found += chance.choice(flipping(), size)
+    return found
 
 
-def sides_of(runs: int) -> npt.NDArray[np.bool_]:
-    """Whether each of the runs, by time, is of side A: A B B A."""
-    to_a = np.resize([True, False, False, True], 2 * runs)
-    to_a[-1] ^= runs % 2 == 1 and to_a.sum() != runs
-    return to_a
+def states(size: tuple[int, int, int], chance: np.random.Generator) -> Floats:
+    """Levels of relations, of two to six each, 20 to 100 % apart, that last 1 to 5,000 bursts on average."""
+    found = np.empty(size)
+    for at in np.ndindex(size[:2]):
+        levels = np.cumsum(np.log(chance.uniform(1.2, 2, chance.integers(2, 7))))
+        dwell = np.exp(chance.uniform(0, np.log(5000)))
+        switches = chance.random(size[2] * BURSTS) < 1 / dwell
+        drawn = chance.integers(len(levels), size=switches.sum() + 1)
+        of_runs = drawn[np.cumsum(switches)].reshape(size[2], BURSTS)
+        found[at] = levels[[np.bincount(of_run).argmax() for of_run in of_runs]]
+    return found
 
 
 @cache
@@ -75,85 +128,100 @@ def flipping() -> Floats:
     flips = chance.random((POOL, BURSTS)) < 1 / DWELL
     flips[:, 0] = chance.random(POOL) < 0.5
     bursts = np.where(flips.cumsum(axis=1) % 2, 24.0, 50.0) * np.exp(chance.normal(0, 0.015, flips.shape))
-    return np.log(levels(bursts, np.tile(np.arange(BURSTS, dtype=float), (POOL, 1))).median)
+    return np.log(burst_levels(bursts, np.tile(np.arange(BURSTS, dtype=float), (POOL, 1))).median)
 
 
-def tested(null: str, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """The change of each relation of each host as a logarithm, and its p; NaN: no verdict."""
-    if null.endswith(IN_BLOCKS):
-        return tested_in_blocks(a, b)
-    moved, error, freedom = student(a, b)
-    p = 2 * stats.t.sf(np.abs(moved) / error, freedom)
-    both = np.concatenate([a, b], axis=-1).reshape(-1, a.shape[-1] + b.shape[-1])
-    of_b = np.repeat([False, True], [a.shape[-1], b.shape[-1]])
-    labels = levels_between(np.exp(both))
-    if null in SWITCHING:
-        one = ~labels.any(axis=1)
-        p.flat[one] = np.maximum(p.flat[one], p_of_levels(both[one][:, ~of_b], both[one][:, of_b]))
-    for row in np.flatnonzero(labels.any(axis=1)):
-        matched = match_values(both[row], labels[row], of_b)
-        sides = [side[~np.isnan(side)] for side in (matched.logs[~of_b], matched.logs[of_b])]
-        p.flat[row] = np.nan
-        if min(map(len, sides)):
-            found = change(np.exp(sides[0]), np.exp(sides[1]), matched.freedom)
-            chance = p_of_levels(sides[0][None, :], sides[1][None, :])[0] if null in SWITCHING else 0
-            moved.flat[row], p.flat[row] = np.log(found.ratio), max(found.p, chance)
-    return moved, p
+def order(null: str, runs: int, chance: np.random.Generator) -> Bools:
+    """Whether each run, by time, is of side B."""
+    if null.endswith(ABBA):
+        return np.resize([False, True, True, False], 2 * runs) ^ False
+    drawn = Alternation("side", ("a", "b")).order(runs, seed=int(chance.integers(1 << 30)))
+    found = np.array([side == "b" for side in drawn])
+    return np.append(found, [True, True]) if "unequal" in null else found
 
 
-def tested_in_blocks(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """The same within blocks of a run of each side, by time."""
-    to_a = sides_of(a.shape[-1])
-    turns = np.arange(len(to_a))
-    blocks = [[(str(turn // 2), int(turn)) for turn in turns[side]] for side in (to_a, ~to_a)]
-    moved, p = np.empty(a.shape[:-1]), np.empty(a.shape[:-1])
-    for at in np.ndindex(p.shape):
-        found = change_in_blocks(np.exp(a[at]), np.exp(b[at]), *blocks)
-        moved[at], p[at] = np.log(found.ratio), found.p
-    return moved, p
+def compared(null: str, logs: Floats, of_b: Bools) -> list[Changes]:
+    """The changes of each host, as a comparison of its runs finds them."""
+    virtual = (null.startswith(SWITCHING) and not null.endswith(UNKNOWN)) or null.endswith(VIRTUAL)
+    blocks = (
+        [InBlock(str(turn // 2), turn) for turn in range(len(of_b))] if null.endswith(IN_BLOCKS) else None
+    )
+    hosts, relations, runs = logs.shape
+    measured = logs.reshape(-1, runs)
+    moved, most = measured.copy(), np.full(len(measured), np.inf)
+    whole = np.flatnonzero(~np.isnan(measured).any(axis=1))
+    labels = run_levels(np.exp(measured[whole]))
+    switching = np.flatnonzero(labels.any(axis=1))
+    for row, of_row in zip(whole[switching], labels[switching], strict=True):
+        matched = match_values(measured[row], of_row, of_b)
+        moved[row], most[row] = matched.logs, matched.freedom
+    rows = pd.DataFrame(
+        {"benchmark": "cas", "variant": "", "relation": [str(each) for each in range(relations)] * hosts}
+    )
+    for side, is_b in zip("ab", (False, True), strict=True):
+        rows[f"{side}_units"] = (~np.isnan(moved[:, of_b == is_b])).sum(axis=1)
+    found = changes_of(rows, moved, measured, of_b, most, blocks, tuple(range(runs)), switches=virtual)
+    levels = np.bincount(whole[switching] // relations, minlength=hosts) > 0
+    return [
+        replace(found.only(np.arange(relations) + host * relations), switches=virtual or bool(levels[host]))
+        for host in range(hosts)
+    ]
 
 
-def session(null: str, a: Floats, b: Floats) -> tuple[Floats, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Of each relation: its p, whether q < 0.05, whether the verdict is `changed`; as one command judges."""
-    moved, p = tested(null, a, b)
-    found = np.zeros(p.shape, dtype=bool)
-    known = ~np.isnan(p)
-    found[known] = false_discovery(p[known]) < LEVEL
-    matters = np.log1p(VIRTUAL if null in SWITCHING else THRESHOLD)
-    return p, found, found & (np.abs(moved) > matters)
+def judged(null: str, logs: Floats, of_b: Bools) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The relations of all hosts, and of all hosts together, as one command judges them."""
+    evidence = together(compared(null, logs, of_b))
+    table, fleet = judge_relations([evidence.table(), fleet_effect(evidence, range(len(logs)))], THRESHOLD)
+    return table, fleet
 
 
-def rates(
-    null: str, shape: tuple[int, int], runs: int, simulations: int, seed: int
-) -> tuple[float, float, float, float, float, float]:
-    """Shares: each, none, any, session, verdict, power."""
-    chance, rows = np.random.default_rng(seed), []
-    moved = np.arange(shape[0] * shape[1]).reshape(shape) % 8 == 0
-    for _ in range(simulations):
-        a, b = logs(null, shape, runs, chance)
-        p, found, changed = session(null, a, b)
-        power = session(null, a, b + np.where(moved, np.log1p(CHANGE), 0)[..., None])[1][moved]
-        alone = p[~np.isnan(p)] < LEVEL
-        rows.append((alone.mean(), np.isnan(p).mean(), alone.any(), found.any(), changed.any(), power.mean()))
-    each, none, some, together, verdict, power = np.mean(rows, axis=0)
-    return each, none, some, together, verdict, power
+def rates(null: str, hosts: int, relations: int, runs: int, sessions: int, seed: int) -> list[float]:
+    """Shares: error, verdict, each, fleet, none; power for each of PLANTED; for three hosts twice as slow."""
+    chance = np.random.default_rng(seed)
+    errors: list[list[float]] = []
+    power: list[list[float]] = []
+    whole = np.arange(hosts)[:, None].repeat(relations, axis=1) < 3
+    spread = np.arange(hosts * relations).reshape(hosts, relations) % 8 == 0
+    for session in range(sessions):
+        of_b = order(null, runs, chance)
+        logs = numbers(null, hosts, relations, len(of_b), chance)
+        table, fleet = judged(null, logs, of_b)
+        both = pd.concat([table, fleet])
+        found = both["verdict"].isin([Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL])
+        out = [float(((each["low"] > 1) | (each["high"] < 1)).mean()) for each in (table, fleet)]
+        either = (both["q"] < LEVEL) | (both["verdict"] == Verdict.CHANGED_OR_LEVEL)
+        errors.append([float(either.any()), float(found.any()), *out, float(table["p"].isna().mean())])
+        if session % POWER_OF == 0:
+            shares: list[float] = []
+            for moved, change in (*((spread, change) for change in PLANTED), (whole, 1.0)):
+                slower = logs + (moved[..., None] & of_b) * np.log1p(change)
+                verdicts = judged(null, slower, of_b)[0]["verdict"].to_numpy()[moved.ravel()]
+                shares += [
+                    float(np.mean(verdicts == each)) for each in (Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL)
+                ]
+            power.append(shares)
+    return [*np.mean(errors, axis=0).tolist(), *np.mean(power, axis=0).tolist()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row per null and number of runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--simulations", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--hosts", type=int, default=20)
-    parser.add_argument("--relations", type=int, default=8)
+    for name, usual in (("sessions", 400), ("seed", 1), ("hosts", 20), ("relations", 8)):
+        parser.add_argument(f"--{name}", type=int, default=usual)
+    parser.add_argument("--runs", type=int, action="append", help="a side; default: 3, 5 and 10")
     parser.add_argument("--null", choices=NULLS, action="append", help="only these; default: all")
     asked = parser.parse_args(arguments)
-    print(f"{'null':<16} runs   each   none    any  session  verdict  power")
+    changes = "".join(f"{f'+{change:.0%}':>12}" for change in PLANTED)
+    print(f"{'null':<20} runs  error verdict  each fleet  none{changes} hosts +100%")
     for null in asked.null or NULLS:
-        for runs in (3, 5, 10):
-            shares = rates(null, (asked.hosts, asked.relations), runs, asked.simulations, asked.seed)
-            row = (f"{share:>{width}.1%}" for share, width in zip(shares, (6, 6, 6, 8, 8, 6), strict=True))
-            print(f"{null:<16} {runs:>4} {' '.join(row)}", flush=True)
+        for runs in asked.runs or (3, 5, 10):
+            shares = rates(null, asked.hosts, asked.relations, runs, asked.sessions, asked.seed)
+            row = (f"{share:>{width}.1%}" for share, width in zip(shares, (6, 7, 5, 5, 5), strict=False))
+            power = (
+                f"{found:>6.1%} {level:>5.1%}"
+                for found, level in zip(shares[5::2], shares[6::2], strict=True)
+            )
+            print(f"{null:<20} {runs:>4} {' '.join(row)} {' '.join(power)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ In a notebook: `import fleet`, then `fleet.open("results")` (docs/reading.md).
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fleet.model.version import VERSION
+
 if TYPE_CHECKING:
     from fleet.analysis.results import Results
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def open(root: str | Path = "results") -> "Results":  # noqa: A001  as in `fleet.open`

@@ -1,12 +1,18 @@
 """Text for people: output of hosts and files escaped, counts, tables, near misses. Pure.
 
-Every place that shows such text uses these functions: terminals, pages, JSON.
+Text is escaped where it leaves, whatever its source: `printable` for terminals and files, `as_json` for JSON;
+CSV, pages and the formats of other tools have functions of their own. A view escapes only newlines
+(`one_line`), where one could pass for a line of ours; `table` does so for its cells.
 """
 
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 LABEL_KEY = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SECRET_LENGTH = 4
@@ -14,11 +20,11 @@ LAST_COLUMN = 20  # characters, wide enough to wrap sentences in
 _MAYBE_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
 
 
-def printable(text: str) -> str:
-    """Safe for a terminal: control characters become visible escapes; newlines stay."""
+def printable(text: str, kept: str = "\n") -> str:
+    """Safe for a terminal: control characters become visible escapes; newlines, or those `kept`, stay."""
     if not _MAYBE_UNPRINTABLE.search(text):
         return text
-    return "".join(c if c == "\n" or c.isprintable() else ascii(c)[1:-1] for c in text)
+    return "".join(c if c in kept or c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def one_line(text: str) -> str:
@@ -37,14 +43,31 @@ def hidden(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def as_json(value: Any) -> str:
-    """JSON for programs that is safe on a terminal too: unprintable characters are escaped."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+def as_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
+    """JSON for programs that is safe on a terminal too: unprintable characters are escaped.
+
+    default: makes plain values of others, as of `json.dumps`.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=default)
     return _MAYBE_UNPRINTABLE.sub(lambda found: _escaped(found[0]), text)
 
 
 def _escaped(sign: str) -> str:
-    return sign if sign.isprintable() else json.dumps(sign)[1:-1]
+    return sign if sign.isprintable() else json.dumps(sign)[1:-1].replace("\x7f", "\\u007f")
+
+
+@cache
+def console_class() -> "type[Console]":
+    """The console of rich for text of any source: what it prints is escaped, but for its own codes."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.segment import Segment  # noqa: PLC0415
+
+    class EscapingConsole(Console):
+        def render(self, *what: Any, **how: Any) -> Iterator[Segment]:
+            for part in super().render(*what, **how):
+                yield part if part.control else Segment(printable(part.text), part.style)
+
+    return EscapingConsole
 
 
 def decoding_words(err: Exception, root: str = "") -> str:
@@ -71,12 +94,12 @@ def table(
     width: int | None = None,
     drop: Sequence[str] = (),
 ) -> str:
-    """Lay out columns two spaces apart, those in `right` right-aligned, without trailing spaces.
+    """Lay out columns two spaces apart, those in `right` right-aligned, cells escaped, no trailing spaces.
 
     drop: titles of columns to leave out, the first one first, until the table is no wider than `width`. Of a
     last column that is text, LAST_COLUMN characters are enough, since `fitted` wraps it.
     """
-    lines = [list(titles), *map(list, rows)]
+    lines = [list(titles), *(_cells(row) for row in rows)]
     aligned = [column in right for column in range(len(titles))]
     for title in drop:
         if width is None or _width(lines, last_is_text=not aligned[-1]) <= width:
@@ -93,6 +116,11 @@ def table(
         ).rstrip()
         for line in lines
     )
+
+
+def _cells(row: Sequence[str]) -> list[str]:
+    plain = "".join(row)
+    return list(row if one_line(plain) == plain else map(one_line, row))
 
 
 def _width(lines: Sequence[Sequence[str]], *, last_is_text: bool) -> int:

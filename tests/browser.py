@@ -75,4 +75,4 @@ class Browser:
             *options,
             page.as_uri(),
         ]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        return subprocess.run(command, capture_output=True, text=True, check=True)

@@ -3,7 +3,7 @@
 import math
 import statistics
 
-from fleet.interval import student_t
+from fleet.analysis.reduce.interval import student_t
 
 
 def half_width(values: list[float]) -> float:

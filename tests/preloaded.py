@@ -24,10 +24,10 @@ from pathlib import Path
 import fleet
 from fleet.__main__ import main
 from tests.processes import until_we_end
+from tests.shared import agents_cache, run_folder
 
 ROOT = Path(__file__).parent.parent
 LARGEST = 1 << 17  # bytes of a request
-NEED_MATPLOTLIB = ("fleet.analysis.plots", "fleet.analysis.report")  # which reads the home
 
 
 def run(
@@ -35,24 +35,20 @@ def run(
     folder: Path,
     environment: Mapping[str, str],
     files: Sequence[int],
-    timeout_s: float,
 ) -> int:
     """Run `fleet` with the arguments and return its exit code, or minus the signal that ended it.
 
     environment: all of its variables. files: descriptors of its stdout and stderr.
-    Raises TimeoutError if it takes longer than timeout_s; it is killed then.
+    It is killed if an exception ends the wait for it.
     """
     server = _server()
     request = json.dumps([list(arguments), str(folder), dict(environment)]).encode()
     socket.send_fds(server, [request], files)
-    server.settimeout(None)
     pid = int(server.recv(LARGEST))
-    server.settimeout(timeout_s)
     try:
         return int(server.recv(LARGEST))
-    except TimeoutError:
+    except BaseException:
         os.kill(pid, signal.SIGKILL)
-        server.settimeout(None)
         server.recv(LARGEST)
         raise
 
@@ -65,7 +61,12 @@ def _server() -> socket.socket:
         process = subprocess.Popen(
             [*until_we_end(), sys.executable, "-m", "tests.preloaded", str(theirs.fileno())],
             cwd=ROOT,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": str(ROOT),
+                "HOME": str(run_folder()),  # matplotlib reads its settings and its list of fonts there
+                "XDG_CACHE_HOME": str(agents_cache()),
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,  # no terminal, so that what is printed is not buffered by lines
             pass_fds=[theirs.fileno()],
@@ -111,8 +112,7 @@ def _import_all() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as fleet.__main__ does
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     for module in pkgutil.walk_packages(fleet.__path__, "fleet."):
-        if not module.name.startswith(NEED_MATPLOTLIB):
-            importlib.import_module(module.name)
+        importlib.import_module(module.name)
     gc.collect()
     gc.freeze()
 

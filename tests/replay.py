@@ -1,5 +1,6 @@
 """The single test double: a connection that answers from a recording and remembers what it was asked."""
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -34,7 +35,9 @@ class Replay:
                 return Completed(0, answer, b"") if isinstance(answer, bytes) else answer
         raise AssertionError(f"nothing was recorded for {command!r}")
 
-    def stream(self, command: str, *, idle_timeout_s: float, limit_s: float) -> Stream:
+    def stream(
+        self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
+    ) -> Stream:
         assert self.open_stream, f"no stream was recorded for {command!r}"
         return self.open_stream(command)
 

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from fleet import errors
-from fleet.cli import app
+from fleet.cli.app import MODULES, app
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "agent" / "README.md"]
@@ -17,7 +17,7 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "agent" / "RE
 def commands() -> dict[str, click.Command]:
     group = typer.main.get_command(app)
     assert isinstance(group, click.Group)
-    return dict(group.commands)
+    return {name: command for name in MODULES if (command := group.get_command(click.Context(group), name))}
 
 
 @pytest.mark.parametrize("name", sorted(commands()))
@@ -51,9 +51,18 @@ def test_the_front_page_knows_every_command(name: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+    for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", page.read_text()):
+        path, _, place = target.partition("#")
         if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+            there = page.parent / path if path else page
+            assert there.exists(), f"{page.name}: {target}"
+            assert not place or place in places(there), f"{page.name}: {target}"
+
+
+def places(page: Path) -> set[str]:
+    """What a link into a page can name: its headings, as GitHub writes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_front_page_lists_every_exit_code() -> None:

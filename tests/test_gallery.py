@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.app import ORDER
+from fleet.cli.app import MODULES
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = (DOCS / "gallery.md").read_text()
 PICTURES = re.findall(r"!\[[^\]]+\]\((gallery/[^)]+)\)", PAGE)
 
 
-@pytest.mark.parametrize("command", ORDER)
+@pytest.mark.parametrize("command", MODULES)
 def test_every_command_is_named(command: str) -> None:
     assert f"`fleet {command}" in PAGE
 

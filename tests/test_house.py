@@ -11,10 +11,11 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "fleet"
 
 FLOORS = {
-    "__main__": 9,
-    "cli": 8,
-    "console": 7,
-    "session": 6,
+    "__main__": 8,
+    "cli": 7,
+    "console": 6,
+    "session": 5,
+    "__init__": 5,  # the notebook's door
     "inventory": 4,
     "facts": 4,
     "agent": 4,
@@ -27,9 +28,7 @@ FLOORS = {
     "model": 1,
     "text": 1,
     "errors": 1,
-    "interval": 1,
     "once": 1,
-    "__init__": 9,  # the notebook's door
 }
 SESSION = [  # in the order of reading
     "dask_cluster",
@@ -38,6 +37,7 @@ SESSION = [  # in the order of reading
     "resume",
     "check",
     "clean",
+    "dry_run",
     "runner",
     "log",
     "known",
@@ -45,7 +45,6 @@ SESSION = [  # in the order of reading
     "link",
     "context",
     "alternate",
-    "cancellation",
     "host_progress",
     "events",
     "outcome",
@@ -62,7 +61,6 @@ PURE = [
     "agent/build/toolchain.py",
     "facts/linux.py",
     "facts/linux_noise.py",
-    "facts/noise.py",
     "facts/systems.py",
     "facts/qnx.py",
 ]
@@ -132,7 +130,7 @@ def house() -> Mapping[str, frozenset[str]]:
     for path in modules():
         name = room_of(name_of(path))
         targets = {room_of(target) for target in imports_of(path) if target.split(".")[0] == "fleet"}
-        rooms.setdefault(name, set()).update(targets - {name} - {"__version__"})
+        rooms.setdefault(name, set()).update(targets - {name})
     return {name: frozenset(targets) for name, targets in rooms.items()}
 
 

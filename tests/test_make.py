@@ -19,7 +19,7 @@ def setup_with(python: str, folder: Path) -> subprocess.CompletedProcess[str]:
     (folder / "python").chmod(0o755)
     command = [needs.program("make", "make"), "setup", f"PYTHON={folder / 'python'}"]
     return subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
 
 

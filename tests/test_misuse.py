@@ -16,7 +16,7 @@ from fleet.errors import EXIT_BUG
 from fleet.model import Host, Run, RunState
 from fleet.store import Store
 from tests import builders
-from tests.command import ROOT
+from tests.command import ROOT, journal_lines
 from tests.shared import agents_cache
 
 Say = Callable[..., tuple[int, str]]
@@ -66,7 +66,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("check --rounds 2 --time-budget 5m", 2, "--time-budget 5m and --rounds 2 exclude one another"),
         ("run -n -s 40001", 2, "--samples 40001: must be a whole number from 1 to 40000"),
         ("run -n --spread 1.5m --deadline 2h", 0, "over 90 s"),
-        ("run -n --pairs half --ordered", 2, "exclude one another"),
         ("run -n -c 0-3,8", 0, " 0-3,8 "),
         ("run -n --shard 2/9", 0, "Nothing to measure in this shard."),
         ("run -n -l a\udcff=1", 2, "one line of text in UTF-8"),
@@ -77,7 +76,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("run -n -l a=1 -l a=2", 2, "a=1 was given before"),
         ("runs -r /dev/null", 2, "is a file; a results root is a folder"),
         ("runs -r ''", 2, "names no place"),
-        ("runs -l kernel=none", 0, "None of 4 runs matches"),
         ("runs -r ROOT/nowhere --relation llc", 2, "no such run is stored here"),
         ("runs --relation unknown -b cas/cmpxchg", 0, "cas/cmpxchg"),
         ("runs --relation unknown -b cas/lse", 2, "measured with cas/lse"),
@@ -94,7 +92,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         (f"export {CLOCK}", 2, "has no pairs of CPUs to export"),
         ("export summary:rpi4-linux -b cas/llsc --value mean", 2, "leave out --value"),
         ("export summary:rpi4-linux -b cas/llsc -o -", 0, "84"),
-        ("selftest --aa bord", 2, "did you mean 'board'?"),
+        ("selftest bord", 2, "did you mean 'board'?"),
         ("import /dev/null --name ../x", 2, "--name: summary '../x'"),
         ("import /dev/null --name x -b clock", 2, "there are cas, readwrite"),
         (f"report {CLOCK} -o ROOT/../page.html --force", 0, "page.html: 1 run, "),
@@ -169,7 +167,7 @@ def test_a_journal_nobody_can_tell_the_run_of_is_named_and_kept(
     for command in ("runs", "resume"):
         exit_code, said = say(command, "-r", str(tmp_path))
         assert (exit_code, str(told) in said, "cannot" in said) == (0, True, True), said
-    assert (tmp_path / "_journal" / run.run_id / "stream.jsonl").read_text() == "what had arrived\n"
+    assert journal_lines(tmp_path / "_journal" / run.run_id / "stream.jsonl") == [b"what had arrived"]
 
 
 def test_ctrl_c_while_the_program_is_loaded_ends_it_without_a_traceback() -> None:
@@ -184,7 +182,7 @@ from fleet.__main__ import main
 main()
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (130, "fleet: interrupted\n")
 
@@ -204,7 +202,7 @@ def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_p
     other = a_run("desk", 2)
     Store(tmp_path).publish(other, builders.bursts_of(other))
     exit_code, said = say("compare", run.run_id, other.run_id, "-r", str(tmp_path))
-    assert (exit_code, "none of its runs can be read" in said) == (2, True), said
+    assert (exit_code, "put it back from a copy" in said) == (11, True), said
 
 
 @pytest.mark.parametrize(
@@ -214,7 +212,7 @@ def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_p
         ("host_id=*/*/samples.parquet", "verify", 11),
         ("_runs/*.parquet", "runs", 0),
         ("_cpus/*.parquet", "verify", 11),
-        ("_amendments/x.json", "runs", 11),
+        ("_amendments/x.json", "runs", 0),
         ("_journal/r*/run.json", "resume", 0),
         ("_journal/r*/stream.jsonl", "resume --publish-partial", 11),
         ("_journal/r*/lock", "resume --publish-partial", 11),

@@ -1,6 +1,5 @@
 """What leaves the house: a wheel and an sdist that measure without the checkout they were built from."""
 
-import json
 import platform
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ import venv
 import zipfile
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import fleet
@@ -26,7 +26,7 @@ AGENT = {path.relative_to(ROOT / "agent").as_posix() for path in (ROOT / "agent"
 
 def call(*command: str | Path, cwd: Path = ROOT) -> str:
     done = subprocess.run(
-        command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False
+        command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout
@@ -136,7 +136,6 @@ def test_an_editable_install_carries_no_copy_of_the_agent(tmp_path: Path) -> Non
     assert not {name for name in members(editable) if name.endswith((".c", ".h", ".py"))}
 
 
-@pytest.mark.timeout(500)  # zig's first build for a target compiles its C library
 def test_a_full_wheel_carries_agents_that_are_the_same_bytes_every_time(
     full_wheel: Path, wheel: Path, tmp_path: Path
 ) -> None:
@@ -150,24 +149,21 @@ def test_a_full_wheel_carries_agents_that_are_the_same_bytes_every_time(
     assert all(name.removeprefix("fleet-agent-").encode() in binary for name, binary in again.items())
 
 
-@pytest.mark.timeout(500)
 def test_an_installed_full_wheel_measures_where_there_is_no_compiler(
     full_wheel: Path, tmp_path: Path
 ) -> None:
     bin_folder = install(full_wheel, tmp_path / "environment")
     environment = {"PATH": str(odd.all_but_compilers(tmp_path / "bin")), "HOME": str(tmp_path)}
     done = subprocess.run(
-        [bin_folder / "fleet", "run", "-b", "clock", "--json"],
+        [bin_folder / "fleet", "run", "-b", "clock"],
         cwd=tmp_path,
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     assert (bin_folder.parent / "share/man/man1/fleet.1").is_file()
-    (outcome,) = json.loads(done.stdout)
-    place = f"built with zig, shipped with fleet {fleet.__version__}"
-    assert f"localhost: no C compiler on the host; the agent was {place}." in outcome["notes"]
+    (run,) = pq.read_table(next((tmp_path / "results/_runs").iterdir())).to_pylist()
+    assert run["agent_place"] == f"built with zig, shipped with fleet {fleet.__version__}"

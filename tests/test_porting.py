@@ -11,6 +11,7 @@ from fleet.agent.build import systems as build_systems
 from fleet.facts import systems as facts_systems
 from fleet.model import ARCHES, OSES
 from fleet.plan.variants import VARIANTS
+from tests.native.build import AGENT, shared
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "porting.md").read_text()
@@ -57,9 +58,9 @@ def test_no_other_module_names_an_operating_system() -> None:
     assert naming == KNOW_AN_OS
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "agent").glob("*.[ch]")), ids=lambda path: path.name)
-def test_only_native_sources_ask_for_the_operating_system(path: Path) -> None:
-    assert not re.search(r"__(linux|QNX|QNXNTO|FreeBSD|APPLE)__", path.read_text())
+@pytest.mark.parametrize("path", shared())
+def test_only_native_sources_ask_for_the_operating_system(path: str) -> None:
+    assert not re.search(r"__(linux|QNX|QNXNTO|FreeBSD|APPLE)__", (AGENT / path).read_text())
 
 
 def test_what_a_host_reads_is_plain_ascii() -> None:

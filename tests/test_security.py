@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fleet.model import Host, Via
+from fleet.model import BuildPlace, Host, Via
 from fleet.remote.local import LocalConnection
 from fleet.session.events import ignore
 from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
@@ -101,7 +101,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         done = [Done(process.returncode, out, err)]
         readers = [fleet.start(*words) for words in (("check", "--json"), ("show",), ("clean", "-n"))]
         for reader in readers:
-            out, err = reader.communicate(timeout=60)
+            out, err = reader.communicate()
             done.append(Done(reader.returncode, out, err))
     asked = tools / "asked"
     yield Seen(tuple(done), folder, "\n".join(lines), asked.read_text() if asked.exists() else "")
@@ -176,7 +176,8 @@ def test_sudo_and_its_kin_are_never_called(seen: Seen) -> None:
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     needs.program("cc", "gcc")
     with Fleet(tmp_path) as fleet:
-        fleet.hosts(Host("here", "localhost", via=Via.LOCAL, workdir=str(tmp_path / "work")))
+        work = str(tmp_path / "work")
+        fleet.hosts(Host("here", "localhost", via=Via.LOCAL, workdir=work, build=BuildPlace.HOST))
         yield fleet
 
 

@@ -11,7 +11,7 @@ from tests.hosts.vm import Image, Vm, aarch64_image, aarch64_vm
 
 __all__ = ["aarch64_image", "aarch64_vm"]  # fixtures
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]  # the first one may build the image
+pytestmark = pytest.mark.vm
 
 THREADS_C = r"""
 #define _GNU_SOURCE

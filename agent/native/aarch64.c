@@ -5,150 +5,94 @@
  * asm statement that needs LSE says so itself, because a CPU without it (Cortex-A72) faults on
  * `cas`.
  */
-#include "native.h"
+#define POINTER    "r"
+#define LINE(line) "+Q"(*(line))
+
+#include "core_loops.h"
 
 const char arch_name[] = "aarch64";
 
 /* Plain `cas` has no acquire or release: only the order of accesses to this one line matters. */
-static __attribute__((noinline)) void aarch64_cas_lse(uint32_t *line, uint32_t from, uint32_t to,
-						      uint32_t n)
-{
-	uint32_t seen;
-
-	__asm__ volatile(".arch_extension lse\n\t"
-			 ".p2align 5\n"
-			 "1:\n\t"
-			 "mov %w[seen], %w[from]\n\t"
-			 "cas %w[seen], %w[to], %[line]\n\t"
-			 "cmp %w[seen], %w[from]\n\t"
-			 "b.ne 1b\n\t"
-			 "sub %w[n], %w[n], #1\n\t"
-			 "cbnz %w[n], 1b"
-			 : [line] "+Q"(*line), [seen] "=&r"(seen), [n] "+&r"(n)
-			 : [from] "r"(from), [to] "r"(to)
-			 : "memory", "cc");
-}
+CAS(aarch64_cas_lse, ".arch_extension lse\n\t"
+		     "mov %w[seen], %w[from]\n\t"
+		     "cas %w[seen], %w[to], %[line]\n\t"
+		     "cmp %w[seen], %w[from]\n\t"
+		     "b.ne 1b\n\t"
+		     "sub %w[n], %w[n], #1\n\t"
+		     "cbnz %w[n], 1b")
 
 /*
  * The line has its page to itself, so nothing else falls into the reservation granule (at most 2
  * KiB, Arm ARM B2.12) and makes the store-exclusive fail.
  */
-static __attribute__((noinline)) void aarch64_cas_llsc(uint32_t *line, uint32_t from, uint32_t to,
-						       uint32_t n)
-{
-	uint32_t seen, failed;
-
-	__asm__ volatile(
-		".p2align 5\n"
-		"1:\n\t"
-		"ldxr %w[seen], %[line]\n\t"
-		"cmp %w[seen], %w[from]\n\t"
-		"b.ne 1b\n\t"
-		"stxr %w[failed], %w[to], %[line]\n\t"
-		"cbnz %w[failed], 1b\n\t"
-		"sub %w[n], %w[n], #1\n\t"
-		"cbnz %w[n], 1b"
-		: [line] "+Q"(*line), [seen] "=&r"(seen), [failed] "=&r"(failed), [n] "+&r"(n)
-		: [from] "r"(from), [to] "r"(to)
-		: "memory", "cc");
-}
+CAS(aarch64_cas_llsc, "ldxr %w[seen], %[line]\n\t"
+		      "cmp %w[seen], %w[from]\n\t"
+		      "b.ne 1b\n\t"
+		      "stxr %w[status], %w[to], %[line]\n\t"
+		      "cbnz %w[status], 1b\n\t"
+		      "sub %w[n], %w[n], #1\n\t"
+		      "cbnz %w[n], 1b")
 
 /*
  * llsc asleep: the exclusive load marks the line, and wfe waits until someone clears that mark by
  * writing to it. sevl sets the first event, so that a line which is right already is looked at.
  */
-static __attribute__((noinline)) void aarch64_cas_wfe(uint32_t *line, uint32_t from, uint32_t to,
-						      uint32_t n)
+CAS(aarch64_cas_wfe, "sevl\n"
+		     "2:\n\t"
+		     "wfe\n\t"
+		     "ldxr %w[seen], %[line]\n\t"
+		     "cmp %w[seen], %w[from]\n\t"
+		     "b.ne 2b\n\t"
+		     "stxr %w[status], %w[to], %[line]\n\t"
+		     "cbnz %w[status], 1b\n\t"
+		     "sub %w[n], %w[n], #1\n\t"
+		     "cbnz %w[n], 1b")
+
+#define HAND_OVER(store)                                                                           \
+	"cmp %w[seen], %w[from]\n\t"                                                               \
+	"b.ne 1b\n\t" store " %w[to], %[written]\n\t"                                              \
+	"eor %w[from], %w[from], #1\n\t"                                                           \
+	"eor %w[to], %w[to], #1\n\t"                                                               \
+	"sub %w[n], %w[n], #1\n\t"                                                                 \
+	"cbnz %w[n], 1b"
+
+/* The branch on what was loaded orders the store behind it (Arm ARM B2.3, dependency-ordered). */
+READWRITE(aarch64_readwrite_ldr, "ldr %w[seen], %[watched]\n\t" HAND_OVER("str"))
+
+/* As compilers load with acquire and store with release, without and with FEATURE_LRCPC. */
+READWRITE(aarch64_readwrite_ldar, "ldar %w[seen], %[watched]\n\t" HAND_OVER("stlr"))
+
+/* The word is `ldapr w9, [x10]`, written so because assemblers before 2.28 do not know it. */
+TIMED void aarch64_readwrite_ldapr(uint32_t *watched, uint32_t *written, uint32_t from, uint32_t to,
+				   uint32_t n)
 {
-	uint32_t seen, failed;
+	register uint32_t *watched_in_x10 __asm__("x10") = watched;
+	register uint32_t seen_in_w9 __asm__("w9");
 
-	__asm__ volatile(
-		".p2align 5\n"
-		"1:\n\t"
-		"sevl\n"
-		"2:\n\t"
-		"wfe\n\t"
-		"ldxr %w[seen], %[line]\n\t"
-		"cmp %w[seen], %w[from]\n\t"
-		"b.ne 2b\n\t"
-		"stxr %w[failed], %w[to], %[line]\n\t"
-		"cbnz %w[failed], 1b\n\t"
-		"sub %w[n], %w[n], #1\n\t"
-		"cbnz %w[n], 1b"
-		: [line] "+Q"(*line), [seen] "=&r"(seen), [failed] "=&r"(failed), [n] "+&r"(n)
-		: [from] "r"(from), [to] "r"(to)
-		: "memory", "cc");
-}
-
-/* Two lines: stlr, because the store must not pass the load that ended the wait; ldar pairs. */
-static __attribute__((noinline)) void aarch64_readwrite_ldar(uint32_t *watched, uint32_t *written,
-							     uint32_t from, uint32_t to, uint32_t n)
-{
-	uint32_t seen;
-
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 "ldar %w[seen], %[watched]\n\t"
-			 "cmp %w[seen], %w[from]\n\t"
-			 "b.ne 1b\n\t"
-			 "stlr %w[to], %[written]\n\t"
-			 "eor %w[from], %w[from], #1\n\t"
-			 "eor %w[to], %w[to], #1\n\t"
-			 "sub %w[n], %w[n], #1\n\t"
-			 "cbnz %w[n], 1b"
-			 : [watched] "+Q"(*watched), [written] "+Q"(*written), [seen] "=&r"(seen),
-			   [from] "+&r"(from), [to] "+&r"(to), [n] "+&r"(n)
-			 :
+	__asm__ volatile(".p2align 5\n1:\n\t"
+			 ".inst 0xb8bfc000 | 10 << 5 | 9\n\t" HAND_OVER("stlr")
+			 : [written] LINE(written), [seen] "=&r"(seen_in_w9), [from] "+&r"(from),
+			   [to] "+&r"(to), [n] "+&r"(n)
+			 : "r"(watched_in_x10)
 			 : "memory", "cc");
 }
 
-/* The next load waits for the value of the one before: no other instruction is in the chain. */
-static __attribute__((noinline)) void *aarch64_chase_ldr(void *line, uint32_t n16)
-{
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 ".rept 16\n\t"
-			 "ldr %[line], [%[line]]\n\t"
-			 ".endr\n\t"
-			 "sub %w[n], %w[n], #1\n\t"
-			 "cbnz %w[n], 1b"
-			 : [line] "+&r"(line), [n] "+&r"(n16)
-			 :
-			 : "memory");
-	return line;
-}
+CHASE(aarch64_chase_ldr, "ldr %[line], [%[line]]",
+      "sub %w[n], %w[n], #1\n\t"
+      "cbnz %w[n], 1b")
 
-static void aarch64_adds(uint32_t n)
-{
-	uint64_t sum = n, step = n;
+ADDS(aarch64_adds, "add %[sum], %[sum], %[step]",
+     "sub %w[n], %w[n], #16\n\t"
+     "cbnz %w[n], 1b")
 
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 ".rept 16\n\t"
-			 "add %[sum], %[sum], %[step]\n\t"
-			 ".endr\n\t"
-			 "sub %w[n], %w[n], #16\n\t"
-			 "cbnz %w[n], 1b"
-			 : [sum] "+&r"(sum), [n] "+&r"(n)
-			 : [step] "r"(step));
-}
+VARIANTS(arch_cas, {.name = "lse", .needs = FEATURE_LSE, .cas = aarch64_cas_lse},
+	 {.name = "llsc", .cas = aarch64_cas_llsc}, {.name = "wfe", .cas = aarch64_cas_wfe});
 
-const struct variant arch_cas[] = {
-	{.name = "lse", .needs = FEATURE_LSE, .cas = aarch64_cas_lse},
-	{.name = "llsc", .cas = aarch64_cas_llsc},
-	{.name = "wfe", .cas = aarch64_cas_wfe},
-	{.name = NULL},
-};
+VARIANTS(arch_readwrite, {.name = "ldr", .readwrite = aarch64_readwrite_ldr},
+	 {.name = "ldapr", .needs = FEATURE_LRCPC, .readwrite = aarch64_readwrite_ldapr},
+	 {.name = "ldar", .readwrite = aarch64_readwrite_ldar});
 
-const struct variant arch_readwrite[] = {
-	{.name = "ldar", .readwrite = aarch64_readwrite_ldar},
-	{.name = NULL},
-};
-
-const struct variant arch_chase[] = {
-	{.name = "ldr", .chase = aarch64_chase_ldr},
-	{.name = NULL},
-};
+VARIANTS(arch_chase, {.name = "ldr", .chase = aarch64_chase_ldr});
 
 adds_fn *const arch_adds = aarch64_adds;
 

@@ -6,36 +6,13 @@
  */
 #include "native.h"
 
-#define GEMM static __attribute__((noinline)) void
-
 #define VECTORS                                                                                    \
 	"v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13",    \
 		"v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",       \
 		"v25", "v26", "v27", "v28", "v29", "v30", "v31"
 
-#define ZERO                                                                                       \
-	".irp i, 8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\t"        \
-	"movi v\\i\\().2d, #0\n\t"                                                                 \
-	".endr\n\t"
-
-/* Where a loop is in its tile: every second row of A. */
-struct walk {
-	const char *a0, *a2, *a4, *a6, *b, *ahead;
-	char *c;
-	uint64_t steps;
-};
-
-static struct walk walk_of(const struct gemm_tile *tile)
-{
-	return (struct walk){.a0 = tile->a,
-			     .a2 = tile->a + 2 * tile->a_row,
-			     .a4 = tile->a + 4 * tile->a_row,
-			     .a6 = tile->a + 6 * tile->a_row,
-			     .b = tile->b,
-			     .ahead = tile->ahead,
-			     .c = tile->c,
-			     .steps = tile->steps};
-}
+#define SUMS "8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31"
+#define ZERO ".irp i, " SUMS "\n\tmovi v\\i\\().2d, #0\n\t.endr\n\t"
 
 #define PRODUCT(load, turn, store)                                                                 \
 	ZERO "cbz %[add], 1f\n\t" load "mov %[c], %[first]\n"                                      \
@@ -46,13 +23,41 @@ static struct walk walk_of(const struct gemm_tile *tile)
 	     "sub %[steps], %[steps], #1\n\t"                                                      \
 	     "cbnz %[steps], 1b\n\t" store
 
-#define OPERANDS(walk, tile)                                                                       \
-	: [a0] "+&r"((walk).a0), [a2] "+&r"((walk).a2), [a4] "+&r"((walk).a4),                     \
-	  [a6] "+&r"((walk).a6), [b] "+&r"((walk).b), [ahead] "+&r"((walk).ahead),                 \
-	  [c] "+&r"((walk).c), [steps] "+&r"((walk).steps)                                         \
-	: [row] "r"((tile)->a_row), [step] "r"((tile)->a_step), [c_row] "r"((tile)->c_row),        \
-	  [add] "r"((tile)->add), [ahead_step] "r"((tile)->ahead_step), [first] "r"((tile)->c)     \
-	: "memory", "cc", VECTORS
+#define CHANGED "memory", "cc", VECTORS
+
+#define GEMM(name, product, changed)                                                               \
+	TIMED void aarch64_gemm_##name(const struct gemm_tile *tile)                               \
+	{                                                                                          \
+		const char *a0 = tile->a, *a2 = tile->a + 2 * tile->a_row,                         \
+			   *a4 = tile->a + 4 * tile->a_row, *a6 = tile->a + 6 * tile->a_row,       \
+			   *b = tile->b, *ahead = tile->ahead;                                     \
+		char *c = tile->c;                                                                 \
+		uint64_t steps = tile->steps;                                                      \
+                                                                                                   \
+		__asm__ volatile(                                                                  \
+			product                                                                    \
+			: [a0] "+&r"(a0), [a2] "+&r"(a2), [a4] "+&r"(a4), [a6] "+&r"(a6),          \
+			  [b] "+&r"(b), [ahead] "+&r"(ahead), [c] "+&r"(c), [steps] "+&r"(steps)   \
+			: [row] "r"(tile->a_row), [step] "r"(tile->a_step),                        \
+			  [c_row] "r"(tile->c_row), [add] "r"(tile->add),                          \
+			  [ahead_step] "r"(tile->ahead_step), [first] "r"(tile->c)                 \
+			: changed);                                                                \
+	}
+
+/* Of values in v0 and v6 with as many sums as the loops have. */
+#define PEAK(name, instruction)                                                                    \
+	TIMED void aarch64_peak_##name(const void *values, uint64_t turns)                         \
+	{                                                                                          \
+		__asm__ volatile(ZERO "ldp q0, q6, [%[values]]\n"                                  \
+				      "1:\n\t"                                                     \
+				      ".irp i, " SUMS "\n\t" instruction "\n\t"                    \
+				      ".endr\n\t"                                                  \
+				      "sub %[turns], %[turns], #1\n\t"                             \
+				      "cbnz %[turns], 1b"                                          \
+				 : [turns] "+&r"(turns)                                            \
+				 : [values] "r"(values)                                            \
+				 : CHANGED);                                                       \
+	}
 
 #define AHEAD                                                                                      \
 	"prfm pldl2keep, [%[ahead]]\n\t"                                                           \
@@ -92,38 +97,9 @@ static struct walk walk_of(const struct gemm_tile *tile)
 #define PRODUCT_NEON(ahead)                                                                        \
 	PRODUCT(MOVE_ROWS("ldp", "ldr"), TURN_NEON(ahead), MOVE_ROWS("stp", "str"))
 
-GEMM aarch64_gemm_neon(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-
-	__asm__ volatile(PRODUCT_NEON("") OPERANDS(walk, tile));
-}
-
-GEMM aarch64_gemm_ahead_neon(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-
-	__asm__ volatile(PRODUCT_NEON(AHEAD) OPERANDS(walk, tile));
-}
-
-/* Of values in v0 and v6 with as many sums as the loops have. */
-#define PEAK(instruction)                                                                          \
-	ZERO "ldp q0, q6, [%[values]]\n"                                                           \
-	     "1:\n\t"                                                                              \
-	     ".irp i, "                                                                            \
-	     "8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,"                 \
-	     "31\n\t" instruction "\n\t"                                                           \
-	     ".endr\n\t"                                                                           \
-	     "sub %[turns], %[turns], #1\n\t"                                                      \
-	     "cbnz %[turns], 1b"
-
-#define PEAK_OPERANDS                                                                              \
-	: [turns] "+&r"(turns) : [values] "r"(values) : "memory", "cc", VECTORS
-
-GEMM aarch64_peak_neon(const void *values, uint64_t turns)
-{
-	__asm__ volatile(PEAK("fmla v\\i\\().4s, v0.4s, v6.s[0]") PEAK_OPERANDS);
-}
+GEMM(neon, PRODUCT_NEON(""), CHANGED)
+GEMM(ahead_neon, PRODUCT_NEON(AHEAD), CHANGED)
+PEAK(neon, "fmla v\\i\\().4s, v0.4s, v6.s[0]")
 
 /* ---- 2 by 2 results at once ------------------------------------------------------------------ */
 
@@ -172,45 +148,15 @@ GEMM aarch64_peak_neon(const void *values, uint64_t turns)
 #define PRODUCT_BLOCKS(multiply, ahead)                                                            \
 	PRODUCT(BLOCKS(LOAD_BLOCKS), HALVES(multiply) ahead, BLOCKS(STORE_BLOCKS))
 
-#define BLOCK_OPERANDS(walk, tile) OPERANDS(walk, tile), "x16"
+#define BLOCKS_CHANGED CHANGED, "x16"
 
-GEMM aarch64_gemm_bfmmla(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
+GEMM(bfmmla, PRODUCT_BLOCKS(BFMMLA, ""), BLOCKS_CHANGED)
+GEMM(ahead_bfmmla, PRODUCT_BLOCKS(BFMMLA, AHEAD), BLOCKS_CHANGED)
+PEAK(bfmmla, ".inst " BFMMLA " + \\i")
 
-	__asm__ volatile(PRODUCT_BLOCKS(BFMMLA, "") BLOCK_OPERANDS(walk, tile));
-}
-
-GEMM aarch64_gemm_ahead_bfmmla(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-
-	__asm__ volatile(PRODUCT_BLOCKS(BFMMLA, AHEAD) BLOCK_OPERANDS(walk, tile));
-}
-
-GEMM aarch64_peak_bfmmla(const void *values, uint64_t turns)
-{
-	__asm__ volatile(PEAK(".inst " BFMMLA " + \\i") PEAK_OPERANDS);
-}
-
-GEMM aarch64_gemm_i8mm(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-
-	__asm__ volatile(PRODUCT_BLOCKS(SMMLA, "") BLOCK_OPERANDS(walk, tile));
-}
-
-GEMM aarch64_gemm_ahead_i8mm(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-
-	__asm__ volatile(PRODUCT_BLOCKS(SMMLA, AHEAD) BLOCK_OPERANDS(walk, tile));
-}
-
-GEMM aarch64_peak_i8mm(const void *values, uint64_t turns)
-{
-	__asm__ volatile(PEAK(".inst " SMMLA " + \\i") PEAK_OPERANDS);
-}
+GEMM(i8mm, PRODUCT_BLOCKS(SMMLA, ""), BLOCKS_CHANGED)
+GEMM(ahead_i8mm, PRODUCT_BLOCKS(SMMLA, AHEAD), BLOCKS_CHANGED)
+PEAK(i8mm, ".inst " SMMLA " + \\i")
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -222,17 +168,11 @@ GEMM aarch64_peak_i8mm(const void *values, uint64_t turns)
 					 .pack = side,                                             \
 					 .block = 12,                                              \
 					 .peak_operations = 24 * (operations),                     \
-					 .multiply = aarch64_gemm_##loop,                          \
-					 .multiply_ahead = aarch64_gemm_ahead_##loop,              \
-					 .peak = aarch64_peak_##loop}
+					 GEMM_LOOPS(aarch64, loop)}
 
 GEMM_8_12(neon, GEMM_FP32, 1, 1, 4 * 2);
 GEMM_8_12(bfmmla, GEMM_BF16, 8, 4, 16 * 2);
 GEMM_8_12(i8mm, GEMM_INT8, 16, 8, 32 * 2);
 
-const struct variant arch_gemm[] = {
-	{.name = "bfmmla", .needs = FEATURE_BF16, .gemm = &bfmmla},
-	{.name = "i8mm", .needs = FEATURE_I8MM, .gemm = &i8mm},
-	{.name = "neon", .gemm = &neon},
-	{.name = NULL},
-};
+VARIANTS(arch_gemm, {.name = "bfmmla", .needs = FEATURE_BF16, .gemm = &bfmmla},
+	 {.name = "i8mm", .needs = FEATURE_I8MM, .gemm = &i8mm}, {.name = "neon", .gemm = &neon});

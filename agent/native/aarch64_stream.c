@@ -30,84 +30,38 @@
 
 /* ---- Advanced SIMD --------------------------------------------------------------------------- */
 
-SWEEP aarch64_read_neon(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(STEP("at"), PAIRS("ldp", "at")));
-	return at;
-}
-
-SWEEP aarch64_write_neon(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(STEP("at"), ADDRESS STORES("stp")));
-	return at;
-}
-
-SWEEP aarch64_nt_neon(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(STEP("at"), ADDRESS STORES("stnp")));
-	return at;
-}
-
-SWEEP aarch64_modify_neon(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH("movi v24.16b, #255\n\t" LOOP(
-		STEP("at"),
-		PAIRS("ldp", "at") ".irp i, 0,1,2,3,4,5,6,7,16,17,18,19,20,21,22,23\n\tsub "
-				   "v\\i\\().2d, v\\i\\().2d, v24.2d\n\t.endr\n\t" PAIRS("stp",
-											 "at")));
-	return at;
-}
-
-SWEEP aarch64_copy_neon(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stp", "at")));
-	return at;
-}
-
-SWEEP aarch64_ntcopy_neon(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stnp", "at")));
-	return at;
-}
+SWEEP(aarch64_read_neon, LOOP(STEP("at"), PAIRS("ldp", "at")))
+SWEEP(aarch64_write_neon, LOOP(STEP("at"), ADDRESS STORES("stp")))
+SWEEP(aarch64_nt_neon, LOOP(STEP("at"), ADDRESS STORES("stnp")))
+SWEEP(aarch64_modify_neon,
+      "movi v24.16b, #255\n\t" LOOP(
+	      STEP("at"),
+	      PAIRS("ldp", "at") ".irp i, 0,1,2,3,4,5,6,7,16,17,18,19,20,21,22,23\n\tsub "
+				 "v\\i\\().2d, v\\i\\().2d, v24.2d\n\t.endr\n\t" PAIRS("stp",
+										       "at")))
+SWEEP(aarch64_copy_neon, LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stp", "at")))
+SWEEP(aarch64_ntcopy_neon, LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stnp", "at")))
 
 /* ---- scalable vectors ------------------------------------------------------------------------ */
 
 #define SVE(step, turn)   ".arch_extension sve\n\t" LOOP(step, turn)
 #define SVE_STEP(pointer) "addvl %[" pointer "], %[" pointer "], #8\n\t"
 
-SWEEP aarch64_read_sve(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(SVE(SVE_STEP("at"), EACH("ldr z\\i, [%[at], #\\i, mul vl]")));
-	return at;
-}
-
-SWEEP aarch64_write_sve(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(
-		SVE(SVE_STEP("at"), "mov z0.d, %[at]\n\t" EACH("str z0, [%[at], #\\i, mul vl]")));
-	return at;
-}
-
-SWEEP aarch64_modify_sve(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(SVE(SVE_STEP("at"), EACH("ldr z\\i, [%[at], #\\i, mul vl]")
-					       EACH("add z\\i\\().d, z\\i\\().d, #1")
-						       EACH("str z\\i, [%[at], #\\i, mul vl]")));
-	return at;
-}
-
-SWEEP aarch64_copy_sve(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(SVE(SVE_STEP("at") SVE_STEP("from"),
-		       EACH("ldr z\\i, [%[from], #\\i, mul vl]")
-			       EACH("str z\\i, [%[at], #\\i, mul vl]")));
-	return at;
-}
+SWEEP(aarch64_read_sve, SVE(SVE_STEP("at"), EACH("ldr z\\i, [%[at], #\\i, mul vl]")))
+SWEEP(aarch64_write_sve,
+      SVE(SVE_STEP("at"), "mov z0.d, %[at]\n\t" EACH("str z0, [%[at], #\\i, mul vl]")))
+SWEEP(aarch64_modify_sve,
+      SVE(SVE_STEP("at"),
+	  EACH("ldr z\\i, [%[at], #\\i, mul vl]") EACH("add z\\i\\().d, z\\i\\().d, #1")
+		  EACH("str z\\i, [%[at], #\\i, mul vl]")))
+SWEEP(aarch64_copy_sve,
+      SVE(SVE_STEP("at") SVE_STEP("from"),
+	  EACH("ldr z\\i, [%[from], #\\i, mul vl]") EACH("str z\\i, [%[at], #\\i, mul vl]")))
 
 /* ---- other ways ------------------------------------------------------------------------------ */
 
 /* dczid_el0 tells how many words a block has, as a power of two (Arm ARM D19.2.39). */
-SWEEP aarch64_zero_zva(char *at, const char *from, size_t bytes)
+TIMED char *aarch64_zero_zva(char *at, const char *from, size_t bytes)
 {
 	const char *end = at + bytes;
 	uint64_t block;
@@ -122,16 +76,6 @@ SWEEP aarch64_zero_zva(char *at, const char *from, size_t bytes)
 	return at;
 }
 
-const struct variant arch_stream[] = {
-	{.name = "neon",
-	 .stream = {aarch64_read_neon, aarch64_write_neon, aarch64_nt_neon, NULL,
-		    aarch64_modify_neon, aarch64_copy_neon, aarch64_ntcopy_neon}},
-	{.name = "sve",
-	 .needs = FEATURE_SVE,
-	 .stream = {[OPERATION_READ] = aarch64_read_sve,
-		    [OPERATION_WRITE] = aarch64_write_sve,
-		    [OPERATION_MODIFY] = aarch64_modify_sve,
-		    [OPERATION_COPY] = aarch64_copy_sve}},
-	{.name = "zva", .needs = FEATURE_ZVA, .stream = {[OPERATION_ZERO] = aarch64_zero_zva}},
-	{.name = NULL},
-};
+VARIANTS(arch_stream, {.name = "neon", .stream = LOOPS_AND_NT(aarch64, neon)},
+	 {.name = "sve", .needs = FEATURE_SVE, .stream = LOOPS(aarch64, sve)},
+	 {.name = "zva", .needs = FEATURE_ZVA, .stream = {[OPERATION_ZERO] = aarch64_zero_zva}});

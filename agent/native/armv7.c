@@ -1,5 +1,8 @@
 /* armv7: 32-bit Arm with ldrex, dmb and perhaps the generic timer. See native.h. */
-#include "native.h"
+#define POINTER    "r"
+#define LINE(line) "+Q"(*(line))
+
+#include "core_loops.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -11,96 +14,45 @@ const char arch_name[] = "armv7";
  * The line has its page to itself, so nothing else falls into the reservation granule (at most 2
  * KiB, Arm ARM v7-A A3.4.3) and makes the store-exclusive fail.
  */
-static __attribute__((noinline)) void armv7_cas_ldrex(uint32_t *line, uint32_t from, uint32_t to,
-						      uint32_t n)
-{
-	uint32_t seen, failed;
+CAS(armv7_cas_ldrex, "ldrex %[seen], %[line]\n\t"
+		     "cmp %[seen], %[from]\n\t"
+		     "bne 1b\n\t"
+		     "strex %[status], %[to], %[line]\n\t"
+		     "cmp %[status], #0\n\t"
+		     "bne 1b\n\t"
+		     "subs %[n], %[n], #1\n\t"
+		     "bne 1b")
 
-	__asm__ volatile(
-		".p2align 5\n"
-		"1:\n\t"
-		"ldrex %[seen], %[line]\n\t"
-		"cmp %[seen], %[from]\n\t"
-		"bne 1b\n\t"
-		"strex %[failed], %[to], %[line]\n\t"
-		"cmp %[failed], #0\n\t"
-		"bne 1b\n\t"
-		"subs %[n], %[n], #1\n\t"
-		"bne 1b"
-		: [line] "+Q"(*line), [seen] "=&r"(seen), [failed] "=&r"(failed), [n] "+&r"(n)
-		: [from] "r"(from), [to] "r"(to)
-		: "memory", "cc");
-}
+#define HAND_OVER(barrier)                                                                         \
+	"ldr %[seen], %[watched]\n\t"                                                              \
+	"cmp %[seen], %[from]\n\t"                                                                 \
+	"bne 1b\n\t" barrier "str %[to], %[written]\n\t"                                           \
+	"eor %[from], %[from], #1\n\t"                                                             \
+	"eor %[to], %[to], #1\n\t"                                                                 \
+	"subs %[n], %[n], #1\n\t"                                                                  \
+	"bne 1b"
 
-/* Armv7 has neither ldar nor stlr: a dmb keeps the store behind the load that ended the wait. */
-static __attribute__((noinline)) void armv7_readwrite_dmb(uint32_t *watched, uint32_t *written,
-							  uint32_t from, uint32_t to, uint32_t n)
-{
-	uint32_t seen;
+/* No store is seen before it is known to be executed: the branch orders it (Arm ARM v7-A A3.8.2).
+ */
+READWRITE(armv7_readwrite_ldr, HAND_OVER(""))
 
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 "ldr %[seen], %[watched]\n\t"
-			 "cmp %[seen], %[from]\n\t"
-			 "bne 1b\n\t"
-			 "dmb ish\n\t"
-			 "str %[to], %[written]\n\t"
-			 "eor %[from], %[from], #1\n\t"
-			 "eor %[to], %[to], #1\n\t"
-			 "subs %[n], %[n], #1\n\t"
-			 "bne 1b"
-			 : [watched] "+Q"(*watched), [written] "+Q"(*written), [seen] "=&r"(seen),
-			   [from] "+&r"(from), [to] "+&r"(to), [n] "+&r"(n)
-			 :
-			 : "memory", "cc");
-}
+/* Armv7 has neither ldar nor stlr. */
+READWRITE(armv7_readwrite_dmb, HAND_OVER("dmb ish\n\t"))
 
-/* The next load waits for the value of the one before: no other instruction is in the chain. */
-static __attribute__((noinline)) void *armv7_chase_ldr(void *line, uint32_t n16)
-{
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 ".rept 16\n\t"
-			 "ldr %[line], [%[line]]\n\t"
-			 ".endr\n\t"
-			 "subs %[n], %[n], #1\n\t"
-			 "bne 1b"
-			 : [line] "+&r"(line), [n] "+&r"(n16)
-			 :
-			 : "memory", "cc");
-	return line;
-}
+CHASE(armv7_chase_ldr, "ldr %[line], [%[line]]",
+      "subs %[n], %[n], #1\n\t"
+      "bne 1b")
 
-static void armv7_adds(uint32_t n)
-{
-	uint32_t sum = n, step = n;
+ADDS(armv7_adds, "add %[sum], %[sum], %[step]",
+     "subs %[n], %[n], #16\n\t"
+     "bne 1b")
 
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 ".rept 16\n\t"
-			 "add %[sum], %[sum], %[step]\n\t"
-			 ".endr\n\t"
-			 "subs %[n], %[n], #16\n\t"
-			 "bne 1b"
-			 : [sum] "+&r"(sum), [n] "+&r"(n)
-			 : [step] "r"(step)
-			 : "cc");
-}
+VARIANTS(arch_cas, {.name = "ldrex", .cas = armv7_cas_ldrex});
 
-const struct variant arch_cas[] = {
-	{.name = "ldrex", .cas = armv7_cas_ldrex},
-	{.name = NULL},
-};
+VARIANTS(arch_readwrite, {.name = "ldr", .readwrite = armv7_readwrite_ldr},
+	 {.name = "dmb", .readwrite = armv7_readwrite_dmb});
 
-const struct variant arch_readwrite[] = {
-	{.name = "dmb", .readwrite = armv7_readwrite_dmb},
-	{.name = NULL},
-};
-
-const struct variant arch_chase[] = {
-	{.name = "ldr", .chase = armv7_chase_ldr},
-	{.name = NULL},
-};
+VARIANTS(arch_chase, {.name = "ldr", .chase = armv7_chase_ldr});
 
 const struct variant arch_gemm[] = {{.name = NULL}};
 

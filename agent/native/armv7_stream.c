@@ -17,42 +17,19 @@
 #define LOW        "{d0-d7}\n\t"
 #define HIGH       "{d16-d23}\n\t"
 
-SWEEP armv7_read_neon(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(NEON(LOOP(".rept 2\n\tvldmia %[at]!, " LOW "vldmia %[at]!, " HIGH ".endr\n\t")));
-	return at;
-}
+SWEEP(armv7_read_neon,
+      NEON(LOOP(".rept 2\n\tvldmia %[at]!, " LOW "vldmia %[at]!, " HIGH ".endr\n\t")))
 
 /* The address in all words of d0 to d7, which are q0 to q3. */
-SWEEP armv7_write_neon(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(NEON(LOOP(".irp q, q0,q1,q2,q3\n\tvdup.32 \\q, %[at]\n\t.endr\n\t"
-			     ".rept 4\n\tvstmia %[at]!, " LOW ".endr\n\t")));
-	return at;
-}
+SWEEP(armv7_write_neon, NEON(LOOP(".irp q, q0,q1,q2,q3\n\tvdup.32 \\q, %[at]\n\t.endr\n\t"
+				  ".rept 4\n\tvstmia %[at]!, " LOW ".endr\n\t")))
 
 /* Minus a register of all ones. vldmia without ! leaves the pointer where it is. */
-SWEEP armv7_modify_neon(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(NEON("vmov.i8 q12, #255\n\t" LOOP(
-		".rept 4\n\tvldmia %[at], " LOW ".irp q, q0,q1,q2,q3\n\t"
-		"vsub.i32 \\q, \\q, q12\n\t.endr\n\tvstmia %[at]!, " LOW ".endr\n\t")));
-	return at;
-}
+SWEEP(armv7_modify_neon,
+      NEON("vmov.i8 q12, #255\n\t" LOOP(".rept 4\n\tvldmia %[at], " LOW ".irp q, q0,q1,q2,q3\n\t"
+					"vsub.i32 \\q, \\q, q12\n\t.endr\n\tvstmia %[at]!, " LOW
+					".endr\n\t")))
+SWEEP(armv7_copy_neon, NEON(LOOP(".rept 2\n\tvldmia %[from]!, " LOW "vldmia %[from]!, " HIGH
+				 "vstmia %[at]!, " LOW "vstmia %[at]!, " HIGH ".endr\n\t")))
 
-SWEEP armv7_copy_neon(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(NEON(LOOP(".rept 2\n\tvldmia %[from]!, " LOW "vldmia %[from]!, " HIGH
-			     "vstmia %[at]!, " LOW "vstmia %[at]!, " HIGH ".endr\n\t")));
-	return at;
-}
-
-const struct variant arch_stream[] = {
-	{.name = "neon",
-	 .needs = FEATURE_NEON,
-	 .stream = {[OPERATION_READ] = armv7_read_neon,
-		    [OPERATION_WRITE] = armv7_write_neon,
-		    [OPERATION_MODIFY] = armv7_modify_neon,
-		    [OPERATION_COPY] = armv7_copy_neon}},
-	{.name = NULL},
-};
+VARIANTS(arch_stream, {.name = "neon", .needs = FEATURE_NEON, .stream = LOOPS(armv7, neon)});

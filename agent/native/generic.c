@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-static __attribute__((noinline)) void generic_cas_c11(uint32_t *line, uint32_t from, uint32_t to,
-						      uint32_t n)
+TIMED void generic_cas_c11(uint32_t *line, uint32_t from, uint32_t to, uint32_t n)
 {
 	uint32_t expected;
 
@@ -20,8 +19,8 @@ static __attribute__((noinline)) void generic_cas_c11(uint32_t *line, uint32_t f
 	}
 }
 
-static __attribute__((noinline)) void generic_readwrite_c11(uint32_t *watched, uint32_t *written,
-							    uint32_t from, uint32_t to, uint32_t n)
+TIMED void generic_readwrite_c11(uint32_t *watched, uint32_t *written, uint32_t from, uint32_t to,
+				 uint32_t n)
 {
 	while (n--) {
 		while (__atomic_load_n(watched, __ATOMIC_ACQUIRE) != from)
@@ -32,7 +31,7 @@ static __attribute__((noinline)) void generic_readwrite_c11(uint32_t *watched, u
 	}
 }
 
-static __attribute__((noinline)) uintptr_t generic_message_c11(const uintptr_t *word, uintptr_t old)
+TIMED uintptr_t generic_message_c11(const uintptr_t *word, uintptr_t old)
 {
 	uintptr_t seen;
 
@@ -42,7 +41,7 @@ static __attribute__((noinline)) uintptr_t generic_message_c11(const uintptr_t *
 	return seen;
 }
 
-static __attribute__((noinline)) void *generic_chase_c11(void *line, uint32_t n16)
+TIMED void *generic_chase_c11(void *line, uint32_t n16)
 {
 	while (n16--)
 		for (int i = 0; i < 16; i++)
@@ -50,14 +49,14 @@ static __attribute__((noinline)) void *generic_chase_c11(void *line, uint32_t n1
 	return line;
 }
 
-static __attribute__((noinline)) void *generic_swap_c11(void *line, uint32_t n)
+TIMED void *generic_swap_c11(void *line, uint32_t n)
 {
 	while (n--)
 		line = (void *)__atomic_fetch_add((uintptr_t *)line, 0, __ATOMIC_RELAXED);
 	return line;
 }
 
-static __attribute__((noinline)) char *generic_load_c11(char *at, size_t stride, const char *end)
+TIMED char *generic_load_c11(char *at, size_t stride, const char *end)
 {
 	for (; at < end; at += LINE_PAGE)
 		for (size_t i = stride; i < LINE_PAGE; i += stride)
@@ -66,7 +65,7 @@ static __attribute__((noinline)) char *generic_load_c11(char *at, size_t stride,
 	return at;
 }
 
-static __attribute__((noinline)) char *generic_store_c11(char *at, size_t stride, const char *end)
+TIMED char *generic_store_c11(char *at, size_t stride, const char *end)
 {
 	for (; at < end; at += LINE_PAGE)
 		for (size_t i = stride; i < LINE_PAGE; i += stride)
@@ -75,8 +74,7 @@ static __attribute__((noinline)) char *generic_store_c11(char *at, size_t stride
 	return at;
 }
 
-static __attribute__((noinline)) char *generic_blocks_c11(char *at, size_t block, size_t step,
-							  const char *end)
+TIMED char *generic_blocks_c11(char *at, size_t block, size_t step, const char *end)
 {
 	for (; at < end; at += step)
 		for (char *line = at; line < at + block; line += 64)
@@ -88,7 +86,7 @@ static __attribute__((noinline)) char *generic_blocks_c11(char *at, size_t block
 /* ---- through memory -------------------------------------------------------------------------- */
 
 /* Volatile, since otherwise nothing need be read. */
-static __attribute__((noinline)) char *generic_read_c11(char *at, const char *from, size_t bytes)
+TIMED char *generic_read_c11(char *at, const char *from, size_t bytes)
 {
 	const volatile uint64_t *word = (const volatile uint64_t *)at;
 
@@ -106,7 +104,7 @@ static __attribute__((noinline)) char *generic_read_c11(char *at, const char *fr
 	return at + bytes;
 }
 
-static __attribute__((noinline)) char *generic_write_c11(char *at, const char *from, size_t bytes)
+TIMED char *generic_write_c11(char *at, const char *from, size_t bytes)
 {
 	uint64_t *word = (uint64_t *)at;
 
@@ -116,7 +114,7 @@ static __attribute__((noinline)) char *generic_write_c11(char *at, const char *f
 	return at + bytes;
 }
 
-static __attribute__((noinline)) char *generic_modify_c11(char *at, const char *from, size_t bytes)
+TIMED char *generic_modify_c11(char *at, const char *from, size_t bytes)
 {
 	uint64_t *word = (uint64_t *)at;
 
@@ -126,7 +124,7 @@ static __attribute__((noinline)) char *generic_modify_c11(char *at, const char *
 	return at + bytes;
 }
 
-static __attribute__((noinline)) char *generic_copy_c11(char *at, const char *from, size_t bytes)
+TIMED char *generic_copy_c11(char *at, const char *from, size_t bytes)
 {
 	const uint64_t *source = (const uint64_t *)from;
 	uint64_t *word = (uint64_t *)at;
@@ -136,12 +134,12 @@ static __attribute__((noinline)) char *generic_copy_c11(char *at, const char *fr
 	return at + bytes;
 }
 
-static __attribute__((noinline)) char *generic_copy_libc(char *at, const char *from, size_t bytes)
+TIMED char *generic_copy_libc(char *at, const char *from, size_t bytes)
 {
 	return (char *)memcpy(at, from, bytes) + bytes;
 }
 
-static __attribute__((noinline)) char *generic_zero_libc(char *at, const char *from, size_t bytes)
+TIMED char *generic_zero_libc(char *at, const char *from, size_t bytes)
 {
 	(void)from;
 	return (char *)memset(at, 0, bytes) + bytes;
@@ -152,7 +150,7 @@ static __attribute__((noinline)) char *generic_zero_libc(char *at, const char *f
 enum { ROWS = 4, COLUMNS = 8 };
 
 /* b_step: bytes of B from step to step. */
-static __attribute__((noinline)) void multiply(const struct gemm_tile *tile, size_t b_step)
+TIMED void multiply(const struct gemm_tile *tile, size_t b_step)
 {
 	float sum[ROWS][COLUMNS] = {{0}};
 	const char *a = tile->a, *b = tile->b;
@@ -207,51 +205,21 @@ static const struct gemm generic_c11 = {
 	.peak = generic_peak_c11,
 };
 
-const struct variant generic_cas[] = {
-	{.name = "c11", .cas = generic_cas_c11},
-	{.name = NULL},
-};
-
-const struct variant generic_readwrite[] = {
-	{.name = "c11", .readwrite = generic_readwrite_c11},
-	{.name = NULL},
-};
-
-const struct variant generic_message[] = {
-	{.name = "c11", .receive = generic_message_c11},
-	{.name = NULL},
-};
-
-const struct variant generic_chase[] = {
-	{.name = "c11", .chase = generic_chase_c11},
-	{.name = NULL},
-};
-
-const struct variant generic_fetch[] = {
-	{.name = "c11",
-	 .swap = generic_swap_c11,
-	 .load = generic_load_c11,
-	 .store = generic_store_c11},
-	{.name = NULL},
-};
-
-const struct variant generic_interleave[] = {
-	{.name = "c11", .blocks = generic_blocks_c11},
-	{.name = NULL},
-};
-
-const struct variant generic_stream[] = {
-	{.name = "c11",
-	 .stream = {[OPERATION_READ] = generic_read_c11,
-		    [OPERATION_WRITE] = generic_write_c11,
-		    [OPERATION_MODIFY] = generic_modify_c11,
-		    [OPERATION_COPY] = generic_copy_c11}},
-	{.name = "libc",
-	 .stream = {[OPERATION_ZERO] = generic_zero_libc, [OPERATION_COPY] = generic_copy_libc}},
-	{.name = NULL},
-};
-
-const struct variant generic_gemm[] = {
-	{.name = "c11", .gemm = &generic_c11},
-	{.name = NULL},
-};
+VARIANTS(generic_cas, {.name = "c11", .cas = generic_cas_c11});
+VARIANTS(generic_readwrite, {.name = "c11", .readwrite = generic_readwrite_c11});
+VARIANTS(generic_message, {.name = "c11", .receive = generic_message_c11});
+VARIANTS(generic_chase, {.name = "c11", .chase = generic_chase_c11});
+VARIANTS(generic_fetch, {.name = "c11",
+			 .swap = generic_swap_c11,
+			 .load = generic_load_c11,
+			 .store = generic_store_c11});
+VARIANTS(generic_interleave, {.name = "c11", .blocks = generic_blocks_c11});
+VARIANTS(generic_stream,
+	 {.name = "c11",
+	  .stream = {[OPERATION_READ] = generic_read_c11,
+		     [OPERATION_WRITE] = generic_write_c11,
+		     [OPERATION_MODIFY] = generic_modify_c11,
+		     [OPERATION_COPY] = generic_copy_c11}},
+	 {.name = "libc",
+	  .stream = {[OPERATION_ZERO] = generic_zero_libc, [OPERATION_COPY] = generic_copy_libc}});
+VARIANTS(generic_gemm, {.name = "c11", .gemm = &generic_c11});

@@ -6,31 +6,6 @@
  */
 #include "native.h"
 
-#define GEMM static __attribute__((noinline)) void
-
-/* Where a loop is in its tile, and what stays in memory, as a loop has few registers. */
-struct walk {
-	const char *b, *ahead;
-	uint32_t steps;
-	const char *a;
-	char *c;
-	size_t step, c_row, ahead_step;
-	uint32_t add;
-};
-
-static struct walk walk_of(const struct gemm_tile *tile)
-{
-	return (struct walk){.b = tile->b,
-			     .ahead = tile->ahead,
-			     .steps = (uint32_t)tile->steps,
-			     .a = tile->a,
-			     .c = tile->c,
-			     .step = tile->a_step,
-			     .c_row = tile->c_row,
-			     .ahead_step = tile->ahead_step,
-			     .add = (uint32_t)tile->add};
-}
-
 #define ZERO ".irp i, 0,1,2,3,4,5\n\txorps %%xmm\\i, %%xmm\\i\n\t.endr\n\t"
 
 /* C goes by in the register of A, which is loaded behind it. */
@@ -72,31 +47,27 @@ static struct walk walk_of(const struct gemm_tile *tile)
 	"dec %[steps]\n\t"                                                                         \
 	"jne 2b\n\t" ROWS_OF_C(STORE_ROW)
 
-#define OPERANDS(at, walk, tile)                                                                    \
-	: [a] "=&r"(at), [b] "+&r"((walk).b), [steps] "+&r"((walk).steps),                         \
-	  [ahead] "+&r"((walk).ahead)                                                              \
-	: [row] "r"((tile)->a_row), [a0] "m"((walk).a), [c] "m"((walk).c), [step] "m"((walk).step), \
-	  [c_row] "m"((walk).c_row), [add] "m"((walk).add), [ahead_step] "m"((walk).ahead_step)    \
-	: "memory", "cc"
+#define GEMM(name, product)                                                                        \
+	TIMED void i386_gemm_##name(const struct gemm_tile *tile)                                  \
+	{                                                                                          \
+		struct gemm_tile left = *tile; /* in memory, as a loop has few registers */        \
+		uint32_t steps = (uint32_t)left.steps;                                             \
+		const char *at;                                                                    \
+                                                                                                   \
+		__asm__ volatile(product                                                           \
+				 : [a] "=&r"(at), [b] "+&r"(left.b), [steps] "+&r"(steps),         \
+				   [ahead] "+&r"(left.ahead)                                       \
+				 : [row] "r"(left.a_row), [a0] "m"(left.a), [c] "m"(left.c),       \
+				   [step] "m"(left.a_step), [c_row] "m"(left.c_row),               \
+				   [add] "m"(left.add), [ahead_step] "m"(left.ahead_step)          \
+				 : "memory", "cc");                                                \
+	}
 
-GEMM i386_gemm_sse2(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	const char *at;
-
-	__asm__ volatile(START STEP END OPERANDS(at, walk, tile));
-}
-
-GEMM i386_gemm_ahead_sse2(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	const char *at;
-
-	__asm__ volatile(START STEP AHEAD END OPERANDS(at, walk, tile));
-}
+GEMM(sse2, START STEP END)
+GEMM(ahead_sse2, START STEP AHEAD END)
 
 /* Of values in xmm7, with as many sums as the loops have. Fewer turns than 2^32 are asked for. */
-GEMM i386_peak_sse2(const void *values, uint64_t turns)
+TIMED void i386_peak_sse2(const void *values, uint64_t turns)
 {
 	uint32_t left = (uint32_t)turns;
 
@@ -121,11 +92,6 @@ static const struct gemm sse2 = {.value = GEMM_FP32,
 				 .pack = 1,
 				 .block = 12,
 				 .peak_operations = 6 * 4 * 2,
-				 .multiply = i386_gemm_sse2,
-				 .multiply_ahead = i386_gemm_ahead_sse2,
-				 .peak = i386_peak_sse2};
+				 GEMM_LOOPS(i386, sse2)};
 
-const struct variant arch_gemm[] = {
-	{.name = "sse2", .needs = FEATURE_SSE2, .gemm = &sse2},
-	{.name = NULL},
-};
+VARIANTS(arch_gemm, {.name = "sse2", .needs = FEATURE_SSE2, .gemm = &sse2});

@@ -19,15 +19,12 @@
 #endif
 
 #if defined(__riscv)
-/* Numbers of Linux's uapi/asm/hwprobe.h; here, because older headers lack them. */
+/* Numbers of Linux's uapi/asm/hwprobe.h; here, because older headers lack them: the call, its keys,
+ * and extensions.
+ */
 enum { HWPROBE_SYSCALL = 258 };
-enum { HWPROBE_EXTENSIONS = 4, HWPROBE_BLOCK_BYTES = 6, HWPROBE_TIME_RATE = 8 }; /* keys */
-enum {
-	HWPROBE_V = 2,
-	HWPROBE_ZICBOZ = 6,
-	HWPROBE_ZACAS = 34,
-	HWPROBE_ZICBOM = 55
-}; /* extensions */
+enum { HWPROBE_EXTENSIONS = 4, HWPROBE_BLOCK_BYTES = 6, HWPROBE_TIME_RATE = 8 };
+enum { HWPROBE_V = 2, HWPROBE_ZICBOZ = 6, HWPROBE_ZACAS = 34, HWPROBE_ZICBOM = 55 };
 
 /* One value all online CPUs share (of flags, those they share); 0 if the kernel does not tell. */
 static uint64_t hwprobe(int64_t key)
@@ -43,6 +40,13 @@ static uint64_t hwprobe(int64_t key)
 }
 #endif
 
+#if !defined(__x86_64__)
+static uint32_t bit(uint64_t word, unsigned number, uint32_t feature)
+{
+	return word >> number & 1 ? feature : 0;
+}
+#endif
+
 /* Bits of AT_HWCAP and AT_HWCAP2 by their numbers in Linux's uapi/asm/hwcap.h and elf.h. */
 static uint32_t linux_features(void)
 {
@@ -53,74 +57,46 @@ static uint32_t linux_features(void)
 #elif defined(__i386__)
 	uint32_t a, b, c, d;
 
-	if (__get_cpuid(1, &a, &b, &c, &d) && d >> 26 & 1)
-		features |= FEATURE_SSE2;
-	if (__get_cpuid(1, &a, &b, &c, &d) && d >> 19 & 1) /* CLFSH */
-		features |= FEATURE_FLUSH;
+	if (__get_cpuid(1, &a, &b, &c, &d))
+		features = bit(d, 26, FEATURE_SSE2) | bit(d, 19, FEATURE_FLUSH); /* CLFSH */
 #elif defined(__aarch64__)
-	const unsigned long atomics = 1ul << 8, sve = 1ul << 22; /* HWCAP_ATOMICS, HWCAP_SVE */
-	const unsigned long i8mm = 1ul << 13, bf16 = 1ul << 14;  /* HWCAP2_I8MM, HWCAP2_BF16 */
 	uint64_t zva;
 
-	features |= FEATURE_FLUSH; /* Linux sets SCTLR_EL1.UCI */
-	if (getauxval(AT_HWCAP) & atomics)
-		features |= FEATURE_LSE;
-	if (getauxval(AT_HWCAP) & sve)
-		features |= FEATURE_SVE;
-	if (getauxval(AT_HWCAP2) & i8mm)
-		features |= FEATURE_I8MM;
-	if (getauxval(AT_HWCAP2) & bf16)
-		features |= FEATURE_BF16;
 	__asm__("mrs %0, dczid_el0" : "=r"(zva));
-	if (!(zva >> 4 & 1)) /* DZP: prohibited */
-		features |= FEATURE_ZVA;
+	features = FEATURE_FLUSH |                               /* Linux sets SCTLR_EL1.UCI */
+		   bit(getauxval(AT_HWCAP), 8, FEATURE_LSE) |    /* HWCAP_ATOMICS */
+		   bit(getauxval(AT_HWCAP), 15, FEATURE_LRCPC) | /* HWCAP_LRCPC */
+		   bit(getauxval(AT_HWCAP), 22, FEATURE_SVE) |   /* HWCAP_SVE */
+		   bit(getauxval(AT_HWCAP2), 13, FEATURE_I8MM) | /* HWCAP2_I8MM */
+		   bit(getauxval(AT_HWCAP2), 14, FEATURE_BF16) | /* HWCAP2_BF16 */
+		   bit(~zva, 4, FEATURE_ZVA);                    /* DZP: prohibited */
 #elif defined(__arm__)
-	const unsigned long neon = 1ul << 12; /* HWCAP_NEON */
-
-	if (getauxval(AT_HWCAP) & neon)
-		features |= FEATURE_NEON;
+	features = bit(getauxval(AT_HWCAP), 12, FEATURE_NEON); /* HWCAP_NEON */
 #elif defined(__riscv)
-	const unsigned long v = 1ul << ('V' - 'A'); /* COMPAT_HWCAP_ISA_V */
 	uint64_t extensions = hwprobe(HWPROBE_EXTENSIONS);
 
-	if (extensions >> HWPROBE_V & 1 || getauxval(AT_HWCAP) & v)
-		features |= FEATURE_RVV;
-	if (extensions >> HWPROBE_ZACAS & 1)
-		features |= FEATURE_ZACAS;
-	if (extensions >> HWPROBE_ZICBOM & 1)
-		features |= FEATURE_FLUSH;
-	if (extensions >> HWPROBE_ZICBOZ & 1 && hwprobe(HWPROBE_BLOCK_BYTES) == 64)
-		features |= FEATURE_CBO_ZERO;
+	features = bit(extensions, HWPROBE_V, FEATURE_RVV) |
+		   bit(getauxval(AT_HWCAP), 'V' - 'A', FEATURE_RVV) | /* COMPAT_HWCAP_ISA_V */
+		   bit(extensions, HWPROBE_ZACAS, FEATURE_ZACAS) |
+		   bit(extensions, HWPROBE_ZICBOM, FEATURE_FLUSH);
+	if (hwprobe(HWPROBE_BLOCK_BYTES) == 64)
+		features |= bit(extensions, HWPROBE_ZICBOZ, FEATURE_CBO_ZERO);
 #elif defined(__powerpc64__)
-	const unsigned long version_3_00 = 1ul << 23; /* PPC_FEATURE2_ARCH_3_00 */
-
-	features |= FEATURE_FLUSH;
-	if (getauxval(AT_HWCAP2) & version_3_00)
-		features |= FEATURE_POWER9;
-	if (getauxval(AT_DCACHEBSIZE) == 128)
-		features |= FEATURE_DCBZ;
+	features = FEATURE_FLUSH |
+		   bit(getauxval(AT_HWCAP2), 23, FEATURE_POWER9) | /* PPC_FEATURE2_ARCH_3_00 */
+		   (getauxval(AT_DCACHEBSIZE) == 128 ? FEATURE_DCBZ : 0);
 #elif defined(__s390x__)
-	const unsigned long vxrs = 1ul << 11; /* HWCAP_S390_VXRS: facility 129, and saved */
-	const unsigned long vxe = 1ul << 13;  /* HWCAP_S390_VXRS_EXT: facility 135 */
-
-	if (getauxval(AT_HWCAP) & vxrs)
-		features |= FEATURE_VX;
-	if (getauxval(AT_HWCAP) & vxrs && getauxval(AT_HWCAP) & vxe)
-		features |= FEATURE_VXE;
+	/* HWCAP_S390_VXRS: facility 129, and saved; HWCAP_S390_VXRS_EXT: facility 135 */
+	features = bit(getauxval(AT_HWCAP), 11, FEATURE_VX);
+	if (features)
+		features |= bit(getauxval(AT_HWCAP), 13, FEATURE_VXE);
 #elif defined(__loongarch__)
-	/* HWCAP_LOONGARCH_CPUCFG, ..._LSX, ..._LASX */
-	const unsigned long may_ask = 1ul << 0, lsx = 1ul << 4, lasx = 1ul << 5;
-	uint32_t word;
+	uint32_t word = 0;
 
-	if (getauxval(AT_HWCAP) & lsx)
-		features |= FEATURE_LSX;
-	if (getauxval(AT_HWCAP) & lasx)
-		features |= FEATURE_LASX;
-	if (getauxval(AT_HWCAP) & may_ask) {
+	if (getauxval(AT_HWCAP) & 1) /* HWCAP_LOONGARCH_CPUCFG */
 		__asm__("cpucfg %0, %1" : "=r"(word) : "r"(2));
-		if (word >> 28 & 1)
-			features |= FEATURE_LAM_CAS;
-	}
+	features = bit(getauxval(AT_HWCAP), 4, FEATURE_LSX) | /* HWCAP_LOONGARCH_LSX, ..._LASX */
+		   bit(getauxval(AT_HWCAP), 5, FEATURE_LASX) | bit(word, 28, FEATURE_LAM_CAS);
 #endif
 	return features;
 }

@@ -76,13 +76,29 @@ static int map_aligned(size_t bytes, size_t page_bytes, void **start)
 	return madvise(*start, bytes, MADV_HUGEPAGE) ? -errno : 0;
 }
 
-/* From the pool of huge pages if it has enough, otherwise transparent ones. */
-int os_huge_pages_map(void **start, size_t *bytes)
+static int transparent_page_bytes(size_t *bytes)
 {
 	char line[32];
 	int err = linux_read_line("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", line,
 				  sizeof line);
-	size_t page_bytes = err ? 2u << 20 : strtoul(line, NULL, 10);
+
+	*bytes = err ? 2u << 20 : strtoul(line, NULL, 10);
+	return err;
+}
+
+size_t os_huge_page_bytes(void)
+{
+	size_t bytes;
+
+	transparent_page_bytes(&bytes);
+	return bytes;
+}
+
+/* From the pool of huge pages if it has enough, otherwise transparent ones. */
+int os_huge_pages_map(void **start, size_t *bytes)
+{
+	size_t page_bytes;
+	int err = transparent_page_bytes(&page_bytes);
 
 	*start = NULL;
 	*bytes = (*bytes + page_bytes - 1) / page_bytes * page_bytes;

@@ -7,16 +7,9 @@
  */
 #include "native.h"
 
-#define GEMM static __attribute__((noinline)) void
-
 enum { COLUMNS = 24 };
 
-/* Where a loop is in its tile; the rows of A are in $t0 to $t7, B is in $t8. */
-struct walk {
-	const char *ahead;
-	uint64_t steps;
-};
-
+/* The rows of A are in $t0 to $t7, B is in $t8. */
 #define ROWS(text)  ".irp i, 0,1,2,3,4,5,6,7\n\t" text ".endr\n\t"
 #define THREE(text) ".irp j, 0,1,2\n\t" text "\n\t.endr\n\t"
 
@@ -73,29 +66,26 @@ struct walk {
 		"$f13", "$f14", "$f15", "$f16", "$f17", "$f18", "$f19", "$f20", "$f21", "$f22",    \
 		"$f23", "$f24", "$f25", "$f26", "$f27", "$f28", "$f29", "$f30", "$f31"
 
-#define OPERANDS(walk, tile)                                                                       \
-	: [ahead] "+&r"((walk).ahead), [steps] "+&r"((walk).steps)                                 \
-	: [a] "r"((tile)->a), [b] "r"((tile)->b), [c] "r"((tile)->c), [row] "r"((tile)->a_row),    \
-	  [step] "r"((tile)->a_step), [c_row] "r"((tile)->c_row), [add] "r"((tile)->add),          \
-	  [ahead_step] "r"((tile)->ahead_step)                                                     \
-	: CHANGED
+#define GEMM(name, product)                                                                        \
+	TIMED void loongarch64_gemm_##name(const struct gemm_tile *tile)                           \
+	{                                                                                          \
+		const char *ahead = tile->ahead;                                                   \
+		uint64_t steps = tile->steps;                                                      \
+                                                                                                   \
+		__asm__ volatile(product                                                           \
+				 : [ahead] "+&r"(ahead), [steps] "+&r"(steps)                      \
+				 : [a] "r"(tile->a), [b] "r"(tile->b), [c] "r"(tile->c),           \
+				   [row] "r"(tile->a_row), [step] "r"(tile->a_step),               \
+				   [c_row] "r"(tile->c_row), [add] "r"(tile->add),                 \
+				   [ahead_step] "r"(tile->ahead_step)                              \
+				 : CHANGED);                                                       \
+	}
 
-GEMM loongarch64_gemm_lasx(const struct gemm_tile *tile)
-{
-	struct walk walk = {tile->ahead, tile->steps};
-
-	__asm__ volatile(PRODUCT("") OPERANDS(walk, tile));
-}
-
-GEMM loongarch64_gemm_ahead_lasx(const struct gemm_tile *tile)
-{
-	struct walk walk = {tile->ahead, tile->steps};
-
-	__asm__ volatile(PRODUCT(AHEAD) OPERANDS(walk, tile));
-}
+GEMM(lasx, PRODUCT(""))
+GEMM(ahead_lasx, PRODUCT(AHEAD))
 
 /* Of values in xr0 to xr7, with as many sums as the loops have. */
-GEMM loongarch64_peak_lasx(const void *values, uint64_t turns)
+TIMED void loongarch64_peak_lasx(const void *values, uint64_t turns)
 {
 	__asm__ volatile(
 		ROWS(THREE(ZERO(SUM))) "move $t0, %[values]\n\t" ROWS(
@@ -114,11 +104,6 @@ static const struct gemm lasx = {.value = GEMM_FP32,
 				 .pack = 1,
 				 .block = COLUMNS,
 				 .peak_operations = 8 * COLUMNS * 2,
-				 .multiply = loongarch64_gemm_lasx,
-				 .multiply_ahead = loongarch64_gemm_ahead_lasx,
-				 .peak = loongarch64_peak_lasx};
+				 GEMM_LOOPS(loongarch64, lasx)};
 
-const struct variant arch_gemm[] = {
-	{.name = "lasx", .needs = FEATURE_LASX, .gemm = &lasx},
-	{.name = NULL},
-};
+VARIANTS(arch_gemm, {.name = "lasx", .needs = FEATURE_LASX, .gemm = &lasx});

@@ -27,29 +27,10 @@
 #define LASX_ADD_ONE    EACH(".word 0x768b8000 | 1 << 10 | \\i << 5 | \\i")
 #define LASX_ADDRESS    ".word 0x769f0c00" AT "0\n\t"
 
-SWEEP loongarch64_read_lasx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(VECTORS(LASX_LOAD(AT)));
-	return at;
-}
-
-SWEEP loongarch64_write_lasx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(VECTORS(LASX_ADDRESS LASX_STORE("0")));
-	return at;
-}
-
-SWEEP loongarch64_modify_lasx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(VECTORS(LASX_LOAD(AT) LASX_ADD_ONE LASX_STORE("\\i")));
-	return at;
-}
-
-SWEEP loongarch64_copy_lasx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(VECTORS(LASX_LOAD(FROM) LASX_STORE("\\i") ALONG));
-	return at;
-}
+SWEEP(loongarch64_read_lasx, VECTORS(LASX_LOAD(AT)))
+SWEEP(loongarch64_write_lasx, VECTORS(LASX_ADDRESS LASX_STORE("0")))
+SWEEP(loongarch64_modify_lasx, VECTORS(LASX_LOAD(AT) LASX_ADD_ONE LASX_STORE("\\i")))
+SWEEP(loongarch64_copy_lasx, VECTORS(LASX_LOAD(FROM) LASX_STORE("\\i") ALONG))
 
 /* ---- 128 bits -------------------------------------------------------------------------------- */
 
@@ -61,29 +42,10 @@ SWEEP loongarch64_copy_lasx(char *at, const char *from, size_t bytes)
 #define LSX_ADD_ONE    EACH(".word 0x728b8000 | 1 << 10 | \\i << 5 | \\i")
 #define LSX_ADDRESS    ".word 0x729f0c00" AT "0\n\t"
 
-SWEEP loongarch64_read_lsx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(VECTORS(TWICE(LSX_LOAD(AT))));
-	return at;
-}
-
-SWEEP loongarch64_write_lsx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(VECTORS(LSX_ADDRESS TWICE(LSX_STORE("0"))));
-	return at;
-}
-
-SWEEP loongarch64_modify_lsx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(VECTORS(TWICE(LSX_LOAD(AT) LSX_ADD_ONE LSX_STORE("\\i"))));
-	return at;
-}
-
-SWEEP loongarch64_copy_lsx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(VECTORS(TWICE(LSX_LOAD(FROM) LSX_STORE("\\i")) ALONG));
-	return at;
-}
+SWEEP(loongarch64_read_lsx, VECTORS(TWICE(LSX_LOAD(AT))))
+SWEEP(loongarch64_write_lsx, VECTORS(LSX_ADDRESS TWICE(LSX_STORE("0"))))
+SWEEP(loongarch64_modify_lsx, VECTORS(TWICE(LSX_LOAD(AT) LSX_ADD_ONE LSX_STORE("\\i"))))
+SWEEP(loongarch64_copy_lsx, VECTORS(TWICE(LSX_LOAD(FROM) LSX_STORE("\\i")) ALONG))
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
@@ -95,48 +57,12 @@ SWEEP loongarch64_copy_lsx(char *at, const char *from, size_t bytes)
 #define LOAD(base)       EACH("ld.d $t\\i, %[" base "], \\o+8*\\i")
 #define STORE(word)      EACH("st.d " word ", %[at], \\o+8*\\i")
 
-SWEEP loongarch64_read_ld(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(FOUR_TIMES(LOAD("at")) STEP("at")));
-	return at;
-}
+SWEEP(loongarch64_read_ld, LOOP(FOUR_TIMES(LOAD("at")) STEP("at")))
+SWEEP(loongarch64_write_ld, LOOP(FOUR_TIMES(STORE("%[at]")) STEP("at")))
+SWEEP(loongarch64_modify_ld,
+      LOOP(FOUR_TIMES(LOAD("at") EACH("addi.d $t\\i, $t\\i, 1") STORE("$t\\i")) STEP("at")))
+SWEEP(loongarch64_copy_ld, LOOP(FOUR_TIMES(LOAD("from") STORE("$t\\i")) STEP("at") STEP("from")))
 
-SWEEP loongarch64_write_ld(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(FOUR_TIMES(STORE("%[at]")) STEP("at")));
-	return at;
-}
-
-SWEEP loongarch64_modify_ld(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(FOUR_TIMES(LOAD("at") EACH("addi.d $t\\i, $t\\i, 1") STORE("$t\\i"))
-				STEP("at")));
-	return at;
-}
-
-SWEEP loongarch64_copy_ld(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(FOUR_TIMES(LOAD("from") STORE("$t\\i")) STEP("at") STEP("from")));
-	return at;
-}
-
-const struct variant arch_stream[] = {
-	{.name = "lasx",
-	 .needs = FEATURE_LASX,
-	 .stream = {[OPERATION_READ] = loongarch64_read_lasx,
-		    [OPERATION_WRITE] = loongarch64_write_lasx,
-		    [OPERATION_MODIFY] = loongarch64_modify_lasx,
-		    [OPERATION_COPY] = loongarch64_copy_lasx}},
-	{.name = "lsx",
-	 .needs = FEATURE_LSX,
-	 .stream = {[OPERATION_READ] = loongarch64_read_lsx,
-		    [OPERATION_WRITE] = loongarch64_write_lsx,
-		    [OPERATION_MODIFY] = loongarch64_modify_lsx,
-		    [OPERATION_COPY] = loongarch64_copy_lsx}},
-	{.name = "ld",
-	 .stream = {[OPERATION_READ] = loongarch64_read_ld,
-		    [OPERATION_WRITE] = loongarch64_write_ld,
-		    [OPERATION_MODIFY] = loongarch64_modify_ld,
-		    [OPERATION_COPY] = loongarch64_copy_ld}},
-	{.name = NULL},
-};
+VARIANTS(arch_stream, {.name = "lasx", .needs = FEATURE_LASX, .stream = LOOPS(loongarch64, lasx)},
+	 {.name = "lsx", .needs = FEATURE_LSX, .stream = LOOPS(loongarch64, lsx)},
+	 {.name = "ld", .stream = LOOPS(loongarch64, ld)});

@@ -15,6 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A timed loop: with a name of its own in the binary, whatever the compiler would make of it. */
+#define TIMED static __attribute__((noinline))
+
 /* Spacing of the lines we place: the largest coherence line of any target (s390x: 256 bytes). */
 #define LINE_BYTES 256
 
@@ -47,6 +50,7 @@ enum feature {
 	FEATURE_I8MM = 1u << 24,     /* aarch64: products of bytes, smmla */
 	FEATURE_VXE = 1u << 25,      /* s390x: vectors of fp32, from z14 on */
 	FEATURE_AMX_TILE = 1u << 26, /* x86_64: tiles, whatever they multiply */
+	FEATURE_LRCPC = 1u << 27,    /* aarch64: loads that acquire, but may pass a release */
 };
 
 /*
@@ -144,6 +148,11 @@ typedef void gemm_fn(const struct gemm_tile *tile);
 /* Multiplies registers, loaded from 2 KiB of values, so many times over. */
 typedef void gemm_peak_fn(const void *values, uint64_t turns);
 
+/* The loops of a struct gemm, named alike. */
+#define GEMM_LOOPS(arch, name)                                                                     \
+	.multiply = arch##_gemm_##name, .multiply_ahead = arch##_gemm_ahead_##name,                \
+	.peak = arch##_peak_##name
+
 struct gemm {
 	enum gemm_value value;
 	uint8_t rows, columns; /* of the part of C that one call makes */
@@ -156,10 +165,7 @@ struct gemm {
 	void (*begin)(void), (*end)(void); /* around all use by a thread; null: not needed */
 };
 
-/*
- * As chase_fn, n times, but takes each line for writing by an atomic operation that leaves it as it
- * is.
- */
+/* As chase_fn, n times, but an atomic operation takes each line for writing and changes nothing. */
 typedef void *swap_fn(void *line, uint32_t n);
 
 enum { LINE_PAGE = 4096 };
@@ -185,9 +191,8 @@ typedef void flush_fn(char *at, size_t bytes, size_t step);
 typedef void adds_fn(uint32_t n);
 
 /*
- * The instructions a benchmark uses. A table of variants is ordered best first and ends with a null
- * name. Values 0 and 1 are the only ones a line ever holds, so that a thread waiting in any variant
- * can be released by flipping its line.
+ * The instructions a benchmark uses, in a table ordered best first. A line only ever holds 0 or 1,
+ * so that flipping it releases a thread that waits in any variant.
  */
 struct variant {
 	const char *name;              /* as typed after --variant */
@@ -201,9 +206,9 @@ struct variant {
 	const struct gemm *gemm;       /* in the table of gemm */
 	swap_fn *swap;                 /* in the table of fetch, as the next two; null likewise */
 	lines_fn *load, *store;
-	blocks_fn *blocks,
-		*nt_blocks; /* in the table of interleave; nt: past the caches, or null */
+	blocks_fn *blocks, *nt_blocks; /* in that of interleave; nt: past the caches, or null */
 };
+#define VARIANTS(table, ...) const struct variant table[] = {__VA_ARGS__, {.name = NULL}}
 
 /*
  * A counter to time with. Differences are only taken between readings on one CPU; of message also
@@ -215,6 +220,7 @@ struct clock {
 	uint64_t ticks_per_second; /* 0: not known, to be measured */
 	uint64_t (*ticks)(void);   /* not reordered with the memory accesses around it */
 	bool is_rate_wrong;        /* set by clock_choose(): the OS's clock disagrees with it */
+	uint64_t quantum_ticks;    /* likewise: greatest common divisor of the steps seen */
 	uint64_t (*sent)(void);    /* the same, but what follows may be done before; null: ticks */
 };
 
@@ -234,8 +240,7 @@ int os_cpu_list(int **cpus, size_t *count);
  */
 int os_pin_self(int cpu);
 
-/* After -EXDEV: where the calling thread is, and may run if that is another matter, for a message.
- */
+/* After -EXDEV: where the calling thread is, and where it may run, for a message. */
 enum { PLACE_ROOM = 64 };
 void os_pin_place(char place[PLACE_ROOM]);
 
@@ -271,6 +276,9 @@ size_t os_page_bytes(void);
 
 /* Maps fresh pages that no thread has touched, of the base page size. */
 int os_pages_map(size_t pages, void **start);
+
+/* The size of a huge page; 0 where there are none. */
+size_t os_huge_page_bytes(void);
 
 /*
  * Maps huge pages that no thread has touched, for *bytes, which it rounds up; only

@@ -7,8 +7,6 @@
  */
 #include "native.h"
 
-#define GEMM static __attribute__((noinline)) void
-
 /* What needs POWER9 says so itself: compilers build for POWER8. */
 #define POWER9(text) ".machine push\n\t.machine power9\n\t" text ".machine pop"
 
@@ -16,23 +14,6 @@
 #define SUMS(text)                                                                                 \
 	".irp i, 32,36,40,44,48,52,56,60\n\t"                                                      \
 	".irp j, 0,1,2,3\n\t" text "\n\t.endr\n\t"
-
-/* Where a loop is in its tile: the first and the fifth row of A. */
-struct walk {
-	const char *a, *a4, *b, *ahead;
-	char *c;
-	uint64_t steps;
-};
-
-static struct walk walk_of(const struct gemm_tile *tile)
-{
-	return (struct walk){.a = tile->a,
-			     .a4 = tile->a + 4 * tile->a_row,
-			     .b = tile->b,
-			     .ahead = tile->ahead,
-			     .c = tile->c,
-			     .steps = tile->steps};
-}
 
 #define ZERO     SUMS("xxlxor \\i+\\j, \\i+\\j, \\i+\\j") ".endr\n\t"
 #define NEXT_ROW "add %[c], %[c], %[c_row]\n\t.endr\n\t"
@@ -73,30 +54,29 @@ static struct walk walk_of(const struct gemm_tile *tile)
 		"v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21",       \
 		"v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"
 
-#define OPERANDS(walk, tile)                                                                       \
-	: [a] "+&b"((walk).a), [a4] "+&b"((walk).a4), [b] "+&b"((walk).b),                         \
-	  [ahead] "+&b"((walk).ahead), [c] "+&b"((walk).c), [steps] "+&b"((walk).steps)            \
-	: [row] "b"((tile)->a_row), [row2] "b"(2 * (tile)->a_row), [row3] "b"(3 * (tile)->a_row),  \
-	  [step] "b"((tile)->a_step), [c_row] "b"((tile)->c_row), [add] "b"((tile)->add),          \
-	  [ahead_step] "b"((tile)->ahead_step), [first] "b"((tile)->c)                             \
-	: CHANGED
+#define GEMM(name, product)                                                                        \
+	TIMED void ppc64le_gemm_##name(const struct gemm_tile *tile)                               \
+	{                                                                                          \
+		const char *a = tile->a, *a4 = tile->a + 4 * tile->a_row, *b = tile->b,            \
+			   *ahead = tile->ahead;                                                   \
+		char *c = tile->c;                                                                 \
+		uint64_t steps = tile->steps;                                                      \
+                                                                                                   \
+		__asm__ volatile(product                                                           \
+				 : [a] "+&b"(a), [a4] "+&b"(a4), [b] "+&b"(b),                     \
+				   [ahead] "+&b"(ahead), [c] "+&b"(c), [steps] "+&b"(steps)        \
+				 : [row] "b"(tile->a_row), [row2] "b"(2 * tile->a_row),            \
+				   [row3] "b"(3 * tile->a_row), [step] "b"(tile->a_step),          \
+				   [c_row] "b"(tile->c_row), [add] "b"(tile->add),                 \
+				   [ahead_step] "b"(tile->ahead_step), [first] "b"(tile->c)        \
+				 : CHANGED);                                                       \
+	}
 
-GEMM ppc64le_gemm_vsx(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-
-	__asm__ volatile(PRODUCT("") OPERANDS(walk, tile));
-}
-
-GEMM ppc64le_gemm_ahead_vsx(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-
-	__asm__ volatile(PRODUCT(AHEAD) OPERANDS(walk, tile));
-}
+GEMM(vsx, PRODUCT(""))
+GEMM(ahead_vsx, PRODUCT(AHEAD))
 
 /* Of values in vs0 to vs11, with as many sums as the loops have. */
-GEMM ppc64le_peak_vsx(const void *values, uint64_t turns)
+TIMED void ppc64le_peak_vsx(const void *values, uint64_t turns)
 {
 	__asm__ volatile(POWER9(ZERO ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11\n\t"
 				     "lxv \\i, 16*\\i(%[values])\n\t.endr\n"
@@ -115,11 +95,6 @@ static const struct gemm vsx = {.value = GEMM_FP32,
 				.pack = 1,
 				.block = 16,
 				.peak_operations = 32 * 4 * 2,
-				.multiply = ppc64le_gemm_vsx,
-				.multiply_ahead = ppc64le_gemm_ahead_vsx,
-				.peak = ppc64le_peak_vsx};
+				GEMM_LOOPS(ppc64le, vsx)};
 
-const struct variant arch_gemm[] = {
-	{.name = "vsx", .needs = FEATURE_POWER9, .gemm = &vsx},
-	{.name = NULL},
-};
+VARIANTS(arch_gemm, {.name = "vsx", .needs = FEATURE_POWER9, .gemm = &vsx});

@@ -15,46 +15,17 @@
 #define LOAD(base)  EACH("lxv 32+\\i, \\o+16*\\i(%[" base "])")
 #define STORE(v)    EACH("stxv 32+" v ", \\o+16*\\i(%[at])")
 
-SWEEP ppc64le_read_vsx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(POWER9(LOOP(STEP("at"), TWICE(LOAD("at")))));
-	return at;
-}
-
-SWEEP ppc64le_write_vsx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(POWER9(LOOP(STEP("at"), "mtvsrdd 32, %[at], %[at]\n\t" TWICE(STORE("0")))));
-	return at;
-}
+SWEEP(ppc64le_read_vsx, POWER9(LOOP(STEP("at"), TWICE(LOAD("at")))))
+SWEEP(ppc64le_write_vsx, POWER9(LOOP(STEP("at"), "mtvsrdd 32, %[at], %[at]\n\t" TWICE(STORE("0")))))
 
 /* Minus a register of all ones. */
-SWEEP ppc64le_modify_vsx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(POWER9("vspltisb 8, -1\n\t" LOOP(
-		STEP("at"), TWICE(LOAD("at") EACH("vsubudm \\i, \\i, 8") STORE("\\i")))));
-	return at;
-}
-
-SWEEP ppc64le_copy_vsx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(POWER9(LOOP(STEP("at") STEP("from"), TWICE(LOAD("from") STORE("\\i")))));
-	return at;
-}
+SWEEP(ppc64le_modify_vsx,
+      POWER9("vspltisb 8, -1\n\t" LOOP(STEP("at"),
+				       TWICE(LOAD("at") EACH("vsubudm \\i, \\i, 8") STORE("\\i")))))
+SWEEP(ppc64le_copy_vsx, POWER9(LOOP(STEP("at") STEP("from"), TWICE(LOAD("from") STORE("\\i")))))
 
 /* dcbz clears a block of 128 bytes: os_features() looks at its size. */
-SWEEP ppc64le_zero_dcbz(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP("addi %[at], %[at], 128\n\t", "dcbz 0, %[at]\n\t"));
-	return at;
-}
+SWEEP(ppc64le_zero_dcbz, LOOP("addi %[at], %[at], 128\n\t", "dcbz 0, %[at]\n\t"))
 
-const struct variant arch_stream[] = {
-	{.name = "vsx",
-	 .needs = FEATURE_POWER9,
-	 .stream = {[OPERATION_READ] = ppc64le_read_vsx,
-		    [OPERATION_WRITE] = ppc64le_write_vsx,
-		    [OPERATION_MODIFY] = ppc64le_modify_vsx,
-		    [OPERATION_COPY] = ppc64le_copy_vsx}},
-	{.name = "dcbz", .needs = FEATURE_DCBZ, .stream = {[OPERATION_ZERO] = ppc64le_zero_dcbz}},
-	{.name = NULL},
-};
+VARIANTS(arch_stream, {.name = "vsx", .needs = FEATURE_POWER9, .stream = LOOPS(ppc64le, vsx)},
+	 {.name = "dcbz", .needs = FEATURE_DCBZ, .stream = {[OPERATION_ZERO] = ppc64le_zero_dcbz}});

@@ -284,6 +284,11 @@ int os_memory_available(uint64_t *bytes)
 	return -ENOTSUP;
 }
 
+size_t os_huge_page_bytes(void)
+{
+	return 0;
+}
+
 int os_huge_pages_map(void **start, size_t *bytes)
 {
 	(void)start;

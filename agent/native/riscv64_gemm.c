@@ -9,30 +9,7 @@
  */
 #include "native.h"
 
-#define GEMM static __attribute__((noinline)) void
-
 enum { COLUMNS = 16, PEAK_UNROLLED = 4 };
-
-/* Where a loop is in its tile: each row of A. */
-struct walk {
-	const char *a0, *a1, *a2, *a3, *a4, *a5, *b, *ahead;
-	char *c;
-	uint64_t steps;
-};
-
-static struct walk walk_of(const struct gemm_tile *tile)
-{
-	return (struct walk){.a0 = tile->a,
-			     .a1 = tile->a + tile->a_row,
-			     .a2 = tile->a + 2 * tile->a_row,
-			     .a3 = tile->a + 3 * tile->a_row,
-			     .a4 = tile->a + 4 * tile->a_row,
-			     .a5 = tile->a + 5 * tile->a_row,
-			     .b = tile->b,
-			     .ahead = tile->ahead,
-			     .c = tile->c,
-			     .steps = tile->steps};
-}
 
 /* A vtype: elements of 32 bits, and the shortest group that holds 16 of them; ta, ma. */
 static uint64_t sixteen_columns(void)
@@ -117,34 +94,34 @@ static uint64_t sixteen_columns(void)
 #define CHANGED                                                                                    \
 	"memory", "fa0", "fa1", "fa2", "fa3", "fa4", "fa5", "ft0", "ft1", "ft2", "ft3", "ft4", "ft5"
 
-#define OPERANDS(walk, tile)                                                                       \
-	: [a0] "+&r"((walk).a0), [a1] "+&r"((walk).a1), [a2] "+&r"((walk).a2),                     \
-	  [a3] "+&r"((walk).a3), [a4] "+&r"((walk).a4), [a5] "+&r"((walk).a5),                     \
-	  [b] "+&r"((walk).b), [ahead] "+&r"((walk).ahead), [c] "+&r"((walk).c),                   \
-	  [steps] "+&r"((walk).steps)                                                              \
-	: [columns] "r"(COLUMNS), [type] "r"(sixteen_columns()), [step] "r"((tile)->a_step),       \
-	  [c_row] "r"((tile)->c_row), [add] "r"((tile)->add),                                      \
-	  [ahead_step] "r"((tile)->ahead_step), [first] "r"((tile)->c)                             \
-	: CHANGED
+#define GEMM(name, product)                                                                        \
+	TIMED void riscv64_gemm_##name(const struct gemm_tile *tile)                               \
+	{                                                                                          \
+		const char *a0 = tile->a, *a1 = tile->a + tile->a_row,                             \
+			   *a2 = tile->a + 2 * tile->a_row, *a3 = tile->a + 3 * tile->a_row,       \
+			   *a4 = tile->a + 4 * tile->a_row, *a5 = tile->a + 5 * tile->a_row,       \
+			   *b = tile->b, *ahead = tile->ahead;                                     \
+		char *c = tile->c;                                                                 \
+		uint64_t steps = tile->steps;                                                      \
+                                                                                                   \
+		__asm__ volatile(product                                                           \
+				 : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), [a3] "+&r"(a3), \
+				   [a4] "+&r"(a4), [a5] "+&r"(a5), [b] "+&r"(b),                   \
+				   [ahead] "+&r"(ahead), [c] "+&r"(c), [steps] "+&r"(steps)        \
+				 : [columns] "r"(COLUMNS), [type] "r"(sixteen_columns()),          \
+				   [step] "r"(tile->a_step), [c_row] "r"(tile->c_row),             \
+				   [add] "r"(tile->add), [ahead_step] "r"(tile->ahead_step),       \
+				   [first] "r"(tile->c)                                            \
+				 : CHANGED);                                                       \
+	}
 
-GEMM riscv64_gemm_rvv(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-
-	__asm__ volatile(PRODUCT("") OPERANDS(walk, tile));
-}
-
-GEMM riscv64_gemm_ahead_rvv(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-
-	__asm__ volatile(PRODUCT(AHEAD) OPERANDS(walk, tile));
-}
+GEMM(rvv, PRODUCT(""))
+GEMM(ahead_rvv, PRODUCT(AHEAD))
 
 #define SAME(row) "flw fa" #row ", 64(%[values])\n\t"
 
 /* Of values in fa0 to fa5 and v0, with as many sums as the loops have. */
-GEMM riscv64_peak_rvv(const void *values, uint64_t turns)
+TIMED void riscv64_peak_rvv(const void *values, uint64_t turns)
 {
 	__asm__ volatile(
 		GROUPS SUMS(ZERO("\\i")) LOAD("0", "values") ROWS(
@@ -164,11 +141,6 @@ static const struct gemm rvv = {.value = GEMM_FP32,
 				.pack = 1,
 				.block = COLUMNS,
 				.peak_operations = PEAK_UNROLLED * 6 * COLUMNS * 2,
-				.multiply = riscv64_gemm_rvv,
-				.multiply_ahead = riscv64_gemm_ahead_rvv,
-				.peak = riscv64_peak_rvv};
+				GEMM_LOOPS(riscv64, rvv)};
 
-const struct variant arch_gemm[] = {
-	{.name = "rvv", .needs = FEATURE_RVV, .gemm = &rvv},
-	{.name = NULL},
-};
+VARIANTS(arch_gemm, {.name = "rvv", .needs = FEATURE_RVV, .gemm = &rvv});

@@ -33,46 +33,18 @@
 /* The address in all words of group v0: vsetvli t2, t1, e64, m8, ta, ma; vmv.v.x v0, at. */
 #define ADDRESS ".insn i 0x57, 7, t2, t1, 0xdb\n\t.insn i 0x57, 4, x0, %[at], 0x5e0\n\t" BYTES
 
-SWEEP riscv64_read_rvv(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(GROUPS LOOP(GROUPED(LOAD("at") STEP("at"))));
-	return at;
-}
-
-SWEEP riscv64_write_rvv(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(GROUPS LOOP(ADDRESS GROUPED(STORE("0") STEP("at"))));
-	return at;
-}
-
-SWEEP riscv64_nt_rvv(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(GROUPS LOOP(ADDRESS GROUPED(NTL STORE("0") STEP("at"))));
-	return at;
-}
+SWEEP(riscv64_read_rvv, GROUPS LOOP(GROUPED(LOAD("at") STEP("at"))))
+SWEEP(riscv64_write_rvv, GROUPS LOOP(ADDRESS GROUPED(STORE("0") STEP("at"))))
+SWEEP(riscv64_nt_rvv, GROUPS LOOP(ADDRESS GROUPED(NTL STORE("0") STEP("at"))))
 
 /* vadd.vi v, v, 1 */
 #define ADD_ONE ".insn i 0x57, 3, x\\i, x1, 0x20+\\i\n\t"
 
-SWEEP riscv64_modify_rvv(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(GROUPS LOOP(GROUPED(LOAD("at") ADD_ONE STORE("\\i") STEP("at"))));
-	return at;
-}
-
-SWEEP riscv64_copy_rvv(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(
-		GROUPS LOOP(GROUPED(LOAD("from") STEP("from")) GROUPED(STORE("\\i") STEP("at"))));
-	return at;
-}
-
-SWEEP riscv64_ntcopy_rvv(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(GROUPS LOOP(GROUPED(LOAD("from") STEP("from"))
-				       GROUPED(NTL STORE("\\i") STEP("at"))));
-	return at;
-}
+SWEEP(riscv64_modify_rvv, GROUPS LOOP(GROUPED(LOAD("at") ADD_ONE STORE("\\i") STEP("at"))))
+SWEEP(riscv64_copy_rvv,
+      GROUPS LOOP(GROUPED(LOAD("from") STEP("from")) GROUPED(STORE("\\i") STEP("at"))))
+SWEEP(riscv64_ntcopy_rvv,
+      GROUPS LOOP(GROUPED(LOAD("from") STEP("from")) GROUPED(NTL STORE("\\i") STEP("at"))))
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
@@ -82,62 +54,23 @@ SWEEP riscv64_ntcopy_rvv(char *at, const char *from, size_t bytes)
 #define STORE_WORD(word) "sd " word ", \\o+8*\\i(%[at])"
 #define STEP_256(base)   "addi %[" base "], %[" base "], 256\n\t"
 
-SWEEP riscv64_read_ld(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(FOUR_TIMES(EACH(LOAD_WORD("at"))) STEP_256("at")));
-	return at;
-}
-
-SWEEP riscv64_write_ld(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(FOUR_TIMES(EACH(STORE_WORD("%[at]"))) STEP_256("at")));
-	return at;
-}
-
-SWEEP riscv64_nt_ld(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(FOUR_TIMES(EACH(NTL STORE_WORD("%[at]"))) STEP_256("at")));
-	return at;
-}
-
-SWEEP riscv64_modify_ld(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(FOUR_TIMES(EACH(LOAD_WORD("at")) EACH("addi x1\\i, x1\\i, 1")
-					   EACH(STORE_WORD("x1\\i"))) STEP_256("at")));
-	return at;
-}
-
-SWEEP riscv64_copy_ld(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(FOUR_TIMES(EACH(LOAD_WORD("from")) EACH(STORE_WORD("x1\\i"))) STEP_256("at")
-				STEP_256("from")));
-	return at;
-}
-
-SWEEP riscv64_ntcopy_ld(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(FOUR_TIMES(EACH(LOAD_WORD("from")) EACH(NTL STORE_WORD("x1\\i")))
-				STEP_256("at") STEP_256("from")));
-	return at;
-}
+SWEEP(riscv64_read_ld, LOOP(FOUR_TIMES(EACH(LOAD_WORD("at"))) STEP_256("at")))
+SWEEP(riscv64_write_ld, LOOP(FOUR_TIMES(EACH(STORE_WORD("%[at]"))) STEP_256("at")))
+SWEEP(riscv64_nt_ld, LOOP(FOUR_TIMES(EACH(NTL STORE_WORD("%[at]"))) STEP_256("at")))
+SWEEP(riscv64_modify_ld, LOOP(FOUR_TIMES(EACH(LOAD_WORD("at")) EACH("addi x1\\i, x1\\i, 1")
+						 EACH(STORE_WORD("x1\\i"))) STEP_256("at")))
+SWEEP(riscv64_copy_ld, LOOP(FOUR_TIMES(EACH(LOAD_WORD("from")) EACH(STORE_WORD("x1\\i")))
+				    STEP_256("at") STEP_256("from")))
+SWEEP(riscv64_ntcopy_ld, LOOP(FOUR_TIMES(EACH(LOAD_WORD("from")) EACH(NTL STORE_WORD("x1\\i")))
+				      STEP_256("at") STEP_256("from")))
 
 /* ---- other ways ------------------------------------------------------------------------------ */
 
 /* cbo.zero of blocks of 64 bytes: os_features() looks at their size. */
-SWEEP riscv64_zero_cbo(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(".insn i 0x0f, 2, x0, %[at], 4\n\taddi %[at], %[at], 64\n\t"));
-	return at;
-}
+SWEEP(riscv64_zero_cbo, LOOP(".insn i 0x0f, 2, x0, %[at], 4\n\taddi %[at], %[at], 64\n\t"))
 
-const struct variant arch_stream[] = {
-	{.name = "rvv",
-	 .needs = FEATURE_RVV,
-	 .stream = {riscv64_read_rvv, riscv64_write_rvv, riscv64_nt_rvv, NULL, riscv64_modify_rvv,
-		    riscv64_copy_rvv, riscv64_ntcopy_rvv}},
-	{.name = "ld",
-	 .stream = {riscv64_read_ld, riscv64_write_ld, riscv64_nt_ld, NULL, riscv64_modify_ld,
-		    riscv64_copy_ld, riscv64_ntcopy_ld}},
-	{.name = "cbo", .needs = FEATURE_CBO_ZERO, .stream = {[OPERATION_ZERO] = riscv64_zero_cbo}},
-	{.name = NULL},
-};
+VARIANTS(arch_stream, {.name = "rvv", .needs = FEATURE_RVV, .stream = LOOPS_AND_NT(riscv64, rvv)},
+	 {.name = "ld", .stream = LOOPS_AND_NT(riscv64, ld)},
+	 {.name = "cbo",
+	  .needs = FEATURE_CBO_ZERO,
+	  .stream = {[OPERATION_ZERO] = riscv64_zero_cbo}});

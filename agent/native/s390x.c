@@ -1,72 +1,33 @@
 /* s390x: 64-bit IBM Z, big-endian. See native.h. */
-#include "native.h"
+#define POINTER    "a"
+#define COUNT      "d"
+#define LINE(line) "+Q"(*(line))
+
+#include "core_loops.h"
 
 const char arch_name[] = "s390x";
 
 /* cs leaves the value it saw in its first register: hence the reload on every turn. */
-static __attribute__((noinline)) void s390x_cas_cs(uint32_t *line, uint32_t from, uint32_t to,
-						   uint32_t n)
-{
-	uint32_t expected;
-
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 "lr %[expected], %[from]\n\t"
-			 "cs %[expected], %[to], %[line]\n\t"
-			 "jne 1b\n\t"
-			 "brct %[n], 1b"
-			 : [line] "+Q"(*line), [expected] "=&d"(expected), [n] "+&d"(n)
-			 : [from] "d"(from), [to] "d"(to)
-			 : "memory", "cc");
-}
+CAS(s390x_cas_cs, "lr %[seen], %[from]\n\t"
+		  "cs %[seen], %[to], %[line]\n\t"
+		  "jne 1b\n\t"
+		  "brct %[n], 1b")
 
 /* A store never passes an older load (Principles of Operation, storage-operand order): no fence. */
-static __attribute__((noinline)) void s390x_readwrite_st(uint32_t *watched, uint32_t *written,
-							 uint32_t from, uint32_t to, uint32_t n)
-{
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 "c %[from], %[watched]\n\t"
-			 "jne 1b\n\t"
-			 "st %[to], %[written]\n\t"
-			 "xilf %[from], 1\n\t"
-			 "xilf %[to], 1\n\t"
-			 "brct %[n], 1b"
-			 : [watched] "+Q"(*watched), [written] "+Q"(*written), [from] "+&d"(from),
-			   [to] "+&d"(to), [n] "+&d"(n)
-			 :
-			 : "memory", "cc");
-}
+READWRITE(s390x_readwrite_st, "c %[from], %[watched]\n\t"
+			      "jne 1b\n\t"
+			      "st %[to], %[written]\n\t"
+			      "xilf %[from], 1\n\t"
+			      "xilf %[to], 1\n\t"
+			      "brct %[n], 1b")
 
-/* The next load waits for the value of the one before: no other instruction is in the chain. */
-static __attribute__((noinline)) void *s390x_chase_lg(void *line, uint32_t n16)
-{
-	__asm__ volatile(".p2align 5\n"
-			 "1:\n\t"
-			 ".rept 16\n\t"
-			 "lg %[line], 0(%[line])\n\t"
-			 ".endr\n\t"
-			 "brct %[n], 1b"
-			 : [line] "+&a"(line), [n] "+&d"(n16)
-			 :
-			 : "memory");
-	return line;
-}
+CHASE(s390x_chase_lg, "lg %[line], 0(%[line])", "brct %[n], 1b")
 
-const struct variant arch_cas[] = {
-	{.name = "cs", .cas = s390x_cas_cs},
-	{.name = NULL},
-};
+VARIANTS(arch_cas, {.name = "cs", .cas = s390x_cas_cs});
 
-const struct variant arch_readwrite[] = {
-	{.name = "st", .readwrite = s390x_readwrite_st},
-	{.name = NULL},
-};
+VARIANTS(arch_readwrite, {.name = "st", .readwrite = s390x_readwrite_st});
 
-const struct variant arch_chase[] = {
-	{.name = "lg", .chase = s390x_chase_lg},
-	{.name = NULL},
-};
+VARIANTS(arch_chase, {.name = "lg", .chase = s390x_chase_lg});
 
 /* An addition may take two cycles. */
 adds_fn *const arch_adds = NULL;

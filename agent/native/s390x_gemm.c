@@ -6,35 +6,9 @@
  */
 #include "native.h"
 
-#define GEMM static __attribute__((noinline)) void
-
 /* Arithmetic on vectors of fp32 needs a z14, and says so itself: compilers build for older models.
  */
 #define Z14(text) ".machine push\n\t.machine z14\n\t" text ".machine pop"
-
-/* Where a loop is in its tile, from the first and the fifth row of A on; and what stays in memory,
- * as a loop has few registers.
- */
-struct walk {
-	const char *a4, *b, *ahead;
-	uint64_t steps;
-	const char *a;
-	char *c;
-	size_t c_row;
-	uint64_t add;
-};
-
-static struct walk walk_of(const struct gemm_tile *tile)
-{
-	return (struct walk){.a4 = tile->a + 4 * tile->a_row,
-			     .b = tile->b,
-			     .ahead = tile->ahead,
-			     .steps = tile->steps,
-			     .a = tile->a,
-			     .c = tile->c,
-			     .c_row = tile->c_row,
-			     .add = tile->add};
-}
 
 #define SUMS "8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\t"
 #define ZERO ".irp i, " SUMS "vzero %%v\\i\n\t.endr\n\t"
@@ -79,32 +53,28 @@ static struct walk walk_of(const struct gemm_tile *tile)
 	"memory", "cc", "f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f11",  \
 		"f12", "f13", "f14", "f15"
 
-#define OPERANDS(at, walk, tile)                                                                   \
-	: [a] "=&a"(at), [a4] "+&a"((walk).a4), [b] "+&a"((walk).b), [ahead] "+&a"((walk).ahead),  \
-	  [steps] "+&d"((walk).steps)                                                              \
-	: [row] "a"((tile)->a_row), [row2] "a"(2 * (tile)->a_row), [row3] "a"(3 * (tile)->a_row),  \
-	  [step] "d"((tile)->a_step), [ahead_step] "d"((tile)->ahead_step), [a0] "m"((walk).a),    \
-	  [first] "m"((walk).c), [c_row] "m"((walk).c_row), [add] "Q"((walk).add)                  \
-	: CHANGED
+#define GEMM(name, product)                                                                        \
+	TIMED void s390x_gemm_##name(const struct gemm_tile *tile)                                 \
+	{                                                                                          \
+		struct gemm_tile left = *tile; /* in memory, as a loop has few registers */        \
+		const char *at, *a4 = left.a + 4 * left.a_row;                                     \
+                                                                                                   \
+		__asm__ volatile(                                                                  \
+			product                                                                    \
+			: [a] "=&a"(at), [a4] "+&a"(a4), [b] "+&a"(left.b),                        \
+			  [ahead] "+&a"(left.ahead), [steps] "+&d"(left.steps)                     \
+			: [row] "a"(left.a_row), [row2] "a"(2 * left.a_row),                       \
+			  [row3] "a"(3 * left.a_row), [step] "d"(left.a_step),                     \
+			  [ahead_step] "d"(left.ahead_step), [a0] "m"(left.a),                     \
+			  [first] "m"(left.c), [c_row] "m"(left.c_row), [add] "Q"(left.add)        \
+			: CHANGED);                                                                \
+	}
 
-GEMM s390x_gemm_vx(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	const char *at;
-
-	__asm__ volatile(PRODUCT("") OPERANDS(at, walk, tile));
-}
-
-GEMM s390x_gemm_ahead_vx(const struct gemm_tile *tile)
-{
-	struct walk walk = walk_of(tile);
-	const char *at;
-
-	__asm__ volatile(PRODUCT(AHEAD) OPERANDS(at, walk, tile));
-}
+GEMM(vx, PRODUCT(""))
+GEMM(ahead_vx, PRODUCT(AHEAD))
 
 /* Of values in v0 and v3, with as many sums as the loops have. */
-GEMM s390x_peak_vx(const void *values, uint64_t turns)
+TIMED void s390x_peak_vx(const void *values, uint64_t turns)
 {
 	__asm__ volatile(Z14(ZERO "vlm %%v0, %%v3, 0(%[values])\n"
 				  "1:\n\t"
@@ -123,11 +93,6 @@ static const struct gemm vx = {.value = GEMM_FP32,
 			       .pack = 1,
 			       .block = 12,
 			       .peak_operations = 24 * 4 * 2,
-			       .multiply = s390x_gemm_vx,
-			       .multiply_ahead = s390x_gemm_ahead_vx,
-			       .peak = s390x_peak_vx};
+			       GEMM_LOOPS(s390x, vx)};
 
-const struct variant arch_gemm[] = {
-	{.name = "vx", .needs = FEATURE_VXE, .gemm = &vx},
-	{.name = NULL},
-};
+VARIANTS(arch_gemm, {.name = "vx", .needs = FEATURE_VXE, .gemm = &vx});

@@ -16,63 +16,30 @@
 #define LOOP(step, turn) ".p2align 6\n1:\n\t" turn step "clgr %[at], %[end]\n\tjl 1b\n\t"
 #define STEP(base)       "aghi %[" base "], 256\n\t"
 
-SWEEP s390x_read_vx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(Z13(LOOP(STEP("at"), "vlm %%v16, %%v31, 0(%[at])\n\t")));
-	return at;
-}
+SWEEP(s390x_read_vx, Z13(LOOP(STEP("at"), "vlm %%v16, %%v31, 0(%[at])\n\t")))
 
 /* The address at first fills all registers, and then, in each turn, v16: no two lines are alike. */
-SWEEP s390x_write_vx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(Z13(".irp i, 17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\t"
-		       "vlvgp %%v\\i, %[at], %[at]\n\t.endr\n\t" LOOP(
-			       STEP("at"), "vlvgp %%v16, %[at], %[at]\n\t"
-					   "vstm %%v16, %%v31, 0(%[at])\n\t")));
-	return at;
-}
+SWEEP(s390x_write_vx,
+      Z13(".irp i, 17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\t"
+	  "vlvgp %%v\\i, %[at], %[at]\n\t.endr\n\t" LOOP(STEP("at"),
+							 "vlvgp %%v16, %[at], %[at]\n\t"
+							 "vstm %%v16, %%v31, 0(%[at])\n\t")))
 
 /* Minus a register of all ones, in two halves. */
-SWEEP s390x_modify_vx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(Z13("vone %%v24\n\t" LOOP(STEP("at"),
-					     ".irp o, 0,128\n\t"
-					     "vlm %%v16, %%v23, \\o(%[at])\n\t"
-					     ".irp i, 16,17,18,19,20,21,22,23\n\t"
-					     "vsg %%v\\i, %%v\\i, %%v24\n\t.endr\n\t"
-					     "vstm %%v16, %%v23, \\o(%[at])\n\t.endr\n\t")));
-	return at;
-}
-
-SWEEP s390x_copy_vx(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(Z13(LOOP(STEP("at") STEP("from"), "vlm %%v16, %%v31, 0(%[from])\n\t"
-						     "vstm %%v16, %%v31, 0(%[at])\n\t")));
-	return at;
-}
+SWEEP(s390x_modify_vx,
+      Z13("vone %%v24\n\t" LOOP(STEP("at"), ".irp o, 0,128\n\t"
+					    "vlm %%v16, %%v23, \\o(%[at])\n\t"
+					    ".irp i, 16,17,18,19,20,21,22,23\n\t"
+					    "vsg %%v\\i, %%v\\i, %%v24\n\t.endr\n\t"
+					    "vstm %%v16, %%v23, \\o(%[at])\n\t.endr\n\t")))
+SWEEP(s390x_copy_vx, Z13(LOOP(STEP("at") STEP("from"), "vlm %%v16, %%v31, 0(%[from])\n\t"
+						       "vstm %%v16, %%v31, 0(%[at])\n\t")))
 
 /* ---- other ways ------------------------------------------------------------------------------ */
 
-SWEEP s390x_zero_xc(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(STEP("at"), "xc 0(256, %[at]), 0(%[at])\n\t"));
-	return at;
-}
+SWEEP(s390x_zero_xc, LOOP(STEP("at"), "xc 0(256, %[at]), 0(%[at])\n\t"))
+SWEEP(s390x_copy_mvc, LOOP(STEP("at") STEP("from"), "mvc 0(256, %[at]), 0(%[from])\n\t"))
 
-SWEEP s390x_copy_mvc(char *at, const char *from, size_t bytes)
-{
-	GO_THROUGH(LOOP(STEP("at") STEP("from"), "mvc 0(256, %[at]), 0(%[from])\n\t"));
-	return at;
-}
-
-const struct variant arch_stream[] = {
-	{.name = "vx",
-	 .needs = FEATURE_VX,
-	 .stream = {[OPERATION_READ] = s390x_read_vx,
-		    [OPERATION_WRITE] = s390x_write_vx,
-		    [OPERATION_MODIFY] = s390x_modify_vx,
-		    [OPERATION_COPY] = s390x_copy_vx}},
-	{.name = "mvc", .stream = {[OPERATION_COPY] = s390x_copy_mvc}},
-	{.name = "xc", .stream = {[OPERATION_ZERO] = s390x_zero_xc}},
-	{.name = NULL},
-};
+VARIANTS(arch_stream, {.name = "vx", .needs = FEATURE_VX, .stream = LOOPS(s390x, vx)},
+	 {.name = "mvc", .stream = {[OPERATION_COPY] = s390x_copy_mvc}},
+	 {.name = "xc", .stream = {[OPERATION_ZERO] = s390x_zero_xc}});

@@ -14,17 +14,32 @@
 
 #include "native.h"
 
-/* A function with a name of its own in the binary, whatever the compiler would make of it. */
-#define SWEEP static __attribute__((noinline)) char *
-
 /* The same instruction for i = 0 ... 7. */
 #define EACH(text) ".irp i, 0,1,2,3,4,5,6,7\n\t" text "\n\t.endr\n\t"
 
-/* Takes `at`, and in a copy `from`, through the bytes; all in one statement. */
-#define GO_THROUGH(loop)                                                                           \
-	__asm__ volatile(loop                                                                      \
-			 : [at] "+&" POINTER(at), [from] "+&" POINTER(from)                        \
-			 : [end] POINTER(at + bytes)                                               \
-			 : "memory", CHANGED)
+/* A loop: takes `at`, and in a copy `from`, through the bytes, all in one statement. */
+#define SWEEP(name, loop)                                                                          \
+	TIMED char *name(char *at, const char *from, size_t bytes)                                 \
+	{                                                                                          \
+		__asm__ volatile(loop                                                              \
+				 : [at] "+&" POINTER(at), [from] "+&" POINTER(from)                \
+				 : [end] POINTER(at + bytes)                                       \
+				 : "memory", CHANGED);                                             \
+		return at;                                                                         \
+	}
+
+/* The loops of one way through memory, for the table; with those past the caches, if it has them.
+ */
+#define LOOPS(arch, way)                                                                           \
+	{                                                                                          \
+		[OPERATION_READ] = arch##_read_##way, [OPERATION_WRITE] = arch##_write_##way,      \
+		[OPERATION_MODIFY] = arch##_modify_##way, [OPERATION_COPY] = arch##_copy_##way     \
+	}
+#define LOOPS_AND_NT(arch, way)                                                                    \
+	{                                                                                          \
+		[OPERATION_READ] = arch##_read_##way, [OPERATION_WRITE] = arch##_write_##way,      \
+		[OPERATION_NT] = arch##_nt_##way, [OPERATION_MODIFY] = arch##_modify_##way,        \
+		[OPERATION_COPY] = arch##_copy_##way, [OPERATION_NTCOPY] = arch##_ntcopy_##way     \
+	}
 
 #endif

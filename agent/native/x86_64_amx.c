@@ -13,8 +13,6 @@
 
 enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 
-#define GEMM static __attribute__((noinline)) void
-
 /* ldtilecfg (%rax); tilerelease */
 #define CONFIGURE ".byte 0xc4, 0xe2, 0x78, 0x49, 0x00\n\t"
 #define RELEASE   ".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0\n\t"
@@ -154,7 +152,7 @@ static void multiply_parts(const struct gemm_tile *tile, part_fn *multiply)
 }
 
 #define MULTIPLY(name, kind, prefetch)                                                             \
-	static __attribute__((noinline))                                                           \
+	TIMED                                                                                      \
 	const char *x86_64_gemm_##name(const struct gemm_tile *tile)                               \
 	{                                                                                          \
 		register const char *a_step __asm__("rsi");                                        \
@@ -211,14 +209,14 @@ enum { PRODUCTS = 16, TILE_SUMS = 16 * 16 };
 #define PEAK_OPERANDS                                                                              \
 	: [turns] "+r"(turns), "+r"(b) : "r"(a), "r"(a_row), "r"(b_row) : "memory", "cc"
 
-GEMM x86_64_peak_amx_bf16(const void *values, uint64_t turns)
+TIMED void x86_64_peak_amx_bf16(const void *values, uint64_t turns)
 {
 	DECLARE_PEAK(values);
 
 	__asm__ volatile(PEAK(BF16) PEAK_OPERANDS);
 }
 
-GEMM x86_64_peak_amx_int8(const void *values, uint64_t turns)
+TIMED void x86_64_peak_amx_int8(const void *values, uint64_t turns)
 {
 	DECLARE_PEAK(values);
 
@@ -231,8 +229,7 @@ GEMM x86_64_peak_amx_int8(const void *values, uint64_t turns)
 #define LOAD_FIRST ".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x04, 0x16\n\t"
 
 /* No branch at the end of a row, which could be predicted wrongly. */
-static __attribute__((noinline)) const char *x86_64_read_tiles(const char *start, size_t row,
-							       size_t first_left, size_t count)
+TIMED const char *x86_64_read_tiles(const char *start, size_t row, size_t first_left, size_t count)
 {
 	register const char *at __asm__("rsi") = start;
 	register size_t stride __asm__("rdx") = row;
@@ -268,13 +265,13 @@ static const struct {
 	.rows = {16, 16, 16, 16, 16, 16, 16, 16},
 };
 
-GEMM x86_64_amx_begin(void)
+TIMED void x86_64_amx_begin(void)
 {
 	__asm__ volatile(CONFIGURE : : "a"(&configuration), "m"(configuration));
 }
 
 /* So that later switches of threads need not save tiles. */
-GEMM x86_64_amx_end(void)
+TIMED void x86_64_amx_end(void)
 {
 	__asm__ volatile(RELEASE);
 }

@@ -10,8 +10,6 @@
 
 enum { TURNS = 4 }; /* of a step */
 
-#define GEMM static __attribute__((noinline)) void
-
 /* The registers above 15 are the compiler's only where it was asked for AVX-512. */
 #ifdef __AVX512F__
 #define HIGH                                                                                       \
@@ -51,7 +49,7 @@ enum { TURNS = 4 }; /* of a step */
 #define AT(member) [at_##member] "i"(offsetof(struct gemm_tile, member))
 
 #define MULTIPLY(name, product)                                                                    \
-	GEMM x86_64_gemm_##name(const struct gemm_tile *tile)                                      \
+	TIMED void x86_64_gemm_##name(const struct gemm_tile *tile)                                \
 	{                                                                                          \
 		struct gemm_tile left = *tile;                                                     \
 		const char *a, *a4, *b, *ahead = tile->ahead;                                      \
@@ -140,8 +138,14 @@ enum { TURNS = 4 }; /* of a step */
 							 "jne 1b\n\t"                              \
 							 "vzeroupper"
 
-#define PEAK_OPERANDS                                                                              \
-	: [turns] "+&r"(turns) : [values] "r"(values) : "memory", "cc", VECTORS
+#define PEAK(name, loop)                                                                           \
+	TIMED void x86_64_peak_##name(const void *values, uint64_t turns)                          \
+	{                                                                                          \
+		__asm__ volatile(loop                                                              \
+				 : [turns] "+&r"(turns)                                            \
+				 : [values] "r"(values)                                            \
+				 : "memory", "cc", VECTORS);                                       \
+	}
 
 /* EVEX.512.0F38.W0 opcode, of zmm{b} (24 and up), zmm30 and zmm{sum}: numbers to the assembler */
 #define BYTES(prefix, opcode, sum, b)                                                              \
@@ -155,27 +159,15 @@ enum { TURNS = 4 }; /* of a step */
 
 MULTIPLY(avx512, PRODUCT_512(FP32, ""))
 MULTIPLY(ahead_avx512, PRODUCT_512(FP32, AHEAD))
-
-GEMM x86_64_peak_avx512(const void *values, uint64_t turns)
-{
-	__asm__ volatile(PEAK_512(FP32) PEAK_OPERANDS);
-}
+PEAK(avx512, PEAK_512(FP32))
 
 MULTIPLY(bf16, PRODUCT_512(BF16, ""))
 MULTIPLY(ahead_bf16, PRODUCT_512(BF16, AHEAD))
-
-GEMM x86_64_peak_bf16(const void *values, uint64_t turns)
-{
-	__asm__ volatile(PEAK_512(BF16) PEAK_OPERANDS);
-}
+PEAK(bf16, PEAK_512(BF16))
 
 MULTIPLY(vnni, PRODUCT_512(VNNI, ""))
 MULTIPLY(ahead_vnni, PRODUCT_512(VNNI, AHEAD))
-
-GEMM x86_64_peak_vnni(const void *values, uint64_t turns)
-{
-	__asm__ volatile(PEAK_512(VNNI) PEAK_OPERANDS);
-}
+PEAK(vnni, PEAK_512(VNNI))
 
 /* ---- 256 bits: 6 rows by 16 columns, sums in ymm0 to ymm11 ----------------------------------- */
 
@@ -216,20 +208,16 @@ GEMM x86_64_peak_vnni(const void *values, uint64_t turns)
 
 MULTIPLY(avx2, PRODUCT_256(""))
 MULTIPLY(ahead_avx2, PRODUCT_256(AHEAD))
-
-GEMM x86_64_peak_avx2(const void *values, uint64_t turns)
-{
-	__asm__ volatile(ZERO_256 "vmovups (%[values]), %%ymm12\n\t"
-				  "vmovups 32(%[values]), %%ymm14\n\t"
-				  ".p2align 6\n"
-				  "1:\n\t"
-				  ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11\n\t"
-				  "vfmadd231ps %%ymm12, %%ymm14, %%ymm\\i\n\t"
-				  ".endr\n\t"
-				  "dec %[turns]\n\t"
-				  "jne 1b\n\t"
-				  "vzeroupper" PEAK_OPERANDS);
-}
+PEAK(avx2, ZERO_256 "vmovups (%[values]), %%ymm12\n\t"
+		    "vmovups 32(%[values]), %%ymm14\n\t"
+		    ".p2align 6\n"
+		    "1:\n\t"
+		    ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11\n\t"
+		    "vfmadd231ps %%ymm12, %%ymm14, %%ymm\\i\n\t"
+		    ".endr\n\t"
+		    "dec %[turns]\n\t"
+		    "jne 1b\n\t"
+		    "vzeroupper")
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -242,9 +230,7 @@ GEMM x86_64_peak_avx2(const void *values, uint64_t turns)
 					 .block = 48,                                              \
 					 .strips = true,                                           \
 					 .peak_operations = 27 * 16 * 2 * (together),              \
-					 .multiply = x86_64_gemm_##loop,                           \
-					 .multiply_ahead = x86_64_gemm_ahead_##loop,               \
-					 .peak = x86_64_peak_##loop}
+					 GEMM_LOOPS(x86_64, loop)}
 
 GEMM_512(avx512, GEMM_FP32, 1, avx512);
 GEMM_512(avx512_bf16, GEMM_BF16, 2, bf16);
@@ -259,17 +245,12 @@ static const struct gemm avx2 = {
 	.block = 16,
 	.strips = true,
 	.peak_operations = 12 * 8 * 2,
-	.multiply = x86_64_gemm_avx2,
-	.multiply_ahead = x86_64_gemm_ahead_avx2,
-	.peak = x86_64_peak_avx2,
+	GEMM_LOOPS(x86_64, avx2),
 };
 
-const struct variant arch_gemm[] = {
-	{.name = "amx-bf16", .needs = FEATURE_AMX_BF16, .gemm = &x86_64_amx_bf16},
-	{.name = "amx-int8", .needs = FEATURE_AMX_INT8, .gemm = &x86_64_amx_int8},
-	{.name = "avx512-bf16", .needs = FEATURE_AVX512_BF16, .gemm = &avx512_bf16},
-	{.name = "avx512-vnni", .needs = FEATURE_AVX512_VNNI, .gemm = &avx512_vnni},
-	{.name = "avx512", .needs = FEATURE_AVX512, .gemm = &avx512},
-	{.name = "avx2", .needs = FEATURE_FMA, .gemm = &avx2},
-	{.name = NULL},
-};
+VARIANTS(arch_gemm, {.name = "amx-bf16", .needs = FEATURE_AMX_BF16, .gemm = &x86_64_amx_bf16},
+	 {.name = "amx-int8", .needs = FEATURE_AMX_INT8, .gemm = &x86_64_amx_int8},
+	 {.name = "avx512-bf16", .needs = FEATURE_AVX512_BF16, .gemm = &avx512_bf16},
+	 {.name = "avx512-vnni", .needs = FEATURE_AVX512_VNNI, .gemm = &avx512_vnni},
+	 {.name = "avx512", .needs = FEATURE_AVX512, .gemm = &avx512},
+	 {.name = "avx2", .needs = FEATURE_FMA, .gemm = &avx2});

@@ -2,113 +2,36 @@
 #define X86_SECOND_WORD  "8"
 #define X86_AFTER_LOADS  "lfence"
 #define X86_AFTER_STORES "mfence"
+#define CHANGED          "cc", "xmm0"
 
 #include "x86_lines.h"
 
 /* ---- interleave ------------------------------------------------------------------------------ */
 
-/* The loops' frame: `line` goes through a block, in which all of each line takes its address. */
-#define BLOCKS_BEGIN                                                                               \
-	".p2align 5\n"                                                                             \
-	"1:\n\t"                                                                                   \
-	"mov %[at], %[line]\n\t"                                                                   \
-	"lea (%[at],%[block]), %[stop]\n\t"                                                        \
-	"2:\n\t"
-#define BLOCKS_END                                                                                 \
-	"add $64, %[line]\n\t"                                                                     \
-	"cmp %[stop], %[line]\n\t"                                                                 \
-	"jb 2b\n\t"                                                                                \
-	"add %[step], %[at]\n\t"                                                                   \
-	"cmp %[end], %[at]\n\t"                                                                    \
-	"jb 1b"
-#define BLOCKS_OPERANDS                                                                            \
-	: [at] "+&r"(at), [line] "=&r"(line), [stop] "=&r"(stop)                                   \
-	: [block] "r"(block), [step] "r"(step), [end] "r"(end)                                     \
-	: "memory", "cc", "xmm0"
+/* A vector of the address, stored to all of the line. */
+#define FILL_512(store) "vpbroadcastq %[line], %%zmm0\n\t" store " %%zmm0, (%[line])"
+#define FILL_256(store)                                                                            \
+	"vmovq %[line], %%xmm0\n\t"                                                                \
+	"vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"                                                   \
+	"vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t" store " %%ymm0, (%[line])\n\t" store          \
+	" %%ymm0, 32(%[line])"
+#define FILL_128(store)                                                                            \
+	"movq %[line], %%xmm0\n\t"                                                                 \
+	"punpcklqdq %%xmm0, %%xmm0\n\t" store " %%xmm0, (%[line])\n\t" store                       \
+	" %%xmm0, 16(%[line])\n\t" store " %%xmm0, 32(%[line])\n\t" store " %%xmm0, 48(%[line])"
 
-static __attribute__((noinline)) char *x86_64_blocks_avx512(char *at, size_t block, size_t step,
-							    const char *end)
-{
-	char *line, *stop;
-
-	__asm__ volatile(BLOCKS_BEGIN "vpbroadcastq %[line], %%zmm0\n\t"
-				      "vmovaps %%zmm0, (%[line])\n\t" BLOCKS_END BLOCKS_OPERANDS);
-	return at;
-}
-
-static __attribute__((noinline)) char *x86_64_nt_blocks_avx512(char *at, size_t block, size_t step,
-							       const char *end)
-{
-	char *line, *stop;
-
-	__asm__ volatile(BLOCKS_BEGIN "vpbroadcastq %[line], %%zmm0\n\t"
-				      "vmovntps %%zmm0, (%[line])\n\t" BLOCKS_END
-				      "\n\tsfence" BLOCKS_OPERANDS);
-	return at;
-}
-
-static __attribute__((noinline)) char *x86_64_blocks_avx(char *at, size_t block, size_t step,
-							 const char *end)
-{
-	char *line, *stop;
-
-	__asm__ volatile(BLOCKS_BEGIN "vmovq %[line], %%xmm0\n\t"
-				      "vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"
-				      "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t"
-				      "vmovaps %%ymm0, (%[line])\n\t"
-				      "vmovaps %%ymm0, 32(%[line])\n\t" BLOCKS_END BLOCKS_OPERANDS);
-	return at;
-}
-
-static __attribute__((noinline)) char *x86_64_nt_blocks_avx(char *at, size_t block, size_t step,
-							    const char *end)
-{
-	char *line, *stop;
-
-	__asm__ volatile(BLOCKS_BEGIN "vmovq %[line], %%xmm0\n\t"
-				      "vpunpcklqdq %%xmm0, %%xmm0, %%xmm0\n\t"
-				      "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\t"
-				      "vmovntps %%ymm0, (%[line])\n\t"
-				      "vmovntps %%ymm0, 32(%[line])\n\t" BLOCKS_END
-				      "\n\tsfence" BLOCKS_OPERANDS);
-	return at;
-}
-
-static __attribute__((noinline)) char *x86_64_blocks_sse2(char *at, size_t block, size_t step,
-							  const char *end)
-{
-	char *line, *stop;
-
-	__asm__ volatile(BLOCKS_BEGIN "movq %[line], %%xmm0\n\t"
-				      "punpcklqdq %%xmm0, %%xmm0\n\t"
-				      "movaps %%xmm0, (%[line])\n\t"
-				      "movaps %%xmm0, 16(%[line])\n\t"
-				      "movaps %%xmm0, 32(%[line])\n\t"
-				      "movaps %%xmm0, 48(%[line])\n\t" BLOCKS_END BLOCKS_OPERANDS);
-	return at;
-}
-
-static __attribute__((noinline)) char *x86_64_nt_blocks_sse2(char *at, size_t block, size_t step,
-							     const char *end)
-{
-	char *line, *stop;
-
-	__asm__ volatile(BLOCKS_BEGIN "movq %[line], %%xmm0\n\t"
-				      "punpcklqdq %%xmm0, %%xmm0\n\t"
-				      "movntps %%xmm0, (%[line])\n\t"
-				      "movntps %%xmm0, 16(%[line])\n\t"
-				      "movntps %%xmm0, 32(%[line])\n\t"
-				      "movntps %%xmm0, 48(%[line])\n\t" BLOCKS_END
-				      "\n\tsfence" BLOCKS_OPERANDS);
-	return at;
-}
+GO_BY_BLOCKS(x86_64_blocks_avx512, FILL_512("vmovaps"))
+GO_BY_BLOCKS_THEN(x86_64_nt_blocks_avx512, "sfence", FILL_512("vmovntps"))
+GO_BY_BLOCKS(x86_64_blocks_avx, FILL_256("vmovaps"))
+GO_BY_BLOCKS_THEN(x86_64_nt_blocks_avx, "sfence", FILL_256("vmovntps"))
+GO_BY_BLOCKS(x86_64_blocks_sse2, FILL_128("movaps"))
+GO_BY_BLOCKS_THEN(x86_64_nt_blocks_sse2, "sfence", FILL_128("movntps"))
 
 /*
  * As mm_amx writes a row, 32 bytes at a time: after prefetches of the next one, which is behind the
  * others' blocks.
  */
-static __attribute__((noinline)) char *x86_64_blocks_prefetchnta(char *at, size_t block,
-								 size_t step, const char *end)
+TIMED char *x86_64_blocks_prefetchnta(char *at, size_t block, size_t step, const char *end)
 {
 	char *line, *stop;
 
@@ -133,20 +56,21 @@ static __attribute__((noinline)) char *x86_64_blocks_prefetchnta(char *at, size_
 			 "jne 3b\n\t"
 			 "add %[step], %[at]\n\t"
 			 "cmp %[end], %[at]\n\t"
-			 "jb 1b" BLOCKS_OPERANDS);
+			 "jb 1b"
+			 : [at] "+&r"(at), [line] "=&r"(line), [stop] "=&r"(stop)
+			 : [block] "r"(block), [step] "r"(step), [end] "r"(end)
+			 : "memory", CHANGED);
 	return at;
 }
 
-const struct variant arch_interleave[] = {
-	{.name = "avx512",
-	 .needs = FEATURE_AVX512,
-	 .blocks = x86_64_blocks_avx512,
-	 .nt_blocks = x86_64_nt_blocks_avx512},
-	{.name = "avx",
-	 .needs = FEATURE_AVX,
-	 .blocks = x86_64_blocks_avx,
-	 .nt_blocks = x86_64_nt_blocks_avx},
-	{.name = "sse2", .blocks = x86_64_blocks_sse2, .nt_blocks = x86_64_nt_blocks_sse2},
-	{.name = "prefetchnta", .needs = FEATURE_AVX, .blocks = x86_64_blocks_prefetchnta},
-	{.name = NULL},
-};
+VARIANTS(arch_interleave,
+	 {.name = "avx512",
+	  .needs = FEATURE_AVX512,
+	  .blocks = x86_64_blocks_avx512,
+	  .nt_blocks = x86_64_nt_blocks_avx512},
+	 {.name = "avx",
+	  .needs = FEATURE_AVX,
+	  .blocks = x86_64_blocks_avx,
+	  .nt_blocks = x86_64_nt_blocks_avx},
+	 {.name = "sse2", .blocks = x86_64_blocks_sse2, .nt_blocks = x86_64_nt_blocks_sse2},
+	 {.name = "prefetchnta", .needs = FEATURE_AVX, .blocks = x86_64_blocks_prefetchnta});

@@ -4,17 +4,21 @@
 build, `upload` sends, `qnx` chooses for QNX hosts, `source` finds the sources.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import hashlib
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 
-from fleet.agent.build import qnx, shipped, source
+from fleet.agent.build import qnx, source
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.on_controller import Builder, controller, first_installed
+from fleet.agent.build.elf import read_elf
+from fleet.agent.build.on_controller import Builder, Built, first_installed
 from fleet.agent.build.on_host import answering, build_on_host
 from fleet.agent.build.systems import SYSTEMS
-from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
+from fleet.agent.build.upload import check_fit, prebuilt, send_built, send_prebuilt, stderr_end
 from fleet.errors import BuildError, ProbeError
-from fleet.model import Agent, BuildPlace, Facts, Host
+from fleet.model import Agent, BuildPlace, Facts, Host, Via
 from fleet.remote.connection import Connection
 
 
@@ -43,29 +47,156 @@ def deploy(
     if SYSTEMS[facts.target.os].sdp:
         return qnx.deploy(connection, host, facts, sources, builder, notify)
     _check_place(host)
-    if host.build is BuildPlace.CONTROLLER:
-        return _send_from_controller(connection, host, facts, sources, builder, notify)
-    facts = _with_compilers_asked(connection, host, facts, sources)
-    command = _host_compiler(host, facts)
-    if command is not None:
-        try:
-            return build_on_host(connection, host, facts, sources, command)
-        except BuildError as err:
-            if host.build is BuildPlace.HOST or host.toolchain.cc is not None:
-                raise
-            notify(f"{err} The agent comes from the controller instead.")
-    elif host.build is BuildPlace.HOST:
-        raise _no_compiler(host)
-    else:
-        agent = _send_from_controller(connection, host, facts, sources, builder, notify)
-        if tc.found(agent.build, facts.workdir_entries) is None:
-            notify(f"{host.name}: no C compiler on the host; the agent was {agent.place}.")
+    job = _Job(host, facts, sources, builder)
+    if host.build is not BuildPlace.CONTROLLER and (agent := _for_its_kind(connection, job, notify)):
         return agent
-    return _send_from_controller(connection, host, facts, sources, builder, notify)
+    with _naming(host):
+        compiler = _controller_compiler(host)
+        built = builder.build(facts.target, sources, compiler, host.toolchain.cflags, notify)
+    return send_built(connection, host, facts, built)
 
 
-def preview(host: Host, facts: Facts) -> str:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A host to be given an agent by its own compiler, or by that of a host like it."""
+
+    host: Host
+    facts: Facts
+    sources: Mapping[str, bytes]
+    builder: Builder
+
+    @property
+    def command(self) -> str | None:
+        """The compiler on the host."""
+        return self.host.toolchain.cc or next((c.command for c in self.facts.compilers), None)
+
+    @property
+    def version(self) -> str:
+        """What it calls itself; empty if it was not asked."""
+        return next((c.version for c in self.facts.compilers if c.command == self.command), "")
+
+    @property
+    def toolchain(self) -> tc.Toolchain:
+        own = tc.on_host(self.command or "", self.facts.target, self.host.toolchain.cflags)
+        return replace(own, name=f"{self.version} on a host like this one")
+
+    @property
+    def build(self) -> str:
+        return tc.build_id(self.sources, self.toolchain)
+
+    def there(self) -> str | None:
+        """The name of the agent that this compiler has made, if it is on the host."""
+        return tc.found(self.build, self.facts.workdir_entries)
+
+    def kind(self) -> str | None:
+        """By what name the controller keeps its agent for hosts like this one; None if it is for no other.
+
+        So it is if the inventory says `build: host`, if we know too little, and for this machine, which runs
+        no program of another host's. With flags of the inventory's own, maybe `native`, the CPU counts too.
+        """
+        host, facts, flags = self.host, self.facts, self.host.toolchain.cflags
+        if not (self.version and facts.libc) or host.build is BuildPlace.HOST or host.via is Via.LOCAL:
+            return None
+        alike = (facts.libc, self.version, (facts.cpu_model, facts.cpu_flags) if flags else ())
+        return f"alike-{self.build}-{hashlib.sha256(repr(alike).encode()).hexdigest()[: tc.HASH_DIGITS]}"
+
+    def finished(self) -> Built | None:
+        """One for any C library that nobody has to compile; unless the host's own compiler is asked for."""
+        host = self.host
+        if host.build is not BuildPlace.AUTO or host.toolchain.cc is not None:
+            return None
+        built = self.builder.finished(self.facts.target, self.sources, None, host.toolchain.cflags)
+        with suppress(ValueError):  # a damaged file
+            return built if built and read_elf(built.binary).interpreter is None else None
+        return None
+
+    def ready(self) -> Built | None:
+        """The same, or what a host like this one has built."""
+        kind = self.kind()
+        return self.finished() or (self.builder.kept(kind, self.build, self.toolchain) if kind else None)
+
+
+def _for_its_kind(connection: Connection, job: _Job, notify: Callable[[str], None]) -> Agent | None:
+    """A finished agent, or what its own compiler makes; None if there is neither."""
+    host, facts = job.host, job.facts
+    if job.there() is None:
+        finished = job.finished()
+        if finished and (agent := _sent(connection, job, finished, notify)):
+            return agent
+        if not all(compiler.version for compiler in facts.compilers):
+            job = replace(job, facts=replace(facts, compilers=answering(connection, facts.compilers)))
+    if job.command is None:
+        if host.build is BuildPlace.HOST:
+            raise _no_compiler(host)
+        return None
+    try:
+        return _compiled(connection, job, job.command, notify)
+    except BuildError as err:
+        if host.build is BuildPlace.HOST or host.toolchain.cc is not None:
+            raise
+        notify(f"{err} The agent comes from the controller instead.")
+        return None
+
+
+def _compiled(connection: Connection, job: _Job, command: str, notify: Callable[[str], None]) -> Agent:
+    """Have the host build, unless one like it does; what it builds is for all of them."""
+    host, facts, builder = job.host, job.facts, job.builder
+
+    def build() -> Agent:
+        return build_on_host(connection, host, facts, job.sources, command, builder.cancellation)
+
+    kind = job.kind()
+    if kind is None or job.there():
+        return build()
+    with builder.turn(kind):
+        built = job.ready()
+        if built is None:
+            try:
+                agent = build()
+            except BuildError:
+                built = job.ready()  # one that began later may have been faster
+                if built is None:
+                    raise
+            else:
+                made = connection.run(f"cat {shlex.quote(agent.path)}").stdout
+                with suppress(BuildError):
+                    check_fit(made, host, facts, agent.place)
+                    builder.keep(kind, made, agent.build, job.toolchain)
+                return agent
+    return _sent(connection, job, built, notify) or build()
+
+
+def _sent(connection: Connection, job: _Job, built: Built, notify: Callable[[str], None]) -> Agent | None:
+    """The agent sent; None, and it is removed again, if it does not run there."""
+    agent = send_built(connection, job.host, job.facts, built)
+    if tc.found(built.build, job.facts.workdir_entries):
+        return agent
+    path = shlex.quote(agent.path)
+    asked = connection.run(f"{path} --build-id </dev/null")
+    if asked.stdout.strip() == built.build.encode():
+        return agent
+    connection.run(f"rm -f {path}")
+    why = f"exit code {asked.exit_code}: {stderr_end(asked)}"
+    notify(f"{job.host.name}: an agent {agent.place} does not run there ({why}); another takes its place.")
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What `deploy` would do, in words; path: of the agent that is on the host already."""
+
+    words: str
+    path: str | None = None
+
+
+def preview(host: Host, facts: Facts, builder: Builder) -> Preview:
     """Describe what `deploy` would do, without running a compiler. Raises the same errors."""
+    found = _previewed(host, facts, builder)
+    return Preview(found) if " " in found else Preview("is already on the host", f"{facts.workdir}/{found}")
+
+
+def _previewed(host: Host, facts: Facts, builder: Builder) -> str:
+    """The name of the agent there, or in words where another would come from."""
     facts = _without(facts, tc.changed(facts))
     if host.build is BuildPlace.PREBUILT:
         given, _ = prebuilt(host, facts)
@@ -74,28 +205,27 @@ def preview(host: Host, facts: Facts) -> str:
     if SYSTEMS[facts.target.os].sdp:
         return qnx.preview(host, facts, sources)
     _check_place(host)
-    command = _host_compiler(host, facts)
-    if host.build is BuildPlace.CONTROLLER or (command is None and host.build is not BuildPlace.HOST):
-        return _preview_from_controller(host, facts, sources)
-    if command is None:
+    job = _Job(host, facts, sources, builder)
+    on_host = host.build is not BuildPlace.CONTROLLER and job.command
+    if host.build is BuildPlace.HOST and not on_host:
         raise _no_compiler(host)
-    build = tc.build_id(sources, tc.on_host(command, facts.target, host.toolchain.cflags))
-    if tc.found(build, facts.workdir_entries) is not None:
-        return "is already on the host"
-    silent = f"{command} (which did not answer --version)"
-    version = next((c.version for c in facts.compilers if c.command == command), silent)
-    return f"would be built on the host with {version}"
-
-
-def _preview_from_controller(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
-    asked = tc.on_controller(facts.target, controller(), _controller_compiler(host), host.toolchain.cflags)
-    there = shipped.find(asked, sources)
-    toolchain = there[1] if there else _first_on_controller(host, facts)
-    if tc.found(tc.build_id(sources, toolchain), facts.workdir_entries) is not None:
-        return "is already on the host"
-    if there:
-        return f"would be sent, built with {toolchain.name}"
-    return f"would be built with {toolchain.name} and sent"
+    if on_host and (there := job.there()):
+        return there
+    compiler, cflags = _controller_compiler(host), host.toolchain.cflags
+    built = job.ready() if on_host else builder.finished(facts.target, sources, compiler, cflags)
+    if built is None and on_host:
+        others = "; the first of the hosts like it builds for all" if job.kind() else ""
+        asked = "the inventory says so" if host.build is BuildPlace.HOST else f"none is finished{others}"
+        return f"would be built on the host with {job.version or on_host} ({asked})"
+    with _naming(host):
+        toolchain = built.toolchain if built else first_installed(facts.target, compiler, cflags)
+    if there := tc.found(tc.build_id(sources, toolchain), facts.workdir_entries):
+        return there
+    return (
+        f"would be sent, built with {toolchain.name}"
+        if built
+        else f"would be built with {toolchain.name} and sent"
+    )
 
 
 def _without(facts: Facts, names: Sequence[str]) -> Facts:
@@ -126,44 +256,11 @@ def _no_compiler(host: Host) -> BuildError:
     )
 
 
-def _with_compilers_asked(
-    connection: Connection, host: Host, facts: Facts, sources: Mapping[str, bytes]
-) -> Facts:
-    """The facts with only compilers that answer, unless the first one's build is there already."""
-    command = _host_compiler(host, facts)
-    if all(compiler.version for compiler in facts.compilers) or command is None:
-        return facts
-    build = tc.build_id(sources, tc.on_host(command, facts.target, host.toolchain.cflags))
-    if tc.found(build, facts.workdir_entries) is not None:
-        return facts
-    return replace(facts, compilers=answering(connection, facts.compilers))
-
-
-def _host_compiler(host: Host, facts: Facts) -> str | None:
-    if host.toolchain.cc is not None:
-        return host.toolchain.cc
-    return facts.compilers[0].command if facts.compilers else None
-
-
-def _send_from_controller(
-    connection: Connection,
-    host: Host,
-    facts: Facts,
-    sources: Mapping[str, bytes],
-    builder: Builder,
-    notify: Callable[[str], None],
-) -> Agent:
+@contextmanager
+def _naming(host: Host) -> Iterator[None]:
+    """Let a BuildError begin with the host's name."""
     try:
-        compiler = _controller_compiler(host)
-        built = builder.build(facts.target, sources, compiler, host.toolchain.cflags, notify)
-    except BuildError as err:
-        raise BuildError(f"{host.name}: {err}") from err
-    return send_built(connection, host, facts, built)
-
-
-def _first_on_controller(host: Host, facts: Facts) -> tc.Toolchain:
-    try:
-        return first_installed(facts.target, _controller_compiler(host), host.toolchain.cflags)
+        yield
     except BuildError as err:
         raise BuildError(f"{host.name}: {err}") from err
 

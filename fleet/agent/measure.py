@@ -8,7 +8,7 @@ from typing import Protocol
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
 from fleet.agent.wire.parts import RunSoFar, check_same_run
-from fleet.agent.wire.records import Record, WireError
+from fleet.agent.wire.records import PREFIX, REFUSED, Record, WireError
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Host, Plan, Run
 from fleet.plan.options import agent_arguments
@@ -18,10 +18,8 @@ IDLE_TIMEOUT_S = 30.0  # the agent sends a record at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen
 PUT_TIMEOUT_S = 300.0  # the list of done visits may be many megabytes
 _NO_SUCH_COMMAND = (126, 127)
-_PREFIX = "fleet-agent: "  # of the agent's messages on stderr
 _POST_RUN_MARK = "@fleet-post-run-5d80c2f6@"  # the line between the agent's output and the post-run command's
 _POST_RUN_LINES = 1000
-_REFUSED = (2, 3, 4, 5)  # the agent's exit codes for a plan that cannot be carried out there
 _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 
@@ -118,8 +116,8 @@ def measure(
                 if record is not None:
                     on_record(record, reader)
     if reader.hello is None and stream.exit_code == _LOCKED:
-        raise LockedError(f"{host.name}: {_stderr(stream).removeprefix(_PREFIX)}")
-    if reader.hello is None and stream.exit_code in _REFUSED and _stderr(stream).startswith(_PREFIX):
+        raise LockedError(f"{host.name}: {_stderr(stream).removeprefix(PREFIX)}")
+    if reader.hello is None and stream.exit_code in REFUSED and _stderr(stream).startswith(PREFIX):
         error = AgentError if so_far.done.visits else RefusedError  # what was measured before is kept
         raise error(f"{host.name}: {_stderr(stream)}")
     why = reader.verdict()
@@ -167,7 +165,7 @@ def _stderr(stream: Stream) -> str:
 
 def _ended_badly(host: Host, agent: Agent, stream: Stream, reader: Reader, why: str) -> str:
     error = _stderr(stream)
-    if reader.hello is None and error.startswith(_PREFIX):
+    if reader.hello is None and error.startswith(PREFIX):
         return f"{host.name}: {error}"
     if reader.hello is None and stream.exit_code in _NO_SUCH_COMMAND:
         return (

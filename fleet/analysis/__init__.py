@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fleet.analysis.compare.changes import compare_pairs, compare_relations
+    from fleet.analysis.compare.error_rate import compare_pairs, compare_relations
     from fleet.analysis.exchange.imports import load_published, published_layout
     from fleet.analysis.exchange.published_points import load_published_points
     from fleet.analysis.reduce.ladders import ladders, plateaus
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "compare.changes": ("compare_pairs", "compare_relations"),
+    "compare.error_rate": ("compare_pairs", "compare_relations"),
     "exchange.imports": ("load_published", "published_layout"),
     "exchange.published_points": ("load_published_points",),
     "reduce.ladders": ("ladders", "plateaus"),

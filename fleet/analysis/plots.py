@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.heatmap import (
     MOST_NUMBERS,
-    Floats,
     Heatmap,
     Limits,
     colour_limits,
@@ -88,12 +88,12 @@ __all__ = [
 def heatmap(
     table: pd.DataFrame, order: Layout, axes: Axes | None = None, *, limits: Limits | None = None
 ) -> Axes:
-    """Draw a matrix of one-way ns: dark is fast, white lines between groups of CPUs, numbers where they fit.
+    """Draw a matrix of ns: dark is fast, white lines between groups of CPUs, numbers where they fit.
 
     table: as `matrix` returns it, CPUs as in `order`. limits: the ends of the colour scale, by default
     those of `colour_limits`; give several maps the same limits to compare them.
     """
-    return _cells(axes, of_cpus(table, order, limits), "viridis", "one way, ns", "{:.1f}")
+    return _cells(axes, of_cpus(table, order, limits), "viridis", table.attrs.get("unit", "ns"), "{:.1f}")
 
 
 def difference_map(
@@ -221,7 +221,7 @@ def trace(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
     )
     inside, pixels = latency <= top, len(latency) > _MANY_POINTS
 
-    def dots(which: npt.NDArray[np.bool_], marker: str, **look: Any) -> None:
+    def dots(which: Bools, marker: str, **look: Any) -> None:
         axes.plot(seconds[burst[which]], np.minimum(latency[which], top), marker, rasterized=pixels, **look)
 
     dots(inside & ~kept, "o", color="#858585", markersize=3.5, fillstyle="none")
@@ -303,7 +303,7 @@ def ladder(
     return axes
 
 
-def _label_sizes(axes: Axes, sizes: npt.NDArray[np.int64]) -> None:
+def _label_sizes(axes: Axes, sizes: Ints) -> None:
     least, most = int(sizes.min()), int(sizes.max())
     tick, ticks = 4096, []
     while tick <= most * 1.5:
@@ -326,7 +326,7 @@ def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
         axes.text(middle, 1.0, row["level"], transform=top, ha="center", va="bottom", fontsize=10)
 
 
-def latencies(samples: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def latencies(samples: pd.DataFrame) -> tuple[Floats, Ints, Bools]:
     """Every sample's one-way ns in stored order, the position of its burst, and whether it is a warm-up."""
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
     burst = np.repeat(np.arange(len(samples)), counts)

@@ -1,11 +1,13 @@
 """A results root as notebooks use it: `fleet.open("results")`. Everything is read when it is asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pandas as pd
 
+from fleet.analysis.boundary import apart
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
 from fleet.analysis.exchange.imports import PREFIX, load_imports, load_published, published_layout
@@ -24,14 +26,21 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.selection import select
 from fleet.errors import UsageError
-from fleet.model import View
-from fleet.store.places import Place, place_of
-from fleet.store.runs import published
+from fleet.model import View, benchmark_named
+from fleet.store.runs import Listing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-UNIT = "ns, one way"
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _runs_apart(method: _Method) -> _Method:
+    @wraps(method)
+    def found(self: "Results", *arguments: Any, **named: Any) -> Any:
+        return apart(self._place, lambda: method(self, *arguments, **named))
+
+    return cast("_Method", found)
 
 
 class Results:
@@ -41,30 +50,36 @@ class Results:
     """
 
     def __init__(self, root: str | Path) -> None:
-        self._root = root
-        self._place: Place = place_of(root)
+        self._place = Listing(root).place
 
     def __repr__(self) -> str:
         return f"Results({str(self._place)!r})"
 
+    @_runs_apart
     def runs(self, *selection: str) -> pd.DataFrame:
         """The table `runs`: a row per run, oldest first."""
-        return load_runs(self._root, run_id=self._ids(selection))
+        now, ids = self._chosen(selection)
+        return load_runs(now, run_id=ids)
 
+    @_runs_apart
     def pairs(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
         """The table `pairs`: a row per run, benchmark, variant, point and pair; pairs in ns, one way.
 
         benchmark: as `cas` or `cas/llsc`; None for all.
         """
-        rows = widened(load_pairs(self._root, run_id=self._ids(selection)))
+        now, ids = self._chosen(selection)
+        rows = widened(load_pairs(now, run_id=ids))
         return _with_unit(of_benchmark(rows, benchmark))
 
+    @_runs_apart
     def samples(self, *selection: str, benchmark: str | None = None, warmups: bool = False) -> pd.DataFrame:
         """Every sample as a row, with its burst's columns and `latency_ns`. warmups: with them, marked."""
-        bursts = load_samples(self._root, run_id=self._ids(selection))
+        now, ids = self._chosen(selection)
+        bursts = load_samples(now, run_id=ids)
         long = samples_long(of_benchmark(bursts, benchmark))
         return _with_unit(long if warmups else long[~long["is_warmup"]].reset_index(drop=True))
 
+    @_runs_apart
     def matrix(self, run: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
         """The medians of a run's pairs, rows ping, columns pong, CPUs in the order of the topology.
 
@@ -78,7 +93,7 @@ class Results:
 
         name: only this summary, as `fleet summaries` lists it.
         """
-        rows = pd.concat([load_published(), load_imports(self._root)], ignore_index=True)
+        rows = pd.concat([load_published(), load_imports(Listing(self._place))], ignore_index=True)
         if name is not None and name not in set(rows["summary"]):
             raise UsageError(
                 f"no summary is named {name!r}; there are {', '.join(rows['summary'].unique())}."
@@ -86,6 +101,7 @@ class Results:
         rows = rows if name is None else rows[rows["summary"] == name]
         return _with_unit(of_benchmark(rows, benchmark).reset_index(drop=True))
 
+    @_runs_apart
     def heatmap(
         self,
         run: str | None = None,
@@ -105,15 +121,18 @@ class Results:
         drawn.set_title(title)
         return drawn
 
+    @_runs_apart
     def compare(self, a: str, *others: str, threshold: float | None = None) -> list[Comparison]:
         """Compare each further side with `a`, as `fleet compare` does; of several hosts host by host.
 
         threshold: the smallest change that matters, as a share. Each has `relations`, `pairs`, `environment`.
         """
-        return compared(self._root, [a, *others], threshold=threshold)
+        return compared(Listing(self._place), [a, *others], threshold=threshold)
 
-    def _ids(self, selection: Sequence[str]) -> list[str]:
-        return [run.run_id for run in select(published(self._place), selection, self._place)]
+    def _chosen(self, selection: Sequence[str]) -> tuple[Listing, list[str]]:
+        """What the root holds now, and the ids of the runs selected."""
+        now = Listing(self._place)
+        return now, [run.run_id for run in select(now.runs, selection, self._place)]
 
     def _matrix(self, run: str | None, benchmark: str | None) -> tuple[pd.DataFrame, Layout, str]:
         if run is not None and run.startswith(PREFIX):
@@ -122,12 +141,13 @@ class Results:
             rows = rows[rows["benchmark"] == rows["benchmark"].iloc[0]]
             rows = rows[rows["variant"] == rows["variant"].iloc[0]]
             order, kind = published_layout(rows), rows.iloc[0]
-            title = f"{name}, {kind['benchmark']}/{kind['variant']}: {UNIT}"
-            return _with_unit(laid_out(rows, order.cpus, "latency_ns")), order, title
-        ids = self._ids([run] if run is not None else [])
+            unit = benchmark_named(kind["benchmark"]).label
+            title = f"{name}, {kind['benchmark']}/{kind['variant']}: {unit}"
+            return _with_unit(laid_out(rows, order.cpus, "latency_ns"), unit), order, title
+        now, ids = self._chosen([run] if run is not None else [])
         if not ids:
             raise UsageError(f"{self._place}: no run is stored here.")
-        rows = without_points(widened(load_pairs(self._root, run_id=ids[-1])))
+        rows = without_points(widened(load_pairs(now, run_id=ids[-1])))
         rows = rows[rows["benchmark"].map(lambda name: view_of(name) is View.MATRIX).astype(bool)]
         rows = of_benchmark(rows, benchmark)
         if rows.empty:
@@ -135,11 +155,14 @@ class Results:
         first = rows.iloc[0]
         rows = rows[(rows["benchmark"] == first["benchmark"]) & (rows["variant"] == first["variant"])]
         cpus = sorted({*rows["ping_cpu"], *rows["pong_cpu"]})
-        order = layout(load_cpus(self._root, run_id=ids[-1]), cpus)
-        title = f"{first['host_id']}, {first['benchmark']}/{first['variant']}: {UNIT}"
-        return _with_unit(laid_out(rows, order.cpus)), order, title
+        order = layout(load_cpus(now, run_id=ids[-1]), cpus)
+        unit = benchmark_named(first["benchmark"]).label
+        title = f"{first['host_id']}, {first['benchmark']}/{first['variant']}: {unit}"
+        return _with_unit(laid_out(rows, order.cpus), unit), order, title
 
 
-def _with_unit(table: pd.DataFrame) -> pd.DataFrame:
-    table.attrs["unit"] = UNIT
+def _with_unit(table: pd.DataFrame, unit: str | None = None) -> pd.DataFrame:
+    """Note what the numbers of a table are, where that is one thing."""
+    labels = {benchmark_named(str(name)).label for name in table.get("benchmark", pd.Series()).unique()}
+    table.attrs["unit"] = unit or ", or ".join(sorted(labels))
     return table

@@ -12,7 +12,7 @@ from fleet.hostnames import expand_range
 from fleet.model import RunState
 from fleet.store import RunSummary, runs
 from fleet.store.places import Place
-from fleet.text import nearest
+from fleet.text import nearest, one_line
 
 ALL = "all"
 _SHOWN = 8
@@ -44,7 +44,9 @@ def matching(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
     if "=" in label:
         return _labelled(listed, text, host if at else "*", label)
     if "," in text and "[" not in text:
-        return {run_id for part in text.split(",") if part for run_id in matching(listed, part, place)}
+        parts = {part for part in text.split(",") if part}
+        ids = {run.run_id for run in listed} & parts
+        return ids.union(*(matching(listed, part, place) for part in parts - ids))
     names = _host_matcher(text)
     if found := {run.run_id for run in listed if names(run)}:
         return found
@@ -89,5 +91,7 @@ def _labelled(listed: Sequence[RunSummary], text: str, host: str, label: str) ->
     if not found:
         there = sorted({f"{k}={v}" for run in listed for k, v in run.labels})
         shown = ", ".join(there[:_SHOWN]) + (", …" if len(there) > _SHOWN else "")
-        raise UsageError(f"no run has the label {text!r}{nearest(text, there)} Labels: {shown or 'none'}.")
+        raise UsageError(
+            one_line(f"no run has the label {text!r}{nearest(text, there)} Labels: {shown or 'none'}.")
+        )
     return found

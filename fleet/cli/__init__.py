@@ -1,37 +1,23 @@
 """The commands: parse, call one function, print. Nobody imports them.
 
-One module per group of commands, each registering its own with `app`. Heavy imports stand inside the
-commands that need them, so that `fleet --help` answers at once.
+One module per group of commands, each registering its own with `app`, which imports that of the command
+called. Heavy imports stand inside the commands that need them, so that `fleet --help` answers at once.
 """
 
-import io
+import gc
 import os
 import shutil
 import sys
 import traceback
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import typer
 
-from fleet.cli import (
-    amend,
-    check,
-    clean,
-    compare,
-    demo,
-    exchange,
-    inventory,
-    man,
-    report,
-    resume,
-    run,
-    selftest,
-    show,
-    verify,
-)
 from fleet.cli.app import app
+from fleet.cli.streams import escaping
 from fleet.errors import (
     EXIT_BUG,
     EXIT_INTERRUPTED,
@@ -41,21 +27,22 @@ from fleet.errors import (
     is_lack_of_memory,
     lack_of_memory,
 )
-from fleet.text import printable
 
 
 def main() -> None:
     """Run the program; every known error becomes one message and its exit code, a traceback is a bug."""
     _prepare_output()
+    gc.set_threshold(50_000)  # of thousands of runs, or of a session's records, nearly all objects stay
     try:
         try:
             app(prog_name="fleet")  # also for `python -m fleet`: completion asks by this name
         finally:
             sys.stdout.flush()  # a full disk shows here, or else after the last word of ours
     except FleetError as err:
-        _end(_wrapped(f"fleet: {printable(str(err))}"), err.exit_code)
+        _trace(err.__cause__)
+        _end(_wrapped(f"fleet: {err}"), err.exit_code)
     except OSError as err:
-        what = printable(str(err.filename)) if err.filename else "cannot print the result"
+        what = err.filename or "cannot print the result"
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)  # for what Python still holds of it
         if isinstance(err, BrokenPipeError):  # the reader has what it wanted
@@ -67,7 +54,7 @@ def main() -> None:
         _end("", int(ended.code or 0))
     except Exception as err:
         if is_lack_of_memory(err):
-            typer.echo(_wrapped(f"fleet: {printable(str(lack_of_memory(err)))}"), err=True)
+            typer.echo(_wrapped(f"fleet: {lack_of_memory(err)}"), err=True)
             os._exit(MemoryLimitError.exit_code)  # a thread that was not started may be waited for
         traceback.print_exc()
         _end("fleet: a bug in fleet; please report it with the lines above", EXIT_BUG)
@@ -76,10 +63,8 @@ def main() -> None:
 def _prepare_output() -> None:
     if sys.stdout is None:  # the program was started with stdout closed
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the program runs
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a label may hold what the terminal cannot show
-    warnings.showwarning = _warn
+    sys.stdout, sys.stderr = escaping(sys.stdout), escaping(sys.stderr)
+    warnings.showwarning = partial(_warn, set())
 
 
 def _end(message: str, code: int) -> NoReturn:
@@ -95,6 +80,12 @@ def _end(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def _trace(cause: BaseException | None) -> None:
+    """Print where a known error comes from, if $FLEET_DEBUG asks for it."""
+    if cause is not None and os.environ.get("FLEET_DEBUG"):
+        traceback.print_exception(cause)
+
+
 def _wrapped(text: str) -> str:
     """A message for the terminal that stderr is, if it is one."""
     from fleet.analysis.views.text import fitted
@@ -102,7 +93,12 @@ def _wrapped(text: str) -> str:
     return fitted(text, shutil.get_terminal_size().columns if sys.stderr and sys.stderr.isatty() else None)
 
 
-def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:
-    """Print a warning of ours as one line; those of libraries are none of the person's business."""
-    if issubclass(category, StoreWarning):
-        typer.echo(f"fleet: warning: {printable(str(message))}", err=True)
+def _warn(
+    shown: set[str], message: Warning | str, category: type[Warning], *_where: object, **_how: object
+) -> None:
+    """Print a warning of ours as one line, once; those of libraries are not shown."""
+    text = str(message)
+    if issubclass(category, StoreWarning) and text not in shown:
+        shown.add(text)
+        _trace(getattr(message, "__cause__", None))
+        typer.echo(f"fleet: warning: {text}", err=True)

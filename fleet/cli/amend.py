@@ -1,4 +1,4 @@
-"""The commands that say something of runs after they were published: label, withdraw."""
+"""The commands that amend published runs: label, withdraw."""
 
 from typing import Annotated
 
@@ -19,6 +19,7 @@ def label(
     """
     from fleet.analysis.selection import select as selected
     from fleet.errors import UsageError
+    from fleet.hostnames import folded
     from fleet.plan.options import labels as read_labels
     from fleet.store import Store
     from fleet.text import counted
@@ -30,7 +31,7 @@ def label(
     store = Store(results)
     runs = selected(store.published(), [select], store.place)
     store.label([run.run_id for run in runs], {**given, **dict.fromkeys(removed)})
-    print_text(f"Labelled {counted(len(runs), 'run')}. `fleet runs {select}` lists them.")
+    print_text(f"Labelled {counted(len(runs), 'run')} of {folded(run.host_name for run in runs)}.")
 
 
 @app.command(short_help="Keep runs, but read them no longer.")
@@ -47,16 +48,15 @@ def withdraw(
     """
     from fleet.analysis.selection import select as selected
     from fleet.analysis.views.runs import runs_text
-    from fleet.store import Store
+    from fleet.store import Listing, Store
     from fleet.text import counted
 
-    store = Store(results)
-    counting = {run.run_id for run in store.published()}
-    every = store.published(withdrawn=True)
-    listed = [run for run in every if (run.run_id in counting) != (undo or not select)]
+    store, root = Store(results), Listing(results)
+    counting = {run.run_id for run in root.runs}
+    listed = [run for run in root.every if (run.run_id in counting) != (undo or not select)]
     if not select:
         width = terminal()["width"]
-        print_text(runs_text(listed, of=len(every), width=width) if listed else "No run is withdrawn.")
+        print_text(runs_text(listed, width=width) if listed else "No run is withdrawn.")
         return
     runs = selected(listed, select, store.place)
     store.withdraw([run.run_id for run in runs], undo=undo)

@@ -10,29 +10,36 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import click
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command_from_info
 
-from fleet import __version__
 from fleet.cli import completion
 from fleet.cli.help import GroupedCommand
+from fleet.cli.streams import visible
 from fleet.errors import EXIT_INTERRUPTED, MemoryLimitError
 from fleet.model import Host, LockPolicy, RequestedOptions
+from fleet.model.version import VERSION
 from fleet.plan.kinds import duration
 
 if TYPE_CHECKING:
     from fleet.inventory.select import Inventory
 
-ORDER = (
-    *("init", "hosts", "check", "run", "resume", "runs", "show", "portrait", "compare", "report"),
-    *("summaries", "import", "export", "label", "withdraw", "verify", "selftest", "clean", "demo"),
-    *("completion", "man"),
-)
+# Every command as a person meets them, with its module, if that is of another name: only the one called is
+# imported.
+_COMMANDS = """
+init:inventory hosts:inventory check run resume:run runs:show show portrait:report compare report
+summaries:exchange import:exchange export:exchange label:amend withdraw:amend verify selftest:verify
+clean:check demo completion:app man
+"""
+MODULES = {name: module or name for name, _, module in (word.partition(":") for word in _COMMANDS.split())}
 
 
 _SUGGESTION = " Did you mean "
@@ -42,11 +49,25 @@ class InOrder(TyperGroup):
     """Lists the commands as a person meets them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command's name."""
-        return sorted(super().list_commands(ctx), key=ORDER.index)
+        """Every command's name; imports them all."""
+        return [name for name in MODULES if self.get_command(ctx, name) is not None]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name in MODULES and cmd_name not in self.commands:
+            import_module(f"fleet.cli.{MODULES[cmd_name]}")
+            known = {
+                one.name or str(one.callback.__name__): one for one in app.registered_commands if one.callback
+            }
+            self.commands[cmd_name] = get_command_from_info(
+                known[cmd_name], pretty_exceptions_short=False, rich_markup_mode=None
+            )
+        return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
         """As inherited; typer and newer clicks each add the same suggestion, of which one is kept."""
+        if args[0] not in MODULES:
+            self.list_commands(ctx)  # for the suggestion
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as err:
@@ -182,7 +203,7 @@ def load_inventory(path: Path) -> "Inventory":
 
 def _say_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"fleet {__version__}")
+        typer.echo(f"fleet {VERSION}")
         raise typer.Exit
 
 
@@ -212,11 +233,29 @@ def check_hosts(hosts: Sequence[Host], requested: RequestedOptions) -> None:
     """Raise UsageError for options and entries that cannot work, before anything is connected to."""
     from fleet.agent.entries import check_entries
     from fleet.plan.conflicts import check_together
-    from fleet.plan.estimate import check_named_cpus
 
     check_together(hosts, requested)
-    check_named_cpus(hosts, requested)
     check_entries(hosts)
+
+
+def runs_apart(command: _Function) -> _Function:
+    """Make a command that shows runs, those of its `results`, go on without those that cannot be shown."""
+
+    @wraps(command)
+    def shown(**arguments: Any) -> None:
+        from fleet.analysis.boundary import apart
+
+        def work() -> Exception | None:
+            try:
+                command(**arguments)
+            except (click.ClickException, typer.Exit) as ended:
+                return ended
+            return None
+
+        if (ended := apart(arguments["results"], work)) is not None:
+            raise ended
+
+    return cast("_Function", shown)
 
 
 SAME_SIGNAL_S = 1.0
@@ -250,7 +289,7 @@ def _page(text: str) -> str | None:
         pager = subprocess.Popen(shlex.split(name), stdin=subprocess.PIPE)
     except (OSError, ValueError) as err:
         return f"$PAGER, {name}, cannot be started ({getattr(err, 'strerror', None) or err})"
-    rest: bytes | None = f"{text}\n".encode(errors="backslashreplace")
+    rest: bytes | None = f"{visible(text, colours=True)}\n".encode(errors="backslashreplace")
     while pager.returncode is None:
         try:
             pager.communicate(rest)

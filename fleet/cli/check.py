@@ -1,6 +1,9 @@
-"""The command that looks at hosts and changes nothing: check."""
+"""The commands that visit hosts and measure nothing: check, clean."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,7 +22,10 @@ from fleet.cli.app import (
     stop_on_signals,
 )
 from fleet.cli.plan_options import NOT_GIVEN, with_plan_options
-from fleet.model import RequestedOptions
+from fleet.model import Host, RequestedOptions
+
+if TYPE_CHECKING:
+    from fleet.session.context import HostAccess
 
 
 @app.command(short_help="Name what would disturb a run on each host; changes nothing.")
@@ -38,19 +44,55 @@ def check(
     Example: fleet check localhost -b cas --pairs per-relation:3
     """
     from fleet.console.check import checks_json, checks_text
-    from fleet.console.progress import progress
     from fleet.plan.conflicts import check_together
-    from fleet.plan.estimate import check_named_cpus
-    from fleet.remote.connect import connect
     from fleet.session import outcome
     from fleet.session.check import check as check_hosts
-    from fleet.session.context import HostAccess
 
     chosen = load_inventory(inventory).select(select or [])
     check_together(chosen, requested)
-    check_named_cpus(chosen, requested)
-    with progress(chosen, quiet=quiet) as show, stop_on_signals():
-        access = HostAccess(connect=partial(connect, timeout_s=connect_timeout), emit=show, parallel=parallel)
+    with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
         checked = check_hosts(chosen, access, requested)
     (typer.echo if json else print_text)(checks_json(checked) if json else checks_text(checked))
     raise typer.Exit(outcome.exit_code([one.outcome for one in checked]))
+
+
+@app.command(short_help="Remove from the hosts what fleet left there.")
+def clean(
+    select: Select = None,
+    inventory: InventoryPath = INVENTORY,
+    parallel: Parallel = 32,
+    connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="List what would be removed; remove nothing.")
+    ] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Remove agents, leftovers of builds and our then empty directory from the chosen hosts.
+
+    Example: fleet clean 'rpi*' --dry-run
+    """
+    from fleet.console.summary import cleaned_json, cleaned_text
+    from fleet.session import outcome
+    from fleet.session.clean import clean as clean_hosts
+
+    chosen = load_inventory(inventory).select(select or [])
+    with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
+        cleaned = clean_hosts(chosen, access, dry_run=dry_run)
+    (typer.echo if json else print_text)(
+        cleaned_json(cleaned) if json else cleaned_text(cleaned, dry_run=dry_run)
+    )
+    raise typer.Exit(outcome.exit_code([one.outcome for one in cleaned]))
+
+
+@contextmanager
+def _access(
+    hosts: Sequence[Host], parallel: int, connect_timeout_s: float, *, quiet: bool
+) -> Iterator["HostAccess"]:
+    """The way to the hosts, with their progress on stderr, until a signal ends it."""
+    from fleet.console.progress import progress
+    from fleet.remote.connect import connect
+    from fleet.session.context import HostAccess
+
+    with progress(hosts, quiet=quiet) as show, stop_on_signals():
+        yield HostAccess(connect=partial(connect, timeout_s=connect_timeout_s), emit=show, parallel=parallel)

@@ -4,11 +4,12 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, app, paged, print_text, terminal
+from fleet.cli.app import RESULTS, Json, ResultsPath, app, paged, print_text, runs_apart, terminal
 from fleet.errors import EXIT_CHANGED, UsageError
 
 
 @app.command(short_help="Say what changed between runs, and what is equivalent.")
+@runs_apart
 def compare(
     sides: Annotated[
         list[str],
@@ -26,7 +27,7 @@ def compare(
     ] = None,
     threshold: Annotated[
         str | None,
-        typer.Option(help="The change that matters, as 2%; default: 3%, under a hypervisor 5%."),
+        typer.Option(help="The change that matters, as 2%; default: 3%."),
     ] = None,
     blocks: Annotated[
         str | None,
@@ -35,7 +36,8 @@ def compare(
     fail_on_change: Annotated[
         bool,
         typer.Option(
-            "--fail-on-change", help="Exit with 20 if a relation changed, 2 if no verdict is possible."
+            "--fail-on-change",
+            help="Exit with 20 if a relation changed, or may have; 2 if no verdict is possible.",
         ),
     ] = False,
     json: Json = False,
@@ -47,19 +49,20 @@ def compare(
     """
     from fleet.analysis.compare import comparison as analysis
     from fleet.analysis.exchange import beside as description
-    from fleet.analysis.exchange.beside_points import beside_points, beside_points_text, has_points
     from fleet.analysis.views import compare as views
+    from fleet.store import Listing
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
+    root = Listing(results)
     if description.is_beside(sides):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
         if benchmark is not None or point is not None or blocks is not None:
             raise UsageError("--benchmark, --point and --blocks: a summary is shown whole.")
-        points = has_points(sides)
-        rows = beside_points(results, sides) if points else description.beside(results, sides)
-        text = beside_points_text if points else description.beside_text
+        points = description.has_points(sides)
+        rows = (description.beside_points if points else description.beside)(root, sides)
+        text = description.beside_points_text if points else description.beside_text
         tell = description.beside_json if json else description.beside_csv if csv else text
         (typer.echo if json or csv else print_text)(tell(rows))
         return
@@ -67,7 +70,7 @@ def compare(
     if len(sides) < 2:
         raise UsageError("compare takes two sides or more; `fleet show` shows one.")
     found = analysis.compare(
-        results, sides, threshold=_share(threshold), benchmark=benchmark, point=point, blocks=blocks
+        root, sides, threshold=_share(threshold), benchmark=benchmark, point=point, blocks=blocks
     )
     if json or csv:
         typer.echo((views.compare_json if json else views.compare_csv)(found))

@@ -39,10 +39,9 @@ def _of_inventory(path: Path) -> Iterator[str]:
 
 
 def _of_results(root: str) -> Iterator[str]:
-    from fleet.store.places import place_of
-    from fleet.store.runs import published
+    from fleet.store.runs import Listing
 
-    runs = published(place_of(root))
+    runs = Listing(root).runs
     yield from (run.host_name for run in runs)
     yield from sorted({f"{key}={value}" for run in runs for key, value in run.labels})
     yield from (run.run_id for run in runs[: -_NEWEST - 1 : -1])

@@ -20,4 +20,4 @@ def demo(
     from fleet.demo import lab
 
     lab.write(folder, lambda text: None if quiet else typer.echo(text, err=True))
-    typer.echo(f"Made {folder}: 5 made-up machines, 33 runs. Next: cd {folder}, then fleet show.")
+    typer.echo(f"Made {folder}: 5 made-up machines, 45 runs. Next: cd {folder}, then fleet show.")

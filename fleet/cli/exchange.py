@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, app, terminal
+from fleet.cli.app import RESULTS, Json, ResultsPath, app, runs_apart, terminal
 
 
 @app.command("import", short_help="Store matrices of other tools as a summary.")
@@ -69,6 +69,7 @@ def import_(
 
 
 @app.command(short_help="Write a run as another tool prints it, or samples as CSV.")
+@runs_apart
 def export(
     what: Annotated[
         str | None,
@@ -109,24 +110,25 @@ def export(
     from fleet.analysis.views import hosts
     from fleet.analysis.views.overview import medians
     from fleet.plan.options import choice
-    from fleet.store import Store
+    from fleet.store import Listing
+    from fleet.store.runs import last_session
 
     choice("format", format_, (*FORMATS, *DASHBOARDS))
     if value is not None:
         choice("value", value, VALUES)
-    store = Store(results)
+    root = Listing(results)
     if format_ in DASHBOARDS:
-        table = medians(results, hosts.chosen(store, [what] if what else []).runs)
+        table = medians(root, hosts.chosen(root, [what] if what else []).runs)
         text = iter([DASHBOARDS[format_](of_benchmark(table, benchmark))])
         _write(text, output)
         return
     if what is None:
-        chosen = store.last_session()[-1]
+        chosen = last_session(root.runs, root.place)[-1]
     elif what.startswith(PREFIX):
         chosen = what
     else:
-        chosen = select(store.published(), [what], store.place)[-1].run_id
-    text = pieces(results, chosen, format_, benchmark, value)
+        chosen = select(root.runs, [what], root.place)[-1].run_id
+    text = pieces(root, chosen, format_, benchmark, value)
     _write(text, output)
 
 

@@ -70,9 +70,11 @@ def hosts(
         typer.echo(hosts_json(chosen))
         return
     from fleet.store.places import Folder, place_of
-    from fleet.store.runs import published
+    from fleet.store.runs import Listing
 
     place = place_of(results)
-    stored = published(place) if isinstance(place, Folder) else []  # a bucket would have to be connected to
+    stored = (
+        Listing(place).runs if isinstance(place, Folder) else []
+    )  # a bucket would have to be connected to
     measured = {run.host_id: run.started_utc for run in stored}
     print_text(hosts_text(chosen, measured, terminal()["width"]))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import click
 import typer
 
-from fleet import __version__
 from fleet.cli.app import app
+from fleet.model.version import VERSION
 
 _END = """\
 .SH EXIT STATUS
@@ -60,7 +60,7 @@ def page(root: click.Context) -> str:
     assert isinstance(group, click.Group)  # noqa: S101  fleet has commands
     commands = [(name, group.commands[name]) for name in group.list_commands(root)]
     lines = [
-        f'.TH FLEET 1 "" "fleet {__version__}" "User Commands"',
+        f'.TH FLEET 1 "" "fleet {VERSION}" "User Commands"',
         ".SH NAME",
         rf"fleet \- {_text(group.help or '')}",
         ".SH SYNOPSIS",

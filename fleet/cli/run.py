@@ -1,10 +1,13 @@
-"""The main job: run."""
+"""The commands that measure: run, and resume, which finishes an interrupted session."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import os
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,12 +30,17 @@ from fleet.cli.app import (
     load_inventory,
     print_text,
     stop_on_signals,
+    terminal,
 )
-from fleet.cli.outcomes import hints, print_outcomes
 from fleet.cli.plan_options import NOT_GIVEN, with_plan_options
 from fleet.errors import UsageError
-from fleet.model import Host, PairChoice, Pairs, RequestedOptions
-from fleet.plan.kinds import PAIRS
+from fleet.model import Host, RequestedOptions
+
+if TYPE_CHECKING:
+    from fleet.console.summary import Hints
+    from fleet.session.known import KnownOutcomes
+    from fleet.session.outcome import Outcome
+    from fleet.store import Store
 
 
 @app.command(short_help="Measure every CPU pair of the hosts; store the raw samples.")
@@ -42,7 +50,6 @@ def run(
     inventory: InventoryPath = INVENTORY,
     results: ResultsPath = RESULTS,
     requested: RequestedOptions = NOT_GIVEN,
-    ordered: Annotated[bool, typer.Option("--ordered", help="The same as --pairs ordered.")] = False,
     label: Annotated[
         list[str] | None, typer.Option("--label", "-l", help="key=value stored with every run; repeatable.")
     ] = None,
@@ -63,7 +70,9 @@ def run(
     ] = 1,
     alternate: Annotated[
         str | None,
-        typer.Option(metavar="KEY=A,B", help="Measure each of these labels in turn: A B B A; see --switch."),
+        typer.Option(
+            metavar="KEY=A,B", help="Measure each of these labels in turn, in an order drawn; see --switch."
+        ),
     ] = None,
     switch: Annotated[
         str | None,
@@ -81,42 +90,32 @@ def run(
 
     Example: fleet run servers -b cas,readwrite --rounds 20 -l kernel=6.12
     """
-    from fleet.console import summary
-    from fleet.console.progress import progress
     from fleet.plan.options import labels as read_labels
-    from fleet.remote.connect import connect
-    from fleet.session import log, outcome, runner
     from fleet.session.alternate import alternation, turns
-    from fleet.session.context import SessionContext
-    from fleet.session.known import KnownOutcomes
-    from fleet.store import Store, new_session_id
 
     chosen = _hosts(inventory, select or [], shard)
-    if ordered:
-        requested = _with_ordered_pairs(requested)
     check_hosts(chosen, requested)
     labels = read_labels(label or [])
     sides = alternation(alternate, switch, labels)
     if not chosen:
-        typer.echo(summary.outcomes_json([]) if json else "Nothing to measure in this shard.")
+        typer.echo("[]" if json else "Nothing to measure in this shard.")
         return
     if dry_run:
-        _print_plans(chosen, requested, json=json)
+        _print_plans(chosen, requested, results, json=json)
         return
+    from fleet.remote.connect import connect
+    from fleet.session import log, outcome, runner
+    from fleet.session.context import SessionContext
+    from fleet.store import Store, new_session_id
+
+    started = time.monotonic()
     store = Store(results)
     store.make_ready()
     ended: list[outcome.Outcome] = []
 
     def session(side: Mapping[str, str]) -> tuple[list[outcome.Outcome], str]:
         """Measure every host once; return the outcomes and the folder of the logs. side: labels."""
-        so_far = KnownOutcomes(chosen)
-
-        def leave() -> None:
-            if json:
-                typer.echo(summary.outcomes_json([*ended, *so_far.now()]))
-
-        with progress(chosen, quiet=quiet) as show, stop_on_signals(leave):
-            so_far.then = show
+        with _followed(chosen, ended, quiet=quiet, json=json) as so_far:
             session_id = new_session_id()
             session_log = log.SessionLog(store.state_dir / "_logs" / session_id, so_far)
             context = SessionContext(
@@ -143,8 +142,113 @@ def run(
         ended += outcomes
         if any(one.state is outcome.State.INTERRUPTED for one in outcomes):
             break
-    print_outcomes(store, ended, hints(results, inventory, logs), json=json)
+    _print_outcomes(store, ended, started, _hints(results, inventory, logs), json=json)
     raise typer.Exit(outcome.exit_code(ended))
+
+
+@app.command(short_help="Finish a session that was interrupted.")
+def resume(
+    session: Annotated[
+        str | None, typer.Argument(help="A session id, or its beginning. Default: the last one unfinished.")
+    ] = None,
+    inventory: InventoryPath = INVENTORY,
+    results: ResultsPath = RESULTS,
+    publish_partial: Annotated[
+        bool,
+        typer.Option("--publish-partial", help="Connect to no host; store what arrived, as partial runs."),
+    ] = False,
+    forget: Annotated[
+        bool,
+        typer.Option("--forget", help="Give up the session named: remove its journals, with all they hold."),
+    ] = False,
+    parallel: Parallel = 32,
+    connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
+    lock: Lock = None,
+    reconnect: Reconnect = RECONNECT_S,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Show what would be done; connect to no host.")
+    ] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Finish a session that a lost link, a killed controller or Ctrl-C interrupted; measure nothing twice.
+
+    Example: fleet resume
+    """
+    from fleet.console.summary import given_up_text, remaining_object, remaining_text
+    from fleet.errors import StoreError
+    from fleet.remote.connect import connect
+    from fleet.session import log, outcome, resume
+    from fleet.session.context import SessionContext
+    from fleet.store import Store
+    from fleet.text import as_json
+
+    store = Store(results)
+    if forget and (session is None or publish_partial):
+        raise UsageError("--forget: name the session, and leave out --publish-partial.")
+    remaining = resume.find(store, session)
+    damaged = store.damaged()
+    if damaged:
+        typer.echo("\n".join(damaged), err=True)
+    if remaining is None:
+        typer.echo("[]" if json else f"{store.place}: no unfinished session there.")
+        return
+    if dry_run:
+        typer.echo(as_json(remaining_object(remaining)) if json else remaining_text(remaining))
+        return
+    if forget:
+        resume.forget(remaining, store)
+        typer.echo(f"Session {remaining.session_id} is given up; its journals are removed.")
+        return
+    known = {} if publish_partial else {host.name: host for host in load_inventory(inventory).select([])}
+    hosts = resume.hosts_of(remaining, known, partial=publish_partial)
+    not_begun = [host for host in hosts if host.name in remaining.hosts and not publish_partial]
+    check_hosts(not_begun, remaining.intent.requested)
+    started = time.monotonic()
+    store.make_ready()
+    with _followed(hosts, (), quiet=quiet, json=json) as so_far:
+        session_log = log.SessionLog(store.state_dir / "_logs" / remaining.session_id, so_far)
+        context = SessionContext(
+            session_id=remaining.session_id,
+            store=store,
+            emit=session_log,
+            connect=partial(connect, timeout_s=connect_timeout),
+            lock=lock,
+            reconnect_s=reconnect,
+            requested=remaining.intent.requested,
+            labels=remaining.intent.labels,
+            parallel=parallel,
+        )
+        ended = resume.resume(remaining, hosts, context, partial=publish_partial)
+    without = given_up_text(remaining, damaged)
+    hints = _hints(results, inventory, str(session_log.folder))
+    _print_outcomes(store, ended, started, hints, json=json, without=without)
+    if more := resume.others(store, remaining):
+        typer.echo(more, err=True)
+    raise typer.Exit(outcome.exit_code(ended) if ended else StoreError.exit_code if damaged else 0)
+
+
+@contextmanager
+def _followed(
+    hosts: Sequence[Host], before: Sequence["Outcome"], *, quiet: bool, json: bool
+) -> Iterator["KnownOutcomes"]:
+    """Receive the events of a session, shown on stderr; if it is left at once, print what is known so far.
+
+    before: the outcomes of earlier sessions of this command.
+    """
+    from fleet.console import summary
+    from fleet.console.progress import progress
+    from fleet.session.known import KnownOutcomes
+
+    so_far = KnownOutcomes(hosts)
+
+    def leave() -> None:
+        if json:
+            typer.echo(summary.outcomes_json([*before, *so_far.now()]))
+
+    with progress(hosts, quiet=quiet) as show, stop_on_signals(leave):
+        so_far.then = show
+        yield so_far
 
 
 def _hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[Host, ...]:
@@ -160,19 +264,51 @@ def _hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[H
     return chosen
 
 
-def _print_plans(chosen: Sequence[Host], requested: RequestedOptions, *, json: bool) -> None:
-    from fleet.console import summary
+def _print_plans(chosen: Sequence[Host], requested: RequestedOptions, results: str, *, json: bool) -> None:
+    from fleet.console import dry_run
+    from fleet.session.dry_run import planned
+
+    plans = planned(chosen, requested, results)
 
     if json:
-        typer.echo(summary.plans_json(chosen, requested))
+        typer.echo(dry_run.plans_json(plans))
     else:
-        print_text(summary.plans_text(chosen, requested))
+        print_text(dry_run.plans_text(plans))
 
 
-def _with_ordered_pairs(requested: RequestedOptions) -> RequestedOptions:
-    ordered = PairChoice(Pairs.ORDERED)
-    if requested.pairs not in (None, ordered):
-        raise UsageError(
-            f"--ordered and --pairs {PAIRS.show(requested.pairs)} exclude one another; keep one of them."
-        )
-    return replace(requested, pairs=ordered)
+def _hints(results: str, inventory: Path, logs: str) -> "Hints":
+    """The options to repeat in a command: those that are not what the command would take anyway."""
+    from fleet.console.summary import Hints
+
+    usual = (os.environ.get("FLEET_RESULTS", RESULTS), os.environ.get("FLEET_INVENTORY", str(INVENTORY)))
+    given = (("-r", results, usual[0]), ("-f", str(inventory), usual[1]))
+    at, of = (f"{flag} {shlex.quote(value)}" if value != default else "" for flag, value, default in given)
+    return Hints(at, of, logs)
+
+
+def _print_outcomes(
+    store: "Store",
+    outcomes: "Sequence[Outcome]",
+    started: float,
+    hints: "Hints",
+    *,
+    json: bool,
+    without: str = "",
+) -> None:
+    """Print the end of what began at `started` (time.monotonic), for programs or for people.
+
+    without: what to print where nothing has become of it.
+    """
+    from fleet.console.summary import outcomes_json
+
+    if json:
+        typer.echo(outcomes_json(outcomes))
+        return
+    from fleet.analysis.views.text import fitted
+    from fleet.console.numbers import medians_text
+    from fleet.console.summary import outcomes_text
+
+    seconds, page = time.monotonic() - started, terminal()
+    medians = medians_text(store, outcomes, **page)
+    text = outcomes_text(outcomes, seconds, hints, medians) if outcomes else without
+    typer.echo(fitted(text, page["width"]))

@@ -4,16 +4,13 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, SelectRuns, app, paged, terminal
+from fleet.cli.app import RESULTS, Json, ResultsPath, SelectRuns, app, paged, runs_apart, terminal
 
 
 @app.command(short_help="List stored runs, or how a relation has changed over time.")
+@runs_apart
 def runs(
     select: SelectRuns = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", "-l", help="Only runs with this label, KEY=VALUE; repeatable."),
-    ] = None,
     relation: Annotated[
         str | None,
         typer.Option("--relation", help="The latency of this relation or level, run by run: smt, L2, mem, …"),
@@ -33,13 +30,12 @@ def runs(
     """
     from fleet.analysis.selection import select as selected
     from fleet.analysis.views import runs as views
-    from fleet.store import Store
+    from fleet.store import Listing, Store
 
-    store = Store(results)
-    every = store.runs()
-    for why in store.damaged():
+    root = Listing(results)
+    for why in Store(results).damaged():
         typer.echo(why, err=True)
-    listed = views.with_labels(selected(every, select or (), store.place), label or ())
+    listed = selected(root.with_unfinished(), select or (), root.place)
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
@@ -49,7 +45,7 @@ def runs(
             typer.echo(views.runs_json(listed))
         else:
             width = terminal()["width"]
-            paged(views.runs_text(listed, of=len(every), width=width), width)
+            paged(views.runs_text(listed, width=width), width)
         return
     from fleet.analysis.views import history
 
@@ -57,9 +53,9 @@ def runs(
         typer.echo(text, err=True)
 
     if point is not None:
-        found = history.of_point(results, listed, point, benchmark, note)
+        found = history.of_point(root, listed, point, benchmark, note)
     else:
-        found = history.of_relation(results, listed, str(relation), benchmark, note)
+        found = history.of_relation(root, listed, str(relation), benchmark, note)
     if json:
         typer.echo(history.past_json(found))
     else:
@@ -68,6 +64,7 @@ def runs(
 
 
 @app.command(short_help="Show latencies: many hosts in a table, one in detail.")
+@runs_apart
 def show(
     select: SelectRuns = None,
     benchmark: Annotated[
@@ -98,20 +95,21 @@ def show(
     from fleet.analysis.views import hosts
     from fleet.analysis.views import show as one_run
     from fleet.analysis.views.heatmap import Canvas
-    from fleet.store import Store
+    from fleet.store import Listing
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     if ways and (json or csv):
         raise typer.BadParameter("--ways is for text; --json and --csv have the raw columns or none.")
-    shown = hosts.chosen(Store(results), select or ())
+    root = Listing(results)
+    shown = hosts.chosen(root, select or ())
     if json:
-        typer.echo(one_run.shows_json(results, shown.latest, benchmark))
+        typer.echo(one_run.shows_json(root, shown.latest, benchmark))
     elif csv:
-        typer.echo(one_run.shows_csv(results, shown.latest, benchmark))
+        typer.echo(one_run.shows_csv(root, shown.latest, benchmark))
     else:
         page = terminal()
         text = hosts.shown_text(
-            results, shown, Canvas(**page), benchmark, all_sizes=ladder, both_ways=ways, as_map=map_
+            root, shown, Canvas(**page), benchmark, all_sizes=ladder, both_ways=ways, as_map=map_
         )
         paged(text, page["width"])

@@ -1,10 +1,10 @@
-"""The command that reads everything that is stored and changes nothing: verify."""
+"""The commands that test what is stored and change nothing: verify, selftest."""
 
 from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, app
+from fleet.cli.app import RESULTS, Json, ResultsPath, app, print_text, runs_apart, terminal
 
 
 @app.command(short_help="Read all that is stored and name every damaged file.")
@@ -22,17 +22,40 @@ def verify(
     from fleet.errors import StoreError
     from fleet.store.places import place_of
     from fleet.store.verify import verify as verify_place
-    from fleet.text import as_json, counted, printable
+    from fleet.text import as_json, counted
 
     found = verify_place(place_of(root or results))
     if json:
         typer.echo(as_json(asdict(found)))
     else:
         for problem in found.problems:
-            typer.echo(printable(problem))
+            typer.echo(problem)
         read = (counted(found.runs, "run"), counted(found.samples, "sample"), counted(found.files, "file"))
         result = "all as written" if found.files else "nothing is stored there"
         if found.problems:
             result = counted(len(found.problems), "problem")
         typer.echo(f"{', '.join(read)}: {result}.")
     raise typer.Exit(StoreError.exit_code if found.problems else 0)
+
+
+@app.command(short_help="Say how often unchanged machines would be called changed.")
+@runs_apart
+def selftest(
+    host: Annotated[
+        str | None, typer.Argument(help="Only the runs of this host; default: all hosts.")
+    ] = None,
+    results: ResultsPath = RESULTS,
+    json: Json = False,
+) -> None:
+    """Say how often a comparison would call your machines changed though they are not.
+
+    Example: fleet selftest rpi5
+    """
+    from fleet.analysis.compare import false_alarms as analysis
+    from fleet.analysis.views.text import json_text, records
+
+    found = analysis.false_alarms(results, host=host)
+    if json:
+        typer.echo(json_text(records(found)))
+    else:
+        print_text(analysis.false_alarms_text(found, terminal()["width"]))

@@ -4,15 +4,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from fleet.console.summary import MANY, MESSAGES_SHOWN, failures
+from fleet.console.summary import MANY, MESSAGES_SHOWN, failures, outcome_object
+from fleet.facts.systems import WORST_FIRST
 from fleet.hostnames import folded
 from fleet.model import Facts, Finding, Severity
-from fleet.session.check import Checked, Forecast
-from fleet.session.runner import usable_cpus
-from fleet.text import as_json, counted, printable
+from fleet.plan.conflicts import needs_pairs
+from fleet.session.check import Checked, Intended
+from fleet.text import as_json, counted
 
 _FOLD_FINDINGS_ABOVE = 3  # hosts
-_WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 
 
 def checks_text(checked: Sequence[Checked]) -> str:
@@ -24,15 +24,15 @@ def checks_text(checked: Sequence[Checked]) -> str:
     else:
         parts = [*_machines(checked), *failures([one.outcome for one in checked]), *_findings(checked)]
         parts.append(_verdict(checked))
-    return printable("\n\n".join(parts))
+    return "\n\n".join(parts)
 
 
 def _block(one: Checked, *, with_findings: bool) -> str:
     outcome, check = one.outcome, one.check
     name = outcome.host.name
     lines = [] if check is None else [f"{name}: {_machine(check.facts)}"]
-    if check is not None and check.forecast is not None:
-        lines += _previewed(check.facts, check.forecast)
+    if check is not None and check.intended is not None:
+        lines += _previewed(check.facts, check.intended)
     else:
         lines += [f"{name}: {outcome.state} in stage {outcome.stage}", f"  {outcome.message}"]
     if check is not None and with_findings:
@@ -45,41 +45,36 @@ def _block(one: Checked, *, with_findings: bool) -> str:
 
 def _machine(facts: Facts) -> str:
     return (
-        f"{facts.cpu_model or 'unknown CPU'}, {usable_cpus(facts)} of {len(facts.cpus)} CPUs usable, "
+        f"{facts.cpu_model or 'unknown CPU'}, {len(facts.usable_cpus)} of {len(facts.cpus)} CPUs usable, "
         f"kernel {facts.kernel or 'unknown'}, {facts.os}-{facts.arch}"
     )
 
 
-def _previewed(facts: Facts, forecast: Forecast) -> list[str]:
+def _previewed(facts: Facts, intended: Intended) -> list[str]:
     place = f"its directory is {facts.workdir}" if facts.workdir_made else f"would create {facts.workdir}"
-    if not forecast.cpus:
-        return [
-            f"  The agent {forecast.agent}; {place}.",
-            f"  fleet run would measure {', '.join(forecast.plan.benchmarks)}; "
-            "only the agent can tell on how many CPUs, and so for how long.",
-        ]
-    cpus = counted(forecast.cpus, "CPU")
-    counts = [counted(forecast.pairs, "pair")] if forecast.pairs else []
+    measured = f"fleet run would measure {', '.join(intended.plan.benchmarks)}"
+    return [f"  The agent {intended.agent}; {place}.", f"  {measured}{_costs(intended)}."]
+
+
+def _costs(intended: Intended) -> str:
+    forecast = intended.forecast
+    if forecast is None:
+        known = f": {counted(intended.bursts, 'burst')} or more" if intended.bursts else ""
+        return f"{known}; no forecast: {intended.why or 'the agent there is too old'}"
+    counts = [counted(forecast.pairs, "pair")] if needs_pairs(intended.plan.benchmarks) else []
     counts += [counted(forecast.points, "point")] if forecast.points else []
-    counts.append(f"{counted(forecast.bursts, 'burst')} or more")
-    return [
-        f"  The agent {forecast.agent}; {place}.",
-        f"  fleet run would measure {', '.join(forecast.plan.benchmarks)} on {cpus}: "
-        f"{', '.join(counts)}, about {forecast.duration}{forecast.shortened}{_memory(forecast)}.",
-    ]
-
-
-def _memory(forecast: Forecast) -> str:
-    return f", {forecast.memory_bytes >> 20} MiB of memory" if forecast.memory_bytes else ""
+    counts += [f"{counted(forecast.bursts, 'burst')} or more", f"about {forecast.time_text}"]
+    counts += [forecast.memory_text] if forecast.memory_text else []
+    return f" on {counted(forecast.cpus, 'CPU')}: {', '.join(counts)}"
 
 
 def _machines(checked: Sequence[Checked]) -> list[str]:
     """Equal hosts, and what a run would do there, grouped; the most frequent first."""
     alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for one in checked:
-        if one.check is not None and one.check.forecast is not None:
-            facts, forecast = one.check.facts, one.check.forecast
-            alike[_machine(facts), *_previewed(facts, forecast)].append(one.outcome.host.name)
+        if one.check is not None and one.check.intended is not None:
+            facts, intended = one.check.facts, one.check.intended
+            alike[_machine(facts), *_previewed(facts, intended)].append(one.outcome.host.name)
     most_first = sorted(alike.items(), key=lambda item: -len(item[1]))
     texts = []
     for lines, names in most_first[:MESSAGES_SHOWN]:
@@ -102,7 +97,7 @@ def _findings(checked: Sequence[Checked]) -> list[str]:
     for one in checked:
         for finding in one.check.findings if one.check else ():
             alike[finding.severity, finding.kind, finding.remedy][one.outcome.host.name] = finding
-    worst_first = sorted(alike.items(), key=lambda item: (_WORST_FIRST.index(item[0][0]), -len(item[1])))
+    worst_first = sorted(alike.items(), key=lambda item: (WORST_FIRST.index(item[0][0]), -len(item[1])))
     lines = [_finding_of(by_name) for _, by_name in worst_first]
     return ["Findings\n" + "\n".join(lines)] if lines else []
 
@@ -116,7 +111,7 @@ def _finding_of(by_name: dict[str, Finding]) -> str:
 
 
 def _verdict(checked: Sequence[Checked]) -> str:
-    able = sum(one.check is not None and one.check.forecast is not None for one in checked)
+    able = sum(one.check is not None and one.check.intended is not None for one in checked)
     return f"{able} of {len(checked)} hosts can be measured."
 
 
@@ -127,12 +122,7 @@ def checks_json(checked: Sequence[Checked]) -> str:
 
 def _object(one: Checked) -> dict[str, object]:
     outcome, check = one.outcome, one.check
-    return {
-        "host": outcome.host.name,
-        "state": outcome.state,
-        "stage": outcome.stage,
-        "exit_code": outcome.exit_code,
-        "message": outcome.message,
+    return outcome_object(outcome) | {
         "notes": list(outcome.notes),
         "reported": list(one.reported),
         "check": check
@@ -140,23 +130,25 @@ def _object(one: Checked) -> dict[str, object]:
             "target": str(check.facts.target),
             "cpu_model": check.facts.cpu_model,
             "kernel": check.facts.kernel,
-            "cpus": usable_cpus(check.facts),
+            "cpus": len(check.facts.usable_cpus),
             "workdir": check.facts.workdir or None,
             "workdir_made": check.facts.workdir_made,
-            "run": check.forecast and _run_object(check.forecast),
+            "run": check.intended and _run_object(check.intended),
             "findings": [asdict(finding) for finding in check.findings],
         },
     }
 
 
-def _run_object(forecast: Forecast) -> dict[str, object]:
+def _run_object(intended: Intended) -> dict[str, object]:
+    forecast = intended.forecast
     return {
-        "agent": forecast.agent,
-        "plan": asdict(forecast.plan),
-        "cpus": forecast.cpus,
-        "pairs": forecast.pairs,
-        "points": forecast.points,
-        "memory_bytes": forecast.memory_bytes,
-        "bursts": forecast.bursts,
-        "seconds": asdict(forecast.duration),
+        "agent": intended.agent,
+        "plan": asdict(intended.plan),
+        "cpus": forecast and forecast.cpus,
+        "pairs": forecast and forecast.pairs,
+        "points": forecast and forecast.points,
+        "memory_bytes": forecast and forecast.bytes,
+        "bursts": forecast.bursts if forecast else intended.bursts,
+        "seconds": forecast and asdict(forecast.duration),
+        "no_forecast": None if forecast else intended.why,
     }

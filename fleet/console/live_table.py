@@ -10,22 +10,14 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from fleet.console.summary import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import without_name
 from fleet.model import Host
-from fleet.plan.estimate import Duration
-from fleet.session.events import (
-    BurstsReceived,
-    DurationEstimated,
-    Event,
-    HostFinished,
-    NoteAdded,
-    StageEntered,
-)
+from fleet.plan.forecast import Duration
+from fleet.session import events
 from fleet.session.outcome import State
-from fleet.text import printable
 
 MANY = 30  # hosts; above it an overview, also on a tall terminal
-NOTES_AS_THEY_ARRIVE = 3  # hosts; of more, notes are shown at the end, equal ones once
 WAITING = "queued"
 _COLOURS = {
     State.COMPLETE: "green",
@@ -67,25 +59,25 @@ class LiveTable:
         self._console = console
         self._began = time.monotonic()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Take an event into the table; of few hosts, print notes above it; of more the end has them."""
         with self._guard:
             row = self._rows[event.host.name]
             match event:
-                case StageEntered(_, stage):
+                case events.StageEntered(_, stage):
                     row.stage, row.state, row.began = stage, None, time.monotonic()
                     row.started = row.started or row.began
-                case BurstsReceived(_, done, total):
+                case events.BurstsReceived(_, done, total):
                     row.done, row.total = done, total
-                case DurationEstimated(_, duration):
+                case events.DurationEstimated(_, duration):
                     row.expected = duration
-                case HostFinished(outcome):
+                case events.HostFinished(outcome):
                     row.state, row.seconds, row.stage = outcome.state, outcome.seconds, outcome.stage
-                case NoteAdded():
+                case events.NoteAdded():
                     pass
-        if isinstance(event, NoteAdded) and len(self._rows) <= NOTES_AS_THEY_ARRIVE:
+        if isinstance(event, events.NoteAdded) and len(self._rows) <= NOTES_AS_THEY_ARRIVE:
             line = f"{event.host.name}: {without_name(event.host, event.text)}"
-            self._console.print(Text(printable(line), style="dim"))  # takes the console's own lock
+            self._console.print(Text(line, style="dim"))  # takes the console's own lock
 
     def render(self) -> Table | Group:
         """Draw the present state; called by the refreshing thread."""
@@ -152,7 +144,7 @@ def _cells(row: Row) -> tuple[Text, str, str]:
 
 
 def _left(row: Row) -> str:
-    """What is left of the least rounds, by their pace; after them at most what the budget leaves."""
+    """What is left of the minimum rounds, by their pace; after them at most what the budget leaves."""
     spent = time.monotonic() - row.began
     if row.expected is not None and row.done >= row.total > 0:
         return f"at most {max(row.expected.most_s - spent, 0):.0f} s"

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 
 from fleet.console.summary import MANY
-from fleet.errors import FleetError
 from fleet.session.outcome import Outcome
-from fleet.store import Store
-from fleet.text import printable
+from fleet.store import Listing, Store
+from fleet.store.reading import described_error
 
-# Reducing more would delay the end of a session; `fleet show` does it. A host takes four times the CPU time
-# that it takes to measure and store it.
+# Reducing more would delay the end of a session; `fleet show` does it.
 MOST_BURSTS, MOST_HOSTS = 400_000, 50
 
 
@@ -23,10 +21,11 @@ def medians_text(store: Store, outcomes: Sequence[Outcome], width: int | None, *
     from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
 
     try:
-        runs = [run for run in store.published() if run.run_id in stored]
-        table = overview.medians(str(store.place.address), runs)
-    except FleetError as err:
-        return printable(f"The runs are stored, but cannot be summarized: {err}")
+        root = Listing(store.place)
+        runs = [run for run in root.runs if run.run_id in stored]
+        table = overview.medians(root, runs)
+    except Exception as err:  # of a run that another wrote
+        return f"The runs are stored, but cannot be summarized: {described_error(err)}"
     if len(stored) > MANY and not table.empty:
         numbers = overview.extremes_text(table, width)
     else:

@@ -6,35 +6,26 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.live import Live
 
-from fleet.console.live_table import MANY, NOTES_AS_THEY_ARRIVE, LiveTable, Row, tally
+from fleet.console.live_table import MANY, LiveTable, Row, tally
+from fleet.console.summary import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import without_name
 from fleet.model import Host
-from fleet.session.events import (
-    BurstsReceived,
-    DurationEstimated,
-    Event,
-    EventHandler,
-    HostFinished,
-    NoteAdded,
-    StageEntered,
-    ignore,
-)
+from fleet.session import events
 from fleet.session.outcome import Outcome, State
-from fleet.text import counted, printable
+from fleet.text import console_class, counted
 
 TALLIES = 10  # lines that count the hosts of a large session
 FAILURES_NAMED = 50
 
 
 @contextmanager
-def progress(hosts: Sequence[Host], *, quiet: bool = False) -> Iterator[EventHandler]:
+def progress(hosts: Sequence[Host], *, quiet: bool = False) -> Iterator[events.EventHandler]:
     """Give the event handler that fits: none, a live table, or plain lines."""
-    console = Console(stderr=True)
+    console = console_class()(stderr=True)
     if quiet or sys.stderr is None:  # it is None where the program was started with stderr closed
-        yield ignore
+        yield events.ignore
     elif console.is_terminal:
         table = LiveTable(hosts, console)
         with Live(get_renderable=table.render, console=console, refresh_per_second=4, transient=True):
@@ -53,23 +44,23 @@ class Lines:
         self._planned: dict[str, int] = {}
         self._stderr = LineWriter()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Print the event."""
         match event:
-            case StageEntered(host, stage):
+            case events.StageEntered(host, stage):
                 self._write(host, stage)
-            case BurstsReceived():
+            case events.BurstsReceived():
                 self._bursts(event)
-            case DurationEstimated():
+            case events.DurationEstimated():
                 pass  # the agent's own estimate arrives as a note once it has examined the CPUs
-            case NoteAdded(host, text):
+            case events.NoteAdded(host, text):
                 if self._notes:
                     self._write(host, without_name(host, text))
-            case HostFinished(outcome):
+            case events.HostFinished(outcome):
                 bursts = f", {counted(outcome.bursts, 'burst')}" if outcome.bursts else ""
                 self._write(outcome.host, f"{outcome.state}{bursts} in {outcome.seconds:.1f} s")
 
-    def _bursts(self, event: BurstsReceived) -> None:
+    def _bursts(self, event: events.BurstsReceived) -> None:
         """Print the count at each tenth, and once that rounds are added."""
         host, done, total = event.host, event.done, event.total
         tenth = 10 * done // max(total, 1)
@@ -97,17 +88,17 @@ class Tallies:
         self._named = 0
         self._stderr = LineWriter()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Count the event's host."""
         with self._guard:
             row = self._rows[event.host.name]
             match event:
-                case StageEntered(_, stage):
+                case events.StageEntered(_, stage):
                     row.stage, row.state = stage, None
-                case HostFinished(outcome):
+                case events.HostFinished(outcome):
                     row.state = outcome.state
                     self._finish(outcome)
-                case BurstsReceived() | DurationEstimated() | NoteAdded():
+                case events.BurstsReceived() | events.DurationEstimated() | events.NoteAdded():
                     pass
 
     def _finish(self, outcome: Outcome) -> None:
@@ -130,10 +121,10 @@ class LineWriter:
         self._guard = threading.Lock()
 
     def write(self, text: str) -> None:
-        """Write one line, escaped."""
+        """Write one line."""
         with self._guard:
             try:
-                print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - progress belongs there
+                print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress belongs there
             except OSError:
                 _discard_stderr()
 

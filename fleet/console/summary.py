@@ -1,129 +1,22 @@
-"""A session's plans and outcomes, as text for people and JSON for programs. Prints nothing."""
+"""What a session, `fleet resume` and `fleet clean` did, as text for people and as JSON. Prints nothing."""
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from textwrap import indent
 
-from fleet.console.hosts import host_object, where
-from fleet.console.live_table import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import folded, group_messages, without_name
-from fleet.model import BENCHMARKS, FORECAST, Host, PairChoice, Pairs, Plan, RequestedOptions
-from fleet.plan.cpulist import cpus_text
-from fleet.plan.estimate import expected, over_budget, plan_for, points, rounds_text
-from fleet.plan.memory import needed, unknown_cpus
-from fleet.plan.options import effective
+from fleet.model import FORECAST
+from fleet.session.clean import Cleaned
 from fleet.session.outcome import Outcome, State
-from fleet.text import as_json, counted, printable, table
+from fleet.session.resume import Remaining
+from fleet.text import as_json, counted, table
 
 MANY = 20  # hosts; above it people want groups, not rows
+NOTES_AS_THEY_ARRIVE = 3  # hosts; of more, notes are shown at the end, equal ones once
 MESSAGES_SHOWN = 20
 MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has all of it
-_SIZES = (4, 16, 64, 256)  # of machines with an unknown number of CPUs
-_OF_MEMORY = (
-    "Points, in a round, and memory are those of caches of 48 KiB and 2 MiB a core and 32 MiB for all; "
-    "`fleet check` knows the host's."
-)
-
-
-def plans_text(hosts: Sequence[Host], requested: RequestedOptions) -> str:
-    """What `fleet run` would do on each host, as far as it is known without connecting."""
-    plans = [plan_for(host, requested, 0) for host in hosts]
-    rows = [
-        (
-            host.name,
-            where(host),
-            "all" if set(plan.benchmarks) == set(BENCHMARKS) else ",".join(plan.benchmarks),
-            plan.variant or "auto",
-            _cpus(plan),
-            _visits(plan),
-        )
-        for host, plan in zip(hosts, plans, strict=True)
-    ]
-    titles = ("host", "address", "benchmarks", "variant", "cpus", "sampling")
-    if len(rows) > 1 and len({row[2:] for row in rows}) == 1:
-        same = "; ".join(f"{title} {cell}" for title, cell in zip(titles[2:], rows[0][2:], strict=True))
-        listed = f"{table(titles[:2], [row[:2] for row in rows])}\nOn each: {same}"
-    else:
-        listed = table(titles, rows)
-    return "\n\n".join((listed, _times(plans), "Dry run: nothing was connected to, nothing is stored."))
-
-
-def _visits(plan: Plan) -> str:
-    """How pairs are sampled, in a line: what was requested, and the defaults where they apply."""
-    options = effective(plan)
-    parts = [f"as {plan.preset} does"] if plan.preset else []
-    if plan.rounds is not None or plan.preset is None:
-        parts.append(counted(options.rounds, "round") + (" or more" if options.precision else ""))
-    parts += [f"over {options.spread_s:g} s"] if options.spread_s else []
-    parts += [f"until ±{100 * options.precision:.3g}%"] if options.precision else []
-    for name, value in (("samples", plan.samples), ("round trips a sample", plan.iterations)):
-        parts += [f"{value} {name}"] if value is not None else []
-    parts += [_pairs(plan.pairs)] if plan.pairs is not None else []
-    return ", ".join(part for part in parts if part)
-
-
-def _pairs(choice: PairChoice) -> str:
-    match choice.which:
-        case Pairs.HALF:
-            return ""
-        case Pairs.ORDERED:
-            return "both directions"
-        case Pairs.LISTED:
-            return f"{len(choice.listed)} pairs"
-        case Pairs.PER_RELATION:
-            return f"{choice.per_relation} pairs of each relation"
-
-
-def _times(plans: Sequence[Plan]) -> str:
-    """How long measuring takes: by the CPUs a plan names, else for machines of several sizes."""
-    cases = [(plan, (len(plan.cpus),) if plan.cpus is not None else _SIZES) for plan in plans]
-    found = dict.fromkeys((size, _forecast(plan, size)) for plan, sizes in cases for size in sizes)
-    memory = [_OF_MEMORY] if any(_memory(plan, size) for plan, sizes in cases for size in sizes) else []
-    if len({took for _, took in found}) == 1:
-        return "\n".join([f"Measuring takes about {next(iter(found))[1]}.", *memory])
-    rows = (f"  {size:3} CPUs: {took}" for size, took in found)
-    return "\n".join(["Measuring takes about", *rows, *memory])
-
-
-def _forecast(plan: Plan, size: int) -> str:
-    """The time, or why the time budget is too short, the points of ladders and the memory of all points."""
-    if why := over_budget(plan, size):
-        return f"refused: {why}"
-    count, mebibytes = points(plan, size), _memory(plan, size)
-    parts = [f"{expected(plan, size)}{rounds_text(plan, size)}"]
-    parts += [counted(count, "point")] if count else []
-    parts += [f"{mebibytes} MiB of memory"] if mebibytes else []
-    return ", ".join(parts)
-
-
-def _memory(plan: Plan, size: int) -> int:
-    """Mebibytes that the points take on so many CPUs with the usual caches."""
-    return needed(plan, unknown_cpus(plan.cpus or range(size))) >> 20
-
-
-def _cpus(plan: Plan) -> str:
-    return "all allowed" if plan.cpus is None else cpus_text(plan.cpus)
-
-
-def plans_json(hosts: Sequence[Host], requested: RequestedOptions) -> str:
-    """The same for programs: a list of {host, plan, seconds}; seconds only where the CPUs are named."""
-    plans = [plan_for(host, requested, 0) for host in hosts]
-    entries = [
-        {"host": host_object(host), "plan": _plan_object(plan), "seconds": _seconds(plan)}
-        for host, plan in zip(hosts, plans, strict=True)
-    ]
-    return as_json(entries)
-
-
-def _seconds(plan: Plan) -> dict[str, float] | None:
-    return asdict(expected(plan, len(plan.cpus))) if plan.cpus is not None else None
-
-
-def _plan_object(plan: Plan) -> dict[str, Any]:
-    """A plan without the deadline, which depends on the host."""
-    return {key: value for key, value in asdict(plan).items() if key != "deadline_s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,30 +35,32 @@ class Hints:
         return " ".join(word for word in ("fleet", *words) if word)
 
 
-def outcomes_text(outcomes: Sequence[Outcome], hints: Hints = Hints(), medians: str = "") -> str:
+def outcomes_text(
+    outcomes: Sequence[Outcome], seconds: float, hints: Hints = Hints(), medians: str = ""
+) -> str:
     """How a session ended: the hosts that are not complete, the numbers, the failures, what to type next.
 
-    A row per host, or of many hosts a row per state and stage. medians: as `numbers.medians_text` gives them.
+    A row per host, or of many hosts a row per state and stage. seconds: of the whole session.
+    medians: as `numbers.medians_text` gives them.
     """
     many = len(outcomes) > MANY
     listed = [o for o in outcomes if o.state is not State.COMPLETE or not medians]
     parts = [_by_ending(outcomes) if many else _by_host(listed)] if listed else []
-    parts = [printable(part) for part in (*parts, *failures(outcomes))]
+    parts += failures(outcomes)
     parts += [medians] if medians else []
     notes = _common_notes(outcomes) if len(outcomes) > NOTES_AS_THEY_ARRIVE else []
-    return "\n\n".join([*parts, *map(printable, notes), printable(_ending(outcomes, hints))])
+    return "\n\n".join([*parts, *notes, _ending(outcomes, seconds, hints)])
 
 
-def _ending(outcomes: Sequence[Outcome], hints: Hints) -> str:
+def _ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
     """How many hosts are stored, and the commands to type next."""
     stored = [outcome for outcome in outcomes if outcome.stored]
     settled = all(outcome.settled for outcome in outcomes)
-    longest = max((outcome.seconds for outcome in outcomes), default=0.0)
     bursts = counted(sum(outcome.bursts for outcome in stored), "burst")
     once = len({outcome.host.name for outcome in outcomes}) == len(outcomes)
     total = counted(len(outcomes), "host" if once else "run")
     lines = [
-        f"{len(stored)} of {total} stored, {bursts}, {longest:.1f} s."
+        f"{len(stored)} of {total} stored, {bursts}, {seconds:.1f} s."
         if stored
         else f"{len(stored)} of {total} stored."
     ]
@@ -272,3 +167,60 @@ def outcomes_json(outcomes: Sequence[Outcome]) -> str:
             for o in outcomes
         ]
     )
+
+
+def outcome_object(outcome: Outcome) -> dict[str, object]:
+    """How a host ended, for the objects of commands that store nothing."""
+    return {
+        "host": outcome.host.name,
+        "state": outcome.state,
+        "stage": outcome.stage,
+        "exit_code": outcome.exit_code,
+        "message": outcome.message,
+    }
+
+
+def cleaned_text(cleaned: Sequence[Cleaned], *, dry_run: bool = False) -> str:
+    """What was removed and left on each host, equal hosts grouped; then the failures."""
+    verb = "would remove" if dry_run else "removed"
+    blocks = []
+    for one in cleaned:
+        if not one.outcome.message:
+            lines = [f"{verb} {path}" for path in one.removed] + [f"left {text}" for text in one.left]
+            blocks.append((one.outcome.host, "\n".join(lines) or "nothing of ours is there"))
+    parts = [f"{folded(names)}:\n{indent(text, '  ')}" for text, names in group_messages(blocks)]
+    parts += failures([one.outcome for one in cleaned])
+    paths = counted(sum(len(one.removed) for one in cleaned), "path")
+    parts.append(f"{paths} {'to be removed' if dry_run else 'removed'} on {counted(len(blocks), 'host')}.")
+    return "\n\n".join(parts)
+
+
+def cleaned_json(cleaned: Sequence[Cleaned]) -> str:
+    """The same for programs: a list, one object a host."""
+    return as_json(
+        [
+            outcome_object(one.outcome) | {"removed": list(one.removed), "left": list(one.left)}
+            for one in cleaned
+        ]
+    )
+
+
+def remaining_text(remaining: Remaining) -> str:
+    """What `fleet resume` would do, a line per host."""
+    lines = [f"Session {remaining.session_id}:"]
+    lines += [f"  {run.host.name}: continue {run.run_id}, begun {run.started_utc}" for run in remaining.runs]
+    lines += [f"  {name}: begin, nothing was measured" for name in remaining.hosts]
+    return "\n".join([*lines, "Dry run: nothing was connected to, nothing is stored."])
+
+
+def remaining_object(remaining: Remaining) -> list[dict[str, str | None]]:
+    """The same for programs: {host, run, session} of each."""
+    runs = [(run.host.name, run.run_id) for run in remaining.runs]
+    both: list[tuple[str, str | None]] = [*runs, *((name, None) for name in remaining.hosts)]
+    return [{"host": name, "run": run, "session": remaining.session_id} for name, run in both]
+
+
+def given_up_text(remaining: Remaining, damaged: Sequence[str]) -> str:
+    """What became of a session of which nothing could be stored."""
+    why = "the damaged journals named above are kept" if damaged else "nothing of it had been measured"
+    return f"Session {remaining.session_id} is given up; {why}."

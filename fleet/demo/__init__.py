@@ -1,1 +1,1 @@
-"""A lab to learn on: four made-up machines with runs of eight nights, and one with every benchmark."""
+"""A lab to learn on: made-up machines with runs of eight nights, of one day, of every benchmark."""

@@ -1,20 +1,21 @@
 """Writes the lab: an inventory, and a results root filled through the store as `fleet run` fills one."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 
-from fleet import __version__
 from fleet.demo import points
-from fleet.demo.machines import EVERYTHING, KINDS, MACHINES, Machine
+from fleet.demo.machines import EVERYTHING, KINDS, MACHINES, UNCHANGED, Machine
 from fleet.demo.simulate import SAMPLES, TICKS_PER_SECOND, bursts, pairs
 from fleet.errors import UsageError
 from fleet.model import Agent, Burst, End, Facts, Hello, Host, Load, Plan, Run, RunState, Target
+from fleet.model.version import VERSION
 from fleet.store import Store
 
 NIGHTS = ("old", "new", "new", "old", "old", "new", "new", "old")  # the kernel of each night
+REPEATS = 12  # of one machine on the day before
 NOTE = "Made up by `fleet demo`: no machine was measured."
 _FIRST = datetime(2026, 11, 1, 2, tzinfo=UTC)
 _KERNELS = {"old": "6.12.1-demo", "new": "6.13.0-demo"}
@@ -34,7 +35,7 @@ groups:
 def write(folder: Path, note: Callable[[str], None]) -> None:
     """Make `folder` with `inventory.yaml` and `results/`: four machines, a run each in eight nights.
 
-    And a fifth, measured once with every benchmark on the day before.
+    On the day before, one of them was measured REPEATS times in turn, and a fifth once with every benchmark.
 
     Every run has the label made-up=yes and says so in its warnings. note: called before each night. Raises
     UsageError where `folder` is there and is not empty, or cannot be made.
@@ -47,8 +48,11 @@ def write(folder: Path, note: Callable[[str], None]) -> None:
     except OSError as err:
         raise UsageError(f"{folder}: cannot be made: {err.strerror}. Choose another folder.") from err
     store = Store(folder / "results")
-    note(f"the day before: {EVERYTHING.name}")
+    note(f"the day before: {EVERYTHING.name}, {REPEATS} times {UNCHANGED.name}")
     store.publish(_run(EVERYTHING, -1, 0, "old"), _everything(), batch=True)
+    for place in range(1, REPEATS + 1):
+        unchanged = bursts(UNCHANGED, -place, "old")
+        store.publish(_run(UNCHANGED, -1, place, "old"), unchanged, batch=True)
     for night, kernel in enumerate(NIGHTS):
         note(f"night {night + 1} of {len(NIGHTS)}: {', '.join(machine.name for machine in MACHINES)}")
         for place, machine in enumerate(MACHINES):
@@ -76,9 +80,10 @@ def _everything() -> Iterator[Burst]:
 
 def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
     """The run of a machine in one night, as the agent would have reported it."""
-    chance = random.Random(f"{machine.name} {night} names")
+    chance = random.Random(f"{machine.name} {night} {place} names")
     started = _FIRST + timedelta(days=night, seconds=5 + 70 * place)
     numbers = tuple(cpu.cpu for cpu in machine.cpus)
+    nightly = {"kernel": kernel} if night >= 0 else {}
     kinds: list[dict[str, object]] = [
         {"benchmark": name, "variant": variant}
         for name, variant, _ in (*KINDS[machine.arch], ("chase", "mov", 1), ("bandwidth", "avx2", 1))
@@ -124,14 +129,9 @@ def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
         state=RunState.COMPLETE,
         notes=(NOTE,),
         load_after=Load(0.1, 1),
-        labels=_labels(machine, kernel),
-        fleet_version=__version__,
+        labels=MappingProxyType({**machine.labels, **nightly, "made-up": "yes"}),
+        fleet_version=VERSION,
     )
-
-
-def _labels(machine: Machine, kernel: str) -> Mapping[str, str]:
-    nightly = {} if machine is EVERYTHING else {"kernel": kernel}
-    return MappingProxyType({**machine.labels, **nightly, "made-up": "yes"})
 
 
 def _facts(machine: Machine, night: int, kernel: str) -> Facts:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 
-from fleet.errors import DeployError, FleetError, ProbeError
+from fleet.errors import DeployError, FleetError, LinkError, ProbeError
 from fleet.facts import probe, systems
 from fleet.facts.systems import SYSTEMS, Os
 from fleet.model import Facts, Host, Load, Via
@@ -14,6 +14,8 @@ from fleet.remote.connection import Completed, Connection
 
 PROBE_TIMEOUT_S = 30.0
 LOAD_TIMEOUT_S = 20.0
+COMPILER_TIMEOUT_S = 10.0
+_COMPILERS = ("cc", "gcc", "clang", "qcc")  # that probes look for
 _NO_REASON = "cannot be made: \n"  # the shell could not even keep what mkdir said
 LEAST_FILES = 20
 _FEW_FILES = " This account may open too few files there for a shell to work (`ulimit -n`): allow 64 or more."
@@ -89,11 +91,30 @@ def _ask(connection: Connection, host: Host, *, read_only: bool) -> str:
 
 def _ask_as(system: Os, connection: Connection, host: Host, *, read_only: bool) -> str:
     script = probe.script(system.PROBE, workdir=host.workdir, cc=host.toolchain.cc, read_only=read_only)
-    completed = connection.run(script.decode(), timeout_s=PROBE_TIMEOUT_S)
+    try:
+        completed = connection.run(script.decode(), timeout_s=PROBE_TIMEOUT_S)
+    except LinkError as err:
+        _check_compilers(connection, host, err)
+        raise
     text = probe.answer(completed.stdout)
     if text is None:
         raise ProbeError(_no_answer(host, completed))
     return text
+
+
+def _check_compilers(connection: Connection, host: Host, why: LinkError) -> None:
+    """Raise ProbeError where the host answers, but not the probe, and a compiler is to blame."""
+    asked = ""
+    try:
+        for command in (":", host.toolchain.cc or ":", *_COMPILERS):
+            connection.run(f"{command} --version >/dev/null 2>&1", timeout_s=COMPILER_TIMEOUT_S)
+            asked = command
+    except LinkError:
+        if asked:
+            raise ProbeError(
+                f"{host.name}: the compiler there, {command!r}, never answers --version. Does it wait for a "
+                "licence? Try it by hand, or give the host a PATH without it as `env:` in the inventory."
+            ) from why
 
 
 def _parse(text: str, host: Host) -> Facts:

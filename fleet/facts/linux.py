@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from fleet.facts import linux_noise, settings, topology
-from fleet.facts.probe import Sections
+from fleet.facts.probe import Sections, value
 from fleet.model import Compiler, Cpu, Facts, Load, arch_named
 from fleet.plan.cpulist import cpus_text
 
@@ -68,8 +68,10 @@ def raw_lines(_: Sections) -> tuple[str, ...]:
 def parse(sections: Sections, _: str | None = None) -> Facts:
     """Facts of a Linux host, without the directory for our files; what the host does not publish is None.
 
-    Raises ValueError for an architecture there is no agent for.
+    Raises ValueError for an architecture there is no agent for, and for a file that no kernel wrote.
     """
+    if path := value(sections, "too_long"):
+        raise ValueError(f"{path} there is far longer than a kernel writes it; see what is mounted over it")
     system, files = (
         parse_system(sections),
         parse_files([*sections.get("files", []), *sections.get("picked", [])]),
@@ -185,7 +187,7 @@ def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
 def parse_load(sections: Sections) -> Load:
     """Load, runnable threads, hottest sensor and stolen ticks at the moment of the probe.
 
-    Both files of /proc tell the same count of runnable threads; answers of old have it from stat.
+    Both files of /proc have the same count of runnable threads; older answers have it from stat.
     Formats: Documentation/filesystems/proc.rst (loadavg, stat), Documentation/hwmon/sysfs-interface.rst
     and driver-api/thermal/sysfs-api.rst (millidegrees). A sensor outside 1..150 degrees is broken, not hot.
     """

@@ -7,10 +7,8 @@ import hashlib
 import re
 import shlex
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-
-from fleet.once import once
 
 MARK = "@fleet-probe-7c1e9b3a@"
 Sections = dict[str, list[str]]
@@ -60,7 +58,7 @@ def load_script(names: Sequence[str]) -> bytes:
     return f"MARK={shlex.quote(MARK)} ROOT=\n{_text(names)}\nload_only </dev/null 2>/dev/null\n".encode()
 
 
-@once
+@cache
 def _text(names: Sequence[str]) -> str:
     """The scripts without comments and indentation, in few lines, since a host's shell reads byte by byte.
 

@@ -95,19 +95,24 @@ of_group() {
 }
 
 # A few lines of long files. Of /proc/cpuinfo the first CPU is printed whole, of the others only what can differ:
-# 576 CPUs make 1.5 MB there. irqbalance is not looked for where other users' processes are hidden, or too many.
+# 576 CPUs make 1.5 MB there. What no kernel writes is named, not printed. irqbalance is not looked for where other users' processes are hidden, or too many.
 lines() {
 	section cpuinfo
-	while read -r line; do
-		[ -n "$line" ] || break
-		echo "$line"
-	done <proc/cpuinfo
+	found=$(grep -s -m 1000 '' proc/cpuinfo)
+	# shellcheck disable=SC2295 # as in `files`
+	[ ${#found} -gt 1000000 ] || found=${found%%$newline$newline*}
+	if [ ${#found} -le 100000 ]; then
+		printf '%s\n' "$found"
+	else
+		section system
+		echo 'too_long /proc/cpuinfo'
+	fi
 	section picked
 	if [ -r proc/1/comm ]; then
 		set -- proc/[0-9]*/comm
 		if [ $# -le 20000 ]; then echo 'irqbalance 0'; else set --; fi
 	fi
-	grep -s -x -E \
+	grep -s -m 100000 -x -E \
 		'irqbalance|((processor|CPU [a-z]+|Model|Hardware)[[:space:]]*|Cpus_allowed_list|MemTotal|MemAvailable):.*|PRETTY_NAME=.*' \
 		proc/cpuinfo etc/os-release proc/self/status proc/meminfo "$@"
 }
@@ -173,7 +178,8 @@ quotas() {
 	done
 }
 
-# Where an agent is already, most likely no compiler is needed: they are only listed by name.
+# Where an agent is already, most likely no compiler is needed: they are only listed by name. Else the first that
+# answers is enough; clang takes 30 ms to.
 compilers() {
 	section compilers
 	set -f
@@ -186,9 +192,10 @@ compilers() {
 			command -v "$1" >/dev/null && echo "$cc	"
 			continue
 		fi
-		version=$("$@" --version)
-		version=${version%%"$newline"*}
-		[ -n "$version" ] && echo "$cc	$version"
+		# By a pipe: $() alone waits for every process which a compiler leaves behind. In $() again, without which
+		# ksh93 loses what it reads.
+		version=$("$@" --version | { read -r line; echo "$line"; })
+		[ -n "$version" ] && echo "$cc	$version" && break
 	done
 	set +f
 }

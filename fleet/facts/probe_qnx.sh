@@ -1,5 +1,5 @@
 # The probe for QNX. An image may have hardly any programs, so this uses what the shell itself has: no printf, no
-# `command -v`, no backslash in an echo, no pipe. $ROOT precedes every path of the system: the tree of a test,
+# `command -v`, no backslash in an echo. $ROOT precedes every path of the system: the tree of a test,
 # empty on a host. A host with another OS answers only that.
 
 section() {
@@ -114,9 +114,9 @@ qnx_compilers() {
 	for cc in "$CC" clang gcc cc qcc; do
 		# shellcheck disable=SC2086 # the inventory's may be two words
 		set -- $cc
-		version=
-		[ $# -eq 0 ] || version=$("$@" --version)
-		version=${version%%"$newline"*}
+		[ $# -eq 0 ] && continue
+		# As in the probe for Linux.
+		version=$("$@" --version | { read -r line; echo "$line"; })
 		[ -n "$version" ] && echo "$cc	$version"
 	done
 	set +f

@@ -5,7 +5,9 @@ from typing import Protocol
 
 from fleet.facts import linux, qnx
 from fleet.facts.probe import Sections
-from fleet.model import Facts, Finding, Load
+from fleet.model import Facts, Finding, Load, Severity
+
+WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 
 
 class Os(Protocol):
@@ -56,3 +58,14 @@ SYSTEMS: Mapping[str, Os] = {system.NAME: system for system in (linux, qnx)}
 def of_answer(sections: Sections) -> Os | None:
     """Return the OS of the host that gave this answer; None for one we do not know."""
     return next((system for system in SYSTEMS.values() if system.is_answer(sections)), None)
+
+
+def findings(facts: Facts, later: Load | None = None) -> tuple[Finding, ...]:
+    """What disturbs measurements there, the worst first. later: load read some time after the facts."""
+    found = SYSTEMS[facts.target.os].findings(facts, later)
+    return tuple(sorted(found, key=lambda finding: WORST_FIRST.index(finding.severity)))
+
+
+def serious(facts: Facts) -> tuple[str, ...]:
+    """The serious findings as sentences, for a run's notes."""
+    return tuple(finding.found for finding in findings(facts) if finding.severity is Severity.SERIOUS)

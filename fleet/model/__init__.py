@@ -1,6 +1,16 @@
 """The nouns: frozen dataclasses and closed sets of words, as docs/glossary.md defines them."""
 
-from fleet.model.benchmark import BENCHMARKS, Benchmark, Shape, Unit, View, benchmark_named
+from fleet.model.benchmark import (
+    BENCHMARKS,
+    Benchmark,
+    Parameter,
+    Shape,
+    View,
+    as_described_by,
+    benchmark_named,
+    described,
+    learn,
+)
 from fleet.model.host import BuildPlace, Host, HostKeyPolicy, LockPolicy, RequestedToolchain, Target, Via
 from fleet.model.machine import Cache, Compiler, Cpu, Facts, Finding, Load, Relation, Severity, Topology
 from fleet.model.plan import (
@@ -18,53 +28,3 @@ from fleet.model.plan import (
 )
 from fleet.model.run import FORECAST, Agent, Burst, Count, End, Failed, Hello, Note, Parameters, Run, RunState
 from fleet.model.targets import ARCHES, OSES, arch_named
-
-__all__ = [
-    "ARCHES",
-    "BENCHMARKS",
-    "FORECAST",
-    "OSES",
-    "Agent",
-    "Benchmark",
-    "BuildPlace",
-    "Burst",
-    "Cache",
-    "Compiler",
-    "Count",
-    "Cpu",
-    "End",
-    "Estimator",
-    "Facts",
-    "Failed",
-    "Finding",
-    "Hello",
-    "Host",
-    "HostKeyPolicy",
-    "LinePolicy",
-    "Load",
-    "LockPolicy",
-    "Note",
-    "Order",
-    "Pages",
-    "PairChoice",
-    "Pairs",
-    "Parameters",
-    "Plan",
-    "Preset",
-    "Relation",
-    "RequestedOptions",
-    "RequestedToolchain",
-    "Run",
-    "RunState",
-    "Severity",
-    "Shape",
-    "Side",
-    "Target",
-    "Topology",
-    "Unit",
-    "Via",
-    "View",
-    "arch_named",
-    "benchmark_named",
-    "merged",
-]

@@ -1,20 +1,18 @@
-"""What each benchmark counts and how many CPUs a visit takes: the one table of them."""
+"""What benchmarks are, as the agent describes them: nothing here names one.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+`benchmarks.json` is what the agent of this version says (`make describe`). A run's record has what its own
+agent said, which wins for that run (docs/wire.md).
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-
-
-class Unit(StrEnum):
-    """What one of a sample's iterations is."""
-
-    ROUND_TRIP = "round_trip"
-    READING = "reading"
-    MESSAGE = "message"
-    LINE = "line"
-    LOAD = "load"
-    BYTE = "byte"
-    OPERATION = "operation"
+from pathlib import Path
+from typing import Any
 
 
 class Shape(StrEnum):
@@ -23,69 +21,222 @@ class Shape(StrEnum):
     CPU = "cpu"
     PAIR = "pair"
     GROUP = "group"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Shape":  # noqa: ARG003
+        return cls.UNKNOWN
 
 
 class View(StrEnum):
     """How its numbers are shown.
 
-    MATRIX: a number for each pair; CPUS: one for each CPU; LADDER: by size; STATES: by the state of lines;
-    BLOCKS: by the size of blocks; PRODUCTS: by what is multiplied.
+    MATRIX: a number for each pair; CPUS: one for each CPU; LADDER: by size; TABLE: by the parameters of its
+    points; BLOCKS: the same, with what the end of a block costs; PRODUCTS: with the share of the peak.
     """
 
     MATRIX = "matrix"
     CPUS = "cpus"
     LADDER = "ladder"
-    PRODUCTS = "products"
-    STATES = "states"
+    TABLE = "table"
     BLOCKS = "blocks"
+    PRODUCTS = "products"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "View":  # noqa: ARG003
+        return cls.TABLE
+
+
+_NEEDED = {
+    View.LADDER: ("bytes", "threads"),
+    View.BLOCKS: ("block_bytes", "sharing"),
+    View.PRODUCTS: ("operation", "bytes", "threads"),
+}
+"""The parameters that a view is made of."""
+_NO_SIZE = re.compile(r"(?<![0-9])0+(?![0-9])")
+_SIZE = re.compile(r"([0-9]+)([KMG]?)")
+_NO_COLUMN = object()
+_MOST_TEXTS, _LONGEST_TEXT = 64, 200
+
+
+def _check_texts(texts: Sequence[str]) -> None:
+    """Raise ValueError unless these may stand in a page: what a host says of its benchmarks."""
+    if len(texts) > _MOST_TEXTS or not all(
+        len(text) <= _LONGEST_TEXT and text.isprintable() for text in texts
+    ):
+        raise ValueError(f"a description has at most {_MOST_TEXTS} printable texts in a place")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of points. type: word, bytes or count. role: row, column or table, its place in a table.
+
+    option: of the plan, that asks for it. words: those it may be, in the order of a table, with meanings.
+    """
+
+    name: str
+    type: str
+    role: str | None = None
+    option: str | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        texts = (self.name, self.type, self.role or "", self.option or "", *self.words, *self.words.values())
+        _check_texts(texts)
+
+    def unfit(self, value: Any, benchmark: "Benchmark") -> str:
+        """What is wrong with its value at a point; empty for nothing."""
+        if value is _NO_COLUMN:
+            return ""
+        if self.type != "word":
+            of_size = self.role == "row" and benchmark.view is not View.PRODUCTS  # a peak has none
+            needed = of_size or (self.role and self.type == "count")
+            return f"no {self.name}" if needed and value is None else ""
+        if value in self.words or str(value).partition("-")[0] in self.words:
+            return ""
+        return f"{self.name} is {value!r}, which is none of {', '.join(self.words)}"
+
+    def place(self, value: Any) -> Any:
+        """Where a value stands among others. A word may be followed by how it was made (`memory-walked`)."""
+        if self.type != "word":
+            return value
+        known = [*self.words]
+        plain = value if value in self.words else str(value).partition("-")[0]
+        return known.index(plain) if plain in known else len(known)
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """One benchmark.
 
-    latencies: how many of them one unit contains; a round trip has two, one each way. heading: what its
-    number is. samples: in a burst, if no number is requested. point: of several points the one whose number
-    stands for the pair in matrices and comparisons; None: it has no points, or none stands for the others.
-    many_points: so many for each pair that, if no pairs are requested, only few are visited.
+    unit: what one of a sample's iterations is. latencies: how many of them one unit contains; a round trip
+    has two, one each way. heading: what its number is. rate: what is shown in place of the ns of a unit, such
+    as GB/s for a byte. samples: in a burst, if no number is requested. point: of several points the one whose
+    number stands for the pair in matrices and comparisons. many_points: so many for each pair that, if no
+    pairs are requested, only few are visited. variants: of each architecture, best first, and of all ("any").
     """
 
     name: str
-    unit: Unit
+    question: str
+    unit: str
+    latencies: int
     shape: Shape
     view: View
     heading: str
-    latencies: int = 1
-    samples: int = 10
+    rate: str | None = None
     point: str | None = None
+    samples: int = 10
     many_points: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    variants: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        variants = [name for names in self.variants.values() for name in names]
+        _check_texts((self.name, self.question, self.unit, self.heading, self.rate or "", self.point or ""))
+        _check_texts((*self.variants, *variants))
+        names = {one.name for one in self.parameters}
+        if self.latencies not in (1, 2) or len(names) < len(self.parameters):
+            raise ValueError("a benchmark has 1 or 2 latencies, and each parameter once")
+        many = self.view in (View.MATRIX, View.CPUS) and names and not self.point
+        if many or not names.issuperset(_NEEDED.get(self.view, ())):
+            object.__setattr__(self, "view", View.TABLE)
+        if self.view is View.MATRIX and self.shape is Shape.CPU:
+            object.__setattr__(self, "view", View.CPUS)
+
+    @property
+    def label(self) -> str:
+        """What its number is, beside numbers: "one way, ns", "ns per load" or "GB/s"."""
+        if self.latencies == 2:
+            return "one way, ns"
+        return self.rate or f"ns per {self.unit.replace('_', ' ')}"
+
+    def in_role(self, role: str) -> list[Parameter]:
+        """Its parameters with this role, in order."""
+        return [parameter for parameter in self.parameters if parameter.role == role]
+
+    def unfit(self, burst: Any) -> str:
+        """What is wrong with a burst of it, a `Burst`; empty for nothing.
+
+        What this version has no column for is in the point's name only.
+        """
+        count, others = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}), burst.other_ticks
+        if (self.shape is Shape.PAIR and count < 2) or (self.shape is Shape.CPU and count > 1):
+            return f"{self.name} on {count} CPUs"
+        if self.view in (View.MATRIX, View.CPUS) and burst.point and not self.point:
+            return f"{self.name}: it has points, and none that stands for the pair"
+        if self.shape is Shape.PAIR and others is not None and len(others) != 1:
+            return f"{self.name}: other_ticks of a pair is one list, not {len(others)}"
+        if burst.parameters is None or burst.point is None:
+            return f"{self.name}: it has no point, or no parameters" if self.parameters else ""
+        return self._unfit_point(burst, count)
+
+    def _unfit_point(self, burst: Any, count: int) -> str:
+        if burst.cpus and burst.parameters.threads not in (None, count):
+            return f"{self.name}: {burst.parameters.threads} threads on {count} CPUs"
+        if _NO_SIZE.search(burst.point):
+            return f"{self.name}: point {burst.point} has a size of 0"
+        values = [(one, getattr(burst.parameters, one.name, _NO_COLUMN)) for one in self.parameters]
+        unfit = (one.unfit(value, self) for one, value in values)
+        why = next(filter(None, unfit), "") or self._named_otherwise(burst.point, values)
+        return f"{self.name}: {why}" if why else ""
+
+    def _named_otherwise(self, point: str, values: Sequence[tuple[Parameter, Any]]) -> str:
+        """What in the name of a point is not as in its parameters: a size, or a word one of them may be."""
+        words = {*point.split(".")}
+        sizes = {value for one, value in values if one.type == "bytes"} - {_NO_COLUMN, None}
+        sized = () if self.view is View.PRODUCTS else words  # their shapes are fitted to a size
+        for found in filter(None, map(_SIZE.fullmatch, sized)):
+            size = int(found[1]) << 10 * " KMG".index(found[2] or " ")
+            if (
+                sizes and size not in sizes and self.view is not View.PRODUCTS
+            ):  # whose shapes are fitted to it
+                return f"point {point} is of another size than its parameters"
+        for one, value in values:
+            known = words & one.words.keys()
+            if known and value and known.isdisjoint({*str(value).split("."), str(value).partition("-")[0]}):
+                return f"point {point} has another {one.name} than its parameters, {value}"
+        return ""
 
 
-_ONE_WAY = "one-way latency in ns"
-BENCHMARKS: Mapping[str, Benchmark] = {
-    benchmark.name: benchmark
-    for benchmark in (
-        Benchmark("cas", Unit.ROUND_TRIP, Shape.PAIR, View.MATRIX, _ONE_WAY, latencies=2),
-        Benchmark("readwrite", Unit.ROUND_TRIP, Shape.PAIR, View.MATRIX, _ONE_WAY, latencies=2),
-        Benchmark("clock", Unit.READING, Shape.CPU, View.CPUS, "cost of one clock reading in ns"),
-        Benchmark(
-            *("message", Unit.MESSAGE, Shape.PAIR, View.MATRIX),
-            heading="latency of a message in ns, mean of both directions",
-            samples=5,
-            point="x1",
-        ),
-        Benchmark(*("fetch", Unit.LINE, Shape.PAIR, View.STATES, "ns per line"), samples=5, many_points=True),
-        Benchmark("chase", Unit.LOAD, Shape.GROUP, View.LADDER, "ns per load", samples=5),
-        Benchmark("bandwidth", Unit.BYTE, Shape.GROUP, View.LADDER, "GB/s", samples=5),
-        Benchmark("gemm", Unit.OPERATION, Shape.GROUP, View.PRODUCTS, "Gop/s", samples=5),
-        Benchmark(
-            *("interleave", Unit.LINE, Shape.PAIR, View.BLOCKS, "ns per line"), samples=5, many_points=True
-        ),
+def described(told: Mapping[str, Any]) -> Benchmark:
+    """A benchmark as the agent describes it. Keys that this version does not know are left out."""
+    return Benchmark(
+        **_known(Benchmark, told)
+        | {"shape": Shape(told["shape"]), "view": View(told["view"])}
+        | {"parameters": tuple(Parameter(**_known(Parameter, one)) for one in told.get("parameters", ()))}
     )
+
+
+def _known(kind: type[Benchmark] | type[Parameter], told: Mapping[str, Any]) -> dict[str, Any]:
+    return {one.name: told[one.name] for one in fields(kind) if one.name in told}
+
+
+BENCHMARKS: Mapping[str, Benchmark] = {
+    told["name"]: described(told)
+    for told in json.loads(Path(__file__).with_name("benchmarks.json").read_text())
 }
+_learnt: dict[str, Benchmark] = {}  # from runs, of benchmarks that this version was built without
+_of_run: ContextVar[Mapping[str, Benchmark]] = ContextVar("of_run")
+
+
+def learn(told: Iterable[Benchmark]) -> None:
+    """Take what a run says of benchmarks that this version does not know."""
+    _learnt.update({one.name: one for one in told if one.name not in BENCHMARKS})
+
+
+@contextmanager
+def as_described_by(hello: Mapping[str, Any]) -> Iterator[None]:
+    """Meanwhile a run's own description of its benchmarks, in the record `hello`, wins over all others."""
+    token = _of_run.set({one["name"]: described(one) for one in hello.get("benchmarks", ())})
+    try:
+        yield
+    finally:
+        _of_run.reset(token)
 
 
 def benchmark_named(name: str) -> Benchmark:
-    """The benchmark of this name; one that a newer fleet measured counts as one of pairs."""
-    known = BENCHMARKS.get(name)
-    return known or Benchmark(name, Unit.ROUND_TRIP, Shape.PAIR, View.MATRIX, _ONE_WAY, latencies=2)
+    """The benchmark of this name. Of one that nobody described, the time of a unit is all that is known."""
+    for known in (_of_run.get({}), BENCHMARKS, _learnt):
+        if name in known:
+            return known[name]
+    return Benchmark(name, "", "unit", 1, Shape.UNKNOWN, View.TABLE, "ns per unit")

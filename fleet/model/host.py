@@ -32,7 +32,7 @@ class LockPolicy(StrEnum):
 
 
 class BuildPlace(StrEnum):
-    """Where the agent's binary comes from; AUTO tries host, then controller, for QNX then the others too."""
+    """Where the agent's binary comes from; AUTO takes the first there is, the cheapest first."""
 
     AUTO = "auto"
     HOST = "host"

@@ -167,9 +167,14 @@ class Facts:
         """What an agent for this host must be built for; a stand-in gets the agent of what it imitates."""
         return Target(self.os.removesuffix("-standin"), self.arch)
 
+    @property
+    def usable_cpus(self) -> frozenset[int]:
+        """The CPUs that the host lets us measure on."""
+        return frozenset(cpu.cpu for cpu in self.cpus if cpu.allowed and cpu.online)
+
 
 class Severity(StrEnum):
-    """How much a finding spoils numbers: nothing by itself, somewhat, or so that they mislead."""
+    """How much a finding disturbs numbers: not by itself, somewhat, or so that they mislead."""
 
     INFO = "info"
     WARNING = "warning"

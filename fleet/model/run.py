@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from fleet.model.benchmark import Shape, benchmark_named
+from fleet.model.benchmark import Benchmark, Shape, benchmark_named
 from fleet.model.host import Host, Target
 from fleet.model.machine import Facts, Load
 from fleet.model.plan import Estimator, Plan
@@ -18,15 +18,13 @@ class Agent:
     """An agent proved to be on a host.
 
     path: on the host. build: the build id it must repeat in its hello. place: where it was built, in
-    words for people ("on the host with gcc 12.2", "cached", ...). compiler: None if only the agent knows.
+    words for people ("on the host with gcc 12.2", "cached", ...).
     """
 
     path: str
     build: str
     target: Target
     place: str
-    compiler: str | None = None
-    cflags: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class Hello:
 
     bursts: visits of the minimum rounds. bursts_max: at most so many follow; more than `bursts` only if
     there is a precision to reach. precision: as in Plan, None for none. counters: the events that were to be
-    counted.
+    counted. benchmarks: those of the plan by name, as the agent describes them; agents before 1.3 do not.
     """
 
     build: str
@@ -52,6 +50,7 @@ class Hello:
     preset: str | None = None
     estimator: Estimator = Estimator.MEDIAN
     counters: tuple[str, ...] = ()
+    benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bursts_max", max(self.bursts, self.bursts_max))
@@ -93,8 +92,8 @@ class Burst:
 
     counters: of each thread, in the order of `cpus`, a Count of each of the hello's counters.
 
-    core_mhz: of ping's core before and after. sample_mhz: right behind its samples, median. flags: what may
-    have spoilt the burst (docs/flags.md).
+    core_mhz: of ping's core before and after. sample_mhz: right behind its samples, median. flags: why its
+    numbers may mislead (docs/flags.md).
     """
 
     benchmark: str
@@ -176,6 +175,11 @@ class End:
     converged: int | None = None
     unconverged: int | None = None
     reached: float | None = None
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time budget cut the first round; such a run is stored in part."""
+        return self.reason == "time budget"
 
 
 class RunState(StrEnum):

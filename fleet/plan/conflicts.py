@@ -1,6 +1,6 @@
 """Plan options that cannot stand together, found before anything is connected to.
 
-The agent refuses the same (agent/options.c, agent/plan.c), but only once it is on the host.
+The agent refuses the same (agent/options/options.c, agent/plan/plan.c), but only once it is on the host.
 """
 
 from collections.abc import Iterator, Sequence

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fleet.model import Facts
 from fleet.text import nearest
 
-MOST = 16  # events at once (agent/counters.h)
+MOST = 16  # events at once (agent/machine/counters.h)
 _RAW = 4  # PERF_TYPE_RAW
 _RAW_CODE = re.compile(r"r([0-9a-f]{1,16})")
 

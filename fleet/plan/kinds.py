@@ -5,7 +5,7 @@ Every `read` raises ValueError that says what is allowed and what was found.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -18,7 +18,7 @@ from fleet.text import nearest
 
 _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SHOWN = 60  # characters of a value that is refused
-_SIDE = 4096  # the most rows, columns and depth of a product (agent/gemm_points.c)
+_SIDE = 4096  # the most rows, columns and depth of a product (agent/bench/shapes.c)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,31 +173,29 @@ def whole_list(low: int, high: int) -> Kind:
     def read(text: str) -> tuple[int, ...]:
         return tuple(dict.fromkeys(one.read(word.strip()) for word in text.split(",")))
 
-    def write(numbers: tuple[int, ...]) -> str:
-        return ",".join(map(str, numbers))
+    return Kind("LIST", f"a list of numbers from {low} to {high}", read, _numbers, _numbers, lists=True)
 
-    return Kind("LIST", f"a list of numbers from {low} to {high}", read, write, write, lists=True)
+
+def _numbers(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def _ranges(text: str, read: Callable[[str], int], allowed: str) -> str:
+    """Check a list of numbers and ranges of them, as `read` understands them; it gives 0 for others."""
+    plain = text.replace(" ", "")
+    for item in plain.split(","):
+        ends = [read(end) for end in item.split("..")]
+        if not 1 <= len(ends) <= 2 or min(ends) <= 0 or ends != sorted(ends):
+            raise _refused(allowed, text)
+    return plain
 
 
 def _sizes(text: str) -> str:
-    """Check "auto" or a list of sizes and ranges such as "16K,1M..64M"."""
-    plain = text.replace(" ", "")
-    if plain != "auto":
-        for item in plain.split(","):
-            ends = [_size(end) for end in item.split("..")]
-            if not 1 <= len(ends) <= 2 or min(ends) <= 0 or ends != sorted(ends):
-                raise _refused(SIZES.allowed, text)
-    return plain
+    return "auto" if text.strip() == "auto" else _ranges(text, _size, SIZES.allowed)
 
 
 def _blocks(text: str) -> str:
-    """Check a list of powers of two and ranges of them such as "64,256..64K"."""
-    plain = text.replace(" ", "")
-    for item in plain.split(","):
-        ends = [_block(end) for end in item.split("..")]
-        if not 1 <= len(ends) <= 2 or min(ends) <= 0 or ends != sorted(ends):
-            raise _refused(BLOCKS.allowed, text)
-    return plain
+    return _ranges(text, _block, BLOCKS.allowed)
 
 
 def _block(text: str) -> int:
@@ -205,14 +203,6 @@ def _block(text: str) -> int:
     found = re.fullmatch(r"([1-9][0-9]{0,4})(K?)", text)
     size = int(found[1]) * (1024 if found[2] else 1) if found else 0
     return size if size.bit_count() == 1 and 64 <= size <= 64 << 10 else 0
-
-
-def blocks_listed(text: str) -> int:
-    """How many blocks a list has."""
-    ranges = [[_block(end) for end in item.split("..")] for item in text.split(",")]
-    return len(
-        {1 << bit for ends in ranges for bit in range(ends[0].bit_length() - 1, ends[-1].bit_length())}
-    )
 
 
 def _size(text: str) -> int:
@@ -234,18 +224,6 @@ def _shape(text: str) -> str:
     return text
 
 
-def sizes_read(text: str) -> list[int]:
-    """The sizes of a list, ascending: "16K..32K,1M" is 16K, 24K, 32K, 1M; ranges have two steps an octave."""
-    found = set[int]()
-    for item in text.split(","):
-        ends = [_size(end) for end in item.split("..")]
-        step = ends[0]
-        while step <= ends[-1]:
-            found |= {step} | ({step + step // 2} if step + step // 2 <= ends[-1] else set())
-            step *= 2
-    return sorted(found)
-
-
 def _governor(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", text):
         raise _refused("a governor's name, such as performance", text)
@@ -258,30 +236,12 @@ def _state(on: bool) -> str:
 
 BENCHMARKS = Kind("LIST", f"{', '.join(VARIANTS)}, or all", _benchmarks, ",".join, ",".join, lists=True)
 VARIANT = Kind("NAME", "auto, all, a name, or one for each benchmark: cas=lse,readwrite=ldar", variant_choice)
+_SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
 PAIRS = Kind(
-    "PAIRS",
-    "half, ordered, per-relation:K, or a list such as 0-1,0-4",
-    _pair_choice,
-    _pairs_argument,
-    _pairs_text,
-    lists=True,
+    *("PAIRS", f"half, ordered, {_SOME_PAIRS}", _pair_choice, _pairs_argument, _pairs_text), lists=True
 )
-FEW_PAIRS = Kind(
-    "PAIRS",
-    "per-relation:K, or a list such as 0-1,0-4",
-    _few_pairs,
-    _pairs_argument,
-    _pairs_text,
-    lists=True,
-)
-CPUS = Kind(
-    "CPUS",
-    "CPU numbers such as 0-3,8",
-    cpu_list,
-    lambda cpus: ",".join(map(str, cpus)),
-    cpus_text,
-    lists=True,
-)
+FEW_PAIRS = replace(PAIRS, allowed=_SOME_PAIRS, read=_few_pairs)
+CPUS = Kind("CPUS", "CPU numbers such as 0-3,8", cpu_list, _numbers, cpus_text, lists=True)
 SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _sizes, lists=True)
 SHAPE = Kind("MxNxK", f"auto, or rows, columns and depth such as 256x256x256, at most {_SIDE} each", _shape)
 BLOCKS = Kind("SIZES", "a list such as 64,256..64K, powers of two from 64 to 64K", _blocks, lists=True)
@@ -296,7 +256,7 @@ COUNTERS = Kind(
 )
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _governor)
 SWITCH = Kind("STATE", "on or off", _switch, _state, _state)
-FLAG = Kind("", "on or off", _switch, _state, _state)
+FLAG = replace(SWITCH, metavar="")
 
 
 def decimal(value: float) -> str:

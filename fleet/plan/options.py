@@ -12,6 +12,8 @@ from typing import Any
 
 from fleet.errors import UsageError
 from fleet.model import (
+    BENCHMARKS,
+    Benchmark,
     Host,
     LinePolicy,
     Order,
@@ -26,11 +28,10 @@ from fleet.model import (
     merged,
 )
 from fleet.plan import kinds
-from fleet.plan.variants import VARIANTS, for_benchmarks
+from fleet.plan.variants import for_benchmarks
 from fleet.text import LABEL_KEY
 
-BENCHMARKS = tuple(VARIANTS)
-BURST_SAMPLES = 40_000  # as many fit into a line of the wire, warm-ups counted (agent/options.h)
+BURST_SAMPLES = 40_000  # as many fit into a line of the wire, warm-ups counted (agent/options/options.h)
 FEW_PAIRS = 8  # of each relation, of benchmarks with many points
 BUDGET_S = 20.0  # the agent's usual time budget, where the minimum rounds take no more than half of it
 LONGEST_S = 1_000_000_000
@@ -79,18 +80,21 @@ PRESETS: Mapping[Preset, RequestedOptions] = MappingProxyType(
 class Option:
     """One option of a plan.
 
-    name: its field in `RequestedOptions`. flag: of `fleet run` and of the agent, without the dashes.
-    otherwise: what holds where it is not given, beside the value in `DEFAULTS`. below: the mapping of an
-    inventory entry that has it; () for the entry itself, None where the inventory has no such key.
+    name: its field in `RequestedOptions`. otherwise: what holds where it is not given, beside the value in
+    `DEFAULTS`. below: the mapping of an inventory entry that has it; () for the entry itself, None where the
+    inventory has no such key. flag: of `fleet run` and of the agent, without the dashes, if not the name.
     """
 
     name: str
-    flag: str
     kind: kinds.Kind
     help: str
     otherwise: str = ""
     letter: str = ""
     below: tuple[str, ...] | None = ("plan",)
+    flag: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "flag", self.flag or self.name.replace("_", "-"))
 
     @property
     def default(self) -> str:
@@ -113,150 +117,125 @@ class Option:
         return f"{self.name}: {self.kind.show(value)}"
 
 
+def _listed(benchmarks: Iterable[Benchmark]) -> str:
+    return ", ".join(one.name for one in benchmarks)
+
+
+def _having(option: str) -> str:
+    """The benchmarks with a parameter that this option of the agent asks for."""
+    return _listed(
+        one for one in BENCHMARKS.values() if any(part.option == option for part in one.parameters)
+    )
+
+
+def _words_of(option: str) -> tuple[str, ...]:
+    """The words that this option of the agent takes, each once."""
+    parameters = (part for one in BENCHMARKS.values() for part in one.parameters if part.option == option)
+    return tuple(dict.fromkeys(word for part in parameters for word in part.words))
+
+
 OPTIONS = (
-    Option("benchmarks", "benchmark", kinds.BENCHMARKS, "What to measure.", letter="b"),
-    Option("variant", "variant", kinds.VARIANT, "Instructions; auto takes the best that the CPU has."),
-    Option("preset", "preset", kinds.one_of(Preset), "Sample and estimate as this tool does.", "none"),
+    Option("benchmarks", kinds.BENCHMARKS, "What to measure.", letter="b", flag="benchmark"),
+    Option("variant", kinds.VARIANT, "Instructions; auto takes the best that the CPU has."),
+    Option("preset", kinds.one_of(Preset), "Sample and estimate as this tool does.", "none"),
     Option(
-        *("samples", "samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst."),
-        otherwise="5 for benchmarks with points",
+        *("samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst.", "5 for benchmarks with points"),
         letter="s",
     ),
     Option(
-        *("iterations", "iterations", kinds.whole(1, 1_000_000_000), "Round trips in a sample."),
-        otherwise="chosen for each pair",
+        *("iterations", kinds.whole(1, 1_000_000_000), "Round trips in a sample.", "chosen for each pair"),
         letter="i",
     ),
-    Option("warmup", "warmup", kinds.whole(0, BURST_SAMPLES), "Warm-up samples in a burst."),
+    Option("warmup", kinds.whole(0, BURST_SAMPLES), "Warm-up samples in a burst."),
     Option(
-        *(
-            "rounds",
-            "rounds",
-            kinds.whole(1, 1_000_000),
-            "Visits to every pair; exactly so many without --precision.",
-        ),
-        otherwise="1 with --preset",
+        *("rounds", kinds.whole(1, 1_000_000)),
+        *("Visits to every pair; exactly so many without --precision.", "1 with --preset"),
     ),
     Option(
-        *("precision", "precision", kinds.share(1e-6, 1.0)),
+        *("precision", kinds.share(1e-6, 1.0)),
         "Add rounds until the 95 % interval of each pair is within this share of its mean.",
         "off with --rounds or --preset",
     ),
     Option(
-        *("time_budget_s", "time-budget", kinds.duration(0.001, LONGEST_S)),
+        *("time_budget_s", kinds.duration(0.001, LONGEST_S)),
         "Begin no burst after this time, except of --rounds.",
-        otherwise=f"{BUDGET_S:g}s, or twice what the minimum rounds took",
+        f"{BUDGET_S:g}s, or twice what the minimum rounds took",
+        flag="time-budget",
     ),
     Option(
-        *("spread_s", "spread", kinds.duration(0, LONGEST_S), "Spread the minimum rounds over this time."),
-        otherwise="0s with --rounds or --preset",
+        *("spread_s", kinds.duration(0, LONGEST_S), "Spread the minimum rounds over this time."),
+        "0s with --rounds or --preset",
+        flag="spread",
     ),
+    Option("pairs", kinds.PAIRS, "Pairs to visit: each once, both ways, some of each relation, or these."),
     Option(
-        "pairs",
-        "pairs",
-        kinds.PAIRS,
-        "Pairs to visit: each once, both ways, some of each relation, or these.",
+        *("few_pairs", kinds.FEW_PAIRS),
+        f"{_listed(one for one in BENCHMARKS.values() if one.many_points)}: pairs to visit.",
+        "per-relation:8, or as --pairs",
     ),
+    Option("order", kinds.one_of(Order), "Order of the pairs in a round."),
+    Option("line", kinds.one_of(LinePolicy), "A fresh cache line for every burst, or a fixed one."),
+    Option("owner", kinds.one_of(Side), "The thread that touches the lines first."),
+    Option("node", kinds.whole(0, 1023), "Place the lines on this NUMA node.", "where the owner runs"),
     Option(
-        *(
-            "few_pairs",
-            "few-pairs",
-            kinds.FEW_PAIRS,
-            "Pairs of fetch and interleave, which have many points.",
-        ),
-        otherwise="per-relation:8, or as --pairs",
+        *("separation_bytes", kinds.whole(4, 1 << 20, multiple_of=4, metavar="BYTES")),
+        *("Bytes between the two lines of readwrite.", "in different pages"),
+        flag="sep",
     ),
-    Option("order", "order", kinds.one_of(Order), "Order of the pairs in a round."),
-    Option("line", "line", kinds.one_of(LinePolicy), "A fresh cache line for every burst, or a fixed one."),
-    Option("owner", "owner", kinds.one_of(Side), "The thread that touches the lines first."),
+    Option("huge_page", kinds.FLAG, "Place the lines in a huge page.", "off"),
+    Option("sizes", kinds.SIZES, f"{_having('sizes')}: memory of each thread.", "by the caches"),
     Option(
-        "node", "node", kinds.whole(0, 1023), "Place the lines on this NUMA node.", "where the owner runs"
-    ),
-    Option(
-        *("separation_bytes", "sep", kinds.whole(4, 1 << 20, multiple_of=4, metavar="BYTES")),
-        "Bytes between the two lines of readwrite.",
-        "in different pages",
-    ),
-    Option("huge_page", "huge-page", kinds.FLAG, "Place the lines in a huge page.", "off"),
-    Option("sizes", "sizes", kinds.SIZES, "chase, bandwidth, gemm: memory of each thread.", "by the caches"),
-    Option(
-        *("stride_bytes", "stride", kinds.whole(8, 1 << 20, multiple_of=8, metavar="BYTES")),
+        *("stride_bytes", kinds.whole(8, 1 << 20, multiple_of=8, metavar="BYTES")),
         "chase, fetch: bytes from one line to the next; bandwidth/tile: from one row to the next.",
         "256; 64 for chase in the orders window and rising",
+        flag="stride",
     ),
     Option(
-        *("pages", "pages", kinds.one_of(Pages), "Pages of the memory of a benchmark with points."),
-        otherwise="huge for chase, bandwidth and gemm, where there are any; else base",
+        *("pages", kinds.one_of(Pages), "Pages of the memory of a benchmark with points."),
+        "huge for chase, bandwidth and gemm, where there are any; else base",
     ),
     Option(
-        *(
-            "operations",
-            "op",
-            kinds.words_of("read", "write", "nt", "zero", "modify", "copy", "ntcopy", "swap"),
-        ),
-        "bandwidth, fetch, interleave: what is done; nt writes past the caches, swap is of fetch.",
+        *("operations", kinds.words_of(*_words_of("op"))),
+        f"{_having('op')}: what is done; nt writes past the caches.",
         "of fetch read, and swap after both; of interleave write",
+        flag="op",
     ),
     Option(
-        *(
-            "threads",
-            "threads",
-            kinds.THREADS,
-            "bandwidth, gemm: how many threads work at once, or on which CPUs.",
-        )
+        "threads", kinds.THREADS, f"{_having('threads')}: how many threads work at once, or on which CPUs."
     ),
     Option(
-        *(
-            "share",
-            "share",
-            kinds.words_of("own", "one"),
-            "bandwidth: each thread its own memory, or all one.",
-        )
+        "share", kinds.words_of(*_words_of("share")), "bandwidth: each thread its own memory, or all one."
     ),
     Option(
-        *(
-            "states",
-            "state",
-            kinds.words_of("own", "written", "clean", "both", "third", "taken", "evicted", "memory"),
-        ),
-        "fetch: what was done to the lines before.",
+        *("states", kinds.words_of(*_words_of("state"))),
+        f"{_having('state')}: what was done to the lines before.",
         "all but third and taken, which need a third CPU",
+        flag="state",
     ),
-    Option("blocks", "blocks", kinds.BLOCKS, "interleave: bytes written before the other thread's."),
+    Option("blocks", kinds.BLOCKS, f"{_having('blocks')}: bytes written before the other thread's."),
     Option(
-        *("message_lines", "lines-per-message", kinds.whole_list(1, 64)),
+        *("message_lines", kinds.whole_list(1, 64)),
         "message: lines written for each, the one that is waited for included.",
+        flag="lines-per-message",
     ),
-    Option("shape", "shape", kinds.SHAPE, "gemm: rows, columns and depth of a product.", "rounded up"),
+    Option("shape", kinds.SHAPE, "gemm: rows, columns and depth of a product.", "rounded up"),
+    Option("counters", kinds.COUNTERS, "Count these events of the CPU in every thread.", "none"),
     Option(
-        *("counters", "counters", kinds.COUNTERS, "Count these events of the CPU in every thread."),
-        otherwise="none",
+        "governor", kinds.GOVERNOR, "Set this frequency governor, and restore it afterwards.", "unchanged"
     ),
+    Option("boost", kinds.SWITCH, "Set frequency boost, and restore it afterwards.", "unchanged"),
+    Option("cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c", below=()),
+    Option("seed", kinds.whole(0, 2**63 - 1), "Seed of the shuffled order.", "drawn", below=None),
     Option(
-        "governor",
-        "governor",
-        kinds.GOVERNOR,
-        "Set this frequency governor, and restore it afterwards.",
-        "unchanged",
-    ),
-    Option("boost", "boost", kinds.SWITCH, "Set frequency boost, and restore it afterwards.", "unchanged"),
-    Option("cpus", "cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c", below=()),
-    Option("seed", "seed", kinds.whole(0, 2**63 - 1), "Seed of the shuffled order.", "drawn", below=None),
-    Option(
-        *(
-            "priority",
-            "priority",
-            kinds.whole(0, 98),
-            "Realtime priority to ask for, 0 for none; a refusal is noted.",
-        ),
-        otherwise="1 on Linux where allowed",
+        *("priority", kinds.whole(0, 98), "Realtime priority to ask for, 0 for none; a refusal is noted."),
+        "1 on Linux where allowed",
         below=(),
     ),
     Option(
-        *("deadline_s", "deadline", kinds.duration(1, LONGEST_S, whole_seconds=True)),
-        "An agent ends itself after this time.",
-        "five times the estimate, and 10 minutes",
+        *("deadline_s", kinds.duration(1, LONGEST_S, whole_seconds=True)),
+        *("An agent ends itself after this time.", "five times the forecast, and 10 minutes"),
         below=None,
+        flag="deadline",
     ),
 )
 BY_NAME: Mapping[str, Option] = MappingProxyType({option.name: option for option in OPTIONS})

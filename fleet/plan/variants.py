@@ -1,28 +1,16 @@
 """Which variants there are, over all architectures, and how people ask for some of them.
 
 What one host has only its agent knows, and it refuses what it lacks; here words are caught that no agent
-knows. docs/variants.md explains each; a test compares this list with the agent's sources.
+knows. docs/variants.md explains each.
 """
 
 from collections.abc import Mapping, Sequence
 
-from fleet.model import ARCHES
-
-
-def _of_all(benchmark: str) -> tuple[str, ...]:
-    return (*dict.fromkeys(name for arch in ARCHES.values() for name in getattr(arch, benchmark)), "c11")
-
+from fleet.model import BENCHMARKS
 
 VARIANTS: Mapping[str, tuple[str, ...]] = {
-    "cas": _of_all("cas"),
-    "readwrite": _of_all("readwrite"),
-    "clock": (),
-    "message": _of_all("message"),
-    "fetch": _of_all("fetch"),
-    "chase": _of_all("chase"),
-    "bandwidth": (*_of_all("bandwidth"), "libc"),
-    "gemm": _of_all("gemm"),
-    "interleave": _of_all("interleave"),
+    name: tuple(dict.fromkeys(variant for variants in one.variants.values() for variant in variants))
+    for name, one in BENCHMARKS.items()
 }
 _EVERYWHERE = ("auto", "all")
 

@@ -74,8 +74,10 @@ class Connection(Protocol):
         """
         ...
 
-    def stream(self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf) -> Stream:
-        """Start `command` and hand out its lines as they come; its stdin stays open until `stop`."""
+    def stream(
+        self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
+    ) -> Stream:
+        """Start `command`, feed it `stdin`, left open until `stop`, and hand out its lines as they come."""
         ...
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 
 from fleet.errors import LinkError
 from fleet.model import Host
+from fleet.remote import shell
 from fleet.remote.base import BaseConnection
+from fleet.remote.command_stream import CommandStream
 from fleet.remote.connection import Completed
 from fleet.remote.output import Whole
 from fleet.remote.process import Process
-from fleet.remote.process_stream import ProcessStream
 
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 _GIVEN_UP_GRACE_S = 0.5  # the same for one that has already misbehaved
@@ -36,8 +37,8 @@ class LocalConnection(BaseConnection):
         stdout, stderr = Whole(self.host_name), Whole(self.host_name)
         deadline = time.monotonic() + timeout_s
         try:
-            for source, data in process.talk(stdin, deadline):
-                (stdout if source is process.stdout else stderr).feed(data)
+            for is_stderr, data in process.talk(stdin, deadline):
+                (stderr if is_stderr else stdout).feed(data)
             exit_code = process.wait(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             raise LinkError(
@@ -49,9 +50,11 @@ class LocalConnection(BaseConnection):
         self._raise_if_closed()
         return Completed(exit_code, stdout.bytes(), stderr.bytes())
 
-    def stream(self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf) -> "LocalStream":
+    def stream(
+        self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
+    ) -> "LocalStream":
         """See Connection.stream."""
-        return LocalStream(self, self._start(command), idle_timeout_s, limit_s)
+        return LocalStream(self, self._start(command), idle_timeout_s, limit_s, stdin)
 
     def close(self) -> None:
         """See Connection.close."""
@@ -77,32 +80,35 @@ class LocalConnection(BaseConnection):
             raise LinkError(f"{self.host_name}: the connection has been closed on our side.")
 
 
-class LocalStream(ProcessStream):
+class LocalStream(CommandStream):
     """A running local command; see Stream."""
 
     def __init__(
-        self, connection: LocalConnection, process: Process, idle_timeout_s: float, limit_s: float
+        self,
+        connection: LocalConnection,
+        process: Process,
+        idle_timeout_s: float,
+        limit_s: float,
+        stdin: bytes,
     ) -> None:
-        super().__init__(connection.host_name, process, idle_timeout_s, limit_s)
+        super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
         self._connection = connection
+        self._process = process
+        self._mark = shell.new_mark()  # which nothing prints
 
-    def __iter__(self) -> Iterator[bytes]:
+    def stop(self) -> None:
+        """See Stream.stop."""
+        self._process.close_stdin()
+
+    def _pieces(self) -> Iterator[tuple[bool, bytes]]:
         try:
-            for source, data in self._process.listen(self._idle_timeout_s, self._deadline):
-                if source is self._process.stdout:
-                    yield from self._lines.feed(data)
-                else:
-                    self._tail.feed(data)
+            yield from self._process.talk(
+                self._stdin, self._deadline, goes_on=True, idle_timeout_s=self._idle_timeout_s
+            )
             self.exit_code = self._process.wait(self._idle_timeout_s)
-        except LinkError:
-            self._given_up = True
-            raise
         except TimeoutError:
-            raise LinkError(f"{self._host_name}: the command {self._too_late()}.") from None
-        finally:
-            self.stderr = self._tail.bytes()
+            raise self._too_late() from None
         self._connection._raise_if_closed()
-        yield from self._lines.rest()
 
     def _end(self, *, given_up: bool) -> None:
         self._process.end(_GIVEN_UP_GRACE_S if given_up else _STOP_GRACE_S)

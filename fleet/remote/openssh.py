@@ -20,10 +20,10 @@ from fleet.errors import AuthError, FleetError, HostKeyError, LinkError, ProbeEr
 from fleet.model import Host, HostKeyPolicy
 from fleet.remote import shell
 from fleet.remote.base import BaseConnection
+from fleet.remote.command_stream import CommandStream
 from fleet.remote.connection import Completed
-from fleet.remote.output import Answer, UntilMark, answer, never_ended
+from fleet.remote.output import Answer, answer, never_ended
 from fleet.remote.process import Process
-from fleet.remote.process_stream import ProcessStream
 from fleet.remote.ssh import config_lookup
 
 _KEEPALIVE_S, _MISSED = 5, 3  # a host that answers none of so many is gone
@@ -82,9 +82,11 @@ class OpenSshConnection(BaseConnection):
             raise self._broken(session)
         return done
 
-    def stream(self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf) -> "OpenSshStream":
+    def stream(
+        self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
+    ) -> "OpenSshStream":
         """See Connection.stream."""
-        return OpenSshStream(self, self._start(), command, idle_timeout_s, limit_s)
+        return OpenSshStream(self, self._start(), command, idle_timeout_s, limit_s, stdin)
 
     def close(self) -> None:
         """See Connection.close."""
@@ -184,8 +186,7 @@ class _Session:
         text = (shell.last if stdin else shell.question)(command, env, self.mark)
         out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
         received = self.process.talk(text + stdin, deadline, goes_on=not stdin)
-        done = answer(((source is self.process.stderr, data) for source, data in received), out, err)
-        if done is not None:
+        if (done := answer(received, out, err)) is not None:
             return done
         self.ended_with = self.process.wait(max(0.0, deadline - time.monotonic()))
         self.printed = (err.bytes().strip() or out.bytes().strip())[-_SHOWN:].decode("utf-8", "replace")
@@ -200,7 +201,7 @@ class _Session:
         return "; ".join(line.strip() for line in lines if line.strip(" \r@"))[-_SHOWN:]
 
 
-class OpenSshStream(ProcessStream):
+class OpenSshStream(CommandStream):
     """A command running through ssh; see Stream."""
 
     def __init__(
@@ -210,10 +211,12 @@ class OpenSshStream(ProcessStream):
         command: str,
         idle_timeout_s: float,
         limit_s: float,
+        stdin: bytes,
     ) -> None:
-        super().__init__(connection.host_name, session.process, idle_timeout_s, limit_s)
+        super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
         self._connection = connection
         self._session = session
+        self._mark = session.mark
         try:
             head = shell.last(command, connection._env, session.mark)
             session.process.send(head, time.monotonic() + idle_timeout_s)
@@ -223,27 +226,20 @@ class OpenSshStream(ProcessStream):
                 f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
             ) from None
 
-    def __iter__(self) -> Iterator[bytes]:
-        session, own = self._session, UntilMark(self._session.mark)
+    def stop(self) -> None:
+        """See Stream.stop."""
+        self._session.process.close_stdin()
+
+    def _pieces(self) -> Iterator[tuple[bool, bytes]]:
+        process = self._session.process
         try:
-            for source, data in session.process.listen(self._idle_timeout_s, self._deadline):
-                if source is session.process.stderr:
-                    self._tail.feed(data)
-                else:
-                    yield from own.before(self._lines.feed(data))
-                if own.exit_code is not None and self._tail.cut(session.mark):
-                    self.exit_code = own.exit_code
-                    return
-            session.ended_with = session.process.wait(self._idle_timeout_s)
-            raise self._connection._broken(session)
+            yield from process.talk(
+                self._stdin, self._deadline, goes_on=True, idle_timeout_s=self._idle_timeout_s
+            )
+            self._session.ended_with = process.wait(self._idle_timeout_s)
         except TimeoutError:
-            late = self._too_late("; is the host still there?")
-            raise LinkError(f"{self._host_name}: the command {late}.") from None
-        except LinkError:
-            self._given_up = True
-            raise
-        finally:
-            self.stderr = self._tail.bytes()
+            raise self._too_late() from None
+        raise self._connection._broken(self._session)
 
     def _end(self, *, given_up: bool) -> None:
         at_once = given_up or self.exit_code is not None

@@ -67,7 +67,7 @@ class Answer(Whole):
 def answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> Completed | None:
     """Collect (is it stderr, data) up to both marks; None if the outputs end without them.
 
-    A TimeoutError of `received` passes, but for a LinkError where only stderr is missing.
+    A TimeoutError of `received` passes, but for a LinkError where one of them is missing.
     """
     try:
         for is_stderr, data in received:
@@ -75,11 +75,12 @@ def answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> 
             if (stdout := out.cut()) and (stderr := err.cut()):
                 return Completed(exit_code(stdout[1]), stdout[0], stderr[0])
     except TimeoutError:
-        if out.cut() is None:
+        missing = [name for name, output in (("stdout", out), ("stderr", err)) if output.cut() is None]
+        if len(missing) != 1:
             raise
         raise LinkError(
-            f"{out.host_name}: a command ended, but not its stderr, which fleet needs. Does a login script "
-            "or a ForceCommand close or redirect it?"
+            f"{out.host_name}: a command ended, but nothing came on its {missing[0]}, which fleet needs. "
+            "Does a login script or a ForceCommand close or redirect it?"
         ) from None
     return None
 

@@ -1,10 +1,14 @@
 """A child process with pipes: what `local` and `openssh` run their commands through."""
 
 import contextlib
+import fcntl
+import math
 import os
 import selectors
 import signal
 import subprocess
+import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +17,13 @@ from typing import IO
 from fleet.errors import LinkError
 
 _SLICE_BYTES = 64 << 10
+_LOOK_S = 0.1  # how often to see whether a silent child has ended
 
 
 class Process:
     """A child in a session of its own, with pipes; knows how to talk with it without a deadlock.
 
+    Its outputs end when it does: a process that it leaves behind may hold them open for ever.
     env: added to our own environment.
     """
 
@@ -44,32 +50,31 @@ class Process:
         self._unread: set[IO[bytes]] = {self.stdout, self.stderr}  # those that have not ended yet
 
     def talk(
-        self, stdin: bytes, deadline: float, *, goes_on: bool = False
-    ) -> Iterator[tuple[IO[bytes], bytes]]:
-        """Feed `stdin`, then close it unless it goes on, and yield (stdout or stderr, data) to the end.
+        self, stdin: bytes, deadline: float, *, goes_on: bool = False, idle_timeout_s: float = math.inf
+    ) -> Iterator[tuple[bool, bytes]]:
+        """Feed `stdin`, then close it unless it goes on, and yield (is it stderr, data) to the end of both.
 
-        Raises TimeoutError at `deadline` (time.monotonic).
+        TimeoutError after such a silence, or at `deadline` (time.monotonic) whatever has come.
         """
         left = memoryview(stdin)
         with selectors.DefaultSelector() as selector:
-            self._register(selector)
+            for output in self._unread:
+                selector.register(output, selectors.EVENT_READ)
             if left and self._stdin:
                 os.set_blocking(self._stdin.fileno(), False)
                 selector.register(self._stdin, selectors.EVENT_WRITE)
             elif not goes_on:
                 self.close_stdin()
             while self._unread:
-                time_left = deadline - time.monotonic()
-                events = selector.select(max(0.0, time_left))
-                if not events or time_left <= 0:
-                    raise TimeoutError
-                for key, _ in events:
+                for key in self._ready(selector, deadline, idle_timeout_s):
                     if key.fileobj is self.stdout or key.fileobj is self.stderr:
                         yield from self._read(selector, key)
                     elif not (left := self._write(left)):
                         selector.unregister(key.fileobj)
                         if not goes_on:
                             self.close_stdin()
+                if self._child.poll() is not None:
+                    yield from self._rest()
 
     def send(self, data: bytes, deadline: float) -> None:
         """Write `data` to the child's stdin and read nothing. Raises TimeoutError at `deadline`."""
@@ -82,21 +87,6 @@ class Process:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     raise TimeoutError
                 left = self._write(left)
-
-    def listen(self, idle_timeout_s: float, deadline: float) -> Iterator[tuple[IO[bytes], bytes]]:
-        """Yield (stdout or stderr, data) to the end of both.
-
-        TimeoutError after such a silence, or at `deadline` (time.monotonic) whatever has come.
-        """
-        with selectors.DefaultSelector() as selector:
-            self._register(selector)
-            while self._unread:
-                time_left = deadline - time.monotonic()
-                events = selector.select(max(0.0, min(idle_timeout_s, time_left)))
-                if not events or time_left <= 0:
-                    raise TimeoutError
-                for key, _ in events:
-                    yield from self._read(selector, key)
 
     def wait(self, timeout_s: float) -> int:
         """Wait for the child and return its exit code as sh reports it: 128+n for signal n."""
@@ -142,16 +132,31 @@ class Process:
         self.stdout.close()
         self.stderr.close()
 
-    def _register(self, selector: selectors.BaseSelector) -> None:
+    def _ready(
+        self, selector: selectors.BaseSelector, deadline: float, idle_timeout_s: float
+    ) -> list[selectors.SelectorKey]:
+        """Wait until something can be read or written, or the child has ended. Raises TimeoutError."""
+        silent_until = min(deadline, time.monotonic() + idle_timeout_s)
+        while (time_left := silent_until - time.monotonic()) > 0:
+            events = selector.select(min(time_left, _LOOK_S))
+            if events or self._child.poll() is not None:
+                return [key for key, _ in events]
+        raise TimeoutError
+
+    def _rest(self) -> Iterator[tuple[bool, bytes]]:
+        """What the outputs of a child that has ended still hold."""
         for output in self._unread:
-            selector.register(output, selectors.EVENT_READ)
+            held = fcntl.ioctl(output, termios.FIONREAD, bytes(4))
+            if size := int.from_bytes(held, sys.byteorder):
+                yield output is self.stderr, os.read(output.fileno(), size)
+        self._unread.clear()
 
     def _read(
         self, selector: selectors.BaseSelector, key: selectors.SelectorKey
-    ) -> Iterator[tuple[IO[bytes], bytes]]:
+    ) -> Iterator[tuple[bool, bytes]]:
         output = self.stdout if key.fileobj is self.stdout else self.stderr
         if data := os.read(key.fd, _SLICE_BYTES):
-            yield output, data
+            yield output is self.stderr, data
         else:
             selector.unregister(output)
             self._unread.remove(output)

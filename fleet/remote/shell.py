@@ -3,7 +3,7 @@
 Used by `local` and `ssh`.
 """
 
-import secrets
+import os
 import shlex
 from collections.abc import Mapping
 
@@ -32,7 +32,7 @@ LOADER = (
 
 def new_mark() -> str:
     """A word that no command and no output contains."""
-    return f"fleet-{secrets.token_hex(8)}"
+    return f"fleet-{os.urandom(8).hex()}"
 
 
 def last(command: str, env: Mapping[str, str], mark: str) -> bytes:
@@ -59,7 +59,7 @@ def put_command(path: str, mode: int, size: int) -> str:
     A broken link looks to the host like the end of stdin, so a file is only renamed once it has all its
     `size` bytes.
     """
-    new = shlex.quote(f"{path}.{secrets.token_hex(8)}")
+    new = shlex.quote(f"{path}.{os.urandom(8).hex()}")
     return (
         f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {size} ] && "
         f"chmod {mode:o} {new} && mv -f {new} {shlex.quote(path)}; then exit 0; fi; "

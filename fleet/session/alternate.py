@@ -1,6 +1,7 @@
-"""`fleet run --alternate`: sides measured in turn, A B B A, with a command that switches between them."""
+"""`fleet run --alternate`: sides measured in turn, in a drawn order, with a command that switches them."""
 
 import os
+import random
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,10 +20,17 @@ class Alternation:
     values: tuple[str, ...]
     command: str = ""
 
-    def order(self, repeat: int) -> Iterator[str]:
-        """Each value `repeat` times, every second pass backwards: a steady drift affects all alike."""
-        for number in range(repeat):
-            yield from self.values if number % 2 == 0 else reversed(self.values)
+    def order(self, repeat: int, seed: int | None = None) -> list[str]:
+        """Each value `repeat` times, once in each pass, in an order drawn for each pass.
+
+        A drift affects all values alike, and a disturbance that comes back does not keep in step with one. So
+        orders that repeat themselves from one pass, or two, to the next, as A B B A A B B A, are drawn again.
+        """
+        chance, once = random.Random(seed), len(self.values)  # noqa: S311  no secret
+        while True:
+            drawn = [value for _ in range(repeat) for value in chance.sample(self.values, once)]
+            if not any(drawn[period:] == drawn[:-period] != [] for period in (once, 2 * once)):
+                return drawn
 
     def switch(self, value: str) -> None:
         """Run the command with FLEET_KEY and FLEET_VALUE set. Raises UsageError where it fails."""

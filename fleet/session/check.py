@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import preview
-from fleet.errors import AgentError
+from fleet.agent.forecast import Forecaster
+from fleet.errors import BuildError
 from fleet.facts.gather import look, raw_lines, reread_load, survey
-from fleet.facts.noise import findings
+from fleet.facts.systems import findings
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
-from fleet.plan.conflicts import needs_pairs
-from fleet.plan.cpulist import cpus_text
-from fleet.plan.estimate import Duration, bursts, expected, pairs, plan_on, points, rounds_text
-from fleet.plan.memory import needed_on
+from fleet.plan.forecast import Forecast
+from fleet.plan.merge import bursts, measured, plan_on
 from fleet.remote.connection import Connection
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress
@@ -23,32 +23,27 @@ STEAL_GAP_S = 1.0  # between two readings of the CPU time that the hypervisor ha
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class Intended:
     """What `fleet run` would do on a host that can be measured.
 
-    agent: how it would be deployed. cpus: how many are measured, 0: only the agent can tell. pairs: in a
-    round, of each benchmark of pairs. points: of memory, in a round, and the bytes they take. bursts: of the
-    minimum rounds. shortened: how many of the usual rounds the time budget allows, if not all.
+    agent: how it would be deployed. forecast: None where no agent can be asked; then `why`, and the bursts of
+    the minimum rounds if they are known all the same.
     """
 
     agent: str
     plan: Plan
-    cpus: int
-    pairs: int
-    bursts: int
-    duration: Duration
-    points: int = 0
-    memory_bytes: int = 0
-    shortened: str = ""
+    forecast: Forecast | None = None
+    why: str = ""
+    bursts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The findings of a reachable host. No forecast: its outcome says why it cannot be measured."""
+    """The findings of a reachable host. Nothing intended: its outcome says why it cannot be measured."""
 
     facts: Facts
     findings: tuple[Finding, ...]
-    forecast: Forecast | None = None
+    intended: Intended | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +68,7 @@ def check(
     """
     found: dict[str, Check] = {}
     reported: dict[str, tuple[str, ...]] = {}
+    forecaster = Forecaster(Builder(connect=access.connection, cancellation=access.cancellation))
 
     def work(progress: HostProgress) -> Outcome:
         host = progress.host
@@ -86,10 +82,11 @@ def check(
             progress.enter("noise")
             access.cancellation.pause(STEAL_GAP_S)
             noise = findings(facts, reread_load(connection, facts))
-        found[host.name] = Check(facts, noise)
-        if unusable is not None:
-            raise unusable
-        found[host.name] = Check(facts, noise, _forecast(host, facts, requested or RequestedOptions()))
+            found[host.name] = Check(facts, noise)
+            if unusable is not None:
+                raise unusable
+            asked = requested or RequestedOptions()
+            found[host.name] = Check(facts, noise, _intended(connection, host, facts, asked, forecaster))
         return progress.complete()
 
     outcomes = on_each(hosts, work, access)
@@ -105,43 +102,21 @@ def _reported(connection: Connection, answer: str) -> tuple[str, ...]:
     return (*lines, has_sftp, f"SSH server    {connection.banner or 'unknown'}")
 
 
-def _forecast(host: Host, facts: Facts, requested: RequestedOptions) -> Forecast:
+def _intended(
+    connection: Connection, host: Host, facts: Facts, requested: RequestedOptions, forecaster: Forecaster
+) -> Intended:
     """Raises the error that a run would end with, as far as it can be known before."""
-    agent = preview(host, facts)
+    agent = preview(host, facts, forecaster.builder)
     plan = plan_on(host, requested, facts)
-    cpus = len(_measured(host, facts, plan))
-    visited = pairs(plan, cpus) if needs_pairs(plan.benchmarks) else 0
-    return Forecast(
-        agent,
-        plan,
-        cpus,
-        visited,
-        bursts(plan, cpus, facts),
-        expected(plan, cpus, facts),
-        points(plan, cpus, facts),
-        needed_on(plan, facts),
-        rounds_text(plan, cpus, facts),
-    )
-
-
-def _measured(host: Host, facts: Facts, plan: Plan) -> set[int]:
-    """The CPUs of a plan, none where the host reports none.
-
-    Raises AgentError for a CPU that the agent would refuse, or too few for a pair.
-    """
+    if agent.path is not None:
+        forecast = forecaster.on_host(connection, host, agent.path, plan)
+        return Intended(agent.words, plan, forecast)
     if not facts.cpus:
-        return set()
-    allowed = {cpu.cpu for cpu in facts.cpus if cpu.allowed and cpu.online}
-    chosen = set(plan.cpus) if plan.cpus else allowed
-    paired = {cpu for pair in (plan.pairs.listed if plan.pairs else ()) for cpu in pair}
-    if strange := (chosen - allowed) | (paired - chosen):
-        raise AgentError(
-            f"{host.name}: CPU {cpus_text(strange)} cannot be used: the agent may use "
-            f"{cpus_text(allowed & chosen)}. Correct the plan's `cpus` or `pairs`, or widen what we may use."
-        )
-    if len(chosen) < 2 and needs_pairs(plan.benchmarks):
-        raise AgentError(
-            f"{host.name}: a pair needs two CPUs, and the agent may use {cpus_text(chosen) or 'none'} only. "
-            "Give it more, or measure the benchmark `clock` alone."
-        )
-    return chosen
+        return Intended(agent.words, plan, why="only the agent can tell on how many CPUs")
+    try:
+        forecast = forecaster.of_facts(host, facts, plan)
+        return Intended(
+            preview(host, facts, forecaster.builder).words, plan, forecast
+        )  # it may have built one
+    except BuildError as err:
+        return Intended(agent.words, plan, why=str(err), bursts=bursts(plan, len(measured(plan, facts))))

@@ -1,7 +1,7 @@
 """What all hosts of a session share: connections, the store, and one measurement per machine at a time.
 
-On the host the agent holds a kernel lock for its lifetime (agent/lock.c), so a killed controller leaves no
-stale lock. Within a session, inventory entries that are the same machine wait for one another here.
+On the host the agent holds a kernel lock for its lifetime (machine/lock.c), so a killed controller leaves
+no stale lock. Within a session, inventory entries that are the same machine wait for one another here.
 """
 
 import getpass
@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from fleet.agent.build.on_controller import Builder
+from fleet.agent.forecast import Forecaster
 from fleet.model import Host, LockPolicy, RequestedOptions, Run
+from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
-from fleet.session.cancellation import Cancellation
 from fleet.session.events import EventHandler
 from fleet.session.host_progress import HostProgress
 from fleet.store import Store
@@ -99,12 +100,14 @@ class SessionContext(HostAccess):
     lock: LockPolicy | None = None
     reconnect_s: float = RECONNECT_S
     builder: Builder = field(init=False)
+    forecaster: Forecaster = field(init=False)
     turns: MachineTurns = field(init=False)
 
     def __post_init__(self) -> None:
         """Make what depends on the connections."""
-        builder = Builder(connect=self.connection, watching=self.cancellation.closing)
+        builder = Builder(connect=self.connection, cancellation=self.cancellation)
         object.__setattr__(self, "builder", builder)
+        object.__setattr__(self, "forecaster", Forecaster(builder))
         object.__setattr__(self, "turns", MachineTurns(self.cancellation))
 
 

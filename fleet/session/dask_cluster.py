@@ -16,7 +16,6 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from fleet import __version__
 from fleet.errors import (
     EXIT_INTERRUPTED,
     EXIT_SOME_FAILED,
@@ -26,6 +25,7 @@ from fleet.errors import (
     UsageError,
 )
 from fleet.model import Host, LockPolicy, RequestedOptions, RunState
+from fleet.model.version import VERSION
 from fleet.remote.connect import connect
 from fleet.session.context import SessionContext
 from fleet.session.dask_events import EventReceiver, EventSender
@@ -200,15 +200,15 @@ def _workers(client: Any) -> int:
     try:
         versions = client.run(_version)
     except Exception as err:
-        raise UsageError(f"--dask: fleet {__version__} must be installed on every worker: {err}.") from err
-    if others := {worker: version for worker, version in versions.items() if version != __version__}:
+        raise UsageError(f"--dask: fleet {VERSION} must be installed on every worker: {err}.") from err
+    if others := {worker: version for worker, version in versions.items() if version != VERSION}:
         named = ", ".join(f"{worker} has {version}" for worker, version in sorted(others.items())[:5])
-        raise UsageError(f"--dask: workers need fleet {__version__}, as here: {named}.")
+        raise UsageError(f"--dask: workers need fleet {VERSION}, as here: {named}.")
     return len(versions)
 
 
 def _version() -> str:
-    return __version__
+    return VERSION
 
 
 def _distributed() -> ModuleType:

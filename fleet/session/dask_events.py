@@ -11,16 +11,8 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from fleet.model import Host
-from fleet.plan.estimate import Duration
-from fleet.session.events import (
-    BurstsReceived,
-    DurationEstimated,
-    Event,
-    EventHandler,
-    HostFinished,
-    NoteAdded,
-    StageEntered,
-)
+from fleet.plan.forecast import Duration
+from fleet.session import events
 from fleet.session.outcome import Outcome, State
 
 PROGRESS_EVERY_S = 0.5  # of a host: often enough for a table, seldom enough for a scheduler
@@ -30,38 +22,38 @@ _SENT_OF_OUTCOME = tuple(field.name for field in fields(Outcome) if field.name n
 Message = Mapping[str, Any]
 
 
-def encode(event: Event) -> Message:
+def encode(event: events.Event) -> Message:
     """The event as plain values; an outcome without its notes, which were events of their own."""
     match event:
-        case StageEntered(host, stage):
+        case events.StageEntered(host, stage):
             values: dict[str, Any] = {"stage": stage}
-        case BurstsReceived(host, done, total):
+        case events.BurstsReceived(host, done, total):
             values = {"done": done, "total": total}
-        case DurationEstimated(host, duration):
+        case events.DurationEstimated(host, duration):
             values = asdict(duration)
-        case NoteAdded(host, text):
+        case events.NoteAdded(host, text):
             values = {"text": text}
-        case HostFinished(outcome):
+        case events.HostFinished(outcome):
             host = outcome.host
             values = {name: getattr(outcome, name) for name in _SENT_OF_OUTCOME}
             values["state"] = str(outcome.state)
     return {"event": type(event).__name__, "host": host.name, "values": values}
 
 
-def decode(message: Message, host: Host) -> Event:
+def decode(message: Message, host: Host) -> events.Event:
     """The event of this host that was encoded. Raises ValueError for an unknown one."""
     values = message["values"]
     match message["event"]:
         case "StageEntered":
-            return StageEntered(host, **values)
+            return events.StageEntered(host, **values)
         case "BurstsReceived":
-            return BurstsReceived(host, **values)
+            return events.BurstsReceived(host, **values)
         case "DurationEstimated":
-            return DurationEstimated(host, Duration(**values))
+            return events.DurationEstimated(host, Duration(**values))
         case "NoteAdded":
-            return NoteAdded(host, **values)
+            return events.NoteAdded(host, **values)
         case "HostFinished":
-            return HostFinished(Outcome(host, **values | {"state": State(values["state"])}))
+            return events.HostFinished(Outcome(host, **values | {"state": State(values["state"])}))
         case unknown:
             raise ValueError(f"unknown event {unknown!r}")
 
@@ -76,23 +68,23 @@ class EventSender:
         self._send_message = send
         self._guard = threading.Lock()
         self._sent_at: dict[str, float] = {}
-        self._held: dict[str, BurstsReceived] = {}
+        self._held: dict[str, events.BurstsReceived] = {}
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Send the event; hold progress back if the last was sent just now, until a stage or the end."""
         name = event.host.name
         match event:
-            case BurstsReceived():
+            case events.BurstsReceived():
                 if self._hold(event):
                     return
-            case StageEntered() | HostFinished():
+            case events.StageEntered() | events.HostFinished():
                 with self._guard:
                     held = self._held.pop(name, None)
                 if held is not None:
                     self._send(held)
         self._send(event)
 
-    def _hold(self, event: BurstsReceived) -> bool:
+    def _hold(self, event: events.BurstsReceived) -> bool:
         name, now = event.host.name, time.monotonic()
         with self._guard:
             if now - self._sent_at.get(name, float("-inf")) < PROGRESS_EVERY_S:
@@ -102,7 +94,7 @@ class EventSender:
             self._held.pop(name, None)
             return False
 
-    def _send(self, event: Event) -> None:
+    def _send(self, event: events.Event) -> None:
         with suppress(Exception):  # a worker about to end, or without its scheduler
             self._send_message(encode(event))
 
@@ -114,7 +106,7 @@ class EventReceiver:
     Every method may be called from any thread.
     """
 
-    def __init__(self, hosts: Sequence[Host], emit: EventHandler) -> None:
+    def __init__(self, hosts: Sequence[Host], emit: events.EventHandler) -> None:
         self._hosts = {host.name: host for host in hosts}
         self._emit = emit
         self._guard = threading.RLock()
@@ -130,14 +122,14 @@ class EventReceiver:
         with self._guard:
             notes = self._notes.setdefault(host.name, {})
             match event:
-                case HostFinished(outcome):
+                case events.HostFinished(outcome):
                     self._finish(replace(outcome, notes=tuple(notes)))
                     return
-                case NoteAdded(_, text):
+                case events.NoteAdded(_, text):
                     if text in notes:
                         return
                     notes[text] = None
-                case StageEntered():
+                case events.StageEntered():
                     self._outcomes.pop(host.name, None)
             self._emit(event)
 
@@ -156,5 +148,5 @@ class EventReceiver:
 
     def _finish(self, outcome: Outcome) -> Outcome:
         self._outcomes[outcome.host.name] = outcome
-        self._emit(HostFinished(outcome))
+        self._emit(events.HostFinished(outcome))
         return outcome

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fleet.model import Host
-from fleet.plan.estimate import Duration
+from fleet.plan.forecast import Duration
 from fleet.session.outcome import Outcome
 
 

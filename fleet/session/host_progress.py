@@ -3,11 +3,11 @@
 import time
 from dataclasses import replace
 
-from fleet.agent.wire.conversation import OUT_OF_TIME, Reader
+from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
 from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, FleetError, RefusedError, StoreError
 from fleet.model import Host, Note, Run, RunState
-from fleet.plan.estimate import Duration
+from fleet.plan.forecast import Duration
 from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
 from fleet.session.outcome import Outcome, State
 from fleet.text import hidden
@@ -72,7 +72,7 @@ class HostProgress:
         """The outcome of a run that was published."""
         if run.state is RunState.COMPLETE:
             return self.complete()
-        if run.end is not None and run.end.reason == OUT_OF_TIME:
+        if run.end is not None and run.end.out_of_time:
             text = f"{self.host.name}: the time budget ended in the first round; what was measured is stored."
             return self._outcome(State.PARTIAL, text, EXIT_SOME_FAILED)
         if not run.failed:
@@ -95,7 +95,7 @@ class HostProgress:
         kept = "" if isinstance(err, StoreError) and err.lost else self._kept()
         outcome = self._outcome(State.FAILED, f"{err}{kept}", err.exit_code, err.stage)
         refused = isinstance(err, RefusedError)
-        return replace(outcome, refused=refused, run_id=None if refused else outcome.run_id)
+        return replace(outcome, given_up=refused, run_id=None if refused else outcome.run_id)
 
     def interrupted(self) -> Outcome:
         """The outcome of a cancelled session."""

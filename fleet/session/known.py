@@ -5,15 +5,7 @@ from dataclasses import dataclass, field
 
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import Host
-from fleet.session.events import (
-    BurstsReceived,
-    Event,
-    EventHandler,
-    HostFinished,
-    NoteAdded,
-    StageEntered,
-    ignore,
-)
+from fleet.session import events
 from fleet.session.outcome import Outcome, State
 
 
@@ -45,20 +37,20 @@ class KnownOutcomes:
     """Follows the events of `hosts` and passes them on to `then`, which may be set later."""
 
     def __init__(self, hosts: Sequence[Host]) -> None:
-        self.then: EventHandler = ignore
+        self.then: events.EventHandler = events.ignore
         self._known = {host.name: _Known(host) for host in hosts}
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Note what the event says of its host."""
         known = self._known[event.host.name]
         match event:
-            case StageEntered(_, stage):
+            case events.StageEntered(_, stage):
                 known.stage = stage
-            case BurstsReceived(_, done, _):
+            case events.BurstsReceived(_, done, _):
                 known.bursts = done
-            case NoteAdded(_, text):
+            case events.NoteAdded(_, text):
                 known.notes.append(text)
-            case HostFinished(outcome):
+            case events.HostFinished(outcome):
                 known.outcome = outcome
         self.then(event)
 

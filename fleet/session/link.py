@@ -12,12 +12,13 @@ from typing import Self
 
 from fleet.agent.deploy import deploy
 from fleet.agent.wire.machine import describe
-from fleet.errors import LinkError, UnreachableError
+from fleet.errors import LinkError, ProbeError, UnreachableError
 from fleet.facts.gather import gather
 from fleet.model import Agent, Facts, Host, LockPolicy, Run
 from fleet.remote.connection import Connection
 from fleet.session.context import SessionContext
 from fleet.session.host_progress import HostProgress
+from fleet.store.gate import check_machine
 
 FIRST_TRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
@@ -88,11 +89,22 @@ class HostLink:
     def ready(self, examine: Callable[[Facts], None] = lambda _: None) -> tuple[Facts, Agent]:
         """Gather the facts and deploy the agent, unless `examine` raises."""
         self.enter("facts")
-        facts = gather(self.connection, self.host)
+        facts = self._storable(gather(self.connection, self.host))
         examine(facts)
         self.enter("deploy")
         agent = deploy(self.connection, self.host, facts, self.context.builder, self.progress.note)
-        return describe(self.connection, agent, facts), agent
+        return self._storable(describe(self.connection, agent, facts)), agent
+
+    def _storable(self, facts: Facts) -> Facts:
+        """The facts. Raises ProbeError where the tables cannot take one."""
+        try:
+            check_machine(facts)
+        except ValueError as err:
+            raise ProbeError(
+                f"{self.host.name}: what the host says of itself cannot be stored: {err}. `fleet check "
+                f"{self.host.name}` prints all it answered."
+            ) from err
+        return facts
 
     def reconnect(self, lost: LinkError, give_up: float) -> tuple[Facts, Agent]:
         """Reconnect until the host is ready. Raises LinkError after `give_up` (time.monotonic)."""

@@ -15,15 +15,7 @@ from pathlib import Path
 from fleet.errors import StoreError
 from fleet.hostnames import without_name
 from fleet.model import Host
-from fleet.session.events import (
-    BurstsReceived,
-    DurationEstimated,
-    Event,
-    EventHandler,
-    HostFinished,
-    NoteAdded,
-    StageEntered,
-)
+from fleet.session import events
 from fleet.session.outcome import Outcome, State
 from fleet.store import Store
 from fleet.store.files import write_all
@@ -43,7 +35,7 @@ class SessionLog:
     an event.
     """
 
-    def __init__(self, folder: Path, then: EventHandler) -> None:
+    def __init__(self, folder: Path, then: events.EventHandler) -> None:
         self.folder = folder
         self._then = then
         self._guard = threading.Lock()
@@ -52,18 +44,18 @@ class SessionLog:
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Log the event and pass it on."""
         match event:
-            case StageEntered(host, stage):
+            case events.StageEntered(host, stage):
                 self._write(host, f"stage {stage}")
-            case DurationEstimated(host, duration):
+            case events.DurationEstimated(host, duration):
                 self._write(host, f"measuring takes about {duration}")
-            case NoteAdded(host, text):
+            case events.NoteAdded(host, text):
                 self._write(host, without_name(host, text))
-            case HostFinished(outcome):
+            case events.HostFinished(outcome):
                 self._finish(outcome)
-            case BurstsReceived():
+            case events.BurstsReceived():
                 pass  # their number is in the last line
         self._then(event)
 

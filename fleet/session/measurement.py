@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from fleet.agent.measure import PostRunCommand, measure
 from fleet.agent.wire import parts
-from fleet.agent.wire.conversation import OUT_OF_TIME, Reader
+from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.parts import RunSoFar
 from fleet.agent.wire.records import Record
 from fleet.errors import AgentError, FleetError, LinkError, LockedError
@@ -17,6 +17,7 @@ from fleet.session.context import lock_owner
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink, pauses
 from fleet.store import Journal
+from fleet.store.gate import check_machine
 from fleet.text import counted
 
 KEPT_BYTES = 64 << 20  # of decoded bursts in memory, for all hosts at once
@@ -58,7 +59,7 @@ def ended(run: Run, so_far: RunSoFar, progress: HostProgress) -> Run:
     progress.note_once(*so_far.notes)
     if so_far.hello is not None and (slower := slower_cpus(so_far.hello)):
         progress.note_once(slower)
-    cut = so_far.end is not None and so_far.end.reason == OUT_OF_TIME
+    cut = so_far.end is not None and so_far.end.out_of_time
     if so_far.parts > 1:
         progress.note(f"Measured in {so_far.parts} parts: the run was interrupted and continued.")
     return replace(
@@ -168,13 +169,16 @@ class _Measurement:
 
     def load_after(self) -> Load:
         """The host's load after the run; a link that breaks now costs only this."""
-        if self._post_run.lines:
-            return read_load(b"\n".join(self._post_run.lines), self.run.facts)
         try:
-            return reread_load(self._link.connection, self.run.facts)
-        except FleetError as err:
+            if self._post_run.lines:
+                load = read_load(b"\n".join(self._post_run.lines), self.run.facts)
+            else:
+                load = reread_load(self._link.connection, self.run.facts)
+            check_machine(load)
+        except (FleetError, ValueError) as err:
             self._link.progress.note(f"load after the run is unknown: {err}")
             return Load()
+        return load
 
     def _with_time_left(self) -> Run:
         left = max(1, round(self._end_by - time.monotonic()))

@@ -22,7 +22,7 @@ class Outcome:
     """How one host ended. `stage`, `message` and `exit_code` say why it is not complete.
 
     bursts: the number stored, or kept in the journal if the run is not complete. seconds: elapsed, by a
-    monotonic clock. refused: the host cannot execute the plan; nothing of it is kept.
+    monotonic clock. given_up: nothing of it is kept, and `fleet resume` would do nothing about it.
     """
 
     host: Host
@@ -34,7 +34,7 @@ class Outcome:
     bursts: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
-    refused: bool = False
+    given_up: bool = False
 
     @property
     def stored(self) -> bool:
@@ -43,8 +43,8 @@ class Outcome:
 
     @property
     def settled(self) -> bool:
-        """Whether `fleet resume` has nothing left to do: the run is stored, or the host refused the plan."""
-        return self.refused or self.stored
+        """Whether `fleet resume` has nothing left to do: the run is stored, or given up."""
+        return self.given_up or self.stored
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:

@@ -16,7 +16,7 @@ from fleet.session.log import prune
 from fleet.session.measurement import check_same_machine, ended, measure_run, publish, read_journal
 from fleet.session.outcome import Outcome
 from fleet.session.runner import on_each, run_host, with_tables
-from fleet.store import Intent, Store
+from fleet.store import Intent, Listing, Store
 
 _SHOWN = 5  # sessions
 
@@ -81,13 +81,13 @@ def _some(names: Sequence[str]) -> str:
 def _unfinished(store: Store) -> Mapping[str, Remaining]:
     intents = {intent.session_id: intent for intent in store.intents()}
     begun = store.begun()
-    found = {}
+    found, listing = {}, Listing(store.place)
     for name in {*intents, *(run.session_id for run in begun)}:
         intent = intents.get(name, Intent(name, ()))  # none: all of its hosts were stored but for a last step
         runs = tuple(run for run in begun if run.session_id == name)
         has_run = {run.host.name for run in runs}
         if set(intent.hosts) - has_run:
-            has_run |= {run.host_name for run in store.published(withdrawn=True) if run.session_id == name}
+            has_run |= {run.host_name for run in listing.every if run.session_id == name}
         hosts = tuple(host for host in intent.hosts if host not in has_run)
         if runs or hosts:
             found[name] = Remaining(intent, runs, hosts)
@@ -120,6 +120,7 @@ def resume(
         dropped = partial and not any(run.session_id == remaining.session_id for run in context.store.begun())
         if dropped or names <= settled:
             context.store.ended(remaining.session_id)
+            outcomes = [replace(outcome, given_up=not outcome.stored) for outcome in outcomes]
     return outcomes
 
 

@@ -3,18 +3,19 @@
 import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from fleet import __version__
-from fleet.errors import FleetError, RefusedError, StoreError, is_lack_of_memory, lack_of_memory
-from fleet.facts import noise
-from fleet.model import Agent, Facts, Host, Run, merged
+from fleet.errors import BuildError, FleetError, RefusedError, StoreError, is_lack_of_memory, lack_of_memory
+from fleet.facts import systems
+from fleet.model import Agent, Facts, Host, Plan, Run, merged
+from fleet.model.version import VERSION
 from fleet.plan import counters
-from fleet.plan.estimate import check_host, expected, plan_on
-from fleet.plan.options import of_host
-from fleet.session.cancellation import Cancelled
+from fleet.plan.merge import plan_on
+from fleet.plan.options import LONGEST_S, of_host
+from fleet.remote.cancellation import Cancelled
 from fleet.session.context import HostAccess, SessionContext
 from fleet.session.events import HostFinished
 from fleet.session.host_progress import HostProgress
@@ -40,7 +41,6 @@ def run(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:
         return progress.stored(run_host(HostLink(context, progress)))
 
     gc.freeze()  # what is loaded by now stays: no collection has to look at it again
-    gc.set_threshold(10_000)
     with context.store.under_way(intent):
         prune(context.store)
         outcomes = with_tables(on_each(hosts, measured, context), context)
@@ -95,13 +95,12 @@ def _outcome(host: Host, work: Callable[[HostProgress], Outcome], access: HostAc
 def run_host(link: HostLink) -> Run:
     """Take one host from its inventory entry to a stored run."""
     with link:
-        facts, agent = link.ready(partial(check_host, link.host, link.context.requested))
-        link.progress.note(*facts.notes, *noise.serious(facts))
+        facts, agent = link.ready(partial(_check, link))
+        link.progress.note(*facts.notes, *systems.serious(facts))
         run = _new_run(link, facts, agent)
         events = merged(of_host(link.host), link.context.requested).counters
         if events and (lacking := counters.missing(events, facts)):
             link.progress.note(lacking)
-        link.progress.expect(expected(run.plan, usable_cpus(facts), facts))
         store = link.context.store
         try:
             with store.journal(replace(run, notes=tuple(link.progress.notes))) as journal:
@@ -111,21 +110,37 @@ def run_host(link: HostLink) -> Run:
             raise
 
 
+def _check(link: HostLink, facts: Facts) -> None:
+    """Raise UsageError or RefusedError for a plan that the host cannot carry out, as far as we can tell."""
+    if not facts.cpus:
+        return
+    plan = plan_on(link.host, link.context.requested, facts)
+    with suppress(BuildError):  # then the host's own agent is asked
+        link.context.forecaster.of_facts(link.host, facts, plan, build=False)
+
+
+def _planned(link: HostLink, facts: Facts, agent: Agent) -> Plan:
+    """The host's plan, of which the agent there tells how long it takes."""
+    host, context = link.host, link.context
+    plan = plan_on(host, context.requested, facts)
+    forecast = context.forecaster.on_host(link.connection, host, agent.path, plan)
+    if forecast is not None:
+        link.progress.expect(forecast.duration)
+    if context.requested.deadline_s is not None:
+        return plan
+    return replace(plan, deadline_s=LONGEST_S if forecast is None else forecast.deadline_s)
+
+
 def _new_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
     host, context = link.host, link.context
     return Run(
         run_id=new_run_id(),
         session_id=context.session_id,
         host=host,
-        plan=plan_on(host, context.requested, facts),
+        plan=_planned(link, facts, agent),
         facts=facts,
         agent=agent,
         started_utc=now(),
         labels=MappingProxyType({**host.labels, **context.labels}),
-        fleet_version=__version__,
+        fleet_version=VERSION,
     )
-
-
-def usable_cpus(facts: Facts) -> int:
-    """The number of CPUs that the host lets us measure on."""
-    return sum(cpu.allowed and cpu.online for cpu in facts.cpus)

@@ -5,15 +5,18 @@ may write and nothing is ever changed in place; a later one outweighs an earlier
 """
 
 import json
-import secrets
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from fleet.errors import StoreError
+from fleet.store.checksums import opened_json, sealed_json
 from fleet.store.files import read_regular, storing, write
 from fleet.store.ids import checked_key
 from fleet.store.places import Folder, Place
+from fleet.store.reading import readable
 
 _FOLDER = "_amendments"
 FILES = f"{_FOLDER}/*.json"
@@ -45,18 +48,18 @@ def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
     with storing("amend runs", place):
         staging.mkdir(parents=True, exist_ok=True)
         for run_id in run_ids:
-            name = f"{checked_key(run_id, 'run')}-{moment}-{secrets.token_hex(4)}.json"
-            write(staging / name, json.dumps({"run_id": run_id, **content}, ensure_ascii=False).encode())
+            name = f"{checked_key(run_id, 'run')}-{moment}-{os.urandom(4).hex()}.json"
+            write(staging / name, sealed_json(json.dumps({"run_id": run_id, **content}, ensure_ascii=False)))
             place.put(staging / name, f"{_FOLDER}/{name}")
 
 
 def amended(place: Place) -> dict[str, Amendment]:
-    """All amendments by run id. Raises StoreError for a file that cannot be read."""
+    """All amendments by run id; one that cannot be read is named by a StoreWarning and left out."""
     with storing("read the amendments", place):
         names = place.files(FILES)
     found: dict[str, Amendment] = {}
-    for name in sorted(names, key=lambda name: name.split("-")[-2:]):
-        run_id, later = read_amendment(place, name)
+    names.sort(key=lambda name: name.split("-")[-2:])
+    for run_id, later in readable(names, lambda name: read_amendment(place, name)).values():
         found[run_id] = found.get(run_id, Amendment()).then(later)
     return found
 
@@ -65,13 +68,21 @@ def read_amendment(place: Place, name: str) -> tuple[str, Amendment]:
     """The amendment in a file, and the id of its run. Raises StoreError."""
     try:
         with storing("read the amendments", f"{place}: {name}"):
-            content = json.loads(_bytes(place, name))
-        labels = {str(key): value for key, value in content["labels"].items()}
-        return str(content["run_id"]), Amendment(labels, content["withdrawn"])
+            return _decoded(opened_json(_bytes(place, name)))
     except ValueError as err:
-        raise StoreError(f"{place}: {name} is no amendment: {err}. Move it away.") from err
-    except (KeyError, TypeError, AttributeError) as err:
-        raise StoreError(f"{place}: {name} is no amendment. Move it away.") from err
+        raise StoreError(
+            f"{place}: {name} cannot be read as an amendment: {err}. Restore it from a copy; or move it "
+            "away, and repeat `fleet label` or `fleet withdraw`."
+        ) from err
+
+
+def _decoded(content: Any) -> tuple[str, Amendment]:
+    match content:
+        case {"run_id": str(run_id), "labels": dict(labels), "withdrawn": (bool() | None) as withdrawn} if (
+            len(content) == 3 and all(value is None or isinstance(value, str) for value in labels.values())
+        ):
+            return run_id, Amendment(labels, withdrawn)
+    raise ValueError("it has other keys or values than those of docs/tables.md")
 
 
 def _bytes(place: Place, name: str) -> bytes:

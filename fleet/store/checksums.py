@@ -1,17 +1,26 @@
-"""Checksums of a whole Parquet file, kept where other readers do not look: right before its footer.
+"""Checksums of all that is kept, CRC-32 each: of a Parquet file, of a JSON object, of a line of a journal.
 
 A Parquet reader finds the footer from the end of the file and the pages from the footer, so sixteen bytes
-between them disturb nobody. They are `_MARK` and two CRC-32, of everything before and of the footer after.
-Page checksums, which Parquet knows, protect neither page headers nor the footer.
+between them disturb nobody. They are `_MARK` and two checksums, of everything before and of the footer after.
+Page checksums, which Parquet knows, protect neither page headers nor the footer. A JSON object has its
+checksum as its last key, a line behind a tab. What older fleets wrote without any is read as it is.
 """
 
+import json
+import re
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 _MARK = b"fleetcrc"
 _TAIL = 8  # the length of the footer and "PAR1"
 _ROOM = len(_MARK) + 8
-_PIECE = 1 << 20
+_PIECE = 4 << 20
+_KEY = "crc32"
+_JSON_SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
+_LINE_SEAL = re.compile(rb"\t[0-9a-f]{8}$")
+NOT_AS_WRITTEN = "not what was written (checksum)"
 
 
 class DamagedError(OSError):
@@ -42,21 +51,57 @@ def seal(path: Path) -> None:
         file.write(footer)
 
 
-def check(file: memoryview) -> None:
-    """Raise DamagedError unless a whole file is as it was written; one without checksums passes."""
-    at = _footer_at(bytes(file[-_TAIL:]), len(file))
-    if pages := _checked_footer(bytes(file[max(at - _ROOM, 0) : at]), file[at:]):
-        _compare("pages", zlib.crc32(file[: at - _ROOM]), pages)
+def check(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> None:
+    """Raise DamagedError unless a Parquet file of `size` bytes is as it was written.
+
+    read: so many bytes from a place on. pages: compare these too, not the footer alone.
+    """
+    at = _footer_at(read(_TAIL, max(size - _TAIL, 0)), size)
+    room = min(_ROOM, at)
+    end = read(size - at + room, at - room)
+    expected = _checked_footer(end[:room], end[room:])
+    if expected and pages:
+        crc = 0
+        for start in range(0, at - room, _PIECE):
+            crc = zlib.crc32(read(min(_PIECE, at - room - start), start), crc)
+        _compare("pages", crc, expected)
 
 
-def tail_length(tail: bytes, size: int) -> int:
-    """How many bytes at the end of a file of `size` `check_tail` has to see; `tail`: its last 8."""
-    return min(size - _footer_at(tail, size) + _ROOM, size)
+def sealed_json(text: str) -> bytes:
+    """The JSON of an object that has keys, with the checksum of all before it as the last one."""
+    body = text.encode().removesuffix(b"}")
+    return b'%b,"%b":"%08x"}' % (body, _KEY.encode(), zlib.crc32(body))
 
 
-def check_tail(end: bytes) -> None:
-    """The same for the footer alone, of a file too large to read whole: `end` as `tail_length` says."""
-    _checked_footer(end[:_ROOM], memoryview(end)[_ROOM:])
+def opened_json(data: bytes) -> Any:
+    """The value of a file of JSON, without its checksum. Raises ValueError unless it is as it was written."""
+    try:
+        value = json.loads(data)
+        json.dumps(value, ensure_ascii=False).encode()  # a surrogate alone is no text
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as err:
+        raise ValueError(f"it is not JSON: {str(err).partition(';')[0]}") from None
+    if isinstance(value, dict) and value.pop(_KEY, None) is not None:
+        found = _JSON_SEAL.search(data)
+        if found is None or int(found[1], 16) != zlib.crc32(data[: found.start()]):
+            raise ValueError(f"it is {NOT_AS_WRITTEN}")
+    return value
+
+
+def sealed_line(line: bytes) -> bytes:
+    """A line, given without its newline, as it is kept: a tab, its checksum and a newline behind it."""
+    return b"%b\t%08x\n" % (line, zlib.crc32(line))
+
+
+def looks_sealed(line: bytes) -> bool:
+    """Whether a line, given without its newline, ends as one with a checksum does."""
+    return _LINE_SEAL.search(line) is not None
+
+
+def opened_line(line: bytes) -> bytes | None:
+    """A kept line, given without its newline, without its checksum; None unless it is as it was written."""
+    return line[:-9] if line + b"\n" == sealed_line(line[:-9]) else None
 
 
 def _footer_at(tail: bytes, size: int) -> int:
@@ -68,10 +113,13 @@ def _footer_at(tail: bytes, size: int) -> int:
     return at
 
 
-def _checked_footer(seal_: bytes, footer: memoryview) -> bytes | None:
+def _checked_footer(seal_: bytes, footer: bytes) -> bytes | None:
     """Compare the footer; the expected checksum of the pages, or None where there is none."""
-    if not seal_.startswith(_MARK):
+    differing = sum(found != meant for found, meant in zip(seal_, _MARK, strict=False))
+    if len(seal_) < _ROOM or differing > len(_MARK) // 2:
         return None
+    if differing:
+        raise DamagedError(f"the mark of its checksums is {NOT_AS_WRITTEN}")
     _compare("footer", zlib.crc32(footer), seal_[-4:])
     return seal_[len(_MARK) : -4]
 
@@ -82,4 +130,4 @@ def _seal(pages: int, footer: int) -> bytes:
 
 def _compare(what: str, found: int, expected: bytes) -> None:
     if found != int.from_bytes(expected, "little"):
-        raise DamagedError(f"its {what} are not what was written (checksum)")
+        raise DamagedError(f"its {what} are {NOT_AS_WRITTEN}")

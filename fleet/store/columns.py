@@ -89,7 +89,7 @@ def list_parts(column: Any) -> tuple[bytes, bytes]:
     return np.diff(ends).tobytes(), raw(column.values[first:last])
 
 
-def raw(column: Any, unknown: int = 0) -> bytes:
+def raw(column: Any, unknown: float = 0) -> bytes:
     """The bytes of an array of numbers as they lie in memory, `unknown` for each null."""
     import numpy as np  # noqa: PLC0415
 

@@ -7,13 +7,12 @@ publishing again, since the journal is still there.
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from fleet.model import Run
 from fleet.store.burst_columns import BurstColumns
-from fleet.store.files import sync
 from fleet.store.ids import checked_key
 from fleet.store.places import Place
+from fleet.store.writing import TableWriter
 
 
 def counters_name(run_id: str) -> str:
@@ -26,30 +25,25 @@ class CountersDraft(AbstractContextManager["CountersDraft"]):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: Any = None
+        self._file: TableWriter | None = None
 
     def add(self, run: Run, chunk: BurstColumns) -> None:
         """Add what was counted during these bursts. Raises OSError."""
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
         table = chunk.counters(run)
         if table is None:
             return
         if self._file is None:
-            self._file = pq.ParquetWriter(
-                self._path, table.schema, compression="zstd", write_page_checksum=True
-            )
-        self._file.write_table(table)
+            self._file = TableWriter(self._path, table.schema, in_memory=False)
+        self._file.write(table)
 
     def put(self, place: Place, run: Run) -> None:
         """Put the finished file, if there is one, into place. Raises OSError."""
         if self._file is not None:
-            sync(self._path)
             place.put(self._path, counters_name(run.run_id))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the file."""
+        """Finish the file."""
         if self._file is not None:
-            self._file.close()
+            self._file.__exit__(kind, error, trace)

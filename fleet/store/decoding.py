@@ -6,9 +6,19 @@ fleet. Values of environment variables were never written, so a Host comes back 
 
 from typing import Any, TypeVar
 
+from fleet.once import once
 from fleet.text import decoding_words
 
 T = TypeVar("T")
+
+
+@once
+def prepared(kind: type[T]) -> type[T]:
+    """The same type, known to msgspec; at its first use other threads would see it half made and crash."""
+    import msgspec  # noqa: PLC0415
+
+    msgspec.json.Decoder(kind)
+    return kind
 
 
 def decode(kind: type[T], value: object) -> T:
@@ -16,7 +26,7 @@ def decode(kind: type[T], value: object) -> T:
     import msgspec  # noqa: PLC0415
 
     try:
-        return msgspec.convert(_without_env(value), kind)
+        return msgspec.convert(_without_env(value), prepared(kind))
     except msgspec.ValidationError as err:
         raise ValueError(decoding_words(err, kind.__name__)) from err
 

@@ -66,12 +66,13 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write(path: Path, data: Any) -> None:
-    """Make a new file of `data`, bytes or a buffer of them, and wait until they are on the disk."""
+def write(path: Path, data: Any, *, lasting: bool = True) -> None:
+    """Make a new file of `data`, bytes or a buffer of them; lasting: wait until they are on the disk."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         write_all(descriptor, data)
-        os.fsync(descriptor)
+        if lasting:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -81,6 +82,11 @@ def write_all(descriptor: int, data: Any) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+def draft_of(state_dir: Path, name: str) -> Path:
+    """A path in `_staging` that no other process uses; what killed ones leave there is removed in time."""
+    return state_dir / "_staging" / f"{name}-{os.urandom(8).hex()}"
 
 
 def remove(path: Path, graveyard: Path) -> None:
@@ -99,7 +105,7 @@ def _advice(err: OSError) -> str:
         return f"{blocking} is not a folder: move it away, or choose another results root with --results."
     if any(word in str(err) for word in _REFUSALS):
         return "Look at the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) and what they may do in that bucket."
-    return "Look at that place, or choose another results root with --results."
+    return f"Look at {err.filename or 'that place'}, or choose another results root with --results."
 
 
 def _no_folder(name: object) -> Path | None:

@@ -1,12 +1,14 @@
 """Names of runs and sessions: when, and a random end, so that controllers need not ask each other."""
 
+import os
 import re
-import secrets
 from datetime import UTC, datetime
 
 from fleet.errors import StoreError
 
-_KEY = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,127}")
+RUN_FILE = "run.json"  # in a journal: what is measured
+KEY = r"^[A-Za-z][A-Za-z0-9._-]{0,127}\Z"
+_KEY = re.compile(KEY)
 
 
 def new_run_id(now: datetime | None = None) -> str:
@@ -33,4 +35,4 @@ def checked_key(key: str, what: str) -> str:
 
 def _stamp(letter: str, now: datetime | None) -> str:
     moment = (now or datetime.now(UTC)).astimezone(UTC)
-    return f"{letter}{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+    return f"{letter}{moment:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"

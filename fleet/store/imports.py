@@ -1,15 +1,15 @@
 """Imported summaries: `_summaries/<name>.parquet`, one number a pair, written once, never mixed with runs."""
 
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fleet.errors import UsageError
 from fleet.store import schema
-from fleet.store.files import storing
+from fleet.store.files import draft_of, storing
 from fleet.store.ids import checked_key
 from fleet.store.places import place_of
+from fleet.store.writing import write_table
 
 FILES = "_summaries/*.parquet"
 
@@ -20,16 +20,15 @@ def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -
     Raises UsageError if the name is taken, StoreError if the root cannot be written.
     """
     import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
 
     place, file = place_of(root), f"_summaries/{checked_key(name, 'summary')}.parquet"
-    draft = place.state_dir / "_staging" / f"{name}-summary-{secrets.token_hex(4)}"
+    draft = draft_of(place.state_dir, f"{name}-summary")
     with storing("store the summary", place):
         place.reach()
         draft.parent.mkdir(parents=True, exist_ok=True)
         table = pa.Table.from_pylist(list(rows), schema=schema.arrow_schema("summaries"))
         try:
-            pq.write_table(table, draft, compression="zstd")
+            write_table(draft, table)
             new = place.put(draft, file)
         finally:
             draft.unlink(missing_ok=True)

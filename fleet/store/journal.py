@@ -1,4 +1,4 @@
-"""The journal of one run: every line of the agent, byte for byte, before anything else happens to it.
+"""The journal of one run: every line of the agent, with its checksum, before anything else happens to it.
 
 `run.json` says what was to be measured; `stream.jsonl` is what came back, `stream-2.jsonl` what a second
 agent sent that continued where the first was interrupted, and so on. A killed controller loses nothing that
@@ -22,11 +22,13 @@ from typing import Self
 from fleet.errors import LockedError, StoreError
 from fleet.model import Burst
 from fleet.store.burst_columns import BurstColumns
+from fleet.store.checksums import looks_sealed, opened_line, sealed_line
 from fleet.store.files import open_regular, storing, sync, write_all
+from fleet.store.ids import RUN_FILE
 
-RUN_FILE = "run.json"
 LOCK_FILE = "lock"
 SYNC_INTERVAL_S = 1.0
+_LOOKED_AT = 8  # lines, to know whether the lines of a part are sealed
 SOON_PUBLISHED_BYTES = 1 << 20  # so much is in the tables, and on the disk, well within that time
 
 
@@ -81,8 +83,11 @@ class Journal:
             if self.columns.nbytes > self._most_bytes:
                 self.columns = None
 
-    def parts(self) -> list[Iterator[bytes]]:
-        """Every part's lines, without their newlines; torn last lines and refused ones are left out."""
+    def parts(self) -> list[Iterator[bytes | None]]:
+        """Every part's lines, without their newlines; torn last lines and refused ones are left out.
+
+        None stands for a line that is not as it was written.
+        """
         limits = chain(self._good, repeat(None))
         return [islice(_whole_lines(path), limit) for path, limit in zip(self._paths(), limits, strict=False)]
 
@@ -135,7 +140,7 @@ class Journal:
             raise StoreError(f"{self.path}: the journal is closed.")
         if self._descriptor is None:
             self._descriptor = self._open()
-        data = line + b"\n"
+        data = sealed_line(line)
         try:
             with storing("write the journal", self.path, kept=self._length > 0):
                 write_all(self._descriptor, data)
@@ -152,7 +157,7 @@ class Journal:
             with storing("write the journal", self.path, kept=True):
                 self._sync(self._descriptor)
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self) -> Iterator[bytes | None]:
         """Read back every whole line of all parts, without its newline."""
         for part in self.parts():
             yield from part
@@ -216,11 +221,13 @@ class Journal:
                 return
 
 
-def _whole_lines(path: Path) -> Iterator[bytes]:
+def _whole_lines(path: Path) -> Iterator[bytes | None]:
+    """The lines of a part, checked; where none is sealed, as an older fleet wrote them, as they are."""
     with storing("read the journal", path), os.fdopen(open_regular(path), "rb") as stream:
-        for line in stream:
-            if line.endswith(b"\n"):
-                yield line[:-1]
+        lines = (line[:-1] for line in stream if line.endswith(b"\n"))
+        first = list(islice(lines, _LOOKED_AT))
+        sealed = any(map(looks_sealed, first))
+        yield from (opened_line(line) if sealed else line for line in chain(first, lines))
 
 
 def _locked(folder: Path) -> int:

@@ -4,16 +4,17 @@ A file says of which samples and by which version of the statistics it was made.
 cannot be read, counts as absent; writing it anew replaces it whole. So it may be deleted at any time.
 """
 
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from fleet.errors import StoreError
+from fleet.store.files import draft_of
 from fleet.store.ids import checked_key
 from fleet.store.places import Folder, Place
 from fleet.store.reading import TableFile, Where
 from fleet.store.runs import RunSummary
+from fleet.store.writing import write_table
 
 _ROW_GROUP = 4096  # rows, so that one relation is found without reading all
 _SAMPLES, _VERSION = b"fleet.samples_sha256", b"fleet.stats_version"
@@ -22,7 +23,7 @@ _SAMPLES, _VERSION = b"fleet.samples_sha256", b"fleet.stats_version"
 def kept_pairs(
     place: Place, run: RunSummary, version: int, columns: Sequence[str] | None, where: Where
 ) -> Any | None:
-    """The run's derived pairs as a pyarrow table; None where they are missing, old or spoilt."""
+    """The run's derived pairs as a pyarrow table; None where they are missing, old or damaged."""
     try:
         file = TableFile(place, _name(run), "pairs")
         if any(file.metadata.get(key) != value for key, value in _made_of(run, version).items()):
@@ -53,21 +54,17 @@ def _made_of(run: RunSummary, version: int) -> dict[bytes, bytes]:
 
 def _replace(place: Place, name: str, table: Any) -> None:
     """Make `table` the file's content, whole, for whoever opens it from now on."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    if not isinstance(place, Folder):
-        whole = pa.BufferOutputStream()
-        pq.write_table(table, whole, row_group_size=_ROW_GROUP, compression="zstd")
-        with place.filesystem.open_output_stream(place.path(name)) as stream:
-            stream.write(whole.getvalue())
-        return
-    draft, target = place.state_dir / "_staging" / f"pairs-{secrets.token_hex(8)}", place.state_dir / name
+    draft = draft_of(place.state_dir, "pairs")
     try:
         draft.parent.mkdir(exist_ok=True)
-        pq.write_table(table, draft, row_group_size=_ROW_GROUP, compression="zstd")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft.replace(target)
+        write_table(draft, table, _ROW_GROUP, lasting=False)
+        if isinstance(place, Folder):
+            target = place.state_dir / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            draft.replace(target)
+        else:
+            with place.filesystem.open_output_stream(place.path(name)) as stream:
+                stream.write(draft.read_bytes())
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)

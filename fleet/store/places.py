@@ -131,8 +131,13 @@ class Folder:
         return (self.state_dir / name).exists()
 
     def files(self, pattern: str) -> list[str]:
-        """The files that match, sorted."""
-        return sorted(str(path.relative_to(self.state_dir)) for path in self.state_dir.glob(pattern))
+        """The files that match, sorted; listed again where the folder was exchanged for another meanwhile."""
+        folder = self.state_dir / pattern.partition("*")[0].rpartition("/")[0]
+        while True:
+            before = _identity(folder)
+            found = sorted(str(path.relative_to(self.state_dir)) for path in self.state_dir.glob(pattern))
+            if _identity(folder) == before:
+                return found
 
     def samples(self) -> dict[str, str]:
         """The samples files, found by the names of their folders: one directory is listed per host."""
@@ -170,6 +175,13 @@ class Folder:
             self._known.add(folder)
             folder = folder.parent
         return True
+
+
+def _identity(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _folders(parent: Path, beginning: str) -> list[str]:

@@ -7,7 +7,6 @@ completed by publishing again.
 """
 
 import contextlib
-import secrets
 import shutil
 import threading
 import time
@@ -18,7 +17,7 @@ from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.counters import CountersDraft
-from fleet.store.files import storing
+from fleet.store.files import draft_of, storing
 from fleet.store.ids import checked_key
 from fleet.store.places import SAMPLES_FILE, Folder, Place
 from fleet.store.reading import TableFile
@@ -35,7 +34,7 @@ def publish(place: Place, run: Run, bursts: Iterable[Burst] | BurstColumns) -> t
     Doing it again with the same bursts changes nothing; with others it raises StoreError.
     """
     name = samples_name(run.host.host_id, run.run_id)
-    staging = place.state_dir / "_staging" / f"{run.run_id}-{secrets.token_hex(4)}"
+    staging = draft_of(place.state_dir, run.run_id)
     with _at_once, storing("publish the run", place, kept=True):
         staging.mkdir(parents=True)
         try:

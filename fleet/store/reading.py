@@ -5,22 +5,42 @@ It opens the files itself: `pyarrow.dataset` imports pandas, and takes three tim
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 from warnings import warn
 
-from fleet.errors import StoreError, StoreWarning, is_lack_of_memory, lack_of_memory
+from fleet.errors import FleetError, StoreError, StoreWarning, is_lack_of_memory, lack_of_memory
 from fleet.store import schema
-from fleet.store.checksums import check, check_tail, tail_length
+from fleet.store.checksums import check
 from fleet.store.files import check_regular
+from fleet.store.gate import WORD_BYTES, check_table
 from fleet.store.places import Folder, Place
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
-_STRETCH = 4096  # rows
+_STRETCH, _VALUES = 4096, 1 << 20  # rows, and values of a list column, that are read at a time
 _OLD_SYSTEM, _SYSTEM = "machine", "system"  # the relation across sockets, before schema 1.2 and since
-_READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for
+_READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for is kept in memory
+
+_RESTORE = "If the file is damaged, put it back from a copy, or move all files of that run away."
+REMEDIES = {
+    "samples": _RESTORE,
+    "counters": _RESTORE,
+    "runs": "Remove it: it is made again from the samples.",
+    "cpus": "Remove it and the files of _runs: `fleet runs` makes all again from the samples.",
+    "pairs": "Remove it: it is made again from the samples.",
+    "summaries": "If the file is damaged, put it back from a copy, or remove it and import it again.",
+}
+"""What to do about a damaged file of a table."""
 
 Where = Mapping[str, Collection[Any]]  # for a column, the values of the rows wanted
+
+
+class VanishedError(StoreError):
+    """A file that was listed is there no more: another has put it together with others, or removed it."""
+
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -49,19 +69,60 @@ def read_files(
     return joined(parts, table, columns)
 
 
-def readable(names: Sequence[str], read: Callable[[str], _Result]) -> dict[str, _Result]:
-    """What is read of each file, by its name; a StoreWarning for each that cannot be read."""
+@contextmanager
+def reading(what: str, remedy: str = _RESTORE) -> Iterator[None]:
+    """Make whatever fails inside a StoreError: what was read, what happened, and what to do about it.
+
+    Files are written by others too, so any exception may be due to one; its class tells a bug of ours.
+    """
+    try:
+        yield
+    except FleetError:
+        raise
+    except Exception as err:
+        if is_lack_of_memory(err):
+            raise lack_of_memory(err) from err
+        raise StoreError(f"{what}: {described_error(err)}. {remedy}") from err
+
+
+def described_error(err: Exception) -> str:
+    """An exception in a line: of the system and of pyarrow what it says, of others with its class."""
+    text = " ".join(str(err).split()).rstrip(".")
+    known = isinstance(err, OSError | FleetError) or type(err).__module__.startswith("pyarrow")
+    return text if known else f"{type(err).__name__}: {text}".rstrip(": ")
+
+
+def leave_out(err: StoreError) -> None:
+    """Name what is left out by a StoreWarning."""
+    warning = StoreWarning(f"{err} It is left out.")
+    warning.__cause__ = err.__cause__
+    warn(warning, stacklevel=3)
+
+
+def readable(
+    names: Sequence[str],
+    read: Callable[[str], _Result],
+    *,
+    raised: type[StoreError] | tuple[()] = (),
+) -> dict[str, _Result]:
+    """What is read of each file, by its name; a StoreWarning for each that cannot be read.
+
+    raised: the error that is not to be left at a warning.
+    """
 
     def tried(name: str) -> _Result | StoreError:
         try:
-            return read(name)
+            with reading(name):
+                return read(name)
+        except raised:
+            raise
         except StoreError as err:
             return err
 
     found = dict(zip(names, each(tried, names), strict=True))
     for err in found.values():
         if isinstance(err, StoreError):
-            warn(f"{err} It is left out.", StoreWarning, stacklevel=2)
+            leave_out(err)
     return {name: what for name, what in found.items() if not isinstance(what, StoreError)}
 
 
@@ -86,22 +147,49 @@ def each(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Resu
 class TableFile:
     """One Parquet file of a table, with its footer read. Whatever fails is a StoreError that names it.
 
-    threads: decode columns side by side; worth it for one big file, a loss for many small ones.
+    threads: decode columns side by side; worth it for one big file, a loss for many small ones. whole: check
+    all of it, also of large samples, which are otherwise checked page by page as they are read.
     """
 
-    def __init__(self, place: Place, name: str, table: str, *, threads: bool = False) -> None:
+    def __init__(
+        self, place: Place, name: str, table: str, *, threads: bool = False, whole: bool = False
+    ) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         self._threads = threads
         self.what = f"{place}: cannot read the {table} table: {name}"
         self._table = table
-        self._file = self._try(lambda: pq.ParquetFile(_checked(place, name), page_checksum_verification=True))
-        version = (self._file.metadata.metadata or {}).get(b"fleet.schema_version", b"").decode()
+        whole = whole or table != "samples"
+        source = self._try(lambda: _checked(place, name, whole=whole))
+        self._file = self._try(lambda: pq.ParquetFile(source, page_checksum_verification=True))
+        there = self._file.schema_arrow
+        words = [word for word in schema.words_of(table) if word in there.names]
+        if any(str(there.field(word).type) == "string" for word in words):  # each word once, not in each row
+            self._file = self._try(
+                lambda: pq.ParquetFile(source, page_checksum_verification=True, read_dictionary=words)
+            )
+        said = (self._file.metadata.metadata or {}).get(b"fleet.schema_version", b"")
+        version = said.decode("ascii", "replace")
         if version.partition(".")[0] not in ("", schema.SCHEMA_VERSION.partition(".")[0]):
             raise StoreError(
                 f"{self.what}: its schema is version {version}, and this fleet knows "
                 f"{schema.SCHEMA_VERSION}. Read it with a newer fleet."
             )
+
+        self._try(self._refuse_long_words)
+
+    def _refuse_long_words(self) -> None:
+        """Raise ValueError where a column of words unpacks to more than any word has."""
+        groups, words = self._row_groups(), schema.words_of(self._table)
+        if sum(group.total_byte_size for group in groups) <= _READ_WHOLE:
+            return
+        for group in groups:
+            for column in map(group.column, range(group.num_columns)):
+                most = _READ_WHOLE + WORD_BYTES * column.num_values
+                if column.path_in_schema in words and column.total_uncompressed_size > most:
+                    raise ValueError(
+                        f"{column.path_in_schema} unpacks to {column.total_uncompressed_size} bytes"
+                    )
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
@@ -115,19 +203,39 @@ class TableFile:
 
     def values(self, column: str) -> int:
         """How many values a list column has in all, as the footer tells."""
-        about, at = self._file.metadata, self._place_of(column)
-        return sum(about.row_group(group).column(at).num_values for group in range(about.num_row_groups))
+        at = self._place_of(column)
+        return sum(group.column(at).num_values for group in self._row_groups())
+
+    def _row_groups(self) -> list[Any]:
+        """What the footer says of each."""
+        about = self._file.metadata
+        return [about.row_group(number) for number in range(about.num_row_groups)]
+
+    @property
+    def _stretch(self) -> int:
+        """How many rows to read at a time: fewer where each has many values, as the footer tells."""
+        found = _STRETCH
+        for group in self._row_groups():
+            most = max(group.column(at).num_values for at in range(group.num_columns))
+            found = min(found, _VALUES * group.num_rows // max(1, most))
+        return max(1, found)
 
     def as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
-        """Every row and column as the file has them, in tables of so many rows, then the rest."""
-        batches = self._try(lambda: self._file.iter_batches(_STRETCH))
+        """Every row and column as the file has them, in tables of so many rows, then the rest.
+
+        They pass the gate too, and have the types of the schema.
+        """
+        shape = _shape(self._table, self._file.schema_arrow.names)
+        batches = self._try(lambda: self._file.iter_batches(self._stretch))
         held = self._file.schema_arrow.empty_table()
         for size in sizes:
             while (
                 len(held) < size and (part := self._try(lambda: _table_of(next(batches, None)))) is not None
             ):
                 held = self._try(lambda: _one_table([held, part]))  # noqa: B023  called at once
-            yield held.slice(0, size)
+            part = held.slice(0, size)
+            self._try(lambda: self._shaped(part, shape))  # noqa: B023  called at once
+            yield self._try(lambda: _cast(part, shape))  # noqa: B023  called at once
             held = held.slice(size)
 
     def read(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Any:
@@ -142,11 +250,11 @@ class TableFile:
         groups = [group for group in range(self._file.num_row_groups) if self._may_hold(group, where)]
         batches = self._try(
             lambda: self._file.iter_batches(
-                _STRETCH, groups, columns=self._needed(shape, where), use_threads=self._threads
+                self._stretch, groups, columns=self._needed(shape, where), use_threads=self._threads
             )
         )
         while (rows := self._try(lambda: _table_of(next(batches, None)))) is not None:
-            yield _shaped(_only(rows, where), shape)
+            yield self._try(partial(self._shaped, _only(rows, where), shape))
 
     def _needed(self, shape: Any, where: Where) -> list[str]:
         return sorted({*shape.names, *where} & set(self._file.schema_arrow.names))
@@ -157,8 +265,14 @@ class TableFile:
             return shape.empty_table()
         needed, read = self._needed(shape, where), self._file.read_row_groups
         return self._try(
-            lambda: _shaped(_only(read(groups, columns=needed, use_threads=self._threads), where), shape)
+            lambda: self._shaped(_only(read(groups, columns=needed, use_threads=self._threads), where), shape)
         )
+
+    def _shaped(self, table: Any, shape: Any) -> Any:
+        """The table in this schema, once it has passed the gate."""
+        shaped = _shaped(table, shape)
+        check_table(self._table, shaped)
+        return shaped
 
     def _may_hold(self, group: int, where: Where) -> bool:
         """Whether the statistics of the row group leave room for a value of each column."""
@@ -178,22 +292,15 @@ class TableFile:
         return at
 
     def _try(self, work: Callable[[], Any]) -> Any:
-        import pyarrow as pa  # noqa: PLC0415
-
-        try:
-            return work()
-        except (OSError, pa.ArrowException) as err:
-            if is_lack_of_memory(err):
-                raise lack_of_memory(err) from err
-            reason = " ".join(str(err).split()).rstrip(".")
-            raise StoreError(
-                f"{self.what}: {reason}. If the file is damaged, put it back from a copy, or move all files "
-                "of that run away."
-            ) from err
+        with reading(self.what, REMEDIES[self._table]):
+            try:
+                return work()
+            except FileNotFoundError as err:
+                raise VanishedError(f"{self.what}: it is not there any more.") from err
 
 
-def _checked(place: Place, name: str) -> Any:
-    """The file for pyarrow to read; a small one is read and checked whole, of a large one the footer."""
+def _checked(place: Place, name: str, *, whole: bool) -> Any:
+    """The file for pyarrow to read, checked; of a large one, unless `whole`, only the footer is."""
     import pyarrow as pa  # noqa: PLC0415
 
     if isinstance(place, Folder):
@@ -203,12 +310,10 @@ def _checked(place: Place, name: str) -> Any:
     source = place.filesystem.open_input_file(place.path(name))
     size = source.size()
     if size <= _READ_WHOLE:
-        whole = source.read_buffer()
+        small = source.read_buffer()
         source.close()
-        check(memoryview(whole))
-        return pa.BufferReader(whole)
-    end = tail_length(source.read_at(8, size - 8), size)
-    check_tail(source.read_at(end, size - end))
+        source, whole = pa.BufferReader(small), True
+    check(source.read_at, size, pages=whole)
     return source
 
 
@@ -243,6 +348,15 @@ def _shaped(table: Any, shape: Any) -> Any:
         at = shape.get_field_index("relation")
         columns[at] = _with_new_relations(columns[at])
     return pa.Table.from_arrays(columns, schema=shape)  # `pa.table` would import pandas
+
+
+def _cast(table: Any, shape: Any) -> Any:
+    """The table with the types of the schema, where that has its columns."""
+    for at, name in enumerate(table.column_names):
+        if name in shape.names:
+            field = shape.field(name)
+            table = table.set_column(at, field, table.column(at).cast(field.type))
+    return table
 
 
 def _only(table: Any, where: Where) -> Any:

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from fleet.errors import StoreError
 from fleet.model import Hello, Host, Load, Run, Topology
 from fleet.once import once
-from fleet.store import schema
+from fleet.store import gate, schema
 
-_FIRST_WORDS = 12_941  # bytes
+_EARLIER_WORDS = (12_941, 22_256)  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,37 +53,33 @@ def packed(record: RunRecord) -> str:
 def unpacked(text: bytes) -> RunRecord:
     """The record that `packed` wrote, or the plain JSON of schema 1.1. Raises ValueError."""
     if text.startswith(b"{"):
-        return RunRecord(_with_moments(json.loads(text)), None)
+        return RunRecord(*gate.record_of(text, with_cpus=False))
     try:
         deflated = base64.b64decode(text, validate=True)
         unpacker = zlib.decompressobj(zdict=_usual_words().get(deflated[2:6], b""))
-        plain = unpacker.decompress(deflated) + unpacker.flush()
+        plain = unpacker.decompress(deflated, gate.RECORD_BYTES)
     except zlib.error as err:
         raise ValueError(f"its record of the run cannot be unpacked: {err}") from err
-    read = json.loads(plain)
-    row = _with_moments(read["run"])
-    shared = {"run_id": row["run_id"], "host_id": row["host_id"]}
-    return RunRecord(row, [{**cpu, **shared} for cpu in read["cpus"]])
+    if not unpacker.eof:
+        raise ValueError(f"its record of the run is cut off, or of more than {gate.RECORD_BYTES} bytes")
+    return RunRecord(*gate.record_of(plain, with_cpus=True))
 
 
 @once
 def _usual_words() -> dict[bytes, bytes]:
     """Text that records have much of, by the checksum with which zlib's header names it; the newest last.
 
-    Files are read with it for ever, so it only grows: the first files were written with its beginning.
+    Files are read with it for ever, so it only grows: earlier files were written with its beginning.
     """
-    words = files("fleet.store").joinpath("record_words.txt").read_bytes()
-    return {zlib.adler32(part).to_bytes(4): part for part in (words[:_FIRST_WORDS], words)}
+    words = Path(__file__).with_name("record_words.txt").read_bytes()
+    return {
+        zlib.adler32(part).to_bytes(4): part for part in (*(words[:end] for end in _EARLIER_WORDS), words)
+    }
 
 
 def _without_agents(probe: str) -> str:
     """A host's answer without the files that earlier agents left there, which say nothing of the machine."""
     return "\n".join(line for line in probe.split("\n") if "fleet-agent-" not in line)
-
-
-def _with_moments(row: dict[str, Any]) -> dict[str, Any]:
-    moments = {name: row[name] for name in ("started_utc", "ended_utc") if row[name]}
-    return row | {name: datetime.fromisoformat(text) for name, text in moments.items()}
 
 
 def to_json(value: Any) -> str:
@@ -152,8 +148,8 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         "target": f"{run.facts.os}-{run.facts.arch}",
         "agent_build": run.agent.build,
         "agent_place": run.agent.place,
-        "agent_compiler": run.agent.compiler or hello.raw.get("compiler"),
-        "agent_cflags": run.agent.cflags or hello.raw.get("cflags"),
+        "agent_compiler": hello.raw.get("compiler"),
+        "agent_cflags": hello.raw.get("cflags"),
         "fleet_version": run.fleet_version,
         "clock": hello.clock,
         "ticks_per_second": hello.ticks_per_second,

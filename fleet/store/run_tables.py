@@ -8,27 +8,27 @@ only a local root has, so that no run ever has two rows.
 import ctypes
 import fcntl
 import hashlib
+import itertools
 import os
-import secrets
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from fleet.errors import StoreError
 from fleet.store import columns, schema
-from fleet.store.files import open_regular, sync, write
+from fleet.store.files import draft_of, open_regular, sync
 from fleet.store.places import Folder, Place
 from fleet.store.reading import TableFile, joined, readable
 from fleet.store.rows import RunRecord
+from fleet.store.writing import TableWriter
 
 TABLES = ("cpus", "runs")  # in the order of writing: whoever sees a run sees its CPUs
 MANY_FILES = 100
 _WHOLE_BYTES = 1 << 20  # a file so large stays as it is
-_BATCH_BYTES = 8 << 20
-_ROW_GROUP = 64  # rows, each with what a host answered
+_GROUP_BYTES = 32 << 20  # of a row group in memory: some 60,000 CPUs
 _EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE, AT_FDCWD
 
 
@@ -56,7 +56,7 @@ def put_together(place: Place) -> bool:
     The folder is exchanged for another in one step, so a reader sees all rows once, before and after. File
     systems that cannot do that, and object stores, keep their small files.
     """
-    if not isinstance(place, Folder) or len(_small(place.state_dir / "_runs")) < MANY_FILES:
+    if not isinstance(place, Folder) or not _to_join(place.state_dir, "runs"):
         return False
     with _locked(place, exclusive=True) as alone:
         return alone and all(_put_together(place.state_dir, table) for table in TABLES)
@@ -66,52 +66,54 @@ def _add(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     ids = sorted(record.row["run_id"] for record in records)
     name = ids[-1] if len(ids) == 1 else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
     rows = [row for record in records for row in (record.cpus or () if table == "cpus" else [record.row])]
-    draft = place.state_dir / "_staging" / f"{name}-{table}-{secrets.token_hex(4)}"
+    draft = draft_of(place.state_dir, f"{name}-{table}")
     draft.parent.mkdir(parents=True, exist_ok=True)
     try:
-        write(draft, _file_of(columns.table(schema.arrow_schema(table), rows)))
+        _write(draft, [columns.table(schema.arrow_schema(table), rows)])
         place.put(draft, f"_{table}/{name}.parquet")
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _file_of(table: Any) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
+def _write(path: Path, groups: Iterable[Any]) -> None:
+    """A file with these tables as its row groups.
 
-    many = len(table) > 1  # what helps to find rows among others only costs where there is one
-    whole = pa.BufferOutputStream()
-    pq.write_table(
-        table,
-        whole,
-        row_group_size=_ROW_GROUP,
-        compression="zstd",
-        use_dictionary=many,
-        write_statistics=["run_id", "host_id", "session_id"] if many else False,
-        write_page_checksum=True,
-    )
-    return whole.getvalue()
+    Nothing is encoded with a dictionary: with one of all run ids in each row group, `_cpus` would be twenty
+    times as large. Rows of one run follow one another, and zstd packs what repeats.
+    """
+    groups = iter(groups)
+    first = next(groups)
+    many = len(first) > 1  # what helps to find rows among others only costs where there is one
+    known = ["run_id", "host_id", "session_id"] if many else False
+    with TableWriter(path, first.schema, use_dictionary=False, write_statistics=known) as file:
+        for group in itertools.chain([first], groups):
+            file.write(group, max(len(group), 1))
 
 
-def _small(folder: Path) -> list[Path]:
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        return [
-            Path(entry.path)
+def _to_join(root: Path, table: str) -> set[str]:
+    """The files of a table to make one of: many as sessions wrote them, and many made of these already."""
+    small = set[str]()
+    with suppress(FileNotFoundError), os.scandir(root / f"_{table}") as entries:
+        small = {
+            entry.name
             for entry in entries
             if entry.name.endswith(".parquet") and entry.stat().st_size < _WHOLE_BYTES
-        ]
-    return []
+        }
+    joined_before = {name for name in small if name.startswith(f"{table}-")}
+    if len(joined_before) < MANY_FILES:
+        small -= joined_before
+    return small if len(small) >= MANY_FILES else set()
 
 
 def _put_together(root: Path, table: str) -> bool:
     """Exchange a table's folder for one with few files; False where that cannot be done."""
+    if not (small := _to_join(root, table)):
+        return True
     folder = root / f"_{table}"
-    draft = root / "_staging" / f"_{table}-{secrets.token_hex(4)}"
+    draft = draft_of(root, f"_{table}")
     draft.mkdir(parents=True)
     try:
-        small = {path.name for path in _small(folder)}
-        for batch in _batches([folder / name for name in sorted(small)]):
-            _join(batch, draft, table)
+        _join([folder / name for name in sorted(small)], draft, table)
         for path in folder.iterdir():
             if path.name not in small:
                 os.link(path, draft / path.name)
@@ -129,30 +131,28 @@ def _put_together(root: Path, table: str) -> bool:
     return True
 
 
-def _batches(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Files that fit into one of a few megabytes."""
-    batch: list[Path] = []
-    size = 0
-    for path in paths:
-        batch.append(path)
-        size += path.stat().st_size
-        if size > _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
 def _join(paths: Sequence[Path], folder: Path, table: str) -> None:
     """Write the rows of files as one file; what cannot be read is kept for whoever mends it."""
-    parts = []
+    groups = _groups(paths, folder, table)
+    if (first := next(groups, None)) is not None:
+        _write(folder / f"{table}-{os.urandom(8).hex()}.parquet", itertools.chain([first], groups))
+
+
+def _groups(paths: Sequence[Path], folder: Path, table: str) -> Iterator[Any]:
+    """The rows of files in few tables."""
+    parts, size = [], 0
     for path in paths:
         try:
             parts.append(TableFile(Folder(path.parent), path.name, table).read())
         except StoreError:
             os.link(path, folder / path.name)
+            continue
+        size += parts[-1].nbytes
+        if size > _GROUP_BYTES:
+            yield joined(parts, table)
+            parts, size = [], 0
     if parts:
-        write(folder / f"{table}-{secrets.token_hex(8)}.parquet", _file_of(joined(parts, table)))
+        yield joined(parts, table)
 
 
 def _exchange(one: Path, other: Path) -> bool:

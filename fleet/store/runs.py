@@ -1,27 +1,34 @@
 """Says which runs a root holds: the `runs` table, or the index of it, and the journals not yet published."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import StoreError, UsageError
-from fleet.model import RunState
-from fleet.store.amendments import amended
+from fleet.errors import MemoryLimitError, StoreError, UsageError
+from fleet.model import BENCHMARKS, Benchmark, RunState, described, learn
+from fleet.store import gate
+from fleet.store.amendments import Amendment, amended
+from fleet.store.checksums import opened_json
 from fleet.store.files import read_regular, storing
-from fleet.store.journal import RUN_FILE
-from fleet.store.places import Place
+from fleet.store.ids import RUN_FILE
+from fleet.store.places import Place, place_of
 from fleet.store.publish import samples_name, stored_record
-from fleet.store.reading import TableFile, readable
+from fleet.store.reading import TableFile, VanishedError, described_error, leave_out, readable, reading
 from fleet.store.rows import RunRecord
 from fleet.store.run_tables import complete, is_old, put_together
-from fleet.store.runs_index import remember, remembered
+from fleet.store.runs_index import RunsIndex
 from fleet.text import nearest
 
 _NEWEST_SHOWN = 5
+_hidden: ContextVar[frozenset[str]] = ContextVar("hidden", default=frozenset())
+_named: ContextVar[set[str] | None] = ContextVar("named", default=None)
+_READINGS = 10  # of a root whose files others put together meanwhile, before that is an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,72 +56,158 @@ class RunSummary:
     content_sha256: str | None = None
 
 
-def published(
-    place: Place, hosts: Collection[str] | None = None, *, withdrawn: bool = False
-) -> list[RunSummary]:
-    """The runs whose samples are in place, oldest first; hosts: only those of these host ids.
+_OTHERWISE_NAMED = {
+    "labels": "labels_json",
+    "cpus": "cpus_measured",
+    "failed": "failed_bursts",
+    "flagged": "flagged_bursts",
+}
+_COLUMN_OF = {field.name: _OTHERWISE_NAMED.get(field.name, field.name) for field in fields(RunSummary)}
+_COLUMNS = (*_COLUMN_OF.values(), "hello_json")  # of which only benchmarks that this version does not know
 
-    Their labels are those they have now. withdrawn: with those that were withdrawn.
 
-    A file that cannot be read is named by a StoreWarning and left out. Rows that `_runs` lacks are taken from
-    the samples files, and added to it once no session can be about to do so itself.
+class Listing:
+    """One reading of a root: what is there is listed once, and for whoever holds this it stays so.
+
+    A command makes one and hands it to all that it calls, however many runs these read.
     """
-    with storing("read the runs", place):
-        names, samples = place.files("_runs/*.parquet"), place.samples()
-        if not (names or samples):
-            place.reach()  # else a bucket that is missing would look like an empty one
-    known = remembered(place, [*names, *samples.values()], _COLUMNS)
-    found = {name: rows for name, rows in known.items() if name in set(names)}
-    new = [name for name in names if name not in found]
-    found |= readable(new, lambda name: _table_rows(place, name))
-    rows = {row["run_id"]: row for part in found.values() for row in part}
-    missing = [name for run_id, name in samples.items() if run_id not in rows]
-    # A controller killed while it published may leave a run's folder empty.
-    unseen = [name for name in missing if name not in known and place.exists(name)]
-    records = _records(place, unseen)
-    kept = {name: known[name] for name in missing if name in known}
-    kept |= {name: [_index_row(record.row)] for name, record in records.items()}
-    rows |= {row["run_id"]: row for part in kept.values() for row in part}
-    if new or unseen or found.keys() | kept.keys() != known.keys():
-        remember(place, found | kept, _COLUMNS)
-    _tend(place, list(kept))
-    there = [row for run_id, row in rows.items() if run_id in samples]
-    wanted = [row for row in there if hosts is None or row["host_id"] in hosts]
-    return _oldest_first(_as_amended(place, wanted, withdrawn=withdrawn))
+
+    def __init__(self, root: str | Path | Place) -> None:
+        self.place: Place = place_of(root) if isinstance(root, (str, Path)) else root
+
+    def __str__(self) -> str:
+        return str(self.place)
+
+    @cached_property
+    def samples(self) -> Mapping[str, str]:
+        """The name of each samples file by its run id."""
+        with storing("read the runs", self.place):
+            return self.place.samples()
+
+    @cached_property
+    def counters(self) -> frozenset[str]:
+        """The names of the files of `_counters`."""
+        with storing("look for counters", self.place):
+            return frozenset(self.place.files("_counters/*.parquet"))
+
+    @cached_property
+    def every(self) -> list[RunSummary]:
+        """The runs whose samples are in place, oldest first, the withdrawn among them.
+
+        Their labels are those they have now. A file that cannot be read is named by a StoreWarning and left
+        out. Rows that `_runs` lacks are taken from the samples files, and added to it once no session can be
+        about to do so itself.
+        """
+        for _ in range(_READINGS):
+            with suppress(VanishedError):  # another has put files together, or removed them
+                return self._summaries(self._rows())
+            self.__dict__.pop("samples", None)
+        return self._summaries(self._rows())
+
+    @cached_property
+    def runs(self) -> list[RunSummary]:
+        """Those of them that were not withdrawn."""
+        return [run for run in self.every if not self._is_withdrawn(run)]
+
+    def with_unfinished(self) -> list[RunSummary]:
+        """Those, and the runs that are only a journal on this machine."""
+        return sorted(self.runs + unfinished(self.place), key=_when)
+
+    def named(self, run_ids: Collection[str]) -> list[RunSummary]:
+        """Those of `runs` with these ids; from their samples files alone where `runs` was not asked for yet.
+
+        Then one that cannot be read is a StoreError if it is the only one asked for.
+        """
+        if (named := _named.get()) is not None:
+            named |= set(run_ids)
+        if "every" in self.__dict__:
+            return [run for run in self.runs if run.run_id in run_ids]
+        names = [self.samples[run_id] for run_id in run_ids if run_id in self.samples]
+        if len(names) == 1:
+            with reading(f"{self.place}: {names[0]}"):
+                rows = [_samples_row(self.place, names[0])]
+        else:
+            rows = list(readable(names, lambda name: _samples_row(self.place, name)).values())
+        found = self._summaries(rows)
+        return [run for run in found if not self._is_withdrawn(run)]
+
+    @cached_property
+    def _amendments(self) -> Mapping[str, Amendment]:
+        return amended(self.place)
+
+    def _is_withdrawn(self, run: RunSummary) -> bool:
+        amendment = self._amendments.get(run.run_id)
+        return amendment is not None and bool(amendment.withdrawn)
+
+    def _summaries(self, rows: Iterable[Mapping[str, Any]]) -> list[RunSummary]:
+        """The runs of these rows, oldest first, with the labels they have now."""
+        found = []
+        for row in rows:
+            if row["run_id"] in _hidden.get():
+                continue
+            try:
+                with reading(f"the row of run {row['run_id']}", "`fleet verify` names the file."):
+                    found.append(_published(row, self._amendments.get(row["run_id"])))
+            except StoreError as err:
+                leave_out(err)
+        return sorted(found, key=_when)
+
+    def _rows(self) -> list[Mapping[str, Any]]:
+        """The rows of the runs whose samples are in place. Raises VanishedError."""
+        place = self.place
+        with storing("read the runs", place):
+            names = place.files("_runs/*.parquet")
+            if not (names or self.samples):
+                place.reach()  # else a bucket that is missing would look like an empty one
+        index = RunsIndex(place, _COLUMNS)
+        found = index.known(names)
+        new = [name for name in names if name not in found]
+        seen = index.gone({*names, *self.samples.values()}) if new else {}
+        found |= readable(new, lambda name: _listed_rows(place, name, seen), raised=VanishedError)
+        rows = {row["run_id"]: row for part in found.values() for row in part}
+        missing = [name for run_id, name in self.samples.items() if run_id not in rows]
+        kept = index.known(missing)
+        # A controller killed while it published may leave a run's folder empty.
+        unseen = [name for name in missing if name not in kept and place.exists(name)]
+        kept |= {
+            name: [row] for name, row in readable(unseen, lambda name: _samples_row(place, name)).items()
+        }
+        rows |= {row["run_id"]: row for part in kept.values() for row in part}
+        index.keep(found | kept)
+        _tend(place, list(kept))
+        return [row for run_id, row in rows.items() if run_id in self.samples]
 
 
-def named(place: Place, run_ids: Collection[str]) -> list[RunSummary]:
-    """Those of these runs whose samples are in place, oldest first, from the samples files alone.
-
-    A file that cannot be read is a StoreError if it is the only one asked for, otherwise left out as above.
-    """
-    with storing("read the runs", place):
-        samples = place.samples()
-    names = [samples[run_id] for run_id in run_ids if run_id in samples]
-    if len(names) == 1:
-        return _oldest_first(_as_amended(place, [_index_row(stored_record(place, names[0]).row)]))
-    records = _records(place, names)
-    return _oldest_first(_as_amended(place, [_index_row(record.row) for record in records.values()]))
+@contextmanager
+def hiding(run_ids: Collection[str]) -> Iterator[set[str]]:
+    """Leave these runs out of what a Listing made meanwhile has. Yields the ids of those it is asked for."""
+    named: set[str] = set()
+    tokens = _hidden.set(frozenset(run_ids)), _named.set(named)
+    try:
+        yield named
+    finally:
+        _hidden.reset(tokens[0])
+        _named.reset(tokens[1])
 
 
-def _as_amended(
-    place: Place, rows: Iterable[Mapping[str, Any]], *, withdrawn: bool = False
-) -> list[Mapping[str, Any]]:
-    """The rows with the labels they have now, and unless `withdrawn` without those that were withdrawn."""
-    amendments = amended(place)
-    found = []
-    for row in rows:
-        amendment = amendments.get(row["run_id"])
-        if amendment is None:
-            found.append(row)
-        elif withdrawn or not amendment.withdrawn:
-            labels = amendment.applied(json.loads(row["labels_json"]).items())
-            found.append({**row, "labels_json": json.dumps(labels, ensure_ascii=False)})
+def unreadable(place: Place, run: RunSummary, err: Exception) -> StoreError:
+    """The error that a stored run cannot be reduced or shown."""
+    if isinstance(err, StoreError):
+        return err
+    found = StoreError(
+        f"{place}: {samples_name(run.host_id, run.run_id)}: cannot be shown: {described_error(err)}. "
+        f"`fleet withdraw {run.run_id}` leaves it out for good."
+    )
+    found.__cause__ = err
     return found
 
 
-def _oldest_first(rows: Iterable[Mapping[str, Any]]) -> list[RunSummary]:
-    return sorted(map(_published, rows), key=_when)
+Root = str | Path | Listing
+
+
+def listing_of(root: Root) -> Listing:
+    """The reading of a root that a caller hands over, or one of its own."""
+    return root if isinstance(root, Listing) else Listing(root)
 
 
 def _records(place: Place, names: Sequence[str]) -> dict[str, RunRecord]:
@@ -124,14 +217,14 @@ def _records(place: Place, names: Sequence[str]) -> dict[str, RunRecord]:
 
 def complete_session(place: Place, session_id: str) -> None:
     """Add to `_runs` and `_cpus` what they lack of a session that has ended. Raises OSError, StoreError."""
-    stored = [run for run in published(place, withdrawn=True) if run.session_id == session_id]
+    stored = [run for run in Listing(place).every if run.session_id == session_id]
     names = [samples_name(run.host_id, run.run_id) for run in stored]
     complete(place, list(_records(place, names).values()))
 
 
 def _tend(place: Place, missing: Sequence[str]) -> None:
     """Add to `_runs` what it lacks, or make few files of many; where that is not possible it stays so."""
-    with suppress(OSError, StoreError):
+    with suppress(OSError, MemoryError, StoreError, MemoryLimitError):
         if old := [name for name in missing if is_old(place.modified(name))]:
             complete(place, list(_records(place, old).values()))
         else:
@@ -180,93 +273,98 @@ def find(listed: list[RunSummary], text: str, place: Place) -> str:
 
 def _nothing_in(place: Place) -> str:
     """Why no run can be read there."""
-    if published(place, withdrawn=True):
+    if Listing(place).every:
         return f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has them read again."
     return f"{place}: nothing is published here yet. `fleet run` measures; --results names another root."
 
 
-_COLUMNS = (
-    "run_id",
-    "session_id",
-    "host_id",
-    "host_name",
-    "state",
-    "started_utc",
-    "ended_utc",
-    "target",
-    "benchmarks",
-    "agent_build",
-    "labels_json",
-    "cpu_model",
-    "cpus_measured",
-    "pairs",
-    "bursts",
-    "samples",
-    "failed_bursts",
-    "flagged_bursts",
-    "content_sha256",
-)
+_KEYS = ("run_id", "content_sha256")
 
 
-def _table_rows(place: Place, name: str) -> list[dict[str, Any]]:
-    rows = TableFile(place, name, "runs").read(_COLUMNS).to_pylist()
-    if any(row[name] is None for row in rows for name in _COLUMNS[:6]):
-        raise StoreError(f"{place}: {name} is no part of the runs table. Move it away.")
-    return [_index_row(row) for row in rows]
+_Row = dict[str, Any]
 
 
-def _index_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a listing, moments as ISO text: what an index can hold."""
-    values = {name: row[name] for name in _COLUMNS}
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()
-    }
+def _listed_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row]:
+    """The rows of a file. Raises VanishedError for one that is listed no more, else StoreError.
+
+    seen: rows by run id, of files that may have been put together to this one.
+    """
+    try:
+        return _table_rows(place, name, seen)
+    except VanishedError as err:
+        if name in place.files("_runs/*.parquet"):  # a link to nothing
+            raise StoreError(str(err)) from err
+        raise
 
 
-def _published(row: Mapping[str, Any]) -> RunSummary:
-    return RunSummary(
-        run_id=row["run_id"],
-        session_id=row["session_id"],
-        host_id=row["host_id"],
-        host_name=row["host_name"],
-        state=RunState(row["state"]),
-        started_utc=datetime.fromisoformat(row["started_utc"]),
-        ended_utc=datetime.fromisoformat(row["ended_utc"]) if row["ended_utc"] else None,
-        target=row["target"],
-        benchmarks=tuple(row["benchmarks"]),
-        agent_build=row["agent_build"],
-        labels=tuple(json.loads(row["labels_json"]).items()),
-        cpu_model=row["cpu_model"],
-        cpus=row["cpus_measured"],
-        pairs=row["pairs"],
-        bursts=row["bursts"],
-        samples=row["samples"],
-        failed=row["failed_bursts"],
-        flagged=row["flagged_bursts"],
-        content_sha256=row["content_sha256"],
-    )
+def _table_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row]:
+    file = TableFile(place, name, "runs")
+    there = file.read(_KEYS).to_pylist() if seen else []
+    known = [row for key in there if (row := seen.get(key["run_id"])) and key.items() <= row.items()]
+    where = {"run_id": {key["run_id"] for key in there} - {row["run_id"] for row in known}} if known else None
+    rows = file.read(_COLUMNS, where).to_pylist() if len(known) < file.rows else []
+    try:
+        return known + [_checked_row(gate.row_of("runs", row, _COLUMNS)) for row in rows]
+    except ValueError as err:
+        raise StoreError(f"{place}: {name} is no part of the runs table: {err}. Move it away.") from err
+
+
+def _samples_row(place: Place, name: str) -> _Row:
+    return _checked_row(stored_record(place, name).row)
+
+
+def _checked_row(row: Mapping[str, Any]) -> _Row:
+    """The columns of a listing, from a row of `runs`."""
+    told = json.loads(row["hello_json"]).get("benchmarks", ())
+    unknown = {"benchmarks": [one for one in told if one["name"] not in BENCHMARKS]}
+    found = {**{name: row[name] for name in _COLUMNS}, "hello_json": json.dumps(unknown)}
+    _published(found)
+    return found
+
+
+def _published(row: Mapping[str, Any], amendment: Amendment | None = None) -> RunSummary:
+    labels = _labels(row["labels_json"])
+    learn(_told(row["hello_json"]))
+    values = {name: row[column] for name, column in _COLUMN_OF.items()}
+    values["benchmarks"] = tuple(row["benchmarks"])
+    values["labels"] = labels if amendment is None else tuple(amendment.applied(labels).items())
+    return RunSummary(**values)
+
+
+@cache
+def _told(text: str) -> tuple[Benchmark, ...]:
+    """The benchmarks in a column of JSON."""
+    return tuple(map(described, json.loads(text).get("benchmarks", ())))
+
+
+@cache
+def _labels(text: str) -> tuple[tuple[str, str], ...]:
+    """The labels in a column of JSON, which many runs have alike."""
+    return tuple(json.loads(text).items())
 
 
 def _unfinished(folder: Path) -> RunSummary | None:
     """A journal's run; None where `run.json` is not there, is not ours, or vanished while we looked."""
     try:
-        written = json.loads(read_regular(folder / RUN_FILE))
-        name = written["host"]["name"]
-        return RunSummary(
-            run_id=written["run_id"],
-            session_id=written["session_id"],
-            host_id=written["host_id"],
-            host_name=name,
-            state=RunState.UNFINISHED,
-            started_utc=datetime.fromisoformat(written["started_utc"]),
-            target="{os}-{arch}".format(**written["facts"]),
-            benchmarks=tuple(written["plan"]["benchmarks"]),
-            agent_build=written["agent"]["build"],
-            labels=tuple(written["labels"].items()),
-            cpu_model=written["facts"]["cpu_model"],
-        )
+        written = opened_json(read_regular(folder / RUN_FILE))
+        facts = written["facts"]
+        told = {
+            **{name: written[name] for name in ("run_id", "session_id", "host_id", "started_utc")},
+            "host_name": written["host"]["name"],
+            "target": f"{facts['os']}-{facts['arch']}",
+            "benchmarks": written["plan"]["benchmarks"],
+            "agent_build": written["agent"]["build"],
+            "labels_json": json.dumps(written["labels"]),
+            "cpu_model": facts["cpu_model"],
+        }
+        row = gate.row_of("runs", told, told)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+    row |= {
+        "labels": _labels(row.pop("labels_json")),
+        "benchmarks": tuple(row["benchmarks"]),
+    }
+    return RunSummary(**row, state=RunState.UNFINISHED)
 
 
 def _when(summary: RunSummary) -> tuple[datetime, str]:

@@ -1,66 +1,99 @@
 """Caches the rows of the files of `runs`, so that a listing opens only those it has not seen.
 
-`_index/runs.json` in the state directory holds, for each file, its size and time and its rows as plain
-values. It may be deleted, torn or old at any time: what does not fit is read again.
+`_index/runs.jsonl` in the state directory: the columns and the benchmarks that this version knows, then a
+line for each file with its name, its size and time, and its rows as plain values; each line with its
+checksum. A listing adds lines, or writes all anew once more rows are of files that are gone than of files
+that stay. It may be deleted, torn, old or somebody else's at any time: what does not fit is read again.
 """
 
 import json
 import os
-import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from datetime import datetime
 from typing import Any
 
-from fleet.store.files import read_regular
+from fleet.model import BENCHMARKS
+from fleet.store import gate
+from fleet.store.checksums import opened_line, sealed_line
+from fleet.store.files import open_regular, read_regular, write_all
 from fleet.store.places import Folder, Place
 
-_FILE = "runs.json"
-Rows = dict[str, list[dict[str, Any]]]  # by name of the file
+_FILE = "runs.jsonl"
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # by name of the file
 
 
-def remembered(place: Place, names: Sequence[str], columns: Sequence[str]) -> Rows:
-    """The rows of those files that are as they were when the index was written."""
-    try:
-        index = json.loads(read_regular(_folder(place) / _FILE))
-        if index["columns"] != list(columns):
-            return {}
-        kept = index["files"]
-        return {
-            name: [dict(zip(columns, row, strict=True)) for row in kept[name][1]]
-            for name in names
-            if name in kept and kept[name][0] == _stamp(place, name)
-        }
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return {}
+class RunsIndex:
+    """The index of a root as it is now."""
 
+    def __init__(self, place: Place, columns: Sequence[str]) -> None:
+        self._place, self._columns = place, tuple(columns)
+        self._head = _line([self._columns, [*BENCHMARKS]])
+        self._file = place.state_dir / "_index" / _FILE
+        self._kept: dict[str, tuple[list[int], list[dict[str, Any]]]] = {}
+        self._total, self._seen = 0, set[str]()
+        try:
+            head, *lines = read_regular(self._file).split(b"\n")
+            self._fits = head + b"\n" == self._head
+        except OSError:
+            self._fits, lines = False, []
+        for line in lines if self._fits else ():
+            with suppress(ValueError):
+                name, stamp, rows = gate.index_line(opened_line(line) or b"", self._columns)
+                self._kept[name] = stamp, rows
+                self._total += len(rows)
 
-def remember(place: Place, rows: Rows, columns: Sequence[str]) -> None:
-    """Write the index anew; where that is not possible, listings only stay slower."""
-    draft = _folder(place) / f".{_FILE}.{secrets.token_hex(4)}"
-    try:
-        index = {
-            "columns": list(columns),
-            "files": {
-                name: [_stamp(place, name), [[row[column] for column in columns] for row in part]]
-                for name, part in rows.items()
-            },
-        }
-        draft.parent.mkdir(exist_ok=True)
-        draft.write_text(json.dumps(index, separators=(",", ":")))
-        draft.replace(draft.with_name(_FILE))
-    except OSError:
+    def known(self, names: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+        """The rows of those of these files that are as they were when they were indexed."""
+        found = {}
+        for name in names:
+            with suppress(OSError, KeyError):
+                stamp, rows = self._kept[name]
+                if stamp == self._stamp(name):
+                    found[name] = rows
+        self._seen |= found.keys()
+        return found
+
+    def gone(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
+        """The rows of files that are none of these, by run id: files now put together have them."""
+        lists = (rows for name, (_, rows) in self._kept.items() if name not in names)
+        return {row["run_id"]: row for rows in lists for row in rows}
+
+    def keep(self, found: Rows) -> None:
+        """Index the files that are there; where that is not possible, listings only stay slower."""
+        same = sum(len(found[name]) for name in self._seen)
         with suppress(OSError):
-            draft.unlink()
+            if not self._fits or self._total - same > same:
+                self._write(found)
+            elif new := {name: rows for name, rows in found.items() if name not in self._seen}:
+                file = open_regular(self._file, os.O_WRONLY | os.O_APPEND)
+                try:
+                    write_all(file, b"".join([b"\n", *self._lines(new)]))
+                finally:
+                    os.close(file)
+
+    def _write(self, found: Rows) -> None:
+        draft = self._file.with_name(f".{_FILE}.{os.urandom(4).hex()}")
+        try:
+            draft.parent.mkdir(exist_ok=True)
+            draft.write_bytes(b"".join([self._head, *self._lines(found)]))
+            draft.replace(self._file)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _lines(self, found: Rows) -> list[bytes]:
+        return [
+            _line([name, self._stamp(name), [[row[column] for column in self._columns] for row in rows]])
+            for name, rows in found.items()
+        ]
+
+    def _stamp(self, name: str) -> list[int]:
+        """What changes when a file does; objects are never written twice."""
+        if not isinstance(self._place, Folder):
+            return []
+        about = os.stat(self._place.path(name))  # noqa: PTH116  # a thousand of them: a third of the time
+        return [about.st_size, about.st_mtime_ns]
 
 
-def _folder(place: Place) -> Path:
-    return place.state_dir / "_index"
-
-
-def _stamp(place: Place, name: str) -> list[int]:
-    """What changes when a file does; objects are never written twice."""
-    if not isinstance(place, Folder):
-        return []
-    about = os.stat(place.path(name))  # noqa: PTH116  # a thousand of them: a third of the time
-    return [about.st_size, about.st_mtime_ns]
+def _line(value: Any) -> bytes:
+    return sealed_line(json.dumps(value, separators=(",", ":"), default=datetime.isoformat).encode())

@@ -6,6 +6,7 @@ pair. A run of up to `CHUNK_SAMPLES` samples is one chunk and so sorted as a who
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,17 +16,17 @@ from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store import schema
 from fleet.store.burst_columns import COUNTS, MAYBE, SINCE_1_2, BurstColumns
-from fleet.store.checksums import seal, sealed
 from fleet.store.columns import list_parts, raw, words
-from fleet.store.files import sync, write
-from fleet.store.reading import TableFile
+from fleet.store.reading import TableFile, reading
 from fleet.store.rows import Contents, RunRecord, cpus_rows, packed, runs_row, unpacked
+from fleet.store.writing import TableWriter
 
 CHUNK_SAMPLES = 4 << 20
+_CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
 SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
 _DICTIONARIES = [column.name for column in schema.SAMPLES if column.type == "dictionary<string>"]
-# Encoded byte by byte, which an outlier spoils for itself only.
+# Encoded byte by byte, so that an outlier takes room for itself only.
 _SPLIT = (
     "ticks.list.element",
     "start_offset_ns",
@@ -50,8 +51,7 @@ def write_samples(
     """
     digest, total = hashlib.sha256(), Contents(0, 0, 0, "")
     sizes = list[int]()
-    memory: Any = None
-    file: Any = None
+    file: TableWriter | None = None
     for chunk, last in _chunks(bursts):
         if counters is not None:
             counters(run, chunk)
@@ -59,9 +59,8 @@ def write_samples(
         table = chunk.table(run, whole=not small)
         _feed(digest, table)
         if file is None:
-            memory = _memory() if last else None
-            file = _writer(memory or path, table.schema, small=small)
-        file.write_table(table, row_group_size=ROW_GROUP_BURSTS)
+            file = _writer(path, table.schema, in_memory=last, small=small)
+        file.write(table, ROW_GROUP_BURSTS)
         sizes.append(len(chunk))
         total = replace(
             total,
@@ -69,15 +68,11 @@ def write_samples(
             samples=total.samples + chunk.samples,
             flagged=total.flagged + chunk.flagged,
         )
+    assert file is not None  # noqa: S101  there is at least one chunk
     with file:
         contents = replace(total, sha256=digest.hexdigest())
         record = RunRecord(runs_row(run, contents), cpus_rows(run))
-        file.add_key_value_metadata(_metadata(record, sizes))
-    if memory is None:
-        seal(path)
-        sync(path)
-    else:
-        write(path, sealed(memoryview(memory.getvalue())))
+        file.describe(_metadata(record, sizes))
     return record
 
 
@@ -102,10 +97,8 @@ def read_record(metadata: Mapping[bytes, bytes]) -> RunRecord:
 
 def record_of(file: TableFile) -> RunRecord:
     """The record in a samples file. Raises StoreError where there is none."""
-    try:
+    with reading(f"{file.what}: no record of its run", "Restore it from a copy."):
         return read_record(file.metadata)
-    except (ValueError, KeyError) as err:
-        raise StoreError(f"{file.what}: no record of its run: {err}. Restore it from a copy.") from err
 
 
 def _metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
@@ -116,23 +109,16 @@ def _metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
     } | ({"fleet.chunks": ",".join(map(str, sizes))} if len(sizes) > 1 else {})
 
 
-def _memory() -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
-    return pa.BufferOutputStream()
-
-
-def _writer(where: Any, shape: Any, *, small: bool = False) -> Any:
+def _writer(path: Path, shape: Any, *, in_memory: bool, small: bool) -> TableWriter:
     """A writer of samples.
 
     Of few samples zstd makes no less than LZ4 and takes three times as long; statistics help only a reader
     that can skip row groups, and checksums of pages one that does not read the whole file, which has its own.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    return pq.ParquetWriter(
-        where,
+    return TableWriter(
+        path,
         shape,
+        in_memory=in_memory,
         compression="lz4" if small else "zstd",
         compression_level=None if small else 3,
         use_dictionary=False if small else [name for name in _DICTIONARIES if name in shape.names],
@@ -150,7 +136,10 @@ def content_sha256(file: TableFile) -> str:
     """
     sizes_text = file.metadata.get(b"fleet.chunks")
     if sizes_text:
-        sizes = [int(size) for size in sizes_text.split(b",")]
+        known = _CHUNKS.fullmatch(sizes_text) is not None
+        sizes = [int(size) for size in sizes_text.split(b",")] if known else []
+        if sum(sizes) != file.rows or 0 in sizes:
+            raise StoreError(f"{file.what}: its list of chunks is damaged. Restore it from a copy.")
     else:
         each = -(-CHUNK_SAMPLES * file.rows // max(file.values("ticks"), 1))
         sizes = [min(each, file.rows - at) for at in range(0, file.rows, max(each, 1))] or [0]

@@ -95,7 +95,7 @@ SAMPLES = (
     _maybe("pong_ran_ppm", "int32", "share of the burst the pong thread really ran, in millionths"),
     _maybe("ping_steal_ppm", "int32", "share in which a hypervisor had ping's CPU; null: none is known"),
     _maybe("pong_steal_ppm", "int32", "share in which a hypervisor had pong's CPU; null: none is known"),
-    _always("flags", _KEY, "what may have spoilt the burst, comma-separated; empty: nothing known"),
+    _always("flags", _KEY, "why its numbers may mislead, comma-separated; empty: no reason known"),
     *POINT_COLUMNS,
 )
 
@@ -141,6 +141,21 @@ FACTS = (
     _maybe("smt", "bool", "SMT active"),
     _maybe("numa_balancing", "bool", "automatic NUMA balancing on"),
     _maybe("user", "string", "user the agent ran as"),
+)
+
+# Facts that explain no number: ids, moments, what another fact says as well.
+_EXPLAIN_NOTHING = frozenset(
+    (
+        *("os", "arch", "hostname", "machine_id", "boot_id", "uptime_s", "cpu_vendor", "firmware_date"),
+        *("memory_bytes", "core_throttles", "package_throttles"),
+    )
+)
+# Columns of `runs` that may explain a number: the machine, its settings, the agent and how it measured.
+ENVIRONMENT = (
+    *("target", "cpus_measured"),
+    *(column.name for column in FACTS if column.name not in _EXPLAIN_NOTHING),
+    *("isolated_cpus", "nohz_full_cpus", "clock", "ticks_per_second"),
+    *("agent_build", "agent_compiler", "agent_cflags", "preset", "estimator"),
 )
 
 RUNS = (
@@ -288,6 +303,7 @@ PAIRS = (
     _maybe("levels_share", "list<float32>", "share of the bursts in each"),
     _maybe("levels_spread", "list<float32>", "half of each one's 95 % interval, as a share; NaN: one burst"),
     _maybe("levels_dwell", "list<float32>", "how many bursts in a row are in each, on average"),
+    _maybe("levels_state", "list<string>", "name of the machine's state that each is of, A the fastest"),
 )
 
 # One number a pair, from elsewhere: imported, never mixed with samples.
@@ -319,6 +335,17 @@ TABLES = {
     "summaries": SUMMARIES,
     "counters": COUNTERS,
 }
+
+
+def words_of(table: str) -> list[str]:
+    """The columns whose texts are repeated often."""
+    return [column.name for column in TABLES[table] if column.type == _KEY]
+
+
+def largest(table: str, column: str) -> int:
+    """The largest number that a column of whole numbers, or of lists of them, can hold."""
+    (type_,) = (one.type for one in TABLES[table] if one.name == column)
+    return (1 << int(type_.rpartition("int")[2].rstrip(">")) - 1) - 1
 
 
 @once

@@ -5,20 +5,20 @@ is stored. So the hosts that a dead controller had not begun are known too.
 """
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from warnings import warn
 
-from fleet.errors import LockedError, StoreError
+from fleet.errors import LockedError, StoreError, StoreWarning
 from fleet.model import RequestedOptions, Run
+from fleet.store.checksums import opened_json, sealed_json
 from fleet.store.decoding import decode
 from fleet.store.files import open_regular, read_regular, storing, sync, write_all
-from fleet.store.ids import checked_key
-from fleet.store.journal import RUN_FILE
+from fleet.store.ids import RUN_FILE, checked_key
 from fleet.store.rows import as_object, to_json
 
 
@@ -72,7 +72,7 @@ def remove_intent(state_dir: Path, session_id: str) -> None:
 def intents(state_dir: Path) -> list[Intent]:
     """Every session that is unfinished and not under way on this machine, oldest first.
 
-    What cannot be read is left out.
+    What cannot be read is named by a StoreWarning and left out.
     """
     found = []
     with storing("read the sessions", state_dir):
@@ -81,8 +81,15 @@ def intents(state_dir: Path) -> list[Intent]:
         try:
             if _owner(path) is None:
                 found.append(_intent(path))
-        except (OSError, ValueError):
-            continue  # removed while we looked, or not ours
+        except OSError:
+            continue  # removed while we looked
+        except ValueError as err:
+            warn(
+                f"{path}: cannot be read as the note of a session: {err}. Its journals are kept; measure the "
+                "hosts that had none with `fleet run`, and move it away. It is left out.",
+                StoreWarning,
+                stacklevel=2,
+            )
     return found
 
 
@@ -102,7 +109,7 @@ def read_run(folder: Path) -> Run:
     with storing("read the journal", path):
         text = read_regular(path)
     try:
-        return decode(Run, json.loads(text))
+        return decode(Run, opened_json(text))
     except ValueError as err:
         raise StoreError(
             f"{path}: cannot be read as a run: {err}. Its lines are in the files beside it; look at them, "
@@ -138,7 +145,7 @@ def _owner(path: Path) -> int | None:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return int(json.loads(note.read())["pid"])
+            return int(opened_json(note.read())["pid"])
         except OSError:
             return None  # a file system without locks
     return None
@@ -147,12 +154,12 @@ def _owner(path: Path) -> int | None:
 def _note(intent: Intent) -> bytes:
     fields = as_object(intent)
     fields["wish"] = fields.pop("requested")
-    return to_json({**fields, "pid": os.getpid()}).encode()
+    return sealed_json(to_json({**fields, "pid": os.getpid()}))
 
 
 def _intent(path: Path) -> Intent:
     """Read a note. Raises ValueError, OSError."""
-    note = json.loads(read_regular(path))
+    note = opened_json(read_regular(path))
     if isinstance(note, dict) and "wish" in note:
         note["requested"] = note["wish"]
     return decode(Intent, note)

@@ -12,9 +12,10 @@ from fleet.model import Burst, Run
 from fleet.store import runs, sessions
 from fleet.store.amendments import Amendment, amend
 from fleet.store.burst_columns import BurstColumns
+from fleet.store.checksums import sealed_json
 from fleet.store.files import remove, storing
-from fleet.store.ids import checked_key
-from fleet.store.journal import RUN_FILE, Journal
+from fleet.store.ids import RUN_FILE, checked_key
+from fleet.store.journal import Journal
 from fleet.store.places import place_of
 from fleet.store.publish import clear_leftovers, publish
 from fleet.store.rows import RunRecord, as_object, to_json
@@ -61,7 +62,7 @@ class Store:
             folder.parent.mkdir(parents=True, exist_ok=True)
             draft.mkdir(parents=True)
             journal = Journal(draft)
-            (draft / RUN_FILE).write_bytes(to_json(fields | {"host_id": run.host.host_id}).encode())
+            (draft / RUN_FILE).write_bytes(sealed_json(to_json(fields | {"host_id": run.host.host_id})))
             journal.move(folder)
         return journal
 
@@ -146,11 +147,12 @@ class Store:
 
     def runs(self) -> list[RunSummary]:
         """Every run, oldest first, the unfinished among them. Reads no samples."""
-        return sorted(self.published() + self.unfinished(), key=lambda run: (run.started_utc, run.run_id))
+        return runs.Listing(self.place).with_unfinished()
 
     def published(self, *, withdrawn: bool = False) -> list[RunSummary]:
         """The runs whose samples can be read, oldest first. withdrawn: with those that were withdrawn."""
-        return runs.published(self.place, withdrawn=withdrawn)
+        listing = runs.Listing(self.place)
+        return listing.every if withdrawn else listing.runs
 
     def label(self, run_ids: Collection[str], labels: Mapping[str, str | None]) -> None:
         """Set labels of published runs, None to remove one; their samples stay as written. StoreError."""
@@ -163,17 +165,6 @@ class Store:
     def unfinished(self) -> list[RunSummary]:
         """The runs that are only a journal, oldest first: under way elsewhere, or cut short."""
         return runs.unfinished(self.place)
-
-    def find(self, text: str) -> str:
-        """The published run that `text` means: its id, the beginning of it, or a host's name (the latest).
-
-        Raises UsageError naming what there is.
-        """
-        return runs.find(self.published(), text, self.place)
-
-    def last_session(self) -> list[str]:
-        """The published runs of the session that began last. Raises UsageError if there is none."""
-        return runs.last_session(self.published(), self.place)
 
     def _journal_dir(self, run_id: str) -> Path:
         return self.state_dir / "_journal" / checked_key(run_id, "run")

@@ -1,17 +1,29 @@
 """Reads every file of a results root and compares it with what was written: `fleet verify`."""
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fleet.errors import StoreError
+from fleet.store import columns, schema
 from fleet.store.amendments import FILES as AMENDMENTS
 from fleet.store.amendments import read_amendment
 from fleet.store.files import storing
 from fleet.store.places import Place
 from fleet.store.publish import samples_name
-from fleet.store.reading import TableFile, each
+from fleet.store.reading import REMEDIES, TableFile, VanishedError, each, reading
+from fleet.store.rows import unpacked
 from fleet.store.samples import content_sha256, record_of
+
+_AT_ONCE = 256  # rows; each may hold all that a host answered
+_OTHERS = {
+    "runs": "_runs/*.parquet",
+    "cpus": "_cpus/*.parquet",
+    "pairs": "_pairs/host_id=*/run_id=*/pairs.parquet",
+    "summaries": "_summaries/*.parquet",
+    "counters": "_counters/*.parquet",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,73 +39,96 @@ class Verified:
 def verify(place: Place) -> Verified:
     """Read everything in `place`. Raises StoreError where the root itself cannot be read.
 
-    Samples are compared with the digest they were published with, page by page; rows of `_runs` with the
-    samples; counters, derived and imported tables only with their own checksums; amendments are decoded.
-    Nothing is changed.
+    Every file is compared with its checksums, samples also with the digest they were published with, rows of
+    `_runs` and `_cpus` value by value with the records in the samples. Nothing is changed.
     """
     with storing("verify the results", place):
         samples, amendments = place.samples(), place.files(AMENDMENTS)
-        others = {
-            table: place.files(pattern)
-            for table, pattern in (
-                ("runs", "_runs/*.parquet"),
-                ("cpus", "_cpus/*.parquet"),
-                ("pairs", "_pairs/host_id=*/run_id=*/pairs.parquet"),
-                ("summaries", "_summaries/*.parquet"),
-                ("counters", "_counters/*.parquet"),
-            )
-        }
+        others = {table: place.files(pattern) for table, pattern in _OTHERS.items()}
     found = each(lambda name: _samples_file(place, name), samples.values())
-    digests = {run_id: digest for run_id, (digest, _, _) in zip(samples, found, strict=True)}
+    records = {run_id: record for run_id, (record, _, _) in zip(samples, found, strict=True) if record}
     problems = [problem for _, _, problem in found if problem]
-    problems += [problem for name in others["runs"] for problem in _runs_file(place, name, digests)]
-    for table in ("cpus", "pairs", "summaries", "counters"):
-        problems += [problem for name in others[table] if (problem := _read_whole(place, name, table))]
+    for table, names in others.items():
+        problems += _of_table(place, table, names, records)
     problems += [problem for name in amendments if (problem := _amendment(place, name))]
     files = len(samples) + len(amendments) + sum(map(len, others.values()))
     return Verified(len(samples), sum(count for _, count, _ in found), files, tuple(problems))
 
 
-def _samples_file(place: Place, name: str) -> tuple[str | None, int, str | None]:
-    """The digest a file was published with, its samples, and what is wrong with it."""
-    digest = None
+def _samples_file(place: Place, name: str) -> tuple[bytes | None, int, str | None]:
+    """The record in a file, as it is kept there; how many samples it has; what is wrong with it."""
+    kept = None
     try:
-        file = TableFile(place, name, "samples")
-        row = record_of(file).row
-        digest = str(row["content_sha256"])
-        if name != samples_name(row["host_id"], row["run_id"]):
-            return digest, 0, f"{name}: holds run {row['run_id']} of {row['host_id']}. Move it to its place."
-        if content_sha256(file) != digest:
-            return digest, 0, f"{name}: not the samples that were published. Restore it from a copy."
-        return digest, file.values("ticks"), None
+        with reading(name):
+            file = TableFile(place, name, "samples", whole=True)
+            row = record_of(file).row
+            kept = file.metadata[b"fleet.run"]
+            if name != samples_name(row["host_id"], row["run_id"]):
+                return (
+                    kept,
+                    0,
+                    f"{name}: holds run {row['run_id']} of {row['host_id']}. Move it to its place.",
+                )
+            if content_sha256(file) != row["content_sha256"]:
+                return kept, 0, f"{name}: not the samples that were published. Restore it from a copy."
+            return kept, file.values("ticks"), None
     except StoreError as err:
-        return digest, 0, str(err)
+        return kept, 0, str(err)
 
 
-def _runs_file(place: Place, name: str, digests: dict[str, str | None]) -> Iterator[str]:
+def _of_table(place: Place, table: str, names: Sequence[str], records: Mapping[str, bytes]) -> list[str]:
+    """What is wrong with these files, or with those there are since another has put them together."""
+    problems: list[str] = []
+    for name in names:
+        try:
+            problems += _table_file(place, name, table, records)
+        except VanishedError as err:
+            now = place.files(_OTHERS[table])
+            if name not in now:
+                return _of_table(place, table, now, records)
+            problems.append(str(err))
+    return problems
+
+
+def _table_file(place: Place, name: str, table: str, records: Mapping[str, bytes]) -> Iterator[str]:
+    """What is wrong with a file: that it cannot be read, or, of the rows made of `records`, each run's."""
+    differing = defaultdict[str, set[str]](set)
+    rows, meant = Counter[str](), dict[str, int]()
     try:
-        rows = TableFile(place, name, "runs").read().to_pylist()
+        with reading(name, REMEDIES[table]):
+            for part in TableFile(place, name, table).stretches():
+                for batch in part.to_batches(_AT_ONCE) if table in ("runs", "cpus") else ():
+                    found = [row for row in batch.to_pylist() if row["run_id"] in records]
+                    rows.update(row["run_id"] for row in found)
+                    wanted = _wanted(table, {row["run_id"]: records[row["run_id"]] for row in found})
+                    meant |= Counter(run_id for run_id, _ in wanted)
+                    for row in found:
+                        other = wanted.get((row["run_id"], row.get("cpu")), {})
+                        differing[row["run_id"]] |= {key for key in row if row[key] != other.get(key)}
+    except VanishedError:
+        raise
     except StoreError as err:
         yield str(err)
-        return
-    for row in rows:
-        with suppress(KeyError):  # the samples were removed
-            if digests[row["run_id"]] not in (None, row["content_sha256"]):
-                yield f"{name}: its row of {row['run_id']} is not that of the samples. Remove the file."
+    for run_id, names in differing.items():
+        if run_id in meant and (names or rows[run_id] != meant[run_id]):
+            what = ", ".join(sorted(names)) or "number of rows"
+            yield f"{name}: what it holds of {run_id} is not that of the samples: {what}. {REMEDIES[table]}"
 
 
-def _read_whole(place: Place, name: str, table: str) -> str | None:
-    try:
-        for _ in TableFile(place, name, table).stretches():
-            pass
-    except StoreError as err:
-        return str(err)
-    return None
+def _wanted(table: str, records: Mapping[str, bytes]) -> dict[tuple[str, int | None], Mapping[str, Any]]:
+    """The rows that a table is to have of runs, by run and CPU; none of a run whose record has none."""
+    shape, rows = schema.arrow_schema(table), list[Mapping[str, Any]]()
+    for kept in records.values():
+        record = unpacked(kept)
+        rows += [record.row] if table == "runs" else record.cpus or ()
+    whole = columns.table(shape, [{name: row.get(name) for name in shape.names} for row in rows])
+    return {(row["run_id"], row.get("cpu")): row for row in whole.to_pylist()}
 
 
 def _amendment(place: Place, name: str) -> str | None:
     try:
-        read_amendment(place, name)
+        with reading(name):
+            read_amendment(place, name)
     except StoreError as err:
         return str(err)
     return None

@@ -40,11 +40,11 @@ def test_runs_are_selected_in_the_words_of_the_command_line(results: Results) ->
 def test_pairs_and_samples_carry_their_unit(results: Results) -> None:
     pairs = results.pairs("desktop", benchmark="cas")
     assert len(pairs) == 3 * 28
-    assert pairs.attrs["unit"] == "ns, one way"
+    assert pairs.attrs["unit"] == "one way, ns"
     samples = results.samples("laptop", benchmark="readwrite")
     assert not samples["is_warmup"].any()
     assert len(results.samples("laptop", benchmark="readwrite", warmups=True)) > len(samples)
-    assert samples.attrs["unit"] == "ns, one way"
+    assert samples.attrs["unit"] == "one way, ns"
     median = results.pairs("laptop", benchmark="readwrite")["median_ns"].median()
     assert samples["latency_ns"].median() == pytest.approx(median, rel=0.1)
 
@@ -60,7 +60,7 @@ def test_a_matrix_is_in_the_order_of_the_topology(results: Results) -> None:
 def test_a_heat_map_is_drawn_on_axes_of_your_own(results: Results) -> None:
     mpl.use("Agg")
     axes = results.heatmap("desktop")
-    assert axes.get_title() == "desktop, cas/cmpxchg: ns, one way"
+    assert axes.get_title() == "desktop, cas/cmpxchg: one way, ns"
 
 
 def test_published_tables_are_read_and_drawn_like_runs(results: Results) -> None:

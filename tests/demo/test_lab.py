@@ -9,7 +9,7 @@ from fleet.analysis import load_counters, load_pairs
 from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.load import load_runs, load_samples
 from fleet.demo import lab, points
-from fleet.demo.machines import EVERYTHING, MACHINES
+from fleet.demo.machines import EVERYTHING, MACHINES, UNCHANGED
 from fleet.demo.simulate import bursts
 from fleet.inventory.select import load
 from fleet.model import BENCHMARKS
@@ -20,7 +20,7 @@ from tests.command import Fleet
 
 def test_the_lab_is_a_results_root_like_any_other(made_lab: Path) -> None:
     found = verify(place_of(made_lab / "results"))
-    assert (found.problems, found.runs) == ((), len(MACHINES) * len(lab.NIGHTS) + 1)
+    assert (found.problems, found.runs) == ((), len(MACHINES) * len(lab.NIGHTS) + lab.REPEATS + 1)
 
 
 def test_every_run_says_that_it_is_made_up(made_lab: Path) -> None:
@@ -72,6 +72,14 @@ def test_the_kernel_matters_where_the_machine_says_so(made_lab: Path) -> None:
     rome = load_samples(made_lab / "results", host_id="rome", relation="llc", labels={"kernel": "old"})
     assert set(rome["benchmark"]) == {"cas"}
     assert rome["run_id"].nunique() == lab.NIGHTS.count("old")
+
+
+def test_one_machine_was_measured_often_enough_for_a_selftest(made_lab: Path) -> None:
+    with Fleet(made_lab, {"COLUMNS": "80"}) as fleet:
+        done = fleet("selftest")
+    assert done.stdout.startswith("Nothing changed between these runs. False alarms: ")
+    assert {line.split()[0] for line in done.stdout.splitlines() if "cas/lse" in line} == {UNCHANGED.name}
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:

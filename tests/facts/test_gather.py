@@ -37,6 +37,15 @@ def facts_here(host: Host):
         return gather(connection, host)
 
 
+def test_a_compiler_that_never_tells_its_version_is_named(home, monkeypatch):
+    monkeypatch.setattr("fleet.facts.gather.PROBE_TIMEOUT_S", 1.0)
+    slow = home / "slowcc"
+    slow.write_text("#!/bin/sh\nsleep 1000\n")
+    slow.chmod(0o755)
+    with pytest.raises(ProbeError, match=f"the compiler there, '{slow}', never answers"):
+        facts_here(local(toolchain=RequestedToolchain(cc=str(slow))))
+
+
 def test_a_recorded_guest_is_read_whole_in_one_exec():
     connection = Replay({"/bin/sh": RECORDED})
     facts = gather(connection, HOST)
@@ -159,7 +168,7 @@ def test_the_command_to_try_by_hand_goes_the_same_way(tmp_path):
 
 def test_a_broken_link_stays_a_link_error():
     with pytest.raises(LinkError):
-        gather(Replay({"/bin/sh": LinkError("gone")}), HOST)
+        gather(Replay({":": LinkError("gone")}), HOST)
 
 
 def test_without_a_home_the_next_place_is_taken(monkeypatch):

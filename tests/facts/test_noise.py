@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.facts.noise import findings, serious
+from fleet.facts.systems import findings, serious
 from fleet.model import Cpu, Facts, Load, Severity
 
 PAGE = Path(__file__).parents[2] / "docs" / "check.md"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import DeployError, ProbeError
-from fleet.facts import linux, noise, probe, qnx
+from fleet.facts import linux, probe, qnx, systems
 from fleet.facts.gather import gather, raw_lines, read, survey
 from fleet.facts.systems import Os
 from fleet.model import Host, Via
@@ -179,7 +179,7 @@ def test_a_stand_in_is_never_taken_for_qnx():
     facts = read(said, Host("board", "board", os="qnx"))
     assert facts.os == "qnx-standin"
     assert str(facts.target) == "qnx-x86_64"
-    assert any("not QNX" in finding for finding in noise.serious(facts))
+    assert any("not QNX" in finding for finding in systems.serious(facts))
 
 
 def test_the_places_programs_were_found_in_are_used_from_then_on():
@@ -242,6 +242,7 @@ def tree() -> Iterator[Path]:
         for name, said in (
             ("uname", f"case $1 in -a) echo '{QEMU}';; *) echo QNX;; esac"),
             ("pidin", pidin()),
+            ("qcc", "echo qcc 8.0; echo Copyright"),
         ):
             (root / "proc/boot" / name).write_text(f"#!/bin/sh\n{said}\n")
             (root / "proc/boot" / name).chmod(0o755)
@@ -268,7 +269,6 @@ def ask(shell: str, root: Path, user: int | None = None, *, system: Os = qnx, **
         env={"PATH": str(root / "nothing"), "HOME": str(root / "home"), "USER": "qnxuser"},
         user=user,
         cwd="/",
-        timeout=60,
         check=False,
     )
     said = probe.answer(done.stdout)
@@ -286,6 +286,7 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
         answers[shell] = re.sub(r"(?m)^(shell|place) .*$", "", said)  # its version; busybox has its own ls
         (tree / "home/fleet-qnxuser").rmdir()
     assert len(set(answers.values())) == 1, answers
+    assert "\nqcc\tqcc 8.0\n" in answers["ksh93"]
     facts = read(answers["mksh"], HOST)
     assert (facts.arch, facts.kernel, len(facts.cpus)) == ("x86_64", "8.0.0", 4)
     assert facts.workdir == f"{tree}/home/fleet-qnxuser"

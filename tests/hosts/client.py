@@ -50,6 +50,5 @@ def ssh(
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )

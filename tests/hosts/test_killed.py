@@ -58,5 +58,7 @@ def test_what_a_killed_process_started_is_killed_too(tmp_path: Path, script: str
         assert starter.stdout
         started = int(starter.stdout.readline())
         assert is_running(started)
+        program = Path(f"/proc/{started}/cmdline")  # until setpriv is replaced, it may not have asked yet
+        wait_for(lambda: b"setpriv" not in program.read_bytes())
         os.kill(starter.pid, signal.SIGKILL)
     wait_for(lambda: not is_running(started))

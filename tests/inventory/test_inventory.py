@@ -422,7 +422,7 @@ def test_the_page_about_the_inventory_shows_one_that_loads_and_names_every_key(l
     example = page.split("```yaml\n")[1].split("```")[0]
     found = load(example)
     assert [host.name for host in found.select(["arm", "!boards"])] == ["altra"]
-    for key in (*schema.ENTRY_KEYS, *schema.PLAN_KEYS, *schema.TOOLCHAIN_KEYS):
+    for key in (*schema.ENTRY_KEYS, *schema.TOOLCHAIN_KEYS):
         assert f"`{key}`" in page
 
 

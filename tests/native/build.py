@@ -16,6 +16,8 @@ from tests.shared import locked, run_folder
 
 AGENT = Path(__file__).parents[2] / "agent"
 BUILD_ID = "0123456789abcdef"
+SIMULATED = Path(__file__).parent / "simulated.c"
+REPLACED = ("base/stop.c", "burst/burst.c")  # by it
 WARNINGS = (
     "-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings "
     "-Wundef -Wformat=2 -Werror"
@@ -25,17 +27,23 @@ _builds = itertools.count()
 
 
 def sources(target: Target, program: str = "") -> list[str]:
-    """The files a target is made of: all of agent/, and of agent/native/ those of its OS and architecture.
+    """The files a target is made of: all rooms, and of native/ those of its OS and architecture.
 
-    program: a file in the place of all of agent/.
+    program: a file in the place of all rooms but native/.
     """
     os_name, arch = target.name.split("-")
     return [
-        *([program] if program else sorted(path.name for path in AGENT.glob("*.c"))),
+        *([program] if program else shared("c")),
         *named(os_name),
         *(target.native or named(arch)),
         "native/generic.c",
     ]
+
+
+def shared(kind: str = "[ch]") -> list[str]:
+    """The files that every target has, or those of them with this ending."""
+    paths = (path.relative_to(AGENT) for path in AGENT.rglob(f"*.{kind}"))
+    return sorted(path.as_posix() for path in paths if path.parts[0] != "native")
 
 
 def named(name: str) -> list[str]:
@@ -61,10 +69,12 @@ def build(
     clang: bool = False,
     program: str = "",
     native_flags: str = "",
+    simulated: bool = False,
 ) -> Path:
     """Compile without a warning and return the binary; skips where the compiler is missing.
 
     program: a file in the place of all of agent/. native_flags: more flags for the files in `target.native`.
+    simulated: with SIMULATED in the place of the agent's clock and bursts.
     """
     if clang:
         assert target.clang
@@ -80,7 +90,8 @@ def build(
     folder = run_folder() / "agents"
     folder.mkdir(exist_ok=True)
     binary = folder / f"agent-{os.getpid()}-{next(_builds)}"
-    files = [AGENT / name for name in sources(target, program)]
+    files = [AGENT / name for name in sources(target, program) if not (simulated and name in REPLACED)]
+    files += [SIMULATED] * simulated
     if clang or target.gcc[0] != "zig":  # which does not make several objects at once
         own = [AGENT / name for name in target.native]
         files = _objects(folder, command, [path for path in files if path not in own])
@@ -102,5 +113,5 @@ def _objects(folder: Path, command: tuple[str, ...], files: list[Path]) -> list[
 
 
 def _run(command: list[str], folder: Path = AGENT) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"

@@ -178,7 +178,7 @@ PPC64LE: dict[str, _Loop] = {
 
 def _s390x_walk(access: str) -> _Loop:
     return (
-        *("la <line>,0(<at>,<stride>)", "aghi <at>,4096", access, "la <line>,0(<line>,<stride>)"),
+        *("la <line>,0(<at>,<stride>)", "aghi <at>,4096", access, "agr <line>,<stride>"),
         *("clgr <line>,<at>", "jl INNER", "clgr <at>,<end>", "jl LOOP"),
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests import needs
 from tests.hosts.qnx import sdp
-from tests.native.build import AGENT, BUILD_ID, WARNINGS, named
+from tests.native.build import AGENT, BUILD_ID, WARNINGS, named, shared
 
 FLAGS = ("-std=gnu11", "-O2", "-D_QNX_SOURCE")
 VARIANTS = {"x86_64": "gcc_ntox86_64", "aarch64": "gcc_ntoaarch64le"}
@@ -32,7 +32,6 @@ def qcc(release: int, *args: str, cwd: Path = AGENT, **env: str) -> subprocess.C
         env={**os.environ, **sdp.environment(home), **env},
         capture_output=True,
         text=True,
-        timeout=100,
         check=False,
     )
 
@@ -40,7 +39,7 @@ def qcc(release: int, *args: str, cwd: Path = AGENT, **env: str) -> subprocess.C
 def units(arch: str) -> list[str]:
     """The files of the agent for QNX."""
     own = [arch] if arch.endswith(".c") else named(arch)
-    return [*sorted(path.name for path in AGENT.glob("*.c")), *named("qnx"), *own, "native/generic.c"]
+    return [*shared("c"), *named("qnx"), *own, "native/generic.c"]
 
 
 @functools.cache

@@ -117,16 +117,19 @@ AARCH64 = Target(
             "sub <n>,<n>,#0x1",
             "cbnz <n>,LOOP",
         ),
-        "aarch64_readwrite_ldar": (
-            "ldar <seen>,[<watched>]",
-            "cmp <seen>,<from>",
-            "b.ne LOOP",
-            "stlr <to>,[<written>]",
-            "eor <from>,<from>,#0x1",
-            "eor <to>,<to>,#0x1",
-            "sub <n>,<n>,#0x1",
-            "cbnz <n>,LOOP",
-        ),
+        **{
+            f"aarch64_readwrite_{load}": (
+                f"{load} <seen>,[<watched>]",
+                "cmp <seen>,<from>",
+                "b.ne LOOP",
+                f"{store} <to>,[<written>]",
+                "eor <from>,<from>,#0x1",
+                "eor <to>,<to>,#0x1",
+                "sub <n>,<n>,#0x1",
+                "cbnz <n>,LOOP",
+            )
+            for load, store in (("ldr", "str"), ("ldapr", "stlr"), ("ldar", "stlr"))
+        },
         **stream_loops.AARCH64,
         **line_loops.AARCH64,
         **gemm_loops.AARCH64,
@@ -184,22 +187,25 @@ ARMV7 = Target(
             "subs <n>,<n>,#1",
             "bne LOOP",
         ),
-        "armv7_readwrite_dmb": (
-            "ldr <seen>,[<watched>]",
-            "cmp <seen>,<from>",
-            "bne LOOP",
-            "dmb ish",
-            "str <to>,[<written>]",
-            "eor <from>,<from>,#1",
-            "eor <to>,<to>,#1",
-            "subs <n>,<n>,#1",
-            "bne LOOP",
-        ),
+        **{
+            f"armv7_readwrite_{name}": (
+                "ldr <seen>,[<watched>]",
+                "cmp <seen>,<from>",
+                "bne LOOP",
+                *barrier,
+                "str <to>,[<written>]",
+                "eor <from>,<from>,#1",
+                "eor <to>,<to>,#1",
+                "subs <n>,<n>,#1",
+                "bne LOOP",
+            )
+            for name, barrier in (("ldr", ()), ("dmb", ("dmb ish",)))
+        },
         **cross_loops.ARMV7,
         **line_loops.ARMV7,
     },
     emulators={"cortex-a15": ("qemu-arm-static", "-cpu", "cortex-a15")},
-    auto=("ldrex", "dmb"),
+    auto=("ldrex", "ldr"),
     clocks=("cntvct", "monotonic_raw"),
 )
 
@@ -224,16 +230,19 @@ RISCV64 = Target(
             "addw <n>,<n>,-1",
             "bnez <n>,LOOP",
         ),
-        "riscv64_readwrite_fence": (
-            "lw <seen>,0(<watched>)",
-            "bne <seen>,<from>,LOOP",
-            "fence r,w",
-            "sw <to>,0(<written>)",
-            "xor <from>,<from>,1",
-            "xor <to>,<to>,1",
-            "addw <n>,<n>,-1",
-            "bnez <n>,LOOP",
-        ),
+        **{
+            f"riscv64_readwrite_{name}": (
+                "lw <seen>,0(<watched>)",
+                "bne <seen>,<from>,LOOP",
+                *barrier,
+                "sw <to>,0(<written>)",
+                "xor <from>,<from>,1",
+                "xor <to>,<to>,1",
+                "addw <n>,<n>,-1",
+                "bnez <n>,LOOP",
+            )
+            for name, barrier in (("lw", ()), ("fence", ("fence r,w",)))
+        },
         **cross_loops.RISCV64,
         **line_loops.RISCV64,
         **cross_gemm_loops.RISCV64,
@@ -242,7 +251,7 @@ RISCV64 = Target(
         "rvv": ("qemu-riscv64-static", "-cpu", "rv64,v=true,vext_spec=v1.0"),
         "rv64": ("qemu-riscv64-static",),
     },
-    auto=("lrsc", "fence"),
+    auto=("lrsc", "lw"),
     lacks=("zacas", "cbo"),
     clocks=("rdtime",),
 )
@@ -263,24 +272,27 @@ PPC64LE = Target(
             "cmpwi <n>,0",
             "bne LOOP",
         ),
-        "ppc64le_readwrite_lwsync": (
-            "lwz <seen>,0(<watched>)",
-            "cmpw <seen>,<from>",
-            "bne LOOP",
-            "lwsync",
-            "stw <to>,0(<written>)",
-            "xori <from>,<from>,1",
-            "xori <to>,<to>,1",
-            "addi <n>,<n>,-1",
-            "cmpwi <n>,0",
-            "bne LOOP",
-        ),
+        **{
+            f"ppc64le_readwrite_{name}": (
+                "lwz <seen>,0(<watched>)",
+                "cmpw <seen>,<from>",
+                "bne LOOP",
+                *barrier,
+                "stw <to>,0(<written>)",
+                "xori <from>,<from>,1",
+                "xori <to>,<to>,1",
+                "addi <n>,<n>,-1",
+                "cmpwi <n>,0",
+                "bne LOOP",
+            )
+            for name, barrier in (("lwz", ()), ("lwsync", ("lwsync",)))
+        },
         **cross_loops.PPC64LE,
         **line_loops.PPC64LE,
         **cross_gemm_loops.PPC64LE,
     },
     emulators={"power9": ("qemu-ppc64le-static", "-cpu", "power9")},
-    auto=("lwarx", "lwsync"),
+    auto=("lwarx", "lwz"),
     clocks=("timebase",),
 )
 
@@ -336,16 +348,19 @@ LOONGARCH64 = Target(
             "addi.w <n>,<n>,-1",
             "bnez <n>,LOOP",
         ),
-        "loongarch64_readwrite_dbar": (
-            "ld.w <seen>,<watched>,0",
-            "bne <seen>,<from>,LOOP",
-            "dbar 18",
-            "st.w <to>,<written>,0",
-            "xori <from>,<from>,1",
-            "xori <to>,<to>,1",
-            "addi.w <n>,<n>,-1",
-            "bnez <n>,LOOP",
-        ),
+        **{
+            f"loongarch64_readwrite_{name}": (
+                "ld.w <seen>,<watched>,0",
+                "bne <seen>,<from>,LOOP",
+                *barrier,
+                "st.w <to>,<written>,0",
+                "xori <from>,<from>,1",
+                "xori <to>,<to>,1",
+                "addi.w <n>,<n>,-1",
+                "bnez <n>,LOOP",
+            )
+            for name, barrier in (("ld", ()), ("dbar", ("dbar 18",)))
+        },
         **cross_loops.LOONGARCH64,
         **line_loops.LOONGARCH64,
         **cross_gemm_loops.LOONGARCH64,
@@ -353,7 +368,7 @@ LOONGARCH64 = Target(
     # Guest memory reserved ahead: without it Zig's malloc, which asks each time for the addresses below
     # its last, and qemu 7.2, which answers from wherever the host has room, end in ENOMEM now and then.
     emulators={"la464": ("qemu-loongarch64-static", "-R", "0x100000000")},
-    auto=("llsc", "dbar"),
+    auto=("llsc", "ld"),
     lacks=("amcas", "lasx", "lsx"),
     clocks=("rdtime",),
 )

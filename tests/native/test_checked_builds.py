@@ -6,7 +6,7 @@ import pytest
 
 from tests import needs
 from tests.native.agent import QUICK, SMALL_ONES, bursts, decode, run, wrong
-from tests.native.build import AGENT, BUILD_ID, build, sources
+from tests.native.build import AGENT, BUILD_ID, build, shared, sources
 from tests.native.targets import AARCH64, X86_64
 
 QUIET = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
@@ -75,7 +75,7 @@ def test_make_builds_the_same_agent(target, tmp_path):
         needs.program("make", "make"), "-C", str(AGENT), f"TARGET={target.name}", "STRICT=1",
         f"CC={needs.program(*target.gcc)}", f"OUT={binary}", f"BUILD_ID={BUILD_ID}", "LDFLAGS=-static",
     ]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True, timeout=100)
+    subprocess.run(command, check=True, capture_output=True)
     emulator = next(iter(target.emulators.values()))
     if emulator:
         needs.program(emulator[0], target.emulator_package)
@@ -87,7 +87,6 @@ def test_make_refuses_a_target_it_has_no_file_for():
         [needs.program("make", "make"), "-C", str(AGENT), "TARGET=linux-vax"],
         capture_output=True,
         text=True,
-        timeout=20,
         check=False,
     )
     assert done.returncode != 0
@@ -97,15 +96,14 @@ def test_make_refuses_a_target_it_has_no_file_for():
 @pytest.mark.slow
 def test_cppcheck_finds_nothing():
     cppcheck = [
-        needs.program("cppcheck", "cppcheck"), "--enable=warning,performance,portability",
+        needs.program("cppcheck", "cppcheck"), "-I.", "--enable=warning,performance,portability",
         "--inline-suppr", "--error-exitcode=1", "--quiet", "--std=c11", *sources(X86_64),
     ]  # fmt: skip
-    done = subprocess.run(cppcheck, cwd=AGENT, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(cppcheck, cwd=AGENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # clang takes a second a file
 @pytest.mark.parametrize(
     "analyser", [("gcc", "-fanalyzer", "-Werror", "-c"), ("clang", "--analyze", "-Werror")]
 )
@@ -114,7 +112,7 @@ def test_the_compilers_own_analysers_find_nothing(analyser, tmp_path):
     for source in sources(X86_64):
         command = [needs.program(program, program), *flags, "-std=gnu11", "-O1", "-pthread", "-I", AGENT]
         done = subprocess.run(
-            [*command, AGENT / source], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+            [*command, AGENT / source], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert (done.returncode, done.stderr) == (0, ""), source
 
@@ -135,7 +133,7 @@ def test_valgrind_finds_nothing():
 
 def test_the_sources_are_formatted():
     clang_format = needs.program("clang-format", "clang-format")
-    files = [str(path) for pattern in ("*.[ch]", "native/*.[ch]") for path in sorted(AGENT.glob(pattern))]
+    files = [str(path) for path in sorted(AGENT.rglob("*.[ch]"))]
     done = subprocess.run(
         [clang_format, "--dry-run", "--Werror", *files], capture_output=True, text=True, check=False
     )
@@ -143,7 +141,7 @@ def test_the_sources_are_formatted():
 
 
 def test_only_the_files_of_native_know_the_machine():
-    for path in AGENT.glob("*.[ch]"):
-        text = path.read_text()
+    for name in shared():
+        text = (AGENT / name).read_text()
         for word in ("__linux__", "__QNX__", "__x86_64__", "__aarch64__", "sys/syscall.h", "asm volatile"):
-            assert word not in text, f"{path.name}: {word}"
+            assert word not in text, f"{name}: {word}"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 
 import pytest
@@ -71,6 +72,16 @@ def test_a_variant_can_be_chosen_for_one_benchmark():
     assert len([name for name, _ in chosen if name == "cas"]) > 1
     assert [variant for name, variant in chosen if name == "readwrite"] == ["c11"]
     assert [variant for name, variant in chosen if name == "clock"] == [records[0]["clock"]]
+
+
+def test_help_names_every_word_that_a_benchmark_takes():
+    text = " ".join(run("--help").stdout.split())
+    described = json.loads(run("--describe").stdout)["benchmarks"]
+    for one in described:
+        for parameter in one["parameters"]:
+            words = parameter.get("words", {}) if parameter["option"] in ("op", "state", "share") else {}
+            listed = ", ".join(w if w == says else f"{w} ({says})" for w, says in words.items())
+            assert not words or f"{one['name']}: {listed}." in text
 
 
 def test_help_names_every_option_and_exit_status():

@@ -13,7 +13,7 @@ from fleet.agent.wire import records
 from fleet.agent.wire.done import Done
 from fleet.model import Burst, Failed
 from tests import needs
-from tests.native.agent import Record, bursts, decode, measure, notes, run
+from tests.native.agent import Record, bursts, decode, notes, run, simulated
 
 PLAN = ("-b", "clock", "--rounds", "4", "--samples", "3", "--iterations", "100", "--seed", "7")
 
@@ -37,33 +37,33 @@ def done_file(path: Path, said: list[Record], *, ordered: bool = False) -> Path:
 def test_resumed_at_any_visit_the_rest_comes_in_the_same_order(tmp_path: Path, pairs: str) -> None:
     needs.cpus(2)
     plan = (*PLAN, "-b", "cas,clock", "--pairs", pairs)
-    whole = bursts(measure(*plan))
+    whole = bursts(simulated(*plan))
     for cut in random.Random(3).sample(range(1, len(whole)), 3):
         file = done_file(tmp_path / "done", whole[:cut], ordered=pairs == "ordered")
-        hello, *rest = measure(*plan, "--done", str(file))
+        hello, *rest = simulated(*plan, "--done", str(file))
         assert [key(record) for record in bursts(rest)] == [key(record) for record in whole[cut:]]
         assert (hello["done"], hello["bursts"], hello["bursts_max"]) == (cut, *[len(whole) - cut] * 2)
         assert rest[-1]["bursts"] == len(whole) - cut
 
 
 def test_nothing_is_left_to_do_when_all_is_done(tmp_path: Path) -> None:
-    file = done_file(tmp_path / "done", bursts(measure(*PLAN)))
-    _, *rest = measure(*PLAN, "--done", str(file))
+    file = done_file(tmp_path / "done", bursts(simulated(*PLAN)))
+    _, *rest = simulated(*PLAN, "--done", str(file))
     assert not bursts(rest)
     assert (rest[-1]["bursts"], rest[-1]["reason"]) == (0, "done")
 
 
 def test_a_pair_keeps_its_number_of_round_trips(tmp_path: Path) -> None:
     plan = ("-b", "clock", "--rounds", "2", "--samples", "2", "--seed", "7")
-    first = [dict(record, iterations=12_345) for record in bursts(measure(*plan)) if record["round"] == 0]
-    rest = bursts(measure(*plan, "--done", str(done_file(tmp_path / "done", first))))
+    first = [dict(record, iterations=12_345) for record in bursts(simulated(*plan)) if record["round"] == 0]
+    rest = bursts(simulated(*plan, "--done", str(done_file(tmp_path / "done", first))))
     assert {record["iterations"] for record in rest} == {12_345}
 
 
 def test_rounds_are_added_by_the_medians_that_were_handed_over(tmp_path: Path) -> None:
     """CPU a is known well by what is done, CPU b is not: only b gets more rounds."""
     needs.cpus(2)
-    hello, *_ = measure(*PLAN)
+    hello, *_ = simulated(*PLAN)
     (variant,) = {entry["variant"] for entry in hello["plan"]["benchmarks"]}
     a, b = hello["cpus"][:2]
     file = tmp_path / "done"
@@ -72,7 +72,7 @@ def test_rounds_are_added_by_the_medians_that_were_handed_over(tmp_path: Path) -
         f"clock {variant} {b} {b} 100 5000 5100 - 5050\nend\n"
     )
     plan = ("-c", f"{a},{b}", "--precision", "1%", "--time-budget", "1")
-    hello, *rest = measure(*PLAN, *plan, "--done", str(file))
+    hello, *rest = simulated(*PLAN, *plan, "--done", str(file))
     assert hello["bursts"] == 0
     assert {record["ping"] for record in bursts(rest)} == {b}
     assert bursts(rest)[0]["round"] == 4
@@ -81,7 +81,7 @@ def test_rounds_are_added_by_the_medians_that_were_handed_over(tmp_path: Path) -
 
 def clock_rows(tmp_path: Path, medians: list[int]) -> tuple[str, ...]:
     """Options of a run of `clock` on one CPU that has these medians, in ticks, of its ten minimum rounds."""
-    hello, *_ = measure(*PLAN, "--rounds", "1")
+    hello, *_ = simulated(*PLAN, "--rounds", "1")
     (variant,), cpu = {entry["variant"] for entry in hello["plan"]["benchmarks"]}, hello["cpus"][0]
     file = tmp_path / "done"
     listed = " ".join(str(2 * median) for median in medians)
@@ -91,7 +91,7 @@ def clock_rows(tmp_path: Path, medians: list[int]) -> tuple[str, ...]:
 
 def test_a_pair_of_several_levels_ends_when_that_of_most_bursts_is_known(tmp_path: Path) -> None:
     medians = [5000, 5005, 9000, 5010, 9010, 5003, 9005, 5007, 5001, 9003]
-    _, *rest = measure(*clock_rows(tmp_path, medians), "--time-budget", "60")
+    _, *rest = simulated(*clock_rows(tmp_path, medians), "--time-budget", "60")
     assert not bursts(rest)
     assert (rest[-1]["converged"], rest[-1]["unconverged"], rest[-1]["several_levels"]) == (1, 0, 1)
     assert any("1 of 1 visited pairs have several levels" in text for text in notes(rest))
@@ -101,7 +101,7 @@ def test_a_pair_that_scatters_too_much_for_the_time_there_is_is_not_measured_on(
     """By 3 %, so that 1 % takes some 40 rounds; they come 1 s apart, and 5 s are left."""
     medians = [4750, 5250, 4800, 5200, 4850, 5150, 4900, 5100, 4950, 5050, 5000, 5000]
     plan = (*clock_rows(tmp_path, medians), "--spread", "11", "--time-budget", "5")
-    _, *rest = measure(*plan)
+    _, *rest = simulated(*plan)
     assert not bursts(rest)
     assert (rest[-1]["unconverged"], rest[-1]["reason"]) == (1, "done")
     (text,) = (text for text in notes(rest) if "scatter" in text)
@@ -109,13 +109,13 @@ def test_a_pair_that_scatters_too_much_for_the_time_there_is_is_not_measured_on(
 
 
 def test_a_pair_is_not_measured_on_where_more_rounds_do_not_help(tmp_path: Path) -> None:
-    """Its 24 bursts scatter so that 2.5 % takes over 1,000 rounds; there are no pauses, and 60 s are left."""
+    """Its 60 bursts scatter so that 2.5 % takes over 1,000 rounds; there are no pauses, and 60 s are left."""
     chance = random.Random(1)
-    medians = [round(5000 * math.exp(chance.gauss(0, 0.5))) for _ in range(24)]
+    medians = [round(5000 * math.exp(chance.gauss(0, 0.5))) for _ in range(60)]
     plan = (*clock_rows(tmp_path, medians), "--time-budget", "60")
-    hello, *rest = measure(*plan)
+    hello, *rest = simulated(*plan)
     assert not bursts(rest)
-    assert rest[-1]["reached_ppm"] > 150_000
+    assert rest[-1]["reached_ppm"] > 100_000
     (text,) = notes(rest)
     cpu = hello["cpus"][0]
     assert re.fullmatch(
@@ -127,9 +127,10 @@ def test_a_pair_is_not_measured_on_where_more_rounds_do_not_help(tmp_path: Path)
 
 def test_what_a_pair_of_wide_levels_needs_is_said(tmp_path: Path) -> None:
     """Levels of 10 % scatter; rounds come 1 s apart, and the budget holds none."""
-    medians = [4500, 5500, 20_000, 5000, 4500, 22_000, 5500, 5000, 18_000, 4500] * 2
+    chance = random.Random(1)
+    medians = [round(chance.choice([5000, 5000, 20_000]) * chance.uniform(0.9, 1.1)) for _ in range(20)]
     plan = (*clock_rows(tmp_path, medians), "--spread", "19", "--time-budget", "0.1")
-    _, *rest = measure(*plan)
+    _, *rest = simulated(*plan)
     (text,) = (text for text in notes(rest) if "not to 2.5 %" in text)
     assert "it switches between levels at " in text
     assert re.search(r"; about \d+ more rounds would do \(--time-budget \d+\)\.$", text)

@@ -25,12 +25,12 @@ def test_what_the_cpu_has_is_found_at_run_time(binary, cpu):
     assert records[0]["arch"] == "aarch64"
     assert records[0]["clock"] == "cntvct"
     assert records[0]["features"] == (
-        ["lse", "sve", "zva", "flush", "bf16", "i8mm"] if HAS_LSE[cpu] else ["zva", "flush"]
+        ["lse", "sve", "zva", "flush", "bf16", "i8mm", "lrcpc"] if HAS_LSE[cpu] else ["zva", "flush"]
     )
     variants = {burst["benchmark"]: burst["variant"] for burst in bursts(records)}
     assert variants == {
         "cas": "lse" if HAS_LSE[cpu] else "llsc",
-        "readwrite": "ldar",
+        "readwrite": "ldr",
         "clock": "cntvct",
     }
     assert not wrong(records)
@@ -40,7 +40,7 @@ def test_every_variant_counts_right(binary):
     records = measure("--variant", "all", *QUICK, prefix=emulator(AARCH64, "max"), binary=binary)
     assert {(burst["benchmark"], burst["variant"]) for burst in bursts(records)} == {
         ("cas", "lse"), ("cas", "llsc"), ("cas", "wfe"), ("cas", "c11"),
-        ("readwrite", "ldar"), ("readwrite", "c11"),
+        ("readwrite", "ldr"), ("readwrite", "ldapr"), ("readwrite", "ldar"), ("readwrite", "c11"),
     }  # fmt: skip
     assert all(min(burst["ticks"]) > 0 for burst in bursts(records))
     assert not wrong(records)

@@ -16,6 +16,7 @@ from tests.native.agent import (
     measure,
     notes,
     run,
+    simulated,
     wrong,
 )
 from tests.native.build import build
@@ -49,13 +50,13 @@ def test_by_default_six_states_are_read_both_ways_and_one_is_taken(records: list
     assert len(points(records)) == 13
 
 
-def test_a_sample_is_one_pass_over_the_lines(records: list[Record]) -> None:
-    """Or many, where reading leaves the lines as they are."""
+def test_a_sample_is_whole_passes_over_the_lines(records: list[Record]) -> None:
+    """Of 32 with each preparation, where reading leaves the lines as they are."""
     assert not wrong(records)
     for burst in bursts(records):
         state, _, _ = burst["point"].split(".")
         lasts = state == "own" or (state.startswith("both") and ".swap." not in burst["point"])
-        assert (burst["unit"], burst["iterations"]) == ("line", 480 * (32 if lasts else 1))
+        assert (burst["unit"], burst["iterations"] % (480 * (32 if lasts else 1))) == ("line", 0)
         assert len(burst["ticks"]) == 4
         assert min(burst["ticks"]) > 0
         assert "other_ticks" not in burst
@@ -78,7 +79,7 @@ def test_reader_and_owner_change_sides_from_round_to_round(records: list[Record]
 def test_the_first_line_of_a_page_is_never_measured(stride: int) -> None:
     needs.cpus(2)
     records = measure(*SHORT, "--state", "written", "--stride", str(stride))
-    assert {burst["iterations"] for burst in bursts(records)} == {PAGES * (4096 // stride - 1)}
+    assert not any(burst["iterations"] % (PAGES * (4096 // stride - 1)) for burst in bursts(records))
     assert all(burst["point"].endswith(f".s{stride}") for burst in bursts(records))
     assert not wrong(records)
 
@@ -130,6 +131,17 @@ def test_few_pairs_are_for_benchmarks_with_many_points_only() -> None:
         reader, third, owner = burst["cpus"]
         assert (reader, owner) == (burst["ping"], burst["pong"])
         assert third not in (reader, owner)
+
+
+@pytest.mark.parametrize("line_ns", [0.001, 1, 100])
+def test_lines_are_prepared_until_a_sample_lasts_for_a_thousand_steps_of_the_clock(line_ns: float) -> None:
+    needs.cpus(2)
+    plan = (*SHORT, "--state", "written", "--op", "swap")
+    records = simulated(*plan, unit_us=line_ns / 1000)
+    wanted_ns = 1000 * records[0]["clock_quantum_ticks"] / records[0]["ticks_per_second"] * 1e9
+    for burst in bursts(records):
+        passes = burst["iterations"] / 480
+        assert passes == 100 or (passes - 2) * 480 * line_ns <= wanted_ns <= (passes + 1) * 480 * line_ns
 
 
 # ---- states are real --------------------------------------------------------------------------------------
@@ -185,7 +197,7 @@ def test_without_a_flush_the_points_say_so() -> None:
 
 def test_a_run_continues_at_the_points_that_are_left(tmp_path: Path) -> None:
     needs.cpus(2)
-    whole = bursts(measure(*SHORT))
+    whole = bursts(simulated(*SHORT))
     half = whole[: len(whole) // 2]
     lines: dict[str, int] = {}
     for burst in half:
@@ -195,7 +207,7 @@ def test_a_run_continues_at_the_points_that_are_left(tmp_path: Path) -> None:
         lines[line] = lines.get(line, 0) + 1
     file = tmp_path / "done"
     file.write_text("".join(line + " 5000" * count + "\n" for line, count in lines.items()) + "end\n")
-    hello, *rest = measure(*SHORT, "--done", str(file))
+    hello, *rest = simulated(*SHORT, "--done", str(file))
     names = ("point", "round", "ping", "pong")
     left = [[burst[name] for name in names] for burst in whole[len(half) :]]
     assert [[burst[name] for name in names] for burst in bursts(rest)] == left
@@ -208,7 +220,6 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
 def test_every_loop_goes_through_the_lines_on_every_architecture(target: Target) -> None:
     needs.cpus(2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleet.model import ARCHES
+from fleet.model import BENCHMARKS
 from tests import needs
 from tests.native import lasx
 from tests.native.agent import Record, bursts, decode, failures, measure, notes, run, wrong
@@ -17,6 +17,7 @@ from tests.native.planted import neighbour_twice
 from tests.native.preload import TROUBLE
 from tests.native.targets import AARCH64, CROSS, LOONGARCH64, RISCV64, X86_64, Target
 
+GEMM = BENCHMARKS["gemm"].variants
 KINDS = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
 QUICK = ("--rounds", "2", "--samples", "2", "--iterations", "2")
 CPUS = (
@@ -72,7 +73,7 @@ def test_rows_have_an_even_number_of_lines_only_where_that_is_asked(gemm: list[R
 
 def test_the_core_s_frequency_is_measured_behind_the_samples(gemm: list[Record]) -> None:
     found = [burst["sample_mhz"] for burst in bursts(gemm)]
-    if gemm[0]["ticks_per_second"] < 2e9:  # too few ticks for a short run of additions
+    if gemm[0]["ticks_per_second"] / gemm[0]["clock_quantum_ticks"] < 9e7:  # too few steps for a short run
         assert all(mhz is None or 100 < mhz < 10_000 for mhz in found)
     else:
         assert all(100 < mhz < 10_000 for mhz in found)
@@ -161,14 +162,13 @@ def test_every_loop_of_aarch64_is_exact(cpu: str, asked: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # zig compiles a C library first
 @pytest.mark.parametrize(("target", "cpu"), CPUS, ids=lambda it: it if isinstance(it, str) else it.name)
 @pytest.mark.parametrize("asked", ["48x48x48", "24x48x4"])
 def test_gemm_is_exact_on_every_architecture(target: Target, cpu: str, asked: str) -> None:
     plan = (*SMALL, "-v", "all", "--threads", "1", "--shape", asked)
     records = measure_emulated(target, *plan, cpu=cpu)
     assert not wrong(records)
-    gemm = {*ARCHES[target.name.partition("-")[2]].gemm, "c11"} - set(target.lacks)
+    gemm = {*GEMM[target.name.partition("-")[2]], "c11"} - set(target.lacks)
     assert {choice["variant"] for choice in records[0]["plan"]["benchmarks"]} == gemm
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"] == 2 * len(gemm) * len(KINDS)
 
@@ -178,7 +178,7 @@ def test_gemm_is_exact_on_every_architecture(target: Target, cpu: str, asked: st
 def test_a_product_that_a_loop_adds_to_another_sum_fails_its_bursts(
     variant: str, adding: str, tmp_path: Path
 ) -> None:
-    target = next(one for one in (AARCH64, *CROSS) if variant in ARCHES[one.name.partition("-")[2]].gemm)
+    target = next(one for one in (AARCH64, *CROSS) if variant in GEMM[one.name.partition("-")[2]])
     symbol = f"{target.name.partition('-')[2]}_gemm_{variant}"
     binary = neighbour_twice(target, build(target, "-O2 -static"), symbol, adding, tmp_path / "agent")
     plan = (*SMALL, "-v", variant, "--threads", "1", "--shape", "48x48x48")
@@ -189,7 +189,6 @@ def test_a_product_that_a_loop_adds_to_another_sum_fails_its_bursts(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # zig compiles a C library first
 @pytest.mark.parametrize("loop", ["gemm", "gemm_ahead"])
 @pytest.mark.parametrize("k", [4, 32])
 def test_what_no_emulator_knows_multiplies_exactly_step_by_step(loop: str, k: int) -> None:
@@ -201,7 +200,6 @@ def test_what_no_emulator_knows_multiplies_exactly_step_by_step(loop: str, k: in
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # zig compiles a C library first
 @pytest.mark.parametrize("fault", ["xvld ", "xvldrepl.w", "xvfmadd.s", "xvst"])
 def test_one_wrong_instruction_of_a_product_is_found_step_by_step(fault: str, tmp_path: Path) -> None:
     random = np.random.default_rng(2)
@@ -214,7 +212,7 @@ def test_one_wrong_instruction_of_a_product_is_found_step_by_step(fault: str, tm
 
 @pytest.mark.slow
 def test_an_exact_product_that_takes_long_is_no_silence_and_ends_at_the_deadline():
-    plan = ("-b", "gemm", "--shape", "4096x4096x4096", "--rounds", "1", "--deadline", "6")
+    plan = ("-b", "gemm", "-v", "c11", "--shape", "4096x4096x4096", "--rounds", "1", "--deadline", "6")
     records = decode(run(*plan, "-f", "jsonl").stdout)
     kinds = {record["record"] for record in records}
     assert ("alive" in kinds, "failed" in kinds, records[-1]["reason"]) == (True, False, "deadline")

@@ -92,7 +92,6 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
 def test_every_loop_writes_its_blocks_on_every_architecture(target: Target) -> None:
     needs.cpus(2)

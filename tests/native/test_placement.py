@@ -125,18 +125,19 @@ def test_the_share_of_a_burst_each_thread_ran_is_recorded():
 
 def with_steal(ran_percent: int, **env: str) -> list[Record]:
     hypervisor = preload("stolen.c") | {"STOLEN_TICKS": "12481", "STOLEN_SCHEDSTAT": "1"} | env
-    done = run(
-        "-b", "cas", "-s", "10", "-i", "20000", "-r", "1", "-f", "jsonl",
-        env={name: value for name, value in hypervisor.items() if value} | {"RAN_PERCENT": str(ran_percent)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return bursts(decode(done.stdout))
+    plan = ("-b", "cas", "-s", "10", "-i", "20000", "-r", "1", "-f", "jsonl")
+    variables = {name: value for name, value in hypervisor.items() if value}
+    while True:  # where other work left it no burst, once more
+        done = run(*plan, env=variables | {"RAN_PERCENT": str(ran_percent)})
+        records = decode(done.stdout)
+        assert done.returncode == 0, done.stderr
+        assert not wrong(records)
+        if found := bursts(records):
+            return found
 
 
 def test_time_that_a_thread_neither_had_nor_waited_for_was_taken_by_the_hypervisor():
-    found = with_steal(50)  # so what it is said to have had, another half of it was taken
-    assert found
-    for burst in found:
+    for burst in with_steal(50):  # what it is said to have had, so much again was taken
         for ran, steal in zip(burst["ran_ppm"], burst["steal_ppm"], strict=True):
             assert 0.9 * ran < steal <= 1_000_000 - ran
     assert {tuple(burst["steal_ppm"]) for burst in with_steal(1000)} == {(0, 0)}  # not less than nothing
@@ -145,3 +146,35 @@ def test_time_that_a_thread_neither_had_nor_waited_for_was_taken_by_the_hypervis
 @pytest.mark.parametrize("lacking", [{"STOLEN_TICKS": "0"}, {"STOLEN_SCHEDSTAT": ""}])
 def test_a_kernel_that_does_not_account_for_it_leaves_the_steal_unknown(lacking):
     assert {burst["steal_ppm"] for burst in with_steal(50, **lacking)} == {None}
+
+
+def of_starved_threads(*plan: str) -> list[Record]:
+    """What the agent prints if threads are said to have a twentieth of the CPU time they really have."""
+    env = preload("stolen.c") | {"STOLEN_TICKS": "0", "RAN_PERCENT": "5"}
+    return decode(run(*plan, "-r", "1", "-f", "jsonl", env=env).stdout)
+
+
+def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running():
+    needs.cpus(2)
+    plan = (
+        "--sizes",
+        "16K",
+        "--threads",
+        "1",
+        "--state",
+        "own,written",
+        "--blocks",
+        "4K",
+    )
+    records = of_starved_threads("-b", "cas,readwrite,clock,message,fetch,chase,bandwidth,interleave", *plan)
+    failed = failures(records)
+    assert len(failed) == records[0]["bursts"]
+    assert all("other work held it" in record["reason"] for record in failed)
+
+
+def test_a_burst_of_starved_threads_is_given_up():
+    needs.cpus(2)
+    endless = ("-b", "cas", "-s", "1000", "-i", "1000000", "--stuck-timeout", "0.3", "--deadline", "60")
+    *_, failed, end = of_starved_threads(*endless)
+    assert "other work held it" in failed["reason"]
+    assert end["reason"] == "done"

@@ -1,30 +1,20 @@
-"""When a pair is measured often enough: the rule itself, on numbers we made, and the rounds it asks for."""
+"""When a pair is measured often enough: the rule itself, on numbers we made."""
 
 import ctypes
-import json
 import math
-import os
 import random
-import re
-import signal
 import statistics
 import subprocess
-import time
-from collections import Counter
 
 import numpy as np
 import pytest
 
-from fleet.analysis.reduce.levels import levels
-from fleet.interval import effective_count, t_factor
+from fleet.analysis.reduce.burst_levels import burst_levels
+from fleet.analysis.reduce.interval import effective_count, t_factor
+from fleet.analysis.reduce.states import states
 from tests import needs
 from tests.intervals import half_width
-from tests.native.agent import bursts, decode, failures, measure, notes, run, started, wrong
 from tests.native.build import AGENT
-from tests.native.preload import preload
-
-SHORT = ("-b", "cas", "--samples", "3", "--iterations", "200")
-NEVER = "0.0001%"
 
 
 class Interval(ctypes.Structure):
@@ -39,8 +29,21 @@ class Level(ctypes.Structure):
         ("median", ctypes.c_double),
         ("other", ctypes.c_double),
         ("interval", Interval),
+        ("ratio", ctypes.c_double),
         ("levels", ctypes.c_uint32),
     )
+
+
+class Series(ctypes.Structure):
+    _fields_ = (
+        ("values", ctypes.POINTER(ctypes.c_double)),
+        ("count", ctypes.c_size_t),
+        ("decides", ctypes.c_bool),
+    )
+
+
+class States(ctypes.Structure):
+    _fields_ = (("of", ctypes.POINTER(ctypes.c_uint8)), ("main", ctypes.c_uint8))
 
 
 class LevelPart(ctypes.Structure):
@@ -49,16 +52,18 @@ class LevelPart(ctypes.Structure):
         ("dwell", ctypes.c_double),
         ("count", ctypes.c_size_t),
         ("interval", Interval),
+        ("ratio", ctypes.c_double),
+        ("state", ctypes.c_uint8),
     )
 
 
 @pytest.fixture(scope="module")
 def rule(tmp_path_factory):
-    """levels.c and precision.c as a library."""
+    """levels.c and what it needs as a library."""
     library = tmp_path_factory.mktemp("precision") / "precision.so"
-    files = [AGENT / "levels.c", AGENT / "precision.c"]
-    command = [needs.program("gcc", "gcc"), "-O1", "-shared", "-fPIC", "-o", library, *files]
-    subprocess.run(command, check=True, timeout=60)
+    files = [AGENT / "base" / name for name in ("levels.c", "split.c", "interval.c")]
+    command = [needs.program("gcc", "gcc"), "-O1", "-shared", "-fPIC", f"-I{AGENT}", "-o", library, *files]
+    subprocess.run(command, check=True)
     loaded = ctypes.CDLL(str(library))
     loaded.level_of_most.restype = Level
     loaded.levels_of.restype = ctypes.c_uint32
@@ -71,9 +76,19 @@ def rule(tmp_path_factory):
 
 def level_of(rule, values):
     """The level of most values, as the agent finds it, and half its interval, relative to the mean."""
-    array = ctypes.c_double * len(values)
-    level = rule.level_of_most(array(*values), array(), ctypes.c_size_t(len(values)))
+    series, states, work = split(rule, values)
+    level = rule.level_of_most(series, ctypes.byref(states), work)
     return level, half_of(level.interval)
+
+
+def split(rule, *rows):
+    """Rows as the agent takes them, NaN where a round has no value; their states, and room for work."""
+    longest = max(map(len, rows))
+    work, states = (ctypes.c_double * (3 * longest))(), States((ctypes.c_uint8 * longest)())
+    held = [(ctypes.c_double * len(row))(*np.nan_to_num(row, nan=-1)) for row in rows]
+    series = (Series * len(rows))(*(Series(values, len(values), False) for values in held))
+    rule.states_find(series, ctypes.c_size_t(len(rows)), work, ctypes.byref(states))
+    return series, states, work
 
 
 def half_of(interval):
@@ -85,10 +100,15 @@ def half_of(interval):
 
 def levels_of(rule, values):
     """All levels, as the agent lists them: median, relative half interval, share, dwell."""
-    array = ctypes.c_double * len(values)
+    return listed(rule, *split(rule, values))
+
+
+def listed(rule, series, states, work):
+    """All levels of the first series."""
     parts = (LevelPart * 6)()
-    count = rule.levels_of(array(*values), array(), ctypes.c_size_t(len(values)), parts)
-    return [(p.median, half_of(p.interval), p.count / len(values), p.dwell) for p in parts[:count]]
+    count = rule.levels_of(series, ctypes.byref(states), work, parts)
+    every = sum(part.count for part in parts[:count])
+    return [(p.median, half_of(p.interval), p.count / every, p.dwell) for p in parts[:count]]
 
 
 # From Student's tables, two-sided 95 %.
@@ -130,21 +150,65 @@ def test_the_agent_finds_the_levels_that_the_controller_finds(rule):
         noise = np.exp(chance.choice([0.003, 0.01, 0.03]) * chance.normal(size=count))
         row = chance.choice([17.0, 21.0, 24.0, 29.0, 54.0, 128.0], count, p=shares) * noise
         row = np.where(chance.random(count) < chance.choice([0, 0.03, 0.1]), 2.5 * row, row)
-        found, (level, half) = levels(row[None, :], np.arange(count)[None, :]), level_of(rule, row)
+        found, (level, half) = burst_levels(row[None, :], np.arange(count)[None, :]), level_of(rule, row)
         assert level.levels == len(found.parts.get(0, [None]))
         assert level.median == pytest.approx(found.median[0])
         assert level.other == pytest.approx(np.nan_to_num(found.other[0]))
         assert half == pytest.approx(np.nan_to_num(found.half[0] / found.mean[0], nan=math.inf), rel=1e-6)
         if parts := found.parts.get(0):
-            listed = [
-                (p.median, np.nan_to_num(p.half / p.mean, nan=math.inf), p.share, p.dwell) for p in parts
-            ]
-            assert levels_of(rule, row) == [pytest.approx(part, rel=1e-6) for part in listed]
+            assert levels_of(rule, row) == [pytest.approx(part, rel=1e-6) for part in described(parts)]
         several += level.levels > 2
         share = max((part.share for part in found.parts.get(0, ())), default=1.0)
         strays += level.interval.count < round(share * count)
     assert several > 30
     assert strays > 5
+
+
+def described(parts):
+    """Levels as the controller finds them, in the form of `levels_of`."""
+    return [(p.median, np.nan_to_num(p.half / p.mean, nan=math.inf), p.share, p.dwell) for p in parts]
+
+
+def test_the_agent_finds_the_states_that_the_controller_finds(rule):
+    """Of one to three benchmarks of a pair, of which some lack bursts; some have levels of their own."""
+    chance, several = np.random.default_rng(2), 0
+    for _ in range(300):
+        count, benchmarks = int(chance.choice([2, 5, 10, 24, 60, 250])), int(chance.integers(1, 4))
+        state = np.cumsum(chance.random(count) < chance.choice([0, 0.03, 0.5])) % 3
+        factors = np.array([1, chance.choice([1.08, 2.0]), 4.0])[state]
+        noise = np.exp(
+            chance.choice([0.003, 0.02], (benchmarks, 1)) * chance.normal(size=(benchmarks, count))
+        )
+        rows = np.array([27.0, 51.0, 105.0])[:benchmarks, None] * factors * noise
+        rows *= np.where(chance.random(rows.shape) < chance.choice([0, 0.4]), 1.1, 1)
+        rows[chance.random(rows.shape) < chance.choice([0, 0.03, 0.5])] = np.nan
+        rows[:, 0] = [27.0, 51.0, 105.0][:benchmarks]
+        known = [np.flatnonzero(~np.isnan(row)) for row in rows]
+        of_bursts, main = states(
+            np.concatenate([row[at] for row, at in zip(rows, known, strict=True)]),
+            np.concatenate(known),
+            np.array([*map(len, known)]),
+            np.zeros(benchmarks, dtype=np.int64),
+        )
+        ends = np.cumsum([*map(len, known)])[:-1]
+        for place, labels in enumerate(np.split(of_bursts, ends)):
+            series, found, work = split(rule, rows[place], *np.delete(rows, place, axis=0))
+            at = known[place]
+            assert [found.of[i] for i in at] == labels.tolist()
+            values = rows[place, at][None, :]
+            expected = burst_levels(
+                values, at[None, :].astype(float), labels[None, :], main[place : place + 1]
+            )
+            level = rule.level_of_most(series, ctypes.byref(found), work)
+            assert level.median == pytest.approx(expected.median[0])
+            assert half_of(level.interval) == pytest.approx(
+                np.nan_to_num(expected.half[0] / expected.mean[0], nan=math.inf), rel=1e-6
+            )
+            if parts := expected.parts.get(0):
+                every = listed(rule, series, found, work)
+                assert every == [pytest.approx(part, rel=1e-6) for part in described(parts)]
+                several += 1
+    assert several > 100
 
 
 def test_a_stray_counts_in_the_median_not_in_the_interval(rule):
@@ -224,127 +288,3 @@ def test_where_the_rule_stops_the_interval_holds_the_truth_nearly_as_often_as_it
         mean = level.interval.mean
         held += min(abs(mean - truth) for truth in truths) <= half * mean
     assert held >= 0.9 * 300
-
-
-# The rounds of a real run
-
-
-def test_pairs_that_are_precise_after_the_least_rounds_get_no_more():
-    steady = ("-b", "clock", "-c", str(min(os.sched_getaffinity(0))), "--spread", "0")
-    records = measure(*steady, "--rounds", "10", "--precision", "100%")
-    assert records[0]["plan"]["precision_ppm"] == 1_000_000
-    assert records[0]["bursts_max"] > records[0]["bursts"] == len(bursts(records)) == 10
-    assert (records[-1]["converged"], records[-1]["unconverged"]) == (1, 0)
-    assert records[-1]["reason"] == "done"
-
-
-def test_pairs_that_never_get_precise_are_given_up_and_that_is_said():
-    needs.cpus(2)
-    records = measure(*SHORT, "--rounds", "20", "--precision", NEVER, "--time-budget", "30")
-    rounds = sorted(record["round"] for record in (*bursts(records), *failures(records)))
-    assert not wrong(records)
-    assert rounds == list(range(20))
-    assert records[0]["bursts"] < records[0]["bursts_max"]
-    assert (records[-1]["converged"], records[-1]["unconverged"]) == (0, 1)
-    assert records[-1]["reached_ppm"] > 3
-    assert records[-1]["reason"] == "done"
-    assert "more rounds will not help" in notes(records)[-1]
-
-
-def test_a_time_budget_leaves_out_rounds():
-    plan = ("-b", "clock", "-c", str(min(os.sched_getaffinity(0))), "-i", "100000", "-s", "20", "-w", "0")
-    hello, *records = measure(*plan, "--precision", NEVER, "--time-budget", "0.04")
-    assert (hello["bursts"], hello["plan"]["rounds"]) == (1, 1)
-    assert [burst["round"] for burst in bursts(records)] == [0]
-    assert "Expected: 1 round of 1 burst" in notes(records)[0]
-    assert "the time budget does not allow 10 rounds" in notes(records)[0]
-    assert records[-1]["reason"] == "done"
-    named = measure(*plan, "--precision", NEVER, "--time-budget", "0.001", "--rounds", "2")
-    assert (named[0]["bursts"], len(bursts(named))) == (2, 2)
-
-
-def test_a_time_budget_ends_the_first_round_too_and_names_what_it_did_not_reach():
-    plan = ("-b", "clock,chase", "-c", str(min(os.sched_getaffinity(0))), "--sizes", "1M,16K..32K")
-    result = run(*plan, "--time-budget", "0.001", "-f", "jsonl")
-    hello, *records = decode(result.stdout)
-    assert result.returncode == 6
-    assert [burst["benchmark"] for burst in bursts(records)] == ["clock"]
-    assert (hello["bursts"], records[-1]["bursts"], records[-1]["reason"]) == (13, 1, "time budget")
-    (note,) = notes(records)
-    assert "in the first round: 12 of 13 visits were not made: chase/mov random.16K" in note
-    assert note.count("1M") == 3
-
-
-def test_points_between_the_plateaus_are_the_first_that_a_time_budget_leaves_out():
-    """By the options and the machine alone: the same with every seed and load."""
-    plan = ("-b", "chase", "-c", str(min(os.sched_getaffinity(0))))
-    every, few = (
-        decode(run(*plan, *more, "--deadline", "0.01", "-f", "jsonl").stdout)
-        for more in (("--rounds", "1"), ("--time-budget", "0.1"))
-    )
-    names, kept = (set(records[0]["plan"]["benchmarks"][0]["points"]) for records in (every, few))
-    if len(names) == len(kept):
-        pytest.skip("the caches of this machine are not known")
-    assert kept < names
-    assert f"{len(names - kept)} points of chase and bandwidth are left out" in notes(few)[0]
-
-
-def test_a_pair_that_gives_no_number_is_not_tried_for_ever():
-    needs.cpus(2)
-    cpu = max(os.sched_getaffinity(0))
-    env = preload("affinity.c") | {"TROUBLE": "refuse", "TROUBLE_CPU": str(cpu)}
-    plan = ("-b", "cas,clock", "--rounds", "4", "--spread", "0", "--precision", NEVER, "-i", "100")
-    cpus = ("-c", f"{min(os.sched_getaffinity(0))},{cpu}")
-    tried: Counter[tuple[str, int]] = Counter()
-    with started(*plan, *cpus, "--time-budget", "60", env=env) as process:
-        for line in process.stdout:
-            record = json.loads(line)
-            if record["record"] == "failed":
-                tried[record["benchmark"], max(record["ping"], record["pong"])] += 1
-            elif record["record"] == "burst" and record["round"] == 8:
-                break  # `clock` on the other CPU went on
-    assert tried == {("cas", cpu): 4, ("clock", cpu): 4}
-
-
-def test_rounds_are_spread_over_the_time_asked_for():
-    needs.cpus(2)
-    records = measure(*SHORT, "--rounds", "3", "--spread", "0.6")
-    starts = [burst["start_ns"] for burst in bursts(records)]
-    assert starts[2] - starts[0] >= 0.6e9 - 1e6
-    assert starts[1] - starts[0] >= 0.3e9 - 1e6
-
-
-def test_a_pause_between_rounds_ends_at_once_with_the_run():
-    needs.cpus(2)
-    with started(*SHORT, "--rounds", "2", "--spread", "60") as process:
-        while json.loads(process.stdout.readline())["record"] != "burst":
-            pass
-        began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        assert decode(process.stdout.read())[-1]["reason"] == "signal 15"
-        assert time.monotonic() - began < 2
-
-
-def test_without_rounds_it_aims_at_one_percent_spread_over_five_seconds():
-    with started("-b", "clock"):
-        pass
-    hello = decode(run("-b", "clock", "--deadline", "0.1", "-f", "jsonl").stdout)[0]
-    plan = hello["plan"]
-    assert (plan["rounds"], plan["precision_ppm"], plan["spread_ms"]) == (10, 10_000, 5000)
-    assert plan["time_budget_ms"] is None
-    alone = decode(run("-b", "clock", "--rounds", "1", "-f", "jsonl").stdout)[0]
-    assert (alone["plan"]["precision_ppm"], alone["plan"]["spread_ms"]) == (None, 0)
-    assert alone["bursts_max"] == alone["bursts"]
-
-
-def test_how_long_it_will_take_is_said_before_it_begins():
-    needs.cpus(2)
-    short = decode(run(*SHORT, "-r", "2", "-f", "jsonl").stdout)
-    (text,) = notes(
-        short
-    )  # "about 3 s" where the machine is busy while the agent tries how long a burst takes
-    assert re.fullmatch(r"Expected: 2 rounds of 1 burst, (less than a second|about \d+ s)\.", text)
-    with started("-b", "cas", "-r", "7", "-s", "1000", "-i", "100000000") as process:
-        note = json.loads(process.stdout.readline())
-    assert note["text"].startswith("Expected: 7 rounds of 1 burst, about ")
-    assert note["text"].endswith(" h.")

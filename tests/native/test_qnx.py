@@ -41,7 +41,7 @@ def machine(arch: str, **env: str) -> list[Record]:
 
 
 def test_no_file_for_qnx_nor_one_shared_with_it_uses_what_only_linux_has() -> None:
-    shared = [*AGENT.glob("*.[ch]"), *(AGENT / "native").glob("*.[ch]")]
+    shared = AGENT.rglob("*.[ch]")
     shared = [path for path in shared if not path.name.startswith("linux")]
     assert {"qnx.c", "qnx_cpu.h", "generic.c", "main.c"} <= {path.name for path in shared}
     for path, name in itertools.product(shared, LINUX_ONLY):
@@ -67,7 +67,7 @@ def test_what_the_stand_in_measures_never_passes_for_qnx(arch: str, release: int
     elf = read_elf(qnx.agent(arch, release).read_bytes())
     assert (elf.machine, elf.interpreter) == (arch, "/usr/lib/ldqnx-64.so.2")
     with pytest.raises(FileNotFoundError):
-        subprocess.run([qnx.agent("x86_64", release)], check=False, timeout=60)
+        subprocess.run([qnx.agent("x86_64", release)], check=False)
 
 
 @slow
@@ -210,7 +210,7 @@ def test_the_end_of_stdin_ends_it() -> None:
         assert '"hello"' in agent.stdout.readline()
         agent.stdin.close()
         assert '"reason":"stdin closed"' in agent.stdout.read().splitlines()[-1]
-        assert agent.wait(timeout=60) == 6
+        assert agent.wait() == 6
     finally:
         agent.kill()
         agent.wait()
@@ -362,7 +362,7 @@ def test_a_second_compiler_told_that_it_is_for_qnx_takes_every_file(arch: str) -
         [
             clang,
             f"--target={arch}-unknown-nto-qnx",
-            *("-fsyntax-only", "-std=gnu11", "-Wall", "-Wextra", "-Werror"),
+            *("-fsyntax-only", "-I.", "-std=gnu11", "-Wall", "-Wextra", "-Werror"),
             *("-D_QNX_SOURCE", "-D__QNXNTO__", "-D_POSIX_C_SOURCE=200809L"),
             *(f"-isystem{path}" for path in headers),
             *qnx.units(arch),
@@ -370,7 +370,6 @@ def test_a_second_compiler_told_that_it_is_for_qnx_takes_every_file(arch: str) -
         cwd=AGENT,
         capture_output=True,
         text=True,
-        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -399,7 +398,6 @@ def test_make_builds_the_same_agent(tmp_path: Path) -> None:
         env={**os.environ, **sdp.environment(home)},
         capture_output=True,
         text=True,
-        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stderr

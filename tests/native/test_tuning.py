@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -43,9 +44,7 @@ CHANGE = ("--governor", "performance", "--boost", "off", "-b", "cas", "-c", ",".
 
 
 def wait_until_restored(machine):
-    until = time.monotonic() + 60
     while state(machine) != BEFORE:
-        assert time.monotonic() < until, state(machine)
         time.sleep(0.01)
 
 
@@ -71,18 +70,21 @@ def test_settings_are_put_back_when_the_agent_is_killed_or_the_link_dies(machine
             process.stdin.close()
         else:
             process.send_signal(how)
-        process.wait(timeout=60)
+        process.wait()
         wait_until_restored(machine)
 
 
 def test_who_puts_settings_back_keeps_no_stream_open_and_does_not_stay(machine):
     with started(*CHANGE, *LONG, env=env(machine)) as process:
         wait_for_worker(process.pid, CPUS[0])
+        (guardian,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        ours = {Path(f"/proc/{process.pid}/fd/{number}").readlink() for number in range(3)}
+        assert ours.isdisjoint(path.readlink() for path in Path(f"/proc/{guardian}/fd").iterdir())
         process.send_signal(signal.SIGKILL)
-        began = time.monotonic()
-        process.stdout.read()  # ends only when nobody holds the pipe
-        assert time.monotonic() - began < 3
+        process.stdout.read()
     wait_until_restored(machine)
+    while Path(f"/proc/{guardian}").exists():
+        time.sleep(0.01)
 
 
 def test_without_permission_it_is_refused_and_nothing_is_measured(machine):
@@ -118,7 +120,7 @@ def test_where_boost_is_told_the_other_way_round_it_is_understood(machine):
         assert "before and after: on" in json.loads(process.stdout.readline())["text"]
         assert no_turbo.read_text().strip() == "1"
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
+        process.wait()
     assert no_turbo.read_text().strip() == "0"
 
 

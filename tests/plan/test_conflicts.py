@@ -8,7 +8,7 @@ from fleet.errors import UsageError
 from fleet.inventory.select import load
 from fleet.model import Host, Preset, RequestedOptions
 from fleet.plan.conflicts import check_together, conflicts
-from fleet.plan.estimate import plan_for
+from fleet.plan.merge import plan_for
 from fleet.plan.options import requested
 
 BUDGET = "a time budget limits the rounds that a precision adds, and without a precision there are none"
@@ -68,7 +68,7 @@ def test_a_conflict_names_both_options_and_where_they_come_from(
     with pytest.raises(UsageError, match=words):
         check_together([host(), host(**entry)], requested(typed))
     with pytest.raises(UsageError, match=words):
-        plan_for(host(**entry), requested(typed), 4)
+        plan_for(host(**entry), requested(typed))
 
 
 @pytest.mark.parametrize(

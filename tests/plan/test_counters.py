@@ -7,7 +7,7 @@ import pytest
 
 from fleet.model import Facts, Host, RequestedOptions
 from fleet.plan import counters
-from fleet.plan.estimate import plan_on
+from fleet.plan.merge import plan_on
 from fleet.plan.options import agent_arguments
 from tests.native.agent import run
 

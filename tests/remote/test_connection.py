@@ -1,8 +1,10 @@
 """The contract of a connection, the same for all three kinds."""
 
+import os
+import signal
 import threading
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -73,11 +75,12 @@ def test_a_command_may_be_many_lines_of_sh_with_any_quotes(connection):
     assert connection.run(script).stdout == b'it\'s a "test" \\ ! $x\n1\n2\n'
 
 
-def test_a_command_that_takes_too_long_is_given_up_and_the_connection_goes_on(connection):
-    begin = time.monotonic()
+def test_a_command_that_takes_too_long_is_given_up_and_the_connection_goes_on(connection, tmp_path):
+    os.mkfifo(gate := tmp_path / "gate")
     with pytest.raises(LinkError, match=f"{connection.host_name}: .*did not end within 0.3 s"):
-        connection.run("sleep 5 >/dev/null 2>&1; echo late", timeout_s=0.3)
-    assert time.monotonic() - begin < 4
+        connection.run(f"read line <{gate}; echo late", timeout_s=0.3)
+    with gate.open("r+b", buffering=0) as opened:  # for the command, where it still waits
+        opened.write(b"\n")
     assert connection.run("echo alive").stdout == b"alive\n"
 
 
@@ -104,7 +107,7 @@ def test_a_file_that_cannot_be_put_is_told_by_the_exit_code(connection, tmp_path
 
 
 def test_a_stream_hands_out_lines_while_the_command_runs_and_stop_ends_it(connection):
-    with connection.stream("echo one; echo err >&2; cat; printf last", idle_timeout_s=10) as stream:
+    with connection.stream("echo one; echo err >&2; cat; printf last", idle_timeout_s=60) as stream:
         lines = iter(stream)
         assert next(lines) == b"one"
         assert stream.exit_code is None
@@ -115,14 +118,14 @@ def test_a_stream_hands_out_lines_while_the_command_runs_and_stop_ends_it(connec
 
 
 def test_a_stream_left_early_ends_a_command_that_waits_for_its_stdin(connection, tmp_path):
-    with connection.stream(f"echo one; cat; touch {tmp_path}/ended", idle_timeout_s=10) as stream:
+    with connection.stream(f"echo one; cat; touch {tmp_path}/ended", idle_timeout_s=60) as stream:
         assert next(iter(stream)) == b"one"
     assert (tmp_path / "ended").exists()
 
 
 def test_a_stream_keeps_the_end_of_a_long_stderr_and_is_not_blocked_by_it(connection):
     with connection.stream(
-        "yes noise | head -c 3000000 >&2; echo the end >&2; echo out", idle_timeout_s=10
+        "yes noise | head -c 3000000 >&2; echo the end >&2; echo out", idle_timeout_s=60
     ) as stream:
         assert list(stream) == [b"out"]
     assert stream.stderr.endswith(b"the end\n")
@@ -130,16 +133,15 @@ def test_a_stream_keeps_the_end_of_a_long_stderr_and_is_not_blocked_by_it(connec
 
 
 def test_a_silent_stream_is_given_up_after_its_idle_timeout(connection):
-    with connection.stream("echo one; sleep 5", idle_timeout_s=0.3) as stream:
-        lines = iter(stream)
-        assert next(lines) == b"one"
+    with connection.stream("echo one; cat", idle_timeout_s=60) as stream:
+        stream._idle_timeout_s = 0.3  # once it has started
         with pytest.raises(LinkError, match=f"{connection.host_name}: .*printed nothing for 0.3 s"):
-            next(lines)
+            list(stream)
 
 
 def test_lines_of_any_length_up_to_the_limit_arrive_and_a_longer_one_is_refused(connection):
     command = f"head -c {LINE_LIMIT_BYTES} /dev/zero; echo; echo short; cat /dev/zero"
-    with connection.stream(command, idle_timeout_s=10) as stream:
+    with connection.stream(command, idle_timeout_s=60) as stream:
         lines = iter(stream)
         assert next(lines) == bytes(LINE_LIMIT_BYTES)
         assert next(lines) == b"short"
@@ -166,12 +168,10 @@ def test_a_closed_connection_says_so(connection):
 
 
 def test_bytes_do_not_reset_the_time_limit_of_a_stream(connection):
-    begin = time.monotonic()
     drip = "while :; do printf x; sleep 0.05; done"
     late = pytest.raises(LinkError, match=f"{connection.host_name}: .*still running after 0.5 s")
     with connection.stream(drip, idle_timeout_s=30, limit_s=0.5) as stream, late:
         list(stream)
-    assert time.monotonic() - begin < 10
 
 
 def test_a_line_that_never_ends_is_given_up(connection, monkeypatch):
@@ -184,19 +184,39 @@ def test_a_line_that_never_ends_is_given_up(connection, monkeypatch):
             next(lines)
 
 
-def test_an_answer_whose_stderr_goes_elsewhere_is_named_as_that():
+@pytest.mark.parametrize(
+    ("is_stderr", "came", "missing"),
+    [(False, b"here\n\nmark 0\n", "stderr"), (True, b"echo: I/O error\n\nmark\n", "stdout")],
+)
+def test_an_answer_of_which_one_output_is_closed_is_named_as_that(is_stderr, came, missing):
     def received() -> Iterator[tuple[bool, bytes]]:
-        yield False, b"here\n\nmark 0\n"
+        yield is_stderr, came
         raise TimeoutError
 
     out, err = output.Answer("board", "mark"), output.Answer("board", "mark")
-    with pytest.raises(LinkError, match="board: a command ended, but not its stderr"):
+    with pytest.raises(LinkError, match=f"board: a command ended, but nothing came on its {missing}"):
         output.answer(received(), out, err)
 
 
+@pytest.mark.parametrize("behind", ["sleep 300", "while :; do echo later; sleep 0.01; done"])
+def test_a_command_ends_with_its_own_process_whatever_it_leaves_behind(connection, tmp_path, behind):
+    """What is left behind holds both outputs open, and is silent or goes on printing."""
+    command = f"({behind}) & echo $! >>{tmp_path}/pids; echo done; exit 3"
+    try:
+        done = connection.run(command)
+        assert (done.exit_code, b"done\n" in done.stdout) == (3, True)
+        with connection.stream(command, idle_timeout_s=60) as stream:
+            assert b"done" in list(stream)
+        assert stream.exit_code == 3
+    finally:
+        for pid in (tmp_path / "pids").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
 def test_output_is_handed_out_as_it_was_printed_with_its_empty_lines(connection):
-    with connection.stream("echo; echo; echo one; echo; printf last; exit 3", idle_timeout_s=10) as stream:
+    with connection.stream("echo; echo; echo one; echo; printf last; exit 3", idle_timeout_s=60) as stream:
         assert list(stream) == [b"", b"", b"one", b"", b"last"]
     assert stream.exit_code == 3
-    with connection.stream("echo one; echo; echo", idle_timeout_s=10) as stream:
+    with connection.stream("echo one; echo; echo", idle_timeout_s=60) as stream:
         assert list(stream) == [b"one", b"", b""]

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -10,18 +9,9 @@ import pytest
 
 from fleet.errors import LinkError, UnreachableError
 from fleet.remote.connect import connect
+from tests.command import wait_for
 from tests.hosts import odd
 from tests.hosts.proxy import FaultProxy, Faults
-
-BOUND_S = 10.0  # far above every timeout used here: what hangs for ever does not pass
-
-
-@pytest.fixture(autouse=True)
-def bounded():
-    """No test here may take longer than BOUND_S."""
-    begin = time.monotonic()
-    yield
-    assert time.monotonic() - begin < BOUND_S
 
 
 @pytest.fixture
@@ -39,13 +29,6 @@ def through(ssh_host, known_hosts):
     yield make
     for proxy in proxies:
         proxy.close()
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + BOUND_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_closed_port_is_refused(known_hosts, ssh_host):
@@ -117,13 +100,13 @@ def test_a_host_that_accepts_and_says_nothing(through):
 def test_a_host_that_hangs_up_before_its_banner(through):
     _, host = through(hang_up=True)
     with pytest.raises(UnreachableError, match=r"board: .*(closed it|no SSH banner)"):
-        connect(host, timeout_s=2)
+        connect(host)
 
 
 def test_a_port_of_another_service(through):
     _, host = through(junk=b"HTTP/1.1 400 Bad Request\r\n" * 200)
     with pytest.raises(UnreachableError, match=r"board: .*does not speak SSH: .*HTTP"):
-        connect(host, timeout_s=2)
+        connect(host)
 
 
 def test_a_server_of_version_1_of_ssh(through):
@@ -131,7 +114,7 @@ def test_a_server_of_version_1_of_ssh(through):
     with pytest.raises(
         UnreachableError, match=r"board: .*SSH-1.5-OpenSSH_2.0.* does not speak version 2 of SSH"
     ):
-        connect(host, timeout_s=2)
+        connect(host)
 
 
 def test_an_sshd_that_opens_no_sessions(make_hosts, known_hosts):
@@ -163,26 +146,29 @@ def test_single_bytes_and_a_slow_line_do_no_harm(through):
 def test_a_handshake_cut_anywhere_is_told_in_words(through, count, reset):
     _, host = through(cut_down_after=count, reset=reset)
     with pytest.raises(UnreachableError, match=r"board: .*(key exchange|authentication)\. Try again"):
-        connect(host, timeout_s=2)
+        connect(host)
 
 
 @pytest.mark.parametrize("count", [60, 1000, 1400])
 def test_a_handshake_frozen_anywhere_ends_in_time(through, count):
     _, host = through(freeze_down_after=count, chunk_bytes=20)
-    with pytest.raises(UnreachableError, match=r"board: .*(key exchange|authentication)\. Try again"):
+    with pytest.raises(
+        UnreachableError, match=r"board: .*(SSH banner within 1 s|key exchange|authentication)"
+    ):
         connect(host, timeout_s=1)
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["end-of-file", "reset"])
-def test_a_link_cut_during_a_command_is_told_in_words(through, reset):
+def test_a_link_cut_during_a_command_is_told_in_words(through, tmp_path, reset):
     proxy, host = through()
+    begun = tmp_path / "begun"
     with connect(host) as connection:
-        cut = threading.Timer(0.3, proxy.cut, (reset,))
+        cut = threading.Thread(target=lambda: (wait_for(begun.exists), proxy.cut(reset)))
         cut.start()
         with pytest.raises(
             LinkError, match=r"board: the SSH session broke: (the connection was cut|.*reset)"
         ):
-            connection.run("sleep 5")
+            connection.run(f"touch {begun}; sleep 20")
         cut.join()
         with pytest.raises(LinkError, match="board: "):
             connection.run("true")
@@ -191,7 +177,7 @@ def test_a_link_cut_during_a_command_is_told_in_words(through, reset):
 @pytest.mark.parametrize("reset", [False, True], ids=["end-of-file", "reset"])
 def test_a_link_cut_in_the_middle_of_a_stream_is_never_a_normal_end(through, reset):
     _, host = through(cut_down_after=200_000, reset=reset)
-    with connect(host) as connection, connection.stream("yes", idle_timeout_s=5) as stream:
+    with connect(host) as connection, connection.stream("yes", idle_timeout_s=60) as stream:
         count = 0
         with pytest.raises(LinkError, match="board: the SSH session broke"):
             for line in stream:
@@ -203,12 +189,11 @@ def test_a_link_cut_in_the_middle_of_a_stream_is_never_a_normal_end(through, res
 
 def test_a_link_frozen_in_the_middle_of_a_stream_is_noticed_by_the_idle_timeout(through):
     proxy, host = through()
-    with connect(host) as connection, connection.stream("echo one; cat", idle_timeout_s=0.5) as stream:
-        lines = iter(stream)
-        assert next(lines) == b"one"
+    with connect(host) as connection, connection.stream("echo one; cat", idle_timeout_s=60) as stream:
+        stream._idle_timeout_s = 0.5  # once it has started
         proxy.freeze()
         with pytest.raises(LinkError, match=r"board: .*nothing for 0.5 s"):
-            next(lines)
+            list(stream)
 
 
 def test_a_link_frozen_before_a_command_is_noticed_by_its_timeout(through):
@@ -232,7 +217,7 @@ def test_a_file_whose_put_is_cut_leaves_the_old_one(through, tmp_path):
     _, host = through(cut_up_after=100_000)
     with connect(host) as connection, pytest.raises(LinkError, match="board: the SSH session broke"):
         connection.put(bytes(1_000_000), str(path))
-    wait_until(lambda: list(path.parent.iterdir()) == [path])
+    wait_for(lambda: list(path.parent.iterdir()) == [path])
     assert path.read_bytes() == b"old"
 
 
@@ -271,5 +256,8 @@ def test_a_process_of_the_login_script_does_not_keep_a_command_from_ending(linge
 
 
 def test_what_a_process_of_the_login_script_prints_is_among_the_lines(lingering):
-    with lingering.stream("echo one; sleep 0.6; echo two", idle_timeout_s=30) as stream:
-        assert list(stream) == [b"one", b"Reminder: the lab closes at six", b"two"]
+    with lingering.stream("echo one; cat; echo two", idle_timeout_s=60) as stream:
+        lines = iter(stream)
+        assert {next(lines), next(lines)} == {b"one", b"Reminder: the lab closes at six"}
+        stream.stop()
+        assert list(lines) == [b"two"]

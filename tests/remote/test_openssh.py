@@ -104,7 +104,7 @@ def test_one_session_serves_all_commands(ssh_host: SshHost, known_hosts: Path, t
     with connect(ours(ssh_host)) as connection:
         assert connection.run("echo one").stdout == b"one\n"
         assert connection.put(b"data", str(tmp_path / "file")).exit_code == 0
-        with connection.stream("echo two", idle_timeout_s=20) as stream:
+        with connection.stream("echo two", idle_timeout_s=60) as stream:
             assert list(stream) == [b"two"]
         assert connection.run("echo three").stdout == b"three\n"
     assert ssh_host.log.read_bytes().count(b"Accepted publickey") == before + 1

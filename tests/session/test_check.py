@@ -15,9 +15,9 @@ from fleet.console.check import checks_json, checks_text
 from fleet.errors import AgentError, BuildError, DeployError
 from fleet.facts import probe
 from fleet.model import Facts, Finding, Host, Plan, Severity
-from fleet.plan.estimate import Duration
-from fleet.session.cancellation import Cancellation, Cancelled
-from fleet.session.check import Check, Checked, Forecast
+from fleet.plan.forecast import Duration, Forecast
+from fleet.remote.cancellation import Cancellation, Cancelled
+from fleet.session.check import Check, Checked, Intended
 from fleet.session.outcome import Outcome, State
 from fleet.store import Store
 from tests import needs
@@ -27,12 +27,12 @@ from tests.hosts.sshd import SshHost
 LOCAL = "hosts:\n  here: {via: local, address: localhost, workdir: %s}\n"
 BUSY = "The host is busy: 99 runnable threads"
 CHECK = {"target", "cpu_model", "kernel", "cpus", "workdir", "workdir_made", "run", "findings"}
-RUN = {"agent", "plan", "cpus", "pairs", "bursts", "points", "memory_bytes", "seconds"}
+RUN = {"agent", "plan", "cpus", "pairs", "bursts", "points", "memory_bytes", "seconds", "no_forecast"}
 UNMEASURABLE = {  # of a host: its inventory entry, how a run on it would end, and why
     "file": ("workdir: /dev/null", DeployError, "is not a directory"),
     "uncompiled": ("build: controller, toolchain: {cc: no-such-cc}", BuildError, "not installed"),
     "unsent": ("build: prebuilt, toolchain: {binary: /no/agent}", BuildError, "/no/agent"),
-    "small": ("cpus: 0-70", AgentError, "cannot be used: the agent may use 0"),
+    "small": ("cpus: 0-70", AgentError, "cannot be used: this process may use 0"),
     "apart": ("plan: {pairs: 0-71}", AgentError, "CPU 71 cannot be used"),
 }
 
@@ -67,15 +67,14 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
         **{name: entry for name, (entry, _, _) in UNMEASURABLE.items()},
     }
     lines = [f"  {name}: {{via: local, address: localhost, {entry}}}\n" for name, entry in entries.items()]
-    (folder / "cache").mkdir()
     (folder / "home").mkdir()
-    with Fleet(folder, {"XDG_CACHE_HOME": str(folder / "cache")}) as fleet:
+    with Fleet(folder) as fleet:
         plant_load(fleet)
         fleet.inventory("hosts:\n  dead: {address: 127.0.0.1, port: 1}\n" + "".join(lines))
         before = listing(folder)
         processes = [fleet.start("check", "-q", *extra) for extra in ((), ("--json",))]
         processes.append(fleet.start("check", "-q", "new", "--cpus", str(other), "-b", "clock"))
-        text, printed, clock = (process.communicate(timeout=60)[0] for process in processes)
+        text, printed, clock = (process.communicate()[0] for process in processes)
     hosts = {host["host"]: host for host in json.loads(printed)}
     codes = (processes[0].returncode, processes[1].returncode)
     return Asked(folder, codes, hosts, text, clock, before, listing(folder))
@@ -110,7 +109,7 @@ def plant_load(fleet: Fleet) -> None:
     fleet.environment["PATH"] = f"{planted}:{os.environ['PATH']}"
 
 
-def test_a_check_changes_nothing_not_even_the_cache_of_agents(asked: Asked) -> None:
+def test_a_check_changes_nothing_on_a_host(asked: Asked) -> None:
     assert asked.after == asked.before
 
 
@@ -120,7 +119,7 @@ def test_a_check_says_what_a_run_would_do(asked: Asked) -> None:
     assert set(new) == {"host", "state", "stage", "exit_code", "message", "notes", "check", "reported"}
     assert set(new["check"]) == CHECK
     assert set(new["check"]["run"]) == RUN
-    assert new["check"]["run"]["agent"].startswith("would be built on the host with ")
+    assert new["check"]["run"]["agent"].startswith("would be sent, built with ")
     assert (new["check"]["workdir"], new["check"]["workdir_made"]) == (f"{asked.folder}/not/there", False)
     assert f"would create {asked.folder}/not/there." in asked.text
     for finding in new["check"]["findings"]:
@@ -172,9 +171,9 @@ def test_what_a_run_is_asked_can_be_asked_of_a_check(asked: Asked) -> None:
 def test_a_host_that_allows_one_cpu_is_no_host_for_pairs(fleet: Fleet) -> None:
     one = str(min(os.sched_getaffinity(0)))
     process = fleet.start("check", "-q", prefix=(needs.program("taskset", "util-linux"), "-c", one))
-    text = process.communicate(timeout=60)[0]
+    text = process.communicate()[0]
     assert process.returncode == AgentError.exit_code
-    assert f"a pair needs two CPUs, and the agent may use {one} only" in text
+    assert f"cas needs two CPUs, and the only one it may use is CPU {one}" in text
 
 
 def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet: Fleet) -> None:
@@ -183,7 +182,8 @@ def test_a_serious_finding_is_kept_with_the_run_and_shown_with_its_numbers(fleet
     fleet.inventory((LOCAL % (fleet.folder / "work")).replace("}", ", build: controller}"))
     ran = fleet("run", "-q", "-b", "cas", "--rounds", "1", "--pairs", "per-relation:1")
     assert ran.exit_code == 0, ran.stderr
-    shown = show_text(fleet.results, *Store(fleet.results).last_session())
+    (run,) = Store(fleet.results).published()
+    shown = show_text(fleet.results, run.run_id)
     _, heading, warnings = shown.partition("\nWarnings\n")
     assert heading
     assert f"  {BUSY}" in warnings
@@ -217,9 +217,10 @@ def a_check(number: int) -> Checked:
     governor = Finding("governor", Severity.WARNING, "Governor powersave.", "set it", "governor")
     load = Finding("load", Severity.SERIOUS, f"The load is {number}.", "end it", "load")
     facts = Facts("linux", "aarch64", cpu_model="Cortex-A76", kernel="6.12", workdir="/w")
-    forecast = Forecast("is already on the host", Plan(), 4, 6, 120, Duration(5, 5))
+    forecast = Forecast(4, 6, 0, 12, 10, 120, 0, Duration(5, 5), 625)
+    intended = Intended("is already on the host", Plan(), forecast)
     findings = (governor, load) if number % 2 == 0 else (load,)
-    return Checked(Outcome(board, State.COMPLETE), Check(facts, findings, forecast))
+    return Checked(Outcome(board, State.COMPLETE), Check(facts, findings, intended))
 
 
 def test_two_hundred_hosts_are_checked_on_a_page_the_worst_first() -> None:
@@ -245,7 +246,7 @@ def test_ctrl_c_ends_a_check_in_its_pause(fleet: Fleet) -> None:
     while "noise" not in (line := process.stderr.readline()):
         assert line, "it ended before its pause"
     interrupt(process)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate()
     assert process.returncode == 130
     assert "here: interrupted in stage noise" in out
 

@@ -67,7 +67,7 @@ def test_a_worker_killed_in_mid_shard_costs_nothing_and_measures_nothing_twice(f
         wait_for(a_worker_is_at_its_second_host)
         victim, (stored, cut) = next((pid, runs) for pid, runs in seen.items() if len(runs) > 1)
         os.kill(victim, signal.SIGKILL)
-        out, err = session.communicate(timeout=60)
+        out, err = session.communicate()
     assert session.returncode == 0, out + err
 
     runs = pd.read_parquet(fleet.results / "_runs")
@@ -108,7 +108,7 @@ def test_a_host_that_has_ended_keeps_its_outcome_when_its_shard_is_withdrawn(tmp
         while "second: measure" not in (line := session.stderr.readline()):
             assert line, session.communicate()
         interrupt(session)
-        out, err = session.communicate(timeout=60)
+        out, err = session.communicate()
     assert session.returncode == EXIT_INTERRUPTED, err
     assert "Traceback" not in err
     first, second = json.loads(out)
@@ -146,7 +146,7 @@ def test_a_scheduler_that_dies_gives_up_its_shards_and_is_no_bug(tmp_path: Path)
         session = fleet.start("run", "--dask", cluster.scheduler_address, "-b", "clock", "--spread", "30s")
         wait_for(lambda: open_journals(fleet.results.resolve()))
         cluster.close()
-        out, err = session.communicate(timeout=60)
+        out, err = session.communicate()
     assert (session.returncode, "its shard was given up" in out) == (1, True), out + err
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fleet.errors import BuildError, RefusedError
 from fleet.model import Host
-from fleet.plan.estimate import Duration
+from fleet.plan.forecast import Duration
 from fleet.session import dask_events
 from fleet.session.dask_events import EventReceiver, EventSender, Message, decode, encode
 from fleet.session.events import (
@@ -52,7 +52,7 @@ def send(receiver: EventReceiver) -> EventSender:
         BurstsReceived(A, 3, 12),
         DurationEstimated(A, Duration(5.0, 60.0)),
         NoteAdded(A, "a note"),
-        HostFinished(replace(STORED, refused=True, message="over", exit_code=3)),
+        HostFinished(replace(STORED, given_up=True, message="over", exit_code=3)),
     ],
     ids=lambda event: type(event).__name__,
 )

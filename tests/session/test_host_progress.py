@@ -129,9 +129,9 @@ def test_a_refused_plan_leaves_no_run() -> None:
     progress, _ = recorded()
     progress.enter("measure", RUN)
     refused = progress.failed(RefusedError("no such CPU"))
-    assert (refused.run_id, refused.refused, refused.settled) == (None, True, True)
+    assert (refused.run_id, refused.given_up, refused.settled) == (None, True, True)
     failed = progress.failed(BuildError("no gcc"))
-    assert (failed.run_id, failed.refused, failed.settled) == (RUN.run_id, False, False)
+    assert (failed.run_id, failed.given_up, failed.settled) == (RUN.run_id, False, False)
 
 
 def test_a_secret_in_an_error_is_not_shown() -> None:
@@ -172,15 +172,15 @@ def test_a_stored_run_is_complete_or_says_what_it_lacks(run, state: State, code:
         RUN.run_id,
     )
     assert outcome.settled
-    assert 0 <= outcome.seconds < 60
+    assert outcome.seconds >= 0
 
 
 def test_elapsed_seconds_do_not_follow_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    began = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     progress, _ = recorded()
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    monkeypatch.setattr(time, "monotonic", lambda: began + 5.0)
-    assert progress.complete().seconds == pytest.approx(5.0, abs=1.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 105.0)
+    assert progress.complete().seconds == 5.0
 
 
 def test_a_run_never_ends_before_it_began() -> None:

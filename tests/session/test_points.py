@@ -89,7 +89,7 @@ def test_an_interrupted_run_is_resumed_point_by_point(
 
 @pytest.mark.slow
 def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(fleet: Fleet) -> None:
-    shape = ("--shape", "64x64x64", "--sizes", "1M")
+    shape = ("--shape", "64x64x64", "--sizes", "256K")  # half of the second cache, or less
     how = ("--variant", "gemm=c11", "--cpus", "0", "--threads", "1", "--rounds", "2", "--op", "read", "-q")
     done = fleet("run", "-b", "bandwidth,gemm", *shape, *how)
     assert done.exit_code == 0, done.stderr
@@ -100,7 +100,7 @@ def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(flee
     assert frame[frame["operation"] == "peak"]["checked"].isna().all()
     table = fleet("show", "here").stdout.partition("gemm/c11: Gop/s")[2].splitlines()
     assert [line.split()[0] for line in table[3:10]] == [
-        *("peak", "hot.rows", "hot.odd", "hot.blocked", "stream.1M", "stream.prefetch.1M", "deep.1M")
+        *("peak", "hot.rows", "hot.odd", "hot.blocked", "stream.256K", "stream.prefetch.256K", "deep.256K")
     ]
     assert "100.0%" in table[3].split()
     assert {line.split()[1] for line in table[4:10]} == {"64x64x64"}

@@ -167,7 +167,7 @@ def test_a_link_cut_in_the_run_costs_no_burst_and_leaves_no_agent(fleet, unplugg
     process = fleet.start("run", *LONG)
     wait_for(lambda: any(b'"burst"' in path.read_bytes() for path in journals(fleet)))
     proxy.cut(reset=True)
-    output, errors = process.communicate(timeout=100)
+    output, errors = process.communicate()
     assert process.returncode == 0, output + errors
     found = bursts(fleet)
     assert len(found) == len(set(found)) == 2 * 30
@@ -184,7 +184,7 @@ def test_results_lost_on_their_way_are_measured_again(fleet, unplugged):
     wait_for(lambda: not image.running())
     proxy.cut()
     proxy.thaw()
-    output, errors = process.communicate(timeout=100)
+    output, errors = process.communicate()
     assert process.returncode == 0, output + errors
     found = bursts(fleet)
     assert len(found) == len(set(found)) == 2 * 30
@@ -197,7 +197,7 @@ def test_a_killed_controller_leaves_no_agent_behind(fleet, unplugged):
     wait_for(lambda: any(b'"burst"' in path.read_bytes() for path in journals(fleet)))
     assert image.running()
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate()
     wait_for(lambda: not image.running())
 
 

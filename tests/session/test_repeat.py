@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.session.alternate import Alternation
 from fleet.store import Store
 from tests.command import Fleet
 
@@ -20,11 +21,15 @@ def test_hosts_are_measured_in_turn(tmp_path: Path, hosts: tuple[str, ...]) -> N
         done = fleet("run", "-q", "--repeat", "3", "-b", "clock", "--rounds", "1", "-c", "0")
         assert done.exit_code == 0, done.stderr
         runs = Store(fleet.results).published()
+        logs = [log.read_text() for log in fleet.results.glob("_logs/*/session.log")]
     sessions = {run.session_id: [one for one in runs if one.session_id == run.session_id] for run in runs}
     assert [sorted(run.host_name for run in each) for each in sessions.values()] == [sorted(hosts)] * 3
     spans = sorted((each[0].started_utc, each[-1].started_utc) for each in sessions.values())
     assert all(last <= first for (_, last), (first, _) in pairwise(spans)), "one session after the other"
-    assert re.search(r"^6 of 6 runs stored, 6 bursts, ", done.stdout, re.MULTILINE)
+    shown = re.search(r"^6 of 6 runs stored, 6 bursts, (.+) s\.$", done.stdout, re.MULTILINE)
+    assert shown is not None
+    slowest = [max(map(float, re.findall(r" 1 bursts in (.+) s$", log, re.MULTILINE))) for log in logs]
+    assert float(shown[1]) > sum(slowest) - 0.2, "the time of three sessions, not of the slowest host"
     assert re.search(r"^here .* 3$", done.stdout, re.MULTILINE), "the numbers are of all three runs"
 
 
@@ -38,9 +43,23 @@ def test_sides_are_measured_in_turn_with_a_command_before_each_change(tmp_path: 
         assert done.exit_code == 0, done.stderr
         runs = {run.run_id: run for run in Store(fleet.results).published()}
     in_turn = [runs[outcome["run_id"]] for outcome in json.loads(done.stdout)]
-    assert [dict(run.labels)["mode"] for run in in_turn] == ["a", "b", "b", "a"]
+    order = [dict(run.labels)["mode"] for run in in_turn]
+    assert order in (["a", "b", "b", "a"], ["b", "a", "a", "b"])
     assert len({run.session_id for run in in_turn}) == 4
-    assert (tmp_path / "log").read_text().splitlines() == ["mode a", "mode b", "mode a"]
+    assert (tmp_path / "log").read_text().splitlines() == [f"mode {order[at]}" for at in (0, 1, 3)]
+
+
+def test_no_order_keeps_in_step_with_what_comes_back_every_pass_or_two() -> None:
+    """Of the eight orders of three passes A B A B A B, A B B A A B and what mirrors them are left out."""
+    sides = Alternation("mode", ("a", "b"))
+    drawn = {"".join(sides.order(3, seed)) for seed in range(200)}
+    assert drawn == {"ababba", "abbaba", "baabab", "babaab"}
+    three = Alternation("mode", ("a", "b", "c"))
+    assert all(
+        sorted(three.order(4, seed)[at : at + 3]) == ["a", "b", "c"] for seed in range(20) for at in (0, 9)
+    )
+    assert sides.order(7, seed=1) == sides.order(7, seed=1)
+    assert len(sides.order(1)) == 2
 
 
 @pytest.mark.parametrize(
@@ -51,7 +70,7 @@ def test_sides_are_measured_in_turn_with_a_command_before_each_change(tmp_path: 
         (("--alternate", "a b=a,b"), "write key=value"),
         (("--switch", "true"), "--switch is for --alternate"),
         (("--alternate", "mode=a,b", "-l", "mode=c"), "both set mode"),
-        (("--alternate", "mode=a,b", "--switch", "exit 3"), "exit status 3 for mode=a"),
+        (("--alternate", "mode=a,b", "--switch", "exit 3"), "exit status 3 for mode="),
     ],
 )
 def test_what_cannot_be_alternated_is_refused(options: tuple[str, ...], words: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from tests import needs
-from tests.command import Fleet
+from tests.command import Fleet, journal_lines
 from tests.processes import until_we_end
 
 pytestmark = pytest.mark.slow
@@ -54,11 +54,6 @@ def read_all_the_while(root: Path) -> Iterator[None]:
     assert len(output.splitlines()) > TIMES
 
 
-def whole_lines(journal: Path) -> list[dict[str, object]]:
-    text = journal.read_bytes()
-    return [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines() if line]
-
-
 def test_killed_at_any_moment_nothing_published_is_harmed_and_journals_can_be_read(tmp_path: Path) -> None:
     needs.program("cc", "gcc")
     with Fleet(tmp_path) as fleet:
@@ -80,7 +75,7 @@ def test_killed_at_any_moment_nothing_published_is_harmed_and_journals_can_be_re
                 assert set(stored.groupby("run_id", observed=True).size()) == {bursts}
         for journal in (fleet.results / "_journal").glob("*/stream.jsonl"):
             assert json.loads((journal.parent / "run.json").read_text())["run_id"] == journal.parent.name
-            records = whole_lines(journal)
+            records = [json.loads(line) for line in journal_lines(journal) if line]
             assert [record["record"] for record in records[:1]] in ([], ["hello"])
         assert fleet(*PLAN).exit_code == 0
         runs = {run["run_id"]: run["state"] for run in fleet("runs", "--json").json}

@@ -10,7 +10,7 @@ import pytest
 
 from fleet.model import BuildPlace, Host, Via
 from tests import needs
-from tests.command import Done, Fleet, wait_for
+from tests.command import Done, Fleet, journal_lines, wait_for
 from tests.hosts.client import Reachable, ssh
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.sshd import MakeHosts
@@ -18,7 +18,7 @@ from tests.hosts.vm import Image, Vm, aarch64_image, aarch64_vm, armv7_vm, s390x
 
 __all__ = ["aarch64_image", "aarch64_vm", "armv7_vm", "s390x_vm"]  # fixtures
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]  # the first one may build the image
+pytestmark = pytest.mark.vm
 
 LOCAL = Host(name="here", address="localhost", via=Via.LOCAL)
 QUICK = ("--rounds", "3", "--samples", "4", "-q", "--json")
@@ -70,13 +70,13 @@ def run_and_overhear(fleet: Fleet, copy: Path, *plan: str) -> list[dict[str, Any
         return list((fleet.results / "_journal").glob("*/stream.jsonl"))
 
     try:
-        wait_for(lambda: bool(streams()), seconds=120)
+        wait_for(lambda: bool(streams()))
         os.link(streams()[0], copy)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate()
     finally:
         process.kill()
     assert process.returncode == 0, out + err
-    return [json.loads(line) for line in copy.read_text().splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in journal_lines(copy) if line.startswith(b"{")]
 
 
 def test_a_mixed_session_stores_every_host_that_lasted_with_its_own_architecture(
@@ -96,7 +96,7 @@ def test_a_mixed_session_stores_every_host_that_lasted_with_its_own_architecture
             cut.entry(name="cut", address=cutting.address, port=cutting.port),
         )
         plan = ("-b", "cas,readwrite,clock", "--rounds", "80", "--samples", "4", "--reconnect", "0")
-        done = fleet("run", *plan, "-q", "--json", timeout_s=400)
+        done = fleet("run", *plan, "-q", "--json")
     found = outcomes(done)
     lasted = {"here", "server0", "server1", "server2", "arm"}
     assert done.exit_code == 1
@@ -174,7 +174,7 @@ def test_a_machine_of_one_cpu_is_told_so(fleet: Fleet, known_hosts: Path, vm_alo
     ("machine", "compiler", "arch", "variants", "clock"),
     [
         ("s390x_vm", "s390x-linux-gnu-gcc", "s390x", ("cs", "st"), "stckf"),
-        ("armv7_vm", "arm-linux-gnueabihf-gcc", "armv7", ("ldrex", "dmb"), "cntvct"),
+        ("armv7_vm", "arm-linux-gnueabihf-gcc", "armv7", ("ldrex", "ldr"), "cntvct"),
     ],
 )
 def test_another_word_size_and_byte_order_is_cross_built_measured_and_stored_exactly(
@@ -218,12 +218,12 @@ def test_a_machine_that_dies_in_mid_run_keeps_what_had_arrived(
     fleet.hosts(cross_built(vm_alone))
     process = fleet.start("run", *FOR_LONG)
     try:
-        wait_for(lambda: bursts_in_journals(fleet), seconds=60)
+        wait_for(lambda: bursts_in_journals(fleet))
         if fault == "frozen":
             vm_alone.freeze()
         else:
             vm_alone.stop()
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate()
     finally:
         process.kill()
         vm_alone.thaw()

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.reduce.load import load_runs, load_samples
-from fleet.errors import StoreError
+from fleet.errors import StoreWarning
 from fleet.store import Store
 from fleet.store.places import place_of
 from fleet.store.verify import verify
@@ -24,6 +24,14 @@ def store(tmp_path: Path) -> Store:
         run = builders.a_run(run_id=run_id)
         found.publish(run, builders.bursts_of(run))
     return found
+
+
+def spoil(store: Store, text: str) -> Path:
+    """Put a file among the amendments of the first run."""
+    file = store.state_dir / "_amendments" / f"{RUNS[0]}-20990101T000000.000000Z-00000000.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return file
 
 
 def labels(store: Store) -> list[dict[str, str]]:
@@ -58,11 +66,38 @@ def test_a_withdrawn_run_is_kept_and_not_read(store: Store) -> None:
     assert len(store.published()) == 2
 
 
-def test_a_file_that_is_no_amendment_is_named(store: Store) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[" * 100_000,
+        '{"run_id": "ID", "labels": {"bios": ["2.1"]}, "withdrawn": null}',
+        '{"run_id": "ID", "labels": {}, "withdrawn": 1}',
+        '{"run_id": "ID", "labels": {"bios": "2.0"}, "withdrawn": null,"crc32":"00000000"}',
+    ],
+)
+def test_a_bad_amendment_is_named_and_left_out(store: Store, text: str) -> None:
     store.label(RUNS, {"n": "1"})
-    next((store.state_dir / "_amendments").iterdir()).write_text("{}")
-    with pytest.raises(StoreError, match=r"_amendments/r2026.*json is no amendment"):
-        store.published()
+    spoil(store, text.replace("ID", RUNS[0]))
+    with pytest.warns(StoreWarning, match=r"_amendments/r2026.*json cannot be read as an amendment"):
+        found = labels(store)
+    assert found == [{"rack": "b2", "kernel": "6.12", "n": "1"}] * 2
+
+
+def test_a_bad_amendment_blocks_no_command(store: Store, tmp_path: Path) -> None:
+    bad = spoil(store, "")
+    with Fleet(tmp_path) as fleet:
+        for command in (["runs"], ["show"], ["label", RUNS[0], "n=1"], ["withdraw", RUNS[1]]):
+            done = fleet(*command)
+            assert (done.exit_code, done.stderr.count(bad.name)) == (0, 1), done
+        assert fleet("verify").exit_code == 11
+
+
+def test_an_amendment_that_an_older_fleet_wrote_is_read(store: Store) -> None:
+    spoil(store, json.dumps({"run_id": RUNS[0], "labels": {"bios": "2.1"}, "withdrawn": None}))
+    assert labels(store)[0]["bios"] == "2.1"
+    assert verify(place_of(store.state_dir)).problems == ()
 
 
 def test_the_commands_select_label_and_withdraw(store: Store, tmp_path: Path) -> None:
@@ -87,4 +122,4 @@ def test_a_broken_amendment_is_named_by_verify(store: Store) -> None:
     for text in ("{", "[]", '{"run_id": "r", "labels": 1, "withdrawn": null}'):
         broken.write_text(text)
         (problem,) = verify(place_of(store.state_dir)).problems
-        assert "_amendments/x.json is no amendment" in problem
+        assert "_amendments/x.json cannot be read as an amendment" in problem

@@ -1,8 +1,11 @@
 """A run written to its journal comes back as it was, whatever is in it; and no damage is taken for a run."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from fleet.store.decoding import decode
 from fleet.store.rows import to_json
 from tests import builders
 
+ROOT = Path(__file__).parents[2]
 SETTINGS = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 TEXT = st.text(max_size=6)
 st.register_type_strategy(Mapping, lambda _: st.dictionaries(TEXT, TEXT, max_size=2))
@@ -86,3 +90,37 @@ def test_any_damage_to_one_field_ends_in_a_run_or_the_documented_error(data: st.
         assert isinstance(decode(Run, fields), Run)
     except ValueError as err:
         assert str(err).startswith("Run")
+
+
+def test_threads_may_be_the_first_to_read_together() -> None:
+    """What msgspec finds out of a type is half made for a moment; who used it then ended with SIGSEGV."""
+    done = subprocess.run([sys.executable, "-c", TOGETHER], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+TOGETHER = """
+import importlib
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from fleet.store import gate, rows
+from tests import builders
+
+run = builders.a_run()
+contents = rows.Contents(1, 2, 0, "5ha")
+record = rows.to_json({"run": rows.runs_row(run, contents), "cpus": rows.cpus_rows(run)}).encode()
+together = Barrier(8)
+
+
+def read(_):
+    together.wait()
+    gate.record_of(record, with_cpus=True)
+
+
+sys.setswitchinterval(1e-6)
+with ThreadPoolExecutor(8) as pool:
+    for _ in range(20):
+        importlib.reload(gate)  # whose types nobody has used yet
+        list(pool.map(read, range(8)))
+"""

@@ -1,4 +1,4 @@
-"""A controller killed while it publishes batches of runs: nothing lost, nothing twice, always readable."""
+"""A controller killed while it publishes, amends, puts files together: nothing lost, nothing twice."""
 
 import os
 import random
@@ -6,12 +6,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from fleet.store import Store
+from fleet.store.places import place_of
+from fleet.store.verify import verify
 from tests.command import ROOT
 
 KILLS = int(os.environ.get("FLEET_KILLS", "8"))
@@ -19,23 +22,32 @@ PUBLISH = """
 import sys
 from dataclasses import replace
 from itertools import count
-from fleet.store import Store, store
+from fleet.store import Store, run_tables, store
 from tests.builders import a_run, bursts_of
 store.BATCH_RUNS = 5
+run_tables.MANY_FILES = 3
 root = Store(sys.argv[1])
 for number in count():
     run = replace(a_run(run_id=f"r{sys.argv[2]}-{number:05}"), session_id=sys.argv[2])
     with root.journal(run):
         root.publish(run, bursts_of(run), batch=True)
-    print(run.run_id, flush=True)
+    print("published", run.run_id, flush=True)
+    root.label([run.run_id], {"number": sys.argv[2]})
+    print("labelled", run.run_id, flush=True)
+    if number % 3 == 0:
+        root.withdraw([run.run_id])
+        print("withdrawn", run.run_id, flush=True)
+    root.published()
 """
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(30 + 6 * KILLS)
 @pytest.mark.filterwarnings("error::fleet.errors.StoreWarning")
-def test_killed_while_it_publishes_batches_every_run_is_in_the_tables_once(tmp_path: Path) -> None:
-    store, chance, reported = Store(tmp_path), random.Random(7), set[str]()
+def test_killed_at_any_moment_every_run_is_in_the_tables_once_and_every_amendment_holds(
+    tmp_path: Path,
+) -> None:
+    store, chance, reported = Store(tmp_path), random.Random(7), defaultdict[str, set[str]](set)
     store.make_ready()
     stop, faults = threading.Event(), list[object]()
     reader = threading.Thread(target=_read, args=(tmp_path, stop, faults))
@@ -48,18 +60,25 @@ def test_killed_while_it_publishes_batches_every_run_is_in_the_tables_once(tmp_p
             text=True,
         )
         assert process.stdout is not None
-        reported.add(process.stdout.readline().strip())
+        lines = [process.stdout.readline()]
         time.sleep(chance.uniform(0, 0.3))
         process.kill()
-        reported |= set(process.stdout.read().split()) - {""}
+        for line in lines + process.stdout.readlines():
+            what, run_id = line.split()
+            reported[what].add(run_id)
         process.wait()
         store.complete_tables(f"s{kill}")  # as `fleet resume` of the session does
     stop.set()
     reader.join()
     assert faults == []
-    published = [run.run_id for run in store.published()]
+    runs = store.published(withdrawn=True)
+    published = [run.run_id for run in runs]
     assert len(published) == len(set(published))
-    assert reported <= set(published)
+    assert reported["published"] <= set(published)
+    assert reported["labelled"] <= {run.run_id for run in runs if "number" in dict(run.labels)}
+    assert reported["withdrawn"].isdisjoint(run.run_id for run in store.published())
+    assert all(reported.values())
+    assert verify(place_of(tmp_path)).problems == ()
     assert sorted(pd.read_parquet(tmp_path / "_runs")["run_id"]) == sorted(published)
     assert set(pd.read_parquet(tmp_path / "_cpus")["run_id"]) == set(published)
     assert set(pd.read_parquet(tmp_path)["run_id"]) == set(published)

@@ -14,6 +14,7 @@ from fleet.model import End, Failed, Host, Relation, Run, RunState, Topology
 from fleet.store import Store, new_run_id, new_session_id, samples
 from fleet.store.publish import LEFTOVER_AFTER_S
 from fleet.store.rows import Relations
+from fleet.store.runs import find, last_session
 from tests import builders
 
 
@@ -200,18 +201,22 @@ def test_a_run_is_found_by_id_by_its_beginning_and_by_host(store: Store) -> None
     late = replace(early, run_id="r20260102T000000Z-aaaa0000", started_utc="2026-02-02T00:00:00Z")
     for run in (late, early):
         store.publish(run, builders.bursts_of(run))
-    assert store.find(early.run_id) == early.run_id
-    assert store.find("r20260101") == early.run_id
-    assert store.find("001") == store.find("h-001") == late.run_id
+    assert find(store.published(), early.run_id, store.place) == early.run_id
+    assert find(store.published(), "r20260101", store.place) == early.run_id
+    assert (
+        find(store.published(), "001", store.place)
+        == find(store.published(), "h-001", store.place)
+        == late.run_id
+    )
     with pytest.raises(UsageError, match="beginning of 2 runs"):
-        store.find("r2026")
+        find(store.published(), "r2026", store.place)
     with pytest.raises(UsageError, match="Hosts: 001"):
-        store.find("nobody")
+        find(store.published(), "nobody", store.place)
 
 
 def test_the_last_session_is_all_its_runs(store: Store) -> None:
     with pytest.raises(UsageError, match="nothing is published"):
-        store.last_session()
+        last_session(store.published(), store.place)
     sessions = ("s20260101T000000Z-ffff0000", "s20260102T000000Z-00000000", "s20260102T000000Z-00000000")
     runs = [
         replace(builders.a_run(run_id=f"r20260102T00000{number}Z-00000000"), session_id=session_id)
@@ -219,12 +224,12 @@ def test_the_last_session_is_all_its_runs(store: Store) -> None:
     ]
     for run in runs:
         store.publish(run, builders.bursts_of(run))
-    assert store.last_session() == [run.run_id for run in runs[1:]]
+    assert last_session(store.published(), store.place) == [run.run_id for run in runs[1:]]
 
 
 def test_finding_in_an_empty_root_says_what_to_do(store: Store) -> None:
     with pytest.raises(UsageError, match="nothing is published"):
-        store.find("rpi5")
+        find(store.published(), "rpi5", store.place)
 
 
 def test_ids_begin_with_a_letter_and_differ() -> None:
@@ -354,19 +359,21 @@ def test_a_beginning_or_a_host_names_the_run_it_fits_best(store: Store) -> None:
         store.publish(replace(run, started_utc=f"2026-01-0{number + 1}T00:00:00Z"), builders.bursts_of(run))
     whole = builders.a_run(run_id="r10", host=Host("r2", "192.0.2.1"))
     store.publish(replace(whole, started_utc="2026-01-09T00:00:00Z"), builders.bursts_of(whole))
-    assert store.find("r1") == "r1", "the whole id of a run, though another begins so"
-    assert store.find("r2") == "r2", "a run before a host of that name"
-    assert store.find("r10") == "r10"
-    assert store.find("h3") == "r3"
+    assert find(store.published(), "r1", store.place) == "r1", (
+        "the whole id of a run, though another begins so"
+    )
+    assert find(store.published(), "r2", store.place) == "r2", "a run before a host of that name"
+    assert find(store.published(), "r10", store.place) == "r10"
+    assert find(store.published(), "h3", store.place) == "r3"
     with pytest.raises(
         UsageError, match=r"'r' is the beginning of 8 runs: \.\.\., r3, r4, r5, r6, r10\. Type more"
     ):
-        store.find("r")
+        find(store.published(), "r", store.place)
     with pytest.raises(UsageError, match=r"no run and no host 'x' in .* Hosts: \.\.\., h3, h4, h5, h6, r2\."):
-        store.find("x")
+        find(store.published(), "x", store.place)
     store.journal(builders.a_run(run_id="r99")).close()
     with pytest.raises(UsageError, match="run r99 is not finished: `fleet resume`"):
-        store.find("r99")
+        find(store.published(), "r99", store.place)
 
 
 def test_exactly_five_names_are_all_listed(store: Store) -> None:
@@ -374,4 +381,4 @@ def test_exactly_five_names_are_all_listed(store: Store) -> None:
         run = builders.a_run(run_id=f"r{number}", host=Host(f"h{number}", "192.0.2.1"))
         store.publish(run, builders.bursts_of(run))
     with pytest.raises(UsageError, match=r"Hosts: h0, h1, h2, h3, h4\. "):
-        store.find("x")
+        find(store.published(), "x", store.place)

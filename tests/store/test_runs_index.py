@@ -1,4 +1,3 @@
-import json
 import os
 import shutil
 from dataclasses import replace
@@ -108,13 +107,18 @@ def test_many_small_files_become_few_and_every_row_stays(
     "spoilt",
     ["", "no json", "[]", "{}", '{"columns": ["run_id"], "files": {}}', '{"columns": 1, "files": 1}'],
 )
-def test_an_index_that_does_not_fit_is_made_again(store: Store, spoilt: str) -> None:
-    before, index = store.runs(), store.state_dir / "_index" / "runs.json"
+def test_an_index_that_does_not_fit_is_made_again(
+    store: Store, spoilt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, index = store.runs(), store.state_dir / "_index" / "runs.jsonl"
     whole = index.read_text()
-    for text in (spoilt, whole[: len(whole) // 2], json.dumps(json.loads(whole) | {"files": {"x": 1}})):
+    head = whole.partition("\n")[0]
+    for text in (spoilt, whole[: len(whole) // 2], f"{head}\n{spoilt}", whole.replace("complete", "partial")):
         index.write_text(text)
         assert store.runs() == before
-        assert index.read_text() == whole
+        names = opened(monkeypatch)
+        assert store.runs() == before
+        assert names == []
 
 
 def test_where_no_index_can_be_written_runs_are_listed_all_the_same(store: Store) -> None:

@@ -87,7 +87,27 @@ def test_a_row_of_another_publication_is_found(root: Path) -> None:
     at = table.column_names.index("content_sha256")
     pq.write_table(table.set_column(at, "content_sha256", pa.array(["0" * 64])), file)
     (problem,) = verify(place_of(root)).problems
-    assert "is not that of the samples" in problem
+    assert "is not that of the samples: content_sha256. Remove it" in problem
+
+
+def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(root: Path) -> None:
+    (cpus,), (runs,) = (root / "_cpus").iterdir(), (root / "_runs").iterdir()
+    table = pq.read_table(cpus)
+    at = table.column_names.index("core")
+    pq.write_table(table.set_column(at, "core", pa.array([7] * len(table), pa.int32())), cpus)
+    table = pq.read_table(runs)
+    at = table.column_names.index("cpu_model")
+    pq.write_table(table.set_column(at, "cpu_model", pa.array(["Another"])), runs)
+    in_runs, in_cpus = verify(place_of(root)).problems
+    assert "that of the samples: cpu_model. Remove it: it is made again" in in_runs
+    assert "that of the samples: core. Remove it and the files of _runs" in in_cpus
+
+
+def test_a_row_that_is_missing_is_found(root: Path) -> None:
+    (cpus,) = (root / "_cpus").iterdir()
+    pq.write_table(pq.read_table(cpus).slice(1), cpus)
+    (problem,) = verify(place_of(root)).problems
+    assert "that of the samples: number of rows" in problem
 
 
 def test_a_run_in_the_place_of_another_is_found(root: Path) -> None:

@@ -42,15 +42,12 @@ def read_elf(binary: bytes) -> Elf:
     if order is None or binary[4] not in (1, 2):
         raise ValueError("a damaged ELF header")
     wide = binary[4] == 2
-    try:
-        machine = struct.unpack_from(order + "H", binary, 18)[0]
-        interpreter = _interpreter(binary, order, wide=wide)
-    except struct.error as err:
-        raise ValueError("a truncated ELF file") from err
-    versions = [(int(a), int(b)) for a, b in re.findall(rb"GLIBC_(\d+)\.(\d+)", binary)]
+    machine = _number(binary, order + "H", 18)
+    interpreter = _interpreter(binary, order, wide=wide)
+    versions = [(int(a), int(b)) for a, b in re.findall(rb"GLIBC_(\d{1,4})\.(\d{1,4})", binary)]
     glibc = max(versions, default=None) if interpreter else None
     name = _MACHINES.get((machine, 64 if wide else 32, order), f"ELF machine {machine}")
-    libc = re.search(rb"\0libc\.so\.(\d+)\0", binary) if interpreter else None
+    libc = re.search(rb"\0libc\.so\.(\d{1,4})\0", binary) if interpreter else None
     return Elf(name, interpreter, glibc, int(libc[1]) if libc else None)
 
 
@@ -92,15 +89,30 @@ def _wrong_libc(interpreter: str, glibc: tuple[int, int] | None, libc: str) -> s
 
 
 def _interpreter(binary: bytes, order: str, *, wide: bool) -> str | None:
-    """Find PT_INTERP in the program headers of a 32- or 64-bit ELF file."""
-    headers_at = struct.unpack_from(order + ("Q" if wide else "I"), binary, 32 if wide else 28)[0]
-    size, count = struct.unpack_from(order + "HH", binary, 54 if wide else 42)
-    for index in range(count):
-        at = headers_at + index * size
-        if struct.unpack_from(order + "I", binary, at)[0] != _PT_INTERP:
-            continue
-        layout, offset_at, size_at = ("Q", 8, 32) if wide else ("I", 4, 16)
-        offset = struct.unpack_from(order + layout, binary, at + offset_at)[0]
-        length = struct.unpack_from(order + layout, binary, at + size_at)[0]
-        return binary[offset : offset + length].rstrip(b"\0").decode("ascii", "replace")
-    return None
+    """Find PT_INTERP among the segments of a 32- or 64-bit ELF file, all of which have to be there."""
+    word = order + ("Q" if wide else "I")
+    headers_at = _number(binary, word, 32 if wide else 28)
+    size, count = (_number(binary, order + "H", at) for at in ((54, 56) if wide else (42, 44)))
+    if count and size < (56 if wide else 32):
+        raise ValueError("a damaged ELF header")
+    found = None
+    for at in range(headers_at, headers_at + count * size, size or 1):
+        offset, length = (_number(binary, word, at + field) for field in ((8, 32) if wide else (4, 16)))
+        segment = _part(binary, offset, length)
+        if found is None and _number(binary, order + "I", at) == _PT_INTERP:
+            found = segment.rstrip(b"\0").decode("ascii", "replace")
+    return found
+
+
+def _number(binary: bytes, layout: str, at: int) -> int:
+    number: int = struct.unpack(layout, _part(binary, at, struct.calcsize(layout)))[0]
+    return number
+
+
+def _part(binary: bytes, at: int, size: int) -> bytes:
+    """These bytes of the file; its own numbers may point anywhere. Raises ValueError."""
+    if at + size > len(binary):
+        raise ValueError(
+            f"a truncated or damaged ELF file: it has {len(binary):,} bytes, and byte {at + size:,} is needed"
+        )
+    return binary[at : at + size]

@@ -83,7 +83,7 @@ def build_script(
         f'case $listed in *{variant}*) ;; *) fail "qcc -V does not list {variant}: $listed" ;; esac',
         'folder=$(mktemp -d "${TMPDIR:-/tmp}/fleet-build-XXXXXX") || exit 1',
         "trap 'rm -rf \"$folder\"' EXIT",
-        'cd "$folder" && mkdir native || exit 1',
+        'cd "$folder" || exit 1',
         *unpack(toolchain.sources(sources, build), "exit 1"),
         f"LC_ALL=C {toolchain.command_line(sources, 'agent')} </dev/null >&2 || exit",
         f"echo {mark} && cat agent",

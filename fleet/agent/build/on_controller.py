@@ -8,33 +8,27 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
 
-from fleet.agent.build import shipped
 from fleet.agent.build import toolchain as tc
+from fleet.agent.build.source import SHIPPED
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
 from fleet.model import Host, Target, arch_named
+from fleet.model.version import VERSION
+from fleet.remote.cancellation import Cancellation, Closable
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
-
-
-class Closable(Protocol):
-    """A process or connection that another thread can close."""
-
-    def close(self) -> None:
-        """End it."""
-        ...
-
 
 Connect = Callable[[Host], AbstractContextManager[Connection]]
 Watching = Callable[[Closable], AbstractContextManager[object]]
 
+PATIENCE_S, POLL_S = 60.0, 0.2  # with another host that builds for all of its kind
 BUILD_TIMEOUT_S = 600  # the first build for a target with zig compiles its C library as well: a minute or two
 
 
@@ -51,14 +45,17 @@ class Builder:
     """Builds agents for targets; safe to use from many threads, one build at a time and target.
 
     cache: directory for finished binaries, private to the user; they are found again by build id.
-    connect: connects to a build host. watching: entered with each compiler that runs here, until it ends.
+    connect: connects to a build host. cancellation: ends compilers that run here or on hosts.
     """
 
     def __init__(
-        self, cache: Path | None = None, connect: Connect = connect, watching: Watching = nullcontext
+        self,
+        cache: Path | None = None,
+        connect: Connect = connect,
+        cancellation: Cancellation | None = None,
     ) -> None:
         self.connect = connect
-        self.watching = watching
+        self.cancellation = cancellation or Cancellation()
         self._cache = cache if cache is not None else _default_cache()
         self._guard = threading.Lock()
         self._locks: dict[Target | str, threading.Lock] = {}
@@ -79,9 +76,61 @@ class Builder:
         sentence about a build that takes long.
         """
         with self._lock_of(target):
-            return self._first_that_works(
-                tc.on_controller(target, controller(), compiler, extra), target, sources, notify
-            )
+            if there := self.finished(target, sources, compiler, extra):
+                return there
+            tried = []
+            for toolchain in tc.on_controller(target, controller(), compiler, extra):
+                command = installed(toolchain.command)
+                if command is None:
+                    tried.append(f"{toolchain.name}: not installed")
+                    continue
+                if notify and "zig" in toolchain.name:
+                    notify(f"compiling the agent for {target} with zig; the first time takes about a minute")
+                build, here = tc.build_id(sources, toolchain), replace(toolchain, command=command)
+                try:
+                    binary = compile_here(here, sources, build, self.cancellation.closing)
+                    return self.keep(tc.file_name(build), binary, build, toolchain)
+                except BuildError as err:
+                    tried.append(str(err))
+            raise _none_works(target, tried)
+
+    def finished(
+        self,
+        target: Target,
+        sources: Mapping[str, bytes],
+        compiler: str | None = None,
+        extra: Sequence[str] = (),
+    ) -> Built | None:
+        """What `build` would find shipped or in the cache; None if it had to compile."""
+        for folder in (SHIPPED, self._cache):
+            for toolchain in tc.on_controller(target, controller(), compiler, extra):
+                build = tc.build_id(sources, toolchain)
+                if kept := self.kept(tc.file_name(build), build, toolchain, folder):
+                    return kept
+        return None
+
+    def kept(
+        self, name: str, build: str, toolchain: tc.Toolchain, folder: Path | None = None
+    ) -> Built | None:
+        """What the cache has under this name, read once; one that cannot be looked into has nothing."""
+        kept = (folder or self._cache) / name
+        if name not in self._built and os.path.isfile(kept):  # noqa: PTH113  Path.is_file raises there
+            if folder is SHIPPED:
+                toolchain = replace(toolchain, name=f"zig, shipped with fleet {VERSION}")
+            self._built[name] = Built(kept.read_bytes(), build, toolchain)
+        return self._built.get(name)
+
+    @contextmanager
+    def turn(self, what: str) -> Iterator[None]:
+        """Wait while another is at work on this, but not for ever. Raises Cancelled."""
+        lock, ends = self._lock_of(what), time.monotonic() + PATIENCE_S
+        while not (ours := lock.acquire(timeout=POLL_S)) and time.monotonic() < ends:
+            self.cancellation.check()
+        try:
+            yield
+        finally:
+            if ours:
+                lock.release()
 
     def once(
         self, toolchain: tc.Toolchain, sources: Mapping[str, bytes], make: Callable[[str], bytes]
@@ -91,76 +140,35 @@ class Builder:
         What `make` raises, a BuildError, is raised for each of them without trying again.
         """
         build = tc.build_id(sources, toolchain)
-        kept = self._cache / tc.file_name(build)
+        name = tc.file_name(build)
         with self._lock_of(build):
             if build in self._failed:
                 raise self._failed[build]
-            if not self._has(kept, build):
-                try:
-                    self._keep(kept, make(build), build, toolchain)
-                except BuildError as err:
-                    self._failed[build] = err
-                    raise
-            return self._read(kept, build, toolchain)
+            if kept := self.kept(name, build, toolchain):
+                return kept
+            try:
+                return self.keep(name, make(build), build, toolchain)
+            except BuildError as err:
+                self._failed[build] = err
+                raise
 
     def _lock_of(self, what: Target | str) -> threading.Lock:
         with self._guard:
             return self._locks.setdefault(what, threading.Lock())
 
-    def _first_that_works(
-        self,
-        toolchains: Sequence[tc.Toolchain],
-        target: Target,
-        sources: Mapping[str, bytes],
-        notify: Callable[[str], None] | None,
-    ) -> Built:
-        if there := shipped.find(toolchains, sources):
-            path, toolchain = there
-            return self._read(path, tc.build_id(sources, toolchain), toolchain)
-        tried = []
-        for toolchain in toolchains:
-            build = tc.build_id(sources, toolchain)
-            if build in self._built:
-                return self._built[build]
-            kept = self._cache / tc.file_name(build)
-            command = installed(toolchain.command)
-            if command is None:
-                tried.append(f"{toolchain.name}: not installed")
-                continue
-            if notify and "zig" in toolchain.name and not self._has(kept, build):
-                notify(f"compiling the agent for {target} with zig; the first time takes about a minute")
-            try:
-                if not self._has(kept, build):
-                    here = replace(toolchain, command=command)
-                    binary = compile_here(here, sources, build, self.watching)
-                    self._keep(kept, binary, build, toolchain)
-                return self._read(kept, build, toolchain)
-            except BuildError as err:
-                tried.append(str(err))
-        raise _none_works(target, tried)
-
-    def _has(self, kept: Path, build: str) -> bool:
-        """Whether it need not be built; a cache that cannot be looked into has nothing."""
-        return build in self._built or os.path.isfile(kept)  # noqa: PTH113  Path.is_file raises there
-
-    def _read(self, kept: Path, build: str, toolchain: tc.Toolchain) -> Built:
-        """What is kept; read once, for it goes to many hosts."""
-        if build not in self._built:
-            self._built[build] = Built(kept.read_bytes(), build, toolchain)
-        return self._built[build]
-
-    def _keep(self, kept: Path, binary: bytes, build: str, toolchain: tc.Toolchain) -> None:
+    def keep(self, name: str, binary: bytes, build: str, toolchain: tc.Toolchain) -> Built:
         """Write beside the place, then rename: the cache never holds half a binary.
 
         Where it cannot be written the binary serves this session only.
         """
-        self._built[build] = Built(binary, build, toolchain)
+        built = self._built[name] = Built(binary, build, toolchain)
         with suppress(OSError):
             self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="build-", dir=self._cache) as scratch:
-                whole = Path(scratch) / kept.name
+                whole = Path(scratch) / name
                 whole.write_bytes(binary)
-                whole.replace(kept)
+                whole.replace(self._cache / name)
+        return built
 
 
 def first_installed(target: Target, compiler: str | None = None, extra: Sequence[str] = ()) -> tc.Toolchain:
@@ -174,14 +182,17 @@ def first_installed(target: Target, compiler: str | None = None, extra: Sequence
 
 def _none_works(target: Target, tried: Sequence[str]) -> BuildError:
     cross = SYSTEMS[target.os].cross.get(target.arch)
+    if target == controller():
+        compiler = "a C compiler (gcc or clang)"
+    elif cross:
+        compiler = f"a cross compiler ({cross.gcc[0]}-gcc)"
+    else:
+        compiler = "a compiler on the host (`build: host`), or send an agent (`build: prebuilt`)"
     return BuildError(
         f"no agent for {target} could be built on the controller. Tried:\n"
         + "".join(f"  - {line}\n" for line in tried or ["no compiler is known for this target"])
-        + (
-            f"Install a cross compiler ({cross.gcc[0]}-gcc) or the extra: pip install 'corefleet[cross]'."
-            if cross
-            else "Install a compiler on the host (`build: host`), or send an agent (`build: prebuilt`)."
-        )
+        + f"Install {compiler}"
+        + (" or the extra: pip install 'corefleet[cross]'." if cross else ".")
     )
 
 
@@ -201,7 +212,7 @@ def compile_here(
     except OSError as err:
         raise BuildError(f"{toolchain.name}: {err.strerror or err}") from err
     except subprocess.TimeoutExpired as err:
-        raise BuildError(f"{toolchain.name}: {err}") from err
+        raise BuildError(f"{toolchain.name}: it did not end within {BUILD_TIMEOUT_S} s") from err
 
 
 def _compile(
@@ -222,24 +233,30 @@ def _compile(
 def run_tool(
     toolchain: tc.Toolchain, arguments: Sequence[str], watching: Watching, folder: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command in the toolchain's environment. OSError and TimeoutExpired pass through."""
-    process = subprocess.Popen(
-        arguments,
-        cwd=folder,
-        env={**os.environ, "LC_ALL": "C", **toolchain.environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        process_group=0,  # compilers start others, which end with them only as a group
-    )
-    group = _Group(process.pid)
-    with process, watching(group):
-        try:
-            out, err = process.communicate(timeout=BUILD_TIMEOUT_S)
-        except BaseException:
-            group.close()
-            raise
-    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+    """Run a command in the toolchain's environment. OSError and TimeoutExpired pass through.
+
+    Its outputs are files: a process that it leaves behind would hold pipes open.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = subprocess.Popen(
+            arguments,
+            cwd=folder,
+            env={**os.environ, "LC_ALL": "C", **toolchain.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            process_group=0,  # compilers start others, which end with them only as a group
+        )
+        group = _Group(process.pid)
+        with process, watching(group):
+            try:
+                process.wait(BUILD_TIMEOUT_S)
+            except BaseException:
+                group.close()
+                raise
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(arguments, process.returncode, out.read(), err.read())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,16 @@
 """Compiles the agent on the host itself, by one sh script on its stdin. Used by `deploy` and `qnx`."""
 
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.upload import check_put, stderr_end
-from fleet.errors import BuildError, DeployError
+from fleet.errors import BuildError, DeployError, LinkError
 from fleet.model import Agent, Compiler, Facts, Host
+from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Completed, Connection
 
 BUILD_TIMEOUT_S = 300.0  # small boards need a while
@@ -17,22 +20,39 @@ _BUILD_FAILED = 93
 _NEXT = "fleet-next-compiler"
 _PLACED = "fleet-agent-placed "
 
+# Runs the compiler, $1, until it ends or nobody listens any more, and stdin ends. With `setsid` it has a
+# group of its own and $2 is 0, which ends all of it from within. Its number could not be used safely: some
+# versions of `kill` read -1234 as -1, every process there is. Without `setsid` what compiles ends by itself.
+_COMPILE = """\
+(eval "$1") </dev/null >&2 3<&- & cc=$!
+{ read -r end <&3; kill -9 ${2:-$cc}; } & watch=$!
+wait $cc; code=$?
+kill $watch 2>/dev/null
+exit $code"""
+
 
 def build_on_host(
-    connection: Connection, host: Host, facts: Facts, sources: Mapping[str, bytes], command: str
+    connection: Connection,
+    host: Host,
+    facts: Facts,
+    sources: Mapping[str, bytes],
+    command: str,
+    cancellation: Cancellation,
 ) -> Agent:
-    """Build with `command` there, unless that build is there already. Raises BuildError, DeployError."""
+    """Build with `command` there, unless that build is there already. Raises BuildError, DeployError.
+
+    A build that is cancelled, cut off or too long leaves no process and no file behind.
+    """
     toolchain = tc.on_host(command, facts.target, host.toolchain.cflags)
     build = tc.build_id(sources, toolchain)
 
-    def agent(name: str, place: str, compiler: str | None = None) -> Agent:
-        cflags = " ".join(toolchain.cflags)
-        return Agent(f"{facts.workdir}/{name}", build, facts.target, place, compiler, cflags)
+    def agent(name: str, place: str) -> Agent:
+        return Agent(f"{facts.workdir}/{name}", build, facts.target, place)
 
     if there := tc.found(build, facts.workdir_entries):
         return agent(there, "already on the host")
     script = build_script(toolchain, sources, build, facts.workdir)
-    done = connection.run("exec /bin/sh", stdin=script, timeout_s=BUILD_TIMEOUT_S)
+    done = _run(connection, host, command, script, cancellation)
     if done.exit_code == _BUILD_FAILED:
         raise BuildError(
             f"{host.name}: {command} on the host could not build the agent:\n      {stderr_end(done)}\n"
@@ -40,7 +60,31 @@ def build_on_host(
         )
     check_put(done, host, facts.workdir)
     version = next((c.version for c in facts.compilers if c.command == command), "") or command
-    return agent(_placed(host, done, build), f"built on the host with {version}", version)
+    return agent(_placed(host, done, build), f"built on the host with {version}")
+
+
+def _run(
+    connection: Connection, host: Host, command: str, script: bytes, cancellation: Cancellation
+) -> Completed:
+    """Have the host build for as long as we listen. Raises BuildError when that is too long, Cancelled."""
+    limit_s = BUILD_TIMEOUT_S
+    ends = time.monotonic() + limit_s
+    try:
+        with connection.stream(
+            "exec /bin/sh", idle_timeout_s=limit_s, limit_s=limit_s, stdin=script
+        ) as stream:
+            cancellation.stop_on_request(stream)
+            lines = list(stream)
+    except LinkError as err:
+        if time.monotonic() < ends:
+            raise
+        raise BuildError(
+            f"{host.name}: {command} on the host did not build the agent within {limit_s:g} s and was ended. "
+            "Set `build: controller`, `build: prebuilt`, or use a wheel with finished agents (`make wheel`): "
+            "nothing is compiled there then. Or free the host from other work and run again."
+        ) from err
+    cancellation.check()
+    return Completed(stream.exit_code or 0, b"\n".join(lines), stream.stderr)
 
 
 def _placed(host: Host, done: Completed, build: str) -> str:
@@ -70,31 +114,43 @@ def answering(connection: Connection, compilers: Sequence[Compiler]) -> tuple[Co
 def build_script(toolchain: tc.Toolchain, sources: Mapping[str, bytes], build: str, workdir: str) -> bytes:
     """Write the sh script that unpacks the sources, compiles them and moves the binary into place.
 
-    Runs on `sh` and `cat` alone, no tar. Exit code 93: the compiler failed; its output is on stderr.
+    Runs on `sh` and `cat` alone, no tar. Exit code 93: the compiler failed; its output is on stderr. However
+    it ends, its folder goes, with the temporary files of a compiler that was ended.
     """
     scratch = f"build-{build}-$$"
+    cc = shlex.join((*toolchain.command, *toolchain.cflags))
+    units = [shlex.quote(f"../{name}") for name in sources if name.endswith(".c")]
+    halves = [f"(cd {i} && {cc} -I.. -c {' '.join(units[i::2])})" for i in (0, 1)]  # two compilers at once
+    compiler = (
+        f"{halves[0]} & one=$!; {halves[1]}; two=$?; wait $one && [ $two = 0 ] && {cc} -o agent [01]/*.o"
+    )
     lines = [
         "umask 077",
-        f"cd {shlex.quote(workdir)} && mkdir {scratch} && cd {scratch} && mkdir native || exit 1",
-        'leave() { cd ..; rm -rf "$1"; exit "$2"; }',
-    ]
-    lines += unpack(toolchain.sources(sources, build), f"leave {scratch} 1")
-    lines += [
-        f"LC_ALL=C {toolchain.command_line(sources, 'agent')} </dev/null"
-        f" && [ -f agent ] || leave {scratch} {_BUILD_FAILED}",
+        f"cd {shlex.quote(workdir)} && mkdir {scratch} && cd {scratch} || exit 1",
+        f'trap "cd .. && rm -rf {scratch}" 0; trap "exit 1" HUP INT PIPE TERM',
+        *unpack(toolchain.sources(sources, build), "exit 1"),
+        "LC_ALL=C TMPDIR=$PWD; export LC_ALL TMPDIR",
+        "build() {",  # read to its end before stdin is the watch's
+        "mkdir 0 1 || exit 1",
+        f"set -- {shlex.quote(_COMPILE)} sh {shlex.quote(compiler)}",
+        'if command -v setsid >/dev/null; then setsid /bin/sh -c "$@" 0; else /bin/sh -c "$@"; fi 3<&0 &&'
+        f" [ -f agent ] || exit {_BUILD_FAILED}",
         "set -- $(sha256sum agent 2>/dev/null)",  # not everywhere; the rest of sh only
         f"name={tc.file_name(build)}",
         f"case $1 in {'?' * 64}) name=$name-${{1%{'?' * (64 - tc.HASH_DIGITS)}}} ;; esac",
-        f"mv -f agent ../$name || leave {scratch} 1",
+        "mv -f agent ../$name || exit 1",
         f'echo; echo "{_PLACED}$name"',
-        f"leave {scratch} 0",
+        "exit 0",
+        "}",
+        "build",
     ]
     return "\n".join(lines).encode() + b"\n"
 
 
 def unpack(sources: Mapping[str, bytes], on_failure: str) -> list[str]:
-    """Lines of sh that write the sources into the current folder, which has `native`, with `cat` alone."""
-    lines = []
+    """Lines of sh that write the sources into the current folder, with `mkdir` and `cat` alone."""
+    folders = sorted({str(PurePosixPath(name).parent) for name in sources} - {"."})
+    lines = [f"mkdir {shlex.join(folders)} || {on_failure}"] if folders else []
     for name, text in sources.items():
         lines.append(f"cat > {shlex.quote(name)} <<'{_END_OF_FILE}' || {on_failure}")
         lines.append(text.decode().rstrip("\n"))

@@ -15,6 +15,7 @@ from fleet.agent.build.on_host import build_on_host
 from fleet.agent.build.upload import prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, DeployError
 from fleet.model import Agent, BuildPlace, Facts, Host
+from fleet.remote.cancellation import Cancellation
 from fleet.remote.connection import Connection
 
 _ORDER = (BuildPlace.HOST, BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST, BuildPlace.PREBUILT)
@@ -106,7 +107,7 @@ def _report_failures(host: Host, failed: Sequence[BuildError], notify: Callable[
 
 
 def preview(host: Host, facts: Facts, sources: Mapping[str, bytes]) -> str:
-    """Describe what `deploy` would do, without running a compiler. Raises the same BuildError."""
+    """The name of the agent there, or in words what `deploy` would do. Raises the same BuildError."""
     job = _job(host, facts, sources)
     failed: list[BuildError] = []
     for place in _places(host):
@@ -123,13 +124,13 @@ def _places(host: Host) -> Sequence[BuildPlace]:
 
 def _take(place: BuildPlace, connection: Connection, job: _Job, builder: Builder) -> Agent:
     if place is BuildPlace.HOST:
-        return _on_host(connection, job)
+        return _on_host(connection, job, builder.cancellation)
     if place is BuildPlace.CONTROLLER:
         toolchain = job.sdp().toolchain(job.facts.target, job.host.toolchain.cflags)
         built = builder.once(
             toolchain,
             job.sources,
-            lambda build: qnx_sdp.compile_with(toolchain, job.sources, build, builder.watching),
+            lambda build: qnx_sdp.compile_with(toolchain, job.sources, build, builder.cancellation.closing),
         )
         return send_built(connection, job.host, job.facts, built)
     if place is BuildPlace.BUILD_HOST:
@@ -151,17 +152,16 @@ def _take(place: BuildPlace, connection: Connection, job: _Job, builder: Builder
 def _preview_of(place: BuildPlace, job: _Job) -> str:
     if place is BuildPlace.HOST:
         command, *_ = job.compilers()
-        if _already(job, command):
-            return "is already on the host"
+        if there := _already(job, command):
+            return there
         return f"would be built on the host with {command}, if that proves to work"
     if place is BuildPlace.CONTROLLER:
         toolchain = job.sdp().toolchain(job.facts.target, job.host.toolchain.cflags)
-        if tc.found(tc.build_id(job.sources, toolchain), job.facts.workdir_entries) is not None:
-            return "is already on the host"
-        return f"would be built with {toolchain.name} and sent"
+        there = tc.found(tc.build_id(job.sources, toolchain), job.facts.workdir_entries)
+        return there or f"would be built with {toolchain.name} and sent"
     if place is BuildPlace.BUILD_HOST:
-        there = job.build_host()
-        return f"would be built with qcc on the build host {there.name} and sent"
+        builder = job.build_host()
+        return f"would be built with qcc on the build host {builder.name} and sent"
     _check_named(job)
     given, _ = prebuilt(job.host, job.facts)
     return f"would be the prebuilt {given}"
@@ -172,12 +172,12 @@ def _check_named(job: _Job) -> None:
         raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
 
 
-def _already(job: _Job, command: str) -> bool:
+def _already(job: _Job, command: str) -> str | None:
     toolchain = tc.on_host(command, job.facts.target, job.host.toolchain.cflags)
-    return tc.found(tc.build_id(job.sources, toolchain), job.facts.workdir_entries) is not None
+    return tc.found(tc.build_id(job.sources, toolchain), job.facts.workdir_entries)
 
 
-def _on_host(connection: Connection, job: _Job) -> Agent:
+def _on_host(connection: Connection, job: _Job, cancellation: Cancellation) -> Agent:
     """Build with the first compiler whose program runs: headers may be missing."""
     commands = job.compilers()
     proved = next((command for command in commands if _already(job, command)), None)
@@ -192,7 +192,7 @@ def _on_host(connection: Connection, job: _Job) -> Agent:
             raise BuildError(
                 f"a compiler on the host: none of {tried} made a program that runs there: {output}"
             )
-    return build_on_host(connection, job.host, job.facts, job.sources, proved)
+    return build_on_host(connection, job.host, job.facts, job.sources, proved, cancellation)
 
 
 def proof_script(commands: Sequence[str], workdir: str) -> bytes:

@@ -7,6 +7,7 @@ from fleet.once import once
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parents[1] / "agent"
 INSTALLED = _PACKAGE / "source"
+SHIPPED = INSTALLED / "build"  # agents that a wheel carries, made by `release`; a checkout has none
 
 
 @once
@@ -16,5 +17,4 @@ def sources() -> dict[str, bytes]:
     A checkout wins over an installed copy, so that an edit is measured at once.
     """
     root = _CHECKOUT if (_CHECKOUT / "native" / "native.h").is_file() else INSTALLED
-    files = [*root.glob("*.[ch]"), *(root / "native").glob("*.[ch]")]
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(files)}
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*.[ch]"))}

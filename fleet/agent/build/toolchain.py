@@ -17,7 +17,7 @@ from fleet.once import once
 
 FILE_PREFIX, HASH_DIGITS = "fleet-agent-", 16
 _HASH = f"(-[0-9a-f]{{{HASH_DIGITS}}})"
-BUILD_FACTS = "build_facts.h"
+BUILD_FACTS = "base/build_facts.h"
 ZIG = ("python", "-m", "ziglang")
 """The ziglang package in the controller's own Python; `on_controller` puts in that interpreter's path."""
 
@@ -49,7 +49,7 @@ class Toolchain:
     def arguments(self, sources: Iterable[str], output: str) -> tuple[str, ...]:
         """The whole command line that makes `output` from the C files among `sources`."""
         units = (name for name in sources if name.endswith(".c"))
-        return (*self.command, *self.cflags, "-o", output, *units)
+        return (*self.command, *self.cflags, "-I.", "-o", output, *units)
 
     def command_line(self, sources: Iterable[str], output: str) -> str:
         """The same, quoted for sh."""
@@ -58,7 +58,9 @@ class Toolchain:
 
 def on_host(command: str, target: Target, extra: Sequence[str] = ()) -> Toolchain:
     """A compiler on the host itself: whatever it links by default runs there."""
-    return Toolchain(f"{command} on the host", (command,), (*SYSTEMS[target.os].cflags, *extra), target)
+    return Toolchain(
+        f"{command} on the host", tuple(command.split()), (*SYSTEMS[target.os].cflags, *extra), target
+    )
 
 
 def on_controller(
@@ -108,7 +110,7 @@ def sources_for(target: Target, files: Mapping[str, bytes]) -> dict[str, bytes] 
     return {
         name: text
         for name, text in files.items()
-        if name.endswith(".h") or "/" not in name or name in wanted or name.startswith(more)
+        if name.endswith(".h") or not name.startswith("native/") or name in wanted or name.startswith(more)
     }
 
 

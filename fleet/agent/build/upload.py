@@ -21,14 +21,7 @@ def send_built(connection: Connection, host: Host, facts: Facts, built: Built) -
     check_fit(built.binary, host, facts, built.toolchain.name)
     path = f"{facts.workdir}/{tc.file_name(built.build, built.binary)}"
     _send(connection, host, facts, built.binary, path)
-    return Agent(
-        path=path,
-        build=built.build,
-        target=facts.target,
-        place=f"built with {built.toolchain.name}",
-        compiler=None,
-        cflags=" ".join(built.toolchain.cflags),
-    )
+    return Agent(path, built.build, facts.target, f"built with {built.toolchain.name}")
 
 
 def prebuilt(host: Host, facts: Facts) -> tuple[str, bytes]:

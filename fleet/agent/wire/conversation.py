@@ -8,17 +8,16 @@ from dataclasses import replace
 from statistics import median
 
 from fleet.agent.wire.done import Done
-from fleet.agent.wire.records import Alive, Record, WireError, decode, planned, short
-from fleet.model import Burst, End, Failed, Hello, Note
+from fleet.agent.wire.records import TEXT_LIMIT, Alive, Record, WireError, decode, planned, short
+from fleet.model import Burst, End, Failed, Hello, Note, Parameters, benchmark_named
 from fleet.text import counted
 
 LINE_LIMIT_BYTES = 1 << 20
 NOISE_LIMIT_LINES = 1000
 NOTE_LIMIT = 1000
 FAILED_LIMIT = 100_000
+WORDS_LIMIT_BYTES = 24 << 20  # of notes and failed bursts, which are kept in the run's record
 NO_HELLO = "the agent sent no hello record"
-OUT_OF_TIME = "time budget"
-"""Why an agent ended whose first round was cut by the time budget: a run that is stored in part."""
 COARSE_QUANTA = 100
 """A burst whose longest sample is fewer clock quanta than this is flagged `coarse_clock`."""
 BUSY_PPM = 900_000
@@ -48,10 +47,12 @@ class Reader:
         self.failed: list[Failed] = []
         self.notes: list[str] = []
         self._noise = 0
+        self._words = 0
         self._round = 0
         self._visited: dict[tuple[str, str, str | None, int], bytearray] = {}
         self._allowed: frozenset[tuple[str, str, str | None]] = frozenset()
         self._places: dict[int, int] = {}
+        self._points: dict[tuple[str, str, str | None], Parameters] = {}
 
     def feed(self, line: bytes) -> Record | None:
         """Take the next line; return its record, a burst as `completed`, or None for noise.
@@ -70,6 +71,10 @@ class Reader:
         if self.end is not None:
             raise WireError(f"a line after the end record: {short(line)}")
         record = decode(line)
+        if isinstance(record, (Note, Failed)):
+            self._words += min(len(line), 2 * TEXT_LIMIT)
+            if self._words > WORDS_LIMIT_BYTES:
+                raise WireError(f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts")
         self._take(record)
         return completed(record, self.hello, self._first) if isinstance(record, Burst) else record
 
@@ -101,7 +106,7 @@ class Reader:
                 f"the end record counts {self.end.bursts} bursts and {self.end.failed} failed ones, "
                 f"but {self.bursts} and {len(self.failed)} arrived"
             )
-        if self.end.reason not in ("done", OUT_OF_TIME):
+        if self.end.reason != "done" and not self.end.out_of_time:
             return f"ended early ({self.end.reason}) after {visits} of {_least(least, most)} bursts"
         if not least <= visits <= most and self.end.reason == "done":
             return f"{_least(least, most)} bursts were promised, {visits} arrived"
@@ -116,6 +121,9 @@ class Reader:
             raise WireError(
                 f"the agent counts {record.raw.get('done') or 0} visits as done, not {self.done.visits}"
             )
+        first, now = (one.raw.get("monotonic_ns") for one in (self._first or record, record))
+        if isinstance(first, int) and isinstance(now, int) and now < first:
+            raise WireError("the clock of this agent is behind that of the run's first")
         self.hello = record
         self._allowed = frozenset(planned(record))
         self._places = {cpu: place for place, cpu in enumerate(record.cpus)}
@@ -138,8 +146,8 @@ class Reader:
         others = record.cpus or () if isinstance(record, Burst) else ()
         if not self._places.keys() >= {record.ping_cpu, record.pong_cpu, *others}:
             raise WireError(f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs")
-        if isinstance(record, Burst) and record.counters is not None:
-            self._check_counters(record)
+        if isinstance(record, Burst):
+            self._check_burst(record)
         if record.round < self._round:
             raise WireError(f"round {record.round} after round {self._round}")
         if record.round > self._round:
@@ -154,14 +162,26 @@ class Reader:
             self.failed.append(record)
         self._count_visits()
 
-    def _check_counters(self, burst: Burst) -> None:
-        events = self.hello.counters if self.hello else ()
-        threads = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu})
-        assert burst.counters is not None  # noqa: S101 - for the type checker
+    def _check_burst(self, burst: Burst) -> None:
+        assert self.hello is not None  # noqa: S101 - for the type checker; feed() checks it
+        told = self.hello.benchmarks.get(burst.benchmark, benchmark_named(burst.benchmark))
+        if why := told.unfit(burst) or self._differing(burst):
+            raise WireError(f"burst: {why}")
+        events, threads = self.hello.counters, len(burst.cpus or {burst.ping_cpu, burst.pong_cpu})
+        if burst.counters is None:
+            return
         if len(burst.counters) != threads or any(len(counts) != len(events) for counts in burst.counters):
             raise WireError(
                 f"burst: counters must be {counted(threads, 'list')} of {counted(len(events), 'count')}"
             )
+
+    def _differing(self, burst: Burst) -> str:
+        """Whether the parameters of a point are others than before, but for what is found after a burst."""
+        if burst.parameters is None:
+            return ""
+        found = replace(burst.parameters, pages=None, state=None)
+        before = self._points.setdefault((burst.benchmark, burst.variant, burst.point), found)
+        return "" if found == before else f"point {burst.point} has other parameters than before"
 
     def _first_visit(self, record: Burst | Failed) -> bool:
         """Mark the visit in this round's bits; False if it was marked already."""

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fleet.agent.build.systems import SYSTEMS
-from fleet.agent.wire.records import CPU_LIMIT, PROTOCOL, CpuNumber, Int64, WireError, checked, short
+from fleet.agent.wire.records import CPU_LIMIT, PROTOCOL, CpuNumber, Int64, WireError, checked, fits, short
 from fleet.model import Agent, Cache, Cpu, Facts
 from fleet.remote.connection import Connection
 
@@ -57,10 +57,10 @@ class _Cpu(Struct, tag_field="record", tag="cpu"):
     name: _Text | None = None
     mhz: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     hardware_id: Int64 | None = None
-    core: Int64 | None = None
-    cluster: Int64 | None = None
-    die: Int64 | None = None
-    package: Int64 | None = None
+    core: Annotated[int, fits("core", "cpus")] | None = None
+    cluster: Annotated[int, fits("cluster", "cpus")] | None = None
+    die: Annotated[int, fits("die", "cpus")] | None = None
+    package: Annotated[int, fits("package", "cpus")] | None = None
 
 
 _MACHINE, _CPU = msgspec.json.Decoder(_Machine), msgspec.json.Decoder(_Cpu)

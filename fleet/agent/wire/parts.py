@@ -11,7 +11,8 @@ from fleet.agent.wire.done import Done
 from fleet.agent.wire.records import WireError, decode
 from fleet.model import Burst, End, Failed, Hello, Note, Pairs
 
-Part = Iterable[bytes]
+Part = Iterable[bytes | None]
+"""The lines of a part; None for one that its journal does not hold as it was written."""
 RATE_PPM = 1000
 """How much the rate of a clock that each agent measures anew may differ; far less than any precision."""
 
@@ -69,6 +70,8 @@ def read(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None) -> 
         before = (done.bursts, done.visits - done.bursts)
         try:
             for line in lines:
+                if line is None:
+                    raise WireError(f"line {good + 1} is not what was written (checksum)")
                 match reader.feed(line):
                     case Hello() as hello:
                         reader.hello = None  # until it is known to be of this run
@@ -114,7 +117,7 @@ def bursts(parts: Iterable[Part]) -> Iterator[Burst]:
     first: Hello | None = None
     for part in parts:
         hello: Hello | None = None
-        for line in part:
+        for line in filter(None, part):
             if hello is None:
                 hello = hello_in(line)
                 first = first or hello

@@ -1,6 +1,7 @@
 """Decodes one line of the agent's output (docs/wire.md). Pure; `conversation` follows all lines.
 
-Everything a host may send ends in a record that the tables can take, or in a WireError.
+Everything a host may send ends in a record that the tables can take, or in a WireError: numbers are bounded
+by the column they go to, and by what is computed from them.
 """
 
 from dataclasses import replace
@@ -9,24 +10,37 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from fleet.model import Burst, End, Estimator, Failed, Hello, Note, Parameters
+from fleet.model import Benchmark, Burst, End, Estimator, Failed, Hello, Note, Parameters, learn
 from fleet.plan.cpulist import MAX_CPU
+from fleet.store.gate import EXACT_MAX, INT64_MAX, depth
+from fleet.store.schema import largest
 from fleet.text import decoding_words
 
 PROTOCOL = 1
+PREFIX = "fleet-agent: "  # of the agent's messages on stderr
+REFUSED = (2, 3, 4, 5)  # its exit codes for a plan that cannot be carried out there
 TEXT_LIMIT = 1000  # characters of a note or reason that are kept
 CPU_LIMIT = 4096
 COUNTER_LIMIT = 64
 KIND_LIMIT = 32  # benchmarks and variants of one plan
 POINT_LIMIT = 4096  # points of one benchmark and variant
 DEPTH_LIMIT = 8  # of what is nested in a hello
-INT64_MAX = 2**63 - 1
 
-Int32 = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Int64 = Annotated[int, Meta(ge=0, le=INT64_MAX)]
-Share = Annotated[int, Meta(ge=0, le=1_000_000)]  # in millionths
-Int32Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+def fits(column: str, table: str = "samples", *, least: int = 0, most: int = EXACT_MAX) -> Meta:
+    """Whole numbers that a column can hold, and that can be computed with."""
+    return Meta(ge=least, le=min(largest(table, column), most))
+
+
+Int32 = Annotated[int, fits("round")]
+Int64 = Annotated[int, fits("line_physical", most=INT64_MAX)]
+Count = Annotated[int, fits("iterations")]
+Ran = Annotated[int, fits("ping_ran_ppm")]
+Share = Annotated[int, fits("ping_steal_ppm", most=1_000_000)]  # in millionths
+Threads = Annotated[int, fits("threads", least=1)]
+CoreMhz = Annotated[int, Meta(ge=1, le=1_000_000)]
 Word = Annotated[str, Meta(max_length=47)]
+Text = Annotated[str, Meta(max_length=TEXT_LIMIT)]
 PointName = Annotated[str, Meta(pattern=r"^[!-~]{1,47}\Z")]  # it becomes a word in the list of done visits
 CpuNumber = Annotated[int, Meta(ge=0, le=MAX_CPU)]
 
@@ -47,49 +61,49 @@ _S = TypeVar("_S")
 
 
 class _Parameters(Struct):
-    bytes: Int64 | None = None
-    stride_bytes: Int32 | None = None
-    block_bytes: Int32 | None = None
+    bytes: Annotated[int, fits("bytes", least=1)] | None = None
+    stride_bytes: Annotated[int, fits("stride_bytes", least=1)] | None = None
+    block_bytes: Annotated[int, fits("block_bytes", least=1)] | None = None
     operation: Word | None = None
     state: Word | None = None
     order: Word | None = None
     sharing: Word | None = None
     pages: Word | None = None
-    threads: Int32Positive | None = None
+    threads: Threads | None = None
 
 
 class _Visit(Struct, tag_field="record"):
-    benchmark: str
-    variant: str
+    benchmark: Word
+    variant: Word
     round: Int32
-    ping: Int64
-    pong: Int64
+    ping: CpuNumber
+    pong: CpuNumber
 
 
 class _Burst(_Visit, tag="burst"):
-    iterations: Annotated[int, Meta(ge=1, le=INT64_MAX)]
+    iterations: Annotated[int, fits("iterations", least=1)]
     warmup: Int32
-    ticks: tuple[Int64, ...]
-    start_ns: Int64
+    ticks: tuple[Count, ...]
+    start_ns: Count
     ping_cpus: tuple[Int64, Int64]
     pong_cpus: tuple[Int64, Int64]
     switches: tuple[Int64, Int64, Int64, Int64] | None = None
     line_page: Int64 | None = None
-    line_offset: Int32 | None = None
-    line_node: Int32 | None = None
+    line_offset: Annotated[int, fits("line_offset")] | None = None
+    line_node: Annotated[int, fits("line_node")] | None = None
     line_physical: Int64 | None = None
-    ran_ppm: tuple[Int64, Int64] | None = None
+    ran_ppm: tuple[Ran, Ran] | None = None
     steal_ppm: tuple[Share, Share] | None = None
     point: PointName | None = None
     unit: Word | None = None
     parameters: _Parameters | None = None
     cpus: Annotated[tuple[CpuNumber, ...], Meta(min_length=1, max_length=CPU_LIMIT)] | None = None
-    other_ticks: tuple[tuple[Int64, ...], ...] | None = None
-    core_mhz: tuple[Int32Positive, Int32Positive] | None = None
-    sample_mhz: Int32Positive | None = None
+    other_ticks: tuple[tuple[Count, ...], ...] | None = None
+    core_mhz: tuple[CoreMhz, CoreMhz] | None = None
+    sample_mhz: CoreMhz | None = None
     checked: bool | None = None
-    begin_ns: tuple[Int64, ...] | None = None
-    counters: tuple[tuple[tuple[Int64, Int64, Int64] | None, ...], ...] | None = None
+    begin_ns: tuple[Count, ...] | None = None
+    counters: tuple[tuple[tuple[Count, Count, Count] | None, ...], ...] | None = None
 
 
 class _Failed(_Visit, tag="failed"):
@@ -118,16 +132,16 @@ class _Version(Struct, tag_field="record", tag="hello"):
 
 
 class _Kind(Struct):
-    benchmark: str
-    variant: str
+    benchmark: Word
+    variant: Word
     points: Annotated[list[PointName], Meta(min_length=1, max_length=POINT_LIMIT)] | None = None
-    samples: Int32Positive | None = None
+    samples: Annotated[int, fits("warmup", least=1)] | None = None
 
 
 class _Plan(Struct):
     benchmarks: Annotated[list[_Kind], Meta(max_length=KIND_LIMIT)]
     precision_ppm: Int64 | None = None
-    preset: str | None = None
+    preset: Word | None = None
     estimator: Estimator | None = None
 
 
@@ -136,23 +150,24 @@ class _Counter(Struct):
 
 
 class _Hello(Struct):
-    build: str
-    os: str
-    arch: str
-    clock: str
-    ticks_per_second: Annotated[int, Meta(ge=1, le=INT64_MAX)]
+    build: Text
+    os: Word
+    arch: Word
+    clock: Word
+    ticks_per_second: Annotated[int, fits("ticks_per_second", "runs", least=1)]
     pairs: Int64
     bursts: Int64
     cpus: Annotated[tuple[CpuNumber, ...], Meta(max_length=CPU_LIMIT)]
     plan: _Plan
     bursts_max: Int64 | None = None
-    clock_cost_ticks: Int64 | None = None
-    clock_quantum_ticks: Int64 | None = None
+    clock_cost_ticks: Count | None = None
+    clock_quantum_ticks: Count | None = None
     done: Int64 | None = None
-    monotonic_ns: Int64 | None = None
-    compiler: str | None = None
-    cflags: str | None = None
+    monotonic_ns: Annotated[int, Meta(ge=0, le=INT64_MAX // 2)] | None = None
+    compiler: Text | None = None
+    cflags: Text | None = None
     counters: Annotated[tuple[_Counter, ...], Meta(max_length=COUNTER_LIMIT)] = ()
+    benchmarks: Annotated[tuple[Benchmark, ...], Meta(max_length=KIND_LIMIT)] = ()
 
 
 _Wire = _Burst | _Failed | _Note | Alive | _End | _Version
@@ -200,13 +215,19 @@ def checked(decoder: msgspec.json.Decoder[_S], line: bytes) -> _S:
 def _burst(wire: _Burst) -> Burst:
     if len(wire.ticks) <= wire.warmup:
         raise WireError(f"burst: {len(wire.ticks)} samples of which {wire.warmup} are warm-ups leave none")
+    if wire.iterations * len(wire.ticks) * len(wire.cpus or (0, 1)) > INT64_MAX:
+        raise WireError(f"burst: {len(wire.ticks)} samples of {wire.iterations} iterations are too many")
     ping, pong = wire.ping, wire.pong
     if wire.ping_cpus != (ping, ping) or wire.pong_cpus != (pong, pong):
         raise WireError(
             f"burst: asked for CPUs {ping},{pong} but ran on {wire.ping_cpus} and {wire.pong_cpus}"
         )
     burst = Burst(*msgspec.structs.astuple(wire))
-    return burst if wire.point is None else _at_point(burst, wire)
+    if wire.point is not None:
+        return _at_point(burst, wire)
+    if any(value is not None for value in (wire.unit, wire.parameters, wire.cpus, wire.other_ticks)):
+        raise WireError("burst: without a point it has no unit, parameters, cpus or other_ticks")
+    return burst
 
 
 def _at_point(burst: Burst, wire: _Burst) -> Burst:
@@ -236,9 +257,10 @@ def _hello(version: _Version, line: bytes) -> Hello:
         raise WireError(f"hello: bursts_max {wire.bursts_max} is less than bursts {wire.bursts}")
     if len(set(wire.cpus)) < len(wire.cpus):
         raise WireError(f"hello: {len(wire.cpus)} CPUs; each must be listed once")
-    if _depth(raw) > DEPTH_LIMIT:
+    if depth(raw, DEPTH_LIMIT) > DEPTH_LIMIT:
         raise WireError(f"hello: more than {DEPTH_LIMIT} levels of objects and lists")
     precision_ppm = wire.plan.precision_ppm
+    learn(wire.benchmarks)
     return Hello(
         build=wire.build,
         os=wire.os,
@@ -254,6 +276,7 @@ def _hello(version: _Version, line: bytes) -> Hello:
         preset=wire.plan.preset,
         estimator=wire.plan.estimator or Estimator.MEDIAN,
         counters=tuple(counter.event for counter in wire.counters),
+        benchmarks={one.name: one for one in wire.benchmarks},
     )
 
 
@@ -263,17 +286,6 @@ def planned(hello: Hello) -> list[tuple[str, str, str | None]]:
     return [
         (kind.benchmark, kind.variant, point) for kind in plan.benchmarks for point in kind.points or (None,)
     ]
-
-
-def _depth(value: object) -> int:
-    """How deep lists and objects are nested, without recursion and looking no deeper than needed."""
-    depth, level = 0, [value]
-    while level and depth <= DEPTH_LIMIT:
-        inner: list[object] = []
-        for item in level:
-            inner.extend(item.values() if isinstance(item, dict) else item if isinstance(item, list) else ())
-        depth, level = depth + 1, inner
-    return depth
 
 
 def _kept(text: str) -> str:

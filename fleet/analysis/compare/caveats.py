@@ -1,6 +1,7 @@
 """The warnings of a comparison: order in time, too few runs, different estimators or hosts, many flags."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pandas as pd
 
@@ -49,11 +50,10 @@ def caveats(
     ]
 
 
-def switches(a: ComparisonSide, b: ComparisonSide) -> int:
-    """How often the side changes in order of time; 1: two separate blocks."""
-    starts = pd.concat([a.runs.assign(side="a"), b.runs.assign(side="b")])
-    order = starts.sort_values(["started_utc", "run_id"], kind="stable")["side"]
-    return int((order != order.shift()).sum()) - 1
+def order_of(a: ComparisonSide, b: ComparisonSide) -> str:
+    """The sides in order of time, as ABBA."""
+    starts = pd.concat([a.runs.assign(side="A"), b.runs.assign(side="B")])
+    return "".join(starts.sort_values(["started_utc", "run_id"], kind="stable")["side"])
 
 
 def _too_few(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame, unit: str) -> Iterator[str]:
@@ -70,13 +70,19 @@ def _too_few(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame, unit: str) -> Iterato
 
 
 def _in_blocks(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
-    count = switches(a, b)
-    least = min(len(a.runs), len(b.runs))
+    order, least = order_of(a, b), min(len(a.runs), len(b.runs))
+    count = sum(one != then for one, then in pairwise(order))
+    periods = [period for period in (2, 4) if order[period:] == order[:-period]]
+    if least >= LEAST_RUNS and periods and a.hosts == b.hosts:
+        yield (
+            f"The order of the sides repeats itself every {periods[0]} runs: what disturbs runs as regularly "
+            "looks like a difference. --alternate draws an order that does not (docs/comparing.md)."
+        )
     if least >= 2 and count < least:
         how = "in two separate blocks of time" if count == 1 else "hardly interleaved"
         yield (
             f"The sides were measured {how}: anything else that changed with time looks like a difference "
-            "between them. Alternate them, A B B A (docs/comparing.md)."
+            "between them. Alternate them (docs/comparing.md)."
         )
 
 

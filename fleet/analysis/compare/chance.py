@@ -2,16 +2,14 @@
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
+from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.compare.inference import LEVEL, prior
+from fleet.analysis.arrays import Floats
+from fleet.analysis.compare.inference import LEVEL, moderated
 
 _LEAST_FREEDOM = 4  # of the scatter between runs: three runs a side
 _LEAST_PAIRS = 8  # of a relation, to estimate how its pairs scatter
 _TAILS = 6  # degrees of freedom of the t distribution that stands for how pairs scatter
-_SMALLEST = 1e-6  # variance of a logarithm: a tenth of a per cent
-
-Floats = npt.NDArray[np.float64]
 
 
 def largest_by_chance(a: Floats, b: Floats, spreads: Floats, relations: npt.NDArray[np.object_]) -> Floats:
@@ -37,23 +35,19 @@ def largest_by_chance(a: Floats, b: Floats, spreads: Floats, relations: npt.NDAr
 
 
 def _between_runs(sides: list[Floats], freedom: int, scale: float, level: float) -> Floats:
-    squares = sum(((side - side.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for side in sides)
-    variances = np.maximum(np.asarray(squares) / freedom, _SMALLEST)
-    known, common = prior(variances, freedom)
-    share = 1.0 if np.isinf(known) else known / (known + freedom)
-    shrunk = share * common + (1 - share) * variances
-    joined = min(known + freedom, freedom * len(variances))
-    half: Floats = stats.t.isf(level / 2, joined) * np.sqrt(shrunk * scale)
+    residuals = np.concatenate([side - side.mean(axis=1, keepdims=True) for side in sides], axis=1)
+    (variances,), joined = moderated(residuals, np.full(len(residuals), float(freedom)), [])
+    half: Floats = -special.stdtrit(joined, level / 2) * np.sqrt(variances * scale)
     return half
 
 
 def _within_runs(sides: list[Floats], spreads: Floats, level: float) -> Floats:
     counts = [side.shape[1] for side in sides]
     weights = np.repeat([1 / count**2 for count in counts], counts)
-    wider = stats.norm.isf(level / 2) / stats.norm.isf(LEVEL / 2)
+    wider = special.ndtri(level / 2) / special.ndtri(LEVEL / 2)
     half: Floats = wider * np.sqrt((spreads**2) @ weights)
     moved = sides[1].mean(axis=1) - sides[0].mean(axis=1)
     if len(moved) >= _LEAST_PAIRS:
         middle = float(np.median(np.abs(moved - np.median(moved))))
-        half = np.fmax(half, stats.t.isf(level / 2, _TAILS) / stats.t.isf(0.25, _TAILS) * middle)
+        half = np.fmax(half, special.stdtrit(_TAILS, level / 2) / special.stdtrit(_TAILS, 0.25) * middle)
     return half

@@ -1,122 +1,186 @@
-"""Compares two sides: a row per relation, a row per pair. The unit is the run (docs/comparing.md)."""
+"""Changes from one side to the other, of relations and of pairs. The unit is the run (docs/comparing.md).
 
-from collections.abc import Mapping, Sequence
+They are judged together with those of all other comparisons of a command (`error_rate`).
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.blocks import InBlock
-from fleet.analysis.compare.error_rate import find_pairs, judge_relations
-from fleet.analysis.compare.inference import LEAST_RUNS, Floats, change, change_in_blocks, moderated_p
-from fleet.analysis.compare.level_shares import p_of_levels
-from fleet.analysis.reduce.between_runs import geometric_mean
-
-KIND = ["benchmark", "variant"]
-CLASS = [*KIND, "relation"]
-CELL = [*CLASS, "ping_cpu", "pong_cpu"]
-_OF_CHANGE = ("ratio", "low", "high", "p", "error", "freedom")
+from fleet.analysis.compare.inference import LEAST_RUNS, counts_at, least_squares, p_of_levels
+from fleet.analysis.compare.run_levels import CELL, CLASS, Matched
+from fleet.analysis.reduce.split import run_levels
 
 
-def compare_relations(
-    a: pd.DataFrame,
-    b: pd.DataFrame,
-    threshold: float,
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes of one comparison, and what they rest on.
+
+    rows: a row per change, with `ratio`. turns: of the columns of the arrays: a row per change, a column per
+    run, NaN where a row lacks it. weights: of the runs in the change; residuals: what it leaves of them.
+    freedom: of the residuals; NaN where the runs are too few. of_levels: `p_of_levels`. levels: per row, how
+    many runs of A and of B are at each level of the numbers as measured; empty: there is one. switches:
+    whether the machine may switch between levels.
+    """
+
+    rows: pd.DataFrame
+    turns: tuple[Hashable, ...]
+    weights: Floats
+    residuals: Floats
+    freedom: Floats
+    of_levels: Floats
+    levels: tuple[Ints, ...]
+    switches: bool
+
+    def only(self, at: Ints) -> "Changes":
+        """The rows at these places, in this order."""
+        rows = self.rows.iloc[at].reset_index(drop=True)
+        arrays = (self.weights[at], self.residuals[at], self.freedom[at], self.of_levels[at])
+        return Changes(rows, self.turns, *arrays, tuple(self.levels[row] for row in at), self.switches)
+
+
+def relation_changes(
+    sides: Matched,
+    number: str,
     *,
-    number: str = "median_ns",
     blocks: Mapping[str, InBlock] | None = None,
-    freedom: pd.Series | None = None,
+    turns: Mapping[str, Hashable] | None = None,
     switches: bool = False,
-) -> pd.DataFrame:
+) -> Changes:
     """One row per benchmark, variant and relation that both sides have, the nearest relation first.
 
-    a, b: rows per pair and unit (column `unit`: a run's id, or a host's), latencies in ns. A unit's number
-    of a relation is the median of its pairs. blocks: of each unit; the change is then that within blocks.
-    freedom: of the change of each pair that was moved to one level (`match_levels`); that of a relation is at
-    most the median of its pairs'. switches: runs switch between levels; `p` is then `p_of_levels` at least.
-    `a_ns`, `b_ns`: geometric means over the units. `ratio` of b to a with its 95 % interval `low`, `high`;
-    `p` (t on logarithms), its `error` and `freedom`; `q` (over all rows), `smallest` (the change that
-    would have been detected), `verdict`, `why`. `a_within`, `b_within`: the typical half interval inside a
-    single run, which is no error of the change.
+    A unit's number of a relation is the median of its pairs. `a_ns`, `b_ns`: geometric means over the units.
+    `a_within`, `b_within`: the typical half interval inside a single run, which is no error of the change.
+    blocks: of each unit; the change is then that within blocks. turns: of each unit; hosts that share one
+    were measured at the same time.
     """
-    order = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))
-    by_a, by_b = (dict(iter(side.groupby(CLASS, sort=False))) for side in (a, b))
-    rows = []
-    for key in [key for key in by_a if key in by_b]:
-        parts = (by_a[key], by_b[key])
-        medians = [part.groupby("unit")[number].median() for part in parts]
-        values = [median.to_numpy(dtype=float) for median in medians]
-        most = _most_freedom(parts[0], freedom)
-        if blocks is None:
-            found = change(values[0], values[1], most)
-        else:
-            of_a, of_b = ([blocks[str(unit)] for unit in median.index] for median in medians)
-            found = change_in_blocks(values[0], values[1], of_a, of_b, most)
-        rows.append(
-            dict(zip(CLASS, key, strict=True))
-            | {"pairs": len(parts[0].drop_duplicates(["ping_cpu", "pong_cpu"]))}
-            | {"a_units": len(values[0]), "b_units": len(values[1])}
-            | {name: geometric_mean(v) for name, v in zip(("a_ns", "b_ns"), values, strict=True)}
-            | {name: getattr(found, name) for name in _OF_CHANGE}
-            | ({"p": _p_of_levels(found.p, values)} if switches else {})
-            | {"a_within": parts[0]["spread"].median(), "b_within": parts[1]["spread"].median()}
-        )
-    columns = [*CLASS, "pairs", "a_units", "b_units", "a_ns", "b_ns", *_OF_CHANGE, "a_within", "b_within"]
-    table = pd.DataFrame(rows, columns=columns)
-    place = [order.index(kind) for kind in zip(table["benchmark"], table["variant"], strict=True)]
-    table = table.assign(place=place).sort_values(["place", "a_ns"], kind="stable")
-    table = table.drop(columns="place").reset_index(drop=True)
-    return judge_relations([table], [threshold])[0]
+    order = list(dict.fromkeys(zip(sides.a["benchmark"], sides.a["variant"], strict=True)))
+    ns, measured = (_by_unit(*each, number, CLASS) for each in ((sides.a, sides.b), sides.measured))
+    about = [side.groupby(CLASS).agg(spread=("spread", "median")) for side in (sides.a, sides.b)]
+    cells = sides.a.drop_duplicates(CELL)
+    rows = ns.index.to_frame(index=False).assign(
+        pairs=cells.groupby(CLASS).size().reindex(ns.index).to_numpy(),
+        **_of_sides(ns),
+        **{
+            f"{side}_within": part["spread"].reindex(ns.index).to_numpy()
+            for side, part in zip("ab", about, strict=True)
+        },
+    )
+    most = sides.freedom_of(cells).groupby([cells[name] for name in CLASS]).median().reindex(ns.index)
+    place = [order.index(kind) for kind in zip(rows["benchmark"], rows["variant"], strict=True)]
+    ranks = rows.assign(place=place).sort_values(["place", "a_ns"], kind="stable").index.to_numpy()
+    found = _of_frames(rows, ns, measured, most, blocks, turns, switches=switches)
+    return found.only(ranks)
 
 
-def _most_freedom(pairs: pd.DataFrame, freedom: pd.Series | None) -> float:
-    if freedom is None:
-        return np.inf
-    return float(np.median(_freedom_of(pd.MultiIndex.from_frame(pairs[CELL].drop_duplicates()), freedom)))
+def pair_changes(
+    sides: Matched, number: str, *, turns: Mapping[str, Hashable] | None = None, switches: bool = False
+) -> Changes:
+    """One row per pair that every run has; only for sides of the same topology."""
+    ns = _by_unit(sides.a, sides.b, number, CELL).dropna()
+    measured = _by_unit(*sides.measured, number, CELL)
+    rows = ns.index.to_frame(index=False)
+    means = {name: values for name, values in _of_sides(ns).items() if name.endswith("_ns")}
+    found = _of_frames(
+        rows.assign(**means), ns, measured, sides.freedom_of(rows), None, turns, switches=switches
+    )
+    return found.only(np.flatnonzero(~np.isnan(found.freedom)))
 
 
-def _freedom_of(pairs: pd.MultiIndex, freedom: pd.Series | None) -> Floats:
-    if freedom is None:
-        return np.full(len(pairs), np.inf)
-    return freedom.reindex(pairs).fillna(np.inf).to_numpy(dtype=float)
+def _by_unit(a: pd.DataFrame, b: pd.DataFrame, number: str, keys: list[str]) -> pd.DataFrame:
+    """A row per key that both sides have, a column per side and unit; NaN where a unit lacks it."""
+    tables = [side.pivot_table(number, keys, "unit", aggfunc="median", sort=False) for side in (a, b)]
+    tables = [one if len(one.columns) else one.assign(none=np.nan) for one in tables]  # a side of no pairs
+    return pd.concat(tables, axis=1, keys=["a", "b"], join="inner").astype(float)
 
 
-def _p_of_levels(p: float, values: Sequence[Floats]) -> float:
-    a, b = (np.log(side)[None, :] for side in values)
-    return p if np.isnan(p) else max(p, float(p_of_levels(a, b)[0]))
+def _of_sides(ns: pd.DataFrame) -> dict[str, Floats]:
+    """Per side: how many units have each row, and their geometric mean."""
+    parts = {side: np.log(ns[side]) for side in "ab"}
+    counts = {f"{side}_units": part.notna().sum(axis=1).to_numpy() for side, part in parts.items()}
+    return counts | {f"{side}_ns": np.exp(part.mean(axis=1)).to_numpy() for side, part in parts.items()}
 
 
-def compare_pairs(
-    a: pd.DataFrame,
-    b: pd.DataFrame,
-    threshold: float,
+def _of_frames(
+    rows: pd.DataFrame,
+    ns: pd.DataFrame,
+    measured: pd.DataFrame,
+    most: pd.Series,
+    blocks: Mapping[str, InBlock] | None,
+    turns: Mapping[str, Hashable] | None,
     *,
-    number: str = "median_ns",
-    freedom: pd.Series | None = None,
-    switches: bool = False,
-) -> pd.DataFrame:
-    """One row per pair that every run has: `a_ns`, `b_ns`, `ratio`, moderated `p`, `q`, and `changed`.
+    switches: bool,
+) -> Changes:
+    runs = measured.columns
+    of_b, units = runs.get_level_values(0).to_numpy() == "b", runs.get_level_values(1).astype(str)
+    placed = None if blocks is None else [blocks[unit] for unit in units]
+    columns = tuple(runs) if turns is None else tuple(turns[unit] for unit in units)
+    logs = [np.log(table.reindex(index=ns.index, columns=runs).to_numpy()) for table in (ns, measured)]
+    limit = most.to_numpy(dtype=float)
+    return changes_of(rows, logs[0], logs[1], of_b, limit, placed, columns, switches=switches)
 
-    a, b, freedom, switches: as for `compare_relations`. changed: q < 0.05 and the change beyond the
-    threshold. Only for sides of the same topology. No rows where a side has fewer than three runs.
+
+def changes_of(
+    rows: pd.DataFrame,
+    logs: Floats,
+    measured: Floats,
+    of_b: Bools,
+    most: Floats,
+    blocks: Sequence[InBlock] | None,
+    turns: tuple[Hashable, ...],
+    *,
+    switches: bool,
+) -> Changes:
+    """The changes of logarithms, a row each, a column per run, NaN where a row lacks it.
+
+    measured: before they were moved to one level. of_b, blocks, turns: of the columns. most: degrees of
+    freedom of each row at most, of values moved to one level; else infinite.
     """
-    tables = []
-    if min(a["unit"].nunique(), b["unit"].nunique()) >= LEAST_RUNS:
-        cells = [side.pivot_table(index=CELL, columns="unit", values=number, sort=False) for side in (a, b)]
-        logs = [cell.dropna().transform(np.log) for cell in cells]
-        both = logs[0].index.intersection(logs[1].index)
-        for _, part in both.to_frame(index=False).groupby(CLASS, sort=False):
-            at = pd.MultiIndex.from_frame(part)
-            rows = [side.loc[at].to_numpy() for side in logs]
-            means = [side.mean(axis=1) for side in rows]
-            p = moderated_p(rows[0], rows[1], _freedom_of(at, freedom))
-            tables.append(
-                part.assign(
-                    a_ns=np.exp(means[0]),
-                    b_ns=np.exp(means[1]),
-                    ratio=np.exp(means[1] - means[0]),
-                    p=np.maximum(p, p_of_levels(rows[0], rows[1])) if switches else p,
-                )
+    weights, residuals = np.full((2, *logs.shape), np.nan)
+    moved, freedom, of_levels = np.full(len(rows), np.nan), np.full(len(rows), np.nan), np.zeros(len(rows))
+    for at, runs in _alike(logs):
+        side, here = of_b[runs], np.ix_(at, runs)
+        group, times = (None, None) if blocks is None else _in_groups([blocks[run] for run in runs], side)
+        fit = least_squares(logs[here], side, group, times)
+        left = fit.freedom - np.maximum(len(runs) - 2 - most[at], 0)
+        known = left >= LEAST_RUNS - 1
+        if blocks is None:
+            known &= min(side.sum(), (~side).sum()) >= np.where(
+                np.isinf(most[at]), LEAST_RUNS, LEAST_RUNS - 1
             )
-    if not tables:
-        return pd.DataFrame(columns=[*CELL, "a_ns", "b_ns", "ratio", "p", "q", "changed"])
-    return find_pairs([pd.concat(tables, ignore_index=True)], [threshold])[0]
+            fit.residuals[:] *= np.sqrt(np.maximum(left, 1) / max(fit.freedom, 1))[:, None]
+        elif group is None:
+            known &= False
+        weights[here], residuals[here] = fit.weights, fit.residuals
+        moved[at], freedom[at] = fit.moved, np.where(known, left, np.nan)
+        of_levels[at] = p_of_levels(logs[here], side) if known.any() else 0.0
+    levels = _levels(measured, of_b)
+    changed = rows.assign(ratio=np.exp(moved))
+    return Changes(changed, turns, weights, residuals, freedom, of_levels, levels, switches)
+
+
+def _in_groups(placed: Sequence[InBlock], of_b: Bools) -> tuple[Ints | None, Floats]:
+    """The block and turn of each run; no blocks where none has runs of both sides."""
+    _, group = np.unique([at.block for at in placed], return_inverse=True)
+    turns = np.array([at.turn for at in placed], dtype=float)
+    return group if set(group[of_b]) & set(group[~of_b]) else None, turns
+
+
+def _levels(logs: Floats, of_b: Bools) -> tuple[Ints, ...]:
+    found = [np.empty((0, 2), dtype=np.int64)] * len(logs)
+    for at, runs in _alike(logs):
+        labels = run_levels(np.exp(logs[np.ix_(at, runs)]))
+        for row in np.flatnonzero(labels.any(axis=1)):
+            found[at[row]] = counts_at(labels[row], of_b[runs])
+    return tuple(found)
+
+
+def _alike(logs: Floats) -> Iterator[tuple[Ints, Ints]]:
+    """Rows that have the same runs, of both sides, and these runs."""
+    patterns, which = np.unique(~np.isnan(logs), axis=0, return_inverse=True)
+    for number, runs in enumerate(patterns):
+        yield np.flatnonzero(which == number), np.flatnonzero(runs)

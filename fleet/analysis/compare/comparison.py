@@ -5,26 +5,29 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.blocks import InBlock, blocks_of
+from fleet.analysis.compare.burst_levels import compare_burst_levels
 from fleet.analysis.compare.caveats import caveats, number_of_all
-from fleet.analysis.compare.changes import CELL, compare_pairs, compare_relations
+from fleet.analysis.compare.changes import Changes, pair_changes, relation_changes
 from fleet.analysis.compare.environment import environment
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
-from fleet.analysis.compare.levels_within import compare_levels
-from fleet.analysis.compare.matched_levels import about_levels, match_levels
+from fleet.analysis.compare.evidence import together
+from fleet.analysis.compare.fleet_effect import fleet_effect
+from fleet.analysis.compare.run_levels import CELL, Matched, about_levels, match_levels
 from fleet.analysis.compare.sides import ComparisonSide, sides
-from fleet.analysis.compare.verdicts import Verdict, are_virtual, usual_threshold
-from fleet.analysis.reduce.between_runs import geometric_mean, levels_of
+from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, are_virtual
 from fleet.analysis.reduce.cells import are_pairs, cells
 from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
 from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
 from fleet.model import View
+from fleet.store.runs import Root, listing_of
 from fleet.text import counted
 
 
@@ -34,8 +37,9 @@ class Comparison:
 
     unit: what was counted, "run" or, where each side is several other hosts, "host". relations, pairs: as
     `compare_relations` and `compare_pairs` return them; pairs is empty unless the topologies are the same.
-    levels: of pairs that switch within runs, as `compare_levels` returns them. environment: what else
-    differs. caveats: its warnings.
+    fleet: the change over all hosts, as `fleet_effect` returns it, with verdicts; empty unless several hosts
+    are compared host by host. levels: of pairs that switch within runs, as `compare_burst_levels` returns
+    them. environment: what else differs. caveats: its warnings.
     """
 
     a: ComparisonSide
@@ -44,6 +48,7 @@ class Comparison:
     threshold: float
     relations: pd.DataFrame
     pairs: pd.DataFrame
+    fleet: pd.DataFrame
     levels: pd.DataFrame
     environment: pd.DataFrame
     caveats: tuple[str, ...]
@@ -59,13 +64,20 @@ class Comparison:
         return bool(len(self.pairs) and self.relations["pairs"].max() > 1)
 
     @property
+    def sides(self) -> tuple[str, str]:
+        """The names of the sides, without the host of a comparison host by host."""
+        a, b = (side.name.removeprefix(f"{side.hosts[0]}@") for side in (self.a, self.b))
+        return a, b
+
+    @property
     def changed(self) -> bool:
-        """Whether a relation is known to have changed."""
-        return bool((self.relations["verdict"] == Verdict.CHANGED).any())
+        """Whether a relation, of this host or of all, is known to have changed or to be at another level."""
+        found = {Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL}
+        return any(len(rows) and rows["verdict"].isin(found).any() for rows in (self.relations, self.fleet))
 
 
 def compare(
-    root: str | Path,
+    root: Root,
     texts: Sequence[str],
     *,
     threshold: float | None = None,
@@ -76,10 +88,11 @@ def compare(
     """Compare each further side with the first; texts: sides as on the command line.
 
     Relations are those of pairs, and the levels and settings of ladders. threshold: the smallest change that
-    matters, as a share; by default 3 %, or 5 % under a hypervisor. benchmark: only this one. point: only this
-    one. blocks: "time" or a label's name, compare within blocks (`blocks`), but no pairs. If both sides have
-    runs of the same several hosts, there is a comparison per host. Raises UsageError.
+    matters, as a share; by default 3 %. benchmark: only this one. point: only this one. blocks: "time" or a
+    label's name, compare within blocks (`blocks`), but no pairs. If both sides have runs of the same several
+    hosts, there is a comparison per host. Raises UsageError.
     """
+    root = listing_of(root)
     first, *others = sides(root, texts)
     runs = pd.concat([first.runs, *(side.runs for side in others)])
     ids = runs["run_id"].tolist()
@@ -90,28 +103,43 @@ def compare(
             "these runs have no latencies between CPUs and no levels of memory to compare; --point compares "
             "one point of a ladder, and `fleet show` lists them."
         )
-    topologies = _topologies(cpus, ids)
+    topologies, turns = _topologies(cpus, ids), _turns(runs)
     found = []
     for side in others:
         for a, b in _matched(first, side):
-            matters = usual_threshold(a.runs, b.runs) if threshold is None else threshold
-            found.append(_compared(a, b, pairs, topologies, matters, blocks))
+            found.append(_compared(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks))
     return _together(found)
 
 
-def _together(found: Sequence[Comparison]) -> list[Comparison]:
-    """The same comparisons, judged at one error rate (`error_rate`)."""
-    thresholds = [one.threshold for one in found]
-    share = 0.5 if any(one.reports_pairs for one in found) else 1.0
-    relations = judge_relations([one.relations for one in found], thresholds, share=share)
-    pairs = find_pairs([one.pairs for one in found], thresholds, share=share)
+def _together(found: Sequence[tuple[Comparison, Changes, Changes]]) -> list[Comparison]:
+    """The comparisons of a command with their rows, judged at one error rate (`error_rate`)."""
+    comparisons, threshold = [one for one, *_ in found], found[0][0].threshold
+    share = 0.5 if any(one.reports_pairs for one in comparisons) else 1.0
+    evidence = together([relations for _, relations, _ in found])
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, one in enumerate(comparisons):
+        if one.a.hosts == one.b.hosts and len(one.a.hosts) == 1:
+            groups.setdefault(one.sides, []).append(number)
+    table, *fleets = judge_relations(
+        [evidence.table(), *(fleet_effect(evidence, numbers) for numbers in groups.values())],
+        threshold,
+        share=share,
+    )
+    fleet = dict(zip(groups, fleets, strict=True))
+    tested = together([rows for *_, rows in found])
+    (pairs,) = find_pairs([tested.table()], threshold, share=share)
     return [
-        replace(one, relations=rows, pairs=cells)
-        for one, rows, cells in zip(found, relations, pairs, strict=True)
+        replace(
+            one,
+            relations=table[evidence.of == number].reset_index(drop=True),
+            pairs=pairs[tested.of == number].reset_index(drop=True),
+            fleet=fleet.get(one.sides, one.fleet),
+        )
+        for number, one in enumerate(comparisons)
     ]
 
 
-def load_run_pairs(root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
+def load_run_pairs(root: Root, runs: pd.DataFrame) -> pd.DataFrame:
     """A row per run and pair, as in the table `pairs`, without benchmarks that have points.
 
     runs: rows of `runs`.
@@ -132,9 +160,11 @@ def _compared(
     b: ComparisonSide,
     pairs: pd.DataFrame,
     topologies: dict[str, frozenset[object]],
+    turns: dict[str, tuple[str, int]],
     threshold: float,
     by: str | None,
-) -> Comparison:
+) -> tuple[Comparison, Changes, Changes]:
+    """The comparison with rows that are not judged yet, and the changes of its relations and pairs."""
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
     same = unit == "run" and len({topologies[run] for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
     same = same and (a.hosts == b.hosts or _one_known_model(a, b))
@@ -147,32 +177,24 @@ def _compared(
         if len(_cells(rows_a)) < every:
             warnings.append(f"{every - len(_cells(rows_a))} pairs are left out: not every run has them.")
     found = [rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b)]
-    levels = compare_levels(found[0] if same else found[0][:0], found[1])
-    blocks, freedom, switches = None, None, a.hosts == b.hosts and are_virtual(a.runs, b.runs)
+    levels = compare_burst_levels(found[0] if same else found[0][:0], found[1])
+    blocks, one_host = None, a.hosts == b.hosts
     if by is not None:
         blocks, left_out = _blocks(a, b, unit, by)
         rows_a, rows_b = (rows[rows["unit"].isin(list(blocks))] for rows in (rows_a, rows_b))
         warnings += left_out
-    if same and a.hosts == b.hosts:
+    matched = Matched(rows_a, rows_b, (rows_a, rows_b))
+    if same and one_host:
         matched = match_levels(rows_a, rows_b, number)
-        rows_a, rows_b, freedom = matched.a, matched.b, matched.freedom
-        switches |= len(matched.levels) > 0
         warnings += about_levels(matched.levels)
-    relations = compare_relations(
-        rows_a, rows_b, threshold, number=number, blocks=blocks, freedom=freedom, switches=switches
-    )
-    same = same and blocks is None
-    pairs_a, pairs_b = (rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b))
-    tested = compare_pairs(
-        pairs_a if same else pairs_a[:0],
-        pairs_b,
-        threshold,
-        number=number,
-        freedom=freedom,
-        switches=switches,
-    )
+    switches = one_host and (are_virtual(a.runs, b.runs) or len(matched.levels) > 0)
+    times = turns if one_host and unit == "run" else None
+    relations = relation_changes(matched, number, blocks=blocks, turns=times, switches=switches)
+    tested = pair_changes(matched, number, turns=times, switches=switches)
+    tested = tested.only(np.flatnonzero(are_pairs(tested.rows["relation"]) & (same and blocks is None)))
+    rows = (relations.rows, tested.rows, relations.rows[:0])
     around = environment(a.runs, b.runs)
-    return Comparison(a, b, unit, threshold, relations, tested, levels, around, tuple(warnings))
+    return Comparison(a, b, unit, threshold, *rows, levels, around, tuple(warnings)), relations, tested
 
 
 def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[dict[str, InBlock], list[str]]:
@@ -209,7 +231,7 @@ def _of_side(side: ComparisonSide, pairs: pd.DataFrame, unit: str, number: str) 
 
 
 def _usual(runs: pd.Series) -> float:
-    return geometric_mean(levels_of(runs.to_numpy(dtype=float))[0])
+    return geometric_mean(runs_by_level(runs.to_numpy(dtype=float))[0])
 
 
 def _in_every_unit(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -235,6 +257,13 @@ def _topologies(cpus: pd.DataFrame, run_ids: Sequence[str]) -> dict[str, frozens
     for run_id, row in zip(cpus["run_id"], rows.itertuples(index=False, name=None), strict=True):
         found[run_id].append(row)
     return {run_id: frozenset(row) for run_id, row in found.items()}
+
+
+def _turns(runs: pd.DataFrame) -> dict[str, tuple[str, int]]:
+    """The session of each run, and its place among the runs of its host in it."""
+    ordered = runs.sort_values(["started_utc", "run_id"], kind="stable")
+    places = ordered.groupby(["session_id", "host_id"]).cumcount()
+    return dict(zip(ordered["run_id"], zip(ordered["session_id"], places, strict=True), strict=True))
 
 
 def _one_known_model(a: ComparisonSide, b: ComparisonSide) -> bool:

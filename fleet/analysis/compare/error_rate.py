@@ -1,77 +1,92 @@
 """One error rate for all that a command reports: false-discovery control over its comparisons together.
 
-Relations and pairs are two kinds of findings. Each kind is controlled over all comparisons of a command (all
-hosts, all sides) by Benjamini and Hochberg's procedure, and where both are reported, each gets half of the
-5 %: so at most one in twenty of all findings is expected to be false, and where nothing changed a
-command reports any change at most once in twenty times. One procedure over both kinds would let many
-changed pairs admit relations with large p.
+Relations, of hosts and of all hosts together, and pairs are two kinds of findings. Each kind is controlled
+over all comparisons of a command (all hosts, all sides) by Benjamini and Hochberg's procedure, and where both
+are reported, each gets half of the 5 %: so at most one in twenty of all findings is expected to be false, and
+where nothing changed a command reports any change at most once in twenty times. One procedure over both kinds
+would let many changed pairs admit relations with large p.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.compare.inference import LEVEL, Floats, beyond_p, detectable, false_discovery
+from fleet.analysis.compare.changes import pair_changes, relation_changes
+from fleet.analysis.compare.evidence import together
+from fleet.analysis.compare.inference import LEVEL, beyond_p, detectable, false_discovery
+from fleet.analysis.compare.run_levels import Matched
 from fleet.analysis.compare.verdicts import judge
 
 
+def compare_relations(
+    a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
+) -> pd.DataFrame:
+    """One row per benchmark, variant and relation that both sides have, the nearest relation first.
+
+    a, b: rows per pair and unit (column `unit`: a run's id, or a host's), latencies in ns. `ratio` of b to a
+    with its 95 % interval `low`, `high`; `p` (t on logarithms), its `error` and `freedom`; `q` (over all
+    rows), `smallest` (the change that would have been detected), `verdict`, `why`; and what
+    `relation_changes` says.
+    """
+    found = relation_changes(Matched(a, b, (a, b)), number)
+    return judge_relations([together([found]).table()], threshold)[0]
+
+
+def compare_pairs(
+    a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
+) -> pd.DataFrame:
+    """One row per pair that every run has: `a_ns`, `b_ns`, `ratio`, moderated `p`, `q`, and `changed`.
+
+    a, b: as for `compare_relations`. changed: q < 0.05 and the change beyond the threshold. Only for sides of
+    the same topology. No rows where a side has fewer than three runs.
+    """
+    found = pair_changes(Matched(a, b, (a, b)), number)
+    return find_pairs([together([found]).table()], threshold)[0]
+
+
 def judge_relations(
-    tables: Sequence[pd.DataFrame], thresholds: Sequence[float], *, share: float = 1.0
+    tables: Sequence[pd.DataFrame], threshold: float, *, share: float = 1.0
 ) -> list[pd.DataFrame]:
-    """The relations of one command's comparisons with `q`, `q_beyond`, `smallest`, `verdict` and `why`.
+    """All relations of one command with `q`, `q_beyond`, `smallest`, `verdict` and `why`.
 
-    tables: as `compare_relations` makes them, one per comparison, each with its threshold. share: the part of
-    the error rate that relations get. q: of no change; q_beyond: of a change of the threshold at most.
+    share: the part of the error rate that relations get. q: of no change, nor another level; q_beyond: of a
+    change of the threshold at most.
     """
-    if not tables:
-        return []
-    rows, parts = _stacked(tables)
-    matters = np.log1p(np.repeat(thresholds, [len(table) for table in tables]))
+    rows = _with_q(tables, share).assign(q_beyond=np.nan, smallest=np.nan)
     known = rows["p"].notna().to_numpy()
-    numbers = {name: rows[name].to_numpy(dtype=float)[known] for name in ("ratio", "error", "freedom", "p")}
-    spread, matters = (numbers["error"], numbers["freedom"]), matters[known]
-    q = np.minimum(false_discovery(numbers["p"]) / share, 1.0)
-    beyond = false_discovery(beyond_p(np.log(numbers["ratio"]), *spread, matters))
-    level = LEVEL * share * (int((q < LEVEL).sum()) + 1) / max(len(q), 1)
-    smallest = np.expm1(detectable(*spread, min(level, LEVEL * share), matters))
-    found = {"q": q, "q_beyond": np.minimum(beyond / share, 1.0), "smallest": smallest}
-    rows = rows.assign(**{name: _spread(values, known) for name, values in found.items()})
-    return [
-        judge(table, threshold, len(q), min(level, LEVEL * share))
-        for table, threshold in zip(_parted(rows, parts, tables), thresholds, strict=True)
-    ]
+    moved, error, freedom, q = rows.loc[known, ["ratio", "error", "freedom", "q"]].to_numpy(dtype=float).T
+    matters = np.full(len(q), np.log1p(threshold))
+    level = min(LEVEL * share * (int((q < LEVEL).sum()) + 1) / max(len(q), 1), LEVEL * share)
+    beyond = false_discovery(beyond_p(np.log(moved), error, freedom, matters))
+    rows.loc[known, "q_beyond"] = np.minimum(beyond / share, 1.0)
+    rows.loc[known, "smallest"] = np.expm1(detectable(error, freedom, level, matters))
+    return _parted(judge(rows, threshold, len(q)), tables)
 
 
-def find_pairs(
-    tables: Sequence[pd.DataFrame], thresholds: Sequence[float], *, share: float = 1.0
-) -> list[pd.DataFrame]:
-    """The pairs of one command's comparisons with `q` and `changed`.
-
-    changed: q < 0.05 and the change beyond the threshold. tables, share: as for `judge_relations`.
-    """
-    if not tables:
-        return []
-    rows, parts = _stacked(tables)
-    matters = np.log1p(np.repeat(thresholds, [len(table) for table in tables]))
-    q = np.minimum(false_discovery(rows["p"].to_numpy(dtype=float)) / share, 1.0)
-    beyond = np.abs(np.log(rows["ratio"].to_numpy(dtype=float))) > matters
-    return _parted(rows.assign(q=q, changed=(q < LEVEL) & beyond), parts, tables)
+def find_pairs(tables: Sequence[pd.DataFrame], threshold: float, *, share: float = 1.0) -> list[pd.DataFrame]:
+    """All pairs of one command with `q` and `changed`: q < 0.05 and the change beyond the threshold."""
+    rows = _with_q(tables, share)
+    beyond = np.abs(np.log(rows["ratio"].to_numpy(dtype=float))) > np.log1p(threshold)
+    return _parted(rows.assign(changed=(rows["q"] < LEVEL) & beyond), tables)
 
 
-def _stacked(tables: Sequence[pd.DataFrame]) -> tuple[pd.DataFrame, list[slice]]:
+def _with_q(tables: Sequence[pd.DataFrame], share: float) -> pd.DataFrame:
+    """All rows with `q`. Where chance explains the levels, the interval and p allow no change."""
+    rows = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
+    known, levels = rows["p"].notna().to_numpy(), rows["q_levels"].to_numpy(dtype=float)
+    q = np.full(len(rows), np.nan)
+    q[known] = np.minimum(false_discovery(rows["p"].to_numpy(dtype=float)[known]) / share, 1.0)
+    levels = np.where(q < LEVEL, levels, 0.0)
+    explained = {"low": rows["low"].clip(upper=1), "high": rows["high"].clip(lower=1), "p": 1.0}
+    changed = {name: rows[name].where(levels < 1, value) for name, value in explained.items()}
+    return rows.assign(**changed, q_levels=levels, q=np.maximum(q, levels))
+
+
+def _parted(rows: pd.DataFrame, tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """The rows of each table, with its columns and those that it lacked."""
+    added = [name for name in rows if not any(name in table for table in tables)]
     ends = np.cumsum([len(table) for table in tables])
-    parts = [slice(end - len(table), end) for end, table in zip(ends, tables, strict=True)]
-    return pd.concat([table for table in tables if len(table)] or [tables[0]], ignore_index=True), parts
-
-
-def _parted(rows: pd.DataFrame, parts: Sequence[slice], tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    return [rows[part].set_axis(table.index, axis=0) for part, table in zip(parts, tables, strict=True)]
-
-
-def _spread(values: Floats, known: npt.NDArray[np.bool_]) -> Floats:
-    """The values in their places, NaN where there is none."""
-    whole = np.full(len(known), np.nan)
-    whole[known] = values
-    return whole
+    parts = zip(tables, ends, strict=True)
+    found = [(rows[end - len(table) : end].reindex(columns=[*table, *added]), table) for table, end in parts]
+    return [part.astype(table.dtypes).reset_index(drop=True) for part, table in found]

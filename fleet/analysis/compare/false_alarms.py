@@ -2,40 +2,43 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.compare.changes import compare_pairs, compare_relations
+from fleet.analysis.compare.changes import pair_changes, relation_changes
 from fleet.analysis.compare.comparison import load_run_pairs
 from fleet.analysis.compare.error_rate import judge_relations
+from fleet.analysis.compare.evidence import together
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL
-from fleet.analysis.compare.matched_levels import match_levels
-from fleet.analysis.compare.verdicts import Verdict, are_virtual, usual_threshold
+from fleet.analysis.compare.run_levels import match_levels
+from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, are_virtual
 from fleet.analysis.reduce.load import load_runs, load_samples, samples_long
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import percent, records
 from fleet.errors import UsageError
+from fleet.store.runs import Root
 from fleet.text import nearest, table
 
 SIZES = (3, 5, 10)
-SPLITS = 60  # of each order, at most
+SPLITS = 12  # of each order, at most; they share runs, so more would tell little more
 _NAIVE_RUNS = 12
 _NAIVE_PAIRS = 16
-_SAME = ["host_id", "benchmark", "variant"]
-COLUMNS = (*_SAME, "order", "runs", "splits", "class_share", "verdict_share", "pair_share", "naive_share")
+_KIND = ["benchmark", "variant"]
+_SHARES = ("interval_share", "verdict_share", "pair_share")
+COLUMNS = ("host_id", *_KIND, "runs", "order", "splits", *_SHARES, "naive_share")
 
 
-def false_alarms(root: str | Path, *, host: str | None = None, seed: int = 1) -> pd.DataFrame:
-    """One row per host, benchmark, variant, order of the runs and runs a side.
+def false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.DataFrame:
+    """One row per host, benchmark, variant, runs a side and order of the runs.
 
     order: how runs were dealt to the sides: random, interleaved (A B B A), or blocks, one after the other.
-    `class_share`: of the relations compared, those whose interval excludes no change (5 % expected);
-    `verdict_share`: those called changed; `pair_share`: of the pairs, those with p < 0.05; `naive_share`: of
-    the pairs of one run and the next, those that Mann-Whitney's test on samples finds different.
+    Each split is one comparison of all benchmarks, with one error rate. `interval_share`: of the relations
+    compared, those whose interval excludes no change (5 % expected); `verdict_share`: those called changed;
+    `pair_share`: of the pairs, those with p < 0.05; `naive_share`: of the pairs of one run and the next,
+    those that Mann-Whitney's test on samples finds different.
 
     Runs of one host, plan, agent, kernel and boot belong together. Raises UsageError if no host has six.
     """
@@ -55,27 +58,35 @@ def false_alarms(root: str | Path, *, host: str | None = None, seed: int = 1) ->
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def false_alarms_text(found: pd.DataFrame) -> str:
-    """The table for people, with a legend."""
-    titles = ("host", "benchmark", "order", "runs a side", "splits", "class", "verdict", "pairs", "samples")
+def false_alarms_text(found: pd.DataFrame, width: int | None = None) -> str:
+    """The share of false alarms by the order of the runs, the table, and a legend. width: of the terminal."""
+    titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs", "samples")
+    shares = [name for name in COLUMNS if name.endswith("_share")]
     rows = [
         (
             row["host_id"],
             f"{row['benchmark']}/{row['variant']}",
             row["order"],
-            str(row["runs"]),
-            str(row["splits"]),
-            *("0%" if row[name] == 0 else percent(row[name]) for name in COLUMNS[-4:]),
+            *(str(row[name]) for name in ("runs", "splits")),
+            *(percent(row[name]) for name in shares),
         )
         for row in found.to_dict("records")
     ]
-    legend = (
-        "Nothing changed between these runs, so every change found is a false alarm. class: intervals that",
-        "exclude no change (expected: 5%); verdict: changed; pairs: p < 0.05; samples: pairs that a",
-        "Mann-Whitney test on the samples of two single runs finds different.",
-        "Splits share runs, so the shares are approximate.",
+    changed = [
+        f"{percent(np.average(part['verdict_share'], weights=part['splits']))} ({order})"
+        for order, part in found.groupby("order", sort=False)
+    ]
+    return "\n".join(
+        (
+            f"Nothing changed between these runs. False alarms: {', '.join(changed)}.",
+            "",
+            table(titles, rows, right=set(range(3, 9)), width=width, drop=("splits",)),
+            "order: interleaved is A B B A, blocks is all of A before all of B; runs: a side",
+            "interval: excludes no change (expected: 5%); changed: by its verdict; pairs: p < 0.05",
+            "samples: pairs that a Mann-Whitney test on the samples of two single runs finds different",
+            "Splits share runs, so the shares are approximate.",
+        )
     )
-    return "\n".join((table(titles, rows, right=set(range(3, 9))), " ".join(legend)))
 
 
 def orders(count: int, size: int, chance: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -105,45 +116,43 @@ def _alike(runs: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
             yield key, group.reset_index(drop=True)
 
 
-def _of_group(root: str | Path, runs: pd.DataFrame, chance: np.random.Generator) -> Iterator[dict[str, Any]]:
+def _of_group(root: Root, runs: pd.DataFrame, chance: np.random.Generator) -> Iterator[dict[str, Any]]:
     pairs = load_run_pairs(root, runs).assign(unit=lambda rows: rows["run_id"])
-    threshold, number, virtual = usual_threshold(runs), number_of(records(runs)[0]), are_virtual(runs)
-    for (benchmark, variant), part in pairs.groupby(["benchmark", "variant"], sort=False):
-        by_run = [rows for _, rows in part.groupby("run_id", sort=False)]
-        naive = _naive(root, runs["run_id"].tolist()[:_NAIVE_RUNS], str(benchmark), str(variant))
-        for size in (size for size in SIZES if 2 * size <= len(by_run)):
-            tallies: dict[str, list[tuple[float, float, float]]] = {}
-            for order, a, b in orders(len(by_run), size, chance):
-                sides = [pd.concat([by_run[at] for at in side]) for side in (a, b)]
-                alarms = _alarms(sides[0], sides[1], threshold, number, virtual=virtual)
-                tallies.setdefault(order, []).append(alarms)
-            for order, found in tallies.items():
-                shares = np.mean(found, axis=0)
-                values = (runs["host_id"][0], benchmark, variant, order, size, len(found), *shares, naive)
-                yield dict(zip(COLUMNS, values, strict=True))
+    number, virtual = number_of(records(runs)[0]), are_virtual(runs)
+    by_run = [rows for _, rows in pairs.groupby("run_id", sort=False)]
+    found = []
+    for size in (size for size in SIZES if 2 * size <= len(by_run)):
+        for order, a, b in orders(len(by_run), size, chance):
+            sides = [pd.concat([by_run[at] for at in side]) for side in (a, b)]
+            alarms = _alarms(sides[0], sides[1], number, virtual=virtual)
+            found.append(alarms.assign(runs=size, order=order, splits=1))
+    tallies = pd.concat(found).groupby([*_KIND, "runs", "order"], sort=False)
+    rows = tallies[[*_SHARES]].mean().assign(splits=tallies["splits"].sum()).reset_index()
+    firsts = runs["run_id"].tolist()[:_NAIVE_RUNS]
+    for (benchmark, variant), part in rows.groupby(_KIND, sort=False):
+        naive = _naive(root, firsts, str(benchmark), str(variant))
+        yield from records(part.assign(host_id=runs["host_id"][0], naive_share=naive))
 
 
-def _alarms(
-    a: pd.DataFrame, b: pd.DataFrame, threshold: float, number: str, *, virtual: bool
-) -> tuple[float, float, float]:
-    """Of one split: the shares `class_share`, `verdict_share` and `pair_share`, found as `compare` does."""
+def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str, *, virtual: bool) -> pd.DataFrame:
+    """Of one split and each of its benchmarks the shares _SHARES, found as `compare` does."""
     matched = match_levels(a, b, number)
     switches = virtual or len(matched.levels) > 0
-    relations = compare_relations(
-        matched.a, matched.b, threshold, number=number, freedom=matched.freedom, switches=switches
+    found = relation_changes(matched, number, switches=switches)
+    pairs = together([pair_changes(matched, number, switches=switches)]).table()
+    share = 0.5 if found.rows["pairs"].max() > 1 else 1.0
+    (relations,) = judge_relations([together([found]).table()], THRESHOLD, share=share)
+    table = relations[_KIND].assign(
+        interval_share=(relations["low"] > 1) | (relations["high"] < 1),
+        verdict_share=relations["verdict"] == Verdict.CHANGED,
     )
-    pairs = compare_pairs(
-        matched.a, matched.b, threshold, number=number, freedom=matched.freedom, switches=switches
+    called = pairs[_KIND].assign(pair_share=pairs["p"] < LEVEL)
+    return (
+        table.groupby(_KIND, sort=False).mean().join(called.groupby(_KIND).mean()).fillna(0.0).reset_index()
     )
-    share = 0.5 if relations["pairs"].max() > 1 else 1.0
-    relations = judge_relations([relations], [threshold], share=share)[0]
-    outside = (relations["low"] > 1) | (relations["high"] < 1)
-    changed = relations["verdict"] == Verdict.CHANGED
-    called = float((pairs["p"] < LEVEL).mean()) if len(pairs) else 0.0
-    return float(outside.mean()), float(changed.mean()), called
 
 
-def _naive(root: str | Path, run_ids: Sequence[str], benchmark: str, variant: str) -> float:
+def _naive(root: Root, run_ids: Sequence[str], benchmark: str, variant: str) -> float:
     """Share of pairs that Mann-Whitney's test on the samples of consecutive runs finds different."""
     kept = []
     for run_id in run_ids:

@@ -1,57 +1,63 @@
 """The change over all hosts: a row per relation, of several comparisons of one host each.
 
 Hosts need not change alike, so their changes vary around a mean (random effects). The variance between hosts
-is DerSimonian and Laird's (Control. Clin. Trials 7 (1986)), the interval Hartung and Knapp's (Stat. Med. 20
-(2001)), which does not take that variance as known. The variance of a host's change is known from few runs
-only, so it is shrunk towards that of the others (`inference.prior`).
+is DerSimonian and Laird's (Control. Clin. Trials 7 (1986)), that of the mean Hartung and Knapp's (Stat. Med.
+20 (2001)), which does not take the variance between hosts as known. What all hosts of a session have in
+common changes all of them alike, and shows only between sessions: that is added, as for data clustered both
+ways (Cameron, Gelbach and Miller, J. Bus. Econ. Stat. 29 (2011)), with Satterthwaite's degrees of freedom.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
+from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
-from fleet.analysis.compare.changes import CLASS
-from fleet.analysis.compare.inference import LEVEL, prior
+from fleet.analysis.arrays import Floats, Ints
+from fleet.analysis.compare.evidence import Evidence
+from fleet.analysis.compare.inference import interval
+from fleet.analysis.compare.run_levels import CLASS
 
 LEAST_HOSTS = 3
-COLUMNS = (*CLASS, "hosts", "ratio", "low", "high", "p", "between", "heterogeneity")
+_OF_CHANGE = ("ratio", "low", "high", "p", "error", "freedom", "between", "heterogeneity")
+COLUMNS = (*CLASS, "hosts", *_OF_CHANGE)
 
-Floats = npt.NDArray[np.float64]
 
-
-def fleet_effect(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """A row per relation that three hosts or more have with enough runs; tables: `relations` of each host.
+def fleet_effect(evidence: Evidence, comparisons: Collection[int]) -> pd.DataFrame:
+    """A row per relation that three hosts or more have with enough runs; comparisons: one of each host.
 
     `ratio` with its 95 % interval `low`, `high` and `p`: of the mean change of hosts. `between`: the standard
     deviation of the hosts' own changes, relative; `heterogeneity`: I², the share of the variation of the
     changes found that is not chance.
     """
-    known = [table[table["p"].notna()] for table in tables]
-    rows = []
-    for key, part in pd.concat(known).groupby(CLASS, sort=False) if known else ():
-        if len(part) >= LEAST_HOSTS:
-            errors = shrunk(part["error"].to_numpy(), float(part["freedom"].mean()))
-            found = random_effects(np.log(part["ratio"].to_numpy()), errors)
-            rows.append((*key, len(part), *found))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    rows = pd.concat([one.rows for one in evidence.comparisons], ignore_index=True)
+    known = np.flatnonzero(evidence.known & np.isin(evidence.of, list(comparisons)))
+    if not len(known):
+        return pd.DataFrame(columns=[*COLUMNS, "q_levels"])
+    own = np.full(len(rows), np.nan)
+    parts, _ = evidence.variances
+    own[evidence.known] = np.sqrt(parts[1:].sum(axis=0) * evidence.scale)
+    found = []
+    for key, part in rows.iloc[known].groupby(CLASS, sort=False):
+        at = part.index.to_numpy()
+        if len(at) >= LEAST_HOSTS:
+            runs = evidence.weights[at] * evidence.residuals[at]
+            counts = (~np.isnan(runs)).sum(axis=1)
+            runs = np.nan_to_num(runs) * np.sqrt(counts / evidence.freedom[at])[:, None]
+            moved = np.log(part["ratio"].to_numpy(dtype=float))
+            sessions = evidence.measured[evidence.of[at]]
+            found.append((*key, len(at), *mean_change(moved, own[at], runs, sessions, evidence.freedom[at])))
+    return pd.DataFrame(found, columns=list(COLUMNS)).assign(q_levels=0.0)
 
 
-def shrunk(errors: Floats, freedom: float) -> Floats:
-    """The hosts' errors, each of so many degrees of freedom, shrunk towards what they have in common."""
-    variances = errors**2
-    known, level = prior(variances, freedom)
-    share = 1.0 if np.isinf(known) else known / (known + freedom)
-    found: Floats = np.sqrt(share * level + (1 - share) * variances)
-    return found
+def mean_change(
+    changes: Floats, errors: Floats, runs: Floats, measured: Ints, freedom: Floats
+) -> tuple[float, ...]:
+    """The mean ratio with interval, p, error and freedom, the relative deviation between hosts, and I².
 
-
-def random_effects(changes: Floats, errors: Floats) -> tuple[float, float, float, float, float, float]:
-    """The mean ratio, its interval and p, the relative deviation between hosts, I²; of logarithms.
-
-    errors: the standard error of each change.
+    changes: of the hosts, as logarithms. errors: of each, but for what hosts have in common. runs: what each
+    run added to the change of its host by chance, a row per host, a column per session. measured: the hosts
+    whose sessions are the same.
     """
     count, fixed = len(changes), 1 / errors**2
     mean = float((fixed * changes).sum() / fixed.sum())
@@ -59,10 +65,18 @@ def random_effects(changes: Floats, errors: Floats) -> tuple[float, float, float
     excess = scatter - (count - 1)
     between = max(excess / float(fixed.sum() - (fixed**2).sum() / fixed.sum()), 0.0)
     weights = 1 / (errors**2 + between)
-    mean = float((weights * changes).sum() / weights.sum())
-    error = float(((weights * (changes - mean) ** 2).sum() / (count - 1) / weights.sum()) ** 0.5)
-    half = float(stats.t.ppf(1 - LEVEL / 2, count - 1)) * error
-    ends = np.exp([mean, mean - half, mean + half])
-    p = float(2 * stats.t.sf(abs(mean) / error, count - 1)) if error else 1.0
+    weights /= weights.sum()
+    mean = float((weights * changes).sum())
+    of_hosts = float((weights * (changes - mean) ** 2).sum()) / (count - 1)
+    parts = weights[:, None] * runs
+    sums = np.array([parts[measured == each].sum(axis=0) for each in np.unique(measured)])
+    of_sessions, alone = float((sums**2).sum()), float((parts**2).sum())
+    common = max(of_sessions - alone, 0.0) / (1 - float((weights**2).sum()))
+    variance = of_hosts + common
+    of_common = float(freedom.mean()) * len(sums)
+    left = variance**2 / (of_hosts**2 / (count - 1) + common * of_sessions / of_common)
+    error, left = variance**0.5, max(left, 1.0)
+    low, high = np.exp(interval(np.array(mean), np.array(error), left))
+    p = float(2 * special.stdtr(left, -abs(mean) / error)) if error else 1.0
     share = max(excess / scatter, 0.0) if scatter else 0.0
-    return float(ends[0]), float(ends[1]), float(ends[2]), p, float(np.expm1(between**0.5)), share
+    return float(np.exp(mean)), float(low), float(high), p, error, left, float(np.expm1(between**0.5)), share

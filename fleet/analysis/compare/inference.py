@@ -4,147 +4,84 @@ One value is one run (docs/comparing.md).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cache
+from math import comb
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from scipy import special, stats  # type: ignore[import-untyped]  # scipy ships no types
+from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
+
+from fleet.analysis.arrays import Bools, Floats, Ints
+from fleet.analysis.reduce.split import BETWEEN_RUNS, run_levels
 
 LEVEL = 0.05
 POWER = 0.8
 LEAST_RUNS = 3
 # The resolution of the clock bounds the precision of a number; a sample is at least 1,000 clock steps.
-_ROUNDING = (0.001**2) / 12
-_OWN_SHARE = 0.75  # of the sides' order that a drift must leave, so that it is told from the change
+ROUNDING = (0.001**2) / 12
+OWN_SHARE = 0.75  # of the sides' order that a drift must leave, so that it is told from the change
 _SOLVER_STEPS = 50
 _GRID = 12  # points of each distribution that is averaged over
 _HALVINGS = 14
 _KNOWN = 0.85  # 1: all that `error` leaves open of the scatter; less brings the share near POWER
+_SAME = 1e-7  # probabilities that differ by less are equal
+_WILD = 30.0  # times the median variance: rows beyond it count less in what they have in common
 _FAR = 20.0  # times the error and the quantile: more than any power needs
 
-Floats = npt.NDArray[np.float64]
 
+class Fit(NamedTuple):
+    """Changes from A to B by least squares on logarithms, a row each; a column per run.
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The change from A to B: the `ratio` of their levels, its 95 % interval `low` to `high`, and t's p.
-
-    error, freedom: the standard error of the ratio's logarithm and its degrees of freedom. All but `ratio`
-    are NaN with fewer than three values a side.
+    weights: of each run in the change. residuals: what is left of each run. freedom: of the residuals.
     """
 
-    ratio: float
-    low: float
-    high: float
-    p: float
-    error: float
+    moved: Floats
+    weights: Floats
+    residuals: Floats
     freedom: float
 
+    @property
+    def error(self) -> Floats:
+        """The standard error of each change, from its own residuals."""
+        variances = (self.residuals**2).sum(axis=1) / max(self.freedom, 1)
+        found: Floats = np.sqrt(np.maximum(variances, ROUNDING) * (self.weights**2).sum(axis=1))
+        return found
 
-def change(a: Floats, b: Floats, freedom: float = np.inf) -> Change:
-    """Compare two sides by t on logarithms; a, b: a positive value per run.
 
-    Student's where both sides have as many runs, which unequal scatter hardly disturbs then, else Welch's.
-    freedom: if finite, that of values moved to one level, whose scatter is scaled for Student's.
+def least_squares(logs: Floats, of_b: Bools, group: Ints | None = None, turns: Floats | None = None) -> Fit:
+    """The changes from A to B, within groups of runs if there are some; without, those of Student's test.
+
+    logs: a row per change, a column per run. group: of each run, from 0; one or more have runs of both sides.
+    turns: of the runs in time. A steady drift over them is another effect, if the order of the sides tells
+    it from the change and it leaves two degrees of freedom.
     """
-    logs_a, logs_b = np.log(a), np.log(b)
-    fewest = LEAST_RUNS - 1 if LEAST_RUNS - 1 <= freedom < np.inf else LEAST_RUNS
-    if min(len(a), len(b)) < fewest:
-        return _unknown(logs_a, logs_b)
-    test = student if len(a) == len(b) or np.isfinite(freedom) else welch
-    moved, error, own = test(logs_a, logs_b)
-    return _change(float(moved), float(error), min(float(own), freedom))
-
-
-def student(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
-    """The change from a to b, its standard error and degrees of freedom, if both sides scatter alike.
-
-    a, b: logarithms; the last axis is that of the runs, two of each side at least.
-    """
-    counts = [side.shape[-1] for side in (a, b)]
-    freedom = sum(counts) - 2
-    squares = sum(side.var(axis=-1, ddof=1) * (n - 1) for side, n in zip((a, b), counts, strict=True))
-    error = np.sqrt(np.maximum(squares / freedom, _ROUNDING) * sum(1 / n for n in counts))
-    return b.mean(axis=-1) - a.mean(axis=-1), error, np.full(np.shape(error), float(freedom))
-
-
-def welch(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
-    """The same if the sides may scatter differently, with Welch's degrees of freedom."""
-    errors = [np.maximum(side.var(axis=-1, ddof=1), _ROUNDING) / side.shape[-1] for side in (a, b)]
-    square = errors[0] + errors[1]
-    freedom = square**2 / sum(e**2 / (side.shape[-1] - 1) for e, side in zip(errors, (a, b), strict=True))
-    return b.mean(axis=-1) - a.mean(axis=-1), np.sqrt(square), freedom
-
-
-def change_in_blocks(
-    a: Floats,
-    b: Floats,
-    blocks_a: Sequence[tuple[str, int]],
-    blocks_b: Sequence[tuple[str, int]],
-    most: float = np.inf,
-) -> Change:
-    """Compare two sides within blocks: least squares on logarithms, with effects of the blocks and the side.
-
-    blocks_a, blocks_b: the block of each value and its turn in time. A steady drift over the turns is another
-    effect, if the order of the sides tells it from the change and it leaves two degrees of freedom. most:
-    degrees of freedom without blocks, of values moved to one level; those that fall short of the runs' are
-    lost. NaN with fewer than two, as of two blocks of one run a side.
-    """
-    if not {block for block, _ in blocks_a} & {block for block, _ in blocks_b}:
-        return _unknown(np.log(a), np.log(b))
-    of_b = np.repeat([0.0, 1.0], [len(a), len(b)])
-    names, turns = zip(*blocks_a, *blocks_b, strict=True)
-    _, group = np.unique(names, return_inverse=True)
-    logs = np.log(np.concatenate([a, b]))
-    moved, error, freedom = within_groups(logs, group, of_b, np.array(turns, dtype=float))
-    lost = max(len(logs) - 2 - most, 0)
-    error *= (freedom / max(freedom - lost, 1)) ** 0.5
-    freedom -= lost
-    if freedom < LEAST_RUNS - 1:
-        return Change(float(np.exp(moved)), *[float("nan")] * 5)
-    return _change(moved, error, freedom)
-
-
-def within_groups(
-    logs: Floats, group: npt.NDArray[np.int64], of_b: Floats, turns: Floats | None = None
-) -> tuple[float, float, float]:
-    """The change from A to B within groups, its standard error and degrees of freedom (least squares).
-
-    logs: one per run. group: of each run, from 0. of_b: 1 or 0. A group, or more, has runs of both sides.
-    turns: as for `change_in_blocks`. The error is NaN without a degree of freedom.
-    """
-    values, side = centred(logs, group), centred(of_b, group)
-    freedom = len(logs) - int(group.max()) - 2
+    group = np.zeros(len(of_b), dtype=np.int64) if group is None else group
+    values, side = centred(logs, group), centred(of_b[None, :].astype(float), group)[0]
+    freedom = len(of_b) - int(group.max()) - 2
     if turns is not None and freedom >= LEAST_RUNS:
-        drift = centred(turns, group)
+        drift = centred(turns[None, :], group)[0]
         shared = float(side @ drift) / (float(drift @ drift) or np.inf)
         apart = side - shared * drift
-        if drift.any() and apart @ apart >= _OWN_SHARE * (side @ side):
-            values = values - float(values @ drift) / float(drift @ drift) * drift
+        if drift.any() and apart @ apart >= OWN_SHARE * (side @ side):
+            values = values - np.outer(values @ drift / (drift @ drift), drift)
             side, freedom = apart, freedom - 1
-    weight = float(side @ side)
-    moved = float(side @ values) / weight
-    if freedom < 1:
-        return moved, float("nan"), float(freedom)
-    variance = max(float(((values - moved * side) ** 2).sum()) / freedom, _ROUNDING)
-    return moved, (variance / weight) ** 0.5, float(freedom)
+    weights = side / (side @ side)
+    moved = values @ weights
+    residuals = values - np.outer(moved, side)
+    return Fit(moved, np.broadcast_to(weights, residuals.shape), residuals, float(freedom))
 
 
-def centred(values: Floats, group: npt.NDArray[np.int64]) -> Floats:
-    """The values less the mean of their group; group: of each value, from 0."""
-    found: Floats = values - (np.bincount(group, values) / np.bincount(group))[group]
+def centred(values: Floats, group: Ints) -> Floats:
+    """Each row less the means of its groups of columns; group: of each column, from 0."""
+    member = (group == np.arange(group.max() + 1)[:, None]).astype(float)
+    found: Floats = values - (values @ member.T / member.sum(axis=1)) @ member
     return found
 
 
-def _unknown(a: Floats, b: Floats) -> Change:
-    """Logarithms of too few values to say more than how far apart they are."""
-    return Change(float(np.exp(b.mean() - a.mean())), *[float("nan")] * 5)
-
-
-def _change(moved: float, error: float, freedom: float) -> Change:
-    half = float(special.stdtrit(freedom, 1 - LEVEL / 2)) * error
-    low, middle, high = np.exp([moved - half, moved, moved + half]).tolist()
-    return Change(middle, low, high, float(2 * stats.t.sf(abs(moved) / error, freedom)), error, freedom)
+def interval(moved: Floats, error: Floats, freedom: Floats | float) -> Floats:
+    """The ends of the 95 % interval of each change, by t."""
+    half = special.stdtrit(freedom, 1 - LEVEL / 2) * error
+    return np.array([moved - half, moved + half])
 
 
 def beyond_p(moved: Floats, error: Floats, freedom: Floats, matters: Floats) -> Floats:
@@ -152,7 +89,7 @@ def beyond_p(moved: Floats, error: Floats, freedom: Floats, matters: Floats) -> 
 
     Below 0.05 where the 95 % interval lies beyond the threshold.
     """
-    found: Floats = np.minimum(2 * stats.t.sf((np.abs(moved) - matters) / error, freedom), 1.0)
+    found: Floats = np.minimum(2 * special.stdtr(freedom, (matters - np.abs(moved)) / error), 1.0)
     return found
 
 
@@ -164,9 +101,9 @@ def detectable(error: Floats, freedom: Floats, level: float, matters: Floats) ->
     is the mean over both. Of runs that scatter normally, 77 to 84 % are called changed.
     """
     chances = (np.arange(_GRID) + 0.5) / _GRID
-    chi = np.sqrt(stats.chi2.ppf(chances, freedom[:, None]) / freedom[:, None])
+    chi = np.sqrt(2 * special.gammaincinv(freedom[:, None] / 2, chances) / freedom[:, None])
     true = (error[:, None] / chi**_KNOWN)[:, :, None]
-    beyond = stats.t.isf(level / 2, freedom)
+    beyond = -special.stdtrit(freedom, level / 2)
     least = np.maximum(beyond[:, None, None] * true * chi[:, None, :], matters[:, None, None])
     low, high = np.zeros(len(error)), matters + _FAR * (1 + beyond) * error
     for _ in range(_HALVINGS):
@@ -176,36 +113,45 @@ def detectable(error: Floats, freedom: Floats, level: float, matters: Floats) ->
     return np.asarray(high)
 
 
-def moderated_p(a: Floats, b: Floats, most: Floats | float = np.inf) -> Floats:
-    """Two-sided p of each row's change from a to b, with few runs and many rows.
+def moderated(residuals: Floats, freedom: Floats, groups: Sequence[Ints]) -> tuple[Floats, Floats]:
+    """The variance between runs of each row, in parts, and the degrees of freedom of their sum.
 
-    a, b: logarithms, a row per pair of one relation, a column per run. most: degrees of freedom of each row
-    at most, of values moved to one level; those that fall short of the runs' are lost. The variation common
-    to all rows of a run has as many degrees of freedom as there are runs. The variance of a single row is
-    poorly known from few runs, so it is shrunk towards that of all rows by an empirical-Bayes prior (G. K.
-    Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004)). The two are added (Satterthwaite).
+    residuals: a row per change, a column per run; NaN where a row lacks one. freedom: of each row. groups: of
+    each row, from 0, from the widest to the narrowest. What all rows of a group have in common in a run has
+    as many degrees of freedom as there are runs, however many rows there are. So the parts are the variance
+    of the means of the widest groups, of what the narrower ones have beside it, and of what is each row's
+    own. A variance is poorly known from few runs, so each is shrunk towards those of the same part by an
+    empirical-Bayes prior (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004)). The parts are added
+    (Satterthwaite). Rows that vary far more than most, as those that switch levels, count less in the means.
     """
-    own = a.shape[1] + b.shape[1] - 2
-    together = [side.mean(axis=0, keepdims=True) for side in (a, b)]
-    common = float(_pooled(together[0], together[1], own)[0])
-    alone = np.maximum(_pooled(a - together[0], b - together[1], own), _ROUNDING)
-    freedom, level = prior(alone, own)
-    share = 1.0 if np.isinf(freedom) else freedom / (freedom + own)
-    alone = share * level + (1 - share) * alone
-    joined = (common + alone) ** 2 / (common**2 / own + alone**2 / min(freedom + own, own * len(alone)))
-    joined = np.maximum(joined - np.maximum(own - most, 0), 1)
-    t = (b.mean(axis=1) - a.mean(axis=1)) / np.sqrt((common + alone) * (1 / a.shape[1] + 1 / b.shape[1]))
-    found: Floats = 2 * stats.t.sf(np.abs(t), joined)
-    return found
+    known, parts = ~np.isnan(residuals), []
+    left, runs = np.where(known, residuals, 0.0), known.sum(axis=1)
+    inverse, around = np.zeros(len(left)), None
+    spread = np.maximum((left**2).sum(axis=1) / freedom, ROUNDING)
+    weights = known * np.minimum(_WILD * np.median(spread) / spread, 1.0)[:, None]
+    for group in (*groups, np.arange(len(left))):
+        sums, counts = np.zeros((2, int(group.max()) + 1, left.shape[1]))
+        np.add.at(sums, group, left * weights)
+        np.add.at(counts, group, weights)
+        means = sums / np.where(counts > 0, counts, 1)
+        own = (counts > 0).sum(axis=1) * np.bincount(group, freedom) / np.bincount(group, runs)
+        apart = np.ones(len(own), dtype=bool)
+        if around is not None:  # a group that is all of the wider one has nothing beside it
+            of = np.zeros(len(own), dtype=np.int64)
+            of[group] = around
+            apart = np.bincount(of)[of] > 1
+        variances, joined = np.zeros(len(own)), np.ones(len(own))
+        if apart.any():
+            found = np.maximum((means**2).sum(axis=1)[apart] / own[apart], ROUNDING)
+            variances[apart], extra = shrunk(found, own[apart])
+            joined[apart] = np.minimum(own[apart] + extra, own[apart].sum())
+        parts.append(variances[group])
+        inverse += parts[-1] ** 2 / joined[group]
+        left, around = np.where(known, left - means[group], 0.0), group
+    return np.array(parts), np.sum(parts, axis=0) ** 2 / inverse
 
 
-def _pooled(a: Floats, b: Floats, freedom: int) -> Floats:
-    """The variance of each row around its side's mean, of both sides together."""
-    squares = sum(((side - side.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for side in (a, b))
-    return np.asarray(squares / freedom)
-
-
-def prior(variances: Floats, own: float) -> tuple[float, float]:
+def prior(variances: Floats, own: Floats) -> tuple[float, float]:
     """Degrees of freedom and level of the scaled inverse chi-square that fits the variances' spread.
 
     own: degrees of freedom of each variance. Zero freedom: no prior (fewer than three variances);
@@ -214,16 +160,25 @@ def prior(variances: Floats, own: float) -> tuple[float, float]:
     if len(variances) < 3:
         return 0.0, 1.0
     e = np.log(variances) - special.digamma(own / 2) + np.log(own / 2)
-    excess = float(e.var(ddof=1) - special.polygamma(1, own / 2))
+    excess = float(e.var(ddof=1) - np.mean(special.polygamma(1, own / 2)))
     if excess <= 0:
         return float("inf"), float(np.exp(e.mean()))
     half = _inverse_trigamma(excess)
     return 2 * half, float(np.exp(e.mean() + special.digamma(half) - np.log(half)))
 
 
+def shrunk(variances: Floats, own: Floats) -> tuple[Floats, float]:
+    """Variances, each of `own` degrees of freedom, shrunk towards their `prior`; and the prior's freedom."""
+    freedom, level = prior(variances, own)
+    share = np.ones(len(own)) if np.isinf(freedom) else freedom / (freedom + own)
+    return share * level + (1 - share) * variances, freedom
+
+
 def false_discovery(p: Floats) -> Floats:
     """Benjamini and Hochberg's q of each p: of findings with q < 0.05, at most one in twenty is false."""
-    return np.asarray(stats.false_discovery_control(p)) if len(p) else np.asarray(p)
+    falling, found = np.argsort(p)[::-1], np.empty(len(p))
+    found[falling] = np.minimum.accumulate(p[falling] * len(p) / np.arange(len(p), 0, -1))
+    return found
 
 
 def _inverse_trigamma(value: float) -> float:
@@ -236,3 +191,56 @@ def _inverse_trigamma(value: float) -> float:
         if -step < 1e-8 * x:
             break
     return x
+
+
+def counts_at(labels: Ints, of_b: Bools) -> Ints:
+    """A row per level: how many runs of A and of B are at it; labels: the level of each run, from 0."""
+    return np.column_stack([np.bincount(labels[of_b == side], minlength=labels.max() + 1) for side in (0, 1)])
+
+
+def equal_shares(counts: Ints) -> float:
+    """P of both sides being at the levels equally often: Fisher's, of each level against all others."""
+    from scipy import stats  # noqa: PLC0415  takes as long to import as all else here, and few need it
+
+    p = []
+    for level in counts:
+        rest = counts.sum(axis=0) - level
+        p.append(float(stats.fisher_exact([level, rest])[1]))
+    return min(1.0, min(p) * (len(p) - 1))
+
+
+def p_of_levels(logs: Floats, of_b: Bools) -> Floats:
+    """P of each row's sides being at their levels in such different shares by chance; 0: one level.
+
+    logs: a row per pair or relation, a column per run. Sides of which all runs of one are above those of the
+    other by as much as levels are apart count as two levels. A machine that switches between levels may be
+    at one in every run of A and at another in every run of B. Nothing in these runs tells that from a change;
+    how often others switch within a side does (`error_rate`).
+    """
+    a, b = logs[:, ~of_b], logs[:, of_b]
+    apart = np.maximum(a.min(axis=1) - b.max(axis=1), b.min(axis=1) - a.max(axis=1))
+    found = np.where(apart > np.log(BETWEEN_RUNS.ratio), 2 / comb(logs.shape[1], a.shape[1]), 0.0)
+    labels = run_levels(np.exp(logs))
+    for row in np.flatnonzero(labels.any(axis=1) & (found == 0)):
+        found[row] = equal_shares(counts_at(labels[row], of_b))
+    return found
+
+
+def chance_of_levels(counts: Ints, p: float) -> float:
+    """How often runs dealt to the sides at random would have so small a `p_of_levels`.
+
+    counts: a row per level: how many runs of A and of B are at it.
+    """
+    runs, of_a = int(counts.sum()), int(counts[:, 0].sum())
+    levels = counts.sum(axis=1)[: 1 if len(counts) == 2 else None]
+    return sum(_chance_of_level(int(at), runs, of_a, p / max(len(levels) - 1, 1)) for at in levels)
+
+
+@cache
+def _chance_of_level(at: int, runs: int, of_a: int, p: float) -> float:
+    """The same of one level that so many runs are `at`, by Fisher's test."""
+    from scipy import stats  # noqa: PLC0415  see above
+
+    shares = stats.hypergeom(runs, at, of_a).pmf(np.arange(min(at, of_a) + 1))
+    of_each = np.where(shares <= shares[:, None] * (1 + _SAME), shares, 0.0).sum(axis=1)
+    return float(shares[of_each <= p * (1 + _SAME)].sum())

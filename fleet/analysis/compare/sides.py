@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
-from fleet.analysis.reduce.load import load_runs, published
+from fleet.analysis.reduce.load import load_runs
 from fleet.analysis.selection import matching
-from fleet.errors import UsageError
-from fleet.store.places import place_of
+from fleet.errors import StoreError, UsageError
+from fleet.store.runs import Root, listing_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +29,23 @@ class ComparisonSide:
         return ComparisonSide(name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True))
 
 
-def sides(root: str | Path, texts: Sequence[str]) -> list[ComparisonSide]:
+def sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
     """The sides named by `texts`. Raises UsageError if one matches no run, or two share a run."""
-    stored = published(root)
+    listing = listing_of(root)
+    stored = listing.runs
     if not stored:
         raise UsageError(f"{root}: no runs are stored here. `fleet run` measures; --results names a root.")
     if twice := sorted({text for text in texts if texts.count(text) > 1}):
         raise UsageError(f"the side {twice[0]!r} is named twice; a side cannot be compared with itself.")
-    where = place_of(root)
-    chosen = {text: matching(stored, text, where) for text in texts}
-    runs = load_runs(root, run_id={run_id for ids in chosen.values() for run_id in ids})
+    chosen = {text: matching(stored, text, listing.place) for text in texts}
+    runs = load_runs(listing, run_id={run_id for ids in chosen.values() for run_id in ids})
     found = [
         ComparisonSide(text, runs[runs["run_id"].isin(ids)].reset_index(drop=True))
         for text, ids in chosen.items()
     ]
     for place, side in enumerate(found):
         if side.runs.empty:
-            raise UsageError(f"side {side.name!r}: none of its runs can be read; `fleet verify` says why.")
+            raise StoreError(f"side {side.name!r}: none of its runs can be read; `fleet verify` says why.")
         for other in found[:place]:
             shared = sorted(set(side.runs["run_id"]) & set(other.runs["run_id"]))
             if shared:

@@ -1,21 +1,36 @@
-"""Describes summaries and runs side by side. A summary has one number a pair, so there is no verdict."""
+"""Describes summaries and runs side by side. A summary has one number a pair or a point, so no verdict.
 
+A published point has our name without its pages. Points of a ladder match the nearest size, at most a factor
+of 1.5 away; points of all CPUs match the points of most CPUs of the run.
+"""
+
+import math
+import re
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from fleet.analysis.compare.comparison import load_run_pairs
 from fleet.analysis.compare.sides import sides
 from fleet.analysis.exchange.imports import PREFIX, find_summary
+from fleet.analysis.exchange.published_points import published_points
 from fleet.analysis.reduce.load import view_of
-from fleet.analysis.views.text import is_none, json_text, records
+from fleet.analysis.reduce.pairs import load_pairs
+from fleet.analysis.views.text import csv_text, is_none, json_text, records
 from fleet.errors import UsageError
 from fleet.model import View
+from fleet.store.runs import Root
 from fleet.text import one_line, table
 
 ALL = "all pairs"
 _KIND = ["benchmark", "variant", "relation"]
+_NEAREST = 1.5  # a size at most so many times another is near it
+_SIZE = re.compile(r"(\d+)([KMG])")
+_THREADS = re.compile(r"\.x(\d+)$")
+_PAGES = re.compile(r"\.(huge|base)\b")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+COLUMNS = ("summary", "side", "benchmark", "point", "conditions", "published", "unit")
 
 
 def is_beside(texts: Sequence[str]) -> bool:
@@ -23,7 +38,7 @@ def is_beside(texts: Sequence[str]) -> bool:
     return any(text.startswith(PREFIX) for text in texts)
 
 
-def beside(root: str | Path, texts: Sequence[str]) -> pd.DataFrame:
+def beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     """A row per side, benchmark, variant and relation, all pairs together last.
 
     Columns: `side`, `runs` (0 for a summary), `of` (how a pair's number is made), `benchmark`, `variant`,
@@ -60,7 +75,7 @@ def beside_text(rows: pd.DataFrame) -> str:
             part = part[part["relation"] != ALL]  # noqa: PLW2901
         lines = [
             (
-                one_line(row["side"]),
+                row["side"],
                 f"{row['runs']} run{'s' * (row['runs'] != 1)}" if row["runs"] else "summary",
                 f"{row['variant'] or '-'}",
                 row["of"] or "-",
@@ -84,16 +99,15 @@ def beside_json(rows: pd.DataFrame) -> str:
 
 def beside_csv(rows: pd.DataFrame) -> str:
     """The rows as CSV."""
-    text: str = rows.to_csv(index=False)
-    return text.rstrip("\n")
+    return csv_text(rows).rstrip("\n")
 
 
-def _of_summary(root: str | Path, text: str) -> pd.DataFrame:
+def _of_summary(root: Root, text: str) -> pd.DataFrame:
     rows = find_summary(root, text)[[*_KIND, "latency_ns", "estimator"]]
     return _with_origin(rows, runs=0, of=rows["estimator"].iloc[0])
 
 
-def _of_runs(root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
+def _of_runs(root: Root, runs: pd.DataFrame) -> pd.DataFrame:
     pairs = load_run_pairs(root, runs)
     pairs = pairs.astype(dict.fromkeys(_KIND, "object"))
     numbers = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)["median_ns"].median()
@@ -103,3 +117,137 @@ def _of_runs(root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
 def _with_origin(rows: pd.DataFrame, *, runs: int, of: str) -> pd.DataFrame:
     rows.attrs.update(runs=runs, of=of)
     return rows
+
+
+def has_points(texts: Sequence[str]) -> bool:
+    """Whether one of the sides is a summary of points, not of pairs."""
+    return any(len(_published(text)) for text in texts)
+
+
+def beside_points(root: Root, texts: Sequence[str]) -> pd.DataFrame:
+    """A row per published point, side, variant and relation that measured the same or a near point.
+
+    Columns: COLUMNS, then `variant`, `relation`, `at` (the point of the run), `number` (in the published
+    unit) and `ratio` to the published number. A run's number is the median of its pairs, of several runs the
+    median; of several CPUs that of one of them. Raises UsageError for a side that is not there, or has none.
+    """
+    named = [text for text in texts if not text.startswith(PREFIX)]
+    summaries = [text for text in texts if text.startswith(PREFIX)]
+    if len(summaries) != 1 or not named:
+        raise UsageError("a summary of points is laid beside runs: fleet compare RUN… summary:NAME.")
+    published = _published(summaries[0])
+    parts = []
+    for side in sides(root, named):
+        measured = _points_measured(root, side.runs)
+        rows = [row for point in records(published) for row in _rows_of(point, measured)]
+        if not rows:
+            raise UsageError(
+                f"{side.name}: has none of the points of {summaries[0]}; "
+                f"measure {', '.join(published['benchmark'].unique())}."
+            )
+        parts.append(pd.DataFrame(rows).assign(side=side.name))
+    found = pd.concat(parts, ignore_index=True)
+    return found[[*COLUMNS, "variant", "relation", "at", "number", "ratio"]]
+
+
+def beside_points_text(rows: pd.DataFrame) -> str:
+    """For people: a table per benchmark, each published number with those of the runs behind it."""
+    names = " beside ".join((*rows["side"].unique(), f"{PREFIX}{rows['summary'].iloc[0]}"))
+    parts = [one_line(f"{names}: no verdict is possible, since a summary has one number a point.")]
+    several = rows["side"].nunique() > 1
+    for benchmark, part in rows.groupby("benchmark", sort=False):
+        lines = [_point_line(row, several=several) for row in records(part)]
+        titles = ("point", "published", "unit", "", "number", "ratio", "of", "relation", "at")
+        parts.append(f"{benchmark}\n{table(titles, lines, right={1, 4, 5})}")
+    parts.append(
+        "ratio: of the run's number to the published one; of GB/s and Gop/s more is better, of us less. "
+        "at: the run's point, where it is another."
+    )
+    return "\n\n".join(parts)
+
+
+def _point_line(row: dict[str, Any], *, several: bool) -> tuple[str, ...]:
+    return (
+        row["point"],
+        f"{row['published']:g}",
+        row["unit"],
+        "" if is_none(row["conditions"]) else row["conditions"],
+        f"{row['number']:.4g}",
+        f"x{row['ratio']:.3f}",
+        f"{row['side']}, {row['variant']}" if several else row["variant"],
+        row["relation"],
+        row["at"] if row["at"] != row["point"] else "",
+    )
+
+
+def _published(text: str) -> pd.DataFrame:
+    return published_points(text.removeprefix(PREFIX) if text.startswith(PREFIX) else "")
+
+
+def _points_measured(root: Root, runs: pd.DataFrame) -> pd.DataFrame:
+    """A row per kind and point of the runs: `unit_ns` of one CPU, `size` and `threads` from its name."""
+    pairs = load_pairs(root, run_id=runs["run_id"].tolist())
+    pairs = pairs.assign(point=pairs["point"].astype("str")).dropna(subset=["point"])
+    pairs = pairs.astype(dict.fromkeys(_KIND, "str"))
+    pairs = pairs.assign(unit_ns=pairs["median_ns"] * pairs["threads"].where(_is_group(pairs), 1))
+    rows = pairs.groupby([*_KIND, "point"], sort=False)["unit_ns"].median().reset_index()
+    return rows.assign(
+        threads=rows["point"].map(_threads), size=rows["point"].map(_size), name=rows["point"].map(_name)
+    )
+
+
+def _is_group(pairs: pd.DataFrame) -> pd.Series:
+    """Rows whose time is that of all CPUs together."""
+    found: pd.Series = pairs["benchmark"].isin(["bandwidth", "gemm"])
+    return found
+
+
+def _rows_of(point: dict[str, Any], measured: pd.DataFrame) -> list[dict[str, Any]]:
+    rows = measured[
+        (measured["benchmark"] == point["benchmark"]) & (measured["name"] == _name(point["point"]))
+    ]
+    most = rows["threads"].max()
+    rows = rows[rows["threads"] == (1 if _threads(point["point"]) == 1 else most)]
+    if _threads(point["point"]) > 1:
+        rows = rows[rows["threads"] > 1]
+    found = []
+    for (variant, relation), kind in rows.groupby(["variant", "relation"], sort=False):
+        near = _nearest(kind, _size(point["point"]))
+        if near is None:
+            continue
+        times = near["unit_ns"] / point["unit_ns"]
+        ratio = times if point["unit"] == "us" else 1 / times
+        found.append(
+            {name: point[name] for name in ("summary", "benchmark", "point", "conditions", "unit")}
+            | {"published": point["value"], "variant": variant, "relation": relation, "ratio": ratio}
+            | {"at": _PAGES.sub("", near["point"]), "number": point["value"] * ratio}
+        )
+    return found
+
+
+def _nearest(rows: pd.DataFrame, size: float) -> dict[str, Any] | None:
+    """The row of the nearest size; the first where sizes play no part. None: none is near."""
+    if math.isnan(size):
+        return dict(records(rows)[0])
+    apart = {row["point"]: abs(math.log(row["size"] / size)) for row in records(rows) if row["size"] > 0}
+    best = min(apart, key=lambda name: apart[name], default=None)
+    if best is None or apart[best] > math.log(_NEAREST):
+        return None
+    return next(dict(row) for row in records(rows) if row["point"] == best)
+
+
+def _threads(point: str) -> int:
+    found = _THREADS.search(point)
+    return int(found[1]) if found else 1
+
+
+def _size(point: str) -> float:
+    """The bytes of a ladder's point, NaN of others."""
+    found = _SIZE.search(point) if point.startswith(("read.", "write.")) else None
+    return int(found[1]) * _UNITS[found[2]] if found else math.nan
+
+
+def _name(point: str) -> str:
+    """What must be the same: the name without pages and threads, and of a ladder without its size."""
+    name = _THREADS.sub("", _PAGES.sub("", point))
+    return name if math.isnan(_size(point)) else _SIZE.sub("", name)

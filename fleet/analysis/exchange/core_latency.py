@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from math import floor
 
-from fleet.analysis.exchange.grid import Grid, latency, whole_numbers
+from fleet.analysis.exchange.grid import Grid, row_of, whole_numbers
 
 _TITLES = {"cas": "CAS", "readwrite": "Read/Write"}
 _CAS_TITLES = {  # with the variant and the machine, which is None for any
@@ -47,7 +47,8 @@ def read(text: str) -> list[Grid]:
                 at = number + offset + 1
                 if offset and (at > len(lines) or not lines[at - 1].strip()):
                     break
-                cells.update(_row(lines[at - 1] if at <= len(lines) else "", at, cpu, cpus))
+                words = lines[at - 1].split() if at <= len(lines) else []
+                cells.update(row_of(words, at, cpu, [other for other in cpus if other != cpu]))
             found.append(replace(head, cpus=cpus, cells=cells))
     return found
 
@@ -78,16 +79,3 @@ def _title(grid: Grid) -> str:
             if variant == grid.variant and (arch is None or grid.arch in (None, arch)):
                 return title
     return _TITLES.get(grid.benchmark or "", grid.benchmark or "Unknown")
-
-
-def _row(line: str, number: int, cpu: int, cpus: tuple[int, ...]) -> dict[tuple[int, int], float]:
-    words = line.split()
-    if not words or words[0] != str(cpu):
-        raise ValueError(f"line {number}: the row of CPU {cpu} was expected, found {line.strip()[:40]!r}.")
-    others = [other for other in cpus if other != cpu]
-    if len(words) - 1 != len(others):
-        raise ValueError(
-            f"line {number}: {len(words) - 1} values in the row of CPU {cpu}, {len(others)} were expected."
-        )
-    values = (latency(word, number) for word in words[1:])
-    return {(cpu, other): value for other, value in zip(others, values, strict=True) if value is not None}

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from statistics import fmean
 
-from fleet.analysis.exchange.grid import Grid, digits, latency, square, whole_numbers
+from fleet.analysis.exchange.grid import Grid, digits, latency, row_of, square, whole_numbers
 
 BENCHMARKS = ("cas", "readwrite", "messages")  # 1), 2) and 3) on its screen
 _TITLES = {
@@ -147,16 +147,9 @@ def _parts(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:
 
 def _screen_row(line: str, number: int, cpu: int, cpus: tuple[int, ...]) -> dict[tuple[int, int], float]:
     words = _ERROR_OF_MEAN.sub(" ", line).split()
-    if not words or words[0] != str(cpu):
-        raise ValueError(f"line {number}: the row of CPU {cpu} was expected, found {line.strip()[:40]!r}.")
+    others = [other for other in cpus if other != cpu]
     before = cpus[: cpus.index(cpu)]
-    others = before if len(words) - 1 == len(before) else tuple(other for other in cpus if other != cpu)
-    if len(words) - 1 != len(others):
-        raise ValueError(
-            f"line {number}: {len(words) - 1} values in the row of CPU {cpu}, {len(before)} were expected."
-        )
-    values = (latency(word, number) for word in words[1:])
-    return {(cpu, other): value for other, value in zip(others, values, strict=True) if value is not None}
+    return row_of(words, number, cpu, others if len(words) - 1 == len(others) else before)
 
 
 def _csv(block: NumberedLines) -> list[Grid]:

@@ -3,13 +3,15 @@
 Each number is that of `views.overview.medians`: of a host's comparable runs, one way in ns.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.views.overview import how_wide
 from fleet.analysis.views.text import is_none, json_text, records, within
-from fleet.text import one_line
+from fleet.text import one_line, printable
 
 _NS = 1e-9
 _METRIC = "fleet_median_latency_seconds"
@@ -48,13 +50,12 @@ def openmetrics(table: pd.DataFrame) -> str:
 def markdown(table: pd.DataFrame) -> str:
     """A table for a pull request: a row per host, benchmark and relation."""
     lines = [
-        "| host | benchmark | relation | runs | ns, one way | ±95% |",
+        f"| host | benchmark | relation | runs | ns, one way | ±95% {how_wide(table)} |",
         "| --- | --- | --- | ---: | ---: | ---: |",
     ]
     for row in records(table):
-        kind = f"{row['benchmark']}/{row['variant']}"
-        host = one_line(row["host_name"]).replace("|", "\\|")
-        cells = (host, kind, row["relation"], row["runs"], f"{row['median_ns']:.1f}", within(row["half"]))
+        names = (row["host_name"], f"{row['benchmark']}/{row['variant']}", row["relation"])
+        cells = (*map(_cell, names), row["runs"], f"{row['median_ns']:.1f}", within(row["half"]))
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join([*lines, ""])
 
@@ -66,5 +67,11 @@ DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], Any]] = {
 }
 
 
+def _cell(text: str) -> str:
+    """Text in a table of Markdown: no character of it is markup or HTML."""
+    return re.sub(r"([\\`*_\[\]<>|&~])", r"\\\1", one_line(text))
+
+
 def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    """A label's value in OpenMetrics, which escapes these three; other control characters are shown."""
+    return printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,31 +1,37 @@
-"""Writes runs and summaries as other tools print them, and samples as CSV."""
+"""Writes runs and summaries as other tools print them, for their readers, and samples as CSV."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.export_points import POINT_FORMATS, points_export
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
 from fleet.analysis.reduce.bursts import of_frame
-from fleet.analysis.reduce.load import load_run, load_samples, samples_long, view_of
+from fleet.analysis.reduce.ladders import ladders, size_text
+from fleet.analysis.reduce.load import load_run, load_samples, of_benchmark, samples_long, view_of
 from fleet.analysis.reduce.matrices import pair_medians
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.views.text import csv_text, records
 from fleet.errors import UsageError
 from fleet.model import Pairs, View
+from fleet.store.runs import Root
+from fleet.text import one_line, printable
 
 SAMPLES_CSV = "csv"
-FORMATS = (*tools.FORMATS, *POINT_FORMATS, SAMPLES_CSV)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 _BURSTS_AT_ONCE = 20_000
+_STREAM_NAMES = {"copy": "Copy", "read": "Read", "write": "Write", "nt": "WriteNT", "modify": "Update"}
+_MEGA = 1e6
 _LEFT_OUT = ["line_page", "line_offset", "line_node", "line_physical"]
 
 
 def export(
-    root: str | Path, what: str, tool: str, benchmark: str | None, value: str | None = None
+    root: Root, what: str, tool: str, benchmark: str | None, value: str | None = None
 ) -> Iterator[str]:
     """Yield the text, in pieces.
 
@@ -38,7 +44,7 @@ def export(
     if tool in POINT_FORMATS:
         if what.startswith(PREFIX) or value is not None:
             raise UsageError(f"--format {tool} prints the ladders of a run, and takes no --value.")
-        yield from points_export(root, what, tool, benchmark)
+        yield from _points(root, what, tool, benchmark)
     elif tool == SAMPLES_CSV:
         if what.startswith(PREFIX):
             raise UsageError(f"{what} is a summary: it has no samples; choose another --format.")
@@ -57,19 +63,19 @@ def write_new(path: Path, pieces: Iterator[str]) -> None:
     text = "".join(itertools.islice(pieces, 1))  # usage errors come before the file is created
     try:
         with path.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.writelines(pieces)
+            for piece in itertools.chain([text], pieces):
+                file.write(printable(piece, kept="\n\t"))
     except FileExistsError as err:
         raise UsageError(f"{path}: exists; it was not changed. Choose another --output.") from err
     except OSError as err:
         raise UsageError(f"{path}: cannot be written: {err.strerror}.") from err
 
 
-def _of_summary(root: str | Path, what: str, benchmark: str | None) -> Grid:
+def _of_summary(root: Root, what: str, benchmark: str | None) -> Grid:
     return grid_of(_chosen(find_summary(root, what), benchmark, what))
 
 
-def _of_run(root: str | Path, run_id: str, benchmark: str | None, value: str) -> Grid:
+def _of_run(root: Root, run_id: str, benchmark: str | None, value: str) -> Grid:
     run = load_run(root, run_id)
     ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
     samples = _chosen(load_samples(root, run_id=run_id), benchmark, run_id)
@@ -85,7 +91,7 @@ def _of_run(root: str | Path, run_id: str, benchmark: str | None, value: str) ->
         benchmark=str(kind["benchmark"]),
         samples=int(pairs["samples"].median()),
         iterations=int(samples["iterations"].median()),
-        cpu_model=run["cpu_model"],
+        cpu_model=run["cpu_model"] and one_line(run["cpu_model"]),
         variant=str(kind["variant"]),
         arch=run["arch"],
         errors=_standard_errors(samples, ordered=ordered) if value == "mean" else {},
@@ -125,7 +131,7 @@ def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFram
     return chosen
 
 
-def _samples(root: str | Path, run_id: str, benchmark: str | None) -> Iterator[str]:
+def _samples(root: Root, run_id: str, benchmark: str | None) -> Iterator[str]:
     """A row per sample, warm-ups marked, ticks exact."""
     bursts = load_samples(root, run_id=run_id)
     if bursts.empty:
@@ -134,4 +140,63 @@ def _samples(root: str | Path, run_id: str, benchmark: str | None) -> Iterator[s
         bursts = _chosen(bursts, benchmark, run_id)
     for begin in range(0, len(bursts), _BURSTS_AT_ONCE):
         part = samples_long(bursts.iloc[begin : begin + _BURSTS_AT_ONCE]).drop(columns=_LEFT_OUT)
-        yield part.to_csv(index=False, header=begin == 0, lineterminator="\n")
+        yield csv_text(part, header=begin == 0)
+
+
+def _points(root: Root, run_id: str, form: str, benchmark: str | None) -> Iterator[str]:
+    """Yield the text. form: of POINT_FORMATS. benchmark: with its variant where the run has several.
+
+    Raises UsageError where the run has no such benchmark, or several variants of it.
+    """
+    needed, write = POINT_FORMATS[form]
+    if benchmark is not None and benchmark.partition("/")[0] != needed:
+        raise UsageError(f"--format {form} prints {needed}, not {benchmark}.")
+    rows = ladders(of_benchmark(widened(load_pairs(root, run_id=run_id)), benchmark or needed))
+    if len(variants := sorted(rows["variant"].unique())) > 1:
+        listed = ", ".join(f"{needed}/{variant}" for variant in variants)
+        raise UsageError(f"{run_id}: --benchmark must name one of {listed}.")
+    yield from write(rows)
+
+
+def _stream(rows: pd.DataFrame) -> Iterator[str]:
+    """The largest size by most threads, as STREAM's summary: MB/s, and seconds of a pass."""
+    rows = rows[rows["threads"] == rows["threads"].max()]
+    rows = rows[rows["bytes"] == rows["bytes"].max()]
+    yield f"Number of Threads requested = {rows['threads'].iloc[0]}\n"
+    yield (
+        f"{'Function':<12}{'Best Rate MB/s':>16}  {'Avg time':<13}{'Min time':<13}{'Max time':<13}".rstrip()
+        + "\n"
+    )
+    for row in records(rows):
+        moved = row["bytes"] * row["threads"]
+        seconds = [row[name] * moved / 1e9 for name in ("mean_ns", "min_ns", "max_ns")]
+        times = "".join(f"{each:<13.6f}" for each in seconds).rstrip()
+        name = _STREAM_NAMES.get(row["setting"], row["setting"])
+        yield f"{name + ':':<12}{moved / seconds[1] / _MEGA:>16.1f}  {times}\n"
+
+
+def _multichase(rows: pd.DataFrame) -> Iterator[str]:
+    """For each order and size multichase's option for it, and the ns that it would print."""
+    for row in records(rows[rows["threads"] == 1]):
+        yield f"-m {size_text(row['bytes']).lower():<8} # {row['setting']}, CPU {row['ping_cpu']}\n"
+        yield f"{row['median_ns']:.3f}\n"
+
+
+def _likwid(rows: pd.DataFrame) -> Iterator[str]:
+    """A block per operation, size and number of threads, with likwid-bench's names."""
+    for row in records(rows):
+        rate = 1000 / row["median_ns"]
+        yield f"Test: {row['setting'].replace(' ', '_')}_{row['variant']}\n"
+        yield f"Size (Byte):\t\t{row['bytes'] * row['threads']}\nNumber of threads:\t{row['threads']}\n"
+        yield f"MByte/s:\t\t{rate:.2f}\n"
+
+
+Writer = Callable[[pd.DataFrame], Iterator[str]]
+POINT_FORMATS: Mapping[str, tuple[str, Writer]] = MappingProxyType(
+    {
+        "stream": ("bandwidth", _stream),
+        "multichase": ("chase", _multichase),
+        "likwid": ("bandwidth", _likwid),
+    }
+)
+FORMATS = (*tools.FORMATS, *POINT_FORMATS, SAMPLES_CSV)

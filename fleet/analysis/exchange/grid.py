@@ -69,3 +69,15 @@ def whole_numbers(words: Sequence[str]) -> tuple[int, ...] | None:
         return None
     numbers = tuple(map(int, words))
     return numbers if len(numbers) == len(set(numbers)) else None
+
+
+def row_of(words: Sequence[str], line: int, cpu: int, others: Sequence[int]) -> dict[tuple[int, int], float]:
+    """The cells of a printed row, which begins with its CPU. Raises ValueError for any other row."""
+    if words[:1] != [str(cpu)]:
+        raise ValueError(f"line {line}: the row of CPU {cpu} was expected, found {' '.join(words)[:40]!r}.")
+    if len(words) - 1 != len(others):
+        raise ValueError(
+            f"line {line}: {len(words) - 1} values in the row of CPU {cpu}, {len(others)} were expected."
+        )
+    values = (latency(word, line) for word in words[1:])
+    return {(cpu, other): value for other, value in zip(others, values, strict=True) if value is not None}

@@ -4,19 +4,16 @@ One number a pair and no samples, so there is no interval and no verdict.
 """
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
-from fleet.analysis.exchange.published_points import published_points
+from fleet.analysis.exchange.published_points import FOLDER, index, published_points
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.errors import UsageError
 from fleet.model import Cpu, Topology
@@ -24,31 +21,33 @@ from fleet.plan.cpulist import cpu_list
 from fleet.store import schema
 from fleet.store.files import storing
 from fleet.store.imports import FILES
-from fleet.store.places import place_of
 from fleet.store.reading import read_files
+from fleet.store.runs import Root, listing_of
 
-_FOLDER = files("fleet") / "published"
 _CPU_COLUMNS = [field.name for field in fields(Cpu)]
 PREFIX = "summary:"  # how a command line tells a summary from a run or a host
 
 
-def load_imports(root: str | Path) -> pd.DataFrame:
-    """Read every imported summary of a results root: a row per pair, columns as in docs/tables.md."""
-    place = place_of(root)
+def load_imports(root: Root) -> pd.DataFrame:
+    """Read every imported summary of a results root: a row per pair, columns as in docs/tables.md.
+
+    A file that cannot be read is named by a StoreWarning and left out.
+    """
+    place = listing_of(root).place
     with storing("read the summaries", place):
         names = place.files(FILES)
-    return _plain(read_files(place, names, "summaries").to_pandas())
+    return _plain(read_files(place, names, "summaries", skip_damaged=True).to_pandas())
 
 
 @cache
 def load_published() -> pd.DataFrame:
     """Read the published tables that fleet ships (fleet/published/index.toml), in the same columns."""
     rows: list[dict[str, Any]] = []
-    for name, entry in _index()["summaries"].items():
-        source = _index()["sources"][entry["source"]]
+    for name, entry in index()["summaries"].items():
+        source = index()["sources"][entry["source"]]
         machine = Topology(_cpus(entry))
         for file, variant in entry["tables"].items():
-            text = (_FOLDER / file).read_text(encoding="utf-8")
+            text = (FOLDER / file).read_text(encoding="utf-8")
             tool, grids = tools.read(text, file, source["tool"])
             columns = {key: entry.get(key) for key in ("cpu_model", "os", "conditions")}
             columns |= {"source": source["url"], "variant": variant}
@@ -56,13 +55,13 @@ def load_published() -> pd.DataFrame:
     return _plain(pd.DataFrame(rows, columns=[column.name for column in schema.SUMMARIES]))
 
 
-def all_summaries(root: str | Path) -> pd.DataFrame:
+def all_summaries(root: Root) -> pd.DataFrame:
     """Imported summaries, then the published ones."""
     found = (load_imports(root), load_published())
     return pd.concat([frame for frame in found if len(frame)], ignore_index=True)
 
 
-def find_summary(root: str | Path, name: str) -> pd.DataFrame:
+def find_summary(root: Root, name: str) -> pd.DataFrame:
     """The rows of one summary, imported or published; `name` with or without `summary:`.
 
     Raises UsageError naming what there is.
@@ -147,14 +146,9 @@ def published_layout(rows: pd.DataFrame) -> Layout:
 
     rows: of one summary, as `load_published` returns them.
     """
-    entry = _index()["summaries"].get(rows["summary"].iloc[0])
+    entry = index()["summaries"].get(rows["summary"].iloc[0])
     cpus = pd.DataFrame([asdict(cpu) for cpu in _cpus(entry)] if entry else [], columns=_CPU_COLUMNS)
     return layout(cpus, sorted({int(cpu) for end in ("ping_cpu", "pong_cpu") for cpu in rows[end]}))
-
-
-@cache
-def _index() -> dict[str, Any]:
-    return tomllib.loads((_FOLDER / "index.toml").read_text(encoding="utf-8"))
 
 
 def _cpus(entry: Mapping[str, Any]) -> tuple[Cpu, ...]:

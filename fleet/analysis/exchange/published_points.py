@@ -12,7 +12,7 @@ import pandas as pd
 
 from fleet.text import one_line, table
 
-_FOLDER = files("fleet") / "published"
+FOLDER = files("fleet") / "published"
 COLUMNS = ("summary", "benchmark", "point", "value", "unit", "unit_ns", "conditions", "cpu_model", "source")
 
 
@@ -20,8 +20,8 @@ COLUMNS = ("summary", "benchmark", "point", "value", "unit", "unit_ns", "conditi
 def load_published_points() -> pd.DataFrame:
     """A row per number: COLUMNS. value, unit: as printed. unit_ns: of a byte or a line, by one CPU."""
     tables = []
-    for name, entry in _index().items():
-        with (_FOLDER / entry["file"]).open(encoding="utf-8") as file:
+    for name, entry in index()["points"].items():
+        with (FOLDER / entry["file"]).open(encoding="utf-8") as file:
             rows = pd.read_csv(file)
         times = rows["value"] * 1000 / rows["lines"]
         tables.append(
@@ -44,7 +44,7 @@ def published_points(name: str) -> pd.DataFrame:
 
 def points_text(name: str) -> str:
     """One of them for people: where it comes from, and a table per benchmark."""
-    entry, rows = _index()[name], published_points(name)
+    entry, rows = index()["points"][name], published_points(name)
     parts = [f"{name}: {entry['cpu_model']}, {entry['os']} ({entry['conditions']})\nfrom {entry['url']}"]
     for benchmark, part in rows.groupby("benchmark", sort=False):
         lines = [
@@ -66,12 +66,13 @@ def points_list() -> str:
     """A line for each of them, for the list of summaries."""
     counts = load_published_points().groupby("summary", sort=False).size()
     lines = [
-        f"{name}: {_index()[name]['cpu_model']}, {counts[name]} points, shipped" for name in counts.index
+        f"{name}: {index()['points'][name]['cpu_model']}, {counts[name]} points, shipped"
+        for name in counts.index
     ]
     return "Published points, without pairs of CPUs:\n" + "\n".join(lines)
 
 
 @cache
-def _index() -> dict[str, Any]:
-    index: dict[str, Any] = tomllib.loads((_FOLDER / "index.toml").read_text(encoding="utf-8"))
-    return dict(index["points"])
+def index() -> dict[str, Any]:
+    """What is shipped, with where it comes from (fleet/published/index.toml)."""
+    return tomllib.loads((FOLDER / "index.toml").read_text(encoding="utf-8"))

@@ -12,13 +12,12 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.load import mean_of_both, ns_per_sample_tick, of_both, sample_ticks
 from fleet.model import Shape, benchmark_named
 from fleet.store.schema import PARAMETER_COLUMNS
 
 PARAMETERS = tuple(column.name for column in PARAMETER_COLUMNS)
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 COLUMNS = (
     "run_id",
     "benchmark",
@@ -26,6 +25,7 @@ COLUMNS = (
     "relation",
     "ping_cpu",
     "pong_cpu",
+    "round",
     "start_offset_ns",
     "iterations",
     "warmup",
@@ -88,7 +88,7 @@ def of_arrow(table: Any) -> Bursts:
     return _bursts(about, means, counts, groups)
 
 
-def _column_of(table: Any, wanted: "npt.NDArray[np.bool_]") -> "pd.Series[Any]":
+def _column_of(table: Any, wanted: Bools) -> "pd.Series[Any]":
     """The column `other_ticks` of the rows wanted, None in all others."""
     found = pd.Series([None] * len(wanted), dtype=object)
     if wanted.any():

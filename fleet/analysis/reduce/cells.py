@@ -5,7 +5,6 @@ x64"; that of any other point is followed by its name, as "package written.chase
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pandas as pd
 
@@ -15,7 +14,8 @@ from fleet.analysis.reduce.pairs import by_run, load_pairs, widened
 from fleet.errors import UsageError
 from fleet.model import Relation, View
 from fleet.store import RunSummary
-from fleet.text import nearest
+from fleet.store.runs import Root
+from fleet.text import nearest, one_line
 
 _RELATIONS = frozenset(map(str, Relation))
 _SHOWN = 8
@@ -31,7 +31,11 @@ def cells(pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None) -> 
     if point is not None:
         return _at_point(pairs, point)
     others = pairs[~views.isin([View.MATRIX, View.CPUS, View.LADDER])]
-    named = others.assign(relation=others["relation"] + " " + others["point"].astype(str))
+    points = (
+        others["point"].astype(object).fillna("")
+    )  # of a benchmark that nobody described there may be none
+    at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
+    named = others.assign(relation=at_point)
     parts = [without_points(pairs), named, _of_plateaus(plateaus(pairs, cpus))]
     filled = [part for part in parts if len(part)]
     return pd.concat(filled, ignore_index=True) if filled else pairs[:0]
@@ -43,7 +47,7 @@ def are_pairs(relations: "pd.Series[str]") -> "pd.Series[bool]":
 
 
 def history_of(
-    root: str | Path,
+    root: Root,
     runs: Sequence[RunSummary],
     what: str,
     *,
@@ -79,8 +83,10 @@ def _at_point(pairs: pd.DataFrame, point: str) -> pd.DataFrame:
         known = sorted(pairs["point"].dropna().unique())
         listed = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
         raise UsageError(
-            f"--point {point}: these runs have no such point{nearest(point, known)} "
-            f"There are {listed or 'none'}."
+            one_line(
+                f"--point {point}: these runs have no such point{nearest(point, known)} "
+                f"There are {listed or 'none'}."
+            )
         )
     ladders = rows["benchmark"].map(lambda name: view_of(str(name)) is View.LADDER).astype(bool)
     return rows.assign(relation=rows["relation"].where(~ladders, point))

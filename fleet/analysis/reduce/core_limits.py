@@ -1,16 +1,19 @@
-"""What the widest known cores do in a cycle: bytes of L1 by variant and vendor, operations by variant.
+"""What cores do in a cycle: bytes of L1 and operations by variant, by the CPU's vendor, family and model.
 
-A limit is that of the widest core of a vendor, of all vendors where the CPU's name does not tell; a variant
-without an entry has no known limit. Sources: Intel 64 and IA-32 Architectures Optimization Reference Manual
-(248966), cache parameters of Ice Lake and Golden Cove (2 loads of 64 bytes or 3 of 32, 1 store of 64 or 2 of
-32); AMD Software Optimization Guides for Zen 2 to 5 (56305, 56665, 57647, 58455; 2 vector loads, 1 store of a
-line's width or 2 narrower ones). Arm publishes pipelines per core (Software Optimization Guides of Neoverse
-and Cortex-X, up to 4 loads and 2 stores of 16 bytes); twice as many are allowed here.
+Of a model that is not listed it is what the widest core of its vendor does, of a vendor that is not known the
+widest core of all; a variant without an entry has no known limit. Sources: Intel 64 and IA-32 Architectures
+Optimization Reference Manual (248966), cache parameters of Skylake Server (model 85), Ice Lake (106, 108: 2
+loads of 64 bytes or narrower, 1 store of 64 or 2 of 32) and Golden Cove (3 loads of 32); AMD Software
+Optimization Guides for Zen 2 to 5 (56305, 56665, 57647, 58455): Zen 2 to 4 load 2 vectors and store 1 in a
+cycle, of 32 bytes at most, and do a vector of 64 bytes in halves. Arm publishes pipelines per core (Software
+Optimization Guides of Neoverse and Cortex-X, up to 4 loads and 2 stores of 16 bytes); twice as many are
+allowed here.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,37 +36,53 @@ class Ports:
                 return None
 
 
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What a core does in a cycle at most, by variant: of `bandwidth` its ports, of `gemm` its operations."""
+
+    ports: Mapping[str, Ports]
+    operations: Mapping[str, int]
+
+
+def _core(avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Ports) -> Core:
+    """A core whose units multiply and add so many bytes of fp32 in a cycle, if it has AVX-512 by that.
+
+    Those of AVX2 are 64 bytes together at most; of SSE2 two multiply and two others add (AMD 56665, 2.11).
+    """
+    ports = {"avx512": avx512, "avx": avx, "sse2": sse2}
+    ports |= dict.fromkeys(("prefetch", "streams", "tile", "tileblock"), avx512) | others
+    fp32 = fma_bytes // 4 * 2
+    operations = {"avx512": fp32, "avx512-bf16": 2 * fp32, "avx512-vnni": 4 * fp32}
+    operations |= {"avx2": min(fp32, 32), "sse2": 16, "amx-bf16": 1024, "amx-int8": 2048}
+    return Core(MappingProxyType(ports), MappingProxyType(operations | _ARM))
+
+
+_ARM = {"bfmmla": 128, "i8mm": 256, "neon": 32}
 _WIDE = Ports(128, 64)
-_INTEL = MappingProxyType({"avx512": _WIDE, "avx": Ports(96, 64), "sse2": Ports(48, 32)})
-_AMD = MappingProxyType({"avx512": _WIDE, "avx": Ports(64, 64), "sse2": Ports(32, 32)})
-_ANY = MappingProxyType(
-    {
-        **_INTEL,
-        **dict.fromkeys(("prefetch", "streams", "tile", "tileblock"), _WIDE),
-        "sse2": Ports(64, 32),
-        "neon": Ports(128, 64),
-    }
+_ZEN_1 = _core(Ports(32, 16), Ports(32, 16), Ports(32, 16), 32)
+_ZEN_2_TO_4 = _core(Ports(64, 32), Ports(64, 32), Ports(32, 16), 64)
+_SKYLAKE = _core(_WIDE, Ports(64, 32), Ports(32, 16), 128)
+_ICE_LAKE = _core(_WIDE, Ports(64, 64), Ports(32, 32), 128)
+_WIDEST = {
+    "intel": _core(_WIDE, Ports(96, 64), Ports(48, 32), 128),
+    "amd": _core(_WIDE, Ports(64, 64), Ports(32, 32), 128),
+    "": _core(_WIDE, Ports(96, 64), Ports(64, 32), 128, neon=Ports(128, 64)),
+}
+_MODELS = (
+    ("intel", 6, range(85, 86), _SKYLAKE),
+    ("intel", 6, range(106, 109), _ICE_LAKE),
+    ("amd", 0x17, range(0x30), _ZEN_1),
+    ("amd", 0x17, range(0x30, 0x100), _ZEN_2_TO_4),
+    ("amd", 0x19, range(0x100), _ZEN_2_TO_4),
 )
 
-OPERATIONS: Mapping[str, int] = MappingProxyType(
-    {
-        "amx-bf16": 1024,
-        "amx-int8": 2048,
-        "avx512-bf16": 128,
-        "avx512-vnni": 256,
-        "avx512": 64,
-        "avx2": 32,
-        "bfmmla": 128,
-        "i8mm": 256,
-        "neon": 32,
-        "sse2": 16,  # two pipes multiply and two others add: AMD 56665, 2.11
-    }
-)
-"""Operations that a core does in a cycle with the instructions of a variant of `gemm`, at most."""
 
-
-def ports(variant: str, cpu_model: str | None) -> Ports | None:
-    """The ports that a variant of `bandwidth` can use on a CPU of this name; None: no limit is known."""
-    name = (cpu_model or "").lower()
-    vendor = _INTEL if "intel" in name else _AMD if "amd" in name else _ANY
-    return vendor.get(variant) or _ANY.get(variant)
+def core_of(run: Mapping[str, Any]) -> Core:
+    """The core of the CPU in this row of `runs`."""
+    name = f"{run.get('cpu_vendor')} {run.get('cpu_model')}".lower()
+    vendor = next(known for known in _WIDEST if known in name)
+    family, model = (str(run.get(key)) for key in ("cpu_family", "cpu_model_number"))
+    for of, its_family, models, core in _MODELS:
+        if of == vendor and str(its_family) == family and model in map(str, models):
+            return core
+    return _WIDEST[vendor]

@@ -13,10 +13,11 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.reduce.core_limits import OPERATIONS, ports
+from fleet.analysis.reduce.core_limits import core_of
 from fleet.analysis.reduce.ladders import MEMORY, ladders, plateaus, size_text
-from fleet.analysis.reduce.load import without_points
+from fleet.analysis.reduce.load import view_of, without_points
 from fleet.analysis.views.text import is_none, records
+from fleet.model import View
 
 WHOLE_CYCLES = 0.02  # of the cycles of a load from L1
 FEWEST_CYCLES, MOST_CYCLES = 3, 6
@@ -68,8 +69,11 @@ def compared(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) ->
     run: its row of `runs`. pairs, cpus: its rows of these tables, widened. value: of a breach, how far off,
     as a factor above 1.
     """
-    numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus))
-    found = [(check.name, *one) for check in CHECKS for one in check.compared(numbers)]
+    there = set(pairs["benchmark"])
+    found = []
+    if "message" in there or any(view_of(name) not in (View.MATRIX, View.CPUS) for name in there):
+        numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus))
+        found = [(check.name, *one) for check in CHECKS for one in check.compared(numbers)]
     return pd.DataFrame(found, columns=list(COLUMNS)).astype({"breach": bool})
 
 
@@ -101,7 +105,7 @@ def _order(numbers: Numbers) -> Found:
 def _ports(numbers: Numbers) -> Found:
     rows = numbers.steps[numbers.steps["benchmark"] == "bandwidth"]
     for row in records(rows[rows["core_ghz"].notna()]):
-        known = ports(row["variant"], numbers.run.get("cpu_model"))
+        known = core_of(numbers.run).ports.get(row["variant"])
         a_cycle = known.bytes_of(row["operation"]) if known else None
         if a_cycle is None:
             continue
@@ -221,9 +225,10 @@ def _products(numbers: Numbers) -> Found:
 
 def _units(numbers: Numbers) -> Found:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
-    rows = rows[rows["core_ghz"].notna() & rows["variant"].isin(list(OPERATIONS))]
+    limits = core_of(numbers.run).operations
+    rows = rows[rows["core_ghz"].notna() & rows["variant"].isin(list(limits))]
     for row in records(rows[rows["point"].astype(str).str.startswith("peak")]):
-        limit = OPERATIONS[row["variant"]]
+        limit = limits[row["variant"]]
         reached = 1 / row["median_ns"] / row["threads"] / row["core_ghz"]
         over = reached > OVER * limit * (1 + _uncertain(row))
         yield (
@@ -273,3 +278,17 @@ CHECKS = (
     CrossCheck("gemm_units", "a peak of products is higher than the units of a core can reach", _units),
 )
 MEANS: Mapping[str, str] = MappingProxyType({check.name: check.text for check in CHECKS})
+
+
+def summary(found: pd.DataFrame) -> list[tuple[str, ...]]:
+    """A line per check that could be made: its name, the numbers farthest apart, comparisons and breaches.
+
+    found: as `compared` returns it.
+    """
+    parts = ((check, found[found["check"] == check]) for check in MEANS if len(found))
+    return [(check, *_line(part)) for check, part in parts if len(part)]
+
+
+def _line(part: pd.DataFrame) -> tuple[str, str, str]:
+    worst = part.sort_values(["breach", "value"], ascending=False, kind="stable").iloc[0]
+    return str(worst["says"]), str(len(part)), str(part["breach"].sum())

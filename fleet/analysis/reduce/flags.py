@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.arrays import Bools, Floats
 from fleet.analysis.reduce.load import without_points
 
 MANY_OUTLIERS = 0.05
@@ -33,7 +33,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
 )
 MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed")  # medians tolerate a few such bursts
 
-Marks = npt.NDArray[np.bool_]
+Marks = Bools
 
 
 def flag_counts(flags: "pd.Series[str]") -> dict[str, int]:
@@ -44,10 +44,11 @@ def flag_counts(flags: "pd.Series[str]") -> dict[str, int]:
     return dict(counts.most_common())
 
 
-def with_pair_flags(pairs: pd.DataFrame, precision: float | None = None) -> pd.DataFrame:
+def with_pair_flags(pairs: pd.DataFrame, precision: Floats | float | None = None) -> pd.DataFrame:
     """The same rows with the flags of the pair added to those of its bursts.
 
-    pairs: as `pair_medians` returns them. precision: the interval asked for, as a share; None for none.
+    pairs: as `pair_medians` returns them. precision: the interval asked for, as a share, of all or of each;
+    None or NaN for none.
     """
     raised = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
@@ -63,17 +64,20 @@ def with_pair_flags(pairs: pd.DataFrame, precision: float | None = None) -> pd.D
     return pairs.assign(flags=texts)
 
 
-def _not_converged(pairs: pd.DataFrame, precision: float | None) -> Marks:
-    if precision is None:
-        return np.zeros(len(pairs), dtype=bool)
-    return ~(pairs["spread"] <= precision).to_numpy()
+def _not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> Marks:
+    asked = np.asarray(precision, dtype=float)
+    reached: Marks = pairs["spread"].to_numpy(dtype=float) <= asked
+    found: Marks = ~reached & ~np.isnan(asked)
+    return found
 
 
 def _smt_pair(pairs: pd.DataFrame) -> Marks:
     """Siblings that are not each other's nearest, and pairs far nearer than the others of their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
-    for _, rows in without_points(pairs.reset_index(drop=True)).groupby(_KIND, sort=False):
-        marks[rows.index] = _strange_siblings(rows) | _strangely_near(rows)
+    single = without_points(pairs.reset_index(drop=True))
+    marks[single.index] = _strangely_near(single)
+    for _, rows in single.groupby(_KIND, sort=False) if (single["relation"] == "smt").any() else ():
+        marks[rows.index] |= _strange_siblings(rows)
     return marks
 
 
@@ -88,19 +92,20 @@ def not_nearest(rows: pd.DataFrame) -> "pd.Series[float]":
     rows: pairs of one run, benchmark and variant. NaN for rows that are no siblings, and for siblings
     without any other partner. Below 1.3 the two are not each other's nearest, as siblings should be.
     """
-    others = rows[~rows["relation"].isin(["smt", "self"])]
-    ends = pd.concat([others.set_index(end)["median_ns"] for end in ("ping_cpu", "pong_cpu")])
-    nearest = ends.groupby(level=0).min()
-    closest = np.fmin(
-        rows["ping_cpu"].map(nearest).to_numpy(dtype=float),
-        rows["pong_cpu"].map(nearest).to_numpy(dtype=float),
-    )
-    found: pd.Series[float] = (closest / rows["median_ns"]).where(rows["relation"] == "smt")
-    return found
+    relation = rows["relation"].to_numpy(dtype=object)
+    ping, pong = (rows[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
+    ns = rows["median_ns"].to_numpy(dtype=float)
+    others = (relation != "smt") & (relation != "self")
+    nearest = np.full(max(ping.max(initial=0), pong.max(initial=0)) + 1, np.inf)
+    for ends in (ping, pong):
+        np.fmin.at(nearest, ends[others], ns[others])
+    closest = np.minimum(nearest[ping], nearest[pong])
+    known = (relation == "smt") & np.isfinite(closest)
+    return pd.Series(np.where(known, closest / ns, np.nan), rows.index)
 
 
 def _strangely_near(rows: pd.DataFrame) -> Marks:
-    by_relation = rows.groupby("relation")["median_ns"]
+    by_relation = rows.groupby([*_KIND, "relation"], sort=False)["median_ns"]
     usual, size = by_relation.transform("median"), by_relation.transform("size")
     parted = ~rows["relation"].isin(["self", "smt"])  # siblings are checked on their own
     near: Marks = (parted & (size >= SMALLEST_CLASS) & (rows["median_ns"] < FAR_NEARER * usual)).to_numpy()

@@ -1,6 +1,6 @@
 """A matrix as it is drawn: CPUs or groups in order, the lines between them, the colour scale and its shades.
 
-Its renderers are `views.heatmap` (terminal), `report.cells` (HTML) and `plots` (matplotlib).
+Its renderers are `views.heatmap` (terminal), `report.heatmap` (HTML) and `plots` (matplotlib).
 """
 
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.topology import Layout
 from fleet.plan.cpulist import cpus_text
 
@@ -20,7 +20,6 @@ MOST_NUMBERS = 40  # CPUs; the numbers of a larger map would be too small to rea
 LOG_BEYOND = 10  # highest to lowest value of a scale, from which its colours are logarithmic
 _GROUP_OF = 8  # CPUs to a group where the host reports no groups
 
-Floats = npt.NDArray[np.float64]
 Limits = tuple[float, float]
 
 
@@ -40,9 +39,9 @@ class Heatmap:
     limits: Limits
     groups: str = ""
     tiers: tuple[tuple[tuple[str, int], ...], ...] = ()
-    faint: npt.NDArray[np.bool_] | None = None
+    faint: Bools | None = None
 
-    def shades(self, limits: Limits | None = None) -> npt.NDArray[np.int64]:
+    def shades(self, limits: Limits | None = None) -> Ints:
         """The shade of each cell, 0 to SHADES - 1, and -1 where nothing was measured.
 
         limits: another scale, such as one that several maps share.

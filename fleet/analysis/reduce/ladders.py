@@ -24,7 +24,7 @@ _UNITS = ("", "K", "M", "G")
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class MemoryLevel:
     """A cache as a group of CPUs sees it. bytes: what each of them may fill."""
 
     name: str
@@ -52,15 +52,15 @@ def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
 
     pairs: rows of the table `pairs`, of any number of runs; the sizes of a level are the same for all runs
     of a host. cpus: their rows of the table `cpus`. `median_ns`, `low_ns`, `high_ns`, `spread`, `core_ghz`:
-    medians of the sizes' numbers. `least_bytes`, `most_bytes`, `sizes`: the sizes used. `rise`: the slowest
-    of them as a multiple of the fastest. `bursts`, `flagged_bursts`: their sums; `flags`: all of them. No
-    rows where no cache sizes are known.
+    medians of the sizes' numbers; `other_ns`: of those that are at another level, too. `least_bytes`,
+    `most_bytes`, `sizes`: the sizes used. `rise`: the slowest of them as a multiple of the fastest. `bursts`,
+    `flagged_bursts`: their sums; `flags`: all of them. No rows where no cache sizes are known.
     """
     rows = ladders(pairs)
     found = [
         part.assign(level=level.name, cache_bytes=level.bytes)
         for _, group in rows.groupby(_SET, sort=False, observed=True)
-        for level, sizes in _levels(group, levels_of(cpus, group))
+        for level, sizes in _levels(group, memory_levels(cpus, group))
         if len(part := group[group["bytes"].isin(sizes)])
     ]
     if not found:
@@ -83,6 +83,7 @@ _OF_PLATEAU: dict[str, Any] = {
     "relation": ("relation", "first"),
     "unit": ("unit", "first"),
     **{name: (name, "median") for name in _NUMBERS},
+    "other_ns": ("other_ns", "median"),
     "rise": ("median_ns", _rise),
     "least_bytes": ("bytes", "min"),
     "most_bytes": ("bytes", "max"),
@@ -93,7 +94,7 @@ _OF_PLATEAU: dict[str, Any] = {
 }
 
 
-def levels_of(cpus: pd.DataFrame, group: pd.DataFrame) -> list[Level]:
+def memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[MemoryLevel]:
     """The data caches of the CPUs of one ladder, nearest first; empty where their sizes are not known.
 
     group: the rows of a ladder. A cache that several of its CPUs share is divided by them.
@@ -111,7 +112,7 @@ def levels_of(cpus: pd.DataFrame, group: pd.DataFrame) -> list[Level]:
         among = len(cache["shared_cpus"]) or 1
         sharing = 1 if first["sharing"] == "one" else _sharing(int(first["threads"]), among, measured)
         found.append(
-            Level("LLC" if last else f"L{cache['level']}", max(int(cache["size_bytes"]) // sharing, 1))
+            MemoryLevel("LLC" if last else f"L{cache['level']}", max(int(cache["size_bytes"]) // sharing, 1))
         )
     return found
 
@@ -129,7 +130,7 @@ def _sharing(threads: int, among: int, measured: int) -> int:
     return max(1, min(among, threads, -(-threads * among // measured)))
 
 
-def _levels(group: pd.DataFrame, levels: Sequence[Level]) -> Iterator[tuple[Level, set[int]]]:
+def _levels(group: pd.DataFrame, levels: Sequence[MemoryLevel]) -> Iterator[tuple[MemoryLevel, set[int]]]:
     """The sizes of each level of one set of CPUs; `group` has the ladders of all their settings and runs."""
     curve = _curve(group)
     largest, behind = 0, set[int]()
@@ -140,7 +141,7 @@ def _levels(group: pd.DataFrame, levels: Sequence[Level]) -> Iterator[tuple[Leve
         behind = {size for size in curve if size >= inside[end]} if end < len(inside) else set()
         yield level, set(inside[:end])
     beyond = {size for size in curve if largest and size >= _OUTSIDE * largest}
-    yield Level(MEMORY, 0), beyond or behind
+    yield MemoryLevel(MEMORY, 0), beyond or behind
 
 
 def _end(curve: Sequence[float]) -> int:

@@ -6,32 +6,30 @@ or there are no rows. `reduce.pairs` has what runs are reduced to.
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.views.text import records
+from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.errors import StoreError, UsageError
 from fleet.model import Shape, View, benchmark_named
-from fleet.store import runs as stored
 from fleet.store.columns import table as columns_table
 from fleet.store.counters import counters_name
 from fleet.store.files import storing
-from fleet.store.places import Place, place_of
+from fleet.store.gate import row_of
+from fleet.store.places import Place
 from fleet.store.publish import samples_name, stored_record
-from fleet.store.reading import each, read_files
+from fleet.store.reading import read_files, readable
 from fleet.store.rows import RunRecord, to_json
-from fleet.store.runs import RunSummary
+from fleet.store.runs import Listing, Root, RunSummary, listing_of
 from fleet.store.schema import arrow_schema
 
 Chosen = str | Collection[str] | None  # one value, several, or all
 
 
 def load_samples(
-    root: str | Path,
+    root: Root,
     *,
     run_id: Chosen = None,
     host_id: Chosen = None,
@@ -45,79 +43,92 @@ def load_samples(
     Each filter is one value or several, and None takes all; labels: those a run must have. Files, and
     stretches within them, that hold nothing of what is wanted are not read. No rows where nothing matches.
     """
-    place = place_of(root)
-    runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
+    listing = listing_of(root)
+    runs = published(listing, run_id=run_id, host_id=host_id, labels=labels)
     names = [samples_name(run.host_id, run.run_id) for run in runs]
     where = rows_wanted(benchmark=benchmark, relation=relation)
     frame: pd.DataFrame = read_files(
-        place, names, "samples", columns=columns, where=where, skip_damaged=len(names) > 1
+        listing.place, names, "samples", columns=columns, where=where, skip_damaged=len(names) > 1
     ).to_pandas()
     return frame
 
 
 def load_runs(
-    root: str | Path,
+    root: Root,
     *,
     run_id: Chosen = None,
     host_id: Chosen = None,
     labels: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
-    runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
-    rows = [
-        {**record.row, "labels_json": to_json(dict(run.labels))}
-        for run, record in zip(runs, _records(root, runs), strict=True)
-    ]
-    return _frame("runs", rows)
+    listing = listing_of(root)
+    return _frame("runs", _rows(listing, published(listing, run_id=run_id, host_id=host_id, labels=labels)))
 
 
-def load_run(root: str | Path, run_id: str) -> dict[str, Any]:
+def _rows(listing: Listing, runs: Sequence[RunSummary]) -> list[dict[str, Any]]:
+    """Rows of `runs`, with the labels that the runs have now."""
+    found = _records(listing, runs)
+    return [{**record.row, "labels_json": to_json(dict(run.labels))} for run, record in found]
+
+
+def load_run(root: Root, run_id: str) -> dict[str, Any]:
     """One run's row of `runs`; what is null is None, JSON columns are decoded under their short names.
 
     Raises StoreError if the run is not published.
     """
-    rows = records(load_runs(root, run_id=run_id))
-    if not rows:
-        raise StoreError(f"{root}: run {run_id} is not published.")
+    return read_runs(root, [run_id])[0]
+
+
+def read_runs(root: Root, run_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """The same of several, in this order."""
+    listing = listing_of(root)
+    rows = _rows(listing, published(listing, run_id=run_ids))
+    found = {row["run_id"]: decoded(row) for row in rows}
+    for run_id in run_ids:
+        if run_id not in found:
+            raise StoreError(f"{root}: run {run_id} is not published.")
+    return [found[run_id] for run_id in run_ids]
+
+
+def decoded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of `runs` with its JSON columns decoded, under their short names."""
     return {
         key.removesuffix("_json"): json.loads(value) if key.endswith("_json") else value
-        for key, value in rows[0].items()
+        for key, value in row.items()
     }
 
 
-def load_cpus(root: str | Path, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
+def load_cpus(root: Root, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
     """Read the `cpus` table: one row per run and CPU."""
-    place = place_of(root)
+    listing = listing_of(root)
     rows: list[Mapping[str, Any]] = []
-    runs = published(root, run_id=run_id, host_id=host_id)
-    for run, record in zip(runs, _records(root, runs), strict=True):
-        rows += _cpus_of_1_1(place, run.run_id) if record.cpus is None else record.cpus
+    runs = published(listing, run_id=run_id, host_id=host_id)
+    for run, record in _records(listing, runs):
+        rows += _cpus_of_1_1(listing.place, run.run_id) if record.cpus is None else record.cpus
     return _frame("cpus", rows)
 
 
-def load_counters(root: str | Path, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
+def load_counters(root: Root, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
     """Read the `counters` table: a row per burst, thread and event; no rows where nothing was counted."""
-    place = place_of(root)
-    with storing("look for counters", place):
-        there = set(place.files("_counters/*.parquet"))
-    runs = published(root, run_id=run_id, host_id=host_id) if there else []
-    names = [name for run in runs if (name := counters_name(run.run_id)) in there]
-    frame: pd.DataFrame = read_files(place, names, "counters", skip_damaged=True).to_pandas()
+    listing = listing_of(root)
+    runs = published(listing, run_id=run_id, host_id=host_id) if listing.counters else []
+    names = [name for run in runs if (name := counters_name(run.run_id)) in listing.counters]
+    frame: pd.DataFrame = read_files(listing.place, names, "counters", skip_damaged=True).to_pandas()
     return frame
 
 
 def published(
-    root: str | Path,
+    root: Root,
     *,
     run_id: Chosen = None,
     host_id: Chosen = None,
     labels: Mapping[str, str] | None = None,
 ) -> list[RunSummary]:
     """The published runs that match, oldest first. Opens no file that an earlier listing has seen."""
-    ids, hosts, place = several(run_id), several(host_id), place_of(root)
+    ids, hosts, listing = several(run_id), several(host_id), listing_of(root)
     return [
         run
-        for run in (stored.published(place, hosts) if ids is None else stored.named(place, ids))
+        for run in (listing.runs if ids is None else listing.named(ids))
         if (hosts is None or run.host_id in hosts) and not (labels or {}).items() - dict(run.labels).items()
     ]
 
@@ -181,14 +192,14 @@ def without_points(rows: pd.DataFrame) -> pd.DataFrame:
     return rows if kept.all() else rows[kept]
 
 
-def flat_ticks(samples: pd.DataFrame) -> npt.NDArray[np.int64]:
+def flat_ticks(samples: pd.DataFrame) -> Ints:
     """The ticks of all bursts in one array, in order."""
     if samples.empty:
         return np.empty(0, dtype=np.int64)
     return np.concatenate(samples["ticks"].to_list()).astype(np.int64, copy=False)
 
 
-def sample_ticks(samples: pd.DataFrame) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+def sample_ticks(samples: pd.DataFrame) -> Ints | Floats:
     """The same; the mean of both threads' for a pair of which both take times."""
     flat = flat_ticks(samples)
     if "other_ticks" not in samples:
@@ -199,16 +210,14 @@ def sample_ticks(samples: pd.DataFrame) -> npt.NDArray[np.int64] | npt.NDArray[n
     return mean_of_both(flat, np.concatenate(others) if others else flat[:0], np.repeat(both, counts))
 
 
-def of_both(benchmarks: "pd.Series[Any]") -> npt.NDArray[np.bool_]:
+def of_both(benchmarks: "pd.Series[Any]") -> Bools:
     """Which rows are of a benchmark of pairs; they have other_ticks if both threads took times."""
     pairs = {name: benchmark_named(str(name)).shape is Shape.PAIR for name in benchmarks.unique()}
-    found: npt.NDArray[np.bool_] = benchmarks.astype(object).map(pairs).to_numpy(dtype=bool, copy=True)
+    found: Bools = benchmarks.astype(object).map(pairs).to_numpy(dtype=bool, copy=True)
     return found
 
 
-def mean_of_both(
-    ticks: npt.NDArray[np.int64], others: npt.NDArray[np.int64], both: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+def mean_of_both(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:
     """Samples, those that `both` marks as the mean with the other thread's."""
     if not both.any():
         return ticks
@@ -217,23 +226,24 @@ def mean_of_both(
     return means
 
 
-def ns_per_sample_tick(samples: pd.DataFrame) -> npt.NDArray[np.float64]:
+def ns_per_sample_tick(samples: pd.DataFrame) -> Floats:
     """What one tick of a sample adds to its latency, per burst.
 
     Latency is that of one unit of the benchmark, or of its half: one way of a round trip.
     """
     codes, names = pd.factorize(samples["benchmark"])
     ways = np.array([benchmark_named(str(name)).latencies for name in names], dtype=np.int64)[codes]
-    factor: npt.NDArray[np.float64] = (
-        samples["ns_per_tick"].to_numpy() / samples["iterations"].to_numpy() / ways
-    )
+    factor: Floats = samples["ns_per_tick"].to_numpy() / samples["iterations"].to_numpy() / ways
     return factor
 
 
-def _records(root: str | Path, runs: Sequence[RunSummary]) -> list[RunRecord]:
-    """What the samples files say of these runs."""
-    place = place_of(root)
-    return each(lambda run: stored_record(place, samples_name(run.host_id, run.run_id)), runs)
+def _records(listing: Listing, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, RunRecord]]:
+    """What the samples files say of these runs; one that cannot be read is left out, a single one raises."""
+    names = [samples_name(run.host_id, run.run_id) for run in runs]
+    if len(names) == 1:
+        return [(runs[0], stored_record(listing.place, names[0]))]
+    found = readable(names, lambda name: stored_record(listing.place, name))
+    return [(run, found[name]) for run, name in zip(runs, names, strict=True) if name in found]
 
 
 def _cpus_of_1_1(place: Place, run_id: str) -> list[Mapping[str, Any]]:
@@ -243,8 +253,12 @@ def _cpus_of_1_1(place: Place, run_id: str) -> list[Mapping[str, Any]]:
     own = f"_cpus/{run_id}.parquet"
     where = {"run_id": [run_id]}
     table = read_files(place, [own] if own in names else names, "cpus", where=where, skip_damaged=True)
-    rows: list[Mapping[str, Any]] = table.to_pylist()
-    return rows
+    try:
+        return [row_of("cpus", row) for row in table.to_pylist()]
+    except ValueError as err:
+        raise StoreError(
+            f"{place}: its table of CPUs cannot be read: {err}. Restore it from a copy."
+        ) from err
 
 
 def _frame(table: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

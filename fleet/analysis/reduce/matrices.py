@@ -7,14 +7,18 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.reduce.bursts import PARAMETERS, Bursts, Floats, Ints, equal_rows, of_frame
-from fleet.analysis.reduce.levels import asymmetry, levels
+from fleet.analysis.arrays import Bools, Floats, Ints
+from fleet.analysis.reduce.burst_levels import asymmetry, burst_levels
+from fleet.analysis.reduce.bursts import PARAMETERS, Bursts, equal_rows, of_frame
+from fleet.analysis.reduce.states import states
+from fleet.model import Shape, benchmark_named
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
 KIND = ["run_id", "benchmark", "variant"]
 PAIR = [*KIND, "point", "ping_cpu", "pong_cpu"]
 _JUDGED = ("median_ns", "low_ns", "high_ns", "spread", "other_ns", "other_share", "drift")
-OF_LEVELS = ("levels_ns", "levels_share", "levels_spread", "levels_dwell")
+STATES = "ABCDEF"  # their names, the fastest first
+OF_LEVELS = ("levels_ns", "levels_share", "levels_spread", "levels_dwell", "levels_state")
 _OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
@@ -30,12 +34,13 @@ def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFram
 
     Columns beside the pair and `relation`: `bursts`; `median_ns` (of the bursts' medians: the headline),
     `low_ns`, `high_ns` (95 % t interval over burst medians; NaN for a single burst), `spread` (half of it,
-    relative), `levels_ns`, `levels_share`, `levels_spread`, `levels_dwell` (of a pair with several levels,
-    lists, the fastest first: median, share of bursts, relative half interval, mean number of bursts in a
-    row; None with one level; the columns before are of the level most bursts are in), `other_ns`,
-    `other_share` (of the level with most of the other bursts), `drift` (relative change over the run, NaN
-    where none is proved), `asymmetry` (how much longer it takes when the higher CPU pings, relative, NaN
-    where none is proved), `flagged_bursts` and `flags` (those of its bursts, comma-separated), `samples`,
+    relative), `levels_ns`, `levels_share`, `levels_spread`, `levels_dwell`, `levels_state` (of a pair with
+    several levels, lists, the fastest first: median, share of bursts, relative half interval, mean number of
+    bursts in a row, name of the machine's state; None with one level; the columns before are of the level
+    most bursts of the main state are in), `other_ns`, `other_share` (of the level with most of the other
+    bursts), `drift` (relative change over the run, NaN where none is proved), `asymmetry` (how much longer it
+    takes when the higher CPU pings, relative, NaN where none is proved), `flagged_bursts` and `flags` (those
+    of its bursts, comma-separated), `samples`,
     `min_ns`, `p10_ns`, `mean_ns`, `mad_ns` (the median distance of a sample from their median), `p99_ns`,
     `max_ns` (of all samples), `outliers` (share of samples above twice their burst's median).
     """
@@ -52,16 +57,18 @@ def reduced(bursts: Bursts, *, ordered: bool = False) -> pd.DataFrame:
     pair = np.repeat(np.arange(len(begins)), counts)
     middles, far = _middles(bursts)
     first = bursts.about.iloc[begins]
-    ping, pong = first["ping_cpu"].to_numpy(), first["pong_cpu"].to_numpy()
+    ends = first[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
+    if not ordered:
+        ends = np.sort(ends, axis=0)
     table = pd.DataFrame(
         {
             **{name: first[name].astype(str).to_numpy() for name in KIND},
             **{name: _words(first[name]) for name in ("point", "unit")},
-            "ping_cpu": ping if ordered else np.minimum(ping, pong),
-            "pong_cpu": pong if ordered else np.maximum(ping, pong),
+            "ping_cpu": ends[0],
+            "pong_cpu": ends[1],
             "relation": first["relation"].astype(str).to_numpy(),
             "bursts": counts,
-            **_judged(middles, bursts.about["start_offset_ns"].to_numpy(dtype=np.float64), counts),
+            **_judged(middles, bursts.about, counts, _units(first, ends)),
             "asymmetry": asymmetry(middles, _turned(bursts.about) & (not ordered), pair, len(begins)),
             **_flags(bursts.about["flags"], pair, len(begins)),
             **_of_samples(bursts, np.bincount(pair, bursts.counts, len(begins)).astype(np.int64)),
@@ -108,9 +115,9 @@ def _parameters(first: pd.DataFrame, ghz: "pd.Series[float]", pair: Ints) -> dic
     return {**found, "core_ghz": clocks.reset_index(drop=True)}
 
 
-def _turned(about: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def _turned(about: pd.DataFrame) -> Bools:
     """Whether the higher CPU of the pair pinged."""
-    turned: npt.NDArray[np.bool_] = (about["ping_cpu"] > about["pong_cpu"]).to_numpy()
+    turned: Bools = (about["ping_cpu"] > about["pong_cpu"]).to_numpy()
     return turned
 
 
@@ -124,17 +131,20 @@ def _middles(bursts: Bursts) -> tuple[Floats, Ints]:
     return middles, far
 
 
-def _judged(middles: Floats, times: Floats, counts: Ints) -> dict[str, npt.NDArray[Any]]:
+def _judged(middles: Floats, about: pd.DataFrame, counts: Ints, units: Ints) -> dict[str, npt.NDArray[Any]]:
     """The columns that come from a pair's burst medians; pairs of as many bursts are judged together.
 
-    The interval is around the mean, and widened where the median, the headline, is not inside.
+    The interval is around the mean, and widened where the median, the headline, is not inside. about: of
+    the bursts. units: as `_units` finds them.
     """
     columns: dict[str, npt.NDArray[Any]] = {name: np.full(len(counts), np.nan) for name in _JUDGED}
     columns |= {name: np.full(len(counts), None, dtype=object) for name in OF_LEVELS}
-    for (pairs, rows), (_, moments) in zip(
-        equal_rows(middles, counts), equal_rows(times, counts), strict=True
+    of_visits, main = states(middles, _visits(about), counts, units)
+    times = about["start_offset_ns"].to_numpy(dtype=np.float64)
+    for (pairs, rows), (_, moments), (_, labels) in zip(
+        *(equal_rows(values, counts) for values in (middles, times, of_visits)), strict=True
     ):
-        found = levels(rows, moments)
+        found = burst_levels(rows, moments, labels, main[pairs])
         judged = (
             found.median,
             np.minimum(found.mean - found.half, found.median),
@@ -147,10 +157,33 @@ def _judged(middles: Floats, times: Floats, counts: Ints) -> dict[str, npt.NDArr
         for name, column in zip(_JUDGED, judged, strict=True):
             columns[name][pairs] = column
         for row, parts in found.parts.items():
-            numbers = [(each.median, each.share, each.half / each.mean, each.dwell) for each in parts]
+            numbers = [
+                (each.median, each.share, each.half / each.mean, each.dwell, STATES[each.state])
+                for each in parts
+            ]
             for name, values in zip(OF_LEVELS, zip(*numbers, strict=True), strict=True):
                 columns[name][pairs[row]] = list(values)
     return columns
+
+
+def _visits(about: pd.DataFrame) -> Ints:
+    """Of each burst a number that those of other benchmarks have too that were part of the same visit."""
+    return np.asarray(2 * about["round"].to_numpy(dtype=np.int64) + _turned(about), dtype=np.int64)
+
+
+def visits_together(benchmark: str) -> bool:
+    """Whether its visits to a pair come together with those of others, so that they share their states."""
+    known = benchmark_named(benchmark)
+    return known.shape is Shape.PAIR and not known.many_points
+
+
+def _units(first: pd.DataFrame, ends: Ints) -> Ints:
+    """Of each pair a number that those share whose states are one; ends: its two CPUs."""
+    shared = {name: visits_together(str(name)) for name in first["benchmark"].unique()}
+    alone = ~first["benchmark"].astype(object).map(shared).to_numpy(dtype=bool)
+    own = np.where(alone, np.arange(len(first)), -1)
+    keys = pd.DataFrame({"run": first["run_id"].to_numpy(), "a": ends[0], "b": ends[1], "own": own})
+    return keys.groupby(list(keys), sort=False).ngroup().to_numpy().astype(np.int64)
 
 
 def _of_samples(bursts: Bursts, sizes: Ints) -> dict[str, Floats | Ints]:
@@ -197,8 +230,7 @@ def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
     number: the column of `pairs` that is its number. Benchmarks and variants stay in the order of `pairs`.
     `median_ns`, `min_ns`, `max_ns`: of the pairs' numbers. `p99_ns`: the median of the pairs' p99.
     `spread`: the median pair's; `widest`: the worst pair's; NaN unless `number` is the median, whose they
-    are. `flagged_share`: of the bursts, those with a flag. `flagged_pairs`: pairs with a flag of their own or
-    of a burst.
+    are. `flagged_share`: of the bursts, those with a flag.
     """
     table = by_relation(pairs, [*KIND[1:], "relation"], number)
     kind = table["benchmark"] + "/" + table["variant"]
@@ -237,7 +269,6 @@ def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_
     rows = pairs.assign(
         **{key: pairs[key].astype(str) for key in keys},
         number=pairs[number].astype(float),
-        flagged=pairs["flags"] != "",
         within=pairs["spread"] if number == "median_ns" else np.nan,
     )
     table = (
@@ -252,7 +283,6 @@ def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_
             widest=("within", "max"),
             bursts=("bursts", "sum"),
             flagged_share=("flagged_bursts", "sum"),
-            flagged_pairs=("flagged", "sum"),
         )
         .reset_index()
     )
@@ -265,6 +295,14 @@ def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -
 
     An unordered pair stands on both sides of the diagonal. NaN: not measured.
     """
-    table = pairs.pivot_table(index="ping_cpu", columns="pong_cpu", values=value, aggfunc="median")
-    table = table.reindex(index=list(cpus), columns=list(cpus)).astype(float)
-    return table.where(table.notna(), table.T)
+    ends = ["ping_cpu", "pong_cpu"]
+    rows = pairs[[*ends, value]]
+    if rows.duplicated(ends).any():
+        rows = rows.groupby(ends).median().reset_index()
+    order = pd.Index(list(cpus))
+    ping, pong = (order.get_indexer(pd.Index(rows[end])) for end in ends)
+    known = (ping >= 0) & (pong >= 0)
+    numbers = np.full((len(order), len(order)), np.nan)
+    numbers[ping[known], pong[known]] = rows[value].to_numpy(dtype=float)[known]
+    numbers = np.where(np.isnan(numbers), numbers.T, numbers)
+    return pd.DataFrame(numbers, order.rename("ping_cpu"), order.rename("pong_cpu"))

@@ -4,10 +4,10 @@ A file made from other samples, or by another version of these statistics, is re
 slices, so memory is bounded by a slice, not by the run.
 """
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
-from warnings import warn
 
 import numpy as np
 import pandas as pd
@@ -16,17 +16,18 @@ import pyarrow as pa
 from fleet.analysis.reduce.bursts import COLUMNS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
 from fleet.analysis.reduce.load import Chosen, published, rows_wanted, without_points
-from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced
-from fleet.errors import StoreError, StoreWarning
+from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
+from fleet.errors import StoreError, is_lack_of_memory
+from fleet.model import as_described_by
 from fleet.store import schema
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
-from fleet.store.places import Place, place_of
+from fleet.store.places import Place
 from fleet.store.publish import samples_name
-from fleet.store.reading import TableFile, chosen, each, joined
-from fleet.store.runs import RunSummary
+from fleet.store.reading import TableFile, chosen, each, joined, leave_out
+from fleet.store.runs import Root, RunSummary, listing_of, unreadable
 from fleet.store.samples import record_of
 
-STATS_VERSION = 7  # raise it whenever a number or a flag of `pairs` changes
+STATS_VERSION = 8  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 4 << 20
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
@@ -46,7 +47,7 @@ _OF_HISTORY = (
 
 
 def load_pairs(
-    root: str | Path,
+    root: Root,
     *,
     run_id: Chosen = None,
     host_id: Chosen = None,
@@ -62,30 +63,62 @@ def load_pairs(
     numbers are float32. What is missing is computed now and stored; `note` is called before, since it may
     take a while.
     """
-    place = place_of(root)
-    runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
+    listing = listing_of(root)
+    place, runs = listing.place, published(listing, run_id=run_id, host_id=host_id, labels=labels)
     where = rows_wanted(benchmark=benchmark, relation=relation)
     parts = each(lambda run: kept_pairs(place, run, STATS_VERSION, columns, where), runs)
     missing = [at for at, part in enumerate(parts) if part is None]
     if missing and note:
         note(f"reducing the samples of {len(missing)} of {len(runs)} runs to pairs; this is done once")
-    for at in missing:
-        try:
-            table = derive(place, runs[at])
-        except StoreError as err:
-            if len(runs) == 1:
-                raise
-            warn(f"{err} It is left out.", StoreWarning, stacklevel=2)
-            continue
-        keep_pairs(place, runs[at], STATS_VERSION, table)
-        parts[at] = chosen(table, "pairs", columns, where)
+    places = {runs[at].run_id: at for at in missing}
+    for batch in _together([runs[at] for at in missing]):
+        for run, table in _derived(place, batch, alone=len(runs) == 1):
+            keep_pairs(place, run, STATS_VERSION, table)
+            parts[places[run.run_id]] = chosen(table, "pairs", columns, where)
     found = [part for part in parts if part is not None]
     frame: pd.DataFrame = joined(found, "pairs", columns).to_pandas()
     return frame
 
 
+def _together(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
+    """The runs in parts that are reduced at once: of one agent and plan, with the samples of a slice."""
+    ordered = sorted(runs, key=lambda run: (run.agent_build, run.benchmarks))
+    part: list[RunSummary] = []
+    for run in ordered:
+        samples = sum(one.samples or SLICE_SAMPLES for one in (*part, run))
+        if part and (samples > SLICE_SAMPLES or _plan(run) != _plan(part[0])):
+            yield part
+            part = []
+        part.append(run)
+    if part:
+        yield part
+
+
+def _plan(run: RunSummary) -> tuple[object, ...]:
+    return run.agent_build, run.benchmarks
+
+
+def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterator[tuple[RunSummary, Any]]:
+    """Each run with its pairs; one that cannot be reduced is left out, or an error if it is alone."""
+    try:
+        tables = derive(place, runs)
+    except Exception as err:
+        if is_lack_of_memory(err):
+            raise
+        if len(runs) > 1:  # which of them it is
+            for run in runs:
+                yield from _derived(place, [run], alone=False)
+            return
+        failed = err if isinstance(err, StoreError) else unreadable(place, runs[0], err)
+        if alone:
+            raise failed from err
+        leave_out(failed)
+        return
+    yield from zip(runs, tables, strict=True)
+
+
 def history(
-    root: str | Path,
+    root: Root,
     *,
     run_id: Chosen = None,
     host_id: Chosen = None,
@@ -99,6 +132,7 @@ def history(
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of
     `fleet.analysis.matrices.relations`.
     """
+    root = listing_of(root)
     runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
     pairs = load_pairs(
         root,
@@ -132,7 +166,7 @@ def widened(pairs: pd.DataFrame) -> pd.DataFrame:
             columns[name] = column.astype(str) if known.all() else plain.where(known, None)
         elif column.dtype == np.float32:
             columns[name] = pd.Series(column.to_numpy().astype(str).astype(np.float64), index=pairs.index)
-        elif name in OF_LEVELS:
+        elif name in OF_LEVELS[:-1]:
             columns[name] = column.map(
                 lambda values: None if values is None else np.asarray(values).astype(str).astype(np.float64)
             )
@@ -141,17 +175,28 @@ def widened(pairs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def derive(place: Place, run: RunSummary) -> Any:
-    """Reduce a run's samples to the table `pairs`, as pyarrow holds it."""
-    file = TableFile(place, samples_name(run.host_id, run.run_id), "samples", threads=True)
-    parts = [reduced(of_arrow(part)) for part in slices(file, SLICE_SAMPLES)]
-    asked = record_of(file).row["precision"]
-    pairs = with_pair_flags(pd.concat(parts, ignore_index=True), asked)
-    pairs = pairs.sort_values(_SORTED_BY, kind="stable").assign(
-        host_id=run.host_id, stats_version=STATS_VERSION
-    )
+def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
+    """Reduce runs to their tables `pairs`, as pyarrow holds them; several are small, and of one agent."""
+    names = [samples_name(run.host_id, run.run_id) for run in runs]
+    files = [TableFile(place, name, "samples", threads=True) for name in names]
+    rows = [record_of(file).row for file in files]
+    with as_described_by(json.loads(rows[0]["hello_json"])):
+        if len(files) == 1:
+            parts = [reduced(of_arrow(part)) for part in slices(files[0], SLICE_SAMPLES)]
+        else:
+            whole = joined([file.read(COLUMNS) for file in files], "samples", COLUMNS)
+            parts = [reduced(of_arrow(whole))]
+    asked = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
+    hosts = {run.run_id: run.host_id for run in runs}
+    pairs = pd.concat(parts, ignore_index=True)
+    pairs = with_pair_flags(pairs, pairs["run_id"].map(asked).to_numpy(dtype=float))
+    pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
+    pairs = pairs.assign(host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION)
     shape = schema.arrow_schema("pairs")
-    return pa.table([_column(pairs[field.name], field) for field in shape], schema=shape)
+    table = pa.table([_column(pairs[field.name], field) for field in shape], schema=shape)
+    first = np.searchsorted(pairs["run_id"].to_numpy(dtype=str), sorted(asked)[1:])
+    by_run = dict(zip(sorted(asked), np.split(np.arange(len(table)), first), strict=True))
+    return [table[at[0] : at[-1] + 1] if len(at := by_run[run.run_id]) else table[:0] for run in runs]
 
 
 def _column(values: "pd.Series[Any]", field: Any) -> Any:
@@ -164,10 +209,9 @@ def _column(values: "pd.Series[Any]", field: Any) -> Any:
 
 
 class _Slice(NamedTuple):
-    """The pairs of one benchmark, variant and relation whose lower CPU is from `first` to `last`."""
+    """The pairs of these benchmarks and one relation whose lower CPU is from `first` to `last`."""
 
-    benchmark: str
-    variant: str
+    benchmarks: frozenset[str]
     relation: str
     first: int
     last: int
@@ -179,27 +223,31 @@ def slices(file: TableFile, most: int) -> Iterator[Any]:
         yield file.read(COLUMNS)
         return
     for part in _planned(file, most * file.rows / samples):
-        where = {name: {value} for name, value in zip(_CLASS, part[:3], strict=True)}
+        where = {"benchmark": part.benchmarks, "relation": {part.relation}}
         tables = [_of_cpus(table, part) for table in file.stretches(COLUMNS, where)]
         yield joined([table for table in tables if len(table)], "samples", COLUMNS)
 
 
 def _planned(file: TableFile, most: float) -> list[_Slice]:
     """Slices of at most `most` bursts, or of one CPU; only the small columns are read."""
-    keys = [*_CLASS, "low"]
-    counts = pd.Series(dtype=np.int64)
-    for table in file.stretches([*_CLASS, "ping_cpu", "pong_cpu"]):
+    counts: Counter[tuple[str, str, int]] = Counter()
+    for table in file.stretches(["benchmark", "relation", "ping_cpu", "pong_cpu"]):
         rows = table.to_pandas()
-        rows["low"] = np.minimum(rows["ping_cpu"].to_numpy(), rows["pong_cpu"].to_numpy())
-        found = rows.groupby([rows[key].astype(str) if key != "low" else rows[key] for key in keys]).size()
-        counts = found if counts.empty else counts.add(found, fill_value=0)
+        low = np.minimum(rows["ping_cpu"].to_numpy(), rows["pong_cpu"].to_numpy())
+        keys = [rows["benchmark"].astype(str), rows["relation"].astype(str), low]
+        counts.update(rows.groupby(keys).size().to_dict())
+    names = {benchmark for benchmark, _, _ in counts}
+    together = frozenset(name for name in names if visits_together(name))
+    joined: Counter[tuple[frozenset[str], str, int]] = Counter()
+    for (benchmark, relation, low), count in counts.items():
+        joined[together if benchmark in together else frozenset({benchmark}), relation, low] += count
     planned: list[_Slice] = []
     filled = 0.0
-    ordered: list[tuple[Any, float]] = list(counts.sort_index().items())
-    for key, count in ordered:
-        benchmark, variant, relation, low = key
-        part = _Slice(benchmark, variant, relation, low, low)
-        if planned and planned[-1][:3] == part[:3] and filled + count <= most:
+    for (benchmarks, relation, low), count in sorted(
+        joined.items(), key=lambda item: (sorted(item[0][0]), *item[0][1:])
+    ):
+        part = _Slice(benchmarks, relation, low, low)
+        if planned and planned[-1][:2] == part[:2] and filled + count <= most:
             planned[-1] = planned[-1]._replace(last=part.last)
         else:
             planned.append(part)

@@ -5,13 +5,14 @@ least scatter within the parts. The largest k counts for which every two neighbo
 ratio, and by some times the scatter within the two. A single broad level, even a flat one, is not apart that
 far: the halves of a uniform distribution are 3.5 times their scatter apart, those of a normal one 2.7.
 
-The agent does the same (agent/levels.c) to know how well a pair's level is known.
+The agent does the same (agent/base/split.c) to know how well a pair's level is known.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+
+from fleet.analysis.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,13 @@ class Rule:
 
 
 USUAL = Rule()
+SELDOM = Rule(ratio=1.25, share=0.1, fewest=1, most=2, few=0)  # of two modes too seldom for the usual rule
+STRAY = Rule(ratio=1.25, share=0.0, fewest=1, most=2, few=0)
+MODE_BURSTS = 5  # fewer bursts cannot show two modes
+BETWEEN_RUNS = Rule(ratio=1.08, share=0.02, fewest=1)  # runs at one level differ by less
 MOST_CUTS = 200  # longer rows are parted at so many places at most
 _FLOOR = 1e-4  # scatter of a level, at least: values are rounded
 _CELLS = 2 << 20  # numbers of a table that is worked on at once
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def split(rows: Floats, rule: Rule = USUAL) -> Ints:
@@ -61,6 +63,15 @@ def split(rows: Floats, rule: Rule = USUAL) -> Ints:
         np.put_along_axis(ranks, order, _parts(ordered, least, rule), axis=1)
         found[which] = ranks
     return found
+
+
+def levels_of_bursts(rows: Floats) -> Ints:
+    """The same by the usual rule, and where that proves one level, by that of two modes."""
+    labels = split(rows)
+    if rows.shape[1] >= MODE_BURSTS:
+        single = ~labels.any(axis=1)
+        labels[single] = split(rows[single], SELDOM)
+    return labels
 
 
 def _parts(ordered: Floats, least: int, rule: Rule) -> Ints:
@@ -98,7 +109,7 @@ def _partitions(sums: Floats, squares: Floats, cuts: Ints, most: int, least: int
     return backs
 
 
-def _are_apart(sums: Floats, squares: Floats, ends: Ints, least: int, rule: Rule) -> npt.NDArray[np.bool_]:
+def _are_apart(sums: Floats, squares: Floats, ends: Ints, least: int, rule: Rule) -> Bools:
     """Whether each row is in levels: parts from one end to the next, all apart from their neighbours."""
     counts = np.diff(ends, axis=1)
     means = np.diff(np.take_along_axis(sums, ends, axis=1), axis=1) / np.maximum(counts, 1)
@@ -110,7 +121,33 @@ def _are_apart(sums: Floats, squares: Floats, ends: Ints, least: int, rule: Rule
         variance = (within[:, 1:] + within[:, :-1]) / freedom
     scatter = np.sqrt(np.maximum(variance, _FLOOR**2))
     apart = np.maximum(np.log(rule.ratio), (rule.apart + rule.few / (sums.shape[1] - 1)) * scatter)
-    found: npt.NDArray[np.bool_] = (np.diff(means, axis=1) >= apart).all(axis=1) & (counts >= least).all(
-        axis=1
-    )
+    found: Bools = (np.diff(means, axis=1) >= apart).all(axis=1) & (counts >= least).all(axis=1)
     return found
+
+
+def run_levels(runs: Floats) -> Ints:
+    """The level of each value among those of its row, 0 the smallest; runs: positive values.
+
+    `split` cuts rows of many values between every few of them only, so these go to the nearest level.
+    """
+    labels = split(runs, BETWEEN_RUNS)
+    if runs.shape[1] > MOST_CUTS:
+        for row in np.flatnonzero(labels.any(axis=1)):
+            logs = np.log(runs[row])
+            centres = np.array([np.median(logs[labels[row] == level]) for level in np.unique(labels[row])])
+            labels[row] = np.searchsorted((centres[1:] + centres[:-1]) / 2, logs)
+    return labels
+
+
+def runs_by_level(runs: Floats) -> list[Floats]:
+    """The values of each level of one machine's runs: that of most runs first; if equal, the faster one."""
+    if runs.max() < BETWEEN_RUNS.ratio * runs.min():
+        return [runs]
+    labels = run_levels(runs[None, :])[0]
+    found = [runs[labels == level] for level in np.unique(labels)]
+    return sorted(found, key=len, reverse=True)
+
+
+def geometric_mean(values: Floats) -> float:
+    """The geometric mean of positive values."""
+    return float(np.exp(np.log(values).mean()))

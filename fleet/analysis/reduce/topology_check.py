@@ -4,19 +4,22 @@ Each check yields findings: `check`, `benchmark`, `variant`, `subject` (a pair o
 factor) and `says`, in words. MEANS explains the checks; docs/flags.md names their usual causes.
 """
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pandas as pd
 
 from fleet.analysis.reduce.flags import SIBLING_NEARER, not_nearest
-from fleet.analysis.reduce.load import published, without_points
+from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.views.text import records
 from fleet.model import Relation
+from fleet.store.runs import Listing, Root, listing_of
 
 DISORDER = 1.1  # a nearer relation is that much slower
 OFF_HISTORY = 2.0
@@ -36,25 +39,35 @@ _NEARNESS = {str(relation): place for place, relation in enumerate(Relation)}
 def check_topology(pairs: pd.DataFrame, history: pd.DataFrame | None = None) -> pd.DataFrame:
     """Every finding about one run; no rows where the latencies agree with the OS.
 
-    pairs: as `pair_medians` returns them. history: relations of earlier runs of the host, `run_id` beside
-    the columns of `relations`.
+    pairs: as `pair_medians` returns them. history: `host_history`, or the same of `earlier_runs`.
     """
     pairs = without_points(pairs)
-    found = [*_siblings(pairs), *_disorder(pairs), *_asymmetry(pairs)]
+    medians = pairs.groupby([*_KIND, "relation"], sort=False)["median_ns"].median().to_dict()
+    found = [*_siblings(pairs), *_disorder(medians), *_asymmetry(pairs)]
     if history is not None:
-        found += _off_history(pairs, history)
+        found += _off_history(medians, history)
     return pd.DataFrame(found, columns=list(COLUMNS))
 
 
-def host_history(root: str | Path, run: Mapping[str, Any]) -> pd.DataFrame:
+def host_history(root: Root, run: Mapping[str, Any]) -> pd.DataFrame:
     """The relations of the host's last few runs before this one; run: its row of the `runs` table."""
-    before = [
-        past.run_id
-        for past in published(root, host_id=run["host_id"])
-        if (past.started_utc, past.run_id) < (run["started_utc"], run["run_id"])
-    ]
-    pairs = load_pairs(root, run_id=before[-MOST_HISTORY:])
+    root = listing_of(root)
+    pairs = load_pairs(root, run_id=earlier_runs(root, [run])[run["run_id"]])
     return by_relation(without_points(widened(pairs)), ["run_id", *_KIND, "relation"])
+
+
+def earlier_runs(root: Listing, runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Of each run, a row of the `runs` table, the ids of the host's last few before it."""
+    hosts: dict[str, list[tuple[datetime, str]]] = {run["host_id"]: [] for run in runs}
+    for past in root.runs:
+        if past.host_id in hosts:
+            hosts[past.host_id].append((past.started_utc, past.run_id))
+    found = {}
+    for run in runs:
+        listed = hosts[run["host_id"]]
+        at = bisect_left(listed, (run["started_utc"], run["run_id"]))
+        found[run["run_id"]] = [run_id for _, run_id in listed[max(at - MOST_HISTORY, 0) : at]]
+    return found
 
 
 def nearest_pairs(pairs: pd.DataFrame, factor: float = SIBLING_NEARER) -> set[tuple[int, int]]:
@@ -76,7 +89,8 @@ def nearest_pairs(pairs: pd.DataFrame, factor: float = SIBLING_NEARER) -> set[tu
 def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:
     for kind, part in pairs.groupby(_KIND, sort=False):
         factors = not_nearest(part)
-        for row in records(part.assign(factor=factors)[factors < SIBLING_NEARER]):
+        near = factors < SIBLING_NEARER
+        for row in records(part[near].assign(factor=factors[near])) if near.any() else ():
             yield (
                 "siblings",
                 *kind,
@@ -87,12 +101,14 @@ def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:
             )
 
 
-def _disorder(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:
-    """Relations whose median is above that of a wider one."""
-    known = pairs[~pairs["relation"].isin(["self", "unknown"])]
-    for kind, part in known.groupby(_KIND, sort=False):
-        medians = part.groupby("relation")["median_ns"].median()
-        ordered = sorted(medians.items(), key=lambda item: _NEARNESS.get(str(item[0]), len(_NEARNESS)))
+def _disorder(medians: Mapping[Any, float]) -> Iterator[tuple[object, ...]]:
+    """Relations whose median is above that of a wider one; medians: by benchmark, variant and relation."""
+    kinds: dict[tuple[str, str], dict[str, float]] = {}
+    for (benchmark, variant, relation), ns in medians.items():
+        if relation not in ("self", "unknown"):
+            kinds.setdefault((benchmark, variant), {})[str(relation)] = ns
+    for kind, known in kinds.items():
+        ordered = sorted(known.items(), key=lambda item: _NEARNESS.get(item[0], len(_NEARNESS)))
         for (near, its_ns), (wide, other_ns) in pairwise(ordered):
             if its_ns > DISORDER * other_ns:
                 yield (
@@ -104,21 +120,19 @@ def _disorder(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:
                 )
 
 
-def _off_history(pairs: pd.DataFrame, history: pd.DataFrame) -> Iterator[tuple[object, ...]]:
-    now = pairs.groupby([*_KIND, "relation"], sort=False)["median_ns"].median().to_dict()
-    for key, before in history.groupby([*_KIND, "relation"], sort=False):
-        if before["run_id"].nunique() < LEAST_HISTORY or key not in now:
+def _off_history(now: Mapping[Any, float], history: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    past: dict[tuple[str, str, str], list[float]] = {}  # a number a run
+    columns = (history[name].tolist() for name in (*_KIND, "relation", "median_ns"))
+    for *key, ns in zip(*columns, strict=True):
+        past.setdefault((key[0], key[1], key[2]), []).append(ns)
+    for kind, before in past.items():
+        if len(before) < LEAST_HISTORY or kind not in now:
             continue
-        factor = float(now[key] / before["median_ns"].median())
+        usual = median(before)
+        factor = float(now[kind] / usual)
         if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:
-            yield (
-                "history",
-                *key[:2],
-                key[2],
-                factor,
-                f"{key[2]} {now[key]:.1f} ns, in {before['run_id'].nunique()} earlier runs "
-                f"{before['median_ns'].median():.1f}",
-            )
+            says = f"{kind[2]} {now[kind]:.1f} ns, in {len(before)} earlier runs {usual:.1f}"
+            yield "history", *kind[:2], kind[2], factor, says
 
 
 def _asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:

@@ -2,23 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.arrays import Floats
 from fleet.analysis.compare.chance import largest_by_chance
 from fleet.analysis.compare.comparison import Comparison, compare
 from fleet.analysis.plots import CHANGES
 from fleet.analysis.reduce.heatmap import MOST_NUMBERS, of_changes
 from fleet.analysis.reduce.matrices import matrix
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.report.cells import CellTable, cell_table
 from fleet.analysis.report.figures import thumbnail
+from fleet.analysis.report.heatmap import CellTable, cell_table
 from fleet.analysis.report.read_runs import Part, Reading
 from fleet.analysis.views.compare import fleet_effects
 from fleet.analysis.views.text import change_shown, records
+from fleet.store.runs import Root
 
 _MANY = 2  # differences; of more, each map is but a small picture
 
@@ -77,13 +78,11 @@ class Differences:
     forests: list[Forest]
 
 
-def differences(
-    root: str | Path, readings: Sequence[Reading], sides: tuple[str, str] | None = None
-) -> Differences:
+def differences(root: Root, readings: Sequence[Reading], sides: tuple[str, str] | None = None) -> Differences:
     """The comparisons of a report; none for a single run. sides: as on the command line, baseline first."""
-    known = {reading.run["run_id"]: reading for reading in readings if reading.key_numbers or reading.parts}
+    known = {reading.run["run_id"]: reading for reading in readings}
     if sides is None:
-        groups = _groups(list(known.values()))
+        groups = _groups([reading for reading in readings if reading.key_numbers or reading.parts])
         if len(groups) < 2:
             return Differences(None, [], [])
         texts = [",".join(reading.run["run_id"] for reading in group) for group in groups]
@@ -175,7 +174,7 @@ def _residuals(
 ) -> list[Residual]:
     order, residuals = a[0].order, []
     for part in a[0].parts:
-        if part.is_clock or len(part.pairs) < 2:
+        if part.of_cpus or len(part.pairs) < 2:
             continue
         sides = [_parts(side, part.name) for side in (a, b)]
         if None in sides:
@@ -198,25 +197,25 @@ def _parts(side: Sequence[Reading], kind: str) -> list[Part] | None:
     return parts if len(parts) == len(side) else None
 
 
-def _logs(part: Part, order: Layout) -> "np.typing.NDArray[np.float64]":
-    logs: np.typing.NDArray[np.float64] = np.log(matrix(part.pairs, order.cpus, part.number).to_numpy())
+def _logs(part: Part, order: Layout) -> Floats:
+    logs: Floats = np.log(matrix(part.pairs, order.cpus, part.number).to_numpy())
     return logs
 
 
 def _chance(a: Sequence[Part], b: Sequence[Part], order: Layout) -> pd.DataFrame:
     """Of each pair the largest change relative to its relation that chance explains."""
-    keyed = [
-        part.pairs.set_index(["relation", "ping_cpu", "pong_cpu"])[[part.number, "spread"]].set_axis(
-            ["ns", "spread"], axis=1
-        )
+    keys = ["relation", "ping_cpu", "pong_cpu"]
+    runs = [
+        part.pairs[[*keys, part.number, "spread"]].set_axis([*keys, "ns", "spread"], axis=1)
         for part in (*a, *b)
     ]
-    rows = pd.concat(keyed, axis=1, keys=range(len(keyed))).sort_index()
-    logs = np.log(rows.xs("ns", axis=1, level=1).to_numpy())
+    whole = pd.concat(runs, keys=range(len(runs)), names=["run", None]).reset_index("run")
+    rows = whole.set_index([*keys, "run"]).unstack("run").sort_index()
+    logs = np.log(rows["ns"].to_numpy())
     half = largest_by_chance(
         logs[:, : len(a)],
         logs[:, len(a) :],
-        rows.xs("spread", axis=1, level=1).to_numpy(),
+        rows["spread"].to_numpy(),
         rows.index.get_level_values("relation").to_numpy(),
     )
     return matrix(rows.index.to_frame(index=False).assign(half=half), order.cpus, "half")

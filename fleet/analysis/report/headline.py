@@ -4,12 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.analysis.report.read_runs import Part, Reading
+from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading
 from fleet.analysis.views.warnings import ORDER
 from fleet.model import Relation
 from fleet.text import counted
-
-MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +29,11 @@ class PageWarning:
 
 @dataclass(frozen=True, slots=True)
 class RunMedians:
-    """A run's row of the first table: by relation its row of `relations`, or None; flagged pairs of all."""
+    """A row of the first table: by relation its row of `relations`, or None; its share of flagged bursts."""
 
     reading: Reading
     by_relation: tuple[dict[str, Any] | None, ...]
-    flagged: int
-    pairs: int
+    flagged: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,8 @@ class Table:
     """One benchmark and variant on every run that measured it."""
 
     kind: str
-    is_clock: bool
+    heading: str
+    of_cpus: bool
     relations: tuple[str, ...]
     runs: tuple[RunMedians, ...]
 
@@ -76,10 +74,10 @@ def _by_host(affected: Sequence[Affected], readings: Sequence[Reading]) -> Itera
 
 
 def tables(readings: Sequence[Reading]) -> list[Table]:
-    """A table per benchmark and variant, in the order of the plans; the clock's last."""
+    """A table per benchmark and variant, in the order of the plans; those of single CPUs last."""
     kinds = dict.fromkeys(part.name for reading in readings for part in reading.parts)
     found = [_table(kind, readings) for kind in kinds]
-    return sorted(found, key=lambda table: table.is_clock)
+    return sorted(found, key=lambda table: table.of_cpus)
 
 
 def _table(kind: str, readings: Sequence[Reading]) -> Table:
@@ -87,18 +85,16 @@ def _table(kind: str, readings: Sequence[Reading]) -> Table:
     present = {row["relation"] for _, part in measured for row in part.relations}
     relations = tuple(str(relation) for relation in Relation if str(relation) in present)
     runs = tuple(_medians(reading, part, relations) for reading, part in measured)
-    return Table(kind, measured[0][1].is_clock, relations, runs)
+    return Table(kind, measured[0][1].heading, measured[0][1].of_cpus, relations, runs)
 
 
 def _medians(reading: Reading, part: Part, relations: Sequence[str]) -> RunMedians:
     rows = {row["relation"]: row for row in part.relations}
-    return RunMedians(
-        reading, tuple(rows.get(relation) for relation in relations), part.flagged, len(part.pairs)
-    )
+    return RunMedians(reading, tuple(rows.get(relation) for relation in relations), part.flagged)
 
 
 def _variants(readings: Sequence[Reading]) -> Iterator[PageWarning]:
-    kinds = {part.name for reading in readings for part in reading.parts if not part.is_clock}
+    kinds = {part.name for reading in readings for part in reading.parts if not part.of_cpus}
     for benchmark in sorted({kind.partition("/")[0] for kind in kinds}):
         variants = sorted(kind.partition("/")[2] for kind in kinds if kind.partition("/")[0] == benchmark)
         if len(variants) > 1:

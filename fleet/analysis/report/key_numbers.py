@@ -9,7 +9,7 @@ import pandas as pd
 from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.report.ladders import Ladder
 from fleet.analysis.report.products import Products, gops_text
-from fleet.analysis.views.states import states_in_order
+from fleet.analysis.views.by_parameters import in_order
 from fleet.analysis.views.text import is_rate, measured
 from fleet.model import Relation
 
@@ -65,7 +65,10 @@ def key_numbers(
     pairs: pd.DataFrame, ladders: Sequence[Ladder], products: Sequence[Products]
 ) -> list[KeyNumbers]:
     """Those of one run. pairs: its rows of `pairs`, widened."""
-    return [*_of_ladders(ladders), *_of_fetch(pairs), *_of_interleave(pairs), *_of_products(products)]
+    there = set(pairs["benchmark"])
+    fetched = _of_fetch(pairs) if "fetch" in there else ()
+    written = _of_interleave(pairs) if "interleave" in there else ()
+    return [*_of_ladders(ladders), *fetched, *written, *_of_products(products)]
 
 
 def _of_ladders(ladders: Sequence[Ladder]) -> Iterator[KeyNumbers]:
@@ -95,7 +98,7 @@ def _of_fetch(pairs: pd.DataFrame) -> Iterator[KeyNumbers]:
         near = min(part["relation"], key=_NEAREST_FIRST.index)
         own = part[(part["relation"] == near) & (part["stride_bytes"] == part["stride_bytes"].min())]
         medians = own.groupby("state", sort=False)["median_ns"].median()
-        values = {state: float(medians[state]) for state in states_in_order(own["state"])}
+        values = {state: float(medians[state]) for state in in_order(own, "state")}
         about = "ns per line read, each naming the next, by what was done to the line before"
         yield _in_ns(f"fetch/{variant}", about, near, values)
 

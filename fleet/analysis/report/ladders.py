@@ -11,9 +11,9 @@ from markupsafe import Markup
 from fleet.analysis import plots
 from fleet.analysis.reduce.ladders import ladders, plateaus
 from fleet.analysis.report import figures
-from fleet.analysis.views.ladder import cpus_text, level_table, settings_in_order
+from fleet.analysis.views.ladders import cpus_text, level_table, settings_in_order
 from fleet.analysis.views.text import is_rate
-from fleet.model import benchmark_named
+from fleet.model import View, benchmark_named
 
 _WIDTH, _HEIGHT = 340, 270  # CSS pixels; as wide as a telephone shows without scrolling
 _IN_A_LINE = 3  # settings of the legend
@@ -51,7 +51,7 @@ class Ladder:
     @property
     def setting(self) -> str:
         """The first of its settings, such as random or read."""
-        return settings_in_order(self.steps["setting"])[0]
+        return settings_in_order(self.steps)[0]
 
 
 def ladders_of(pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str]) -> list[Ladder]:
@@ -59,6 +59,8 @@ def ladders_of(pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str]) ->
 
     pairs: its rows of `pairs`, widened. cpus: its rows of `cpus`.
     """
+    if not any(benchmark_named(kind.partition("/")[0]).view is View.LADDER for kind in kinds):
+        return []
     found = _ladders(ladders(pairs), plateaus(pairs, cpus))
     return sorted(found, key=lambda one: kinds.index(one.name))
 
@@ -78,14 +80,14 @@ def _ladders(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Ladder]:
             cpus_text(part),
             titles,
             lines,
-            part.groupby(["setting", "bytes"], sort=True).agg(**numbers).reset_index(),
+            part.groupby(["benchmark", "setting", "bytes"], sort=True).agg(**numbers).reset_index(),
             own,
         )
 
 
 def picture(reading: Any, ladder: Ladder, place: int) -> Markup:
     """The figure: lines over the size of the memory, with intervals, caches and levels."""
-    order = settings_in_order(ladder.steps["setting"])
+    order = settings_in_order(ladder.steps)
     cells = [
         f"{line[0]} {', '.join(map(' '.join, zip(ladder.titles[3:], line[3:], strict=True)))}"
         for line in ladder.lines

@@ -11,6 +11,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 from matplotlib.colors import Colormap
 
+from fleet.analysis.arrays import Ints
 from fleet.analysis.reduce.heatmap import Heatmap, blocks_of
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
@@ -108,7 +109,7 @@ def block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[st
     return found
 
 
-def _block(starts: "np.typing.NDArray[np.int64]", row: int, column: int) -> str:
+def _block(starts: Ints, row: int, column: int) -> str:
     width, height = (int(starts[at + 1] - starts[at]) for at in (column, row))
     return f"M{starts[column]} {starts[row]}h{width}v{height}h-{width}z"
 

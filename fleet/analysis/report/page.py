@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -15,7 +14,6 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fleet import __version__
 from fleet.analysis import plots
 from fleet.analysis.reduce.heatmap import (
     MOST_NUMBERS,
@@ -28,14 +26,14 @@ from fleet.analysis.reduce.heatmap import (
     of_groups,
 )
 from fleet.analysis.report import figures, maps
-from fleet.analysis.report.cells import CellTable, cell_table, palette
 from fleet.analysis.report.differences import Difference, Forest, Residual, differences
 from fleet.analysis.report.environment_table import environment
-from fleet.analysis.report.headline import MANY_RUNS, Table, tables, warnings
+from fleet.analysis.report.headline import Table, tables, warnings
+from fleet.analysis.report.heatmap import CellTable, cell_table, palette
 from fleet.analysis.report.key_numbers import KeyTable, key_tables
 from fleet.analysis.report.ladders import picture
 from fleet.analysis.report.products import roofline
-from fleet.analysis.report.read_runs import Part, Reading, gather
+from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
 from fleet.analysis.report.suspects import Suspect
 from fleet.analysis.views.sections import level_lines
 from fleet.analysis.views.text import (
@@ -45,11 +43,14 @@ from fleet.analysis.views.text import (
     measured,
     percent,
     records,
-    units_text,
+    sides_text,
     within,
 )
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
+from fleet.model import benchmark_named
+from fleet.model.version import VERSION
+from fleet.store.runs import Root
 from fleet.text import counted, one_line
 
 GENERATOR = "fleet report"
@@ -72,7 +73,7 @@ class Map:
 
 
 def render(
-    root: str | Path,
+    root: Root,
     run_ids: Sequence[str],
     title: str | None = None,
     sides: tuple[str, str] | None = None,
@@ -84,12 +85,12 @@ def render(
     if not run_ids:
         raise UsageError("no run to report on.")
     readings = gather(root, run_ids)
-    detailed = _detailed(readings)
-    shared = {kind: colour_limits(maps) for kind, maps in _maps_by_kind(readings).items()}
+    detailed = [reading for reading in readings if reading.detailed]
+    shared = {kind: colour_limits(maps) for kind, maps in _maps_by_kind(detailed).items()}
     thumbnails = _thumbnails(detailed, shared)
     return _template().render(
         title=title or f"{_subject(readings)}: {_names(readings)}",
-        generator=f"{GENERATOR} {__version__}",
+        generator=f"{GENERATOR} {VERSION}",
         made=datetime.now(UTC),
         readings=readings,
         span=_span(readings),
@@ -108,12 +109,6 @@ def render(
         viridis=palette("viridis"),
         diverging=palette(plots.CHANGES),
     )
-
-
-def _detailed(readings: Sequence[Reading]) -> list[Reading]:
-    """The runs with a section of their own: all of a few, of many runs of the same hosts the last of each."""
-    last = {reading.run["host_id"]: reading for reading in readings}
-    return list(last.values()) if len(readings) > MANY_RUNS else list(readings)
 
 
 def _template() -> jinja2.Template:
@@ -147,7 +142,7 @@ def _template() -> jinja2.Template:
         "measured": measured,
         "is_log": is_log,
         "change_shown": change_shown,
-        "units_text": units_text,
+        "sides_text": sides_text,
     }
     return pages.get_template("page.html")
 
@@ -241,7 +236,8 @@ def _dots(table: Table, readings: Sequence[Reading]) -> Iterator[tuple[str, Mark
                 {"host": host, "ns": r["median_ns"]} for r in part.relations if r["relation"] == relation
             ]
         if len(runs) > 1:
-            yield relation, _panel(table.kind, relation, runs, rounds, "one way, ns")
+            label = benchmark_named(table.kind.partition("/")[0]).label
+            yield relation, _panel(table.kind, relation, runs, rounds, label)
 
 
 def _dots_of_points(table: KeyTable) -> Iterator[tuple[str, Markup]]:
@@ -342,7 +338,7 @@ def _ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
         f"{reading.anchor}-ecdf-{place}-{part.name.replace('/', '-')}",
         f"Distribution of all samples of {part.name} on {reading.name}. {listed}",
         (_PANEL, 260),
-        partial(plots.ecdf, part.curves, unit="one reading, ns" if part.is_clock else "one way, ns"),
+        partial(plots.ecdf, part.curves, unit=part.heading),
         margins=(50, 42, 18, 16 + 17 * -(-len(part.curves) // 3)),
     )
 

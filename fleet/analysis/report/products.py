@@ -13,10 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
 from fleet.analysis.reduce.ladders import plateaus
+from fleet.analysis.reduce.load import view_of
 from fleet.analysis.report import figures
-from fleet.analysis.views.gemm import POINTS, with_shares
-from fleet.analysis.views.ladder import cpus_text
+from fleet.analysis.views.gemm import points_in_order, with_shares
+from fleet.analysis.views.ladders import cpus_text
 from fleet.analysis.views.text import is_none
+from fleet.model import View
 
 _WIDTH, _HEIGHT = 340, 320  # CSS pixels; as wide as a telephone shows without scrolling
 _FROM_MEMORY = ("stream", "stream.prefetch", "deep")
@@ -42,8 +44,9 @@ class Products:
 
 def products_of(pairs: pd.DataFrame, cpus: pd.DataFrame) -> list[Products]:
     """The products of one run, of one CPU first. pairs, cpus: its rows of these tables."""
-    rows = with_shares(pairs)
-    return list(_products(rows, plateaus(pairs, cpus))) if len(rows) else []
+    if not any(view_of(name) is View.PRODUCTS for name in pairs["benchmark"].unique()):
+        return []
+    return list(_products(with_shares(pairs), plateaus(pairs, cpus)))
 
 
 def _products(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Products]:
@@ -55,7 +58,7 @@ def _products(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Products]:
     for threads, part in rows.groupby("threads", sort=True):
         numbers = {name: (name, "median") for name in ("gops", "share", "per_cycle")}
         alike = part.groupby(["variant", "operation", "shape"], sort=False).agg(**numbers).reset_index()
-        points = [name for name in POINTS if name in set(alike["operation"])]
+        points = points_in_order(part)
         variants = list(dict.fromkeys(alike["variant"]))
         together = int(float(str(threads)))
         columns = [

@@ -1,59 +1,74 @@
-"""Reads the runs of a report one at a time and keeps only what the page shows."""
+"""Reads the runs of a report some at a time and keeps only what the page shows.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+Of many runs only the last of each host is shown in detail. The others are read from `_pairs`, and of their
+bursts only what warnings are made of.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from fleet.analysis.arrays import Floats, Ints
 from fleet.analysis.plots import latencies
-from fleet.analysis.reduce.cross_checks import compared
-from fleet.analysis.reduce.load import load_counters, load_cpus, load_run, load_samples, view_of
-from fleet.analysis.reduce.matrices import matrix, relations
+from fleet.analysis.reduce.cross_checks import compared, summary
+from fleet.analysis.reduce.load import (
+    load_counters,
+    load_cpus,
+    load_samples,
+    read_runs,
+    view_of,
+    without_points,
+)
+from fleet.analysis.reduce.matrices import by_relation, matrix
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.report.checks import checks_of
+from fleet.analysis.reduce.topology_check import earlier_runs
 from fleet.analysis.report.key_numbers import KeyNumbers, key_numbers
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
-from fleet.analysis.report.suspects import FLAGS, Suspect, suspects
-from fleet.analysis.views.blocks import blocks
+from fleet.analysis.report.suspects import Suspect, suspects
+from fleet.analysis.views.by_parameters import point_tables
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.point_tables import PointTables
 from fleet.analysis.views.sections import number_of
-from fleet.analysis.views.states import states
 from fleet.analysis.views.text import records
-from fleet.analysis.views.warnings import RunWarning, run_warnings
-from fleet.model import View
+from fleet.analysis.views.warnings import BURST_COLUMNS, RunWarning, run_warnings
+from fleet.model import View, as_described_by, benchmark_named
+from fleet.store.runs import Listing, Root, listing_of
 
-_TABLES = {View.STATES: states, View.BLOCKS: blocks}
+MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
 _STEPS = 400  # quantiles kept of a distribution
-_MOST_TRACES, _FEWER_TRACES, _MANY_RUNS = 6, 1, 6
-
-Floats = npt.NDArray[np.float64]
+_MOST_TRACES, _FEWER_TRACES = 6, 1
+_AT_ONCE, _BURSTS_AT_ONCE = 32, 200_000  # runs that are read together, and their bursts
+_NO_ROUNDS = pd.DataFrame(columns=["relation", "round", "ns"])
+_NO_CPUS = pd.DataFrame(columns=["cpu"])
+_BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One benchmark and variant of a run; latencies one way in ns.
+    """One benchmark and variant of a run. of_cpus: it measures single CPUs.
 
     pairs: a row per pair, with flags. number: the column of it that is the run's number. relations: as
-    `relations` returns them. table: the matrix, None for `clock`. rounds: columns `relation`, `ns`, a row
-    per round. curves: quantiles of all samples by relation. flagged: how many pairs have a serious flag.
+    `relations` returns them. flagged: the share of bursts with a flag. Only of a run in detail: table (the
+    matrix, None where CPUs are single), rounds (columns `relation`, `ns`, a row per round), curves (quantiles
+    of all samples by relation), suspects.
     """
 
     name: str
-    is_clock: bool
+    heading: str
+    of_cpus: bool
     number: str
     pairs: pd.DataFrame
     relations: list[dict[str, Any]]
     table: pd.DataFrame | None
     rounds: pd.DataFrame
     curves: dict[str, Floats]
-    flagged: int
+    flagged: float
     suspects: list[Suspect]
 
 
@@ -61,11 +76,13 @@ class Part:
 class Reading:
     """One run. name: its host, with the run where the host has several; anchor: its place on the page.
 
-    points: the tables of fetch and interleave, and of what was counted. checks: as `checks_of` returns them.
+    detailed: whether it has a section of its own. points: the tables of fetch and interleave, and of what was
+    counted. checks: of `cross_checks.summary`.
     """
 
     name: str
     anchor: str
+    detailed: bool
     run: dict[str, Any]
     order: Layout
     parts: list[Part]
@@ -77,28 +94,108 @@ class Reading:
     checks: list[tuple[str, ...]]
 
 
-def gather(root: str | Path, run_ids: Sequence[str]) -> list[Reading]:
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Some runs' rows of the tables, by run id. relations: by benchmark/variant, too.
+
+    bursts: all columns of runs in detail, else those that warnings are made of. medians: a row per run and
+    relation, as `check_topology` takes those of earlier runs.
+    """
+
+    pairs: dict[str, pd.DataFrame]
+    cpus: dict[str, pd.DataFrame]
+    bursts: dict[str, pd.DataFrame]
+    counters: dict[str, pd.DataFrame]
+    relations: dict[tuple[str, str], list[dict[str, Any]]]
+    medians: pd.DataFrame
+
+
+def gather(root: Root, run_ids: Sequence[str]) -> list[Reading]:
     """Read the runs, each once, grouped by host. Raises StoreError for one that is not stored."""
-    rows = [load_run(root, run_id) for run_id in dict.fromkeys(run_ids)]
+    listing = listing_of(root)
+    rows = read_runs(listing, list(dict.fromkeys(run_ids)))
     hosts = list(dict.fromkeys(row["host_id"] for row in rows))
     rows.sort(key=lambda row: (hosts.index(row["host_id"]), row["started_utc"]))
-    traces = _MOST_TRACES if len(rows) <= _MANY_RUNS else _FEWER_TRACES
-    found = []
-    for place, run in enumerate(rows, start=1):
-        several = sum(row["host_id"] == run["host_id"] for row in rows) > 1
-        name = f"{run['host_name']} {run['run_id']}" if several else run["host_name"]
-        found.append(_reading(root, run, name, f"run-{place}", traces))
+    counts = Counter(row["host_id"] for row in rows)
+    last = {row["host_id"]: row["run_id"] for row in rows}
+    few = len(rows) <= MANY_RUNS
+    before = earlier_runs(listing, rows)
+    past = _past(listing, {run_id for ids in before.values() for run_id in ids} - before.keys())
+    found: list[Reading] = []
+    for batch in _batches(rows):
+        detailed = {row["run_id"] for row in batch if few or last[row["host_id"]] == row["run_id"]}
+        of_batch = _rows(listing, batch, detailed)
+        past = pd.concat([past, of_batch.medians])
+        for run in batch:
+            name = f"{run['host_name']} {run['run_id']}" if counts[run["host_id"]] > 1 else run["host_name"]
+            history = past[past["run_id"].isin(before[run["run_id"]])]
+            traces = (_MOST_TRACES if few else _FEWER_TRACES) if run["run_id"] in detailed else None
+            with as_described_by(run["hello"]):
+                found.append(_reading(run, of_batch, history, (name, f"run-{len(found) + 1}"), traces))
     return found
 
 
-def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, traces: int) -> Reading:
-    samples = load_samples(root, run_id=run["run_id"])
-    pairs = widened(load_pairs(root, run_id=run["run_id"]))
-    measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
-    cpus = load_cpus(root, run_id=run["run_id"])
-    order = layout(cpus, measured)
+def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Runs to read together; a big one by itself."""
+    batch: list[dict[str, Any]] = []
+    for row in rows:
+        bursts = sum(run["bursts"] for run in (*batch, row))
+        if batch and (len(batch) == _AT_ONCE or bursts > _BURSTS_AT_ONCE):
+            yield batch
+            batch = []
+        batch.append(row)
+    yield batch
+
+
+def _past(listing: Listing, run_ids: Collection[str]) -> pd.DataFrame:
+    """The relations of these runs, a few at a time, as `check_topology` takes them."""
+    ids = sorted(run_ids)
+    parts = [
+        _medians(widened(load_pairs(listing, run_id=ids[at : at + _AT_ONCE])))
+        for at in range(0, max(len(ids), 1), _AT_ONCE)
+    ]
+    return pd.concat(parts)
+
+
+def _medians(pairs: pd.DataFrame) -> pd.DataFrame:
+    return by_relation(without_points(pairs), _BY_RELATION)
+
+
+def _rows(listing: Listing, runs: Sequence[dict[str, Any]], detailed: Collection[str]) -> _Rows:
+    ids = [run["run_id"] for run in runs]
+    pairs = widened(load_pairs(listing, run_id=ids))
+    others = [run_id for run_id in ids if run_id not in detailed]
+    brief = load_samples(listing, run_id=others, columns=["run_id", *BURST_COLUMNS])
+    bursts = _by_run(brief) | {run_id: load_samples(listing, run_id=run_id) for run_id in detailed}
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for number in dict.fromkeys(map(number_of, runs)):
+        own = [run["run_id"] for run in runs if number_of(run) == number]
+        table = by_relation(pairs[pairs["run_id"].isin(own)], _BY_RELATION, number)
+        for row in records(table.sort_values("median_ns", kind="stable")):
+            found.setdefault((row["run_id"], f"{row['benchmark']}/{row['variant']}"), []).append(row)
+    return _Rows(
+        dict.fromkeys(ids, pairs[:0]) | _by_run(pairs),
+        _by_run(load_cpus(listing, run_id=ids)),
+        dict.fromkeys(ids, brief[:0]) | bursts,
+        _by_run(load_counters(listing, run_id=ids)),
+        found,
+        _medians(pairs),
+    )
+
+
+def _by_run(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    parts = rows.groupby("run_id", sort=False, observed=True)
+    return {str(run_id): part.reset_index(drop=True) for run_id, part in parts}
+
+
+def _reading(
+    run: dict[str, Any], rows: _Rows, history: pd.DataFrame, names: tuple[str, str], traces: int | None
+) -> Reading:
+    """traces: how many suspects of each benchmark are drawn; None for a run that is not shown in detail."""
+    run_id = run["run_id"]
+    pairs, cpus, bursts = rows.pairs[run_id], rows.cpus.get(run_id, _NO_CPUS), rows.bursts[run_id]
+    order = layout(cpus, sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"])))
     kinds = [*run["benchmarks"], *(pairs["benchmark"] + "/" + pairs["variant"]).unique()]
-    counts = per_unit(load_counters(root, run_id=run["run_id"]), pairs)
     parts, points = [], []
     for kind in dict.fromkeys(kinds):
         benchmark, _, variant = kind.partition("/")
@@ -106,47 +203,69 @@ def _reading(root: str | Path, run: dict[str, Any], name: str, anchor: str, trac
         if not len(own):
             continue
         if view_of(kind) in (View.MATRIX, View.CPUS):
-            chosen = samples[(samples["benchmark"] == benchmark) & (samples["variant"] == variant)]
-            parts.append(_part(kind, own, chosen.reset_index(drop=True), order, (number_of(run), traces)))
-        elif tables := _TABLES.get(view_of(kind)):
-            points.append(tables(own))
-        counted = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]
-        if found := events(counted, run["hello"]):
-            points.append(found)
+            part = _part(kind, own, number_of(run), rows.relations[run_id, kind])
+            parts.append(part if traces is None else _in_detail(part, bursts, order, traces))
+        elif traces is not None and view_of(kind) in (View.TABLE, View.BLOCKS):
+            points.append(point_tables(own))
+        if traces is not None and run_id in rows.counters:
+            counts = per_unit(rows.counters[run_id], pairs)
+            own_counts = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]
+            if found := events(own_counts, run["hello"]):
+                points.append(found)
     checked = compared(run, pairs, cpus)
-    warnings = run_warnings(root, run, pairs, samples, checked)
     ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
-    numbers = key_numbers(pairs, ladders, products)
-    checks = checks_of(checked)
-    return Reading(name, anchor, run, order, parts, points, ladders, products, numbers, warnings, checks)
-
-
-def _part(kind: str, pairs: pd.DataFrame, samples: pd.DataFrame, order: Layout, how: tuple[str, int]) -> Part:
-    number, traces = how
-    is_clock = view_of(kind) is View.CPUS
-    latency, burst, is_warmup = latencies(samples)
-    latency, burst = latency[~is_warmup], burst[~is_warmup]
-    relation = samples["relation"].astype(str).to_numpy()
-    rows = records(relations(pairs, number))
-    shares = np.linspace(0, 1, _STEPS)
-    return Part(
-        name=kind,
-        is_clock=is_clock,
-        number=number,
-        pairs=pairs,
-        relations=rows,
-        table=None if is_clock else matrix(pairs, order.cpus, number),
-        rounds=_rounds(samples, latency, burst),
-        curves={
-            row["relation"]: np.quantile(latency[(relation == row["relation"])[burst]], shares)
-            for row in rows
-        },
-        flagged=sum(not set(flags.split(",")).isdisjoint(FLAGS) for flags in pairs["flags"]),
-        suspects=suspects(pairs, samples, traces),
+    return Reading(
+        *names,
+        traces is not None,
+        run,
+        order,
+        parts,
+        points,
+        ladders,
+        products,
+        key_numbers(pairs, ladders, products),
+        run_warnings(run, pairs, bursts, checked, history),
+        summary(checked),
     )
 
 
-def _rounds(samples: pd.DataFrame, latency: Floats, burst: npt.NDArray[np.int64]) -> pd.DataFrame:
+def _part(kind: str, pairs: pd.DataFrame, number: str, rows: list[dict[str, Any]]) -> Part:
+    return Part(
+        name=kind,
+        heading=benchmark_named(kind.partition("/")[0]).heading,
+        of_cpus=view_of(kind) is View.CPUS,
+        number=number,
+        pairs=pairs,
+        relations=rows,
+        table=None,
+        rounds=_NO_ROUNDS,
+        curves={},
+        flagged=pairs["flagged_bursts"].sum() / max(pairs["bursts"].sum(), 1),
+        suspects=[],
+    )
+
+
+def _in_detail(part: Part, bursts: pd.DataFrame, order: Layout, traces: int) -> Part:
+    benchmark, _, variant = part.name.partition("/")
+    own = (bursts["benchmark"] == benchmark) & (bursts["variant"] == variant)
+    samples = bursts[own].reset_index(drop=True)
+    latency, burst, is_warmup = latencies(samples)
+    latency, burst = latency[~is_warmup], burst[~is_warmup]
+    relation = samples["relation"].astype(str).to_numpy()
+    shares = np.linspace(0, 1, _STEPS)
+    return replace(
+        part,
+        table=None if part.of_cpus else matrix(part.pairs, order.cpus, part.number),
+        rounds=_rounds(samples, latency, burst),
+        curves={
+            row["relation"]: np.quantile(latency[(relation == row["relation"])[burst]], shares)
+            for row in part.relations
+        },
+        suspects=suspects(part.pairs, samples, traces),
+    )
+
+
+def _rounds(samples: pd.DataFrame, latency: Floats, burst: Ints) -> pd.DataFrame:
     """The median of a relation's burst medians in each round."""
     sizes = np.bincount(burst)
     there = np.flatnonzero(sizes)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-from scipy import stats  # type: ignore[import-untyped]  # scipy ships no types
+from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
+from fleet.analysis.arrays import Bools
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW
 from fleet.analysis.views.text import records
 
@@ -17,7 +17,7 @@ _LEVEL = 0.05  # over all pairs of a benchmark together
 _DRIFT_BY_CHANCE = 0.01  # of pairs without a drift have the flag
 _FAR_WIDER = 3.0  # than the relation's usual interval
 
-Marks = npt.NDArray[np.bool_]
+Marks = Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,16 @@ def _beyond_chance(pairs: pd.DataFrame) -> list[list[str]]:
     """Of each pair the serious flags that so many pairs would not have by chance, the most serious first."""
     listed = [set(flags.split(",")) for flags in pairs["flags"]]
     kept = {flag: np.array([flag in own for own in listed]) for flag in FLAGS}
-    kept["drift"] &= kept["drift"].sum() > stats.binom.isf(_LEVEL, len(pairs), _DRIFT_BY_CHANCE)
+    kept["drift"] &= kept["drift"].sum() > _most_by_chance(len(pairs))
     kept["outliers"] &= _more_outliers(pairs)
     usual = pairs.groupby("relation")["spread"].transform("median")
     kept["not_converged"] &= (pairs["spread"] > _FAR_WIDER * usual).to_numpy()
     return [[flag for flag in FLAGS if kept[flag][at]] for at in range(len(listed))]
+
+
+def _most_by_chance(pairs: int) -> int:
+    """Drifts that fewer than one run in twenty has more of."""
+    return int(np.argmax(special.bdtrc(np.arange(pairs + 1), pairs, _DRIFT_BY_CHANCE) <= _LEVEL))
 
 
 def _more_outliers(pairs: pd.DataFrame) -> Marks:
@@ -57,7 +62,7 @@ def _more_outliers(pairs: pd.DataFrame) -> Marks:
     samples = pairs["samples"].to_numpy()
     far = np.rint(pairs["outliers"].to_numpy() * samples)
     share = far.sum() / max(samples.sum(), 1)
-    found: Marks = stats.binom.sf(far - 1, samples, share) < _LEVEL / len(pairs)
+    found: Marks = special.bdtrc(far - 1, samples, share) < _LEVEL / len(pairs)
     return found
 
 

@@ -7,19 +7,21 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.comparison import Comparison
-from fleet.analysis.compare.fleet_effect import fleet_effect
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.cells import are_pairs
 from fleet.analysis.views.text import (
     change_shown,
+    csv_text,
     in_words,
+    interval,
     is_none,
     json_text,
     measured,
     percent,
     records,
-    units_text,
+    sides_text,
+    signed,
     within,
 )
 from fleet.analysis.views.warnings import warnings_text
@@ -40,7 +42,8 @@ def compare_text(comparisons: Sequence[Comparison], width: int | None = None) ->
     Of several comparisons the change over all hosts comes first, then all headlines and what differs alike
     in all of them; those with most changes are at the top. width: of the terminal.
     """
-    ordered = sorted(comparisons, key=lambda one: -int((one.relations["verdict"] == Verdict.CHANGED).sum()))
+    found = (Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL)
+    ordered = sorted(comparisons, key=lambda one: -int(one.relations["verdict"].isin(found).sum()))
     several = len(ordered) > 1
     alike = set.intersection(*(set(_differing(one)) for one in ordered)) if several else set()
     legends = {judged: _legend([one for one in ordered if one.judged is judged]) for judged in (True, False)}
@@ -50,7 +53,7 @@ def compare_text(comparisons: Sequence[Comparison], width: int | None = None) ->
         legends[one.judged] = "" if legend else legends[one.judged]  # printed once
         parts.append("\n\n".join(_parts(one, legend, alike, width)))
     if several:
-        first = [_fleet(sides, rows) for sides, rows in fleet_effects(comparisons).items() if len(rows)]
+        first = [_fleet(sides, rows) for sides, rows in fleet_effects(comparisons).items()]
         overview = [
             "\n".join(_headline(one) for one in ordered),
             *_environment(ordered[0], alike, of_all=True),
@@ -61,29 +64,24 @@ def compare_text(comparisons: Sequence[Comparison], width: int | None = None) ->
 
 def _differing(one: Comparison) -> list[_Differing]:
     return [
-        (bool(row["between"]), one_line(row["what"]), one_line(str(row["a"])), one_line(str(row["b"])))
-        for row in records(one.environment)
+        (bool(row["between"]), row["what"], str(row["a"]), str(row["b"])) for row in records(one.environment)
     ]
 
 
 def fleet_effects(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], pd.DataFrame]:
-    """The change over all hosts, by the names of the sides; of comparisons of one host each."""
-    groups: dict[tuple[str, str], list[pd.DataFrame]] = {}
-    for one in comparisons:
-        if one.a.hosts == one.b.hosts and len(one.a.hosts) == 1:
-            names = (side.name.removeprefix(f"{side.hosts[0]}@") for side in (one.a, one.b))
-            groups.setdefault((next(names), next(names)), []).append(one.relations)
-    return {sides: fleet_effect(tables) for sides, tables in groups.items()}
+    """The change over all hosts, by the names of the sides."""
+    return {one.sides: one.fleet for one in comparisons if len(one.fleet)}
 
 
 def _fleet(sides: tuple[str, str], effects: pd.DataFrame) -> str:
-    titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "between hosts", "I²")
+    titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "between hosts", "I²", "verdict")
     rows = []
     for row in records(effects):
         change, low, high = change_shown(row)
-        kind, interval = f"{row['benchmark']}/{row['variant']}", f"{low:+.1%} to {high:+.1%}"
-        between, share = f"±{row['between']:.1%}", f"{row['heterogeneity']:.0%}"
-        rows.append((kind, row["relation"], str(row["hosts"]), f"{change:+.1%}", interval, between, share))
+        kind, shown = f"{row['benchmark']}/{row['variant']}", interval(low, high)
+        between, share = within(row["between"]), percent(row["heterogeneity"])
+        numbers = (str(row["hosts"]), signed(change), shown, between, share)
+        rows.append((kind, row["relation"], *numbers, _verdict(row)))
     return (
         one_line(f"All hosts, {sides[1]} against {sides[0]}")
         + "\n"
@@ -95,22 +93,13 @@ def _fleet(sides: tuple[str, str], effects: pd.DataFrame) -> str:
 
 def compare_json(comparisons: Sequence[Comparison]) -> str:
     """A list of comparisons; shares as fractions, latencies one way in ns, null where unknown."""
-    effects = fleet_effects(comparisons)
-    return json_text([{**_object(one), "fleet": _of_fleet(one, effects)} for one in comparisons])
-
-
-def _of_fleet(one: Comparison, effects: dict[tuple[str, str], pd.DataFrame]) -> list[dict[str, Any]]:
-    """The rows over all hosts of the sides this comparison is of."""
-    names = [side.name.removeprefix(f"{side.hosts[0]}@") for side in (one.a, one.b)]
-    found = effects.get((names[0], names[1]))
-    return [] if found is None else [_finite(row) for row in records(found)]
+    return json_text([_object(one) for one in comparisons])
 
 
 def compare_csv(comparisons: Sequence[Comparison]) -> str:
     """One row per comparison and relation, with the two sides' names."""
     rows = [one.relations.assign(a=one.a.name, b=one.b.name, unit=one.unit) for one in comparisons]
-    text: str = pd.concat(rows).to_csv(index=False)
-    return text.rstrip("\n")
+    return csv_text(pd.concat(rows)).rstrip("\n")
 
 
 def _parts(one: Comparison, legend: str, alike: set[_Differing], width: int | None) -> Iterator[str]:
@@ -160,7 +149,7 @@ def _summary(one: Comparison) -> str:
     changed.sort(key=lambda row: abs(change_shown(row)[0]))
     notes = {
         Verdict.CHANGED: "".join(
-            f" (at most {change_shown(r)[0]:+.1%}, {r['relation']})" for r in changed[-1:]
+            f" (at most {signed(change_shown(r)[0])}, {r['relation']})" for r in changed[-1:]
         ),
         Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)",
     }
@@ -185,16 +174,18 @@ def _verdicts(one: Comparison, width: int | None) -> str:
     rows = []
     for row in records(one.relations):
         change, low, high = change_shown(row)
-        interval = f"{low:+.1%} to {high:+.1%}"
-        why = "" if row["verdict"] == Verdict.EQUIVALENT else f": {row['why']}"
-        rows.append((*_names(row), f"{change:+.1%}", interval, f"{row['verdict']}{why}"))
+        rows.append((*_names(row), signed(change), interval(low, high), _verdict(row)))
     return table(_COLUMNS, rows, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    return f"{row['verdict']}" + (f": {row['why']}" if row["verdict"] != Verdict.EQUIVALENT else "")
 
 
 def _description(one: Comparison) -> str:
     titles = ("benchmark", "relation", "pairs", "A", "B", "difference", "within A", "within B")
     rows = [
-        (*_names(row), f"{change_shown(row)[0]:+.1%}", within(row["a_within"]), within(row["b_within"]))
+        (*_names(row), signed(change_shown(row)[0]), within(row["a_within"]), within(row["b_within"]))
         for row in records(one.relations)
     ]
     return table(titles, rows, right=set(range(2, 8)))
@@ -205,21 +196,20 @@ def _legend(comparisons: Sequence[Comparison]) -> str:
     if not comparisons:
         return ""
     rows = pd.concat([one.relations for one in comparisons])
+    units = "s or ".join(dict.fromkeys(one.unit for one in comparisons))
     if not comparisons[0].judged:
         how = (
-            ". Within A, within B: ±95% inside a single run, from its rounds. Two runs of an unchanged "
+            ". Within A, within B: ±95% of the median pair, within a run. Two runs of an unchanged "
             "machine differ by more, so it is not the error of the difference."
         )
     else:
-        units = " or ".join(dict.fromkeys(one.unit for one in comparisons))
         matters = " or ".join(dict.fromkeys(f"±{one.threshold * 100:g}%" for one in comparisons))
-        how = (
-            f", mean of the medians of each {units}. Interval: of the change, from the variation between "
-            f"{units}s. Threshold: {matters}."
-        )
+        how = f". Interval: of the change, from the variation between {units}s. Threshold: {matters}."
+        if (rows["verdict"] == Verdict.CHANGED_OR_LEVEL).any():
+            how += " At another level: the machine may have switched to it between the runs; more runs tell."
         if rows["why"].str.contains("detects").any():
             how += " Detects: in 8 of 10 comparisons."
-    return f"{_meanings(rows)}A, B: {_numbers(rows)}{how}"
+    return f"{_meanings(rows)}A, B: {sides_text(rows['benchmark'], units)}{how}"
 
 
 def _names(row: dict[str, Any]) -> tuple[str, ...]:
@@ -237,10 +227,6 @@ def _meanings(rows: pd.DataFrame) -> str:
         words.append("x2: by two threads at once")
     listed = "; ".join(word for word in words if word)
     return f"{listed}\n" if listed else ""
-
-
-def _numbers(rows: pd.DataFrame) -> str:
-    return units_text(rows["benchmark"], "one way in ns" if are_pairs(rows["relation"]).any() else "in ns")
 
 
 def _pairs(one: Comparison) -> Iterator[str]:
@@ -341,6 +327,7 @@ def _object(one: Comparison) -> dict[str, Any]:
         "levels": [_finite(row) for row in records(one.levels)],
         "environment": records(one.environment),
         "caveats": list(one.caveats),
+        "fleet": [_finite(row) for row in records(one.fleet)],
     }
 
 

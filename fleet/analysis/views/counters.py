@@ -24,6 +24,8 @@ def per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     (share of them in which the event was counted for a part of the time, and the rest is estimated). thread:
     `ping`, or `other`.
     """
+    if counters.empty:
+        return pd.DataFrame(columns=[*_NUMBER, "per_unit", "bursts", "scaled"])
     relations = _with_ends(pairs)[[*_PAIR, "relation"]]
     rows = _with_ends(counters).merge(relations, on=_PAIR, how="inner")
     share = rows["running_ns"] / rows["enabled_ns"]
@@ -79,7 +81,7 @@ def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
         for title, part in of_each.items()
         if names
     ]
-    unit = str(benchmark_named(first["benchmark"]).unit).replace("_", " ")
+    unit = benchmark_named(first["benchmark"]).unit.replace("_", " ")
     notes = [f"0 everywhere: {', '.join(never)}"] if never else []
     notes += [f"medians of {counted(int(found['bursts'].max()), 'count')}"]
     notes += ["mean of the threads"] if alike else []

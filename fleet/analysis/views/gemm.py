@@ -4,11 +4,11 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.views.ladder import bursts_text, cpus_text, pages_text
+from fleet.analysis.reduce.load import view_of
+from fleet.analysis.views.ladders import bursts_text, cpus_text, pages_text
 from fleet.analysis.views.text import is_none, records, within
+from fleet.model import View, benchmark_named
 from fleet.text import table
-
-POINTS = ("peak", "hot.rows", "hot.odd", "hot.blocked", "stream", "stream.prefetch", "deep")
 
 
 def products(pairs: pd.DataFrame) -> str:
@@ -28,7 +28,7 @@ def products(pairs: pd.DataFrame) -> str:
 
 
 def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of gemm in `pairs`, in the order of a table, with what people read.
+    """The rows of products in `pairs`, in the order of a table, with what people read.
 
     `gops`: operations in a nanosecond by all threads; `share`: of the peak of the same run, variant and CPUs,
     of operations in a cycle, since CPUs may run registers at another frequency than memory, or in a
@@ -36,7 +36,7 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
     rows, columns and depth, empty for peak. NaN where there is no peak or frequency.
     """
     cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
-    rows = pairs[pairs["benchmark"] == "gemm"]
+    rows = pairs[pairs["benchmark"].map(lambda name: view_of(name) is View.PRODUCTS).astype(bool)]
     rows = rows.assign(gops=1 / rows["median_ns"], operation=rows["operation"].astype(str))
     peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)[[*cpus, "gops", "core_ghz"]]
     rows = rows.merge(peaks, on=cpus, how="left", suffixes=("", "_of_peak"))
@@ -46,7 +46,16 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
         shape=rows["point"].map(shape_of_point),
     )
     rows = rows.sort_values("bytes", na_position="first", kind="stable")
-    return rows.sort_values("operation", key=lambda names: names.map(POINTS.index), kind="stable")
+    places = {name: place for place, name in enumerate(points_in_order(rows))}
+    return rows.sort_values("operation", key=lambda names: names.map(places), kind="stable")
+
+
+def points_in_order(rows: pd.DataFrame) -> list[str]:
+    """What is multiplied in these rows, each once, in the order of the benchmark's description."""
+    operation = [one for name in rows["benchmark"].unique() for one in benchmark_named(name).in_role("row")][
+        :1
+    ]
+    return sorted(rows["operation"].unique(), key=lambda name: [one.place(name) for one in operation])
 
 
 def _table(rows: pd.DataFrame) -> str:

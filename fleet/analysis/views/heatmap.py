@@ -59,11 +59,18 @@ NO_LIMIT = Canvas()
 
 
 def draw(
-    table: pd.DataFrame, order: Layout, canvas: Canvas, *, marked: Pairs = frozenset(), as_map: bool = False
+    table: pd.DataFrame,
+    order: Layout,
+    canvas: Canvas,
+    *,
+    label: str = "one way, ns",
+    marked: Pairs = frozenset(),
+    as_map: bool = False,
 ) -> Text:
-    """Draw `table` (one-way ns, rows and columns as `order.cpus`) in the most exact form that fits.
+    """Draw `table` (rows and columns as `order.cpus`) in the most exact form that fits.
 
-    marked: pairs to point out. as_map: the shape rather than the numbers, where colour or numbers do not fit.
+    label: what its numbers are. marked: pairs to point out. as_map: the shape rather than
+    the numbers, where colour or numbers do not fit.
     """
     drawn = of_cpus(table, order)
     numbers = () if len(order.cpus) > MOST_CPUS or (as_map and not canvas.colour) else ("{:.1f}", "{:.0f}")
@@ -74,13 +81,13 @@ def draw(
         ]
         ruled = _ruled(drawn.labels, drawn.labels, texts, drawn, canvas)
         if canvas.fits(ruled.plain):
-            flagged = "; *: flagged" if marked else ""
-            return Text(f"one way, ns; rows ping, columns pong{flagged}\n").append_text(ruled)
+            flagged = "; *: pair with a flag" if marked else ""
+            return Text(f"{label}; rows ping, columns pong{flagged}\n").append_text(ruled)
     if canvas.colour or as_map:
-        cells = (_half_blocks if canvas.colour else _signs)(drawn, order, marked)
+        cells = (_half_blocks if canvas.colour else _signs)(drawn, order, label, marked)
         if canvas.fits(cells.plain):
             return cells
-    return _collapsed(table, order, canvas)
+    return _collapsed(table, order, canvas, label)
 
 
 def _mark(a: int, b: int, marked: Pairs) -> str:
@@ -114,10 +121,12 @@ def _ruled(
     return Text("\n").join([*lines, Text()])
 
 
-def _half_blocks(drawn: Heatmap, order: Layout, marked: Pairs) -> Text:
+def _half_blocks(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text:
     """A column of the terminal for each CPU, two rows of pairs in a line, with a gap between groups."""
     label = max(map(len, drawn.labels))
-    text = Text("one way, ns, by colour; rows ping, columns pong" + ("; x: flagged" if marked else "") + "\n")
+    text = Text(
+        f"{what}, by colour; rows ping, columns pong" + ("; x: pair with a flag" if marked else "") + "\n"
+    )
     text.append_text(_legend(drawn)).append(_column_labels(drawn, label))
     shades = drawn.shades()
     blocks = [list(block) for block in _split(range(len(shades)), drawn.borders)]
@@ -141,15 +150,15 @@ def _two(top: int, bottom: int, points_out: bool) -> Style:
     return Style(color=upper, bgcolor=lower)
 
 
-def _signs(drawn: Heatmap, order: Layout, marked: Pairs) -> Text:
+def _signs(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text:
     """A character for each pair where there is no colour: the darker, the slower."""
     label = max(map(len, drawn.labels))
     low, high = drawn.limits
     text = Text(
-        f"one way, ns, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}"
+        f"{what}, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}"
         + (", logarithmic" if is_log(drawn.limits) else "")
         + "; rows ping, columns pong"
-        + ("; x: flagged" if marked else "")
+        + ("; x: pair with a flag" if marked else "")
         + "\n"
         + _column_labels(drawn, label)
     )
@@ -216,7 +225,7 @@ def ranked(text: str, rank: float) -> str:
     return style.render(text)
 
 
-def _collapsed(table: pd.DataFrame, order: Layout, canvas: Canvas) -> Text:
+def _collapsed(table: pd.DataFrame, order: Layout, canvas: Canvas, what: str) -> Text:
     """Groups of CPUs in numbers, as many as fit."""
     for most in (MOST_GROUPS, MOST_GROUPS // 2, MOST_GROUPS // 4, 2):
         drawn = of_groups(table, order, most)
@@ -227,7 +236,7 @@ def _collapsed(table: pd.DataFrame, order: Layout, canvas: Canvas) -> Text:
             break
     return Text(
         f"{len(order.cpus)} CPUs as {len(letters)} groups ({drawn.groups}):\n"
-        "one way, ns; median of the pairs between two groups, on the diagonal within one\n"
+        f"{what}; median of the pairs between two groups, on the diagonal within one\n"
     ).append_text(body)
 
 

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Container, Sequence
 from datetime import UTC
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.reduce.between_runs import geometric_mean, levels_of
+from fleet.analysis.arrays import Floats
 from fleet.analysis.reduce.cells import are_pairs, history_of, is_level
 from fleet.analysis.reduce.pairs import history
+from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.views.text import (
     is_rate,
     json_text,
@@ -27,18 +26,17 @@ from fleet.analysis.views.text import (
 from fleet.errors import UsageError
 from fleet.model import Relation, RunState
 from fleet.store import RunSummary
-from fleet.text import nearest, one_line, table
+from fleet.store.runs import Root
+from fleet.text import nearest, table
 
 SPARKS = 24
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _CLASS = ["benchmark", "variant", "relation"]
 _LEAST_SPAN = 0.05  # of the smallest value; less would make noise look like change
 
-Floats = npt.NDArray[np.float64]
-
 
 def of_relation(
-    root: str | Path,
+    root: Root,
     runs: Sequence[RunSummary],
     relation: str,
     benchmark: str | None,
@@ -71,7 +69,7 @@ def of_relation(
 
 
 def of_point(
-    root: str | Path,
+    root: Root,
     runs: Sequence[RunSummary],
     point: str,
     benchmark: str | None,
@@ -81,7 +79,7 @@ def of_point(
     return history_of(root, _stored(root, runs), point, benchmark=benchmark, point=True, note=note)
 
 
-def _stored(root: str | Path, runs: Sequence[RunSummary]) -> list[RunSummary]:
+def _stored(root: Root, runs: Sequence[RunSummary]) -> list[RunSummary]:
     found = [run for run in runs if run.state is not RunState.UNFINISHED]
     if not found:
         raise UsageError(
@@ -90,7 +88,7 @@ def _stored(root: str | Path, runs: Sequence[RunSummary]) -> list[RunSummary]:
     return found
 
 
-def _found(root: str | Path, rows: pd.DataFrame, level: str) -> pd.DataFrame:
+def _found(root: Root, rows: pd.DataFrame, level: str) -> pd.DataFrame:
     if rows.empty:
         raise UsageError(
             f"{root}: none of these runs has the level {level}. `fleet show` lists what a run has."
@@ -124,7 +122,7 @@ def past_text(found: pd.DataFrame, width: int | None = None) -> str:
     drop = ("p99", "min", "max", "run", "flagged", "pairs")
     listed = table(titles, lines, right=set(range(first, first + 7)), width=width, drop=drop)
     levels = not are_pairs(found["relation"]).any()
-    number = units_text(found["benchmark"], "ns" if levels else "one-way latency in ns")
+    number = units_text(found["benchmark"])
     shown = listed.partition("\n")[0].split()
     parts, part = ("CPUs and groups", "of them") if levels else ("pairs", "pair")
     of_pairs, of_pair = (
@@ -141,7 +139,7 @@ def _courses(found: pd.DataFrame) -> str:
     keys = ["host_name", *_CLASS]
     rows = [
         (
-            one_line(str(host)),
+            str(host),
             f"{name}/{variant}",
             str(relation),
             sparkline(part["median_ns"].to_numpy(dtype=float)),
@@ -152,7 +150,7 @@ def _courses(found: pd.DataFrame) -> str:
     return "\n\n" + table(("host", "benchmark", "of", "oldest to newest"), rows) if rows else ""
 
 
-def past_of_runs(root: str | Path, runs: Sequence[RunSummary], benchmark: str | None = None) -> str:
+def past_of_runs(root: Root, runs: Sequence[RunSummary], benchmark: str | None = None) -> str:
     """A host's comparable runs in a table: of each relation the level that most are at, and its course."""
     only, _, kind = (benchmark or "").partition("/")
     found = history(root, run_id=[run.run_id for run in runs], benchmark=only or None)
@@ -160,7 +158,7 @@ def past_of_runs(root: str | Path, runs: Sequence[RunSummary], benchmark: str | 
     rows = []
     for (name, variant, relation), part in found.groupby(_CLASS, sort=False):
         values = part["median_ns"].to_numpy(dtype=float)
-        usual = levels_of(values)[0]
+        usual = runs_by_level(values)[0]
         rows.append(
             (
                 f"{name}/{variant}",
@@ -205,7 +203,7 @@ def _line(row: dict[str, Any], *, several: bool, alike: Container[str]) -> tuple
     least, most = ("max_ns", "min_ns") if is_rate(row["benchmark"]) else ("min_ns", "max_ns")
     return (
         f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}",
-        one_line(row["host_name"]),
+        row["host_name"],
         row["run_id"],
         f"{row['benchmark']}/{row['variant']}",
         *([row["relation"]] if several else []),

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fleet.analysis.reduce.load import of_benchmark
@@ -10,7 +9,8 @@ from fleet.analysis.selection import by_host, comparable, select
 from fleet.analysis.views import overview
 from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.show import map_text, show_text
-from fleet.store import RunSummary, Store
+from fleet.store import Listing, RunSummary
+from fleet.store.runs import Root, last_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class Shown:
     latest: tuple[str, ...]
 
 
-def chosen(store: Store, texts: Sequence[str]) -> Shown:
+def chosen(root: Listing, texts: Sequence[str]) -> Shown:
     """The last session without `texts`, else the comparable runs of each host selected. Raises UsageError."""
-    listed = store.published()
+    listed = root.runs
     if texts:
-        hosts = by_host(select(listed, texts, store.place))
+        hosts = by_host(select(listed, texts, root.place))
     else:
-        last = set(store.last_session())
+        last = set(last_session(listed, root.place))
         hosts = by_host([run for run in listed if run.run_id in last])
     kept = {host: comparable(runs) for host, runs in hosts.items()}
     ids = {run.run_id for runs in kept.values() for run in runs}
@@ -36,9 +36,7 @@ def chosen(store: Store, texts: Sequence[str]) -> Shown:
     )
 
 
-def shown_text(
-    root: str | Path, shown: Shown, canvas: Canvas, benchmark: str | None = None, **detail: Any
-) -> str:
+def shown_text(root: Root, shown: Shown, canvas: Canvas, benchmark: str | None = None, **detail: Any) -> str:
     """The selection for people. detail: as of `show_text`; of several hosts only `as_map` applies."""
     if len(shown.latest) == 1:
         return show_text(

@@ -3,22 +3,22 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.reduce.between_runs import geometric_mean, levels_of
+from fleet.analysis.reduce.interval import student_t
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.reduce.pairs import history
+from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.selection import by_host
 from fleet.analysis.views.heatmap import Canvas, ranked
-from fleet.analysis.views.text import SHARED, percent, records, within
+from fleet.analysis.views.text import in_words, percent, records, units_text, within
 from fleet.hostnames import folded
-from fleet.interval import student_t
 from fleet.model import Relation, RunState, View
 from fleet.store import RunSummary
+from fleet.store.runs import Root
 from fleet.text import counted, one_line
 from fleet.text import table as laid_out
 
@@ -27,7 +27,6 @@ _LONGEST_NAME = 24
 _RANKED_FROM = 3  # hosts; fewer need no colours
 _SEPARATE_UP_TO = 10  # hosts; of more, one table without intervals is easier to read than two with them
 _LISTED = 3  # of which the levels between runs are listed
-_NUMBERS = "numbers: one-way latency in ns"
 _IN_TABLE = (View.MATRIX, View.CPUS)
 _GAP, _WIDE_GAP = "  ", "    "
 
@@ -43,14 +42,14 @@ class _Group:
 
 
 def medians(
-    root: str | Path, runs: Sequence[RunSummary], note: Callable[[str], None] | None = None
+    root: Root, runs: Sequence[RunSummary], note: Callable[[str], None] | None = None
 ) -> pd.DataFrame:
     """A row per host, benchmark, variant and relation of these runs; ns, one way.
 
     Columns: `host_id`, `host_name`, `benchmark`, `variant`, `relation`, `runs`, `median_ns` (the geometric
     mean of the runs' medians, of those at the level that most runs are at), `half` (half its 95 % interval,
-    relative: between three of these or more, else that of the median pair within the last run), `levels` (ns
-    and runs of each level, that of most runs first), `pairs` and `flagged_pairs` of the last run.
+    relative: `how_wide` says between what; NaN where this host has none of the kind), `levels` (ns
+    and runs of each level, that of most runs first), `bursts` and `flagged_bursts` of all these runs.
     """
     rows = history(root, run_id=[run.run_id for run in runs], note=note)
     keys = ["host_id", "host_name", "benchmark", "variant", "relation"]
@@ -58,11 +57,23 @@ def medians(
         dict(zip(keys, key, strict=True))
         | {"runs": len(part)}
         | _over_runs(part)
-        | {name: int(part[name].iloc[-1]) for name in ("pairs", "flagged_pairs")}
+        | {"bursts": part["bursts"].sum(), "flagged_bursts": (part["flagged_share"] * part["bursts"]).sum()}
         for key, part in rows.groupby(keys, sort=False)
     ]
-    columns = [*keys, "runs", "median_ns", "half", "levels", "pairs", "flagged_pairs"]
+    if any(one["runs"] >= LEAST_RUNS for one in found):
+        found = [one if one["runs"] >= LEAST_RUNS else {**one, "half": math.nan} for one in found]
+    columns = [*keys, "runs", "median_ns", "half", "levels", "bursts", "flagged_bursts"]
     return pd.DataFrame(found, columns=columns)
+
+
+def how_wide(table: pd.DataFrame) -> str:
+    """What ±95% is in a table of `medians`: one thing in all of its rows."""
+    between = table["runs"].max() >= LEAST_RUNS
+    return (
+        f"between the runs of a host, {LEAST_RUNS} or more"
+        if between
+        else "of the median pair, within the run"
+    )
 
 
 def overview_text(table: pd.DataFrame, canvas: Canvas) -> str:
@@ -92,12 +103,12 @@ def extremes_text(table: pd.DataFrame, width: int | None) -> str:
         ordered = part.sort_values("median_ns", kind="stable")
         middle = float(ordered["median_ns"].median())
         ends = [(f"{row['median_ns']:.1f}", _shortened(row["host_name"])) for row in records(ordered)]
-        flagged = percent(part["flagged_pairs"].sum() / part["pairs"].sum())
+        flagged = _flagged(part)
         kind = f"{benchmark}/{variant}"
         rows.append((kind, str(relation), f"{len(part):,}", f"{middle:.1f}", *ends[0], *ends[-1], flagged))
     shown = laid_out(titles, rows, right={2, 3, 4, 6, 8}, width=width, drop=("hosts", "flagged", "fastest"))
-    last = f"{_NUMBERS}, median of the pairs; median, min, max: of the hosts"
-    last += "; flagged: of pairs" * ("flagged" in shown)
+    last = f"{_numbers(table)}, median of the pairs; median, min, max: of the hosts"
+    last += "; flagged: of bursts" * ("flagged" in shown)
     return "\n".join((shown, *_relations(table), last, *_about_levels(table)))
 
 
@@ -129,7 +140,7 @@ def heading(runs: Sequence[RunSummary]) -> str:
 
 
 def _over_runs(rows: pd.DataFrame) -> dict[str, Any]:
-    levels = levels_of(rows["median_ns"].to_numpy(dtype=float))
+    levels = runs_by_level(rows["median_ns"].to_numpy(dtype=float))
     half = float(rows["spread"].iloc[-1])
     if len(levels[0]) >= LEAST_RUNS:
         logs = np.log(levels[0])
@@ -141,7 +152,7 @@ def _over_runs(rows: pd.DataFrame) -> dict[str, Any]:
 def _fastest_first(table: pd.DataFrame) -> list[str]:
     """The hosts by their mean latency relative to the other hosts', over the columns they have."""
     usual = table.groupby(["benchmark", "relation"])["median_ns"].transform("median")
-    relative = (table["median_ns"] / usual).map(math.log).groupby(table["host_id"], sort=False).mean()
+    relative = (table["median_ns"] / usual).map(np.log).groupby(table["host_id"], sort=False).mean()
     return [str(host) for host in relative.sort_values(kind="stable").index]
 
 
@@ -169,11 +180,11 @@ def _cell(row: dict[str, Any] | None, rank: float, intervals: bool) -> Cell:
 
 
 def _table(table: pd.DataFrame, canvas: Canvas, *, intervals: bool) -> str:
-    """The benchmarks side by side below their names; then how many pairs are flagged, and the runs."""
+    """The benchmarks side by side below their names; then how many bursts are flagged, and the runs."""
     hosts = _fastest_first(table)
     own = [table[table["host_id"] == host] for host in hosts]
     names = [_shortened(rows["host_name"].iloc[0]) for rows in own]
-    ends = {"flagged": [percent(rows["flagged_pairs"].sum() / rows["pairs"].sum()) for rows in own]}
+    ends = {"flagged": [_flagged(rows) for rows in own]}
     if table["runs"].max() > 1:
         ends["runs"] = [str(rows["runs"].max()) for rows in own]
     groups = [*_groups(table, hosts, intervals=intervals)]
@@ -201,6 +212,10 @@ def _table(table: pd.DataFrame, canvas: Canvas, *, intervals: bool) -> str:
     return "\n".join(line.rstrip() for line in (heads, titles, *lines))
 
 
+def _flagged(rows: pd.DataFrame) -> str:
+    return percent(rows["flagged_bursts"].sum() / rows["bursts"].sum())
+
+
 def _drawn(text: str, rank: float | None, width: int, canvas: Canvas) -> str:
     padded = f"{text:>{width}}"
     return ranked(padded, rank) if canvas.colour and rank is not None else padded
@@ -208,17 +223,13 @@ def _drawn(text: str, rank: float | None, width: int, canvas: Canvas) -> str:
 
 def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
     yield from _relations(table)
-    yield f"{_NUMBERS}, median of the pairs; flagged: of pairs"
+    yield f"{_numbers(table)}, median of the pairs; flagged: of bursts"
     if table["runs"].max() > 1:
         yield "of several runs: their geometric mean"
     yield from _about_levels(table)
-    if with_intervals and table["runs"].max() >= LEAST_RUNS:
-        yield f"±95%: between the runs of a host; of fewer than {LEAST_RUNS}, within the last"
-    elif with_intervals:
-        yield "±95%: of the median pair, within the run"
-    else:
-        usual, most = (within(getattr(table["half"], what)()) for what in ("median", "max"))
-        yield f"±95% of the median pair: half of them within {usual}, all within {most}"
+    usual, most = (within(getattr(table["half"], what)()) for what in ("median", "max"))
+    shares = "" if with_intervals else f"; half of them within {usual}, all within {most}"
+    yield f"±95%: {how_wide(table)}{shares}"
 
 
 def _about_levels(table: pd.DataFrame) -> Iterator[str]:
@@ -233,11 +244,13 @@ def _about_levels(table: pd.DataFrame) -> Iterator[str]:
 
 
 def _relations(table: pd.DataFrame) -> Iterator[str]:
-    """What the titles of the columns mean; of `clock` the cost of a reading."""
-    words = {**SHARED, Relation.SELF: "cost of a clock reading"}
-    present = [one for one in Relation if (table["relation"] == str(one)).any()]
-    if present:
-        yield "; ".join(f"{one}: {words[one]}" for one in present)
+    """What the titles of the columns mean."""
+    if legend := in_words(str(one) for one in Relation if (table["relation"] == str(one)).any()):
+        yield legend
+
+
+def _numbers(table: pd.DataFrame) -> str:
+    return f"numbers: {units_text(table['benchmark'])}"
 
 
 def _shortened(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fleet.text import table
+from fleet.text import one_line, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class PointTables:
 
 def tables_text(found: PointTables, width: int | None = None) -> str:
     """The tables for a terminal, one below the other; those wider than it in parts."""
-    parts = (f"{one.title}\n{_table_text(one, width)}" for one in found.tables)
-    return "\n".join((f"{found.name}: {found.legend}", *parts, found.note))
+    parts = (f"{one_line(one.title)}\n{_table_text(one, width)}" for one in found.tables)
+    return "\n".join((one_line(f"{found.name}: {found.legend}"), *parts, one_line(found.note)))
 
 
 def _table_text(one: PointTable, width: int | None) -> str:

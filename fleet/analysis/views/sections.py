@@ -1,11 +1,13 @@
-"""The sections of `fleet show`, one function each: what the run was, a benchmark of pairs, the clock."""
+"""The sections of `fleet show`, one function each: what the run was, a benchmark of pairs, one of CPUs."""
 
+from itertools import chain
 from typing import Any
 
 import pandas as pd
 
 from fleet.analysis.reduce.flags import PAIR_FLAGS
-from fleet.analysis.reduce.matrices import matrix, relations
+from fleet.analysis.reduce.load import view_of
+from fleet.analysis.reduce.matrices import OF_LEVELS, matrix, relations
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.text import (
@@ -19,7 +21,7 @@ from fleet.analysis.views.text import (
     within,
 )
 from fleet.analysis.views.topology import topology_lines
-from fleet.model import benchmark_named
+from fleet.model import View, benchmark_named
 from fleet.text import counted, one_line, table
 
 PAIRS_LISTED = 3
@@ -64,8 +66,7 @@ def benchmark(
     legend: explain the words, which is done once a run. as_map: as of `heatmap.draw`.
     """
     first, number = pairs.iloc[0], number_of(run)
-    heading, point = benchmark_named(first["benchmark"]).heading, first["point"]
-    name = f"{first['benchmark']}/{first['variant']}{'' if is_none(point) else f', point {point}'}"
+    heading, name = benchmark_named(first["benchmark"]).heading, _kind(first)
     what = f" ({_IN_WORDS[run['estimator']]} of each pair)" if run["preset"] else ""
     lines = [f"{name}: {heading}{what}, by what two CPUs share"]
     titles = ("relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged")
@@ -76,22 +77,23 @@ def benchmark(
         lines.append("median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts")
     lines.append(_reached(pairs, number))
     lines += _extremes(pairs, number, canvas.width)
-    lines += level_lines(pairs)
     return "\n".join(lines) + "\n\n" + drawing(pairs, order, canvas, run, as_map=as_map)
 
 
 def drawing(pairs: pd.DataFrame, order: Layout, canvas: Canvas, run: dict[str, Any], *, as_map: bool) -> str:
     """The matrix of one benchmark and variant, flagged pairs marked."""
     values = matrix(pairs, order.cpus, number_of(run))
-    drawn = draw(values, order, canvas, marked=_flagged(pairs), as_map=as_map)
+    label = benchmark_named(pairs["benchmark"].iloc[0]).label
+    drawn = draw(values, order, canvas, label=label, marked=_flagged(pairs), as_map=as_map)
     return rendered(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
 
 
-def clock(pairs: pd.DataFrame, order: Layout) -> str:
-    """Cost of one clock reading per CPU; of many CPUs, those furthest from the median."""
+def cpus(pairs: pd.DataFrame, order: Layout) -> str:
+    """A benchmark of single CPUs: a row for each; of many CPUs, for those furthest from the median."""
     first, costs = pairs.iloc[0], pairs.set_index("ping_cpu")
     low, middle, high = (getattr(costs["median_ns"], what)() for what in ("min", "median", "max"))
-    title = f"{first['benchmark']}/{first['variant']}: cost of one clock reading in ns, per CPU"
+    heading = benchmark_named(first["benchmark"]).heading
+    title = f"{first['benchmark']}/{first['variant']}: {heading}, per CPU"
     summary = f"min {low:.1f}, median {middle:.1f}, max {high:.1f} over {counted(len(costs), 'CPU')}"
     shown = [cpu for cpu in order.cpus if cpu in costs.index]
     if len(shown) > _FEW_CPUS:
@@ -176,8 +178,43 @@ def level_lines(pairs: pd.DataFrame) -> list[str]:
 
 
 def _each_level(row: dict[str, Any]) -> str:
-    columns = (row[name] for name in ("levels_ns", "levels_spread", "levels_share", "levels_dwell"))
+    columns = (row[name] for name in OF_LEVELS)
     return ", ".join(
-        f"{ns:.1f} {within(spread)} ({percent(share)} of bursts, {dwell:.1f} in a row)"
-        for ns, spread, share, dwell in zip(*columns, strict=True)
+        f"{state} {ns:.1f} {within(spread)} ({percent(share)} of bursts, {dwell:.1f} in a row)"
+        for ns, share, spread, dwell, state in zip(*columns, strict=True)
     )
+
+
+def states(pairs: pd.DataFrame, width: int | None) -> str:
+    """Of the pairs that leave their level most often, the numbers of each state side by side."""
+    of_pairs = pairs[pairs["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)]
+    ends = ["ping_cpu", "pong_cpu"]
+    most = of_pairs[of_pairs["levels_ns"].notna()].groupby(ends)["other_share"].max()
+    shown = []
+    for pair in most.sort_values(ascending=False, kind="stable").index[:PAIRS_LISTED]:
+        own = records(of_pairs[(of_pairs[ends].to_numpy() == pair).all(axis=1)])
+        columns = [_by_state(row) for row in own]
+        titles = (f"states of {pair[0]}-{pair[1]}", *(_kind(row) for row in own))
+        lines = [
+            (state, *(column.get(state, "-") for column in columns)) for state in sorted({*chain(*columns)})
+        ]
+        shown.append(table(titles, lines, width=width))
+    if len(most) > PAIRS_LISTED:
+        shown.append(f"{len(most) - PAIRS_LISTED} more pairs with several states (fleet show --json)")
+    return "\n".join((*shown, "brackets: share of the bursts, and how many in a row")) if shown else ""
+
+
+def _by_state(row: dict[str, Any]) -> dict[str, str]:
+    """The levels of each state; of a pair with one level, that."""
+    if row["levels_ns"] is None:
+        return {"A": f"{row['median_ns']:.1f} {within(row['spread'])}"}
+    found: dict[str, str] = {}
+    for ns, share, spread, dwell, state in zip(*(row[name] for name in OF_LEVELS), strict=True):
+        text = f"{ns:.1f} {within(spread)} ({percent(share)}, {dwell:.1f})"
+        found[state] = f"{found[state]}; {text}" if state in found else text
+    return found
+
+
+def _kind(row: Any) -> str:
+    """The name of what a row is of."""
+    return f"{row['benchmark']}/{row['variant']}" + ("" if is_none(row["point"]) else f" {row['point']}")

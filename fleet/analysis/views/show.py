@@ -1,8 +1,7 @@
 """What `fleet show` prints, as text, JSON and CSV."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -21,23 +20,24 @@ from fleet.analysis.reduce.load import (
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.reduce.topology_check import host_history
 from fleet.analysis.views import sections
-from fleet.analysis.views.blocks import blocks
+from fleet.analysis.views.by_parameters import point_tables
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.gemm import products
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.history import past_of_runs
-from fleet.analysis.views.ladder import best_variants, ladder
+from fleet.analysis.views.ladders import best_variants, ladder
 from fleet.analysis.views.point_tables import tables_text
-from fleet.analysis.views.states import states
-from fleet.analysis.views.text import json_text, records
+from fleet.analysis.views.text import csv_text, json_text, records
 from fleet.analysis.views.warnings import BURST_COLUMNS, run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
-from fleet.model import View
+from fleet.model import View, as_described_by
 from fleet.store import RunSummary
+from fleet.store.runs import Root
 
 
-def shows_json(root: str | Path, run_ids: Sequence[str], benchmark: str | None = None) -> str:
+def shows_json(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> str:
     """Runs for programs, as a list: `run`, `relations`, `pairs` (ns of a unit), `cpus` in topology order.
 
     `plateaus`, `ladder`: of benchmarks of memory, a row per level and per size; in ns of one unit by all
@@ -51,15 +51,10 @@ def shows_json(root: str | Path, run_ids: Sequence[str], benchmark: str | None =
 
 
 _MOST_EVENTS = 20  # lines of events that are printed without being asked for
-_TABLES: Mapping[View, Callable[[pd.DataFrame, int | None], str]] = {
-    View.STATES: lambda rows, width: tables_text(states(rows), width),
-    View.BLOCKS: lambda rows, width: tables_text(blocks(rows), width),
-    View.PRODUCTS: lambda rows, _: products(rows),
-}
 
 
 def show_text(
-    root: str | Path,
+    root: Root,
     run_id: str,
     *,
     canvas: Canvas = NO_LIMIT,
@@ -76,15 +71,30 @@ def show_text(
     `heatmap.draw`. earlier: the runs of the host like this one, which get a table of their own if there are
     several.
     """
-    found, legend = _load(root, run_id, benchmark), True
-    parts = [sections.header(found.run, found.order)]
+    found = _load(root, run_id, benchmark)
+    with as_described_by(found.run["hello"]):
+        parts = _parts(found, canvas, all_sizes=all_sizes, as_map=as_map)
     if len(earlier) > 1:
-        parts.append(past_of_runs(root, earlier, benchmark))
+        parts.insert(1, past_of_runs(root, earlier, benchmark))
+    if both_ways:
+        parts.append(
+            ways(root, found.run) or "No messages were measured, so there are no directions to show."
+        )
+    checked = compared(found.run, found.pairs, found.cpus)
+    history = host_history(root, found.run)
+    parts.append(warnings_text(run_warnings(found.run, found.pairs, found.bursts, checked, history)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) -> list[str]:
+    """What the run was, and each of its benchmarks."""
+    legend = True
+    parts = [sections.header(found.run, found.order)]
     for name, rows in found.pairs.groupby("benchmark", sort=False):
         for variant, part in rows.groupby("variant", sort=False):
             match view_of(str(name)):
                 case View.CPUS:
-                    parts.append(sections.clock(part, found.order))
+                    parts.append(sections.cpus(part, found.order))
                 case View.MATRIX:
                     for _, at_point in part.groupby("point", sort=False, dropna=False):
                         parts.append(
@@ -95,17 +105,14 @@ def show_text(
                         legend = False
                 case View.LADDER:
                     parts.append(ladder(part, found.plateaus, all_sizes=all_sizes, width=canvas.width))
-                case View.STATES | View.BLOCKS | View.PRODUCTS as view:
-                    parts.append(_TABLES[view](part, canvas.width))
+                case View.TABLE | View.BLOCKS:
+                    parts.append(tables_text(point_tables(part), canvas.width))
+                case View.PRODUCTS:
+                    parts.append(products(part))
             parts.append(_events_text(found, (str(name), str(variant)), canvas.width, whole=all_sizes))
         parts.append(best_variants(found.plateaus[found.plateaus["benchmark"] == name]))
-    if both_ways:
-        parts.append(
-            ways(root, found.run) or "No messages were measured, so there are no directions to show."
-        )
-    checked = compared(found.run, found.pairs, found.cpus)
-    parts.append(warnings_text(run_warnings(root, found.run, found.pairs, found.bursts, checked)))
-    return "\n\n".join(part for part in parts if part)
+    parts.append(sections.states(found.pairs, canvas.width))
+    return parts
 
 
 def _events_text(found: "_Found", kind: tuple[str, str], width: int | None, *, whole: bool) -> str:
@@ -120,7 +127,7 @@ def _events_text(found: "_Found", kind: tuple[str, str], width: int | None, *, w
     return f"{tables.name}: {tables.legend}; --ladder prints them: {count} lines"
 
 
-def map_text(root: str | Path, run_id: str, canvas: Canvas, benchmark: str | None = None) -> str:
+def map_text(root: Root, run_id: str, canvas: Canvas, benchmark: str | None = None) -> str:
     """The heat maps of one run, with no more than its name."""
     found = _load(root, run_id, benchmark)
     maps = [
@@ -132,14 +139,13 @@ def map_text(root: str | Path, run_id: str, canvas: Canvas, benchmark: str | Non
     return "\n\n".join(maps)
 
 
-def shows_csv(root: str | Path, run_ids: Sequence[str], benchmark: str | None = None) -> str:
+def shows_csv(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> str:
     """The pairs of several runs as CSV for programs: the table `pairs`, a header line, no number rounded."""
     rows = of_benchmark(widened(load_pairs(root, run_id=run_ids)), benchmark)
-    whole: str = rows.to_csv(index=False, lineterminator="\n")
-    return whole.removesuffix("\n")
+    return csv_text(rows).removesuffix("\n")
 
 
-def _object(root: str | Path, run_id: str, benchmark: str | None) -> dict[str, Any]:
+def _object(root: Root, run_id: str, benchmark: str | None) -> dict[str, Any]:
     found = _load(root, run_id, benchmark)
     number = sections.number_of(found.run)
     return {
@@ -172,7 +178,7 @@ class _Found:
     counters: pd.DataFrame
 
 
-def _load(root: str | Path, run_id: str, benchmark: str | None) -> _Found:
+def _load(root: Root, run_id: str, benchmark: str | None) -> _Found:
     run, cpus = load_run(root, run_id), load_cpus(root, run_id=run_id)
     pairs = _as_planned(widened(load_pairs(root, run_id=run_id)), run["benchmarks"])
     pairs = of_benchmark(pairs, benchmark)

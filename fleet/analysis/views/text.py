@@ -1,19 +1,19 @@
 """Formatting shared by the views: percentages, relations in words, plain values for JSON."""
 
-import json
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from fleet.model import Relation, Unit, View, benchmark_named
-from fleet.text import LAST_COLUMN, one_line
+from fleet.model import Relation, View, benchmark_named
+from fleet.text import LAST_COLUMN, as_json, console_class, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NO_LIMIT = 100_000
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one, for a spreadsheet
 _WORDS: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
 # What two CPUs of a relation share, for the legends.
 SHARED = {
@@ -62,11 +62,21 @@ def within(share: float | None) -> str:
     return "-" if is_none(share) else f"±{share:.1%}"
 
 
+def signed(share: float) -> str:
+    """A change, as +1.2%; - without one."""
+    return "-" if is_none(share) else f"{share:+.1%}"
+
+
+def interval(low: float, high: float) -> str:
+    """From one change to another; - without one."""
+    return "-" if is_none(low) or is_none(high) else f"{low:+.1%} to {high:+.1%}"
+
+
 def percent(share: float | None) -> str:
-    """A share: 0.004 -> "0.4%", 0.31 -> "31%", 0 -> "-"."""
-    if is_none(share) or not share:
+    """A share: 0.004 -> "0.4%", 0.31 -> "31%", 0 -> "0%"; "-" where there is none."""
+    if share is None or is_none(share):
         return "-"
-    return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
+    return f"{share:.1%}" if 0 < share < 0.0995 else f"{share:.0%}"
 
 
 def labels_text(labels: Mapping[str, str], *, without: Container[str] = ()) -> str:
@@ -102,17 +112,24 @@ def in_words(relations: Iterable[str]) -> str:
 
 def is_rate(benchmark: str) -> bool:
     """Whether a benchmark's numbers are shown as rates: GB/s for the ns of a byte, Gop/s of an operation."""
-    return benchmark_named(benchmark).unit in (Unit.BYTE, Unit.OPERATION)
+    return benchmark_named(benchmark).rate is not None
 
 
-def units_text(benchmarks: Iterable[str], times: str) -> str:
-    """What the numbers of these benchmarks are: `times`, "GB/s", or "ns, bandwidth in GB/s"."""
+def units_text(benchmarks: Iterable[str]) -> str:
+    """What the numbers of these benchmarks are: "GB/s", or "cas: one-way latency in ns; bandwidth: GB/s"."""
     names = list(dict.fromkeys(benchmarks))
-    rates = [(name, benchmark_named(name).heading) for name in names if is_rate(name)]
-    if len(rates) == len(names) and len({unit for _, unit in rates}) == 1:
-        return rates[0][1]
-    each = [f"{name} in {unit}" for name, unit in rates]
-    return ", ".join(each if len(rates) == len(names) else [times, *each])
+    of_heading: dict[str, list[str]] = {}
+    for name in names:
+        of_heading.setdefault(benchmark_named(name).heading, []).append(name)
+    if len(of_heading) == 1:
+        return next(iter(of_heading))
+    return "; ".join(f"{', '.join(found)}: {heading}" for heading, found in of_heading.items())
+
+
+def sides_text(benchmarks: Iterable[str], unit: str = "run") -> str:
+    """What A and B are in a comparison: of which values, and which mean of them."""
+    values = f"the median of their pairs, at the level of most bursts and {unit}s"
+    return f"{units_text(benchmarks)}; geometric mean over {unit}s of {values}"
 
 
 def measured(benchmark: str, ns: float) -> str:
@@ -142,10 +159,8 @@ def is_none(value: float | None) -> bool:
 
 def rendered(text: Any, width: int | None, *, colour: bool) -> str:
     """Turn a rich Text into characters, with colour codes if asked for."""
-    from rich.console import Console  # noqa: PLC0415
-
     page = StringIO()
-    console = Console(
+    console = console_class()(
         file=page,
         force_terminal=colour,
         color_system="auto" if colour else None,
@@ -170,9 +185,32 @@ def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
+def csv_text(rows: "pd.DataFrame", *, header: bool = True) -> str:
+    """Rows as CSV for programs and spreadsheets: a line each, no number rounded.
+
+    Control characters are escaped; text that a spreadsheet would take for a formula begins with a quote.
+    """
+    import pandas as pd  # noqa: PLC0415
+
+    columns = {}
+    for name, column in rows.items():
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            column = column.astype(object)  # noqa: PLW2901
+        if pd.api.types.infer_dtype(column, skipna=True) == "string":
+            column = column.map({text: _csv_cell(text) for text in column.dropna().unique()})  # noqa: PLW2901
+        columns[name] = column
+    return str(
+        pd.DataFrame(columns, index=rows.index).to_csv(index=False, header=header, lineterminator="\n")
+    )
+
+
+def _csv_cell(text: str) -> str:
+    return one_line(f"'{text}" if text.startswith(_FORMULA) else text)
+
+
 def json_text(value: Any) -> str:
     """JSON for programs, where times, numpy's numbers and arrays may stand for plain values."""
-    return json.dumps(value, default=_plain_value, indent=2)
+    return as_json(value, _plain_value)
 
 
 def _plain_value(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 
 from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
-from fleet.analysis.reduce.topology_check import MEANS, check_topology, host_history
+from fleet.analysis.reduce.topology_check import MEANS, check_topology
 from fleet.analysis.views.text import pair_text, percent, records, within
 from fleet.model import FORECAST
 from fleet.text import counted, one_line
@@ -77,15 +76,19 @@ class RunWarning:
 
 
 def run_warnings(
-    root: str | Path, run: dict[str, Any], pairs: pd.DataFrame, bursts: pd.DataFrame, checked: pd.DataFrame
+    run: dict[str, Any],
+    pairs: pd.DataFrame,
+    bursts: pd.DataFrame,
+    checked: pd.DataFrame,
+    history: pd.DataFrame,
 ) -> list[RunWarning]:
     """The warnings of one run, the most serious first.
 
     run: as `load_run` returns it. pairs: its rows of the table `pairs`, widened. bursts: those of
-    `samples`, with BURST_COLUMNS. checked: as `cross_checks.compared` returns it. Reads earlier runs of the
-    same host for the check `history`.
+    `samples`, with BURST_COLUMNS. checked: as `cross_checks.compared` returns it. history: as
+    `host_history` returns it.
     """
-    findings = check_topology(pairs, host_history(root, run))
+    findings = check_topology(pairs, history)
     return [
         *_failed(run, pairs),
         *_flags(run, pairs, bursts),
@@ -112,9 +115,9 @@ def _failed(run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:
 
 
 def _flags(run: dict[str, Any], pairs: pd.DataFrame, bursts: pd.DataFrame) -> Iterator[RunWarning]:
-    counts = flag_counts(bursts["flags"])
+    counts, of_pairs = flag_counts(bursts["flags"]), flag_counts(pairs["flags"])
     for flag, text in MEANINGS.items():
-        if flag in _MEASURES:
+        if flag in _MEASURES and flag in of_pairs:
             yield from _pair_flag(flag, text, run, pairs)
         elif flag in counts:
             share = counts[flag] / len(bursts)
@@ -138,6 +141,8 @@ def _taken(bursts: pd.DataFrame) -> str:
 
 def _steal(bursts: pd.DataFrame) -> Iterator[RunWarning]:
     """One warning about the time that the hypervisor took, with the bursts that lost most."""
+    if not bursts[["ping_steal_ppm", "pong_steal_ppm"]].count().any():
+        return
     shares = _steal_shares(bursts)
     felt = shares[shares >= _FELT].sort_values(ascending=False, kind="stable")
     if len(felt):
@@ -187,7 +192,7 @@ def _worst(
 def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
     """One warning per check of numbers that must fit together, its worst breaches first."""
     found = cross_checks.breaches(checked)
-    for check, text in cross_checks.MEANS.items():
+    for check, text in cross_checks.MEANS.items() if len(found) else ():
         part = found[found["check"] == check].sort_values("value", ascending=False, kind="stable")
         if len(part):
             more = f" and {len(part) - _LISTED} more" if len(part) > _LISTED else ""
@@ -198,7 +203,7 @@ def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
 
 def _topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
     """One warning per check of the topology that found something, its most serious findings first."""
-    for check, text in MEANS.items():
+    for check, text in MEANS.items() if len(findings) else ():
         part = findings[findings["check"] == check]
         if part.empty:
             continue

@@ -1,6 +1,5 @@
 """`fleet show --ways`: both directions of messages, and what they say of the clocks of the two CPUs."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ import pandas as pd
 
 from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.views.text import records
+from fleet.store.runs import Root
 from fleet.text import table
 
 _COLUMNS = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu", "iterations", "warmup", "ns_per_tick"]
@@ -25,7 +25,7 @@ _TESTED = (
 )
 
 
-def directions(root: str | Path, run_id: str) -> pd.DataFrame:
+def directions(root: Root, run_id: str) -> pd.DataFrame:
     """A row per variant, point and pair that exchanged messages; no rows where none did.
 
     Columns: `variant`, `point`, `low` and `high` (the CPUs), `up_ns` and `down_ns` (low to high and back,
@@ -61,7 +61,7 @@ def _of_burst(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["variant"], row["point"], low, high, *medians, float(up.min()), float(down.min())
 
 
-def ways(root: str | Path, run: dict[str, Any]) -> str:
+def ways(root: Root, run: dict[str, Any]) -> str:
     """The section of `fleet show --ways`; empty for a run without messages. run: as `load_run` returns it."""
     found = directions(root, run["run_id"])
     parts = []

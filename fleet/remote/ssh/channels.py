@@ -14,9 +14,6 @@ import paramiko
 from paramiko.common import cMSG_CHANNEL_REQUEST
 from paramiko.ssh_exception import SSHException
 
-from fleet.remote.connection import Completed
-from fleet.remote.output import Answer, answer
-
 SLICE_BYTES = 32 << 10  # Channel.sendall copies its whole rest after every packet
 _READ_BYTES = 256 << 10
 _WINDOW_TICK_S = 0.01  # paramiko has no event for "the host reads again"
@@ -43,22 +40,17 @@ def refused(channel: paramiko.Channel) -> bool:
     return not channel.event_ready
 
 
-def ask(
-    channel: paramiko.Channel, text: bytes, out: Answer, err: Answer, deadline: float, *, last: bool
-) -> Completed | None:
-    """Send the loader a command and collect its answer; the loader waits for more, unless it is the last.
-
-    None if the loader ended instead; TimeoutError at `deadline` (time.monotonic).
-    """
-    return answer(talk(channel, text, deadline, goes_on=not last), out, err)
-
-
 def talk(
-    channel: paramiko.Channel, stdin: bytes, deadline: float, *, goes_on: bool = False
+    channel: paramiko.Channel,
+    stdin: bytes,
+    deadline: float,
+    *,
+    goes_on: bool = False,
+    idle_timeout_s: float = math.inf,
 ) -> Iterator[tuple[bool, bytes]]:
     """Feed `stdin`, then end-of-file unless it goes on; yield (is it stderr, data) until both outputs end.
 
-    Raises TimeoutError at `deadline` (time.monotonic).
+    TimeoutError after such a silence, or at `deadline` (time.monotonic) whatever has come.
     """
     left = memoryview(stdin)
     readable = _poll(channel)
@@ -75,27 +67,9 @@ def talk(
             if not left and not goes_on:
                 channel.shutdown_write()
         elif not received:
-            readable.poll(1000 * (min(time_left, _WINDOW_TICK_S) if left else time_left))
-
-
-def listen(
-    channel: paramiko.Channel, idle_timeout_s: float, deadline: float = math.inf
-) -> Iterator[tuple[bool, bytes]]:
-    """Yield (is it stderr, data) to the end of both outputs.
-
-    TimeoutError after so long a silence, or at `deadline` (time.monotonic) whatever has come.
-    """
-    readable = _poll(channel)
-    while True:
-        ended = _ended(channel)
-        received = _received(channel)
-        yield from received
-        if ended and not received:
-            return
-        if (time_left := deadline - time.monotonic()) <= 0:
-            raise TimeoutError
-        if not received and not readable.poll(1000 * min(idle_timeout_s, time_left)):
-            raise TimeoutError
+            wait_s = min(time_left, _WINDOW_TICK_S if left else idle_timeout_s)
+            if not readable.poll(1000 * wait_s) and wait_s == idle_timeout_s:
+                raise TimeoutError
 
 
 def _poll(channel: paramiko.Channel) -> select.poll:

@@ -10,7 +10,6 @@ import math
 import threading
 import time
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Self
 
 import paramiko
@@ -20,8 +19,9 @@ from fleet.errors import LinkError
 from fleet.model import Host
 from fleet.remote import shell
 from fleet.remote.base import BaseConnection
+from fleet.remote.command_stream import CommandStream
 from fleet.remote.connection import Completed
-from fleet.remote.output import Answer, Lines, Tail, UntilMark, never_ended
+from fleet.remote.output import Answer, answer, never_ended
 from fleet.remote.ssh import channels
 from fleet.remote.ssh.channels import LOST
 from fleet.remote.ssh.dial import Dialled, dial
@@ -56,19 +56,21 @@ class SshConnection(BaseConnection):
             try:
                 text = (shell.last if stdin else shell.question)(command, self._env, mark)
                 out, err = Answer(self.host_name, mark), Answer(self.host_name, mark)
-                answer = channels.ask(channel, text + stdin, out, err, deadline, last=bool(stdin))
-                if answer is None:
+                received = channels.talk(channel, text + stdin, deadline, goes_on=not stdin)
+                if (done := answer(received, out, err)) is None:
                     return Completed(self._exit_code(channel, deadline), out.bytes(), err.bytes())
                 if not stdin:
                     self._shell = (channel, mark)
-                return answer
+                return done
             finally:
                 if self._shell is None:
                     channels.close(channel)
 
-    def stream(self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf) -> "SshStream":
+    def stream(
+        self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
+    ) -> "SshStream":
         """See Connection.stream."""
-        return SshStream(self, command, idle_timeout_s, limit_s)
+        return SshStream(self, command, idle_timeout_s, limit_s, stdin)
 
     @contextlib.contextmanager
     def sftp(self, timeout_s: float) -> Iterator[SftpChannel | None]:
@@ -166,21 +168,14 @@ class SshConnection(BaseConnection):
         )
 
 
-class SshStream:
+class SshStream(CommandStream):
     """A command running over SSH; see Stream."""
 
     def __init__(
-        self, connection: SshConnection, command: str, idle_timeout_s: float, limit_s: float
+        self, connection: SshConnection, command: str, idle_timeout_s: float, limit_s: float, stdin: bytes
     ) -> None:
-        self.exit_code: int | None = None
-        self.stderr = b""
+        super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
         self._connection = connection
-        self._idle_timeout_s = idle_timeout_s
-        self._limit_s = limit_s
-        self._deadline = time.monotonic() + limit_s
-        self._lines = Lines(connection.host_name)
-        self._tail = Tail()
-        self._given_up = False
         late = f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
         with connection._limit(idle_timeout_s, late):
             self._channel, self._mark = connection._waiting_shell(idle_timeout_s)
@@ -188,59 +183,29 @@ class SshStream:
             for begin in range(0, len(head), channels.SLICE_BYTES):
                 self._channel.sendall(head[begin : begin + channels.SLICE_BYTES])
 
-    def __iter__(self) -> Iterator[bytes]:
-        own = UntilMark(self._mark)
-        try:
-            for is_stderr, data in self._pieces():
-                if is_stderr:
-                    self._tail.feed(data)
-                else:
-                    yield from own.before(self._lines.feed(data))
-                if own.exit_code is not None and self._tail.cut(self._mark):
-                    self.exit_code = own.exit_code
-                    return
-        except LinkError:
-            self._given_up = True
-            raise
-        finally:
-            self.stderr = self._tail.bytes()
-        yield from (*own.before(self._lines.rest()), *own.rest())
-
     def stop(self) -> None:
         """See Stream.stop."""
         with contextlib.suppress(*LOST):
             self._channel.shutdown_write()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        if kind is None and not self._given_up and self.exit_code is None:
-            self._let_it_end()
-        channels.close(self._channel)
-
     def _pieces(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield (is it stderr, data) to the end, then set the exit code."""
         try:
-            yield from channels.listen(self._channel, self._idle_timeout_s, self._deadline)
+            yield from channels.talk(
+                self._channel, self._stdin, self._deadline, goes_on=True, idle_timeout_s=self._idle_timeout_s
+            )
             deadline = time.monotonic() + self._idle_timeout_s
             self.exit_code = self._connection._exit_code(self._channel, deadline)
         except LOST as error:
-            late = f"{self._connection.host_name}: {self._too_late()}" if channels.is_timeout(error) else None
-            raise LinkError(late or self._connection._broken(error)) from error
+            if channels.is_timeout(error):
+                raise self._too_late() from error
+            raise LinkError(self._connection._broken(error)) from error
 
-    def _too_late(self) -> str:
-        if time.monotonic() >= self._deadline:
-            return f"the command was still running after {self._limit_s:g} s, its time limit."
-        return f"the command printed nothing for {self._idle_timeout_s:g} s; is the host still there?"
-
-    def _let_it_end(self) -> None:
+    def _end(self, *, given_up: bool) -> None:
         """Discard further output for a little while, so that the command can end by itself."""
         deadline = time.monotonic() + _STOP_GRACE_S
-        with contextlib.suppress(*LOST):
-            for _ in channels.listen(self._channel, _STOP_GRACE_S, deadline):
-                pass
-            self._channel.status_event.wait(max(0.0, deadline - time.monotonic()))
+        if not given_up and self.exit_code is None:
+            with contextlib.suppress(*LOST):
+                for _ in channels.talk(self._channel, b"", deadline, goes_on=True):
+                    pass
+                self._channel.status_event.wait(max(0.0, deadline - time.monotonic()))
+        channels.close(self._channel)

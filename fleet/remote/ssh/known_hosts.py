@@ -5,18 +5,21 @@ Used by `host_key`.
 """
 
 import base64
-import binascii
 import fnmatch
 import hashlib
-import hmac
 import os
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _REVOKED, _AUTHORITY = "@revoked", "@cert-authority"
+_BLOCK = 64  # bytes of SHA-1
+_PADS = [bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C)]  # of HMAC (RFC 2104)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +33,7 @@ class Entry:
     place: str
 
     def matches(self, name: str) -> bool:
-        """Tell whether this line is about `name` (a wildcard, a negation or a hash may say so)."""
-        if self.names.startswith("|1|"):
-            return _hash_matches(self.names, name)
+        """Tell whether this line, not a hashed one, is about `name` (a wildcard or a negation may say so)."""
         found = False
         for pattern in self.names.split(","):
             if pattern.startswith("!"):
@@ -43,17 +44,39 @@ class Entry:
         return found
 
 
+def _hashed(entry: Entry) -> Iterator[tuple[Any, Any, bytes, Entry]]:
+    """A hashed line made ready for many names: HMAC's two halves begun with its salt, what they come to.
+
+    Nothing for one nobody can read.
+    """
+    _, kind, *parts = entry.names.split("|")
+    with suppress(ValueError):
+        salt, digest = (base64.b64decode(part) for part in parts)
+        if kind == "1" and len(salt) <= _BLOCK:
+            key = salt.ljust(_BLOCK, b"\0")
+            inner, outer = (hashlib.sha1(key.translate(pad), usedforsecurity=False) for pad in _PADS)
+            yield inner, outer, digest, entry
+
+
 class KnownHosts:
-    """One file, read. Names written plainly are found at once, the others by going through them."""
+    """One file, read. Names written plainly are found at once, the others by going through them.
+
+    A hashed line is about one name: once that was asked for, it is as good as a plain one.
+    """
 
     def __init__(self, path: str, text: str) -> None:
         self._plain: dict[str, list[Entry]] = defaultdict(list)
         self._others: list[Entry] = []
-        for number, line in enumerate(text.splitlines(), 1):
+        self._hashed: list[tuple[Any, Any, bytes, Entry]] = []
+        self._asked: set[str] = set()
+        self._guard = threading.Lock()
+        for number, line in enumerate(text.split("\n"), 1):
             entry = _parse(line, f"{path}:{number}")
             if entry is None:
                 continue
-            if entry.names.startswith("|") or any(mark in entry.names for mark in "*?!"):
+            if entry.names.startswith("|"):
+                self._hashed += _hashed(entry)
+            elif any(mark in entry.names for mark in "*?!"):
                 self._others.append(entry)
             else:
                 for name in entry.names.lower().split(","):
@@ -61,8 +84,25 @@ class KnownHosts:
 
     def find(self, name: str) -> Iterator[Entry]:
         """Yield the lines about `name`."""
+        with self._guard:
+            if name not in self._asked:
+                self._asked.add(name)
+                self._match(name)
         yield from self._plain.get(name, ())
         yield from (entry for entry in self._others if entry.matches(name))
+
+    def _match(self, name: str) -> None:
+        """Make plain the hashed lines about `name`."""
+        left = []
+        for line in self._hashed:
+            inner, outer = line[0].copy(), line[1].copy()
+            inner.update(name.encode())
+            outer.update(inner.digest())
+            if outer.digest() == line[2]:
+                self._plain[name].append(line[3])
+            else:
+                left.append(line)
+        self._hashed = left
 
 
 def find(files: Sequence[str], name: str) -> list[Entry]:
@@ -105,7 +145,7 @@ def _load(file: str) -> KnownHosts:
 
 def _read(file: str) -> str:
     try:
-        return Path(file).read_text(encoding="utf-8", errors="replace")
+        return Path(file).read_bytes().decode(errors="replace")
     except OSError:  # it is not there, or is not ours to read: it knows nobody, as for OpenSSH
         return ""
 
@@ -119,8 +159,11 @@ def _stamp(file: str) -> tuple[int, int] | None:
 
 
 def _parse(line: str, place: str) -> Entry | None:
-    """Return the line's entry; None for a comment, an empty line, or one nobody can read."""
-    fields = line.split()
+    """Return the line's entry; None for a comment, an empty line, or one nobody can read.
+
+    As for OpenSSH only a newline ends a line and only blanks and tabs part its fields, no other white space.
+    """
+    fields = re.findall(r"[^ \t]+", line.rstrip("\r"))
     if not fields or fields[0].startswith("#"):
         return None
     marker = fields.pop(0) if fields[0].startswith("@") else ""
@@ -128,7 +171,7 @@ def _parse(line: str, place: str) -> Entry | None:
         return None
     try:
         blob = base64.b64decode(fields[2], validate=True)
-    except binascii.Error:
+    except ValueError:
         return None
     return Entry(fields[0], fields[1], blob, marker, place)
 
@@ -136,11 +179,3 @@ def _parse(line: str, place: str) -> Entry | None:
 def _like(name: str, pattern: str) -> bool:
     # Only * and ? are special in known_hosts; fnmatch would also read [ as one.
     return fnmatch.fnmatchcase(name, pattern.lower().replace("[", "[[]"))
-
-
-def _hash_matches(hashed: str, name: str) -> bool:
-    try:
-        salt, digest = (base64.b64decode(part) for part in hashed.split("|")[2:4])
-    except (ValueError, binascii.Error):
-        return False
-    return hmac.compare_digest(hmac.digest(salt, name.encode(), "sha1"), digest)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from fleet.agent import deploy as deploying
 from fleet.agent.build import elf, on_build_host, qnx, qnx_sdp, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder
-from fleet.agent.deploy import deploy, preview
+from fleet.agent.deploy import deploy
 from fleet.errors import BuildError, DeployError, UnreachableError
 from fleet.model import ARCHES, Agent, BuildPlace, Compiler, Facts, Host, RequestedToolchain, Target, Via
 from fleet.remote.local import LocalConnection
@@ -24,6 +25,10 @@ BOARD = Host(name="board", address="localhost", via=Via.LOCAL)
 BUILDER = Host(name="builder", address="localhost", via=Via.LOCAL)
 LOADER = {"x86_64": ["/lib64/ld-linux-x86-64.so.2"]}
 slow = pytest.mark.slow
+
+
+def preview(host: Host, facts: Facts) -> deploying.Preview:
+    return deploying.preview(host, facts, Builder())
 
 
 class Deployer:
@@ -75,7 +80,7 @@ def requested(**fields: str) -> RequestedToolchain:
 
 def build_id(agent: Agent) -> str:
     done = subprocess.run(
-        [*LOADER["x86_64"], agent.path, "--build-id"], capture_output=True, text=True, check=True, timeout=20
+        [*LOADER["x86_64"], agent.path, "--build-id"], capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
 
@@ -138,7 +143,7 @@ def test_a_release_of_the_inventory_is_taken_where_the_host_tells_none(
     for folder, major in (("qnx710", 7), ("qnx800", 8)):
         standin.install(home / folder, major)
     host = replace(BOARD, os="qnx", os_release=release)
-    assert found in preview(host, deployer.facts(kernel=None))
+    assert found in preview(host, deployer.facts(kernel=None)).words
 
 
 def test_a_host_that_tells_another_release_than_the_inventory_is_refused(deployer: Deployer) -> None:
@@ -242,7 +247,7 @@ def test_the_first_compiler_that_proves_itself_builds_there_and_the_second_time_
     content = hashlib.sha256(Path(agent.path).read_bytes()).hexdigest()
     assert os.listdir(deployer.workdir) == [f"fleet-agent-{agent.build}-{content[:16]}"]  # noqa: PTH208
     assert deployer(host, deployer.facts(broken, clang)).place == "already on the host"
-    assert preview(host, deployer.facts(clang)) == "is already on the host"
+    assert preview(host, deployer.facts(clang)).words == "is already on the host"
 
 
 # ---- a build host -----------------------------------------------------------------------------------------
@@ -260,7 +265,8 @@ def test_a_build_host_builds_where_the_controller_has_no_sdp(
     assert agent.place == "built with qcc on the build host builder (QNX 8)"
     assert build_id(agent) == agent.build
     assert [path.name for path in there.iterdir()] == ["qnx800"]
-    assert preview(host, deployer.facts()) == "would be built with qcc on the build host builder and sent"
+    found = preview(host, deployer.facts())
+    assert found.words == "would be built with qcc on the build host builder and sent"
 
 
 @pytest.mark.parametrize(
@@ -309,7 +315,7 @@ def test_what_was_set_up_and_failed_is_told_when_another_way_is_taken(
         deployer(host)
     (note,) = deployer.notes
     assert "no licence today" in note
-    assert preview(host, deployer.facts()).startswith(f"would be built with {platform / standin.QCC}")
+    assert preview(host, deployer.facts()).words.startswith(f"would be built with {platform / standin.QCC}")
 
 
 @pytest.mark.parametrize(
@@ -330,7 +336,7 @@ def test_a_prebuilt_agent_for_another_release_never_travels(
     host = replace(BOARD, build=BuildPlace.PREBUILT, toolchain=requested(binary=str(binary)))
     facts = deployer.facts(kernel=kernel)
     if words is None:
-        assert preview(host, facts) == f"would be the prebuilt {binary}"
+        assert preview(host, facts).words == f"would be the prebuilt {binary}"
         return
     with pytest.raises(BuildError, match=words):
         deployer(host, facts)
@@ -356,18 +362,18 @@ def test_none_of_the_four_ways_is_one_message_that_says_where_each_was_looked_fo
 
 def test_check_previews_each_place(deployer: Deployer, home: Path) -> None:
     facts = deployer.facts("clang")
-    assert preview(BOARD, facts) == "would be built on the host with clang, if that proves to work"
+    assert preview(BOARD, facts).words == "would be built on the host with clang, if that proves to work"
     platform = standin.install(home / "qnx800")
     expected = f"would be built with {platform / standin.QCC} (QNX 8) and sent"
-    assert preview(BOARD, deployer.facts()) == expected
-    assert preview(replace(BOARD, build=BuildPlace.CONTROLLER), facts) == expected
+    assert preview(BOARD, deployer.facts()).words == expected
+    assert preview(replace(BOARD, build=BuildPlace.CONTROLLER), facts).words == expected
 
 
 def test_only_what_is_for_qnx_travels_to_qnx_and_the_other_way_round(
     deployer: Deployer, tmp_path: Path
 ) -> None:
     (tmp_path / "m.c").write_text("int main(void) { return 0; }\n")
-    subprocess.run(["gcc", "-o", "m", "m.c"], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(["gcc", "-o", "m", "m.c"], cwd=tmp_path, check=True)
     host = replace(BOARD, build=BuildPlace.PREBUILT, toolchain=RequestedToolchain(binary=str(tmp_path / "m")))
     with pytest.raises(BuildError, match="it is not for QNX: its interpreter is /lib"):
         deployer(host)

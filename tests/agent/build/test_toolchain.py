@@ -45,14 +45,15 @@ def test_the_build_id_changes_with_everything_that_goes_in() -> None:
 
 def test_flags_with_quotes_reach_the_agent_unharmed(tmp_path: Path) -> None:
     cc = needs.program("cc", "gcc")
-    show = b'#include <stdio.h>\n#include "build_facts.h"\nint main(void) { puts(FLEET_CFLAGS); }\n'
+    show = b'#include <stdio.h>\n#include "base/build_facts.h"\nint main(void) { puts(FLEET_CFLAGS); }\n'
     toolchain = tc.Toolchain("cc", (cc,), ("-O1", '-DWORD="a b\\\\"'), X86)
     for name, text in toolchain.sources({"show.c": show}, "id").items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(text)
     line = toolchain.command_line(["show.c"], "show")
     assert "FLEET_" not in line
-    subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, check=True, timeout=60)
-    shown = subprocess.run([tmp_path / "show"], capture_output=True, text=True, check=True, timeout=10)
+    subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, check=True)
+    shown = subprocess.run([tmp_path / "show"], capture_output=True, text=True, check=True)
     assert shown.stdout == '-O1 -DWORD="a b\\\\"\n'
 
 

@@ -13,7 +13,7 @@ from fleet.agent.build.source import sources
 from fleet.model import Target
 from tests import needs
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # the first build for a target compiles its libc
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
@@ -36,7 +36,5 @@ def test_zig_builds_a_static_agent_that_runs(
     agent = tmp_path / "agent"
     agent.write_bytes(built.binary)
     agent.chmod(0o755)
-    shown = subprocess.run(
-        [*emulator, agent, "--build-id"], capture_output=True, text=True, check=True, timeout=60
-    )
+    shown = subprocess.run([*emulator, agent, "--build-id"], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == built.build

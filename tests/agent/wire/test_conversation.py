@@ -1,5 +1,6 @@
 """The wire's reader: what docs/wire.md allows goes through unchanged, everything else is refused in words."""
 
+import itertools
 import json
 from typing import Any
 
@@ -118,7 +119,7 @@ def test_a_hello_we_cannot_read_is_an_error_not_chatter(changes: dict[str, Any],
         ({"ticks": [1, -2, 3]}, r"ticks\[1\]: expected int >= 0: '{\"record\":\"burst\""),
         ({"ticks": [1, 2.5, 3]}, r"ticks\[1\]: expected int, got float"),
         ({"ticks": [1, True, 3]}, r"ticks\[1\]: expected int, got bool"),
-        ({"ticks": [2**63, 1]}, r"ticks\[0\]: expected int <= 9223372036854775807"),
+        ({"ticks": [2**63, 1]}, r"ticks\[0\]: expected int <= 9007199254740992"),
         ({"ticks": [5]}, "leave none"),
         ({"iterations": 0}, "iterations: expected int >= 1"),
         ({"ping_cpus": [0, 1]}, "asked for CPUs 0,3 but ran on"),
@@ -344,13 +345,12 @@ def test_every_pair_of_the_plans_cpus_is_a_visit_of_its_own(ping: int, pong: int
 
 def test_all_pairs_of_many_cpus_are_told_apart() -> None:
     cpus = list(range(0, 36, 2))
-    reader = fed(line(HELLO, cpus=cpus, bursts=18 * 18))
-    for ping in cpus:
-        for pong in cpus:
-            reader.feed(line(BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2))
-    assert reader.bursts == 18 * 18
+    reader = fed(line(HELLO, cpus=cpus, bursts=18 * 17))
+    for ping, pong in itertools.permutations(cpus, 2):
+        reader.feed(line(BURST, ping=ping, pong=pong, ping_cpus=[ping] * 2, pong_cpus=[pong] * 2))
+    assert reader.bursts == 18 * 17
     with pytest.raises(WireError, match="came twice"):
-        reader.feed(line(BURST, ping=34, pong=34, ping_cpus=[34] * 2, pong_cpus=[34] * 2))
+        reader.feed(line(BURST, ping=34, pong=32, ping_cpus=[34] * 2, pong_cpus=[32] * 2))
 
 
 def test_the_same_pair_is_visited_once_for_each_benchmark_and_round() -> None:

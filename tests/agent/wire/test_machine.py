@@ -121,7 +121,7 @@ def test_where_the_probe_finds_no_cpu_the_agent_does() -> None:
         (records("x86_64", {}, cpus=2), "1 CPUs arrived, 2 were announced"),
         (records("x86_64", {}, {"cpu": 0}), "a CPU was named twice"),
         (records("x86_64", {"cpu": -1}), "cpu: expected int >= 0"),
-        (records("x86_64", {"core": 2**63}), "core: expected int <= 9223372036854775807"),
+        (records("x86_64", {"core": 2**63}), "core: expected int <= 2147483647"),
         (records("x86_64", {"name": "a\x1b[2J"}), "printable text expected, got 'a"),
         (
             records("x86_64", {"caches": [{"level": 1, "kind": "Data"}] * 9}),

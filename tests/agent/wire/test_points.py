@@ -101,7 +101,7 @@ def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:
     [
         ({}, "came twice"),
         ({"point": "random.4K.huge"}, "chase/mov/random.4K.huge' is not in the plan"),
-        ({"point": None}, "chase/mov' is not in the plan"),
+        ({"point": None}, "without a point it has no unit"),
         ({**GROUP, "cpus": [0, 7, 3], "other_ticks": []}, "not in the plan's CPUs"),
     ],
 )
@@ -114,7 +114,8 @@ def test_a_visit_outside_of_the_plan_or_a_second_one_is_refused(changes: dict[st
 
 
 def test_what_is_done_is_listed_by_point() -> None:
-    lines = [line(HELLO, plan=PLAN, bursts=3), at_point(), at_point(point=NAMES[1]), at_point(round=1)]
+    rising = at_point(point=NAMES[1], parameters={**POINT["parameters"], "order": "rising"})
+    lines = [line(HELLO, plan=PLAN, bursts=3), at_point(), rising, at_point(round=1)]
     done = parts.read([lines]).done
     assert list(done.lines()) == [
         "chase mov random.16K.huge 0 0 1000 500003 500003\n",
@@ -135,7 +136,7 @@ def message(round_: int, point: str, **changes: object) -> bytes:
     ping, pong = (0, 3) if round_ % 2 == 0 else (3, 0)
     sides = {"ping": ping, "pong": pong, "ping_cpus": [ping] * 2, "pong_cpus": [pong] * 2}
     names = {"benchmark": "message", "variant": "mov", "point": point, "unit": "message"}
-    times = {"cpus": [ping, pong], "other_ticks": [[3, 2, 1]], "parameters": {"lines": int(point[1:])}}
+    times = {"cpus": [ping, pong], "other_ticks": [[3, 2, 1]], "parameters": {"pages": "base", "threads": 2}}
     return line({**BURST, **names, **sides, **times}, round=round_, **changes)
 
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from fleet.analysis.compare.changes import compare_pairs, compare_relations
-from fleet.analysis.compare.inference import change, moderated_p
+from fleet.analysis.compare.error_rate import compare_pairs, compare_relations
+from fleet.analysis.compare.inference import moderated
 
 Unit = dict[tuple[str, int, int], float]  # relation, ping, pong -> ns
 
@@ -54,12 +54,13 @@ A_FAR, B_FAR = (50.0, 51.0, 50.5), (60.0, 61.0, 62.0)
 def test_a_units_number_of_a_relation_is_the_median_of_its_pairs() -> None:
     a, b = side(*levels("smt", *A_SMT)), side(*levels("smt", *B_SMT), spread=0.02)
     (row,) = compare_relations(a, b, 0.03).to_dict("records")
-    expected = change(np.array(A_SMT), np.array(B_SMT))
+    expected = stats.ttest_ind(np.log(B_SMT), np.log(A_SMT))
+    low, high = np.exp(expected.confidence_interval(0.95))
     assert (row["relation"], row["pairs"], row["a_units"], row["b_units"]) == ("smt", 3, 3, 3)
     assert row["a_ns"] == pytest.approx(stats.gmean(A_SMT))
     assert row["b_ns"] == pytest.approx(stats.gmean(B_SMT))
-    for name in ("ratio", "low", "high", "p", "error", "freedom"):
-        assert row[name] == pytest.approx(getattr(expected, name))
+    assert (row["p"], row["freedom"]) == (pytest.approx(expected.pvalue), 4)
+    assert (row["low"], row["high"]) == (pytest.approx(low), pytest.approx(high))
     assert row["q"] == pytest.approx(row["p"]), "one relation is no choice among many"
     assert (row["a_within"], row["b_within"]) == (0.02, 0.04)
     assert row["verdict"] == "equivalent"
@@ -119,11 +120,14 @@ def test_pairs_are_compared_relation_by_relation() -> None:
     table = compare_pairs(a, b, 0.03)
     assert list(table["relation"]) == ["smt"] * 3 + ["system"] * 3
     assert table["changed"].tolist() == [False] * 3 + [True] * 3
+    factors, values = np.array([[0.9], [1.0], [1.2]]), ((A_SMT, B_SMT), (A_FAR, B_FAR))
+    logs = np.log(np.concatenate([np.hstack([ns * factors for ns in sides]) for sides in values]))
+    means = np.repeat(logs.reshape(6, 2, 3).mean(axis=2), 3, axis=1)
+    parts, freedom = moderated(logs - means, np.full(6, 4.0), [np.zeros(6, int), np.repeat([0, 1], 3)])
+    t = np.log(table["ratio"]) / np.sqrt(parts.sum(axis=0) * 2 / 3)
+    np.testing.assert_allclose(table["p"], 2 * stats.t.sf(np.abs(t), freedom))
     for part, of_a, of_b in (((0, 3), A_SMT, B_SMT), ((3, 6), A_FAR, B_FAR)):
         rows = table[slice(*part)].reset_index(drop=True)
-        factors = np.array([[0.9], [1.0], [1.2]])
-        logs = [np.log(np.array([values]) * factors) for values in (of_a, of_b)]
-        np.testing.assert_allclose(rows["p"], moderated_p(logs[0], logs[1]))
         np.testing.assert_allclose(rows["ratio"], stats.gmean(of_b) / stats.gmean(of_a))
         np.testing.assert_allclose(rows["a_ns"], stats.gmean(of_a) * factors[:, 0])
         np.testing.assert_allclose(rows["b_ns"], stats.gmean(of_b) * factors[:, 0])
@@ -180,7 +184,7 @@ def test_the_table_of_relations_has_its_columns_and_a_plain_index() -> None:
     table = compare_relations(a, b, 0.03)
     assert list(table.columns) == [
         *("benchmark", "variant", "relation", "pairs", "a_units", "b_units", "a_ns", "b_ns"),
-        *("ratio", "low", "high", "p", "error", "freedom", "a_within", "b_within"),
-        *("q", "q_beyond", "smallest", "verdict", "why"),
+        *("a_within", "b_within", "ratio", "low", "high", "p", "error", "freedom"),
+        *("q_levels", "q", "q_beyond", "smallest", "verdict", "why"),
     ]
     assert table.index.tolist() == [0, 1]

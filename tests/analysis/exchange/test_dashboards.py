@@ -10,7 +10,7 @@ import pytest
 from fleet.analysis.exchange.dashboards import bmf, markdown, openmetrics
 from fleet.analysis.views.hosts import chosen
 from fleet.analysis.views.overview import medians
-from fleet.store import Store
+from fleet.store import Listing
 from tests import simulated
 from tests.command import Fleet
 
@@ -25,7 +25,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(root: Path) -> pd.DataFrame:
-    found = medians(root / "results", chosen(Store(root / "results"), ["all"]).runs)
+    found = medians(root / "results", chosen(Listing(root / "results"), ["all"]).runs)
     return found.assign(host_name='quo"ted|')
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fleet.analysis import load_published_points
-from fleet.analysis.exchange.beside_points import beside_points, beside_points_text
+from fleet.analysis.exchange.beside import beside_points, beside_points_text
 from fleet.analysis.exchange.imports import find_summary
 from fleet.analysis.exchange.published_points import points_list, points_text
 from fleet.errors import UsageError

@@ -104,6 +104,30 @@ def test_each_operation_has_the_limit_of_the_vendors_widest_core(
         assert list(of_rows(faster, cpu_model=model)["check"]) == checks
 
 
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "read", "write", "operations"),
+    [
+        ("AuthenticAMD", 0x19, 0x11, 64, 32, 64),  # Zen 4
+        ("AuthenticAMD", 0x1A, 0x02, 128, 64, 128),  # Zen 5
+        ("GenuineIntel", 6, 143, 128, 64, 128),  # Sapphire Rapids
+        ("GenuineIntel", 6, 85, 128, 64, 128),  # Skylake-SP
+    ],
+)
+def test_a_known_model_has_the_limits_of_its_own_core(
+    vendor: str, family: int, model: int, read: int, write: int, operations: int
+) -> None:
+    run = {"cpu_vendor": vendor, "cpu_family": str(family), "cpu_model_number": str(model)}
+    bytes_moved = {**STREAM, "variant": "avx512"}
+    peak = {**PEAK, "variant": "avx512-bf16", "point": "peak.x1", "core_ghz": 4.0}
+    for share, breached in ((0.99, False), (1.09, True)):
+        for operation, limit in (("read", read), ("write", write)):
+            row = {**bytes_moved, "operation": operation, "point": f"{operation}.own.24K.huge.x1"}
+            found = of_rows({**row, "median_ns": 1 / (share * 4.0 * limit)}, **run)
+            assert list(found["check"]) == ["port_limit"] * breached
+        found = of_rows({**peak, "median_ns": 1 / (share * 4.0 * operations)}, **run)
+        assert list(found["check"]) == ["gemm_units"] * breached
+
+
 def test_a_group_moves_no_more_than_its_cpus_alone(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     pairs = widened(load_pairs(tmp_path))

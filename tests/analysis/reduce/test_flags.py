@@ -63,8 +63,8 @@ def test_two_modes_are_shown_both_and_never_averaged(tmp_path: Path) -> None:
     assert row["spread"] < 0.02  # type: ignore[operator]
     assert (row["other_ns"], row["other_share"]) == (pytest.approx(8, rel=0.05), pytest.approx(0.15))
     text = show_text(tmp_path, builders.a_run().run_id)
-    other, main = r"[78]\.\d ±[\d.]+% \(15% of bursts, 1\.5 in a row\)", r"5[01]\.\d ±0\.\d% \(85% of bursts"
-    assert re.search(f"levels of 0-1: {other}, {main}", text)
+    other, main = r"A +[78]\.\d ±[\d.]+% \(15%, 1\.5\)", r"B +5[01]\.\d ±0\.\d% \(85%, 5\.7\)"
+    assert re.search(f"states of 0-1 +cas/cmpxchg\n{other}\n{main}", text)
     assert (
         "multimodal: pairs have several levels; tables show the more frequent one (1 of 1): cas 0-1 (15%"
         in text
@@ -180,9 +180,7 @@ def test_the_flagged_column_is_the_share_of_bursts(tmp_path: Path) -> None:
 
 def test_every_flag_is_explained() -> None:
     page = PAGE.read_text()
-    assert {*PAIR_FLAGS, "preempted", "busy_cpu", "coarse_clock", "frequency_moved", "skewed"} == set(
-        MEANINGS
-    )
+    assert set(PAIR_FLAGS) < set(MEANINGS)
     for flag in MEANINGS:
         assert f"| `{flag}` |" in page
 
@@ -198,7 +196,7 @@ def test_a_presets_number_is_made_as_its_tool_makes_it(tmp_path: Path, estimator
     kticks = {"min": 400, "mean": 975, "median": 750}[estimator]
     assert f"preset c2clat: the number of a pair is its {words}" in text
     assert f"latency in ns ({words} of each pair)" in text
-    line = re.search(rf"^unknown +1 +{kticks * 0.4 / 2:.1f} .* (\S+) +-$", text, re.MULTILINE)
+    line = re.search(rf"^unknown +1 +{kticks * 0.4 / 2:.1f} .* (\S+) +0%$", text, re.MULTILINE)
     assert line
     assert line[1] == ("±0.0%" if estimator == "median" else "-"), "the interval is that of the median"
 

@@ -9,6 +9,7 @@ import pytest
 from fleet.analysis.reduce.ladders import ladders, plateaus, size_text
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.views.ladders import ladder
 from fleet.analysis.views.show import show_text
 from tests import memory
 from tests.memory import LLC, K, M
@@ -97,6 +98,18 @@ def test_show_has_the_levels_first_and_every_size_on_demand(tmp_path: Path) -> N
         "768K",
     ]
     assert "bandwidth" not in every
+
+
+def test_a_size_that_jumps_shows_its_levels(tmp_path: Path) -> None:
+    memory.publish(tmp_path)
+    pairs = widened(load_pairs(tmp_path))
+    jumps = (pairs["benchmark"] == "chase") & (pairs["order"] == "random") & (pairs["bytes"] == 8 * M)
+    pairs.loc[jumps, "other_ns"] = 123.0
+    chase = pairs[pairs["benchmark"] == "chase"]
+    text = ladder(chase, plateaus(pairs, load_cpus(tmp_path)), all_sizes=True)
+    assert ["8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(str.split, text.splitlines())
+    assert ["LLC", "16M", "2M-8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(str.split, text.splitlines())
+    assert "a|b: bursts are at several levels" in text
 
 
 def test_other_benchmarks_have_no_ladders(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ def test_states_and_blocks_are_tables_of_their_run(tmp_path: Path) -> None:
     page = render(tmp_path, [points.publish(tmp_path).run_id])
     assert Markup(page).errors == []
     assert "this page does not show it" not in page
-    assert cells(page, "fetch/mov on rpi5: read, each line naming the next (latency)") == [
+    assert cells(page, "fetch/mov on rpi5: read, each line naming the next") == [
         ["state", "package"],
-        ["own", "4.4"],
+        ["own", "4.40"],
         ["third", "61.5"],
         ["memory", "150.0"],
     ]
@@ -38,14 +38,21 @@ def test_states_and_blocks_are_tables_of_their_run(tmp_path: Path) -> None:
 def test_a_state_is_only_text(tmp_path: Path) -> None:
     page = render(tmp_path, [points.publish(tmp_path, fetched={("chase", HOSTILE): 9.0}).run_id])
     assert HOSTILE not in page
-    assert [unescape(cell) for cell in cells(page, "naming the next (latency)")[1]] == [HOSTILE, "9.0"]
+    assert [unescape(cell) for cell in cells(page, ": read, each line naming the next")[1]] == [
+        HOSTILE,
+        "9.00",
+    ]
 
 
 def test_the_page_has_the_cells_of_fleet_show(tmp_path: Path) -> None:
     run_id = points.publish(tmp_path).run_id
     page = render(tmp_path, [run_id])
     shown = [line.split() for line in show_text(tmp_path, run_id).splitlines()]
-    for label in ("naming the next (latency)", "taken for writing, each line naming the next", ", stores"):
+    for label in (
+        ": read, each line naming the next",
+        "taken for writing, each line naming the next",
+        ", stores",
+    ):
         for row in cells(page, label):
             assert [unescape(cell) for cell in row] in shown
 

@@ -10,6 +10,7 @@ from fleet.analysis.report.page import render
 from fleet.errors import StoreError, UsageError
 from fleet.model import Failed, Host
 from fleet.store import Store
+from fleet.store.runs import last_session
 from tests import builders, simulated
 from tests.analysis.markup import Markup
 
@@ -25,7 +26,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     simulated.publish(root, desk, 0, benchmarks=("cas", "clock"))
     simulated.publish(root, desk, 1)
     simulated.publish(root, simulated.desktop("desk-vm", ns=slower, facts={"hypervisor": "kvm"}), 2)
-    return render(root, Store(root).last_session())
+    return render(root, last_session(Store(root).published(), Store(root).place))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_it_is_made_for_light_dark_print_and_narrow_screens(page: str, read: Mar
 
 def test_it_lists_warnings_and_where_they_apply(read: Markup) -> None:
     assert re.search(r"multimodal: pairs have several levels.*desk r2026\S+ \(\d of 36\)", read.text)
-    assert re.search(r"Levels of 0-1: \d+\.\d ±\S+% \(\d+% of bursts, \d\.\d in a row\), \d", read.text)
+    assert re.search(r"Levels of 0-1: A \d+\.\d ±\S+% \(\d+% of bursts, \d\.\d in a row\), B \d", read.text)
     assert re.search(r"drift: pairs became faster or slower during the run", read.text)
     assert "one run only" in read.text
 

@@ -8,7 +8,6 @@ import pytest
 
 from fleet.analysis.selection import select
 from fleet.analysis.views.history import of_relation, past_json, past_text
-from fleet.analysis.views.runs import with_labels
 from fleet.analysis.views.show import show_text, shows_csv, shows_json
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host
@@ -47,14 +46,6 @@ def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
         names("rpi5")
     with pytest.raises(UsageError, match="'a !a' leaves no run"):
         names("a", "!a")
-
-
-def test_labels_narrow_a_selection(root: Path) -> None:
-    listed = Store(root).runs()
-    assert [run.host_name for run in with_labels(listed, ["hour=2"])] == ["b"]
-    assert with_labels(listed, ["rack=a", "hour=2"]) == []
-    with pytest.raises(UsageError, match="--label hour: a label is KEY=VALUE"):
-        with_labels(listed, ["hour"])
 
 
 def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
@@ -106,7 +97,7 @@ def test_the_commands_print_them(root: Path) -> None:
         rows_and_sparkline = 2 + 1
         assert (past.exit_code, past.stdout.count("cas/cmpxchg")) == (0, rows_and_sparkline)
         assert past.stderr == "reducing the samples of 2 of 2 runs to pairs; this is done once\n"
-        listed = fleet("runs", "-l", "hour=2", "--json").json
+        listed = fleet("runs", "hour=2", "--json").json
         assert [run["host_name"] for run in listed] == ["b"]
         csv = fleet("show", "a", "--csv")
         assert csv.stdout.splitlines()[0].startswith("host_id,run_id,benchmark,variant,relation,ping_cpu,")

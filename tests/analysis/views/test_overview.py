@@ -9,7 +9,7 @@ from fleet.analysis.reduce.pairs import history
 from fleet.analysis.views import hosts, overview
 from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.history import sparkline
-from fleet.store import Store
+from fleet.store import Listing, Store
 from tests import simulated
 
 
@@ -26,7 +26,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_hosts_are_in_order_of_their_latency(root: Path) -> None:
-    shown = hosts.chosen(Store(root), [])
+    shown = hosts.chosen(Listing(root), [])
     assert len(shown.runs) == 3
     text = hosts.shown_text(root, shown, Canvas(80))
     assert re.findall(r"^(quick|slow|other) ", text, re.MULTILINE)[-1] == "slow"
@@ -35,7 +35,7 @@ def test_hosts_are_in_order_of_their_latency(root: Path) -> None:
 
 
 def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path) -> None:
-    shown = hosts.chosen(Store(root), ["slow", "quick"])
+    shown = hosts.chosen(Listing(root), ["slow", "quick"])
     table = overview.medians(root, shown.runs)
     assert set(table["runs"]) == {4}
     past = history(root, host_id="slow", relation="smt")["median_ns"]
@@ -46,13 +46,13 @@ def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path
 
 def test_a_run_that_is_named_is_shown_alone(root: Path) -> None:
     run_id = Store(root).published()[0].run_id
-    shown = hosts.chosen(Store(root), [run_id])
+    shown = hosts.chosen(Listing(root), [run_id])
     assert shown.latest == (run_id,)
     assert "comparable runs" not in hosts.shown_text(root, shown, Canvas(80))
 
 
 def test_one_host_is_shown_in_detail_with_its_earlier_runs(root: Path) -> None:
-    text = hosts.shown_text(root, hosts.chosen(Store(root), ["quick"]), Canvas(80))
+    text = hosts.shown_text(root, hosts.chosen(Listing(root), ["quick"]), Canvas(80))
     assert "4 comparable runs" in text
     assert re.search(r"^cas/cmpxchg +smt .*[▁▂▃▄▅▆▇█]{4}$", text, re.MULTILINE)
 
@@ -62,7 +62,7 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
     for number in range(5):
         machine = fast if number == 3 else simulated.desktop("flips")
         simulated.publish(tmp_path, machine, number, rounds=4, session=f"s2026010{number}T000000Z-00000000")
-    shown = hosts.chosen(Store(tmp_path), ["flips"])
+    shown = hosts.chosen(Listing(tmp_path), ["flips"])
     table = overview.medians(tmp_path, shown.runs)
     for row in table.to_dict("records"):
         (usual, most), (other, one) = row["levels"]
@@ -76,7 +76,7 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
 
 
 def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
-    table = overview.medians(root, hosts.chosen(Store(root), []).runs)
+    table = overview.medians(root, hosts.chosen(Listing(root), []).runs)
     coloured = overview.overview_text(table, Canvas(80, colour=True))
     plain = overview.overview_text(table, Canvas(80))
     assert "\x1b[" in coloured
@@ -84,7 +84,7 @@ def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
 
 
 def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> None:
-    table = overview.medians(root, hosts.chosen(Store(root), []).runs)
+    table = overview.medians(root, hosts.chosen(Listing(root), []).runs)
     narrow = overview.overview_text(table, Canvas(34))
     assert re.search(r"^slow +\d+\.\d +", narrow, re.MULTILINE)
     assert "half of them within ±" in narrow

@@ -2,9 +2,8 @@
 
 import pandas as pd
 
-from fleet.analysis.views.blocks import blocks
+from fleet.analysis.views.by_parameters import point_tables
 from fleet.analysis.views.point_tables import tables_text
-from fleet.analysis.views.states import states
 
 COUNTS = {"variant": "mov", "relation": "llc", "bursts": 5, "flagged_bursts": 0}
 
@@ -26,9 +25,9 @@ def test_states_are_rows_and_each_way_of_access_has_a_table() -> None:
         fetched("own", "chase", 4.4),
         fetched("both", "swap", 80),
     ]
-    lines = tables_text(states(pd.DataFrame(rows))).splitlines()
+    lines = tables_text(point_tables(pd.DataFrame(rows))).splitlines()
     assert [line.split() for line in lines if line.startswith(("own", "memory", "both"))] == [
-        ["own", "4.4"],
+        ["own", "4.40"],
         ["memory-walked", "150.0"],
         ["both", "80.0"],
     ]
@@ -36,7 +35,7 @@ def test_states_are_rows_and_each_way_of_access_has_a_table() -> None:
 
 def test_a_boundary_costs_the_difference_of_a_blocks_lines() -> None:
     rows = [written("own", 1024.0, 1.0), written("shared", 1024.0, 3.5), written("shared", 64.0, 5.0)]
-    lines = tables_text(blocks(pd.DataFrame(rows))).splitlines()
+    lines = tables_text(point_tables(pd.DataFrame(rows))).splitlines()
     assert [line.split() for line in lines if line.strip().startswith(("1K", "64"))] == [
         ["64", "-", "5.00", "-", "-"],
         ["1K", "1.00", "3.50", "3.50", "40.0"],

@@ -8,9 +8,9 @@
  *   products unconfigured | released | small | twice | unknown
  */
 #include KERNELS
-#include "gemm_matrices.h"
+#include "bench/matrices.h"
 #include "simulator.h"
-#include "stop.h"
+#include "base/stop.h"
 
 #include <stdio.h>
 #include <stdlib.h>

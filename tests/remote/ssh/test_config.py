@@ -138,7 +138,7 @@ def test_a_proxy_command_is_talked_through(ssh_host, known_hosts, client_key, co
 def test_a_proxy_command_that_fails_is_named(ssh_host, known_hosts, config):
     config("Host *\n  ProxyCommand false")
     with pytest.raises(UnreachableError, match=r"board: .*ProxyCommand.*false"):
-        connect(ssh_host.entry(name="board"), timeout_s=2)
+        connect(ssh_host.entry(name="board"))
 
 
 def test_what_a_failing_proxy_command_printed_is_kept(ssh_host, known_hosts, config):
@@ -146,7 +146,7 @@ def test_what_a_failing_proxy_command_printed_is_kept(ssh_host, known_hosts, con
     with pytest.raises(
         UnreachableError, match=rf"board: .*ProxyCommand.*: gate: no route to {ssh_host.address}"
     ):
-        connect(ssh_host.entry(name="board"), timeout_s=2)
+        connect(ssh_host.entry(name="board"))
 
 
 def test_what_is_not_honoured_is_said(known_hosts, config):

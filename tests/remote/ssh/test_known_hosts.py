@@ -122,6 +122,19 @@ def test_a_certificate_authority_for_the_host_is_mentioned_since_it_is_not_used(
     assert "a @cert-authority line there needs `via: openssh`)" in refused(end, keys[2])
 
 
+@pytest.mark.parametrize(
+    "field",
+    ["AAAAé", "\u00a0", "ssh-ed25519 é", "\ufffd", "AAAA="],
+    ids=["é", "blank", "type", "bytes", "base64"],
+)
+@pytest.mark.parametrize("name", ["[192.0.2.7]:2222", "192.0.2.*", "|1|c2FsdA==|c2FsdA==", "|1|é|é", "|1|"])
+def test_a_line_that_cannot_be_read_is_skipped(tmp_path, monkeypatch, keys, name, field):
+    end = endpoint(
+        tmp_path, monkeypatch, user=f"{name} ssh-ed25519 {field}\n" + line("[192.0.2.7]:2222", keys[2])
+    )
+    assert check(end, keys[2]) == []
+
+
 def test_the_global_file_is_read_too(tmp_path, monkeypatch, keys):
     (tmp_path / "global").write_text(line("[192.0.2.7]:2222", keys[2]))
     assert check(endpoint(tmp_path, monkeypatch, user=""), keys[2]) == []
@@ -258,6 +271,19 @@ def test_a_line_nobody_can_read_is_about_nobody(tmp_path, text):
     text = f"{text}\na.lab ssh-ed25519 QUFB extra words\n"
     expected = Entry("a.lab", "ssh-ed25519", b"AAA", "", f"{tmp_path}/file:2")
     assert found(tmp_path, text, "a.lab") == [expected]
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\xa0"])
+@pytest.mark.parametrize("text", ["a.lab{} {}", "{}a.lab {}", "b.lab # {}a.lab {}", "{}\na.lab {}"])
+def test_only_a_newline_ends_a_line_and_only_a_blank_a_field_as_for_openssh(tmp_path, keys, sign, text):
+    text = text.format(sign, line("", keys[2]).lstrip())
+    with (tmp_path / "openssh").open("w", newline="") as file:
+        file.write(text)
+    asked = subprocess.run(
+        ["ssh-keygen", "-F", "a.lab", "-f", tmp_path / "openssh"], capture_output=True, check=False
+    )
+    places = [entry.place for entry in known_hosts.find([str(tmp_path / "openssh")], "a.lab")]
+    assert places == [f"{tmp_path}/openssh:2"] * (asked.returncode == 0)
 
 
 def test_marked_lines_keep_their_mark(tmp_path):

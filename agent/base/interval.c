@@ -1,0 +1,136 @@
+/* interval.c: the median, the interval of a mean, Student's t. Needs no library of mathematics.
+ */
+#include "base/interval.h"
+
+#include <stdlib.h>
+
+#define LIKENESS_MARGIN 1.3 /* standard errors of a correlation, 1 / sqrt(n) each */
+#define LIKENESS_MOST   0.8
+#define EFFECTIVE_LEAST 3.0
+
+static int by_size(const void *a, const void *b)
+{
+	double left = *(const double *)a, right = *(const double *)b;
+
+	return (left > right) - (left < right);
+}
+
+void sort_values(double *values, size_t count)
+{
+	qsort(values, count, sizeof *values, by_size);
+}
+
+double median(double *values, size_t count)
+{
+	sort_values(values, count);
+	return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+/*
+ * The first from a table; then the expansion in 1/freedom around the normal quantile (Abramowitz
+ * and Stegun 26.7.5), which is right to four digits from there on.
+ */
+double student_t95(uint32_t freedom)
+{
+	static const double table[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706,
+				       2.4469,  2.3646, 2.3060, 2.2622};
+	const double z = 1.959964, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
+	double n = freedom;
+
+	if (freedom <= sizeof table / sizeof *table)
+		return table[freedom - 1];
+	return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
+	       (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
+}
+
+/* 1 / sqrt(n) for n >= 1, by Newton's method. */
+static double inverse_root(double n)
+{
+	double x = 1 / n;
+
+	for (int i = 0; i < 40; i++)
+		x *= 1.5 - n * x * x / 2;
+	return x;
+}
+
+/*
+ * What neighbours' correlation may be, judged by that of `n` values: a short row shows too little
+ * of it, and who stops at the first narrow interval stops where it shows least.
+ */
+static double likeness(double correlation, double n)
+{
+	double r = correlation + LIKENESS_MARGIN * inverse_root(n);
+
+	return r < 0 ? 0 : r > LIKENESS_MOST ? LIKENESS_MOST : r;
+}
+
+/*
+ * In a row whose neighbours correlate by r (first-order autoregression) the mean varies as that of
+ * n (1 - r) / (1 + r) independent values.
+ */
+static double half_squared(double variance, double correlation, double n)
+{
+	double r = likeness(correlation, n), effective = n * (1 - r) / (1 + r);
+	double least = n < EFFECTIVE_LEAST ? n : EFFECTIVE_LEAST;
+	double t = student_t95((uint32_t)(effective < least ? least : effective) - 1);
+
+	return t * t * variance / effective;
+}
+
+uint32_t count_needed(double variance, double correlation, double allowed)
+{
+	uint32_t low = 2, high = COUNT_NEVER;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (half_squared(variance, correlation, middle) <= allowed * allowed)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+uint32_t root_ppm(double squared, double mean)
+{
+	uint32_t low = squared < 0 ? UINT32_MAX : 0, high = UINT32_MAX;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		double root = mean * middle / 1e6;
+
+		if (squared <= root * root)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return high;
+}
+
+struct interval interval_of(const double *values, size_t count, double low, double high)
+{
+	struct interval found = {.variance = -1, .half_squared = -1, .correlation = -1};
+	double squares = 0, lagged = 0, before = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (values[i] >= low && values[i] <= high) {
+			found.count++;
+			found.mean += (values[i] - found.mean) / found.count;
+		}
+	if (found.count < 2)
+		return found;
+	for (size_t i = 0; i < count; i++)
+		if (values[i] >= low && values[i] <= high) {
+			double away = values[i] - found.mean;
+
+			squares += away * away;
+			lagged += away * before;
+			before = away;
+		}
+	found.variance = squares / (found.count - 1);
+	if (squares > 0)
+		found.correlation = lagged / squares;
+	found.half_squared = half_squared(found.variance, found.correlation, found.count);
+	return found;
+}

@@ -1,0 +1,48 @@
+/*
+ * stop.h: the orders to end, and the only place where the supervisor waits.
+ *
+ * A signal, end of file on stdin (if asked for) and the deadline all end the run; every wait ends
+ * with them, so none is noticed late.
+ */
+#ifndef FLEET_BASE_STOP_H
+#define FLEET_BASE_STOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NS_PER_S  INT64_C(1000000000)
+#define NS_PER_MS INT64_C(1000000)
+#define NEVER     INT64_MAX
+
+/* Nanoseconds of CLOCK_MONOTONIC: for supervising, never for measuring. */
+int64_t now_ns(void);
+
+/* Blocks HUP, INT, TERM and PIPE in the calling thread; its children inherit that. */
+void stop_block_signals(void);
+void stop_unblock_signals(void);
+
+/* Takes over the signals; deadline_ns is a moment of now_ns(), NEVER for none. */
+int stop_start(bool until_eof, int64_t deadline_ns);
+
+enum wait { WAIT_READY, WAIT_TIMEOUT, WAIT_STOP };
+
+/* Waits until fd has one of the poll events, `until_ns` has come, or the run must end. */
+enum wait stop_wait(int fd, short events, int64_t until_ns);
+
+/* Has an order to end arrived? Does not wait. */
+bool stop_asked(void);
+
+/* Long work of the supervisor asks this now and then; `idle`, if set, is called first. */
+void stop_idle_with(void (*idle)(void));
+bool stop_asked_at_work(void);
+
+/* Ends the run at that moment of now_ns(), for that reason, unless the deadline comes before. */
+void stop_earlier(const char *reason, int64_t deadline_ns);
+
+/* Records a reason of our own to end; the first reason stays. */
+void stop_because(const char *reason);
+
+/* Why the run must end, in the words of the wire; null while it need not. */
+const char *stop_reason(void);
+
+#endif

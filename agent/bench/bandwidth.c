@@ -1,0 +1,334 @@
+/*
+ * bench_bandwidth.c: threads that go through memory, each its own or all the same: bytes a second
+ * of the cache that holds it.
+ *
+ * Bytes are those that instructions move: one for each byte read or written, two for each copied or
+ * modified. What a write brings into the cache before it is not counted.
+ */
+#include "bench/sizes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { CHUNK = 2 << 20 };
+
+static const uint64_t memory_least = UINT64_C(64) << 20, memory_most = UINT64_C(1) << 30;
+
+const char *operation_name(unsigned operation)
+{
+	static const char *const names[] = {
+		[OPERATION_READ] = "read",     [OPERATION_WRITE] = "write",
+		[OPERATION_NT] = "nt",         [OPERATION_ZERO] = "zero",
+		[OPERATION_MODIFY] = "modify", [OPERATION_COPY] = "copy",
+		[OPERATION_NTCOPY] = "ntcopy", [OPERATION_SWAP] = "swap",
+	};
+
+	return names[operation];
+}
+
+int operations_read(const char *list, uint32_t *mask, struct refusal *refusal)
+{
+	return words_read("op", list, operation_name, OPERATIONS, mask, refusal);
+}
+
+static bool is_copy(const struct point *point)
+{
+	return point->operation == OPERATION_COPY || point->operation == OPERATION_NTCOPY;
+}
+
+/* Bytes that are moved for each byte of the memory gone through. */
+static uint32_t moves(const struct point *point)
+{
+	return is_copy(point) || point->operation == OPERATION_MODIFY ? 2 : 1;
+}
+
+/* Of the memory gone through in one pass; of a copy the half it goes to. */
+static uint64_t pass_bytes(const struct point *point)
+{
+	return is_copy(point) ? point->bytes / 2 : point->bytes;
+}
+
+static uint64_t grain(const struct point *point)
+{
+	return pass_bytes(point) * moves(point);
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+static bool can(const struct variant *variant, const struct point *point)
+{
+	return variant->stream[point->operation] ||
+	       (variant->tiles && point->operation == OPERATION_READ);
+}
+
+/* From row to row of the matrix whose tiles are read; 0: the variant reads no tiles. */
+static uint32_t stride_of(const struct variant *variant, const struct options *options)
+{
+	const struct tiles *tiles = variant->tiles;
+
+	if (!tiles)
+		return 0;
+	return options->stride && !tiles->is_fixed ? (uint32_t)options->stride : tiles->stride;
+}
+
+static uint64_t rows_bytes(const struct point *point)
+{
+	return point->stride_bytes ? TILE_ROWS * (uint64_t)point->stride_bytes : 1;
+}
+
+static bool has_point(const struct points *points, const char *name)
+{
+	for (size_t i = 0; i < points->count; i++)
+		if (!strcmp(points->list[i].name, name))
+			return true;
+	return false;
+}
+
+/* Well outside all caches: 4 times those of the threads, of which each has its part. */
+static uint64_t memory_bytes(const struct point_context *context, uint32_t threads)
+{
+	const struct cpu_cache *last = last_cache(context->facts);
+	uint64_t cache = last ? (uint64_t)last->bytes * threads : 0;
+
+	if (cache > context->cache_bytes)
+		cache = context->cache_bytes;
+	uint64_t bytes = 4 * cache / threads / (1 << 20) * (1 << 20);
+
+	return bytes < memory_least ? memory_least : bytes > memory_most ? memory_most : bytes;
+}
+
+/* Of tiles so many whole rows as the size has room for, which may be as many as another has. */
+static int add_point(const struct point_context *context, struct point point, struct points *points,
+		     struct refusal *refusal)
+{
+	const struct tiles *tiles = context->variant->tiles;
+	char size[SIZE_ROOM], stride[16] = "";
+
+	point.bytes -= point.bytes % rows_bytes(&point);
+	if (!point.bytes)
+		return 0;
+	size_name(point.bytes, size);
+	if (tiles && point.stride_bytes != tiles->stride)
+		snprintf(stride, sizeof stride, ".s%" PRIu32, point.stride_bytes);
+	point.huge_pages = points_huge(context);
+	point.arena_bytes = point.bytes;
+	point.one_arena = point.sharing == SHARING_ONE;
+	int length = snprintf(point.name, sizeof point.name, "%s.%s.%s%s.%s.x%" PRIu32,
+			      operation_name(point.operation), sharing_name(point.sharing), size,
+			      stride, point.huge_pages ? "huge" : "base", point.threads);
+
+	if ((size_t)length >= sizeof point.name)
+		return refuse(refusal, EXIT_OPTIONS, "the point of %s has too long a name", size);
+	return has_point(points, point.name) ? 0 : points_add(points, &point, refusal);
+}
+
+/* All sizes of one operation by so many threads. */
+static int add_sizes(const struct point_context *context, const struct sizes *sizes, bool given,
+		     struct point point, struct points *points, struct refusal *refusal)
+{
+	uint64_t memory = memory_bytes(context, point.threads);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < sizes->count; i++) {
+		point.bytes = sizes->bytes[i];
+		if (given || point.bytes < memory)
+			err = add_point(context, point, points, refusal);
+	}
+	point.bytes = memory;
+	return err || given ? err : add_point(context, point, points, refusal);
+}
+
+static int add_points(const struct options *options, const struct point_context *context,
+		      struct points *points, struct refusal *refusal)
+{
+	bool given = strcmp(options->sizes, "auto");
+	uint32_t operations, shares, stride = stride_of(context->variant, options);
+	struct sizes sizes;
+	int err = sizes_read(options->sizes, context->facts, memory_most, &sizes, refusal);
+
+	if (err ||
+	    operations_read(options->operations ? options->operations : "read,write,copy,nt",
+			    &operations, refusal) ||
+	    words_read("share", options->share, sharing_name, SHARING_ONE + 1, &shares, refusal))
+		return -1;
+	if (stride && context->automatic) /* whatever has tiles has vectors, which read too */
+		return 0;
+	if (stride % TILE_ROW_BYTES)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--stride: of bandwidth/%s it is a multiple of %d, not %" PRIu32,
+			      context->variant->name, TILE_ROW_BYTES, stride);
+	for (enum operation o = OPERATION_READ; o < OPERATION_SWAP; o++)
+		for (enum sharing s = SHARING_OWN; s <= SHARING_ONE; s++)
+			for (size_t t = 0; !err && t < context->thread_count; t++) {
+				const struct point point = {.operation = (uint8_t)o,
+							    .sharing = (uint8_t)s,
+							    .stride_bytes = stride,
+							    .threads = context->threads[t]};
+				bool shared = s == SHARING_ONE;
+
+				if (!(operations >> o & 1) || !(shares >> s & 1) ||
+				    (shared && (o != OPERATION_READ || point.threads == 1)))
+					continue;
+				err = add_sizes(context, &sizes, given, point, points, refusal);
+			}
+	if (!err && !points->count && stride && operations & 1u << OPERATION_READ)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--stride: of bandwidth/%s %d rows of %" PRIu32
+			      " bytes have room in none of the sizes",
+			      context->variant->name, TILE_ROWS, stride);
+	if (!err && !points->count && !(operations & 1u << OPERATION_SWAP))
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--share one is for several threads that read, and there are none");
+	return err;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+static void lay(struct side *sides, size_t count, struct random *random)
+{
+	(void)random;
+	for (size_t i = 0; i < count; i++) {
+		struct side *side = &sides[i];
+
+		side->sweep.to = side->arena;
+		side->sweep.bytes = pass_bytes(side->point);
+		side->sweep.from = side->arena + side->point->bytes - side->sweep.bytes;
+		side->first = grain(side->point);
+	}
+}
+
+static int prepare(struct side *side)
+{
+	if (side->variant->tiles)
+		side->variant->tiles->begin();
+	return 0;
+}
+
+static void leave(struct side *side)
+{
+	if (side->variant->tiles)
+		side->variant->tiles->end();
+}
+
+/* Where the tile lies that comes after so many bytes of tiles; in its rows are `left` from it on.
+ */
+static const char *tile_at(const struct side *side, size_t bytes, size_t *left)
+{
+	size_t stride = side->point->stride_bytes, columns = stride / TILE_ROW_BYTES;
+	size_t tile = bytes / TILE_BYTES;
+
+	*left = columns - tile % columns;
+	return side->sweep.to + tile / columns * TILE_ROWS * stride +
+	       tile % columns * TILE_ROW_BYTES;
+}
+
+static bool read_tiles(const struct side *side, size_t bytes)
+{
+	size_t left, ignored;
+	const char *from = tile_at(side, side->sweep.at, &left);
+	const char *end = side->variant->tiles->read(from, side->point->stride_bytes, left,
+						     bytes / TILE_BYTES);
+
+	return end == tile_at(side, side->sweep.at + bytes, &ignored);
+}
+
+static bool stream(const struct side *side, size_t bytes)
+{
+	char *to = side->sweep.to + side->sweep.at;
+	const char *from = side->sweep.from + side->sweep.at;
+
+	return side->variant->stream[side->point->operation](to, from, bytes) == to + bytes;
+}
+
+static void work(struct side *side, uint32_t n)
+{
+	bool tiles = side->variant->tiles;
+	size_t left = n / moves(side->point);
+
+	while (left) {
+		size_t at = side->sweep.at, rest = side->sweep.bytes - at;
+		size_t bytes = left < rest ? left : rest;
+
+		side->sweep.odd += !(tiles ? read_tiles(side, bytes) : stream(side, bytes));
+		side->sweep.at = bytes < rest ? at + bytes : 0;
+		left -= bytes;
+	}
+	__sync_synchronize(); /* what is stored past the caches may still be in buffers */
+}
+
+/* A loop that did more or less than asked would give a meaningless rate. */
+static bool check(const struct side *sides, size_t count, char *words, size_t room)
+{
+	for (size_t i = 0; i < count; i++)
+		if (sides[i].sweep.odd) {
+			snprintf(words, room, "a loop did not go through the bytes it was given");
+			return false;
+		}
+	return true;
+}
+
+static void attempt(const struct variant *variant)
+{
+	static _Alignas(4096) char memory[8192];
+
+	for (enum operation o = OPERATION_READ; o < OPERATIONS; o++)
+		if (variant->stream[o])
+			variant->stream[o](memory, memory + 4096, 4096);
+	if (!variant->tiles)
+		return;
+	const size_t stride = variant->tiles->stride, columns = stride / TILE_ROW_BYTES;
+
+	variant->tiles->begin();
+	variant->tiles->read(memory, stride, columns, columns);
+	variant->tiles->end();
+}
+
+static const struct word operations[] = {{OPERATION_READ, "read"},
+					 {OPERATION_WRITE, "written"},
+					 {OPERATION_COPY, "copied"},
+					 {OPERATION_NT, "written past the caches"},
+					 {OPERATION_ZERO, "cleared"},
+					 {OPERATION_MODIFY, "read and written"},
+					 {OPERATION_NTCOPY, "copied past the caches"},
+					 {.meaning = NULL}};
+static const struct word sharings[] = {{SHARING_OWN, "each thread its own memory"},
+				       {SHARING_ONE, "all the memory of the first"},
+				       {.meaning = NULL}};
+
+static const struct parameter parameters[] = {
+	{"bytes", "sizes", ROLE_ROW, POINT_MEMBER(bytes), .bytes = true},
+	{"operation", "op", ROLE_COLUMN, POINT_MEMBER(operation), operation_name,
+	 .words = operations},
+	{"sharing", "share", ROLE_COLUMN, POINT_MEMBER(sharing), sharing_name, .words = sharings},
+	{"stride_bytes", "stride", ROLE_COLUMN, POINT_MEMBER(stride_bytes), .bytes = true},
+	{"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)},
+	PARAMETER_PAGES,
+	{.name = NULL}};
+
+const struct benchmark bench_bandwidth = {
+	.name = "bandwidth",
+	.question = "How many bytes a second go through memory, of one CPU or of many at once",
+	.unit = "byte",
+	.heading = "GB/s",
+	.rate = "GB/s",
+	.view = "ladder",
+	.parameters = parameters,
+	.shape = SHAPE_GROUP,
+	.all_timed = true,
+	.huge_pages = true,
+	.least = 1,
+	.chunk = CHUNK,
+	.samples = 5,
+	.sample_us = 100,
+	.native_variants = arch_stream,
+	.generic_variants = generic_stream,
+	.points = add_points,
+	.can = can,
+	.grain = grain,
+	.attempt = attempt,
+	.lay = lay,
+	.prepare = prepare,
+	.work = work,
+	.leave = leave,
+	.check = check,
+};

@@ -1,0 +1,60 @@
+/* bench.c: what all benchmarks have in common. */
+#include "bench/bench.h"
+
+const struct variant *bench_variant(const struct benchmark *benchmark, size_t i)
+{
+	const struct variant *tables[] = {benchmark->native_variants, benchmark->generic_variants};
+
+	for (size_t t = 0; t < 2; t++)
+		for (const struct variant *v = tables[t]; v && v->name; v++)
+			if (i-- == 0)
+				return v;
+	return NULL;
+}
+
+void bench_progress(struct side *side)
+{
+	__atomic_store_n(side->progress, *side->progress + 1, __ATOMIC_RELAXED);
+}
+
+uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point)
+{
+	return benchmark->grain ? benchmark->grain(point) : 1;
+}
+
+double bench_sample(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
+		    size_t apart)
+{
+	double sum = 0, rate = 0;
+
+	for (size_t i = 0; i < threads; i++) {
+		sum += (double)ticks[i * apart];
+		rate += 1 / (double)ticks[i * apart];
+	}
+	return benchmark->shape == SHAPE_PAIR ? sum / (double)threads : 1 / rate;
+}
+
+const char *order_name(unsigned order)
+{
+	static const char *const names[] = {
+		[ORDER_RANDOM] = "random", [ORDER_WINDOW] = "window", [ORDER_RISING] = "rising",
+		[ORDER_CHASE] = "chase",   [ORDER_STREAM] = "stream",
+	};
+
+	return names[order];
+}
+
+const char *sharing_name(unsigned sharing)
+{
+	static const char *const names[] = {
+		[SHARING_OWN] = "own", [SHARING_ONE] = "one", [SHARING_SHARED] = "shared"};
+
+	return names[sharing];
+}
+
+const char *pages_name(unsigned huge)
+{
+	return huge ? "huge" : "base";
+}
+
+const struct word pages_words[] = {{true, "huge pages"}, {false, "base pages"}, {.meaning = NULL}};

@@ -1,0 +1,335 @@
+/* bench.h: what a benchmark is. One file per benchmark; all.c lists them. */
+#ifndef FLEET_BENCH_H
+#define FLEET_BENCH_H
+
+#include "base/random.h"
+#include "native/native.h"
+#include "options/options.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The CPUs of a visit: each one, each pair, or a group of as many as the point has threads. */
+enum shape { SHAPE_CPU, SHAPE_PAIR, SHAPE_GROUP };
+
+/* In which order a chase visits its lines. */
+enum order {
+	ORDER_NONE,
+	ORDER_RANDOM,
+	ORDER_WINDOW,
+	ORDER_RISING,
+	ORDER_CHASE, /* of fetch: each line names the next, in random order */
+	ORDER_STREAM
+};
+
+/* What was done to lines before they are fetched. */
+enum state {
+	STATE_NONE,
+	STATE_OWN,
+	STATE_WRITTEN,
+	STATE_CLEAN,
+	STATE_BOTH,
+	STATE_THIRD,
+	STATE_TAKEN,
+	STATE_EVICTED,
+	STATE_MEMORY,
+	STATES
+};
+
+/* Whose memory a thread works on. */
+/* Shared: blocks of all by turns. */
+enum sharing { SHARING_NONE, SHARING_OWN, SHARING_ONE, SHARING_SHARED };
+
+/* What gemm multiplies, and from where; an operation of a point. */
+enum gemm_point {
+	GEMM_PEAK,         /* registers */
+	GEMM_ROWS,         /* A in rows of an even number of cache lines */
+	GEMM_ODD,          /* of an odd number, as in all below */
+	GEMM_BLOCKED,      /* A as the loop reads it */
+	GEMM_STREAM,       /* a new B each time */
+	GEMM_STREAM_AHEAD, /* the same, prefetched while the one before is used */
+	GEMM_DEEP,         /* a new A and B each time, all added up in C */
+	GEMM_POINTS
+};
+
+enum { POINT_ROOM = 48 };
+
+/* Where a time budget is short, which points of a ladder are left out. */
+enum spared {
+	SPARED_NEVER,
+	SPARED_FIRST,  /* of no level of memory */
+	SPARED_MEMORY, /* outside all caches: after those */
+};
+
+/* One setting of a benchmark's parameters; 0 where it has no such parameter. */
+struct point {
+	char name[POINT_ROOM]; /* no blanks; empty if the benchmark has no parameters */
+	uint64_t bytes;        /* working set of one thread */
+	uint32_t stride_bytes, block_bytes;
+	uint32_t threads;
+	uint32_t lines;           /* of a message, its flag's included */
+	uint32_t m, n, k, copies; /* of gemm */
+	uint64_t grain; /* units that are done together, where they depend on the variant */
+	uint8_t operation, state, order, sharing;
+	bool huge_pages;
+	uint64_t arena_bytes; /* of its CPU's arena that a thread has; 0: none */
+	uint64_t walk_bytes;  /* of each thread's second arena, to drive lines out of its caches */
+	bool walk_huge;       /* its pages */
+	bool walked;          /* nothing can be flushed: other memory drives the lines out */
+	bool one_arena;       /* all have the arena of the thread that owns the lines */
+	uint8_t spared;       /* an enum spared */
+};
+
+struct benchmark;
+
+/* Where a table of results has a parameter: in its rows, in its columns, or a table for each. */
+enum role { ROLE_NONE, ROLE_ROW, ROLE_COLUMN, ROLE_TABLE };
+
+/* A word that a parameter may be, for people. */
+struct word {
+	unsigned value;
+	const char *meaning; /* null ends a list */
+};
+
+/* A member of `struct point` as records have it: a word, or a number that is left out where it is
+ * 0. */
+struct parameter {
+	const char *name;   /* null ends a list */
+	const char *option; /* that asks for it; null: none */
+	enum role role;
+	size_t at, size;                     /* of the member */
+	const char *(*word)(unsigned value); /* null for a number, and of a value that is no word */
+	const char *(*record)(const struct point *point); /* where it may say more than the word */
+	const struct word *words;                         /* in the order of a table */
+	bool bytes;                                       /* a number of bytes */
+};
+
+#define POINT_MEMBER(member)                                                                       \
+	.at = offsetof(struct point, member), .size = sizeof(((struct point *)0)->member)
+#define PARAMETER_THREADS                                                                          \
+	{                                                                                          \
+		.name = "threads", POINT_MEMBER(threads)                                           \
+	}
+#define PARAMETER_PAGES                                                                            \
+	{                                                                                          \
+		.name = "pages", .option = "pages", POINT_MEMBER(huge_pages), .word = pages_name,  \
+		.words = pages_words                                                               \
+	}
+extern const struct word pages_words[];
+
+/* A growing list of points. */
+struct points {
+	struct point *list;
+	size_t count, room;
+};
+
+/* What the points of a plan depend on, beside the options. */
+struct point_context {
+	const struct benchmark *benchmark;
+	const struct variant *variant;
+	const struct cpu_facts *facts; /* of the first CPU; without caches where unknown */
+	const uint32_t *threads;       /* sizes of the groups that --threads names, ascending */
+	size_t thread_count;
+	size_t cpu_count;
+	uint64_t cache_bytes;        /* of the last-level caches of all CPUs together; 0: unknown */
+	bool automatic;              /* the variant does only what no better one does */
+	bool huge_pages;             /* are to be had */
+	bool flushes;                /* lines can be flushed */
+	bool base_asked, huge_asked; /* --pages */
+};
+
+/* Bytes of gemm's matrices, in a thread's memory: C lies at its start, then A, then B. */
+struct gemm_layout {
+	size_t c_row, c_bytes;
+	size_t a_row, a_step, a_strip; /* from row to row, step to step, strip to strip */
+	size_t a_bytes, b_bytes, b_panel;
+	size_t a_copy, b_copy; /* from one copy to the next; a_copy 0: there is one A */
+	size_t ahead_step;     /* so much of the next B in a step, to have all of it in time */
+	size_t bytes;          /* of it all */
+	uint64_t steps;
+	uint32_t strips;                                /* in a call */
+	uint64_t product_operations, column_operations; /* the second of a column of a call */
+	uint32_t copies;
+};
+
+/* Where a thread is in its products: gemm. */
+struct product {
+	struct gemm_layout layout;
+	const struct gemm_reference *reference;
+	uint64_t owed;               /* operations asked for and not done yet */
+	uint32_t row, column, calls; /* of the call that comes next, and calls before it */
+	uint32_t copy;               /* of B, or of A and B, in use */
+	_Alignas(LINE_BYTES) char values[2048]; /* of registers */
+};
+
+/* One thread's part in a burst. Each lies on lines of its own. */
+struct side {
+	_Alignas(LINE_BYTES) const struct variant *variant;
+	const struct clock *clock;
+	const struct point *point;
+	size_t index, count;    /* 0 is ping; of so many */
+	uint32_t *const *lines; /* fresh cache lines, all 0; where the benchmark has any */
+	char *arena;            /* memory of its own, or that all have; where the point has any */
+	char *walk;             /* memory of its own to drive lines out; where the point has any */
+	uint64_t first;         /* units done untimed before the first sample */
+	uint32_t *progress;     /* counted up now and then while it prepares and works */
+	union {
+		struct {
+			uint32_t *watched; /* the line it waits on */
+			uint32_t *written; /* the line it stores to; may be the same */
+			uint32_t from;     /* what it waits for next */
+			uint32_t to;       /* what it then stores */
+		} turn;                    /* cas, readwrite */
+		struct {
+			void *at, *start; /* next line to load; where the chase began */
+			uint64_t lines, loads, odd;
+			chase_fn *chase;
+			struct random random;
+		} chain; /* chase, fetch */
+		struct {
+			char *to;         /* what is gone through */
+			const char *from; /* what is copied there */
+			size_t bytes, at; /* in one pass, and of it done */
+			uint64_t odd;     /* loops that did not end where they should */
+		} sweep;                  /* bandwidth */
+		struct {
+			char *at; /* its first block */
+			size_t step;
+			const char *end; /* where the block behind its last would begin */
+			uint64_t odd;    /* as of a sweep */
+		} blocks;                /* interleave */
+		struct {
+			char *sent, *received; /* the lines of either way, in order */
+			uintptr_t *last;       /* what each of those received held before */
+			int64_t sum;           /* of the last sample, in ticks */
+			int64_t late;          /* of it, of messages it did not wait for yet */
+			uintptr_t seen;        /* when it saw the last one */
+			struct random random;
+		} mail;                 /* message */
+		struct product product; /* gemm */
+	};
+};
+
+struct benchmark {
+	const char *name;
+	const char *question; /* that it answers */
+	const char *unit;     /* what one of a sample's iterations is */
+	bool two_ways;        /* a unit has two latencies, one each way */
+	const char *heading;  /* of its numbers, for people */
+	const char *rate;     /* shown in place of the ns of a unit: units in a ns; null: none */
+	const char *view;  /* matrix, ladder, blocks or products; null: a table of its parameters */
+	const char *point; /* whose number stands for the pair in a matrix; null: none */
+	const struct parameter *parameters; /* null: none */
+	enum shape shape;
+	size_t lines;       /* fresh cache lines in play */
+	bool all_timed;     /* every thread takes times; else ping alone */
+	bool huge_pages;    /* its memory lies in huge pages unless others are asked for */
+	bool many_points;   /* so many that only few pairs are visited */
+	bool single;        /* a sample is one grain, whatever is asked for; with `reset`, as
+			       many as the clock's steps ask for */
+	bool clocked;       /* the core's frequency is measured behind each sample, too */
+	bool compares;      /* check() compares results with a reference, of points with memory */
+	uint32_t least;     /* grains in a trial, and what their number is a multiple of */
+	uint32_t chunk;     /* units between two looks at whether to go on; about a ms at most */
+	uint32_t samples;   /* in a burst, if nobody asks for a number */
+	uint32_t sample_us; /* a sample lasts at least so long */
+	const struct variant *native_variants, *generic_variants; /* null: none */
+
+	/* Adds the points of a plan; null: the benchmark has no parameters. */
+	int (*points)(const struct options *options, const struct point_context *context,
+		      struct points *points, struct refusal *refusal);
+
+	/* Can the variant do this point? Null: any can. */
+	bool (*can)(const struct variant *variant, const struct point *point);
+
+	/* Units that are done together: a sample has a whole number of grains. Null: 1. */
+	uint64_t (*grain)(const struct point *point);
+
+	/* Runs each loop of a variant once, to see that it does not die. Null: not needed. */
+	void (*attempt)(const struct variant *variant);
+
+	/* Fills in the sides of all threads; touches no memory of theirs. */
+	void (*lay)(struct side *sides, size_t count, struct random *random);
+
+	/*
+	 * Untimed, by each thread on its CPU, before all meet; calls bench_progress() now and then.
+	 * -errno fails the burst. Null: none.
+	 */
+	int (*prepare)(struct side *side);
+
+	/*
+	 * Untimed, by each thread before each grain, for each phase; all meet after it. Then ping
+	 * alone works. Null: samples follow one another.
+	 */
+	void (*reset)(struct side *side, unsigned phase);
+	unsigned phases;
+
+	/* Does n units. Finite, or waits for another thread only by the lines. */
+	void (*work)(struct side *side, uint32_t n);
+
+	/* What a sample is, in ticks, after its work. Null: the time the work took. */
+	int64_t (*value)(const struct side *side);
+	/* How much of that the thread was late for itself, beside what its CPU time tells. */
+	int64_t (*late)(const struct side *side);
+	/* Untimed, by each thread after its last sample. Null: nothing is left to do. */
+	void (*leave)(struct side *side);
+
+	/* Did each side do what was counted? If not, says in words what it did. Null: yes. */
+	bool (*check)(const struct side *sides, size_t count, char *words, size_t room);
+
+	/*
+	 * Does one step of whoever is missing, so that a waiting thread goes on. Null: none waits,
+	 * so each works on until all have their times.
+	 */
+	void (*release)(struct side *sides, size_t count);
+};
+
+/* The list of benchmarks. */
+#define BENCHMARKS(X)                                                                              \
+	X(cas)                                                                                     \
+	X(readwrite)                                                                               \
+	X(clock)                                                                                   \
+	X(message)                                                                                 \
+	X(fetch)                                                                                   \
+	X(chase)                                                                                   \
+	X(bandwidth)                                                                               \
+	X(interleave)                                                                              \
+	X(gemm)
+
+#define DECLARE(name) extern const struct benchmark bench_##name;
+BENCHMARKS(DECLARE)
+#undef DECLARE
+
+/* All benchmarks; ends with a null pointer. */
+extern const struct benchmark *const bench_all[];
+
+/* Gives the variants of `clock` their names: those of the clock in use. */
+void bench_clock_use(const struct clock *clock);
+
+/* Visits a benchmark's variants, best first: the i-th one, or null. */
+const struct variant *bench_variant(const struct benchmark *benchmark, size_t i);
+
+/* Adds what the words mean that benchmarks take as such an option. */
+void bench_add_words(struct text *text, const char *option);
+
+/* Tells the supervisor that the thread gets on. */
+void bench_progress(struct side *side);
+
+/* Units that are done together. */
+uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point);
+
+/* What records call it; null for no word. */
+const char *order_name(unsigned order);
+const char *operation_name(unsigned operation);
+const char *sharing_name(unsigned sharing);
+const char *pages_name(unsigned huge);
+const char *gemm_point_name(unsigned kind);
+
+/*
+ * A sample of all threads that take times, given each one's ticks: of a pair their mean, of a group
+ * what one would take that is as fast as all together.
+ */
+double bench_sample(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
+		    size_t apart);
+
+#endif

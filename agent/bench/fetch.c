@@ -1,0 +1,424 @@
+/*
+ * bench_fetch.c: what a line costs ping, by where it is and how it came there.
+ *
+ * Ping is the reader, the last thread the owner, and a third may stand between. Before each pass
+ * all bring the lines into a state, step by step; then the reader goes through them once. Line 0 of
+ * each page is never measured: the reader loads it last, so that translations are at hand.
+ */
+#include "bench/sizes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+	BYTES = 128 << 10,
+	STRIDE = 256, /* neighbours are fetched in pairs */
+	STRIDE_LEAST = 64,
+	PASSES = 32, /* where one pass leaves the state as it is, for a sample to last */
+	STEPS = 3,
+	STEP_BYTES = 64,
+	LOADS = 16,       /* in a row in the loop of a chase */
+	OWNER_CACHES = 4, /* an eviction goes through so many times the second cache */
+	LAST_CACHES =
+		2, /* and one that stands for a flush to memory through so many times the last */
+};
+
+static const uint64_t second_usual = UINT64_C(1) << 20, last_usual = UINT64_C(32) << 20,
+		      walk_most = UINT64_C(512) << 20;
+
+#ifdef FETCH_WITHOUT_STATES /* a build of the tests, which shows what the states do */
+enum { PREPARES = 0 };
+#else
+enum { PREPARES = 1 };
+#endif
+
+enum who { NOBODY, READER, OWNER, THIRD };
+enum deed { WRITES, READS, FLUSHES, EVICTS };
+
+/* How a state is made. Where nothing can be flushed, all go through other memory instead. */
+static const struct state_facts {
+	const char *name;
+	struct step {
+		enum who who;
+		enum deed deed;
+	} steps[STEPS];
+} states[STATES] = {
+	[STATE_OWN] = {"own", {{READER, WRITES}}},
+	[STATE_WRITTEN] = {"written", {{OWNER, WRITES}}},
+	[STATE_CLEAN] = {"clean", {{READER, FLUSHES}, {OWNER, READS}}},
+	[STATE_BOTH] = {"both", {{READER, FLUSHES}, {READER, READS}, {OWNER, READS}}},
+	[STATE_THIRD] = {"third", {{READER, FLUSHES}, {OWNER, READS}, {THIRD, READS}}},
+	[STATE_TAKEN] = {"taken", {{OWNER, WRITES}, {THIRD, READS}}},
+	[STATE_EVICTED] = {"evicted", {{OWNER, WRITES}, {OWNER, EVICTS}}},
+	[STATE_MEMORY] = {"memory", {{READER, FLUSHES}}},
+};
+
+static bool has_step(enum state state, enum who who, enum deed deed)
+{
+	for (size_t i = 0; i < STEPS; i++) {
+		const struct step *step = &states[state].steps[i];
+
+		if (step->who && (who == NOBODY || step->who == who) && step->deed == deed)
+			return true;
+	}
+	return false;
+}
+
+static bool needs_third(enum state state)
+{
+	return has_step(state, THIRD, READS);
+}
+
+static const char *state_name(unsigned state)
+{
+	return states[state].name;
+}
+
+static const char *state_made(const struct point *point)
+{
+	static char name[16]; /* "evicted-walked" */
+
+	snprintf(name, sizeof name, "%s%s", states[point->state].name,
+		 point->walked && has_step(point->state, NOBODY, FLUSHES) ? "-walked" : "");
+	return name;
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+static uint64_t times_cache(const struct cpu_cache *cache, uint64_t usual, uint64_t times)
+{
+	uint64_t bytes = times * (cache && cache->bytes > 0 ? (uint64_t)cache->bytes : usual);
+
+	return bytes < walk_most ? bytes : walk_most;
+}
+
+/* Memory that drives the lines out of a CPU's caches; 0 where nobody has to. */
+static uint64_t walk_bytes(const struct cpu_facts *facts, enum state state, bool flushes)
+{
+	bool walked = has_step(state, NOBODY, FLUSHES) && !flushes;
+	const struct cpu_cache *second = NULL;
+
+	if (walked && state == STATE_MEMORY)
+		return times_cache(last_cache(facts), last_usual, LAST_CACHES);
+	for (size_t i = 0; i < facts->cache_count; i++)
+		if (facts->caches[i].level == 2 && strcmp(facts->caches[i].kind, "Instruction"))
+			second = &facts->caches[i];
+	return walked || has_step(state, NOBODY, EVICTS)
+		       ? times_cache(second, second_usual, OWNER_CACHES)
+		       : 0;
+}
+
+/* `state.order.size` for reading, `state.operation.size` for what has only one order. */
+static int add_point(const struct options *options, const struct point_context *context,
+		     struct point point, struct points *points, struct refusal *refusal)
+{
+	bool reads = point.operation == OPERATION_READ;
+	char size[SIZE_ROOM], stride[16] = "";
+
+	point.bytes = point.arena_bytes = BYTES;
+	point.one_arena = true;
+	point.stride_bytes = options->stride ? (uint32_t)options->stride : STRIDE;
+	point.huge_pages = points_huge(context);
+	point.threads = needs_third(point.state) ? 3 : 2;
+	point.walked = !context->flushes;
+	point.walk_bytes = walk_bytes(context->facts, point.state, context->flushes);
+	point.walk_huge = context->huge_pages;
+	size_name(BYTES, size);
+	if (point.stride_bytes != STRIDE)
+		snprintf(stride, sizeof stride, ".s%" PRIu32, point.stride_bytes);
+	snprintf(point.name, sizeof point.name, "%s.%s.%s%s%s", state_made(&point),
+		 reads ? order_name(point.order) : operation_name(point.operation), size, stride,
+		 point.huge_pages ? ".huge" : "");
+	return points_add(points, &point, refusal);
+}
+
+/* The points of a state and an operation; a read both as a chase and as a stream. */
+static int add_operation(const struct options *options, const struct point_context *context,
+			 enum state state, enum operation operation, struct points *points,
+			 struct refusal *refusal)
+{
+	int err = 0;
+
+	for (enum order order = ORDER_CHASE; !err && order <= ORDER_STREAM; order++) {
+		const struct point point = {.state = (uint8_t)state,
+					    .order = (uint8_t)order,
+					    .operation = (uint8_t)operation};
+
+		if (operation == OPERATION_READ ||
+		    (order == ORDER_CHASE) == (operation == OPERATION_SWAP))
+			err = add_point(options, context, point, points, refusal);
+	}
+	return err;
+}
+
+static int check(const struct options *options, const struct point_context *context,
+		 uint32_t chosen, struct refusal *refusal)
+{
+	uint64_t stride = options->stride ? options->stride : STRIDE;
+
+	if (stride < STRIDE_LEAST || LINE_PAGE % stride || stride == LINE_PAGE)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--stride: of fetch it is a power of two from %d to %d, not %" PRIu64,
+			      STRIDE_LEAST, LINE_PAGE / 2, stride);
+	for (enum state state = STATE_OWN; state < STATES; state++)
+		if (chosen >> state & 1 && needs_third(state) && context->cpu_count < 3)
+			return refuse(refusal, EXIT_OPTIONS,
+				      "--state %s needs a third CPU, and there are only %zu",
+				      states[state].name, context->cpu_count);
+	return 0;
+}
+
+static int add_points(const struct options *options, const struct point_context *context,
+		      struct points *points, struct refusal *refusal)
+{
+	static const char usual[] = "own,written,clean,both,evicted,memory";
+	uint32_t chosen, operations = 1u << OPERATION_READ;
+	int err = 0;
+
+	if (words_read("state", options->states ? options->states : usual, state_name, STATES,
+		       &chosen, refusal) ||
+	    (options->operations && operations_read(options->operations, &operations, refusal)) ||
+	    check(options, context, chosen, refusal))
+		return -1;
+	for (enum state state = STATE_OWN; state < STATES; state++)
+		for (enum operation o = OPERATION_READ; !err && o < OPERATIONS; o++) {
+			bool swap = !options->operations && !options->states &&
+				    state == STATE_BOTH && o == OPERATION_SWAP;
+
+			if (chosen >> state & 1 && (operations >> o & 1 || swap))
+				err = add_operation(options, context, state, o, points, refusal);
+		}
+	return err;
+}
+
+/* The variant's chase is the one of the same name among those of the benchmark chase. */
+static chase_fn *chase_of(const struct variant *variant)
+{
+	const struct variant *other;
+
+	for (size_t i = 0; (other = bench_variant(&bench_chase, i)); i++)
+		if (!strcmp(other->name, variant->name))
+			return other->chase;
+	return NULL;
+}
+
+static bool can(const struct variant *variant, const struct point *point)
+{
+	switch (point->operation) {
+	case OPERATION_READ:
+		return point->order == ORDER_CHASE ? chase_of(variant) != NULL
+						   : variant->load != NULL;
+	case OPERATION_SWAP:
+		return variant->swap;
+	case OPERATION_WRITE:
+		return variant->store;
+	default:
+		return false;
+	}
+}
+
+static size_t lines_of(const struct point *point)
+{
+	return BYTES / LINE_PAGE * (LINE_PAGE / point->stride_bytes - 1);
+}
+
+/* A pass may end the state; not that of lines which the reader has already, and may keep. */
+static uint64_t grain(const struct point *point)
+{
+	bool lasts = point->state == STATE_OWN ||
+		     (point->state == STATE_BOTH && point->operation == OPERATION_READ);
+
+	return lines_of(point) * (lasts ? PASSES : 1);
+}
+
+/* ---- making a state -------------------------------------------------------------------------- */
+
+/* The measured lines in rising order: the i-th. */
+static char *line_at(const struct side *side, size_t i)
+{
+	size_t in_page = LINE_PAGE / side->point->stride_bytes - 1;
+
+	return side->arena + i / in_page * LINE_PAGE +
+	       (i % in_page + 1) * side->point->stride_bytes;
+}
+
+/* Links the lines into a cycle in random order; the reader does it for all. */
+static int prepare(struct side *side)
+{
+	uint16_t order[BYTES / STRIDE_LEAST] = {0};
+	size_t count = lines_of(side->point);
+
+	if (side->index > 0)
+		return 0;
+	for (size_t i = 0; i < count; i++) {
+		size_t j = random_below(&side->chain.random, i + 1);
+
+		order[i] = order[j];
+		order[j] = (uint16_t)i;
+	}
+	for (size_t i = 0; i < count; i++)
+		*(void **)line_at(side, order[i]) = line_at(side, order[i + 1 < count ? i + 1 : 0]);
+	side->chain.at = side->chain.start = line_at(side, order[0]);
+	return 0;
+}
+
+/* Each line keeps what it holds. */
+static void touch(struct side *side, bool write)
+{
+	for (size_t i = 0; i < lines_of(side->point); i++) {
+		volatile uintptr_t *word = (volatile uintptr_t *)line_at(side, i);
+		uintptr_t value = *word;
+
+		if (write)
+			*word = value;
+	}
+}
+
+static void walk(struct side *side)
+{
+	for (int pass = 0; pass < 2; pass++)
+		for (uint64_t at = 0; at < side->point->walk_bytes; at += STEP_BYTES)
+			(void)*(volatile char *)(side->walk + at);
+}
+
+static void carry_out(struct side *side, enum deed deed)
+{
+	if (deed == FLUSHES)
+		arch_flush(side->arena, BYTES, side->point->stride_bytes);
+	else if (deed == EVICTS)
+		walk(side);
+	else
+		touch(side, deed == WRITES);
+}
+
+static bool is_mine(const struct side *side, enum who who)
+{
+	return who == READER  ? side->index == 0
+	       : who == OWNER ? side->index == side->count - 1
+			      : who == THIRD && side->index > 0 && side->index < side->count - 1;
+}
+
+static void reset(struct side *side, unsigned phase)
+{
+	const struct step *step = &states[side->point->state].steps[phase];
+
+	if (PREPARES && step->who && step->deed == FLUSHES && side->point->walked)
+		walk(side);
+	else if (PREPARES && is_mine(side, step->who))
+		carry_out(side, step->deed);
+	for (size_t at = 0; phase == STEPS - 1 && side->index == 0 && at < BYTES; at += LINE_PAGE)
+		(void)*(volatile char *)(side->arena + at);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+static void lay(struct side *sides, size_t count, struct random *random)
+{
+	for (size_t i = 0; i < count; i++) {
+		sides[i].chain.random = random_start(random_next(random), i);
+		sides[i].chain.chase = chase_of(sides[i].variant);
+	}
+}
+
+static void go_through(struct side *side, lines_fn *lines)
+{
+	char *end = side->arena + BYTES;
+
+	side->chain.odd += lines(side->arena, side->point->stride_bytes, end) != end;
+}
+
+static void work(struct side *side, uint32_t n)
+{
+	const struct variant *variant = side->variant;
+	bool chases = side->point->order == ORDER_CHASE;
+
+	if (side->point->operation == OPERATION_SWAP)
+		side->chain.at = variant->swap(side->chain.at, n);
+	else if (chases)
+		side->chain.at = side->chain.chase(side->chain.at, n / LOADS);
+	for (size_t i = 0; !chases && i < n / lines_of(side->point); i++)
+		go_through(side, side->point->operation == OPERATION_WRITE ? variant->store
+									   : variant->load);
+}
+
+/* Whole passes: a chase is where it began. */
+static bool has_done_all(const struct side *sides, size_t count, char *words, size_t room)
+{
+	(void)count;
+	if (sides[0].chain.at == sides[0].chain.start && !sides[0].chain.odd)
+		return true;
+	snprintf(words, room, "a loop did not go through the lines it was given");
+	return false;
+}
+
+static void attempt(const struct variant *variant)
+{
+	static _Alignas(LINE_PAGE) char page[LINE_PAGE];
+	void *line = page;
+
+	memcpy(page, &line, sizeof line);
+	if (variant->swap)
+		variant->swap(line, 1);
+	if (variant->load)
+		variant->load(page, STRIDE, page + LINE_PAGE);
+	if (variant->store)
+		variant->store(page, STRIDE, page + LINE_PAGE);
+	if (arch_flush && os_features() & FEATURE_FLUSH)
+		arch_flush(page, LINE_PAGE, STRIDE);
+}
+
+static const struct word state_words[] = {{STATE_OWN, "written by the reader"},
+					  {STATE_WRITTEN, "written by the owner"},
+					  {STATE_CLEAN, "read by the owner"},
+					  {STATE_BOTH, "read by the reader and the owner"},
+					  {STATE_THIRD, "read by the owner and a third"},
+					  {STATE_TAKEN, "written by the owner, read by a third"},
+					  {STATE_EVICTED, "written by the owner, evicted"},
+					  {STATE_MEMORY, "in no cache"},
+					  {.meaning = NULL}};
+static const struct word operations[] = {{OPERATION_READ, "read"},
+					 {OPERATION_SWAP, "taken for writing"},
+					 {OPERATION_WRITE, "written"},
+					 {.meaning = NULL}};
+static const struct word orders[] = {{ORDER_CHASE, "each line naming the next"},
+				     {ORDER_STREAM, "in rising order"},
+				     {.meaning = NULL}};
+
+static const struct parameter parameters[] = {
+	{"state", "state", ROLE_ROW, POINT_MEMBER(state), state_name, state_made, state_words},
+	{"operation", "op", ROLE_TABLE, POINT_MEMBER(operation), operation_name,
+	 .words = operations},
+	{"order", NULL, ROLE_TABLE, POINT_MEMBER(order), order_name, .words = orders},
+	{"stride_bytes", "stride", ROLE_TABLE, POINT_MEMBER(stride_bytes), .bytes = true},
+	{"bytes", NULL, ROLE_NONE, POINT_MEMBER(bytes), .bytes = true},
+	PARAMETER_PAGES,
+	PARAMETER_THREADS,
+	{.name = NULL}};
+
+const struct benchmark bench_fetch = {
+	.name = "fetch",
+	.question = "What a line costs by where it is and how it came there",
+	.unit = "line",
+	.heading = "ns per line",
+	.parameters = parameters,
+	.shape = SHAPE_PAIR,
+	.single = true,
+	.many_points = true,
+	.least = 1,
+	.chunk = 1 << 16,
+	.samples = 5,
+	.sample_us = 100,
+	.native_variants = arch_fetch,
+	.generic_variants = generic_fetch,
+	.points = add_points,
+	.can = can,
+	.grain = grain,
+	.attempt = attempt,
+	.lay = lay,
+	.prepare = prepare,
+	.reset = reset,
+	.phases = STEPS,
+	.work = work,
+	.check = has_done_all,
+};

@@ -1,0 +1,40 @@
+/* matrices.h: the matrices that gemm multiplies: where they lie, what they hold, what comes
+ * out. */
+#ifndef FLEET_BENCH_MATRICES_H
+#define FLEET_BENCH_MATRICES_H
+
+#include "bench/bench.h"
+
+void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gemm_layout *layout);
+
+/* Copies of what streams that so many bytes hold: 2 at least, and no more than C can add up. */
+uint32_t gemm_copies(const struct gemm *gemm, const struct point *point, uint64_t bytes);
+
+/* Small whole numbers and their product: exact in every kind of value, in any order of adding up.
+ */
+struct gemm_reference {
+	uint32_t m, n, k;
+	bool is_unsigned; /* the values of A */
+	int8_t *a, *b;
+	int32_t *c;
+	struct gemm_reference *next;
+};
+
+/* Made once for each shape; null without memory, or if the run must end. Not for several threads.
+ */
+const struct gemm_reference *gemm_reference(const struct gemm *gemm, const struct point *point);
+
+/* Writes a copy of A or B where and as the layout says. */
+void gemm_write_a(const struct gemm *gemm, const struct gemm_layout *layout,
+		  const struct gemm_reference *reference, char *to);
+void gemm_write_b(const struct gemm *gemm, const struct gemm_reference *reference, char *to);
+
+/* Writes 2 KiB of values for registers. */
+void gemm_write_values(const struct gemm *gemm, char *to);
+
+/* Is C `times` the reference, bit for bit? If not, says in words how many differ, and the first. */
+bool gemm_is_exact(const struct gemm *gemm, const struct gemm_layout *layout,
+		   const struct gemm_reference *reference, const char *c, uint32_t times,
+		   char *words, size_t room);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * bench_readwrite.c: two lines, one writer each, plain loads and stores. Ping announces turn k on
+ * its line by the value k & 1, pong repeats that value on the other.
+ */
+#include "bench/bench.h"
+
+static void lay(struct side *sides, size_t count, struct random *random)
+{
+	(void)random;
+	for (size_t i = 0; i < count; i++) {
+		sides[i].turn.written = sides[i].lines[i];
+		sides[i].turn.watched = sides[i].lines[count - 1 - i];
+		sides[i].turn.from = i == 0 ? 0 : 1;
+		sides[i].turn.to = 1;
+		sides[i].first = 1;
+	}
+}
+
+static void work(struct side *side, uint32_t n)
+{
+	side->variant->readwrite(side->turn.watched, side->turn.written, side->turn.from,
+				 side->turn.to, n);
+	side->turn.from ^= n & 1;
+	side->turn.to ^= n & 1;
+}
+
+/* A line holds only 0 and 1, so one flip of each lets a waiting thread do its next turn. */
+static void release(struct side *sides, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		__atomic_fetch_xor(sides[i].turn.written, 1, __ATOMIC_RELAXED);
+}
+
+const struct benchmark bench_readwrite = {
+	.name = "readwrite",
+	.question =
+		"How long a store takes to be seen by another CPU, on lines with one writer each",
+	.unit = "round_trip",
+	.two_ways = true,
+	.heading = "one-way latency in ns",
+	.view = "matrix",
+	.shape = SHAPE_PAIR,
+	.lines = 2,
+	.least = 100,
+	.chunk = 1 << 14,
+	.samples = 10,
+	.sample_us = 100,
+	.native_variants = arch_readwrite,
+	.generic_variants = generic_readwrite,
+	.lay = lay,
+	.work = work,
+	.release = release,
+};

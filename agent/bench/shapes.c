@@ -1,0 +1,149 @@
+/* shapes.c: the points of gemm: what is multiplied, and in which shape. */
+#include "bench/shapes.h"
+
+#include "bench/matrices.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE_USUAL = 256, SIDE_MOST = 4096 };
+
+static const uint64_t stream_least = UINT64_C(16) << 20, stream_most = UINT64_C(256) << 20,
+		      given_most = UINT64_C(4) << 30;
+
+static const char *const kind_names[GEMM_POINTS] = {
+	[GEMM_PEAK] = "peak",     [GEMM_ROWS] = "hot.rows",
+	[GEMM_ODD] = "hot.odd",   [GEMM_BLOCKED] = "hot.blocked",
+	[GEMM_STREAM] = "stream", [GEMM_STREAM_AHEAD] = "stream.prefetch",
+	[GEMM_DEEP] = "deep",
+};
+
+const char *gemm_point_name(unsigned kind)
+{
+	return kind_names[kind];
+}
+
+static uint32_t next_multiple(uint32_t number, uint32_t of)
+{
+	return (number + of - 1) / of * of;
+}
+
+/* Reads a number of MxNxK and moves past it and its x; false if there is none. */
+static bool read_side(const char **at, uint32_t *side)
+{
+	char *end;
+
+	if (**at < '1' || **at > '9')
+		return false;
+	unsigned long long number = strtoull(*at, &end, 10);
+
+	*side = (uint32_t)number;
+	*at = end + (*end == 'x');
+	return number <= SIDE_MOST;
+}
+
+static int read_shape(const char *text, const struct variant *variant, struct point *point,
+		      struct refusal *refusal)
+{
+	const struct gemm *gemm = variant->gemm;
+	bool given = strcmp(text, "auto");
+	const char *at = given ? text : "256x256x256";
+
+	if (!read_side(&at, &point->m) || !read_side(&at, &point->n) ||
+	    !read_side(&at, &point->k) || *at || at[-1] == 'x')
+		return refuse(
+			refusal, EXIT_OPTIONS,
+			"--shape wants auto or MxNxK up to %d each, like 256x256x256, not '%s'",
+			SIDE_MOST, text);
+	const struct point asked = *point;
+
+	point->m = next_multiple(point->m, gemm->rows);
+	point->n = next_multiple(point->n, gemm->block);
+	point->k = next_multiple(point->k, gemm->depth);
+	if (given && (point->m != asked.m || point->n != asked.n || point->k != asked.k))
+		return refuse(
+			refusal, EXIT_OPTIONS,
+			"--shape %s: gemm/%s multiplies %d rows, %d columns and a depth of %d "
+			"at once; the nearest shape is %" PRIu32 "x%" PRIu32 "x%" PRIu32,
+			text, variant->name, gemm->rows, gemm->block, gemm->depth, point->m,
+			point->n, point->k);
+	return 0;
+}
+
+/* For the matrices that stream: well outside all caches. */
+static uint64_t stream_bytes(const struct point_context *context)
+{
+	const struct cpu_cache *last = last_cache(context->facts);
+	uint64_t bytes = last ? 4 * (uint64_t)last->bytes : stream_most;
+
+	return bytes < stream_least ? stream_least : bytes > stream_most ? stream_most : bytes;
+}
+
+static int add_point(const struct point_context *context, struct point point, uint64_t bytes,
+		     const char *size, struct points *points, struct refusal *refusal)
+{
+	const struct gemm *gemm = context->variant->gemm;
+	const char *name = kind_names[point.operation];
+	struct gemm_layout layout;
+
+	if (point.operation == GEMM_PEAK) {
+		point.m = point.n = point.k = 0;
+		point.grain = gemm->peak_operations;
+		snprintf(point.name, sizeof point.name, "%s.x%" PRIu32, name, point.threads);
+		return points_add(points, &point, refusal);
+	}
+	if (point.operation >= GEMM_STREAM)
+		point.copies = gemm_copies(gemm, &point, bytes);
+	gemm_lay_out(gemm, &point, &layout);
+	point.bytes = layout.bytes;
+	point.grain = layout.product_operations;
+	point.stride_bytes = (uint32_t)layout.a_row;
+	point.arena_bytes = point.bytes;
+	point.huge_pages = points_huge(context);
+	int length =
+		snprintf(point.name, sizeof point.name,
+			 "%s.%" PRIu32 "x%" PRIu32 "x%" PRIu32 "%s.%s.x%" PRIu32, name, point.m,
+			 point.n, point.k, size, point.huge_pages ? "huge" : "base", point.threads);
+
+	return (size_t)length < sizeof point.name
+		       ? points_add(points, &point, refusal)
+		       : refuse(refusal, EXIT_OPTIONS, "the point %s has too long a name", name);
+}
+
+/* The points that stream, for each size that was asked for. */
+static int add_streams(const struct options *options, const struct point_context *context,
+		       struct point point, struct points *points, struct refusal *refusal)
+{
+	bool given = strcmp(options->sizes, "auto");
+	char size[SIZE_ROOM + 1] = ".";
+	struct sizes sizes = {.count = 0};
+	int err =
+		given ? sizes_read(options->sizes, context->facts, given_most, &sizes, refusal) : 0;
+
+	if (!given)
+		return add_point(context, point, stream_bytes(context), "", points, refusal);
+	for (size_t i = 0; !err && i < sizes.count; i++) {
+		size_name(sizes.bytes[i], size + 1);
+		err = add_point(context, point, sizes.bytes[i], size, points, refusal);
+	}
+	return err;
+}
+
+int gemm_add_points(const struct options *options, const struct point_context *context,
+		    struct points *points, struct refusal *refusal)
+{
+	struct point point = {0};
+	int err = read_shape(options->shape, context->variant, &point, refusal);
+
+	for (size_t t = 0; !err && t < context->thread_count; t++)
+		for (enum gemm_point kind = GEMM_PEAK; !err && kind < GEMM_POINTS; kind++) {
+			point.operation = (uint8_t)kind;
+			point.threads = context->threads[t];
+			err = kind < GEMM_STREAM
+				      ? add_point(context, point, 0, "", points, refusal)
+				      : add_streams(options, context, point, points, refusal);
+		}
+	return err;
+}

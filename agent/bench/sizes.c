@@ -1,0 +1,209 @@
+/* sizes.c: see points.h. */
+#include "bench/sizes.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE_STEP = 4096 };
+
+static const uint64_t size_most = UINT64_C(1) << 40;
+
+int points_add(struct points *points, const struct point *point, struct refusal *refusal)
+{
+	if (points->count == points->room) {
+		size_t room = points->room ? 2 * points->room : 64;
+		struct point *more = realloc(points->list, room * sizeof *more);
+
+		if (!more)
+			return refuse(refusal, EXIT_OTHER, "out of memory");
+		points->list = more;
+		points->room = room;
+	}
+	points->list[points->count++] = *point;
+	return 0;
+}
+
+bool points_huge(const struct point_context *context)
+{
+	return context->huge_pages &&
+	       (context->benchmark->huge_pages ? !context->base_asked : context->huge_asked);
+}
+
+static int refuse_word(const char *option, const char *list, const char *(*word)(unsigned value),
+		       unsigned count, struct refusal *refusal)
+{
+	struct text there = {0};
+
+	for (unsigned i = 0; i < count; i++)
+		if (word(i))
+			text_add(&there, "%s%s", there.length ? ", " : "", word(i));
+	refuse(refusal, EXIT_OPTIONS, "--%s has no '%.*s'; there is: %s", option,
+	       (int)strcspn(list, ","), list, there.data);
+	text_free(&there);
+	return -1;
+}
+
+int words_read(const char *option, const char *list, const char *(*word)(unsigned value),
+	       unsigned count, uint32_t *mask, struct refusal *refusal)
+{
+	for (*mask = 0;; list++) {
+		size_t span = strcspn(list, ",");
+		unsigned i = 0;
+
+		while (i < count &&
+		       (!word(i) || strlen(word(i)) != span || strncmp(word(i), list, span)))
+			i++;
+		if (i == count)
+			return refuse_word(option, list, word, count, refusal);
+		*mask |= 1u << i;
+		list += span;
+		if (!*list)
+			return 0;
+	}
+}
+
+/* ---- one size -------------------------------------------------------------------------------- */
+
+static bool size_read(const char **at, uint64_t *bytes)
+{
+	static const char units[] = "KMG";
+	char *end;
+
+	if (**at < '0' || **at > '9')
+		return false;
+	*bytes = strtoull(*at, &end, 10);
+	const char *unit = *end ? strchr(units, *end) : NULL;
+
+	if (*bytes > size_most)
+		return false;
+	*bytes <<= unit ? 10 * (unit - units + 1) : 0;
+	*at = end + (unit != NULL);
+	return *bytes <= size_most;
+}
+
+bool size_range_read(const char **at, bool (*is_size)(uint64_t bytes), uint64_t *first,
+		     uint64_t *last)
+{
+	if (!size_read(at, first))
+		return false;
+	*last = *first;
+	if (!strncmp(*at, "..", 2)) {
+		*at += 2;
+		if (!size_read(at, last))
+			return false;
+	}
+	return (!**at || **at == ',') && is_size(*first) && is_size(*last) && *first <= *last;
+}
+
+void size_name(uint64_t bytes, char name[SIZE_ROOM])
+{
+	static const char units[] = "KMG";
+	int unit = -1;
+
+	while (unit < 2 && bytes && bytes % 1024 == 0) {
+		bytes /= 1024;
+		unit++;
+	}
+	snprintf(name, SIZE_ROOM, "%" PRIu64 "%.1s", bytes, unit < 0 ? "" : units + unit);
+}
+
+/* ---- lists of sizes -------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return (left > right) - (left < right);
+}
+
+/* One too many is left out. */
+static void add(struct sizes *sizes, uint64_t bytes)
+{
+	bytes = bytes / SIZE_STEP * SIZE_STEP;
+	for (size_t i = 0; i < sizes->count; i++)
+		if (sizes->bytes[i] == bytes)
+			return;
+	if (bytes && sizes->count < SIZES_MAX)
+		sizes->bytes[sizes->count++] = bytes;
+}
+
+/* Two steps an octave: 16K, 24K, 32K, ... */
+static void add_range(struct sizes *sizes, uint64_t first, uint64_t last)
+{
+	for (uint64_t bytes = first; bytes <= last; bytes *= 2) {
+		add(sizes, bytes);
+		if (bytes + bytes / 2 <= last)
+			add(sizes, bytes + bytes / 2);
+	}
+}
+
+const struct cpu_cache *last_cache(const struct cpu_facts *facts)
+{
+	const struct cpu_cache *last = NULL;
+
+	for (size_t i = 0; i < facts->cache_count; i++) {
+		const struct cpu_cache *cache = &facts->caches[i];
+
+		if (cache->bytes > 0 && strcmp(cache->kind, "Instruction") &&
+		    (!last || cache->level > last->level))
+			last = cache;
+	}
+	return last;
+}
+
+static void add_around_caches(struct sizes *sizes, const struct cpu_facts *facts, uint64_t most)
+{
+	const struct cpu_cache *last = last_cache(facts);
+	uint64_t outside = last ? 4 * (uint64_t)last->bytes : UINT64_C(64) << 20;
+
+	if (outside > most)
+		outside = most;
+	if (!last)
+		add_range(sizes, 16 << 10, outside);
+	for (size_t i = 0; i < facts->cache_count; i++) {
+		uint64_t bytes = facts->caches[i].bytes > 0 ? (uint64_t)facts->caches[i].bytes : 0;
+		const uint64_t around[] = {bytes / 4, bytes / 2, bytes / 4 * 3, 2 * bytes,
+					   4 * bytes};
+
+		if (!strcmp(facts->caches[i].kind, "Instruction"))
+			continue;
+		for (size_t k = 0; k < sizeof around / sizeof *around; k++)
+			if (around[k] <= outside)
+				add(sizes, around[k]);
+	}
+	add(sizes, outside);
+}
+
+static bool is_size(uint64_t bytes)
+{
+	return bytes && bytes % SIZE_STEP == 0;
+}
+
+int sizes_read(const char *text, const struct cpu_facts *facts, uint64_t most, struct sizes *sizes,
+	       struct refusal *refusal)
+{
+	const char *at = text;
+
+	sizes->count = 0;
+	if (!strcmp(text, "auto")) {
+		add_around_caches(sizes, facts, most);
+	} else {
+		for (;; at++) {
+			uint64_t first, last;
+
+			if (!size_range_read(&at, is_size, &first, &last))
+				return refuse(refusal, EXIT_OPTIONS,
+					      "--sizes wants auto or a list like 16K,1M..64M of "
+					      "multiples of 4K, not '%s'",
+					      text);
+			add_range(sizes, first, last);
+			if (!*at)
+				break;
+		}
+	}
+	qsort(sizes->bytes, sizes->count, sizeof *sizes->bytes, by_size);
+	return 0;
+}

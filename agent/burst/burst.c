@@ -1,0 +1,415 @@
+/*
+ * burst.c: makes a burst, and watches its threads, worker.c.
+ *
+ * Whoever waits in a hot loop for a partner that never answers cannot leave by itself. The
+ * supervisor releases it: it takes the absent partner's part, as the benchmark knows how.
+ */
+#include "burst/burst.h"
+
+#include "base/stop.h"
+#include "burst/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	STACK_BYTES = 256 << 10,
+	STUCK_LOOKS = 5,   /* at least so many looks without progress before a burst is stuck */
+	PROBES = 40,       /* times a line is looked at, 1 ms apart, to see it move */
+	RELEASE_MS = 1000, /* for which a stuck burst is flipped out of its loops */
+	NUDGE_MS = 5,      /* the same, for one abandoned earlier */
+	ABANDONED_MAX = 16,
+};
+
+static int done_pipe[2] = {-1, -1}; /* a worker that is out says so here */
+static bool knows_steal;
+static struct burst *abandoned;
+static unsigned abandoned_count;
+
+int burst_start(void)
+{
+	knows_steal = os_knows_steal();
+	if (pipe(done_pipe))
+		return -errno;
+	for (int i = 0; i < 2; i++)
+		if (fcntl(done_pipe[i], F_SETFL, O_NONBLOCK))
+			return -errno;
+	return 0;
+}
+
+/* ---- making and ending a burst --------------------------------------------------------------- */
+
+static void free_burst(struct burst *burst)
+{
+	if (!burst)
+		return;
+	lines_retire(&burst->lines);
+	for (size_t i = 0; burst->workers && i < burst->count; i++) {
+		free(burst->workers[i].stamps);
+		free(burst->workers[i].sample_mhz);
+		free(burst->workers[i].lost_ns);
+	}
+	free(burst->counting);
+	free(burst->workers);
+	free(burst->sides);
+	free(burst);
+}
+
+/* Zeroed memory on lines of its own; null where there is none. */
+static void *allocate(size_t count, size_t bytes)
+{
+	void *memory;
+
+	if (posix_memalign(&memory, LINE_BYTES, count * bytes))
+		return NULL;
+	return memset(memory, 0, count * bytes);
+}
+
+/* Counts in a thread that is timed as a whole, or stretch by stretch. */
+static bool counts(const struct burst_order *order, bool takes_times)
+{
+	return order->counters && (takes_times || !order->benchmark->reset);
+}
+
+static const char *name_of(const struct burst_order *order, size_t i)
+{
+	return i == 0 ? "ping" : order->cpu_count == 2 ? "pong" : "a thread";
+}
+
+/* The part of one thread, but for what the benchmark fills in. */
+static int make_worker(struct burst *burst, size_t i)
+{
+	const struct burst_order *order = &burst->order;
+	struct worker *worker = &burst->workers[i];
+	struct side *side = &burst->sides[i];
+
+	*worker = (struct worker){.burst = burst,
+				  .side = side,
+				  .name = name_of(order, i),
+				  .cpu = order->cpus[i],
+				  .cpus = {-1, -1},
+				  .waits = -1};
+	*side = (struct side){.variant = order->variant,
+			      .clock = order->clock,
+			      .point = order->point,
+			      .index = i,
+			      .progress = &worker->progress,
+			      .count = order->cpu_count,
+			      .lines = burst->lines.line};
+	int err = worker_make_room(worker, order);
+
+	if (counts(order, worker->stamps))
+		worker->counting = &burst->counting[i];
+	return err;
+}
+
+static int make_burst(const struct burst_order *order, struct random *random, struct burst **made)
+{
+	size_t lines = order->benchmark->lines, count = order->cpu_count;
+	struct burst *burst = *made = allocate(1, sizeof *burst);
+
+	if (!burst)
+		return -ENOMEM;
+	burst->order = *order;
+	burst->done_fd = done_pipe[1];
+	burst->accounts = knows_steal;
+	burst->count = count;
+	burst->sides = allocate(count, sizeof *burst->sides);
+	burst->workers = allocate(count, sizeof *burst->workers);
+	if (order->counters)
+		burst->counting = allocate(count, sizeof *burst->counting);
+	bool lacks = !burst->sides || !burst->workers || (order->counters && !burst->counting);
+	int err = lacks   ? -ENOMEM
+		  : lines ? lines_map(&burst->lines, lines, &order->placement, random)
+			  : 0;
+
+	for (size_t i = 0; !err && i < count; i++)
+		err = make_worker(burst, i);
+	if (!err)
+		err = burst_take_arenas(burst);
+	if (!err)
+		order->benchmark->lay(burst->sides, count, random);
+	return err;
+}
+
+static int start_worker(struct worker *worker)
+{
+	size_t stack = STACK_BYTES > PTHREAD_STACK_MIN ? STACK_BYTES : (size_t)PTHREAD_STACK_MIN;
+	pthread_attr_t attr;
+
+	int err = -pthread_attr_init(&attr);
+	if (err)
+		return err;
+	pthread_attr_setstacksize(&attr, stack);
+	err = -pthread_create(&worker->thread, &attr, worker_run, worker);
+	pthread_attr_destroy(&attr);
+	worker->started = !err;
+	return err;
+}
+
+/* A signal must never interrupt a worker in its loop: they start with all of them blocked. */
+static int start_workers(struct burst *burst)
+{
+	int err = 0;
+
+	stop_block_signals();
+	for (size_t i = 0; !err && i < burst->count; i++)
+		err = start_worker(&burst->workers[i]);
+	stop_unblock_signals();
+	return err;
+}
+
+static bool is_out(const struct worker *worker)
+{
+	return !worker->started || __atomic_load_n(&worker->out, __ATOMIC_ACQUIRE);
+}
+
+static bool all_out(const struct burst *burst)
+{
+	for (size_t i = 0; i < burst->count; i++)
+		if (!is_out(&burst->workers[i]))
+			return false;
+	return true;
+}
+
+static void join(struct burst *burst)
+{
+	for (size_t i = 0; i < burst->count; i++)
+		if (burst->workers[i].started)
+			pthread_join(burst->workers[i].thread, NULL);
+}
+
+/* ---- the supervisor -------------------------------------------------------------------------- */
+
+/*
+ * Takes the part of whoever is missing until all are out of their loops, for at most limit_ms; true
+ * if they are out and joined.
+ */
+static bool release(struct burst *burst, int64_t limit_ms)
+{
+	const struct benchmark *benchmark = burst->order.benchmark;
+	int64_t until_ns = now_ns() + limit_ms * NS_PER_MS;
+
+	worker_give_up(burst);
+	do {
+		for (int steps = 0; steps < 1000 && !all_out(burst); steps++) {
+			if (benchmark->release)
+				benchmark->release(burst->sides, burst->count);
+			for (int pause = 0; pause < 32 && !all_out(burst); pause++)
+				;
+		}
+		if (all_out(burst)) {
+			join(burst);
+			return true;
+		}
+	} while (now_ns() < until_ns && !stop_asked());
+	return false;
+}
+
+static void abandon(struct burst *burst)
+{
+	lines_leave(&burst->lines);
+	for (size_t i = 0; i < burst->count; i++)
+		burst_leave_arenas(&burst->workers[i]);
+	burst->next_abandoned = abandoned;
+	abandoned = burst;
+	if (++abandoned_count >= ABANDONED_MAX)
+		stop_because("too many threads that never run");
+}
+
+/*
+ * A thread that was kept from running may by now spin in a loop nobody plays with: get it out. True
+ * if one came out, and so ran some time since the last call.
+ */
+static bool nudge_abandoned(void)
+{
+	bool any = false;
+
+	for (struct burst **at = &abandoned; *at;) {
+		struct burst *burst = *at;
+
+		if (!release(burst, NUDGE_MS)) {
+			at = &burst->next_abandoned;
+			continue;
+		}
+		*at = burst->next_abandoned;
+		abandoned_count--;
+		any = true;
+		free_burst(burst);
+	}
+	return any;
+}
+
+static uint32_t progress_of(const struct burst *burst)
+{
+	uint32_t progress = 0;
+
+	for (size_t i = 0; i < burst->count; i++)
+		progress += __atomic_load_n(&burst->workers[i].progress, __ATOMIC_RELAXED) +
+			    __atomic_load_n(&burst->workers[i].arrived, __ATOMIC_RELAXED);
+	return progress;
+}
+
+static uint32_t lines_of(const struct burst *burst)
+{
+	uint32_t values = 0;
+
+	for (size_t i = 0; i < burst->lines.count; i++)
+		values = values << 1 | __atomic_load_n(burst->lines.line[i], __ATOMIC_RELAXED);
+	return values;
+}
+
+/*
+ * Within a long sample only the lines tell. Looking at them costs the pair a transfer each, so this
+ * is done only after a look in which nothing else had moved.
+ */
+static bool lines_move(const struct burst *burst)
+{
+	uint32_t first = lines_of(burst);
+
+	for (int i = 0; i < PROBES; i++) {
+		if (stop_wait(-1, 0, now_ns() + NS_PER_MS) == WAIT_STOP || lines_of(burst) != first)
+			return true;
+	}
+	return false;
+}
+
+static void drain(int fd)
+{
+	char thrown_away[64];
+
+	while (read(fd, thrown_away, sizeof thrown_away) > 0)
+		;
+}
+
+/* Has somebody taken a worker's CPU from it? Then the OS moved it, and its burst may never end. */
+static bool is_displaced(const struct worker *worker, struct burst_result *result)
+{
+	if (!__atomic_load_n(&worker->bound, __ATOMIC_ACQUIRE) || is_out(worker) ||
+	    !os_thread_bound(worker->thread_name, worker->cpu))
+		return false;
+	snprintf(result->failed, sizeof result->failed, "%s is no longer bound to CPU %d",
+		 worker->name, worker->cpu);
+	return true;
+}
+
+static bool any_displaced(const struct burst *burst, struct burst_result *result)
+{
+	for (size_t i = 0; i < burst->count; i++)
+		if (is_displaced(&burst->workers[i], result))
+			return true;
+	return false;
+}
+
+static enum burst_outcome stuck(const struct burst *burst, struct burst_result *result)
+{
+	snprintf(result->failed, sizeof result->failed, "no progress for %g s",
+		 (double)burst->order.stuck_ns / 1e9);
+	return BURST_FAILED;
+}
+
+/*
+ * Waits for all workers. Stuck or starved after a number of looks, not after a span of time: if the
+ * whole process was halted for a while, that is one look.
+ */
+static enum burst_outcome watch(struct burst *burst, void (*idle)(void),
+				struct burst_result *result)
+{
+	int64_t stuck_ns = burst->order.stuck_ns, look_ns = stuck_ns / STUCK_LOOKS;
+	uint32_t last = progress_of(burst);
+	int64_t unmoved = 0, looks = 0;
+
+	if (look_ns > NS_PER_S)
+		look_ns = NS_PER_S;
+
+	while (!all_out(burst)) {
+		enum wait wait = stop_wait(done_pipe[0], POLLIN, now_ns() + look_ns);
+
+		if (wait == WAIT_STOP)
+			return BURST_STOPPED;
+		drain(done_pipe[0]);
+		if (wait == WAIT_READY)
+			continue;
+		idle();
+		burst->disturbed |= nudge_abandoned();
+		if (any_displaced(burst, result))
+			return BURST_FAILED;
+		bool moved = progress_of(burst) != last || lines_move(burst);
+
+		last = progress_of(burst);
+		if (moved && starved_since(burst, ++looks * look_ns, result))
+			return BURST_FAILED;
+		unmoved = moved ? 0 : unmoved + 1;
+		if (unmoved >= stuck_ns / look_ns)
+			return stuck(burst, result);
+	}
+	join(burst);
+	return BURST_TAKEN;
+}
+
+/* ---- taking one ----------------------------------------------------------------------------- */
+
+/* Gets the workers of a burst without a number out, or leaves it to them. */
+static enum burst_outcome fail(struct burst *burst)
+{
+	if (release(burst, RELEASE_MS))
+		free_burst(burst);
+	else
+		abandon(burst);
+	return BURST_FAILED;
+}
+
+static enum burst_outcome refuse_burst(struct burst_result *result, const char *doing, int err)
+{
+	snprintf(result->failed, sizeof result->failed, "%s: %s", doing, strerror(-err));
+	return BURST_FAILED;
+}
+
+enum burst_outcome burst_take(const struct burst_order *order, struct random *random,
+			      void (*idle)(void), struct burst_result *result)
+{
+	struct burst *burst;
+
+	nudge_abandoned();
+	stop_idle_with(idle);
+	result->failed[0] = '\0';
+	result->start_ns = now_ns();
+	int err = make_burst(order, random, &burst);
+
+	if (err) {
+		free_burst(burst);
+		return refuse_burst(
+			result, order->benchmark->lines ? "map the lines" : "map the memory", err);
+	}
+	if (stop_asked()) { /* what was to be laid out may not be whole */
+		free_burst(burst);
+		return BURST_STOPPED;
+	}
+	err = start_workers(burst);
+	if (err) {
+		refuse_burst(result, "start a thread", err);
+		return fail(burst);
+	}
+	enum burst_outcome outcome = watch(burst, idle, result);
+
+	if (outcome == BURST_STOPPED)
+		return outcome;
+	if (outcome == BURST_FAILED)
+		return fail(burst);
+	if (nudge_abandoned() || burst->disturbed) {
+		snprintf(result->failed, sizeof result->failed,
+			 "a thread given up earlier ran meanwhile");
+		outcome = BURST_FAILED;
+	} else if (!burst_read_result(burst, result)) {
+		outcome = BURST_FAILED;
+	}
+	free_burst(burst);
+	return outcome;
+}

@@ -1,0 +1,41 @@
+/* memory.c: which arenas the threads of a burst work on. */
+#include "burst/worker.h"
+
+/* Who has the arena that all work on: the thread that also would touch lines first. */
+static size_t owner_of(const struct burst_order *order)
+{
+	bool pong = order->placement.owner_pong && order->benchmark->shape == SHAPE_PAIR;
+
+	return pong ? order->cpu_count - 1 : 0;
+}
+
+int burst_take_arenas(struct burst *burst)
+{
+	const struct burst_order *order = &burst->order;
+	size_t owner = owner_of(order);
+	int err = 0;
+
+	for (size_t i = 0; !err && order->point->arena_bytes && i < burst->count; i++)
+		if (i == owner || !order->point->one_arena)
+			err = arena_take(order->cpus[i], order->point->huge_pages,
+					 order->placement.node, &burst->workers[i].arena);
+	for (size_t i = 0; !err && order->point->walk_bytes && i < burst->count; i++) {
+		err = arena_take(order->cpus[i], order->point->walk_huge, -1,
+				 &burst->workers[i].walk);
+		burst->sides[i].walk = err ? NULL : burst->workers[i].walk->start;
+	}
+	for (size_t i = 0; !err && order->point->arena_bytes && i < burst->count; i++) {
+		size_t from = order->point->one_arena ? owner : i;
+
+		burst->sides[i].arena = burst->workers[from].arena->start;
+	}
+	return err;
+}
+
+void burst_leave_arenas(const struct worker *worker)
+{
+	if (worker->arena)
+		arena_leave(worker->arena);
+	if (worker->walk)
+		arena_leave(worker->walk);
+}

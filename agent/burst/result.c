@@ -1,0 +1,226 @@
+/* result.c: what the threads of a burst left, and whether it may be trusted. */
+#include "burst/worker.h"
+
+#include "base/interval.h"
+#include "base/stop.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool describe_error(const struct worker *worker, struct burst_result *result)
+{
+	bool elsewhere = worker->error == -EXDEV;
+	const char *what = elsewhere ? "found " : strerror(-worker->error);
+
+	if (!worker->error)
+		return false;
+	snprintf(result->failed, sizeof result->failed, "%s %s %s %d: %s%s", worker->doing,
+		 worker->name, worker->cpus[0] < 0 ? "to" : "on", worker->cpu, what,
+		 elsewhere ? worker->place : "");
+	return true;
+}
+
+static bool describe_one_cpu(const struct burst *burst, struct burst_result *result)
+{
+	const struct worker *workers = burst->workers;
+
+	if (burst->count != 2 || workers[0].cpus[0] != workers[1].cpus[0])
+		return false;
+	snprintf(result->failed, sizeof result->failed, "ping and pong are both on CPU %d",
+		 workers[0].cpus[0]);
+	return true;
+}
+
+static bool describe_move(const struct worker *worker, struct burst_result *result)
+{
+	if (!worker->started || (worker->cpus[0] == worker->cpu && worker->cpus[1] == worker->cpu))
+		return false;
+	snprintf(result->failed, sizeof result->failed, "%s was on CPU %d before and %d after",
+		 worker->name, worker->cpus[0], worker->cpus[1]);
+	return true;
+}
+
+/*
+ * CPU time against elapsed time, until after the thread has yielded. Its readings enclose those of
+ * the time, so that a thread that was never off its CPU has all of it.
+ */
+static uint32_t ran_ppm(const struct worker *worker)
+{
+	int64_t ran_ns = worker->ran_ns[2] - worker->ran_ns[0];
+	int64_t elapsed_ns = worker->at_ns[2] - worker->at_ns[0];
+
+	return ran_ns < elapsed_ns ? (uint32_t)(1e6 * (double)ran_ns / (double)elapsed_ns)
+				   : 1000000;
+}
+
+/* Time it neither had nor waited for was taken from it, unless it slept or was stopped. */
+static bool is_steal_known(const struct worker *worker)
+{
+	return worker->waits >= 0 && worker->ran_known && worker->switches_known &&
+	       worker->switches[2][0] == worker->switches[0][0];
+}
+
+/*
+ * What a hypervisor took of the same time. The readings enclose those of the time, so that an
+ * interruption between them makes it less, never more.
+ */
+static uint32_t steal_ppm(const struct worker *worker)
+{
+	int64_t elapsed_ns = worker->at_ns[2] - worker->at_ns[0];
+	int64_t taken_ns = elapsed_ns - (worker->ran_ns[2] - worker->ran_ns[0]) -
+			   (worker->waited_ns[1] - worker->waited_ns[0]);
+
+	return taken_ns > 0 ? (uint32_t)(1e6 * (double)taken_ns / (double)elapsed_ns) : 0;
+}
+
+static bool is_placed(const struct burst *burst, struct burst_result *result)
+{
+	const struct placement *placement = &burst->order.placement;
+
+	for (size_t i = 0; i < burst->count; i++)
+		if (burst->workers[i].arena &&
+		    !arena_is_placed(burst->workers[i].arena, placement->node, result->failed,
+				     sizeof result->failed))
+			return false;
+	return lines_are_placed(&burst->lines, placement, result->failed, sizeof result->failed);
+}
+
+/* Did every worker do its part, and where it was meant to? */
+static bool is_sound(const struct burst *burst, struct burst_result *result)
+{
+	const struct benchmark *benchmark = burst->order.benchmark;
+
+	for (size_t i = 0; i < burst->count; i++)
+		if (describe_error(&burst->workers[i], result))
+			return false;
+	if (describe_one_cpu(burst, result))
+		return false;
+	for (size_t i = 0; i < burst->count; i++)
+		if (describe_move(&burst->workers[i], result))
+			return false;
+	return is_placed(burst, result) &&
+	       (!benchmark->check || benchmark->check(burst->sides, burst->count, result->failed,
+						      sizeof result->failed));
+}
+
+static const char *standstill(const struct burst *burst)
+{
+	return burst->order.benchmark->value
+		       ? "the clocks of the two CPUs are further apart than a message takes"
+		       : "the clock went backwards";
+}
+
+static bool read_ticks(const struct burst *burst, struct burst_result *result)
+{
+	bool still = burst->order.benchmark->value != NULL; /* then each must be above 0 */
+	uint64_t *ticks = result->ticks;
+
+	result->samples = burst->order.samples;
+	result->timed = 0;
+	for (size_t w = 0; w < burst->count; w++) {
+		const uint64_t *stamps = burst->workers[w].stamps;
+
+		result->timed += stamps != NULL;
+		for (uint32_t i = 0; stamps && i < burst->order.samples; i++) {
+			if (stamps[i + 1] < stamps[i] + still) {
+				snprintf(result->failed, sizeof result->failed, "%s",
+					 standstill(burst));
+				return false;
+			}
+			*ticks++ = stamps[i + 1] - stamps[i];
+		}
+	}
+	return true;
+}
+
+static void read_lines(const struct burst *burst, struct burst_result *result)
+{
+	const struct arena *arena = burst->workers[0].arena;
+
+	result->line_count = burst->lines.count;
+	for (size_t i = 0; i < burst->lines.count; i++)
+		result->lines[i] = line_find(burst->lines.line[i]);
+	if (arena) {
+		result->line_count = 1;
+		result->lines[0] = line_find(arena->start);
+	}
+}
+
+/* What the others came to, all together; where there is none, ping stands for them. */
+static void read_others(const struct burst *burst, struct burst_result *result)
+{
+	size_t first = burst->count > 1 ? 1 : 0;
+	const struct worker *last = &burst->workers[burst->count - 1];
+
+	for (int i = 0; i < 2; i++)
+		result->pong_cpus[i] = last->cpus[i];
+	result->ran_ppm[1] = 1000000;
+	result->steal_ppm[1] = 0;
+	result->switches[2] = result->switches[3] = 0;
+	for (size_t w = first; w < burst->count; w++) {
+		const struct worker *worker = &burst->workers[w];
+
+		for (int i = 0; i < 2; i++)
+			result->switches[2 + i] += worker->switches[1][i] - worker->switches[0][i];
+		if (ran_ppm(worker) < result->ran_ppm[1])
+			result->ran_ppm[1] = ran_ppm(worker);
+		if (steal_ppm(worker) > result->steal_ppm[1])
+			result->steal_ppm[1] = steal_ppm(worker);
+		result->switches_known &= worker->switches_known;
+		result->ran_known &= worker->ran_known;
+		result->steal_known &= is_steal_known(worker);
+	}
+}
+
+/* How long after the first of them each thread that takes times began. */
+static void read_begins(const struct burst *burst, struct burst_result *result)
+{
+	int64_t first = INT64_MAX;
+
+	for (size_t i = 0; i < result->timed; i++)
+		if (burst->workers[i].begin_ns < first)
+			first = burst->workers[i].begin_ns;
+	for (size_t i = 0; i < result->timed; i++)
+		result->begin_ns[i] = burst->workers[i].begin_ns - first;
+}
+
+static void read_counts(const struct burst *burst, struct burst_result *result)
+{
+	const struct counters *counters = burst->order.counters;
+	struct event_count *count = result->counts;
+
+	result->counted = counters != NULL;
+	for (size_t w = 0; counters && w < burst->count; w++) {
+		const struct counting *counting = burst->workers[w].counting;
+
+		for (size_t i = 0; i < counters->count; i++)
+			*count++ = counting ? counting->counts[i] : (struct event_count){0};
+	}
+}
+
+bool burst_read_result(const struct burst *burst, struct burst_result *result)
+{
+	const struct worker *ping = &burst->workers[0];
+
+	if (!is_sound(burst, result) || !read_ticks(burst, result) ||
+	    starved_in_samples(burst, result))
+		return false;
+	result->switches_known = ping->switches_known;
+	result->ran_known = ping->ran_known;
+	result->ran_ppm[0] = ran_ppm(ping);
+	result->steal_known = is_steal_known(ping);
+	result->steal_ppm[0] = steal_ppm(ping);
+	for (int i = 0; i < 2; i++) {
+		result->ping_cpus[i] = ping->cpus[i];
+		result->switches[i] = ping->switches[1][i] - ping->switches[0][i];
+		result->core_mhz[i] = ping->core_mhz[i];
+	}
+	result->sample_mhz =
+		ping->clocked ? (uint32_t)(median(ping->sample_mhz, result->samples) + 0.5) : 0;
+	read_others(burst, result);
+	read_begins(burst, result);
+	read_lines(burst, result);
+	read_counts(burst, result);
+	return true;
+}

@@ -1,0 +1,110 @@
+/* starved.c: whether other work kept the threads of a burst from running. */
+#include "burst/worker.h"
+
+#include "base/interval.h"
+#include "base/stop.h"
+
+#include <stdio.h>
+#include <time.h>
+
+enum { STARVED = 10 }; /* times the CPU time that threads had: a sample must not take longer */
+
+static void describe(const struct worker *worker, struct burst_result *result)
+{
+	snprintf(result->failed, sizeof result->failed,
+		 "%s did not have CPU %d for most of a typical sample: other work held it",
+		 worker->name, worker->cpu);
+}
+
+/* Is most of what most samples say time in which a thread was without its CPU? */
+static bool are_starved(const struct burst *burst, const uint64_t *ticks, double ns_per_tick)
+{
+	uint32_t first = burst->order.warmup, samples = burst->order.samples, starved = 0;
+
+	for (uint32_t i = first; i < samples; i++) {
+		double lost_ns = 0;
+
+		for (size_t w = 0; w < burst->count; w++)
+			lost_ns += (double)burst->workers[w].lost_ns[i];
+		starved += lost_ns > 0 &&
+			   lost_ns * STARVED >= (double)ticks[i] * ns_per_tick * (STARVED - 1);
+	}
+	return starved && 2 * starved >= samples - first;
+}
+
+/* Where samples follow one another without a pause: had it less than a typical one takes? */
+static bool is_starved(const struct burst *burst, const struct worker *worker, double typical_ns)
+{
+	int64_t ran_ns = worker->ran_ns[1] - worker->ran_ns[0];
+
+	return typical_ns * burst->order.samples >= STARVED * (double)(ran_ns + NS_PER_MS / 100);
+}
+
+/* What a thread was without its CPU in the burst, and in its samples once more. */
+static int64_t lost_of(const struct burst *burst, const struct worker *worker)
+{
+	int64_t lost_ns =
+		worker->at_ns[1] - worker->at_ns[0] - worker->ran_ns[1] + worker->ran_ns[0];
+
+	for (uint32_t i = 0; worker->lost_ns && i < burst->order.samples; i++)
+		lost_ns += worker->lost_ns[i];
+	return lost_ns;
+}
+
+bool starved_in_samples(const struct burst *burst, struct burst_result *result)
+{
+	static double values[SAMPLES_MAX];
+	const struct burst_order *order = &burst->order;
+	double ns_per_tick = 1e9 / (double)order->clock->ticks_per_second;
+	const struct worker *worst = burst->workers;
+	bool starved = false;
+
+	for (size_t w = 0; w < burst->count; w++) {
+		const struct worker *worker = &burst->workers[w];
+
+		if (!worker->ran_known || order->clock->is_rate_wrong)
+			return false;
+		if (lost_of(burst, worker) > lost_of(burst, worst))
+			worst = worker;
+	}
+	for (uint32_t i = 0; i < order->samples; i++)
+		values[i] = (double)result->ticks[i] * ns_per_tick;
+	if (!worst->lost_ns)
+		starved = is_starved(burst, worst, median(values, order->samples));
+	for (size_t t = 0; worst->lost_ns && t < result->timed; t++)
+		starved |= are_starved(burst, result->ticks + t * order->samples, ns_per_tick);
+	if (starved)
+		describe(worst, result);
+	return starved;
+}
+
+/* The CPU time a thread has had so far; below 0: not known. */
+static int64_t ran_ns(const struct worker *worker)
+{
+	struct timespec ran;
+	clockid_t clock;
+	int64_t own_ns;
+
+	if (os_thread_ran_ns(&own_ns) || pthread_getcpuclockid(worker->thread, &clock) ||
+	    clock_gettime(clock, &ran))
+		return -1;
+	return ran.tv_sec * NS_PER_S + ran.tv_nsec;
+}
+
+bool starved_since(const struct burst *burst, int64_t looked_ns, struct burst_result *result)
+{
+	bool long_enough = looked_ns >= burst->order.stuck_ns && looked_ns >= NS_PER_S;
+
+	for (size_t i = 0; long_enough && i < burst->count; i++) {
+		const struct worker *worker = &burst->workers[i];
+		int64_t ran = !worker->started || __atomic_load_n(&worker->out, __ATOMIC_ACQUIRE)
+				      ? -1
+				      : ran_ns(worker);
+
+		if (ran < 0 || ran >= looked_ns / STARVED)
+			continue;
+		describe(worker, result);
+		return true;
+	}
+	return false;
+}

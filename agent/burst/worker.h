@@ -1,0 +1,102 @@
+/* worker.h: what the threads of a burst and their supervisor share. */
+#ifndef FLEET_BURST_WORKER_H
+#define FLEET_BURST_WORKER_H
+
+#include "burst/burst.h"
+#include "machine/arena.h"
+#include "machine/counters.h"
+#include "machine/frequency.h"
+#include "machine/lines.h"
+
+#include <pthread.h>
+
+/* The counters of a worker, and what they came to. */
+struct counting {
+	int opened[COUNTERS_MAX];
+	struct event_count counts[COUNTERS_MAX];
+};
+
+/* Everything a worker writes lies on lines of its own. */
+struct worker {
+	_Alignas(LINE_BYTES) pthread_t thread;
+	struct burst *burst;
+	struct side *side;
+	const char *name;
+	int cpu;
+	bool started;
+	struct arena *arena; /* its CPU's; null: it needs none */
+	struct arena *walk;  /* another, to drive lines out of its caches; null likewise */
+	uint64_t *stamps;    /* order.samples + 1 of them; null: it takes no times */
+	const char *doing;   /* what gave the error, if there is one */
+	int error;
+	char place[PLACE_ROOM]; /* where it was found, if not where it was to be */
+	int cpus[2];
+	bool switches_known;
+	int64_t switches[3][2]; /* just before the samples, just after, and after yielding */
+	bool ran_known;
+	int64_t ran_ns[3], at_ns[3]; /* CPU time had, and the time then */
+	int waits;                   /* its account of waiting; below 0: there is none */
+	int64_t waited_ns[2];        /* before the samples, and after yielding */
+	uint32_t core_mhz[2];        /* before and after; 0: not known */
+	bool clocked;                /* the next two are known */
+	struct behind behind;        /* of frequency_behind() */
+	double *sample_mhz;          /* behind each sample; null: not measured */
+	int64_t *lost_ns;            /* without a CPU, of each sample; null: only of all together */
+	int64_t grain_lost_ns;       /* likewise, of the last grain that was prepared */
+	int64_t thread_name;         /* os_thread_self(), once it is bound */
+	uint32_t bound;              /* 1: thread_name holds */
+	uint32_t arrived;            /* how many gates it has come to */
+	int64_t begin_ns;            /* of now_ns(), when its first sample began */
+	uint32_t progress;           /* counts chunks of work */
+	struct counting *counting;   /* null: nothing is counted in it */
+	uint32_t out;                /* 1: touches nothing of the burst any more */
+};
+
+struct burst {
+	_Alignas(LINE_BYTES) struct burst_order order;
+	struct lines lines;
+	struct burst *next_abandoned;
+	int done_fd;    /* a worker that is out writes a byte here */
+	bool accounts;  /* of waiting are opened */
+	bool disturbed; /* by a thread of an abandoned burst */
+	size_t count;
+	struct side *sides; /* of each worker, ping's first */
+	struct worker *workers;
+	struct counting *counting;              /* of each worker; null: nothing is counted */
+	_Alignas(LINE_BYTES) uint32_t open;     /* how many gates all have come to */
+	_Alignas(LINE_BYTES) uint32_t finished; /* workers that have all their times */
+	_Alignas(LINE_BYTES) uint32_t give_up;
+};
+
+/* Gives a worker room for what it takes down of each sample, which the burst frees; 0 or -ENOMEM.
+ */
+int worker_make_room(struct worker *worker, const struct burst_order *order);
+
+/* The thread: binds itself, meets the others, plays its part. Its argument is its struct worker. */
+void *worker_run(void *worker);
+
+/*
+ * Gives each side the memory of its own arena, or all that of one; and its second arena. 0 or
+ * -errno.
+ */
+int burst_take_arenas(struct burst *burst);
+
+/* The thread may still work on its arenas: they are left to it. */
+void burst_leave_arenas(const struct worker *worker);
+
+/* Tells all workers to leave at the next occasion outside a hot loop. */
+void worker_give_up(struct burst *burst);
+
+/*
+ * Did the threads not have the time that a typical sample took? Then other work held a CPU for most
+ * of every sample, no median helps, and the result says so.
+ */
+bool starved_in_samples(const struct burst *burst, struct burst_result *result);
+
+/* Would a burst watched for so long go on, since other work holds a thread's CPU? Likewise. */
+bool starved_since(const struct burst *burst, int64_t looked_ns, struct burst_result *result);
+
+/* Reads what the workers left; false, and why, if anything forbids to trust the numbers. */
+bool burst_read_result(const struct burst *burst, struct burst_result *result);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * emit.h: what goes to stdout. One file per format; write.c does the writing.
+ *
+ * Nothing here fails towards the caller: a stdout that can no longer be written is an order to end,
+ * and emit_broken() then says so.
+ */
+#ifndef FLEET_EMIT_H
+#define FLEET_EMIT_H
+
+#include "base/text.h"
+#include "emit/report.h"
+#include "plan/forecast.h"
+
+struct format {
+	const char *name;
+	void (*hello)(const struct run *run);
+	void (*burst)(const struct run *run, const struct report *report);
+	void (*failed)(const struct run *run, const struct report *report);
+	void (*note)(const char *sentence);
+	void (*alive)(void);
+	void (*end)(const struct run *run, const struct totals *totals, const char *reason);
+};
+
+extern const struct format emit_jsonl, emit_csv, emit_matrix;
+extern const struct format emit_c2clat, emit_core_latency, emit_core_to_core_latency;
+
+/* As formats do it that have no record for what is no sample: a sentence, or nothing. */
+void emit_failed(const struct run *run, const struct report *report);
+void emit_note(const char *sentence);
+void emit_alive(void);
+
+/* The format of this name; the options have checked it. */
+const struct format *emit_format(const char *name);
+
+/* Prints the records of docs/wire.md, "The machine". -ENOTSUP where the OS tells nothing. */
+int emit_machine(const int *cpus, size_t count);
+
+/* Prints the record of docs/wire.md, "The forecast". */
+void emit_forecast(const struct plan *plan, const struct forecast *forecast,
+		   const struct notes *notes);
+
+/* Prints the record of all benchmarks, for --describe. */
+void emit_benchmarks(void);
+
+/* Adds the object of a benchmark to a list; variants: with those of this architecture, best first.
+ */
+void emit_benchmark(const struct benchmark *benchmark, bool variants);
+
+/* Adds the key `parameters` of a point's records. */
+void emit_parameters(const struct benchmark *benchmark, const struct point *point);
+
+/*
+ * Adds the ladder of a choice: a row for each size, a column for each of its other parameters.
+ * First the plateaus, the median of the sizes that lie well within a cache or well outside all.
+ * found: ns a unit of each visit, 0 where there is none; of CPUs that are visited alike the median.
+ */
+void emit_ladder(struct text *page, const struct plan *plan, const struct choice *choice,
+		 const double *found);
+
+/* Writes the text to stdout at once, and empties it. */
+void emit_write(struct text *text);
+
+/* Says a sentence to the person at stderr, for formats that have no place for it. */
+void emit_sentence(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Why stdout could not be written; null while it can. */
+const char *emit_broken(void);
+
+/* When the last record went out, by now_ns(). */
+int64_t emit_last_ns(void);
+
+#endif

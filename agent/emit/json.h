@@ -1,0 +1,34 @@
+/* json.h: a record as JSON, put together key by key; one at a time. A null key: in a list. */
+#ifndef FLEET_EMIT_JSON_H
+#define FLEET_EMIT_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+void json_begin(const char *record);
+
+/* Writes the record to stdout. */
+void json_end(void);
+
+/* An object or a list within it: '{' and '}', or '[' and ']'. */
+void json_open(const char *key, char bracket);
+void json_close(char bracket);
+
+void json_null(const char *key);
+void json_flag(const char *key, bool value);
+void json_count(const char *key, uint64_t value);
+void json_number(const char *key, int64_t value);
+
+/* null for a null pointer. */
+void json_string(const char *key, const char *value);
+
+/* null for 0, and for what is negative. */
+void json_count_or_null(const char *key, uint64_t value);
+void json_number_or_null(const char *key, int64_t value);
+
+void json_counts(const char *key, const uint64_t *values, size_t count);
+void json_numbers(const char *key, const int64_t *values, size_t count);
+void json_cpus(const char *key, const int *cpus, size_t count);
+
+#endif

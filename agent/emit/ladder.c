@@ -1,0 +1,216 @@
+/* ladder.c: for people: what a benchmark reads by the size of memory it works on. */
+#include "emit/emit.h"
+
+#include "base/interval.h"
+#include "bench/sizes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMN_ROOM = 24 };
+
+/* A table being made: its columns by the first point of each, its rows by size. */
+struct ladder {
+	const struct plan *plan;
+	const struct choice *choice;
+	const double *found;
+	const struct point **columns;
+	uint64_t *sizes;
+	double *values; /* room for the numbers of one cell */
+	size_t column_count, size_count;
+};
+
+/* ---- rows and columns ------------------------------------------------------------------------ */
+
+static bool is_in_column(const struct point *point, const struct point *column)
+{
+	return point->stride_bytes == column->stride_bytes && point->threads == column->threads &&
+	       point->operation == column->operation && point->order == column->order &&
+	       point->sharing == column->sharing;
+}
+
+static void add_column(struct ladder *ladder, const struct point *point)
+{
+	for (size_t i = 0; i < ladder->column_count; i++)
+		if (is_in_column(point, ladder->columns[i]))
+			return;
+	ladder->columns[ladder->column_count++] = point;
+}
+
+static void add_size(struct ladder *ladder, uint64_t bytes)
+{
+	size_t at = ladder->size_count;
+
+	while (at && ladder->sizes[at - 1] > bytes)
+		at--;
+	if (at && ladder->sizes[at - 1] == bytes)
+		return;
+	memmove(ladder->sizes + at + 1, ladder->sizes + at,
+		(ladder->size_count - at) * sizeof *ladder->sizes);
+	ladder->sizes[at] = bytes;
+	ladder->size_count++;
+}
+
+static bool make(struct ladder *ladder)
+{
+	size_t room = ladder->choice->point_count;
+
+	ladder->columns = calloc(room, sizeof *ladder->columns);
+	ladder->sizes = calloc(room + 1, sizeof *ladder->sizes);
+	ladder->values = calloc(ladder->plan->visit_count, sizeof *ladder->values);
+	if (!ladder->columns || !ladder->sizes || !ladder->values)
+		return false;
+	for (size_t i = 0; i < room; i++) {
+		add_column(ladder, &ladder->choice->points[i]);
+		add_size(ladder, ladder->choice->points[i].bytes);
+	}
+	return true;
+}
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+/* A cell is of one size, or of all sizes from first to last. ns a unit; 0 where there is none. */
+static double cell_ns(const struct ladder *ladder, const struct point *column, uint64_t first,
+		      uint64_t last)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ladder->plan->visit_count; i++) {
+		const struct visit *visit = &ladder->plan->visits[i];
+		const struct point *point = plan_point(visit);
+
+		if (visit->choice == ladder->choice && ladder->found[i] > 0 &&
+		    is_in_column(point, column) && point->bytes >= first && point->bytes <= last)
+			ladder->values[count++] = ladder->found[i];
+	}
+	return count ? median(ladder->values, count) : 0;
+}
+
+/* The median over the CPUs of one point. */
+static double point_ns(const struct ladder *ladder, const struct point *point)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ladder->plan->visit_count; i++)
+		if (plan_point(&ladder->plan->visits[i]) == point && ladder->found[i] > 0)
+			ladder->values[count++] = ladder->found[i];
+	return count ? median(ladder->values, count) : 0;
+}
+
+/* Latencies in ns, rates in GB/s. */
+static void add_row(struct text *page, const struct ladder *ladder, const char *head,
+		    uint64_t first, uint64_t last)
+{
+	bool rate = ladder->choice->benchmark->rate, any = false;
+
+	for (size_t i = 0; i < ladder->column_count; i++)
+		any |= cell_ns(ladder, ladder->columns[i], first, last) > 0;
+	if (!any)
+		return;
+	text_add(page, "\n%8s", head);
+	for (size_t i = 0; i < ladder->column_count; i++) {
+		double ns = cell_ns(ladder, ladder->columns[i], first, last);
+
+		if (ns > 0)
+			text_add(page, " %11.*f", rate ? 1 : 2, rate ? 1 / ns : ns);
+		else
+			text_add(page, " %11s", "");
+	}
+}
+
+/* A row for each cache, of the sizes well within it and well outside the one before. */
+static void add_plateaus(struct text *page, const struct ladder *ladder)
+{
+	const struct cpu_facts *facts = &ladder->plan->facts;
+	uint64_t outside = 0;
+	char head[16];
+
+	for (int level = 1; level <= CPU_CACHES; level++)
+		for (size_t i = 0; i < facts->cache_count; i++) {
+			const struct cpu_cache *cache = &facts->caches[i];
+
+			if (cache->level != level || cache->bytes <= 0 ||
+			    !strcmp(cache->kind, "Instruction"))
+				continue;
+			snprintf(head, sizeof head, "L%d", level);
+			add_row(page, ladder, head, outside, (uint64_t)cache->bytes / 4 * 3);
+			outside = 2 * (uint64_t)cache->bytes;
+		}
+	if (outside)
+		add_row(page, ladder, "memory", outside, UINT64_MAX);
+	text_add(page, "\n");
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static void column_name(const struct point *point, char name[COLUMN_ROOM])
+{
+	if (point->order != ORDER_NONE)
+		snprintf(name, COLUMN_ROOM, "%s", order_name(point->order));
+	else
+		snprintf(name, COLUMN_ROOM, "%s%s x%" PRIu32, operation_name(point->operation),
+			 point->sharing == SHARING_ONE ? " one" : "", point->threads);
+}
+
+static void add_title(struct text *page, const struct ladder *ladder)
+{
+	const struct choice *choice = ladder->choice;
+
+	text_add(page, "%s, variant %s: %s, %s pages; plateaus, then the ladder\n\n%8s",
+		 choice->benchmark->name, choice->variant->name, choice->benchmark->heading,
+		 choice->points[0].huge_pages ? "huge" : "base", "");
+	for (size_t i = 0; i < ladder->column_count; i++) {
+		char name[COLUMN_ROOM];
+
+		column_name(ladder->columns[i], name);
+		text_add(page, " %11s", name);
+	}
+}
+
+/* Of products a row per point: operations a second, and their share of what registers do. */
+static void add_products(struct text *page, const struct ladder *ladder)
+{
+	const struct choice *choice = ladder->choice;
+
+	text_add(page, "%s, variant %s: Gop/s of each CPU, and the share of its peak\n",
+		 choice->benchmark->name, choice->variant->name);
+	for (size_t p = 0; p < choice->point_count; p++) {
+		const struct point *point = &choice->points[p];
+		const struct point *peak = point;
+
+		while (peak->operation != GEMM_PEAK)
+			peak--;
+		double ns = point_ns(ladder, point), peak_ns = point_ns(ladder, peak);
+
+		if (ns > 0)
+			text_add(page, "\n%-*s %9.1f", POINT_ROOM, point->name, 1 / ns);
+		if (ns > 0 && peak_ns > 0)
+			text_add(page, " %5.1f %%", 100 * peak_ns / ns);
+	}
+	text_add(page, "\n");
+}
+
+void emit_ladder(struct text *page, const struct plan *plan, const struct choice *choice,
+		 const double *found)
+{
+	struct ladder ladder = {.plan = plan, .choice = choice, .found = found};
+	char size[SIZE_ROOM];
+
+	bool made = make(&ladder);
+
+	if (made && choice->benchmark->compares) {
+		add_products(page, &ladder);
+	} else if (made) {
+		add_title(page, &ladder);
+		add_plateaus(page, &ladder);
+		for (size_t i = 0; i < ladder.size_count; i++) {
+			size_name(ladder.sizes[i], size);
+			add_row(page, &ladder, size, ladder.sizes[i], ladder.sizes[i]);
+		}
+		text_add(page, "\n");
+	}
+	free(ladder.columns);
+	free(ladder.sizes);
+	free(ladder.values);
+}

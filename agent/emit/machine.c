@@ -1,0 +1,65 @@
+/* machine.c: the records of --machine: what the OS tells programs about its CPUs. */
+#include "machine/facts.h"
+
+#include "base/build.h"
+#include "emit/emit.h"
+#include "emit/json.h"
+
+static void add_caches(const struct cpu_facts *facts)
+{
+	json_open("caches", '[');
+	for (size_t i = 0; i < facts->cache_count; i++) {
+		const struct cpu_cache *cache = &facts->caches[i];
+
+		json_open(NULL, '{');
+		json_number("level", cache->level);
+		json_string("kind", cache->kind);
+		json_number_or_null("bytes", cache->bytes);
+		json_number_or_null("line_bytes", cache->line_bytes);
+		json_number_or_null("group", cache->group);
+		json_close('}');
+	}
+	json_close(']');
+}
+
+static void print_cpu(int cpu, const struct cpu_facts *facts)
+{
+	json_begin("cpu");
+	json_number("cpu", cpu);
+	json_string("name", facts->name[0] ? facts->name : NULL);
+	json_number_or_null("mhz", facts->mhz);
+	json_number_or_null("hardware_id", facts->hardware_id);
+	json_number_or_null("core", facts->core);
+	json_number_or_null("cluster", facts->cluster);
+	json_number_or_null("die", facts->die);
+	json_number_or_null("package", facts->package);
+	add_caches(facts);
+	json_end();
+}
+
+static void print_machine(size_t count)
+{
+	json_begin("machine");
+	json_count("protocol", 1);
+	json_string("build", FLEET_BUILD_ID);
+	json_string("os", os_name);
+	json_string("arch", arch_name);
+	json_count("cpus", count);
+	json_end();
+}
+
+int emit_machine(const int *cpus, size_t count)
+{
+	struct cpu_facts facts;
+
+	for (size_t i = 0; i < count; i++) {
+		int err = machine_describe(cpus[i], &facts);
+
+		if (err)
+			return err;
+		if (!i)
+			print_machine(count);
+		print_cpu(cpus[i], &facts);
+	}
+	return 0;
+}

@@ -1,0 +1,46 @@
+/* report.h: what a run tells of itself: once, of each visit, and at its end. */
+#ifndef FLEET_EMIT_REPORT_H
+#define FLEET_EMIT_REPORT_H
+
+#include "burst/burst.h"
+#include "machine/clocks.h"
+#include "plan/plan.h"
+
+/* What does not change during a run. */
+struct run {
+	const struct plan *plan;
+	const struct clock_facts *clock;
+	const struct format *format;
+	struct history *histories; /* of the plan's visits */
+	uint64_t done;             /* bursts that an earlier agent has made, in all rounds */
+	uint64_t done_minimum;     /* of them in the minimum rounds */
+	uint32_t features;
+	const char *governor, *boost; /* set for the time of the run; null: left as they were */
+	int priority;                 /* realtime priority of the workers; 0: none */
+	const struct notes *notes;    /* to be passed on after hello */
+	int64_t stuck_ns;
+	int64_t start_ns;
+	const struct counters *counters; /* asked for; null: none */
+	uint32_t *core_mhz; /* of the plan's CPUs, before the first burst; 0: not known */
+};
+
+/* One visit as it was carried out. */
+struct report {
+	const struct visit *visit;
+	uint32_t round;
+	uint64_t units;  /* in a sample */
+	int ping, pong;  /* the first of its CPUs and the last */
+	const int *cpus; /* of all threads */
+	size_t cpu_count;
+	const struct burst_result *result;
+};
+
+/* What a run came to. */
+struct totals {
+	uint64_t taken, failed;          /* bursts */
+	uint64_t converged, unconverged; /* visits; where a precision is wanted */
+	uint64_t several_levels;         /* of both */
+	uint32_t reached_ppm;            /* half the widest interval; UINT32_MAX: one has none */
+};
+
+#endif

@@ -1,0 +1,116 @@
+/* tools.c: see tools.h. The controller prints the same (fleet/analysis/exchange). */
+#include "emit/tools.h"
+
+#include "native/native.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A pair measured one way stands on both sides. */
+static double either_way(const struct tool_matrix *matrix, size_t row, size_t column)
+{
+	double there = matrix->ns[row * matrix->count + column];
+
+	return there > 0 ? there : matrix->ns[column * matrix->count + row];
+}
+
+static void add_c2clat(struct text *page, const struct tool_matrix *matrix)
+{
+	text_add(page, "%4s", "CPU");
+	for (size_t i = 0; i < matrix->count; i++)
+		text_add(page, " %4d", matrix->cpus[i]);
+	for (size_t row = 0; row < matrix->count; row++) {
+		text_add(page, "\n%4d", matrix->cpus[row]);
+		for (size_t column = 0; column < matrix->count; column++) {
+			double ns = either_way(matrix, row, column);
+
+			if (ns > 0 || row == column)
+				text_add(page, " %4" PRIu64, row == column ? 0 : (uint64_t)ns);
+			else
+				text_add(page, " %4s", "nan");
+		}
+	}
+	text_add(page, "\n");
+}
+
+/* Titles by the instructions; `arch` null: of any machine. */
+static const char *title_of(const struct choice *choice)
+{
+	static const struct {
+		const char *variant, *arch, *title;
+	} of_cas[] = {
+		{"c11", NULL, "CAS (CPP)"},          {"cmpxchg", "x86_64", "CAS_x86_64"},
+		{"cmpxchg", "i386", "CAS_x86"},      {"llsc", "aarch64", "CAS_arm64"},
+		{"lse", "aarch64", "CAS_arm64_lse"},
+	};
+	const char *name = choice->benchmark->name;
+
+	if (!strcmp(name, "readwrite"))
+		return "Read/Write";
+	if (strcmp(name, "cas") != 0)
+		return name;
+	for (size_t i = 0; i < sizeof of_cas / sizeof *of_cas; i++)
+		if (!strcmp(of_cas[i].variant, choice->variant->name) &&
+		    (!of_cas[i].arch || !strcmp(of_cas[i].arch, arch_name)))
+			return of_cas[i].title;
+	return "CAS";
+}
+
+static void add_core_latency(struct text *page, const struct tool_matrix *matrix)
+{
+	text_add(page,
+		 "Running %s Core Benchmark\n Samples: %" PRIu64 "\n Iterations: %" PRIu64
+		 "\n\n%-5s ",
+		 title_of(matrix->choice), matrix->samples, matrix->iterations, "");
+	for (size_t i = 0; i < matrix->count; i++)
+		text_add(page, "%-5d ", matrix->cpus[i]);
+	for (size_t row = 0; row < matrix->count; row++) {
+		text_add(page, "\n%-5d ", matrix->cpus[row]);
+		for (size_t column = 0; column < matrix->count; column++) {
+			double ns = either_way(matrix, row, column);
+
+			if (ns > 0)
+				text_add(page, "%-5" PRIu64 " ", (uint64_t)ns);
+			else
+				text_add(page, "%-5s ", "");
+		}
+	}
+	text_add(page, "\n");
+}
+
+/* The shortest number that reads back as exactly this one. */
+static void add_digits(struct text *page, double value)
+{
+	char digits[32];
+
+	for (int precision = 15; precision <= 17; precision++) {
+		snprintf(digits, sizeof digits, "%.*g", precision, value);
+		if (strtod(digits, NULL) == value)
+			break;
+	}
+	text_add(page, "%s", digits);
+}
+
+/* Its --csv, which has no CPU numbers. */
+static void add_core_to_core_latency(struct text *page, const struct tool_matrix *matrix)
+{
+	for (size_t row = 0; row < matrix->count; row++)
+		for (size_t column = 0; column < matrix->count; column++) {
+			double ns = matrix->ns[row * matrix->count + column];
+
+			if (ns > 0)
+				add_digits(page, ns);
+			text_add(page, column + 1 < matrix->count ? "," : "\n");
+		}
+}
+
+tool_printer *tool_named(const char *name)
+{
+	if (!strcmp(name, "c2clat"))
+		return add_c2clat;
+	if (!strcmp(name, "core_latency"))
+		return add_core_latency;
+	return strcmp(name, "core-to-core-latency") ? NULL : add_core_to_core_latency;
+}

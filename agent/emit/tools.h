@@ -1,0 +1,22 @@
+/* tools.h: a matrix as other programs print it, byte for byte. */
+#ifndef FLEET_EMIT_TOOLS_H
+#define FLEET_EMIT_TOOLS_H
+
+#include "base/text.h"
+#include "plan/plan.h"
+
+/* Of one benchmark and variant. ns: rows are ping, columns pong; 0 where there is no number. */
+struct tool_matrix {
+	const struct choice *choice;
+	const int *cpus;
+	size_t count;
+	const double *ns;
+	uint64_t samples, iterations; /* of each pair */
+};
+
+typedef void tool_printer(struct text *page, const struct tool_matrix *matrix);
+
+/* How the program of this name prints; null if there is none of it. */
+tool_printer *tool_named(const char *name);
+
+#endif

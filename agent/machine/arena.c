@@ -1,0 +1,217 @@
+/* arena.c: mapping, writing and giving back the memory of arena.h. */
+#include "machine/arena.h"
+
+#include "native/native.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_WORDS = 64 / sizeof(uint64_t), TRIED_BYTES = 4 << 20, PART_BYTES = 4 << 20 };
+
+static struct arena *arenas; /* ascending by CPU, then by page */
+static size_t arena_count;
+static bool keeps_last;
+
+static bool is_before(const struct arena *arena, int cpu, bool huge_pages)
+{
+	return arena->cpu < cpu || (arena->cpu == cpu && arena->huge_pages < huge_pages);
+}
+
+/* Where an arena stands, or would have to. */
+static size_t place_of(int cpu, bool huge_pages)
+{
+	size_t first = 0, last = arena_count;
+
+	while (first < last) {
+		size_t middle = first + (last - first) / 2;
+
+		if (is_before(&arenas[middle], cpu, huge_pages))
+			first = middle + 1;
+		else
+			last = middle;
+	}
+	return first;
+}
+
+static struct arena *find(int cpu, bool huge_pages)
+{
+	size_t at = place_of(cpu, huge_pages);
+	struct arena *arena = &arenas[at];
+
+	return at < arena_count && arena->cpu == cpu && arena->huge_pages == huge_pages ? arena
+											: NULL;
+}
+
+int arena_want(int cpu, bool huge_pages, size_t bytes)
+{
+	struct arena *arena = find(cpu, huge_pages);
+
+	if (!arena) {
+		struct arena *more = realloc(arenas, (arena_count + 1) * sizeof *arenas);
+
+		if (!more)
+			return -ENOMEM;
+		arenas = more;
+		arena = &arenas[place_of(cpu, huge_pages)];
+		memmove(arena + 1, arena, (size_t)(arenas + arena_count++ - arena) * sizeof *arena);
+		*arena = (struct arena){.cpu = cpu, .huge_pages = huge_pages};
+	}
+	if (arena->wanted_bytes < bytes)
+		arena->wanted_bytes = bytes;
+	return 0;
+}
+
+uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < arena_count; i++) {
+		size_t page = arenas[i].huge_pages ? huge_page_bytes : page_bytes;
+
+		total += (arenas[i].wanted_bytes + page - 1) / page * page;
+	}
+	return total;
+}
+
+/* ---- mapping --------------------------------------------------------------------------------- */
+
+static void give_back(struct arena *arena)
+{
+	if (arena->start)
+		os_pages_unmap(arena->start, arena->bytes);
+	arena_leave(arena);
+}
+
+void arena_leave(struct arena *arena)
+{
+	arena->start = NULL;
+	arena->written_bytes = 0;
+	arena->checked = false;
+}
+
+void arena_keep_last(void)
+{
+	keeps_last = true;
+}
+
+void arena_end_round(void)
+{
+	for (size_t i = 0; i < arena_count; i++) {
+		struct arena *arena = &arenas[i];
+
+		if (arena->last_start)
+			os_pages_unmap(arena->last_start, arena->last_bytes);
+		arena->last_start = keeps_last ? arena->start : NULL;
+		arena->last_bytes = arena->bytes;
+		if (keeps_last)
+			arena_leave(arena);
+		else
+			give_back(arena);
+	}
+}
+
+static int map(struct arena *arena)
+{
+	size_t page_bytes = os_page_bytes(),
+	       pages = (arena->wanted_bytes + page_bytes - 1) / page_bytes;
+	void *start = NULL;
+	int err;
+
+	if (arena->huge_pages) {
+		arena->bytes = arena->wanted_bytes;
+		err = os_huge_pages_map(&start, &arena->bytes);
+	} else {
+		arena->bytes = pages * page_bytes;
+		err = os_pages_map(pages, &start);
+	}
+	arena->start = start;
+	return err;
+}
+
+int arena_take(int cpu, bool huge_pages, int node, struct arena **taken)
+{
+	struct arena *arena = find(cpu, huge_pages);
+
+	if (!arena)
+		return -ENOENT;
+	*taken = arena;
+	if (arena->start)
+		return 0;
+	int err = map(arena);
+
+	if (!err && node >= 0)
+		err = os_pages_bind(arena->start, arena->bytes, node);
+	if (err)
+		give_back(arena);
+	return err;
+}
+
+bool arena_write_more(struct arena *arena, size_t wanted_bytes)
+{
+	uint64_t *words = (uint64_t *)arena->start;
+
+	if (arena->written_bytes >= wanted_bytes)
+		return false;
+	size_t left = arena->bytes - arena->written_bytes;
+	size_t bytes = left < PART_BYTES ? left : PART_BYTES;
+	size_t first = arena->written_bytes / sizeof *words, count = bytes / sizeof *words;
+
+	for (size_t i = first; i < first + count; i++)
+		words[i] = (uintptr_t)&words[i / LINE_WORDS * LINE_WORDS];
+	arena->written_bytes += bytes;
+	arena->checked = false;
+	return bytes > 0;
+}
+
+/* ---- looking where it is --------------------------------------------------------------------- */
+
+static bool is_on_node(const struct arena *arena, int node, char *words, size_t room)
+{
+	int found = node < 0 ? node : os_page_node(arena->start);
+
+	if (node < 0 || found == node)
+		return true;
+	if (found < 0)
+		snprintf(words, room, "asked for node %d, but cannot tell where the memory lies",
+			 node);
+	else
+		snprintf(words, room, "the memory lies on node %d instead of %d", found, node);
+	return false;
+}
+
+static bool is_huge(const struct arena *arena, char *words, size_t room)
+{
+	if (!arena->huge_pages || !os_huge_pages_check(arena->start))
+		return true;
+	snprintf(words, room, "not all of the memory lies in huge pages");
+	return false;
+}
+
+bool arena_is_placed(struct arena *arena, int node, char *words, size_t room)
+{
+	if (!arena->checked)
+		arena->checked =
+			is_on_node(arena, node, words, room) && is_huge(arena, words, room);
+	if (arena->checked)
+		return true;
+	give_back(arena);
+	return false;
+}
+
+bool arena_try_huge_pages(void)
+{
+	struct arena arena = {.wanted_bytes = TRIED_BYTES, .huge_pages = true};
+
+	if (map(&arena)) {
+		give_back(&arena);
+		return false;
+	}
+	while (arena_write_more(&arena, TRIED_BYTES))
+		;
+	bool huge = !os_huge_pages_check(arena.start);
+
+	give_back(&arena);
+	return huge;
+}

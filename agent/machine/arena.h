@@ -1,0 +1,55 @@
+/* arena.h: large memory for the threads of a burst: a stretch for a CPU, kind of page and round. */
+#ifndef FLEET_MACHINE_ARENA_H
+#define FLEET_MACHINE_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Points take their part of it from its start. */
+struct arena {
+	int cpu;
+	size_t wanted_bytes; /* the most that any visit takes */
+	char *start;         /* null: not mapped in this round yet */
+	size_t bytes;
+	char *last_start; /* of the round before, so that this one's pages are others; null: none */
+	size_t last_bytes;
+	bool huge_pages;
+	size_t written_bytes; /* from its start, by a thread on its CPU */
+	bool checked;         /* it lies where it was wanted */
+};
+
+/* Says that a visit takes so much of a CPU's arena. -ENOMEM. */
+int arena_want(int cpu, bool huge_pages, size_t bytes);
+
+/* What all arenas come to, in whole pages of these sizes. */
+uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes);
+
+/* From now on arenas outlive their round until the next are mapped: twice the memory is taken. */
+void arena_keep_last(void);
+
+/* Ends the arenas of a round: the next has other physical pages, if arena_keep_last() was called.
+ */
+void arena_end_round(void);
+
+/* The arena of a CPU that one is wanted for, mapped if it is not. node: -1 for none in particular.
+ */
+int arena_take(int cpu, bool huge_pages, int node, struct arena **arena);
+
+/*
+ * Writes the next part of it, for its pages to exist and to lie near this thread: each word holds
+ * the address of its line, since memory never written is one page of zeros, and zeros are treated
+ * apart. False: the first `wanted_bytes` are written.
+ */
+bool arena_write_more(struct arena *arena, size_t wanted_bytes);
+
+/* Does it lie where it was wanted? If not, says in words where, and gives it back. */
+bool arena_is_placed(struct arena *arena, int node, char *words, size_t room);
+
+/* A thread may still work on it: it is left to it. */
+void arena_leave(struct arena *arena);
+
+/* Can memory in huge pages be had? Tries it. */
+bool arena_try_huge_pages(void);
+
+#endif

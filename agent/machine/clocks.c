@@ -1,0 +1,195 @@
+/* clocks.c: the clock's rate, cost and quantum, measured on a thread pinned to one CPU. */
+#include "machine/clocks.h"
+
+#include "base/stop.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+	READINGS = 2000,
+	RATE_MS = 5,
+	RATE_MORE_MS = 45, /* for a clock too slow for that */
+	STEPS_WANTED = 100,
+	STEPS_LIMIT_MS = 300,
+	BRACKETS = 20,
+	RATE_TICKS = 10000
+};
+
+struct job {
+	int cpu;
+	bool is_reference; /* it is the OS's clock, against which others are held */
+	struct clock_facts *facts;
+	int result;
+};
+
+/* One moment, read from both clocks. */
+struct moment {
+	uint64_t ticks;
+	uint64_t reference;
+};
+
+/*
+ * Reads our counter between two readings of the reference clock, several times, and keeps the
+ * tightest: an interrupt between them cannot spoil all.
+ */
+static struct moment take_moment(const struct clock *clock, const struct clock *reference)
+{
+	struct moment best = {0};
+	uint64_t best_width = UINT64_MAX;
+
+	for (int i = 0; i < BRACKETS; i++) {
+		uint64_t before = reference->ticks();
+		uint64_t ticks = clock->ticks();
+		uint64_t width = reference->ticks() - before;
+
+		if (width < best_width) {
+			best_width = width;
+			best = (struct moment){ticks, before + width / 2};
+		}
+	}
+	return best;
+}
+
+/*
+ * Finds the counter's rate by the OS's clock, over a pause of RATE_MS, or a longer one if the
+ * counter moves less than RATE_TICKS meanwhile, and how far it moved.
+ */
+static int measure_rate(const struct clock *clock, double *ticks_per_second, uint64_t *moved)
+{
+	struct timespec pause = {.tv_nsec = RATE_MS * NS_PER_MS};
+	struct clock reference;
+
+	os_clock(&reference);
+	struct moment start = take_moment(clock, &reference);
+	nanosleep(&pause, NULL);
+	struct moment end = take_moment(clock, &reference);
+
+	if (end.ticks - start.ticks < RATE_TICKS) {
+		pause.tv_nsec = RATE_MORE_MS * NS_PER_MS;
+		nanosleep(&pause, NULL);
+		end = take_moment(clock, &reference);
+	}
+	if (end.reference <= start.reference || end.ticks <= start.ticks)
+		return -ERANGE;
+	double seconds =
+		(double)(end.reference - start.reference) / (double)reference.ticks_per_second;
+
+	*moved = end.ticks - start.ticks;
+	*ticks_per_second = (double)*moved / seconds;
+	return 0;
+}
+
+/*
+ * Where the rate is not stated, it is the one measured; otherwise the stated one is kept, and held
+ * against the measured one, if the clock is fine enough for that.
+ */
+static int settle_rate(struct clock_facts *facts)
+{
+	double measured = 0, stated = (double)facts->clock.ticks_per_second;
+	uint64_t moved = 0;
+	int err = measure_rate(&facts->clock, &measured, &moved);
+
+	if (stated <= 0) {
+		facts->clock.ticks_per_second = (uint64_t)(measured + 0.5);
+		return err;
+	}
+	facts->rate_checked = !err && moved >= RATE_TICKS;
+	if (facts->rate_checked)
+		facts->rate_error_ppm = (int64_t)((measured / stated - 1) * 1e6);
+	facts->clock.is_rate_wrong = llabs(facts->rate_error_ppm) > RATE_ERROR_PPM_MOST;
+	return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return (left > right) - (left < right);
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+	while (b) {
+		uint64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/*
+ * Takes back-to-back readings until the clock has stepped often enough, or for a while: a coarse
+ * one may step every 10 ms only. Two readings are never closer than one costs, so the smallest step
+ * seen is no measure of the clock's own: what all steps are multiples of is.
+ */
+static int measure_steps(struct clock_facts *facts)
+{
+	static uint64_t steps[READINGS];
+	int64_t until_ns = now_ns() + STEPS_LIMIT_MS * NS_PER_MS;
+	int moved = 0;
+
+	facts->clock.quantum_ticks = 0;
+	facts->least_ticks = UINT64_MAX;
+	while (moved < STEPS_WANTED && now_ns() < until_ns) {
+		uint64_t last = facts->clock.ticks();
+
+		for (int i = 0; i < READINGS; i++) {
+			uint64_t now = facts->clock.ticks();
+
+			steps[i] = now - last;
+			last = now;
+		}
+		qsort(steps, READINGS, sizeof *steps, by_size);
+		int first = 0;
+
+		while (first < READINGS && steps[first] == 0)
+			first++;
+		if (first < READINGS && steps[first] < facts->least_ticks)
+			facts->least_ticks = steps[first];
+		for (int i = first; i < READINGS; i++)
+			facts->clock.quantum_ticks =
+				common_divisor(steps[i], facts->clock.quantum_ticks);
+		moved += READINGS - first;
+		facts->cost_ticks = steps[READINGS / 2];
+	}
+	return moved ? 0 : -ERANGE;
+}
+
+static void *measure(void *arg)
+{
+	struct job *job = arg;
+	struct clock_facts *facts = job->facts;
+
+	job->result = os_pin_self(job->cpu);
+	if (!job->result && !job->is_reference)
+		job->result = settle_rate(facts);
+	if (!job->result)
+		job->result = measure_steps(facts);
+	return NULL;
+}
+
+int clock_choose(int cpu, const char *why_not, struct clock_facts *facts)
+{
+	struct job job = {.cpu = cpu, .facts = facts};
+	pthread_t thread;
+
+	*facts = (struct clock_facts){0};
+	if (why_not || arch_clock(&facts->clock)) {
+		const char *note = why_not ? why_not : facts->clock.note;
+
+		job.is_reference = true;
+		os_clock(&facts->clock);
+		facts->clock.note = note;
+	} else if (!facts->clock.ticks_per_second) {
+		os_counter_rate(&facts->clock.ticks_per_second);
+	}
+	int err = -pthread_create(&thread, NULL, measure, &job);
+	if (err)
+		return err;
+	pthread_join(thread, NULL);
+	return job.result;
+}

@@ -1,0 +1,34 @@
+/* clocks.h: choosing the clock, and finding out how good it is. */
+#ifndef FLEET_MACHINE_CLOCKS_H
+#define FLEET_MACHINE_CLOCKS_H
+
+#include "native/native.h"
+
+#include <stdbool.h>
+
+struct clock_facts {
+	struct clock clock;     /* ticks_per_second is known here */
+	uint64_t cost_ticks;    /* median of back-to-back readings; 0: less than a tick */
+	uint64_t least_ticks;   /* smallest non-zero step seen: a reading's cost, if that is more */
+	bool rate_checked;      /* the stated rate was held against the OS's clock */
+	int64_t rate_error_ppm; /* how much faster the clock runs than stated, in millionths */
+};
+
+/* More than this and one of the two clocks is wrong. */
+enum { RATE_ERROR_PPM_MOST = 1000 };
+
+/*
+ * Chooses the CPU's counter, or else the OS's clock, and measures it on `cpu`. Takes about a
+ * twentieth of a second. `why_not`: what is wrong with the counter, which is then left alone; null
+ * if nothing is known. -ERANGE: the clock does not move.
+ */
+int clock_choose(int cpu, const char *why_not, struct clock_facts *facts);
+
+/*
+ * Do the first CPU's counter and another's differ by more than a line takes from one to the other,
+ * so that something would arrive before it was sent? Then says which CPUs, and is false if none.
+ * Takes some tenth of a millisecond for each CPU.
+ */
+bool clock_is_apart(const struct clock *clock, const int *cpus, size_t count, int *other);
+
+#endif

@@ -1,0 +1,137 @@
+/* counters.c: which events are counted, and their counters in each thread. */
+#include "machine/counters.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* Reads a number that ends with one of these characters; null if there is none. */
+static const char *read_number(const char *text, uint64_t most, uint64_t *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoull(text, &end, 0);
+	return text[0] < '0' || text[0] > '9' || errno || *number > most ? NULL : end;
+}
+
+/* Reads one item of the list; null if it is none. */
+static const char *read_counter(struct counter *counter, const char *text)
+{
+	size_t length = strcspn(text, "=,");
+	uint64_t type;
+
+	if (text[length] != '=' || !length || length >= sizeof counter->name)
+		return NULL;
+	memcpy(counter->name, text, length);
+	text = read_number(text + length + 1, UINT32_MAX, &type);
+	counter->event.type = (uint32_t)type;
+	if (!text || *text != ':')
+		return NULL;
+	text = read_number(text + 1, UINT64_MAX, &counter->event.config);
+	if (!text)
+		return NULL;
+	counter->event.kernel = !strncmp(text, ":k", 2);
+	return text + (counter->event.kernel ? 2 : 0);
+}
+
+int counters_parse(struct counters *counters, const char *text, struct refusal *refusal)
+{
+	const char *at = text;
+
+	*counters = (struct counters){0};
+	while (at && *at) {
+		if (counters->count == COUNTERS_MAX)
+			return refuse(refusal, EXIT_OPTIONS, "--counters takes at most %d events",
+				      COUNTERS_MAX);
+		at = read_counter(&counters->counter[counters->count++], at);
+		if (!at || (*at && *at != ','))
+			return refuse(refusal, EXIT_OPTIONS,
+				      "--counters wants a list like cycles=0:0,faults=1:2, not "
+				      "'%s'",
+				      text);
+		at += *at == ',';
+	}
+	return 0;
+}
+
+/* Every thread has a file open for each event: more of them than many limits foresee. */
+static void allow_files(size_t wanted)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void try(struct counter *counter)
+{
+	int opened = os_counter_open(&counter->event);
+	struct event_count count;
+
+	if (opened < 0)
+		counter->refused = os_counter_refusal(opened);
+	else
+		os_counter_end(opened, &count);
+}
+
+/* Adds those from `first` on that are refused for its reason; none if one before it was. */
+static void add_refused(struct text *text, const struct counters *counters, size_t first)
+{
+	const char *reason = counters->counter[first].refused;
+
+	for (size_t i = 0; i < first; i++)
+		if (counters->counter[i].refused && !strcmp(counters->counter[i].refused, reason))
+			return;
+	text_add(text, "%s", text->length ? "; " : "");
+	for (size_t i = first; i < counters->count; i++)
+		if (counters->counter[i].refused && !strcmp(counters->counter[i].refused, reason))
+			text_add(text, "%s%s", i == first ? "" : ", ", counters->counter[i].name);
+	text_add(text, " (%s)", reason);
+}
+
+void counters_try(struct counters *counters, size_t threads, struct notes *notes)
+{
+	enum { OTHER_FILES = 64 };
+	struct text text = {0};
+
+	if (counters->count)
+		allow_files(counters->count * threads + OTHER_FILES);
+	for (size_t i = 0; i < counters->count; i++)
+		try(&counters->counter[i]);
+	for (size_t i = 0; i < counters->count; i++)
+		if (counters->counter[i].refused)
+			add_refused(&text, counters, i);
+	if (text.length)
+		notes_add(notes, "Not counted: %s.", text.data);
+	text_free(&text);
+}
+
+bool counters_any(const struct counters *counters)
+{
+	for (size_t i = 0; i < counters->count; i++)
+		if (!counters->counter[i].refused)
+			return true;
+	return false;
+}
+
+void counters_open(const struct counters *counters, int opened[COUNTERS_MAX])
+{
+	for (size_t i = 0; i < counters->count; i++)
+		opened[i] = counters->counter[i].refused
+				    ? -1
+				    : os_counter_open(&counters->counter[i].event);
+}
+
+void counters_end(const struct counters *counters, const int opened[COUNTERS_MAX],
+		  struct event_count counts[COUNTERS_MAX])
+{
+	for (size_t i = 0; i < counters->count; i++)
+		if (opened[i] >= 0)
+			os_counter_end(opened[i], &counts[i]);
+}

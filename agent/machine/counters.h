@@ -1,0 +1,39 @@
+/* counters.h: performance counters of the threads of a burst, where asked for. */
+#ifndef FLEET_MACHINE_COUNTERS_H
+#define FLEET_MACHINE_COUNTERS_H
+
+#include "base/refuse.h"
+#include "native/native.h"
+
+enum { COUNTERS_MAX = 16, COUNTER_NAME_ROOM = 48 };
+
+/* What is counted in every thread that is timed. */
+struct counters {
+	size_t count;
+	struct counter {
+		char name[COUNTER_NAME_ROOM];
+		struct event event;
+		const char *refused; /* why it is not counted; null: it is */
+	} counter[COUNTERS_MAX];
+};
+
+/* Reads a list of NAME=TYPE:CONFIG or NAME=TYPE:CONFIG:k; null or empty: none. */
+int counters_parse(struct counters *counters, const char *text, struct refusal *refusal);
+
+/*
+ * Finds out which of them can be opened, and says in one note which cannot and why. So many threads
+ * are to count at once.
+ */
+void counters_try(struct counters *counters, size_t threads, struct notes *notes);
+
+/* Is there one that is counted? */
+bool counters_any(const struct counters *counters);
+
+/* Opens all of them for the calling thread; one that cannot be opened is negative. */
+void counters_open(const struct counters *counters, int opened[COUNTERS_MAX]);
+
+/* Reads them into as many counts, and closes them. */
+void counters_end(const struct counters *counters, const int opened[COUNTERS_MAX],
+		  struct event_count counts[COUNTERS_MAX]);
+
+#endif

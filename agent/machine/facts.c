@@ -1,0 +1,301 @@
+/* facts.c: see facts.h. */
+#include "machine/facts.h"
+
+#include "machine/arena.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct feature_name machine_features[] = {
+	{FEATURE_LSE, "lse"},
+	{FEATURE_ZACAS, "zacas"},
+	{FEATURE_LAM_CAS, "lam_cas"},
+	{FEATURE_AVX, "avx"},
+	{FEATURE_AVX512, "avx512"},
+	{FEATURE_CLZERO, "clzero"},
+	{FEATURE_SVE, "sve"},
+	{FEATURE_ZVA, "zva"},
+	{FEATURE_SSE2, "sse2"},
+	{FEATURE_NEON, "neon"},
+	{FEATURE_RVV, "rvv"},
+	{FEATURE_CBO_ZERO, "cbo_zero"},
+	{FEATURE_POWER9, "power9"},
+	{FEATURE_DCBZ, "dcbz"},
+	{FEATURE_VX, "vx"},
+	{FEATURE_LSX, "lsx"},
+	{FEATURE_LASX, "lasx"},
+	{FEATURE_FMA, "fma"},
+	{FEATURE_AVX512_VNNI, "avx512_vnni"},
+	{FEATURE_AVX512_BF16, "avx512_bf16"},
+	{FEATURE_AMX_TILE, "amx_tile"},
+	{FEATURE_AMX_BF16, "amx_bf16"},
+	{FEATURE_AMX_INT8, "amx_int8"},
+	{FEATURE_FLUSH, "flush"},
+	{FEATURE_BF16, "bf16"},
+	{FEATURE_I8MM, "i8mm"},
+	{FEATURE_VXE, "vxe"},
+	{FEATURE_LRCPC, "lrcpc"},
+	{0, NULL},
+};
+
+/* ---- one CPU --------------------------------------------------------------------------------- */
+
+struct question {
+	int cpu;
+	struct cpu_facts facts;
+	int result;
+};
+
+static void *ask(void *arg)
+{
+	struct question *question = arg;
+
+	question->result = os_pin_self(question->cpu);
+	if (!question->result)
+		question->result = os_cpu_describe(question->cpu, &question->facts);
+	return NULL;
+}
+
+int machine_describe(int cpu, struct cpu_facts *facts)
+{
+	struct question question = {.cpu = cpu,
+				    .facts = {.mhz = UNKNOWN,
+					      .hardware_id = UNKNOWN,
+					      .capacity = UNKNOWN,
+					      .core = UNKNOWN,
+					      .cluster = UNKNOWN,
+					      .die = UNKNOWN,
+					      .package = UNKNOWN}};
+	pthread_t thread;
+	int err = -pthread_create(&thread, NULL, ask, &question);
+
+	if (err)
+		return err;
+	pthread_join(thread, NULL);
+	*facts = question.facts;
+	return question.result;
+}
+
+/* ---- this machine ---------------------------------------------------------------------------- */
+
+int machine_here(struct machine *machine)
+{
+	*machine = (struct machine){.features = os_features(),
+				    .page_bytes = os_page_bytes(),
+				    .memory_bytes = UINT64_MAX};
+	strcpy(machine->arch, arch_name);
+	if (!arch_flush)
+		machine->features &= ~(uint32_t)FEATURE_FLUSH;
+	if (os_memory_available(&machine->memory_bytes))
+		machine->memory_bytes = UINT64_MAX;
+	int err = os_cpu_list(&machine->cpus, &machine->cpu_count);
+
+	return err ? err : machine->cpu_count ? 0 : -ENODEV;
+}
+
+size_t machine_huge_page(struct machine *machine)
+{
+	if (!machine->is_huge_known)
+		machine->huge_page_bytes = arena_try_huge_pages() ? os_huge_page_bytes() : 0;
+	machine->is_huge_known = true;
+	return machine->huge_page_bytes;
+}
+
+/* ---- any machine ----------------------------------------------------------------------------- */
+
+static const struct described_cpu *find(const struct machine *machine, int cpu)
+{
+	for (size_t i = 0; i < machine->cpu_count; i++)
+		if (machine->others[i].cpu == cpu)
+			return &machine->others[i];
+	return NULL;
+}
+
+int machine_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts)
+{
+	const struct described_cpu *other = machine->others ? find(machine, cpu) : NULL;
+
+	if (!machine->others)
+		return machine_describe(cpu, facts);
+	if (!other)
+		return -ENODEV;
+	*facts = other->facts;
+	return 0;
+}
+
+int machine_check_node(const struct machine *machine, int node)
+{
+	bool known = false;
+
+	if (!machine->others)
+		return os_node_check(node);
+	for (size_t i = 0; i < machine->cpu_count; i++) {
+		if (machine->others[i].node == node)
+			return 0;
+		known |= machine->others[i].node != UNKNOWN;
+	}
+	return known ? -ENODEV : 0;
+}
+
+bool machine_is_ours(const struct machine *machine)
+{
+	return !strcmp(machine->arch, arch_name);
+}
+
+void machine_free(struct machine *machine)
+{
+	free(machine->cpus);
+	free(machine->others);
+	*machine = (struct machine){0};
+}
+
+/* ---- another one ----------------------------------------------------------------------------- */
+
+enum { CPUS_MOST = 1 << 16 };
+
+static const char blanks[] = " \n";
+
+/* Reads the next word, a number from 0 on, or `-`: UNKNOWN. */
+static bool read_number(char **rest, int64_t *number)
+{
+	char *end, *word = strtok_r(NULL, blanks, rest);
+
+	*number = UNKNOWN;
+	if (!word || !strcmp(word, "-"))
+		return word;
+	if (*word < '0' || *word > '9')
+		return false;
+	errno = 0;
+	*number = strtoll(word, &end, 10);
+	return !*end && !errno;
+}
+
+static bool read_size(char **rest, uint64_t *bytes)
+{
+	int64_t number;
+
+	if (!read_number(rest, &number) || number == UNKNOWN)
+		return false;
+	*bytes = (uint64_t)number;
+	return true;
+}
+
+/* Those that we do not know are those of a later agent, and of none of our variants. */
+static bool read_features(char **rest, struct machine *machine)
+{
+	const char *word;
+
+	while ((word = strtok_r(NULL, blanks, rest)))
+		for (const struct feature_name *feature = machine_features; feature->name;
+		     feature++)
+			if (!strcmp(word, feature->name))
+				machine->features |= feature->bit;
+	return true;
+}
+
+static bool add_cpu(char **rest, struct machine *machine)
+{
+	struct cpu_facts facts = {.mhz = UNKNOWN, .hardware_id = UNKNOWN};
+	struct described_cpu *last = machine->others + machine->cpu_count;
+	int64_t number, node;
+
+	if (machine->cpu_count == CPUS_MOST || !read_number(rest, &number) ||
+	    !read_number(rest, &facts.core) || !read_number(rest, &facts.cluster) ||
+	    !read_number(rest, &facts.die) || !read_number(rest, &facts.package) ||
+	    !read_number(rest, &node) || !read_number(rest, &facts.capacity) || number < 0 ||
+	    number > INT32_MAX || (machine->cpu_count && last[-1].cpu >= number))
+		return false;
+	*last = (struct described_cpu){.cpu = (int)number, .node = node, .facts = facts};
+	machine->cpus[machine->cpu_count++] = (int)number;
+	return true;
+}
+
+/* Of the CPU before it. */
+static bool add_cache(char **rest, struct machine *machine)
+{
+	static const char *const kinds[] = {"Data", "Instruction", "Unified"};
+	struct cpu_facts *facts = &machine->others[machine->cpu_count - 1].facts;
+	struct cpu_cache cache = {.kind = NULL};
+	int64_t level;
+	const char *kind;
+
+	if (!machine->cpu_count || facts->cache_count == CPU_CACHES || !read_number(rest, &level) ||
+	    !(kind = strtok_r(NULL, blanks, rest)) || !read_number(rest, &cache.bytes) ||
+	    !read_number(rest, &cache.line_bytes) || !read_number(rest, &cache.group))
+		return false;
+	cache.level = (int)level;
+	for (size_t i = 0; i < 3; i++)
+		if (!strcmp(kinds[i], kind))
+			cache.kind = kinds[i];
+	facts->caches[facts->cache_count++] = cache;
+	return cache.kind && level > 0;
+}
+
+static bool read_line(char *line, struct machine *machine)
+{
+	char *rest;
+	const char *word = strtok_r(line, blanks, &rest), *text;
+	uint64_t bytes;
+
+	if (!word)
+		return false;
+	if (!strcmp(word, "cpu"))
+		return add_cpu(&rest, machine);
+	if (!strcmp(word, "cache"))
+		return add_cache(&rest, machine);
+	if (!strcmp(word, "features"))
+		return read_features(&rest, machine);
+	if (!strcmp(word, "arch")) {
+		text = strtok_r(NULL, blanks, &rest);
+		snprintf(machine->arch, sizeof machine->arch, "%s", text ? text : "");
+		return text;
+	}
+	if (!read_size(&rest, &bytes))
+		return false;
+	if (!strcmp(word, "memory_bytes"))
+		machine->memory_bytes = bytes;
+	else if (!strcmp(word, "page_bytes") && bytes)
+		machine->page_bytes = bytes;
+	else if (!strcmp(word, "huge_page_bytes"))
+		machine->huge_page_bytes = bytes;
+	else
+		return false;
+	return true;
+}
+
+/* The last line is `end`: without it the file is not whole. */
+int machine_read(struct machine *machine, const char *path, struct refusal *refusal)
+{
+	FILE *file = fopen(path, "r");
+	char *line = NULL;
+	size_t room = 0, number = 0;
+	bool ended = false, good = true;
+
+	if (!file)
+		return refuse(refusal, EXIT_OPTIONS, "--facts: cannot read %s: %s", path,
+			      strerror(errno));
+	*machine = (struct machine){.is_huge_known = true,
+				    .page_bytes = 4096,
+				    .memory_bytes = UINT64_MAX,
+				    .others = calloc(CPUS_MOST, sizeof *machine->others),
+				    .cpus = calloc(CPUS_MOST, sizeof *machine->cpus)};
+	strcpy(machine->arch, arch_name);
+	good = machine->others && machine->cpus;
+	while (good && !ended && getline(&line, &room, file) >= 0) {
+		number++;
+		ended = !strcmp(line, "end\n");
+		good = ended || read_line(line, machine);
+	}
+	free(line);
+	fclose(file);
+	if (!good)
+		return refuse(refusal, EXIT_OPTIONS, "--facts: cannot read line %zu of %s", number,
+			      path);
+	if (!ended || !machine->cpu_count)
+		return refuse(refusal, EXIT_OPTIONS, "--facts: %s has no %s", path,
+			      ended ? "CPU" : "end");
+	return 0;
+}

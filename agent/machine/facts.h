@@ -1,0 +1,61 @@
+/* facts.h: the machine that is planned for: this one, or another one that a file describes. */
+#ifndef FLEET_MACHINE_FACTS_H
+#define FLEET_MACHINE_FACTS_H
+
+#include "base/refuse.h"
+#include "native/native.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { ARCH_ROOM = 32 };
+
+/* A CPU of another machine. */
+struct described_cpu {
+	int cpu;
+	int64_t node; /* UNKNOWN where it cannot be found */
+	struct cpu_facts facts;
+};
+
+struct machine {
+	struct described_cpu *others; /* ascending; null: it is this machine */
+	char arch[ARCH_ROOM];         /* if not ours, its variants are not known */
+	int *cpus;                    /* that may be used, ascending */
+	size_t cpu_count;
+	uint32_t features;      /* FEATURE_ bits */
+	size_t page_bytes;      /* of base pages */
+	size_t huge_page_bytes; /* 0: there are none, or nobody has tried yet */
+	bool is_huge_known;     /* somebody has */
+	uint64_t memory_bytes;  /* available; UINT64_MAX: not known */
+};
+
+/* What this machine tells. -errno. */
+int machine_here(struct machine *machine);
+
+/* What the file says of another one: docs/wire.md has the format. */
+int machine_read(struct machine *machine, const char *path, struct refusal *refusal);
+
+/* What is known of a CPU; what cannot be found is UNKNOWN. -ENOTSUP or another -errno: nothing. */
+int machine_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts);
+
+/* The size of a huge page; 0 where there are none. Of this machine it is tried, once. */
+size_t machine_huge_page(struct machine *machine);
+
+/* May memory be placed on this NUMA node? -errno says why not. */
+int machine_check_node(const struct machine *machine, int node);
+
+/* Is it of our architecture? Otherwise nothing is known of its variants. */
+bool machine_is_ours(const struct machine *machine);
+
+void machine_free(struct machine *machine);
+
+/* Has a thread on this CPU ask the OS what it is; what cannot be found is UNKNOWN. */
+int machine_describe(int cpu, struct cpu_facts *facts);
+
+/* The bits of os_features() by their names; the last has none. */
+extern const struct feature_name {
+	uint32_t bit;
+	const char *name;
+} machine_features[];
+
+#endif

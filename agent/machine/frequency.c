@@ -1,0 +1,117 @@
+/* frequency.c: times dependent additions, a cycle each, on a core. */
+#include "machine/frequency.h"
+
+#include "base/interval.h"
+#include "base/stop.h"
+
+#include <pthread.h>
+
+enum { ADDS = 16384, SHORT = ADDS / 16, STRETCHES = 3 }; /* multiples of 16, as arch_adds() wants */
+
+/*
+ * Behind a sample: additions so that the code is in the front end, those that are timed at least,
+ * and the steps of the clock that these take, so that it tells 0.3 %. docs/gemm.md has what longer
+ * runs do to the next sample.
+ */
+enum { FIRST = 16, BRIEF = 448, TIMES = 4, PAIRS = 15, STEPS = 333 };
+
+/* A core that was idle needs some time to reach the frequency at which it is measured. */
+#define RAMP_NS (2 * NS_PER_MS)
+
+struct question {
+	const struct clock *clock;
+	int cpu;
+	uint32_t mhz;
+};
+
+static uint64_t ticks_of(const struct clock *clock, uint32_t adds)
+{
+	uint64_t start = clock->ticks();
+
+	arch_adds(adds);
+	return clock->ticks() - start;
+}
+
+/* The least of a few stretches, since one may be interrupted. */
+static uint64_t least_ticks(const struct clock *clock, uint32_t adds)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < STRETCHES; i++) {
+		uint64_t ticks = ticks_of(clock, adds);
+
+		least = ticks < least ? ticks : least;
+	}
+	return least;
+}
+
+uint32_t frequency_now(const struct clock *clock)
+{
+	if (!arch_adds)
+		return 0;
+	uint64_t brief = least_ticks(clock, SHORT);
+	uint64_t whole = least_ticks(clock, SHORT + ADDS); /* less what a stretch costs beside */
+
+	if (whole <= brief)
+		return 0;
+	double us = (double)(whole - brief) / (double)clock->ticks_per_second * 1e6;
+
+	return (uint32_t)(ADDS / us + 0.5);
+}
+
+/* By the ratio of neighbouring runs, which does not depend on the frequency. */
+bool frequency_prepare(const struct clock *clock, struct behind *behind)
+{
+	double found[PAIRS];
+
+	if (!arch_adds)
+		return false;
+	double ticks = (double)least_ticks(clock, ADDS),
+	       wanted = STEPS * (double)clock->quantum_ticks;
+
+	if (ticks < wanted)
+		return false;
+	uint32_t adds = (uint32_t)(ADDS * wanted / ticks) / 16 * 16 + 16;
+
+	behind->adds = adds = adds > BRIEF ? adds : BRIEF;
+	for (int i = 0; i < PAIRS; i++) {
+		double brief = (double)ticks_of(clock, adds);
+		double longer = (double)ticks_of(clock, TIMES * adds);
+
+		found[i] = longer > brief ? adds * (TIMES * brief - longer) / (longer - brief) : 0;
+	}
+	behind->overhead_cycles = median(found, PAIRS);
+	return true;
+}
+
+double frequency_behind(const struct clock *clock, const struct behind *behind)
+{
+	ticks_of(clock, FIRST);
+	double us = (double)ticks_of(clock, behind->adds) / (double)clock->ticks_per_second * 1e6;
+
+	return (behind->adds + behind->overhead_cycles) / us;
+}
+
+static void *ask(void *arg)
+{
+	struct question *question = arg;
+
+	if (os_pin_self(question->cpu))
+		return NULL;
+	for (int64_t until = now_ns() + RAMP_NS; now_ns() < until;)
+		arch_adds(ADDS);
+	question->mhz = frequency_now(question->clock);
+	return NULL;
+}
+
+void frequency_of_cpus(const struct clock *clock, const int *cpus, size_t count, uint32_t *mhz)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct question question = {.clock = clock, .cpu = cpus[i]};
+		pthread_t thread;
+
+		if (arch_adds && !pthread_create(&thread, NULL, ask, &question))
+			pthread_join(thread, NULL);
+		mhz[i] = question.mhz;
+	}
+}

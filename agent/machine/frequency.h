@@ -1,0 +1,35 @@
+/* frequency.h: how fast a core runs, by additions of which each needs the one before. */
+#ifndef FLEET_MACHINE_FREQUENCY_H
+#define FLEET_MACHINE_FREQUENCY_H
+
+#include "native/native.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* MHz of the calling thread's core just now; 0 where an addition may take more than a cycle. */
+uint32_t frequency_now(const struct clock *clock);
+
+/* A run of additions, and the cycles that timing it takes beside them. */
+struct behind {
+	uint32_t adds;
+	double overhead_cycles;
+};
+
+/*
+ * How frequency_behind() is to measure the calling thread's core; false where an addition may take
+ * more than a cycle, or the clock's steps are too far apart.
+ */
+bool frequency_prepare(const struct clock *clock, struct behind *behind);
+
+/*
+ * MHz of the calling thread's core in what it did just before, by a run of additions so short that
+ * the core stays as it was and units that were busy do not go to sleep.
+ */
+double frequency_behind(const struct clock *clock, const struct behind *behind);
+
+/* MHz of each CPU, one after the other, when it has been busy for a moment; 0 where not known. */
+void frequency_of_cpus(const struct clock *clock, const int *cpus, size_t count, uint32_t *mhz);
+
+#endif

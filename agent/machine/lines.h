@@ -1,0 +1,64 @@
+/* lines.h: the cache lines of a burst, and where they lie. */
+#ifndef FLEET_MACHINE_LINES_H
+#define FLEET_MACHINE_LINES_H
+
+#include "base/random.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LINES_MAX = 2 };
+
+/* Where the lines of a run are wanted. */
+struct placement {
+	bool fixed;                /* the same for all bursts, instead of fresh ones for each */
+	bool owner_pong;           /* pong touches them first, instead of ping */
+	bool huge_page;            /* in one huge page */
+	int node;                  /* NUMA node; -1: where the owner's touch puts them */
+	uint32_t separation_bytes; /* of two lines; 0: in different pages at different offsets */
+};
+
+/* The lines of one burst. */
+struct lines {
+	void *start; /* of the mapping */
+	size_t bytes;
+	uint32_t *line[LINES_MAX];
+	size_t count;
+	bool kept; /* for the whole run */
+};
+
+/* Where one line was found to lie. */
+struct line_place {
+	uint64_t page;     /* virtual address of its page, divided by the page size */
+	size_t offset;     /* in that page */
+	int node;          /* -1: unknown */
+	uint64_t physical; /* number of its physical page; 0: unknown */
+};
+
+/*
+ * Maps lines that no thread has touched yet, unless they are fixed, and chooses their places. Two
+ * lines have different offsets unless their distance was asked for: equal low address bits make a
+ * load wait for an unrelated store.
+ */
+int lines_map(struct lines *lines, size_t count, const struct placement *placement,
+	      struct random *random);
+
+/* Keeps the pages mapped for a while longer, so that the kernel does not hand the same ones back at
+ * once. */
+void lines_retire(struct lines *lines);
+
+/* A thread may still write to these lines: they are left to it, and are nobody's any more. */
+void lines_leave(struct lines *lines);
+
+/* Where a line that has been touched lies. */
+struct line_place line_find(const void *line);
+
+/* Do all lines lie where they were wanted? If not, says in words where they are. */
+bool lines_are_placed(const struct lines *lines, const struct placement *placement, char *words,
+		      size_t room);
+
+/* Can a huge page be had? Tries it. */
+int lines_try_huge_page(void);
+
+#endif

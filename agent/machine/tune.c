@@ -1,0 +1,214 @@
+/* tune.c: changing settings under the eyes of a guardian. */
+#include "machine/tune.h"
+
+#include "base/text.h"
+#include "native/native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* One setting, as it was before. */
+struct kept {
+	enum setting setting;
+	int cpu;
+	char before[SETTING_ROOM];
+};
+
+static struct kept *kept;
+static size_t kept_count;
+static pid_t guardian;
+static int lifeline = -1; /* our end of the guardian's pipe */
+
+static const char *name_of(enum setting setting)
+{
+	return setting == SETTING_GOVERNOR ? "governor" : "boost";
+}
+
+/* ---- the guardian ---------------------------------------------------------------------------- */
+
+/* Nothing that ends us may end it: it leaves our session, our streams and our signals. */
+static void leave_everything(void)
+{
+	const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGQUIT};
+	int null = open("/dev/null", O_RDWR);
+
+	setsid();
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		signal(signals[i], SIG_IGN);
+	for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+	if (null > STDERR_FILENO)
+		close(null);
+}
+
+static bool put_back(void)
+{
+	bool all = true;
+
+	for (size_t i = kept_count; i-- > 0;)
+		if (os_setting_write(kept[i].setting, kept[i].cpu, kept[i].before))
+			all = false;
+	return all;
+}
+
+static void guard(int fd)
+{
+	char byte;
+	ssize_t got;
+
+	leave_everything();
+	do {
+		got = read(fd, &byte, 1);
+	} while (got > 0 || (got < 0 && errno == EINTR));
+	_exit(put_back() ? 0 : 1);
+}
+
+static int start_guardian(void)
+{
+	int ends[2];
+
+	if (pipe(ends))
+		return -errno;
+	if (fcntl(ends[1], F_SETFD, FD_CLOEXEC))
+		return -errno;
+	guardian = fork();
+	if (guardian < 0) {
+		guardian = 0;
+		return -errno;
+	}
+	if (guardian == 0) {
+		close(ends[1]);
+		guard(ends[0]);
+	}
+	close(ends[0]);
+	lifeline = ends[1];
+	return 0;
+}
+
+/* ---- changing -------------------------------------------------------------------------------- */
+
+static int keep(enum setting setting, int cpu, struct refusal *refusal)
+{
+	struct kept *now = &kept[kept_count];
+
+	*now = (struct kept){.setting = setting, .cpu = cpu};
+	int err = os_setting_read(setting, cpu, now->before);
+	if (err == -ENOTSUP)
+		return refuse(refusal, EXIT_OTHER, "this machine lets nobody set its %s",
+			      name_of(setting));
+	if (err)
+		return refuse(refusal, EXIT_OTHER, "cannot read the %s: %s", name_of(setting),
+			      strerror(-err));
+	kept_count++;
+	return 0;
+}
+
+static int change(const struct kept *one, const char *value, struct refusal *refusal)
+{
+	int err = os_setting_write(one->setting, one->cpu, value);
+
+	if (!err)
+		return 0;
+	if (err == -EACCES || err == -EPERM || err == -EROFS)
+		return refuse(refusal, EXIT_OTHER,
+			      "may not set the %s (%s): run as root, or set it beforehand",
+			      name_of(one->setting), strerror(-err));
+	return refuse(refusal, EXIT_OTHER, "cannot set the %s to '%s': %s", name_of(one->setting),
+		      value, strerror(-err));
+}
+
+/* Every value there was, once: "powersave, schedutil". */
+static void add_values(struct text *text, enum setting setting)
+{
+	const char *separator = "";
+
+	for (size_t i = 0; i < kept_count; i++) {
+		bool first = kept[i].setting == setting;
+
+		for (size_t j = 0; first && j < i; j++)
+			first = kept[j].setting != setting ||
+				strcmp(kept[j].before, kept[i].before);
+		if (!first)
+			continue;
+		text_add(text, "%s%s", separator, kept[i].before);
+		separator = ", ";
+	}
+}
+
+static void note_change(const struct tuning *tuning, enum setting setting, const char *value,
+			struct notes *notes)
+{
+	struct text text = {0};
+
+	if (!value)
+		return;
+	text_add(&text, "The %s", name_of(setting));
+	if (setting == SETTING_GOVERNOR) {
+		text_add(&text, " of CPUs ");
+		text_add_cpus(&text, tuning->cpus, tuning->cpu_count);
+	}
+	text_add(&text, " is %s for the time of this run; before and after: ", value);
+	add_values(&text, setting);
+	if (!text.failed)
+		notes_add(notes, "%s.", text.data);
+	text_free(&text);
+}
+
+static int keep_all(const struct tuning *tuning, struct refusal *refusal)
+{
+	int err = 0;
+
+	kept = calloc(tuning->cpu_count + 1, sizeof *kept);
+	if (!kept)
+		return refuse(refusal, EXIT_OTHER, "out of memory");
+	if (tuning->boost)
+		err = keep(SETTING_BOOST, 0, refusal);
+	for (size_t i = 0; !err && tuning->governor && i < tuning->cpu_count; i++)
+		err = keep(SETTING_GOVERNOR, tuning->cpus[i], refusal);
+	return err;
+}
+
+int tune_begin(const struct tuning *tuning, struct notes *notes, struct refusal *refusal)
+{
+	if (!tuning->governor && !tuning->boost)
+		return 0;
+	if (keep_all(tuning, refusal))
+		return -1;
+	int err = start_guardian();
+
+	if (err)
+		return refuse(refusal, EXIT_OTHER, "cannot start who would put settings back: %s",
+			      strerror(-err));
+	for (size_t i = 0; i < kept_count; i++)
+		if (change(&kept[i],
+			   kept[i].setting == SETTING_GOVERNOR ? tuning->governor : tuning->boost,
+			   refusal)) {
+			tune_end();
+			return -1;
+		}
+	note_change(tuning, SETTING_GOVERNOR, tuning->governor, notes);
+	note_change(tuning, SETTING_BOOST, tuning->boost, notes);
+	return 0;
+}
+
+int tune_end(void)
+{
+	int status = 0;
+
+	if (lifeline >= 0)
+		close(lifeline);
+	lifeline = -1;
+	while (guardian && waitpid(guardian, &status, 0) < 0 && errno == EINTR)
+		;
+	guardian = 0;
+	free(kept);
+	kept = NULL;
+	kept_count = 0;
+	return status ? -EIO : 0;
+}

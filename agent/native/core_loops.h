@@ -1,0 +1,73 @@
+/*
+ * core_loops.h: the frame of the loops that hand a line over, chase addresses and add. For
+ * native/<arch>.c only, which defines POINTER, the constraint of a register that may hold an
+ * address; COUNT, of one that is counted down, if it is another; and LINE, the operand of a line
+ * that is handed over.
+ */
+#ifndef FLEET_CORE_LOOPS_H
+#define FLEET_CORE_LOOPS_H
+
+#include "native.h"
+
+#ifndef COUNT
+#define COUNT POINTER
+#endif
+#ifndef SEEN
+#define SEEN COUNT /* the constraint of a register for what a swap saw */
+#endif
+
+/* One statement: no flag of a compiler can put an instruction between a failed swap and the next.
+ */
+#define CAS(name, loop)                                                                            \
+	TIMED void name(uint32_t *line, uint32_t from, uint32_t to, uint32_t n)                    \
+	{                                                                                          \
+		uint32_t seen, status;                                                             \
+                                                                                                   \
+		__asm__ volatile(".p2align 5\n1:\n\t" loop                                         \
+				 : [line] LINE(line), [seen] "=&" SEEN(seen),                      \
+				   [status] "=&r"(status), [n] "+&" COUNT(n)                       \
+				 : [from] COUNT(from), [to] COUNT(to)                              \
+				 : "memory", "cc");                                                \
+	}
+
+/* `from` and `to` are 0 or 1, and change by turns. */
+#define READWRITE(name, loop)                                                                      \
+	TIMED void name(uint32_t *watched, uint32_t *written, uint32_t from, uint32_t to,          \
+			uint32_t n)                                                                \
+	{                                                                                          \
+		uint32_t seen;                                                                     \
+                                                                                                   \
+		__asm__ volatile(".p2align 5\n1:\n\t" loop                                         \
+				 : [watched] LINE(watched), [written] LINE(written),               \
+				   [seen] "=&" COUNT(seen), [from] "+&" COUNT(from),               \
+				   [to] "+&" COUNT(to), [n] "+&" COUNT(n)                          \
+				 :                                                                 \
+				 : "memory", "cc");                                                \
+	}
+
+#define SIXTEEN(text) ".p2align 5\n1:\n\t.rept 16\n\t" text "\n\t.endr\n\t"
+
+/* The next load waits for the value of the one before: no other instruction is in the chain. */
+#define CHASE(name, load, count_down)                                                              \
+	TIMED void *name(void *line, uint32_t n)                                                   \
+	{                                                                                          \
+		__asm__ volatile(SIXTEEN(load) count_down                                          \
+				 : [line] "+&" POINTER(line), [n] "+&" COUNT(n)                    \
+				 :                                                                 \
+				 : "memory", "cc");                                                \
+		return line;                                                                       \
+	}
+
+/* Additions of two registers, counted down by 16 a turn. */
+#define ADDS(name, add, count_down)                                                                \
+	static void name(uint32_t n)                                                               \
+	{                                                                                          \
+		uintptr_t sum = n, step = n;                                                       \
+                                                                                                   \
+		__asm__ volatile(SIXTEEN(add) count_down                                           \
+				 : [sum] "+&r"(sum), [n] "+&r"(n)                                  \
+				 : [step] "r"(step)                                                \
+				 : "cc");                                                          \
+	}
+
+#endif

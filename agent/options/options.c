@@ -1,0 +1,304 @@
+/* options.c: reading the command line by the table of options. */
+#include "options/options.h"
+
+#include "options/option_table.h"
+
+#include "base/stop.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SAMPLES_USUAL = 10, ROUNDS_USUAL = 10, PRECISION_USUAL_PPM = 10000, SPREAD_USUAL_S = 5 };
+
+static const struct option *find(const char *name, size_t length)
+{
+	for (size_t i = 0; i < option_count; i++)
+		if (strlen(option_table[i].name) == length &&
+		    !strncmp(option_table[i].name, name, length))
+			return &option_table[i];
+	return NULL;
+}
+
+static const struct option *find_letter(char letter)
+{
+	for (size_t i = 0; i < option_count; i++)
+		if (option_table[i].letter && option_table[i].letter == letter)
+			return &option_table[i];
+	return NULL;
+}
+
+static int set_count(const struct option *option, uint64_t *count, const char *text,
+		     struct refusal *refusal)
+{
+	char *end;
+
+	errno = 0;
+	unsigned long long value = strtoull(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end || errno || value < option->least ||
+	    value > option->most)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--%s wants a whole number from %llu to %llu, not '%s'", option->name,
+			      (unsigned long long)option->least, (unsigned long long)option->most,
+			      text);
+	*count = value;
+	return 0;
+}
+
+static int set_seconds(const struct option *option, int64_t *ns, const char *text,
+		       struct refusal *refusal)
+{
+	bool zero = option->kind == SECONDS_OR_ZERO;
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (end == text || *end || !(seconds > 0 || (zero && seconds == 0)) ||
+	    seconds > SECONDS_MOST)
+		return refuse(refusal, EXIT_OPTIONS, "--%s wants a number of seconds %s, not '%s'",
+			      option->name, zero ? "from 0" : "above 0", text);
+	*ns = (int64_t)(seconds * (double)NS_PER_S);
+	return 0;
+}
+
+/* Reads 1% or 0.01; "off" is 0. */
+static int set_share(const struct option *option, int64_t *ppm, const char *text,
+		     struct refusal *refusal)
+{
+	char *end;
+	double share = strtod(text, &end);
+
+	if (!strcmp(text, "off")) {
+		*ppm = 0;
+		return 0;
+	}
+	if (end != text && !strcmp(end, "%")) {
+		share /= 100;
+		end++;
+	}
+	if (end == text || *end || !(share >= 1e-6 && share <= 1))
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--%s wants a share like 1%% or 0.01, or off, not '%s'", option->name,
+			      text);
+	*ppm = (int64_t)(share * 1e6 + 0.5);
+	return 0;
+}
+
+/* Is the text one of the words separated by |? */
+static bool is_one_of(const char *words, const char *text)
+{
+	size_t length = strlen(text);
+
+	for (;;) {
+		size_t span = strcspn(words, "|");
+
+		if (span == length && !strncmp(words, text, length))
+			return true;
+		if (!words[span])
+			return false;
+		words += span + 1;
+	}
+}
+
+static int set_word(const struct option *option, const char **word, const char *text,
+		    struct refusal *refusal)
+{
+	if (!is_one_of(option->words, text))
+		return refuse(refusal, EXIT_OPTIONS, "--%s is one of %s, and cannot be '%s'",
+			      option->name, option->words, text);
+	*word = text;
+	return 0;
+}
+
+/* Sets all that a preset stands for; options that come later change it. */
+static int set_preset(struct options *options, const char *name, struct refusal *refusal)
+{
+	const struct preset *preset = presets;
+
+	while (preset->name && strcmp(preset->name, name))
+		preset++;
+	if (!preset->name)
+		return refuse(
+			refusal, EXIT_OPTIONS,
+			"--preset knows core_latency, core-to-core-latency and c2clat, not '%s'",
+			name);
+	options->preset = preset->name;
+	options->samples = preset->samples;
+	options->warmup = preset->warmup;
+	options->iterations = preset->iterations;
+	options->rounds = 1;
+	options->pairs = preset->pairs;
+	options->estimator = preset->estimator;
+	options->order = "sequential";
+	options->line = "fixed";
+	return 0;
+}
+
+static int set(struct options *options, const struct option *option, const char *text,
+	       struct refusal *refusal)
+{
+	void *place = (char *)options + option->offset;
+
+	switch (option->kind) {
+	case FLAG:
+		*(bool *)place = true;
+		return 0;
+	case TEXT:
+		*(const char **)place = text;
+		return 0;
+	case COUNT_OR_AUTO:
+		if (!strcmp(text, "auto")) {
+			*(uint64_t *)place = 0;
+			return 0;
+		}
+		return set_count(option, place, text, refusal);
+	case COUNT:
+		return set_count(option, place, text, refusal);
+	case WORD:
+		return set_word(option, place, text, refusal);
+	case PRESET:
+		return set_preset(options, text, refusal);
+	case SHARE_PPM:
+		return set_share(option, place, text, refusal);
+	case SECONDS:
+	case SECONDS_OR_ZERO:
+		return set_seconds(option, place, text, refusal);
+	}
+	return -1;
+}
+
+/*
+ * Understands one argument: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag, -x. `next` is
+ * the argument after it. Returns how many arguments it took, or -1.
+ */
+static int take(struct options *options, const char *arg, const char *next, struct refusal *refusal)
+{
+	const struct option *option = NULL;
+	const char *value = NULL;
+
+	if (!strncmp(arg, "--", 2)) {
+		size_t length = strcspn(arg + 2, "=");
+
+		option = find(arg + 2, length);
+		value = arg[2 + length] ? arg + 2 + length + 1 : NULL;
+	} else if (arg[0] == '-' && arg[1]) {
+		option = find_letter(arg[1]);
+		value = arg[2] ? arg + 2 : NULL;
+	}
+	if (!option)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "unknown argument '%s'; --help lists the options", arg);
+	if (option->kind == FLAG) {
+		if (value)
+			return refuse(refusal, EXIT_OPTIONS, "--%s takes no value, but got '%s'",
+				      option->name, value);
+		return set(options, option, "", refusal) ? -1 : 1;
+	}
+	if (value)
+		return set(options, option, value, refusal) ? -1 : 1;
+	if (!next)
+		return refuse(refusal, EXIT_OPTIONS, "--%s wants a value (%s)", option->name,
+			      option->value);
+	return set(options, option, next, refusal) ? -1 : 2;
+}
+
+static uint64_t drawn_seed(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return ((uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u) ^
+	       (uint64_t)getpid() << 40;
+}
+
+/* At most half of a time budget, so that all rounds fit into it. */
+static int64_t usual_spread_ns(const struct options *options)
+{
+	int64_t usual_ns = SPREAD_USUAL_S * NS_PER_S;
+
+	return options->time_budget_ns && options->time_budget_ns / 2 < usual_ns
+		       ? options->time_budget_ns / 2
+		       : usual_ns;
+}
+
+/* Gives what was not given its meaning, which depends on what was. */
+static void resolve(struct options *options)
+{
+	bool rounds_given = options->rounds > 0;
+
+	options->samples_given = options->samples > 0;
+	if (!options->samples_given)
+		options->samples = SAMPLES_USUAL;
+	if (!rounds_given)
+		options->rounds = ROUNDS_USUAL;
+	options->budget_ends = options->time_budget_ns && !rounds_given;
+	options->rounds_sure = options->budget_ends ? 1 : (uint32_t)options->rounds;
+	if (options->precision_ppm == NOT_GIVEN)
+		options->precision_ppm = rounds_given ? 0 : PRECISION_USUAL_PPM;
+	if (options->spread_ns == NOT_GIVEN)
+		options->spread_ns = rounds_given ? 0 : usual_spread_ns(options);
+}
+
+static int check_together(const struct options *options, struct refusal *refusal)
+{
+	if (options->samples + options->warmup > SAMPLES_MAX)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--samples and --warmup together may be at most %d", SAMPLES_MAX);
+	if (options->separation % sizeof(uint32_t))
+		return refuse(refusal, EXIT_OPTIONS, "--sep wants a multiple of %zu, not %llu",
+			      sizeof(uint32_t), (unsigned long long)options->separation);
+	if (options->stride % sizeof(uint64_t))
+		return refuse(refusal, EXIT_OPTIONS, "--stride wants a multiple of %zu, not %llu",
+			      sizeof(uint64_t), (unsigned long long)options->stride);
+	if (options->facts && !options->forecast)
+		return refuse(refusal, EXIT_OPTIONS, "--facts is for --forecast");
+	if (options->time_budget_ns && !options->precision_ppm)
+		return refuse(
+			refusal, EXIT_OPTIONS,
+			"--time-budget is for rounds that --precision adds, and there is none");
+	return 0;
+}
+
+/* Of the program whose output the format is. */
+static const char *usual_estimator(const char *format)
+{
+	for (const struct preset *preset = presets; preset->name; preset++)
+		if (!strcmp(preset->name, format))
+			return preset->estimator;
+	return "median";
+}
+
+int options_parse(struct options *options, int argc, char **argv, struct refusal *refusal)
+{
+	*options = (struct options){.benchmarks = "cas,readwrite",
+				    .variant = "auto",
+				    .pairs = "half",
+				    .order = "shuffled",
+				    .format = "matrix",
+				    .line = "fresh",
+				    .owner = "ping",
+				    .sizes = "auto",
+				    .share = "own",
+				    .threads = "1,all",
+				    .message_lines = "1",
+				    .shape = "auto",
+				    .blocks = "64..64K",
+				    .warmup = 1,
+				    .seed = drawn_seed() & INT64_MAX,
+				    .precision_ppm = NOT_GIVEN,
+				    .spread_ns = NOT_GIVEN,
+				    .node = NOT_GIVEN,
+				    .priority = PRIORITY_USUAL,
+				    .stuck_ns = 5 * NS_PER_S};
+	for (int i = 1, taken; i < argc; i += taken) {
+		taken = take(options, argv[i], i + 1 < argc ? argv[i + 1] : NULL, refusal);
+		if (taken < 0)
+			return -1;
+	}
+	if (!options->estimator)
+		options->estimator = usual_estimator(options->format);
+	resolve(options);
+	return check_together(options, refusal);
+}

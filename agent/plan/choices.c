@@ -1,0 +1,262 @@
+/* choices.c: from names to benchmarks and their variants. */
+#include "plan/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ATTEMPT_S = 10 };
+
+bool plan_next_word(const char **at, char word[WORD_ROOM])
+{
+	if (!*at)
+		return false;
+	size_t span = strcspn(*at, ",");
+
+	snprintf(word, WORD_ROOM, "%.*s", (int)span, *at);
+	*at = (*at)[span] ? *at + span + 1 : NULL;
+	return true;
+}
+
+/* Is it in the list? All are in "all". */
+static bool has_word(const char *list, const char *wanted)
+{
+	char word[WORD_ROOM];
+
+	if (!strcmp(list, "all"))
+		return true;
+
+	while (plan_next_word(&list, word))
+		if (!strcmp(word, wanted))
+			return true;
+	return false;
+}
+
+static const struct benchmark *find_benchmark(const char *name)
+{
+	for (size_t i = 0; bench_all[i]; i++)
+		if (!strcmp(bench_all[i]->name, name))
+			return bench_all[i];
+	return NULL;
+}
+
+/* The variant meant for a benchmark: what stands alone is for all, one not named takes auto. */
+static void variant_for(const struct benchmark *benchmark, const char *list, char name[WORD_ROOM])
+{
+	size_t length = strlen(benchmark->name);
+	char word[WORD_ROOM];
+
+	snprintf(name, WORD_ROOM, "%s", strchr(list, '=') ? "auto" : list);
+	while (plan_next_word(&list, word))
+		if (!strncmp(word, benchmark->name, length) && word[length] == '=')
+			snprintf(name, WORD_ROOM, "%s", word + length + 1);
+}
+
+/* A variant may stand in the table once for each kind of CPU. */
+static bool is_repeated(const struct benchmark *benchmark, size_t i)
+{
+	const char *name = bench_variant(benchmark, i)->name;
+
+	while (i--)
+		if (!strcmp(bench_variant(benchmark, i)->name, name))
+			return true;
+	return false;
+}
+
+void plan_add_variants(struct text *text, const struct benchmark *benchmark, uint32_t features)
+{
+	const struct variant *variant;
+	const char *separator = "";
+
+	for (size_t i = 0; (variant = bench_variant(benchmark, i)); i++) {
+		bool usable = !(variant->needs & ~features);
+
+		if (is_repeated(benchmark, i))
+			continue;
+
+		text_add(text, "%s%s%s", separator, variant->name,
+			 usable ? "" : " (not on this CPU)");
+		separator = ", ";
+	}
+}
+
+static int refuse_variant(const struct machine *machine, const struct benchmark *benchmark,
+			  const char *name, struct refusal *refusal)
+{
+	const struct variant *variant;
+	struct text there = {0};
+	const char *why = NULL;
+	bool withheld;
+
+	plan_add_variants(&there, benchmark, machine->features);
+	for (size_t i = 0; (variant = bench_variant(benchmark, i)); i++)
+		if (!strcmp(variant->name, name) && !why && !machine->others)
+			why = os_missing(variant->needs & ~machine->features, &withheld);
+	if (why)
+		text_add(&there, "; %s: %s", name, why);
+	refuse(refusal, EXIT_VARIANT, "%s has no variant '%s' here; there is: %s", benchmark->name,
+	       name, there.data);
+	text_free(&there);
+	return -1;
+}
+
+/*
+ * Runs the variant once in a child process: it dies of instructions that an emulator or a
+ * hypervisor lacks although it reports them. To be called while there is no other thread. Where no
+ * child can be made nothing is known, and the variant is taken at its word.
+ */
+static bool survives(const struct benchmark *benchmark, const struct variant *variant)
+{
+	const struct rlimit none = {0, 0};
+	int status;
+	pid_t child = fork();
+
+	if (child < 0)
+		return true;
+	if (child == 0) {
+		setrlimit(RLIMIT_CORE, &none);
+		alarm(ATTEMPT_S);
+		benchmark->attempt(variant);
+		_exit(0);
+	}
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return true;
+	return status == 0;
+}
+
+/* Is it usable here? One that this CPU should have, but that dies, is noted. */
+static bool is_usable(const struct machine *machine, const struct benchmark *benchmark,
+		      const struct variant *variant, struct notes *notes)
+{
+	uint32_t lacking = variant->needs & ~machine->features;
+	bool withheld;
+	if (machine->others)
+		return !lacking;
+	const char *why = lacking ? os_missing(lacking, &withheld) : NULL;
+
+	if (why && withheld)
+		notes_add(notes, "%s/%s is left out: %s.", benchmark->name, variant->name, why);
+	if (lacking)
+		return false;
+	if (!benchmark->attempt || survives(benchmark, variant))
+		return true;
+	notes_add(notes, "%s/%s is left out: it died when it was tried.", benchmark->name,
+		  variant->name);
+	return false;
+}
+
+static bool is_chosen(const struct plan *plan, const struct benchmark *benchmark, const char *name)
+{
+	for (size_t i = 0; i < plan->choice_count; i++)
+		if (plan->choices[i].benchmark == benchmark &&
+		    !strcmp(plan->choices[i].variant->name, name))
+			return true;
+	return false;
+}
+
+/*
+ * Adds the variants of one benchmark that `name` means: one, or for "all" each this CPU has. For
+ * "auto" the first is taken, and where variants cannot do all points each, so that the best of them
+ * does each point. Of another architecture the variants are not known by their names.
+ */
+static int add_choices(struct plan *plan, const struct benchmark *benchmark, const char *name,
+		       struct notes *notes, struct refusal *refusal)
+{
+	bool all = !strcmp(name, "all"), automatic = !strcmp(name, "auto");
+	size_t before = plan->choice_count;
+	const struct variant *variant;
+
+	for (size_t i = 0; (variant = bench_variant(benchmark, i)); i++) {
+		if ((!all && !automatic && strcmp(name, variant->name)) ||
+		    is_chosen(plan, benchmark, variant->name) ||
+		    !is_usable(plan->machine, benchmark, variant, notes))
+			continue;
+		plan->choices[plan->choice_count++] = (struct choice){
+			.benchmark = benchmark, .variant = variant, .automatic = automatic};
+		if (!all && !(automatic && benchmark->can))
+			break;
+	}
+	if (plan->choice_count > before)
+		return 0;
+	if (!automatic && !machine_is_ours(plan->machine))
+		return add_choices(plan, benchmark, "auto", notes, refusal);
+	return refuse_variant(plan->machine, benchmark, name, refusal);
+}
+
+static int refuse_benchmark(const char *name, struct refusal *refusal)
+{
+	struct text known = {0};
+
+	for (size_t i = 0; bench_all[i]; i++)
+		text_add(&known, "%s, ", bench_all[i]->name);
+	refuse(refusal, EXIT_OPTIONS, "--benchmark knows %sand all, not '%s'", known.data, name);
+	text_free(&known);
+	return -1;
+}
+
+static int check_benchmarks(const char *list, struct refusal *refusal)
+{
+	char name[WORD_ROOM];
+
+	if (!strcmp(list, "all"))
+		return 0;
+	while (plan_next_word(&list, name))
+		if (!find_benchmark(name))
+			return refuse_benchmark(name, refusal);
+	return 0;
+}
+
+/* In a list of variants each word is benchmark=variant, of a benchmark that is measured. */
+static int check_variants(const struct options *options, const char *benchmarks,
+			  struct refusal *refusal)
+{
+	const char *list = options->variant;
+	char word[WORD_ROOM];
+
+	if (!strpbrk(list, "=,"))
+		return 0;
+	while (plan_next_word(&list, word)) {
+		size_t span = strcspn(word, "=");
+
+		if (!word[span] || !word[span + 1])
+			return refuse(
+				refusal, EXIT_OPTIONS,
+				"--variant wants a name or a list like cas=c11,readwrite=all, "
+				"not '%s'",
+				options->variant);
+		word[span] = '\0';
+		if (!find_benchmark(word) || !has_word(benchmarks, word))
+			return refuse(refusal, EXIT_OPTIONS,
+				      "--variant names '%s', which is not measured", word);
+	}
+	return 0;
+}
+
+int plan_choose_benchmarks(struct plan *plan, const struct options *options, struct notes *notes,
+			   struct refusal *refusal)
+{
+	const char *list = options->benchmarks;
+	char variant[WORD_ROOM];
+	size_t room = 0;
+
+	if (check_benchmarks(list, refusal) || check_variants(options, list, refusal))
+		return -1;
+	for (size_t b = 0; bench_all[b]; b++)
+		for (size_t i = 0; bench_variant(bench_all[b], i); i++)
+			room++;
+	plan->choices = calloc(room, sizeof *plan->choices);
+	if (!plan->choices)
+		return refuse(refusal, EXIT_OTHER, "out of memory");
+	for (size_t b = 0; bench_all[b]; b++) {
+		if (!has_word(list, bench_all[b]->name))
+			continue;
+		variant_for(bench_all[b], options->variant, variant);
+		if (add_choices(plan, bench_all[b], variant, notes, refusal))
+			return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,93 @@
+/* cost.c: see cost.h. All constants are of a virtual machine with two CPUs. */
+#include "plan/cost.h"
+
+/*
+ * Seconds of a burst beside its samples, and more for each byte that one of its threads works on;
+ * of a unit where somebody says how many make a sample.
+ */
+static const struct usual {
+	const struct benchmark *benchmark;
+	double burst_s, byte_s, unit_s;
+} costs[] = {
+	{&bench_chase, 0.0006, 1.0e-9, 3e-9},  {&bench_bandwidth, 0.0003, 4.0e-10, 4e-11},
+	{&bench_gemm, 0.0018, 1.2e-10, 2e-11}, {&bench_interleave, 0.0005, 0, 4e-11},
+	{&bench_clock, 0.0005, 0, 2e-8},       {NULL, 0.0005, 0, 2e-7},
+};
+
+static const double thread_s = 5e-5, written_byte_s = 1.5e-9;
+
+static double sample_s(const struct plan *plan, const struct visit *visit,
+		       const struct usual *usual)
+{
+	const struct benchmark *benchmark = visit->choice->benchmark;
+
+	if (!plan->iterations || benchmark->single)
+		return benchmark->sample_us * 1e-6;
+	return plan->iterations * usual->unit_s * (double)bench_grain(benchmark, plan_point(visit));
+}
+
+static double cost_s(const struct plan *plan, const struct visit *visit, uint32_t samples)
+{
+	const struct point *point = plan_point(visit);
+	const struct usual *usual = costs;
+
+	while (usual->benchmark && usual->benchmark != visit->choice->benchmark)
+		usual++;
+	return usual->burst_s + usual->byte_s * (double)point->bytes + point->threads * thread_s +
+	       samples * sample_s(plan, visit, usual);
+}
+
+double cost_burst_s(const struct plan *plan, const struct visit *visit)
+{
+	return cost_s(plan, visit, plan_samples(plan, visit, false));
+}
+
+/* Several short bursts, which come to about one of the usual length. */
+static double cost_trial_s(const struct plan *plan, const struct visit *visit)
+{
+	const struct benchmark *benchmark = visit->choice->benchmark;
+
+	bool given = benchmark->single ? !benchmark->reset : plan->iterations;
+
+	return given ? 0 : cost_s(plan, visit, benchmark->samples);
+}
+
+static bool begins_point(const struct plan *plan, size_t i)
+{
+	return !i || plan_point(&plan->visits[i]) != plan_point(&plan->visits[i - 1]);
+}
+
+double cost_points_s(const struct plan *plan)
+{
+	double total_s = 0;
+
+	for (size_t i = 0; i < plan->visit_count; i++)
+		if (begins_point(plan, i))
+			total_s += cost_burst_s(plan, &plan->visits[i]);
+	return total_s;
+}
+
+struct cost cost_of(const struct plan *plan, const struct choice *choice)
+{
+	struct cost cost = {0};
+	double burst_s = 0, once_s = 0, most_bytes = 0;
+
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		const struct visit *visit = &plan->visits[i];
+		const struct point *point = plan_point(visit);
+		double bytes = (double)point->arena_bytes * point->threads;
+
+		if (choice && visit->choice != choice)
+			continue;
+		if (!cost.visits || begins_point(plan, i)) {
+			burst_s = cost_burst_s(plan, visit);
+			once_s = cost_trial_s(plan, visit);
+		}
+		cost.visits++;
+		cost.round_s += burst_s;
+		cost.once_s += once_s;
+		most_bytes = bytes > most_bytes ? bytes : most_bytes;
+	}
+	cost.round_s += most_bytes * written_byte_s;
+	return cost;
+}

@@ -1,0 +1,103 @@
+/* cpus.c: from a CPU list to the CPUs of the plan. */
+#include "plan/parts.h"
+
+#include <stdlib.h>
+
+enum { CPU_NUMBER_MAX = (1 << 20) - 1 };
+
+int plan_by_number(const void *a, const void *b)
+{
+	int left = *(const int *)a, right = *(const int *)b;
+
+	return (left > right) - (left < right);
+}
+
+int plan_find_cpu(const struct plan *plan, long cpu)
+{
+	int wanted = (int)cpu;
+
+	if (cpu < 0 || cpu > CPU_NUMBER_MAX)
+		return -1;
+	const int *found =
+		bsearch(&wanted, plan->cpus, plan->cpu_count, sizeof wanted, plan_by_number);
+
+	return found ? (int)(found - plan->cpus) : -1;
+}
+
+/* Reads "3" or "3-5" at *at and moves past it; false if that is not what stands there. */
+static bool read_range(const char **at, long *first, long *last)
+{
+	char *end;
+
+	if (**at < '0' || **at > '9')
+		return false;
+	*first = *last = strtol(*at, &end, 10);
+	if (*end == '-') {
+		*at = end + 1;
+		if (**at < '0' || **at > '9')
+			return false;
+		*last = strtol(*at, &end, 10);
+	}
+	*at = end;
+	return *last >= *first && *last <= CPU_NUMBER_MAX;
+}
+
+int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal)
+{
+	struct text usable = {0};
+
+	text_add_cpus(&usable, plan->cpus, plan->cpu_count);
+	refuse(refusal, EXIT_CPU, "CPU %ld cannot be used: this process may use %s", cpu,
+	       usable.data);
+	text_free(&usable);
+	return -1;
+}
+
+/* Marks in `wanted`, which runs along plan->cpus, each CPU of first ... last; all of them must be
+ * there. */
+static int mark_range(const struct plan *plan, long first, long last, bool *wanted,
+		      struct refusal *refusal)
+{
+	for (long cpu = first; cpu <= last; cpu++) {
+		int at = plan_find_cpu(plan, cpu);
+
+		if (at < 0)
+			return plan_refuse_cpu(plan, cpu, refusal);
+		wanted[at] = true;
+	}
+	return 0;
+}
+
+static int mark_list(const struct plan *plan, const char *list, bool *wanted,
+		     struct refusal *refusal)
+{
+	for (const char *at = list;; at++) {
+		long first, last;
+
+		if (!read_range(&at, &first, &last) || (*at && *at != ','))
+			return refuse(refusal, EXIT_OPTIONS,
+				      "--cpus wants a list like 0-3,8, not '%s'", list);
+		if (mark_range(plan, first, last, wanted, refusal))
+			return -1;
+		if (!*at)
+			return 0;
+	}
+}
+
+int plan_choose_cpus(struct plan *plan, const char *list, struct refusal *refusal)
+{
+	bool *wanted = calloc(plan->cpu_count, sizeof *wanted);
+	size_t kept = 0;
+
+	if (!wanted)
+		return refuse(refusal, EXIT_OTHER, "out of memory");
+	int result = mark_list(plan, list, wanted, refusal);
+
+	for (size_t i = 0; !result && i < plan->cpu_count; i++)
+		if (wanted[i])
+			plan->cpus[kept++] = plan->cpus[i];
+	if (!result)
+		plan->cpu_count = kept;
+	free(wanted);
+	return result;
+}

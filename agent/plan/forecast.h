@@ -1,0 +1,38 @@
+/* forecast.h: how many rounds a plan will make, and how long they take. */
+#ifndef FLEET_PLAN_FORECAST_H
+#define FLEET_PLAN_FORECAST_H
+
+#include "base/text.h"
+#include "plan/plan.h"
+
+enum { BUDGET_USUAL_S = 20, BUDGET_USUAL_TIMES = 2 /* what the minimum rounds took */ };
+
+struct forecast {
+	double once_s;          /* trials before the first bursts */
+	double round_s;         /* the bursts of a round, and writing the memory they work on */
+	uint32_t rounds;        /* at least, as the time budget allows */
+	double least_s, most_s; /* with these, and with all that may follow for the precision */
+};
+
+/* By what bursts usually cost. */
+struct forecast forecast_of(const struct plan *plan);
+
+/* Works out the rounds and the time of all from `once_s` and `round_s`. */
+void forecast_complete(struct forecast *forecast, const struct plan *plan);
+
+/* Refuses a plan of which a round takes longer than the time budget. */
+int forecast_check(const struct forecast *forecast, const struct plan *plan,
+		   struct refusal *refusal);
+
+/* After so many seconds an agent should end itself if nobody says when. */
+double forecast_deadline_s(const struct forecast *forecast);
+
+/* Adds what the time budget leaves out, in words; nothing where it leaves out nothing. */
+void forecast_add_left_out(struct text *text, const struct forecast *forecast,
+			   const struct plan *plan);
+
+/* Adds the sentence that is printed before the first burst. */
+void forecast_add_sentence(struct text *text, const struct forecast *forecast,
+			   const struct plan *plan);
+
+#endif

@@ -1,0 +1,229 @@
+/* groups.c: CPUs that work at once, chosen by the caches and cores that the OS reports. */
+#include "plan/parts.h"
+
+#include "bench/sizes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A CPU of the plan, and what groups are made by; numbers as in struct cpu_facts. */
+struct member {
+	int cpu;
+	int64_t core, package, cache, cache_bytes;
+	int64_t kind;   /* a number that CPUs of one kind share */
+	size_t in_core; /* how many CPUs of its core come before it */
+};
+
+/* ---- what is known of the CPUs ------------------------------------------------------------- */
+
+/* CPUs of one kind have caches of the same sizes, and the same capacity. */
+static int64_t kind_of(const struct cpu_facts *facts)
+{
+	uint64_t kind = (uint64_t)facts->capacity;
+
+	for (size_t i = 0; i < facts->cache_count; i++)
+		kind = (kind ^ (uint64_t)facts->caches[i].bytes) * 0x100000001b3u;
+	return (int64_t)kind;
+}
+
+static struct member describe(const struct machine *machine, int cpu, const struct member *before,
+			      size_t count, struct cpu_facts *facts)
+{
+	struct member member = {.cpu = cpu};
+
+	if (machine_cpu(machine, cpu, facts))
+		facts->cache_count = 0;
+	const struct cpu_cache *last = last_cache(facts);
+
+	member.core = facts->core;
+	member.package = facts->package;
+	member.cache = last ? last->group : UNKNOWN;
+	member.cache_bytes = last ? last->bytes : 0;
+	member.kind = kind_of(facts);
+	for (size_t i = 0; i < count; i++)
+		member.in_core += member.core != UNKNOWN && before[i].core == member.core;
+	return member;
+}
+
+/* Describes all CPUs of the plan, the first into plan->facts. The caller frees it. */
+static struct member *describe_all(struct plan *plan)
+{
+	struct member *members = calloc(plan->cpu_count, sizeof *members);
+	struct cpu_facts facts;
+
+	plan->cores = calloc(plan->cpu_count, sizeof *plan->cores);
+	for (size_t i = 0; members && plan->cores && i < plan->cpu_count; i++) {
+		members[i] = describe(plan->machine, plan->cpus[i], members, i, &facts);
+		if (i == 0)
+			plan->facts = facts;
+		plan->cores[i] = members[i].core;
+	}
+	if (plan->cores)
+		return members;
+	free(members);
+	return NULL;
+}
+
+static uint64_t cache_bytes(const struct member *members, size_t count)
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		bool counted = false;
+
+		for (size_t k = 0; k < i && !counted; k++)
+			counted = members[k].cache == members[i].cache;
+		total += counted ? 0 : (uint64_t)members[i].cache_bytes;
+	}
+	return total;
+}
+
+/* ---- making groups --------------------------------------------------------------------------- */
+
+static int add_group(struct plan *plan, const int *cpus, size_t count, struct refusal *refusal)
+{
+	for (size_t i = 0; i < plan->group_count; i++) {
+		const struct group *group = &plan->groups[i];
+
+		if (group->count == count && group->cpus[0] == cpus[0] &&
+		    group->cpus[count - 1] == cpus[count - 1])
+			return 0;
+	}
+	if (plan->group_count == UINT16_MAX)
+		return refuse(refusal, EXIT_OPTIONS, "more than %d groups of CPUs", UINT16_MAX);
+	struct group *groups = realloc(plan->groups, (plan->group_count + 1) * sizeof *groups);
+
+	if (!groups)
+		return refuse(refusal, EXIT_OTHER, "out of memory for groups of CPUs");
+	plan->groups = groups;
+
+	struct group *group = &groups[plan->group_count];
+
+	group->cpus = plan_copy_cpus(cpus, count);
+	if (!group->cpus)
+		return refuse(refusal, EXIT_OTHER, "out of memory for groups of CPUs");
+	group->count = count;
+	plan->group_count++;
+	return 0;
+}
+
+/* One CPU of each kind under each last cache, or each that was asked for. */
+static int add_singles(struct plan *plan, const struct member *members, bool each,
+		       struct refusal *refusal)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < plan->cpu_count; i++) {
+		bool alike = false;
+
+		for (size_t k = 0; !each && k < i && !alike; k++)
+			alike = members[k].kind == members[i].kind &&
+				members[k].cache == members[i].cache;
+		if (!alike)
+			err = add_group(plan, &members[i].cpu, 1, refusal);
+	}
+	return err;
+}
+
+static int64_t shared_of(const struct member *member, const char *word)
+{
+	return !strcmp(word, "llc")       ? member->cache
+	       : !strcmp(word, "package") ? member->package
+					  : 0;
+}
+
+/* The CPUs that share what the word names: a group for each. */
+static int add_sharing(struct plan *plan, const struct member *members, const char *word,
+		       int *scratch, struct refusal *refusal)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < plan->cpu_count; i++) {
+		int64_t shared = shared_of(&members[i], word);
+		size_t count = 0;
+
+		if (shared == UNKNOWN)
+			return refuse(
+				refusal, EXIT_OPTIONS,
+				"--threads %s: this machine does not tell which CPUs share it",
+				word);
+		for (size_t k = 0; k < plan->cpu_count; k++)
+			if (shared_of(&members[k], word) == shared)
+				scratch[count++] = members[k].cpu;
+		err = add_group(plan, scratch, count, refusal);
+	}
+	return err;
+}
+
+/* So many CPUs, of as many cores as there are before a second of any core. */
+static int add_spread(struct plan *plan, const struct member *members, size_t wanted, int *scratch,
+		      struct refusal *refusal)
+{
+	size_t count = 0;
+
+	for (size_t rank = 0; count < wanted; rank++)
+		for (size_t i = 0; i < plan->cpu_count && count < wanted; i++)
+			if (members[i].in_core == rank)
+				scratch[count++] = members[i].cpu;
+	qsort(scratch, count, sizeof *scratch, plan_by_number);
+	return add_group(plan, scratch, count, refusal);
+}
+
+static int add_word(struct plan *plan, const struct member *members, const char *word, bool each,
+		    int *scratch, struct refusal *refusal)
+{
+	char *end;
+	unsigned long number = strtoul(word, &end, 10);
+
+	if (!strcmp(word, "llc") || !strcmp(word, "package") || !strcmp(word, "all"))
+		return add_sharing(plan, members, word, scratch, refusal);
+	if (*word < '0' || *word > '9' || *end || !number)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--threads wants a list of llc, package, all and numbers, not '%s'",
+			      word);
+	if (number > plan->cpu_count)
+		return refuse(refusal, EXIT_OPTIONS, "--threads %lu: there are only %zu CPUs",
+			      number, plan->cpu_count);
+	return number == 1 ? add_singles(plan, members, each, refusal)
+			   : add_spread(plan, members, number, scratch, refusal);
+}
+
+/* The groups that --threads names, and one CPU of each kind. */
+static int add_all(struct plan *plan, const struct options *options, const struct member *members,
+		   int *scratch, struct refusal *refusal)
+{
+	bool each = options->cpus != NULL;
+	const char *list = options->threads;
+	char word[WORD_ROOM];
+	int err = 0;
+
+	while (!err && plan_next_word(&list, word))
+		err = add_word(plan, members, word, each, scratch, refusal);
+	plan->named_groups = plan->group_count;
+	return err ? err : add_singles(plan, members, each, refusal);
+}
+
+int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal)
+{
+	bool needed = false, grouped = false;
+	int err = 0;
+
+	for (size_t i = 0; i < plan->choice_count; i++)
+		grouped |= plan->choices[i].benchmark->shape == SHAPE_GROUP;
+	for (size_t i = 0; i < plan->choice_count; i++)
+		needed |= grouped || plan->choices[i].benchmark->many_points;
+	if (!needed)
+		return 0;
+	struct member *members = describe_all(plan);
+	int *scratch = calloc(plan->cpu_count, sizeof *scratch);
+
+	if (!members || !scratch)
+		err = refuse(refusal, EXIT_OTHER, "out of memory");
+	else if (grouped)
+		err = add_all(plan, options, members, scratch, refusal);
+	if (members && !err)
+		plan->cache_bytes = cache_bytes(members, plan->cpu_count);
+	free(members);
+	free(scratch);
+	return err;
+}

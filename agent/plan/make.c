@@ -1,0 +1,93 @@
+/* make.c: from the options to a plan for this machine. */
+#include "plan/parts.h"
+
+#include <string.h>
+
+enum { ROUNDS_FOR_PRECISION = 1000 };
+
+static int check_cpu_count(const struct plan *plan, struct refusal *refusal)
+{
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		const struct benchmark *benchmark = plan->choices[i].benchmark;
+
+		if (benchmark->shape == SHAPE_PAIR && plan->cpu_count < 2)
+			return refuse(refusal, EXIT_TOO_FEW_CPUS,
+				      "%s needs two CPUs, and the only one it may use is CPU %d",
+				      benchmark->name, plan->cpus[0]);
+	}
+	return 0;
+}
+
+static int check_node(const struct machine *machine, int64_t node, struct refusal *refusal)
+{
+	int err = node == NOT_GIVEN ? 0 : machine_check_node(machine, (int)node);
+
+	if (!err)
+		return 0;
+	return refuse(refusal, EXIT_CPU, "NUMA node %d cannot be used: %s", (int)node,
+		      strerror(-err));
+}
+
+static struct placement placement_of(const struct options *options)
+{
+	return (struct placement){.fixed = !strcmp(options->line, "fixed"),
+				  .owner_pong = !strcmp(options->owner, "pong"),
+				  .huge_page = options->huge_page,
+				  .node = (int)options->node,
+				  .separation_bytes = (uint32_t)options->separation};
+}
+
+int plan_make(struct plan *plan, const struct options *options, struct machine *machine,
+	      struct notes *notes, struct refusal *refusal)
+{
+	uint32_t rounds = (uint32_t)options->rounds;
+	bool more = options->precision_ppm && rounds < ROUNDS_FOR_PRECISION;
+
+	*plan = (struct plan){.machine = machine,
+			      .cpus = plan_copy_cpus(machine->cpus, machine->cpu_count),
+			      .cpu_count = machine->cpu_count,
+			      .sequential = !strcmp(options->order, "sequential"),
+			      .samples = (uint32_t)options->samples,
+			      .samples_given = options->samples_given,
+			      .warmup = (uint32_t)options->warmup,
+			      .rounds = options->rounds_sure,
+			      .rounds_wanted = rounds,
+			      .rounds_max = more ? ROUNDS_FOR_PRECISION : rounds,
+			      .iterations = (uint32_t)options->iterations,
+			      .precision_ppm = (uint32_t)options->precision_ppm,
+			      .time_budget_ns = options->time_budget_ns,
+			      .budget_ends = options->budget_ends,
+			      .spread_ns = options->spread_ns,
+			      .seed = options->seed,
+			      .preset = options->preset,
+			      .estimator = options->estimator,
+			      .placement = placement_of(options)};
+	if (!plan->cpus)
+		return refuse(refusal, EXIT_OTHER, "out of memory");
+	if (options->cpus && plan_choose_cpus(plan, options->cpus, refusal))
+		return -1;
+	if (plan->cpu_count > UINT16_MAX)
+		return refuse(refusal, EXIT_OPTIONS, "--cpus: at most %d CPUs at once", UINT16_MAX);
+	if (plan_choose_benchmarks(plan, options, notes, refusal) ||
+	    check_cpu_count(plan, refusal) || check_node(machine, options->node, refusal) ||
+	    plan_make_groups(plan, options, refusal) ||
+	    plan_make_points(plan, options, notes, refusal) ||
+	    plan_make_visits(plan, options, refusal) ||
+	    plan_shorten(plan, options, notes, refusal) || plan_want_memory(plan, refusal))
+		return -1;
+	return 0;
+}
+
+void plan_list(FILE *out, const struct machine *machine)
+{
+	struct text text = {0};
+
+	text_add_cpus(&text, machine->cpus, machine->cpu_count);
+	fprintf(out, "cpus       %s\n", text.data);
+	for (size_t b = 0; bench_all[b]; b++) {
+		text_clear(&text);
+		plan_add_variants(&text, bench_all[b], machine->features);
+		fprintf(out, "%-10s %s\n", bench_all[b]->name, text.data);
+	}
+	text_free(&text);
+}

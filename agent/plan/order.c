@@ -1,0 +1,125 @@
+/* order.c: in which order a round makes its visits. */
+#include "plan/parts.h"
+
+#include <stdlib.h>
+
+/* Puts a value into a list of `count`, at a place drawn. */
+static void shuffle_in(uint32_t *list, size_t count, uint32_t value, struct random *random)
+{
+	size_t place = random_below(random, count + 1);
+
+	list[count] = list[place];
+	list[place] = value;
+}
+
+/* Which of plan->blocks it is of; plan->block_count: of none. */
+static size_t block_of(const struct plan *plan, size_t visit)
+{
+	size_t b = 0;
+
+	while (b < plan->block_count && visit - plan->blocks[b] >= plan->block_visits)
+		b++;
+	return b;
+}
+
+/* Is it of a block but the first? Then the visit of the first brings it along. */
+static bool follows(const struct plan *plan, size_t visit)
+{
+	size_t b = block_of(plan, visit);
+
+	return b > 0 && b < plan->block_count;
+}
+
+size_t plan_companions(const struct plan *plan, size_t visit)
+{
+	return block_of(plan, visit) < plan->block_count ? plan->block_count : 1;
+}
+
+size_t plan_companion(const struct plan *plan, size_t visit, size_t k)
+{
+	size_t b = block_of(plan, visit);
+
+	return b < plan->block_count ? plan->blocks[k] + visit - plan->blocks[b] : visit;
+}
+
+/* Puts the other visits to the pairs of the first `heads` of the order after each, from the end. */
+static void expand(const struct plan *plan, uint32_t *order, size_t heads, struct random *random)
+{
+	size_t end = plan->visit_count;
+
+	while (heads-- > 0 && end > heads + 1) {
+		uint32_t head = order[heads];
+		size_t pair = head - plan->blocks[0], count = 0;
+		bool leads = pair < plan->block_visits;
+
+		end -= leads ? plan->block_count : 1;
+		if (!leads)
+			order[end] = head;
+		for (; leads && count < plan->block_count; count++)
+			shuffle_in(order + end, count, (uint32_t)(plan->blocks[count] + pair),
+				   random);
+	}
+}
+
+/* ---- the first round of a run that its time budget may cut ----------------------------------- */
+
+struct place {
+	uint64_t bytes;
+	uint32_t visit;
+	size_t at;
+	bool spared;
+};
+
+static int by_need(const void *left, const void *right)
+{
+	const struct place *p = left, *q = right;
+
+	if (p->spared != q->spared)
+		return p->spared ? 1 : -1;
+	if (p->bytes != q->bytes)
+		return p->bytes < q->bytes ? -1 : 1;
+	return (p->at > q->at) - (p->at < q->at);
+}
+
+/* What can be spared last, small sizes first. */
+static void order_by_need(const struct plan *plan, uint32_t *order)
+{
+	struct place *places = calloc(plan->visit_count, sizeof *places);
+
+	if (!places)
+		return;
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		const struct visit *visit = &plan->visits[order[i]];
+		const struct point *point = plan_point(visit);
+		const struct benchmark *benchmark = visit->choice->benchmark;
+		bool many = benchmark->many_points || benchmark->shape == SHAPE_GROUP;
+
+		places[i] = (struct place){.bytes = plan_is_ladder(benchmark) ? point->bytes : many,
+					   .visit = order[i],
+					   .at = i,
+					   .spared = point->spared == SPARED_FIRST};
+	}
+	qsort(places, plan->visit_count, sizeof *places, by_need);
+	for (size_t i = 0; i < plan->visit_count; i++)
+		order[i] = places[i].visit;
+	free(places);
+}
+
+/* ---- any round ------------------------------------------------------------------------------- */
+
+struct random plan_shuffle(const struct plan *plan, uint32_t round, uint32_t *order)
+{
+	struct random random = random_start(plan->seed, round);
+	size_t heads = 0;
+
+	for (size_t i = 0; i < plan->visit_count; i++)
+		if (plan->sequential)
+			order[i] = (uint32_t)i;
+		else if (!follows(plan, i))
+			shuffle_in(order, heads++, (uint32_t)i, &random);
+	if (!plan->sequential && plan->block_count > 1)
+		expand(plan, order, heads, &random);
+	if (plan->budget_ends && !plan->sequential && round == 0)
+		order_by_need(plan, order);
+	return random;
+}

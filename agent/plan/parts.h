@@ -1,0 +1,56 @@
+/* parts.h: the steps of plan_make(), one file each. They return 0, or -1 and a refusal. */
+#ifndef FLEET_PLAN_PARTS_H
+#define FLEET_PLAN_PARTS_H
+
+#include "base/text.h"
+#include "plan/plan.h"
+
+/* Keeps of plan->cpus only those in the list; each one named must be there. */
+int plan_choose_cpus(struct plan *plan, const char *list, struct refusal *refusal);
+
+/* Compares CPU numbers, for qsort() and bsearch(). */
+int plan_by_number(const void *a, const void *b);
+
+/* Refuses a CPU that is not among those of the plan. */
+int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal);
+
+/* Fills in plan->choices, without their points. */
+int plan_choose_benchmarks(struct plan *plan, const struct options *options, struct notes *notes,
+			   struct refusal *refusal);
+
+/* Takes the next word of a list without spaces; false after the last. */
+enum { WORD_ROOM = 32 };
+bool plan_next_word(const char **at, char word[WORD_ROOM]);
+
+/* Fills in plan->groups and plan->facts. */
+int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal);
+
+/* Fills in the points of all choices. */
+int plan_make_points(struct plan *plan, const struct options *options, struct notes *notes,
+		     struct refusal *refusal);
+
+/* Reserves the arenas that the visits take; refuses more memory than may be had. */
+int plan_want_memory(struct plan *plan, struct refusal *refusal);
+
+/* Adds a benchmark's variants by name, saying which this CPU lacks. */
+void plan_add_variants(struct text *text, const struct benchmark *benchmark, uint32_t features);
+
+/* A copy of so many CPU numbers, which the plan frees; null: out of memory. */
+int *plan_copy_cpus(const int *cpus, size_t count);
+
+/* Fills in plan->visits; a list of pairs also leaves only its CPUs in plan->cpus. */
+int plan_make_visits(struct plan *plan, const struct options *options, struct refusal *refusal);
+
+/* Is it of a benchmark that goes through sizes of memory? */
+bool plan_is_ladder(const struct benchmark *benchmark);
+
+/*
+ * Finds out which points of a ladder can be spared, and drops those that the time budget has no
+ * room for: sizes between the levels of memory first, then those in memory. By the options and the
+ * machine alone, so that an agent that continues a run comes to the same points. The visits must
+ * have been made, and are made anew.
+ */
+int plan_shorten(struct plan *plan, const struct options *options, struct notes *notes,
+		 struct refusal *refusal);
+
+#endif

@@ -1,0 +1,125 @@
+/* plan.c: see plan.h. */
+#include "plan/plan.h"
+
+#include "plan/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES_SLOW = 3 };
+
+int plan_first_cpu(const struct plan *plan, const struct visit *visit)
+{
+	bool group = visit->choice->benchmark->shape == SHAPE_GROUP;
+
+	return group ? plan->groups[visit->a].cpus[0] : plan->cpus[visit->a];
+}
+
+int plan_last_cpu(const struct plan *plan, const struct visit *visit)
+{
+	if (visit->choice->benchmark->shape != SHAPE_GROUP)
+		return plan->cpus[visit->b];
+	const struct group *group = &plan->groups[visit->b];
+
+	return group->cpus[group->count - 1];
+}
+
+/* Neither of the two, of another core if there is one. */
+static int third_cpu(const struct plan *plan, size_t a, size_t b)
+{
+	int found = plan->cpus[a];
+
+	for (size_t i = plan->cpu_count; i--;) {
+		bool apart = plan->cores && plan->cores[i] != plan->cores[a] &&
+			     plan->cores[i] != plan->cores[b];
+
+		if (i != a && i != b && (apart || found == plan->cpus[a]))
+			found = plan->cpus[i];
+	}
+	return found;
+}
+
+const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
+		     int pair[PAIR_THREADS], size_t *count)
+{
+	bool swapped = plan->pairs != PAIRS_ORDERED && round % 2;
+
+	if (visit->choice->benchmark->shape == SHAPE_GROUP) {
+		*count = plan->groups[visit->a].count;
+		return plan->groups[visit->a].cpus;
+	}
+	*count = visit->a == visit->b ? 1 : 2;
+	pair[0] = plan->cpus[swapped ? visit->b : visit->a];
+	pair[1] = plan->cpus[swapped ? visit->a : visit->b];
+	if (plan_point(visit)->threads == PAIR_THREADS) {
+		*count = PAIR_THREADS;
+		pair[2] = pair[1];
+		pair[1] = third_cpu(plan, visit->a, visit->b);
+	}
+	return pair;
+}
+
+const struct point *plan_point(const struct visit *visit)
+{
+	return &visit->choice->points[visit->point];
+}
+
+bool plan_is_ladder(const struct benchmark *benchmark)
+{
+	return benchmark == &bench_chase || benchmark == &bench_bandwidth;
+}
+
+static bool has_usual_samples(const struct plan *plan)
+{
+	return !plan->samples_given && !plan->preset;
+}
+
+uint32_t plan_samples_of(const struct plan *plan, const struct benchmark *benchmark)
+{
+	return has_usual_samples(plan) ? benchmark->samples : plan->samples;
+}
+
+uint32_t plan_samples(const struct plan *plan, const struct visit *visit, bool slow)
+{
+	bool few = slow && has_usual_samples(plan);
+
+	return plan->warmup +
+	       (few ? SAMPLES_SLOW : plan_samples_of(plan, visit->choice->benchmark));
+}
+
+size_t plan_threads_most(const struct plan *plan)
+{
+	size_t most = PAIR_THREADS;
+
+	for (size_t i = 0; i < plan->group_count; i++)
+		if (plan->groups[i].count > most)
+			most = plan->groups[i].count;
+	return most;
+}
+
+int64_t plan_gap_ns(const struct plan *plan)
+{
+	return plan->spread_ns / (plan->rounds_wanted > 1 ? plan->rounds_wanted - 1 : 1);
+}
+
+void plan_free(struct plan *plan)
+{
+	for (size_t i = 0; i < plan->choice_count; i++)
+		free(plan->choices[i].points);
+	for (size_t i = 0; i < plan->group_count; i++)
+		free(plan->groups[i].cpus);
+	free(plan->cpus);
+	free(plan->cores);
+	free(plan->choices);
+	free(plan->groups);
+	free(plan->visits);
+	free(plan->blocks);
+	*plan = (struct plan){0};
+}
+
+int *plan_copy_cpus(const int *cpus, size_t count)
+{
+	int *copy = calloc(count, sizeof *copy);
+
+	return copy ? memcpy(copy, cpus, count * sizeof *copy) : NULL;
+}

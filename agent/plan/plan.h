@@ -1,0 +1,125 @@
+/* plan.h: what is measured, resolved against this machine. */
+#ifndef FLEET_PLAN_H
+#define FLEET_PLAN_H
+
+#include "base/random.h"
+#include "bench/bench.h"
+#include "machine/facts.h"
+#include "machine/lines.h"
+#include "options/options.h"
+
+/* A benchmark in one of its variants, and the points it is measured at: at least one, nameless. */
+struct choice {
+	const struct benchmark *benchmark;
+	const struct variant *variant;
+	bool automatic; /* takes only points that no better variant can do */
+	struct point *points;
+	size_t point_count;
+};
+
+/* CPUs that work at once. */
+struct group {
+	int *cpus; /* ascending */
+	size_t count;
+};
+
+/* CPUs that every round visits once at a point of a choice; there may be a million of these. */
+struct visit {
+	const struct choice *choice;
+	uint16_t a, b;  /* where its CPUs stand in plan->cpus; both: which of plan->groups */
+	uint16_t point; /* of the choice's */
+};
+
+enum pairs { PAIRS_HALF, PAIRS_ORDERED, PAIRS_LISTED };
+
+struct plan {
+	struct machine *machine; /* that it is for */
+	int *cpus;               /* ascending */
+	size_t cpu_count;
+	int64_t *cores; /* of each CPU; NOT_TOLD, or null, if unknown */
+	struct choice *choices;
+	size_t choice_count;
+	struct group *groups;
+	size_t group_count;
+	size_t named_groups;    /* the first of them: those that --threads names */
+	struct cpu_facts facts; /* of the first CPU */
+	uint64_t cache_bytes;   /* of the last-level caches of all CPUs; 0: unknown */
+	struct visit *visits;
+	size_t visit_count;
+	size_t *blocks; /* where the visits to all pairs at one point begin, of each such point */
+	size_t block_count, block_visits; /* the latter in each */
+	enum pairs pairs;
+	size_t pair_count; /* visited in one round of a two-CPU benchmark */
+	bool sequential;   /* rounds are not shuffled */
+	uint32_t samples, warmup;
+	bool samples_given;     /* otherwise some benchmarks take fewer */
+	uint32_t rounds;        /* the minimum */
+	uint32_t rounds_wanted; /* before precision counts, as far as the time budget allows */
+	uint32_t rounds_max;    /* as many may follow for precision; equal to rounds without one */
+	uint32_t iterations;    /* grains in a sample; 0: chosen per pair */
+	uint32_t precision_ppm; /* 0: none wanted */
+	int64_t time_budget_ns; /* 0: the usual one */
+	bool budget_ends;       /* it may end the first round too */
+	int64_t spread_ns;      /* the minimum rounds last at least this long */
+	uint64_t seed;
+	const char *preset; /* null: none */
+	const char *estimator;
+	struct placement placement;
+	uint64_t bytes;       /* of the memory that its points take, mapped at once */
+	enum spared left_out; /* of the points, as the time budget has no room for them */
+};
+
+/* Refuses what the machine cannot do, and notes what it does otherwise than one might expect. */
+int plan_make(struct plan *plan, const struct options *options, struct machine *machine,
+	      struct notes *notes, struct refusal *refusal);
+
+/* Where a CPU stands in plan->cpus; -1 if it does not. */
+int plan_find_cpu(const struct plan *plan, long cpu);
+
+/*
+ * Puts the visits of a round in order, the places of all in plan->visits, and hands out the
+ * generator that did, for the places of the lines. The same seed gives the same order, whatever was
+ * measured before. Benchmarks of pairs without many points visit a pair one right after the other,
+ * since together they tell its level.
+ */
+struct random plan_shuffle(const struct plan *plan, uint32_t round, uint32_t *order);
+
+/* How many visits are made together with this one, itself among them, and which the k-th is. */
+size_t plan_companions(const struct plan *plan, size_t visit);
+size_t plan_companion(const struct plan *plan, size_t visit, size_t k);
+
+/* The most threads of a visit to a pair: a third may have to do with its lines. */
+enum { PAIR_THREADS = 3 };
+
+/*
+ * The CPUs of a visit, ping's first; a pair is put together in `pair`, pong last. Ping holds the
+ * clock: of a pair the lower CPU in even rounds, the other in odd ones, unless both ways are
+ * visited anyway.
+ */
+const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
+		     int pair[PAIR_THREADS], size_t *count);
+
+/* Its first CPU and its last, whatever the round. */
+int plan_first_cpu(const struct plan *plan, const struct visit *visit);
+int plan_last_cpu(const struct plan *plan, const struct visit *visit);
+
+const struct point *plan_point(const struct visit *visit);
+
+/* Samples in a burst of this benchmark, warm-ups left out, where no unit takes long. */
+uint32_t plan_samples_of(const struct plan *plan, const struct benchmark *benchmark);
+
+/* Samples in a burst, warm-ups included. slow: a unit takes long. */
+uint32_t plan_samples(const struct plan *plan, const struct visit *visit, bool slow);
+
+/* The most threads a burst has. */
+size_t plan_threads_most(const struct plan *plan);
+
+/* From the beginning of one round to that of the next, at least. */
+int64_t plan_gap_ns(const struct plan *plan);
+
+/* Prints what --list shows: CPUs, and each benchmark's variants. */
+void plan_list(FILE *out, const struct machine *machine);
+
+void plan_free(struct plan *plan);
+
+#endif

@@ -1,0 +1,228 @@
+/* points.c: the points each choice is measured at, and the memory they take. */
+#include "plan/parts.h"
+
+#include "bench/sizes.h"
+#include "machine/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct point nameless;
+
+/* Sizes of the groups that --threads names, ascending; the caller frees them. */
+static uint32_t *thread_counts(const struct plan *plan, size_t *found)
+{
+	uint32_t *counts = calloc(plan->named_groups + 1, sizeof *counts);
+	size_t count = 0;
+
+	for (size_t i = 0; counts && i < plan->named_groups; i++) {
+		uint32_t size = (uint32_t)plan->groups[i].count;
+		size_t at = count;
+
+		while (at && counts[at - 1] > size)
+			at--;
+		if (at && counts[at - 1] == size)
+			continue;
+		memmove(counts + at + 1, counts + at, (count - at) * sizeof *counts);
+		counts[at] = size;
+		count++;
+	}
+	*found = count;
+	return counts;
+}
+
+/* Does a better variant of the plan do this point already? */
+static bool is_done_better(const struct plan *plan, const struct choice *choice,
+			   const struct point *point)
+{
+	for (const struct choice *other = plan->choices; other < choice; other++)
+		if (other->benchmark == choice->benchmark &&
+		    choice->benchmark->can(other->variant, point))
+			return true;
+	return false;
+}
+
+/* Keeps of a benchmark's points those that the choice is for. */
+static int keep_points(const struct plan *plan, struct choice *choice, const struct points *all,
+		       struct refusal *refusal)
+{
+	const struct benchmark *benchmark = choice->benchmark;
+	struct points kept = {0};
+	int err = 0;
+
+	for (size_t i = 0; !err && i < all->count; i++) {
+		const struct point *point = &all->list[i];
+
+		if (benchmark->can && !benchmark->can(choice->variant, point))
+			continue;
+		if (benchmark->can && choice->automatic && is_done_better(plan, choice, point))
+			continue;
+		err = points_add(&kept, point, refusal);
+	}
+	choice->points = kept.list;
+	choice->point_count = kept.count;
+	return err;
+}
+
+static int make_points(struct plan *plan, struct choice *choice, const struct options *options,
+		       struct point_context *context, struct refusal *refusal)
+{
+	struct points all = {0};
+
+	context->benchmark = choice->benchmark;
+	context->variant = choice->variant;
+	context->automatic = choice->automatic;
+	int err = choice->benchmark->points
+			  ? choice->benchmark->points(options, context, &all, refusal)
+			  : points_add(&all, &nameless, refusal);
+
+	if (!err && all.count > UINT16_MAX)
+		err = refuse(refusal, EXIT_OPTIONS, "%s: more than %d points",
+			     choice->benchmark->name, UINT16_MAX);
+	if (!err)
+		err = keep_points(plan, choice, &all, refusal);
+	free(all.list);
+	return err;
+}
+
+/* Drops choices that are left without a point; each benchmark must keep one. */
+static int drop_empty(struct plan *plan, struct refusal *refusal)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		struct choice *choice = &plan->choices[i];
+		bool last = i + 1 == plan->choice_count || choice[1].benchmark != choice->benchmark;
+		bool any = kept && plan->choices[kept - 1].benchmark == choice->benchmark;
+
+		if (choice->point_count) {
+			struct choice moved = *choice;
+
+			choice->points = NULL; /* they belong to one choice, whoever frees them */
+			plan->choices[kept++] = moved;
+		} else if (last && !any)
+			return refuse(refusal, EXIT_VARIANT,
+				      "%s/%s does none of the operations asked for",
+				      choice->benchmark->name, choice->variant->name);
+	}
+	plan->choice_count = kept;
+	return 0;
+}
+
+static bool any_does(const struct plan *plan, const char *name)
+{
+	for (size_t i = 0; i < plan->choice_count; i++)
+		for (size_t p = 0; p < plan->choices[i].point_count; p++)
+			if (plan->choices[i].benchmark->can &&
+			    !strcmp(operation_name(plan->choices[i].points[p].operation), name))
+				return true;
+	return false;
+}
+
+/* What was asked for by name must be there; the usual operations need not all be. */
+static int check_operations(const struct plan *plan, const char *list, struct refusal *refusal)
+{
+	char word[WORD_ROOM];
+
+	while (plan_next_word(&list, word))
+		if (!any_does(plan, word))
+			return refuse(refusal, EXIT_VARIANT,
+				      "--op %s: no variant that is measured here does it", word);
+	return 0;
+}
+
+static bool needs_operations(const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->choice_count; i++)
+		if (plan->choices[i].benchmark->can)
+			return true;
+	return false;
+}
+
+static bool asks_pages(const struct options *options, const char *kind)
+{
+	return options->pages && !strcmp(options->pages, kind);
+}
+
+static bool choose_pages(const struct plan *plan, const struct options *options,
+			 struct notes *notes)
+{
+	bool used = false, expected = false;
+
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		const struct benchmark *benchmark = plan->choices[i].benchmark;
+
+		used |= benchmark->points != NULL;
+		expected |=
+			benchmark->points && (benchmark->huge_pages || asks_pages(options, "huge"));
+	}
+	if (!used || asks_pages(options, "base"))
+		return false;
+	if (machine_huge_page(plan->machine))
+		return true;
+	if (!expected)
+		return false;
+	notes_add(notes, "No huge pages are to be had here: memory lies in base pages.");
+	return false;
+}
+
+int plan_make_points(struct plan *plan, const struct options *options, struct notes *notes,
+		     struct refusal *refusal)
+{
+	struct point_context context = {.facts = &plan->facts,
+					.flushes = plan->machine->features & FEATURE_FLUSH,
+					.cache_bytes = plan->cache_bytes,
+					.cpu_count = plan->cpu_count,
+					.base_asked = asks_pages(options, "base"),
+					.huge_asked = asks_pages(options, "huge"),
+					.huge_pages = choose_pages(plan, options, notes)};
+	uint32_t *threads = thread_counts(plan, &context.thread_count);
+	int err = threads ? 0 : refuse(refusal, EXIT_OTHER, "out of memory");
+
+	context.threads = threads;
+	for (size_t i = 0; !err && i < plan->choice_count; i++)
+		err = make_points(plan, &plan->choices[i], options, &context, refusal);
+	free(threads);
+	if (err || drop_empty(plan, refusal))
+		return -1;
+	return needs_operations(plan) ? check_operations(plan, options->operations, refusal) : 0;
+}
+
+/* Which of a pair has the memory that both work on changes from round to round. */
+static int want_arenas(const struct plan *plan, const struct visit *visit)
+{
+	const struct point *point = plan_point(visit);
+	int pair[PAIR_THREADS], err = 0;
+	size_t count;
+	const int *cpus = plan_cpus(plan, visit, 0, pair, &count);
+	bool first_only = point->one_arena && visit->choice->benchmark->shape == SHAPE_GROUP;
+
+	for (size_t i = 0; !err && point->arena_bytes && i < (first_only ? 1 : count); i++)
+		err = arena_want(cpus[i], point->huge_pages, point->arena_bytes);
+	for (size_t i = 0; !err && point->walk_bytes && i < count; i++)
+		err = arena_want(cpus[i], point->walk_huge, point->walk_bytes);
+	return err;
+}
+
+int plan_want_memory(struct plan *plan, struct refusal *refusal)
+{
+	const struct machine *machine = plan->machine;
+	uint64_t available = machine->memory_bytes;
+
+	for (size_t i = 0; i < plan->visit_count; i++)
+		if (want_arenas(plan, &plan->visits[i]))
+			return refuse(refusal, EXIT_OTHER, "out of memory");
+	uint64_t total = arena_total_bytes(machine->page_bytes, machine->huge_page_bytes);
+	bool twice = available < UINT64_MAX && total <= available / 4;
+
+	if (twice)
+		arena_keep_last();
+	plan->bytes = twice ? 2 * total : total;
+	if (total > available / 2)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "the points take %.0f MiB in all, and no more than half of the "
+			      "%.0f MiB available may be taken: --sizes, --threads, --pairs "
+			      "and --cpus reduce it",
+			      (double)total / (1 << 20), (double)available / (1 << 20));
+	return 0;
+}

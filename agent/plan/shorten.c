@@ -1,0 +1,159 @@
+/* shorten.c: what a time budget leaves out. */
+#include "plan/parts.h"
+
+#include "base/stop.h"
+#include "bench/sizes.h"
+#include "plan/cost.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	FULL_ROUNDS = 3, /* of all points that must have room, else some are dropped */
+	MARGIN = 2,      /* times the estimate: the machine may be busy */
+};
+
+/* ---- what can be spared ---------------------------------------------------------------------- */
+
+static bool is_alike(const struct point *left, const struct point *right)
+{
+	return left->operation == right->operation && left->order == right->order &&
+	       left->sharing == right->sharing && left->threads == right->threads;
+}
+
+/* How many of the points alike from `least` to `most` bytes are smaller, and how many larger. */
+static void count_alike(const struct choice *choice, const struct point *point, uint64_t least,
+			uint64_t most, size_t *smaller, size_t *larger)
+{
+	*smaller = *larger = 0;
+	for (size_t i = 0; i < choice->point_count; i++) {
+		const struct point *other = &choice->points[i];
+
+		if (!is_alike(point, other) || other->bytes < least || other->bytes > most)
+			continue;
+		*smaller += other->bytes < point->bytes;
+		*larger += other->bytes > point->bytes;
+	}
+}
+
+/* What each of so many threads has of a cache, if they share the last one. */
+static uint64_t share_of(const struct plan *plan, const struct cpu_cache *cache, uint32_t threads)
+{
+	uint64_t bytes = cache->bytes > 0 ? (uint64_t)cache->bytes : 0;
+	uint64_t each = plan->cache_bytes / (threads ? threads : 1);
+
+	return cache == last_cache(&plan->facts) && each < bytes ? each : bytes;
+}
+
+/*
+ * Is it one of the two sizes that show a level, the ends of those well inside a cache and well
+ * outside the one before? Two, since a guest may have less of a cache than it is told.
+ */
+static bool is_of_level(const struct plan *plan, const struct choice *choice,
+			const struct point *point)
+{
+	size_t smaller, larger;
+	uint64_t before = 0;
+
+	for (size_t i = 0; i < plan->facts.cache_count; i++) {
+		const struct cpu_cache *cache = &plan->facts.caches[i];
+		uint64_t bytes = share_of(plan, cache, point->threads);
+
+		if (!strcmp(cache->kind, "Instruction"))
+			continue;
+		if (point->bytes >= 2 * before && point->bytes <= bytes / 2) {
+			count_alike(choice, point, 2 * before, bytes / 2, &smaller, &larger);
+			return !smaller || !larger;
+		}
+		before = bytes > before ? bytes : before;
+	}
+	return false;
+}
+
+static enum spared spared_of(const struct plan *plan, const struct choice *choice,
+			     const struct point *point)
+{
+	size_t smaller, larger;
+
+	if (!plan_is_ladder(choice->benchmark))
+		return SPARED_NEVER;
+	count_alike(choice, point, 0, UINT64_MAX, &smaller, &larger);
+	if (!larger)
+		return SPARED_MEMORY;
+	if (!last_cache(&plan->facts) || is_of_level(plan, choice, point))
+		return SPARED_NEVER;
+	return SPARED_FIRST;
+}
+
+static void rank_points(struct plan *plan)
+{
+	for (size_t i = 0; i < plan->choice_count; i++)
+		for (size_t p = 0; p < plan->choices[i].point_count; p++) {
+			struct point *point = &plan->choices[i].points[p];
+
+			point->spared = (uint8_t)spared_of(plan, &plan->choices[i], point);
+		}
+}
+
+/* ---- leaving out ----------------------------------------------------------------------------- */
+
+/* Drops the points that can be spared so, but none that its choice would be left without. */
+static size_t drop(struct plan *plan, enum spared spared)
+{
+	size_t dropped = 0;
+
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		struct choice *choice = &plan->choices[i];
+		size_t kept = 0;
+
+		for (size_t p = 0; p < choice->point_count; p++)
+			kept += choice->points[p].spared != spared;
+		if (!kept)
+			continue;
+		kept = 0;
+		for (size_t p = 0; p < choice->point_count; p++)
+			if (choice->points[p].spared != spared)
+				choice->points[kept++] = choice->points[p];
+		dropped += choice->point_count - kept;
+		choice->point_count = kept;
+	}
+	return dropped;
+}
+
+static int drop_and_make(struct plan *plan, enum spared spared, const struct options *options,
+			 size_t *dropped, struct refusal *refusal)
+{
+	*dropped += drop(plan, spared);
+	free(plan->visits);
+	free(plan->blocks);
+	plan->visits = NULL;
+	plan->blocks = NULL;
+	return plan_make_visits(plan, options, refusal);
+}
+
+int plan_shorten(struct plan *plan, const struct options *options, struct notes *notes,
+		 struct refusal *refusal)
+{
+	double budget_s = (double)plan->time_budget_ns / (double)NS_PER_S / MARGIN;
+	size_t dropped = 0;
+
+	rank_points(plan);
+	if (!plan->budget_ends || strcmp(options->sizes, "auto"))
+		return 0;
+	/* Before the first bursts come trials that take as long. */
+	if ((FULL_ROUNDS + 1) * cost_of(plan, NULL).round_s > budget_s &&
+	    drop_and_make(plan, SPARED_FIRST, options, &dropped, refusal))
+		return -1;
+	size_t between = dropped;
+
+	if (2 * cost_of(plan, NULL).round_s > budget_s &&
+	    drop_and_make(plan, SPARED_MEMORY, options, &dropped, refusal))
+		return -1;
+	plan->left_out = dropped > between ? SPARED_MEMORY : dropped ? SPARED_FIRST : SPARED_NEVER;
+	if (dropped)
+		notes_add(notes,
+			  "To keep the time budget %zu points of chase and bandwidth are left out: "
+			  "sizes between the plateaus%s.",
+			  dropped, dropped > between ? ", and those outside all caches" : "");
+	return 0;
+}

@@ -1,0 +1,278 @@
+/* visits.c: which CPUs, pairs and groups a round visits, and at which points. */
+#include "plan/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct pair {
+	int a, b; /* a < b */
+};
+
+/* The pairs of a list; null: no list, so all. */
+struct pair_list {
+	struct pair *list;
+	size_t count;
+};
+
+/* Those of --pairs, and of --few-pairs. */
+struct listed {
+	struct pair_list usual, few;
+};
+
+/* ---- a list of pairs ------------------------------------------------------------------------- */
+
+static int by_cpus(const void *left, const void *right)
+{
+	const struct pair *p = left, *q = right;
+
+	if (p->a != q->a)
+		return p->a < q->a ? -1 : 1;
+	return (p->b > q->b) - (p->b < q->b);
+}
+
+static bool read_number(const char **at, long *number)
+{
+	char *end;
+
+	if (**at < '0' || **at > '9')
+		return false;
+	*number = strtol(*at, &end, 10);
+	*at = end;
+	return true;
+}
+
+/* Reads 0-1 or 0:1 at *at and moves past it. */
+static int read_pair(const struct plan *plan, const char **at, struct pair *pair,
+		     struct refusal *refusal)
+{
+	const char *from = *at;
+	long sides[2];
+	bool read = read_number(at, &sides[0]) && (**at == '-' || **at == ':') && (*at)++ &&
+		    read_number(at, &sides[1]);
+
+	if (!read || (**at && **at != ','))
+		return refuse(
+			refusal, EXIT_OPTIONS,
+			"--pairs is half, ordered or a list like 0-1,0-4, and cannot have '%.*s'",
+			(int)strcspn(from, ","), from);
+	if (sides[0] == sides[1])
+		return refuse(refusal, EXIT_OPTIONS, "--pairs has CPU %ld with itself", sides[0]);
+	for (int i = 0; i < 2; i++)
+		if (plan_find_cpu(plan, sides[i]) < 0)
+			return plan_refuse_cpu(plan, sides[i], refusal);
+	pair->a = (int)(sides[0] < sides[1] ? sides[0] : sides[1]);
+	pair->b = (int)(sides[0] < sides[1] ? sides[1] : sides[0]);
+	return 0;
+}
+
+static int check_repeats(const struct pair *pairs, size_t count, struct refusal *refusal)
+{
+	for (size_t i = 1; i < count; i++)
+		if (!by_cpus(&pairs[i - 1], &pairs[i]))
+			return refuse(refusal, EXIT_OPTIONS, "--pairs has %d-%d twice", pairs[i].a,
+				      pairs[i].b);
+	return 0;
+}
+
+/* Reads the list into a fresh array, ascending; the caller frees it. */
+static int read_pairs(const struct plan *plan, const char *list, struct pair_list *pairs,
+		      struct refusal *refusal)
+{
+	size_t room = 1;
+	int err = 0;
+
+	for (const char *at = list; *at; at++)
+		room += *at == ',';
+	pairs->list = calloc(room, sizeof *pairs->list);
+	if (!pairs->list)
+		return refuse(refusal, EXIT_OTHER, "out of memory for %zu pairs", room);
+	for (; !err; list++) {
+		err = read_pair(plan, &list, &pairs->list[pairs->count], refusal);
+		pairs->count++;
+		if (!*list)
+			break;
+	}
+	if (err)
+		return err;
+	qsort(pairs->list, pairs->count, sizeof *pairs->list, by_cpus);
+	return check_repeats(pairs->list, pairs->count, refusal);
+}
+
+/* Leaves in plan->cpus only those that are in a pair. */
+static int keep_cpus_of(struct plan *plan, const struct listed *listed, struct refusal *refusal)
+{
+	const struct pair_list *lists[] = {&listed->usual, &listed->few};
+	bool *wanted = calloc(plan->cpu_count, sizeof *wanted);
+	size_t kept = 0;
+
+	if (!wanted)
+		return refuse(refusal, EXIT_OTHER, "out of memory");
+	for (size_t k = 0; k < 2; k++)
+		for (size_t i = 0; i < lists[k]->count; i++) {
+			wanted[plan_find_cpu(plan, lists[k]->list[i].a)] = true;
+			wanted[plan_find_cpu(plan, lists[k]->list[i].b)] = true;
+		}
+	for (size_t i = 0; i < plan->cpu_count; i++)
+		if (wanted[i]) {
+			if (plan->cores)
+				plan->cores[kept] = plan->cores[i];
+			plan->cpus[kept++] = plan->cpus[i];
+		}
+	plan->cpu_count = kept;
+	free(wanted);
+	return 0;
+}
+
+/* ---- visits ---------------------------------------------------------------------------------- */
+
+/* Where visits are added; while they are only counted, `visits` is null. */
+struct adding {
+	struct visit *visits;
+	size_t count;
+};
+
+static void add_visit(struct adding *adding, const struct visit *kind, size_t a, size_t b)
+{
+	if (adding->visits) {
+		struct visit *visit = &adding->visits[adding->count];
+
+		*visit = *kind;
+		visit->a = (uint16_t)a;
+		visit->b = (uint16_t)b;
+	}
+	adding->count++;
+}
+
+static void add_all_pairs(const struct plan *plan, struct adding *adding, const struct visit *kind)
+{
+	for (size_t a = 0; a < plan->cpu_count; a++)
+		for (size_t b = plan->pairs == PAIRS_ORDERED ? 0 : a + 1; b < plan->cpu_count; b++)
+			if (a != b)
+				add_visit(adding, kind, a, b);
+}
+
+static void add_pairs(const struct plan *plan, struct adding *adding, const struct visit *kind,
+		      const struct pair_list *listed)
+{
+	if (!listed->list)
+		add_all_pairs(plan, adding, kind);
+	for (size_t i = 0; i < listed->count; i++)
+		add_visit(adding, kind, (size_t)plan_find_cpu(plan, listed->list[i].a),
+			  (size_t)plan_find_cpu(plan, listed->list[i].b));
+}
+
+/* Adds the visits at one point: of each CPU, each pair, or each group of the point's size. */
+static void add_visits(const struct plan *plan, struct adding *adding, const struct visit *kind,
+		       const struct listed *listed)
+{
+	switch (kind->choice->benchmark->shape) {
+	case SHAPE_CPU:
+		for (size_t i = 0; i < plan->cpu_count; i++)
+			add_visit(adding, kind, i, i);
+		break;
+	case SHAPE_PAIR:
+		add_pairs(plan, adding, kind,
+			  kind->choice->benchmark->many_points && listed->few.list
+				  ? &listed->few
+				  : &listed->usual);
+		break;
+	case SHAPE_GROUP:
+		for (size_t i = 0; i < plan->group_count; i++)
+			if (plan->groups[i].count == plan_point(kind)->threads)
+				add_visit(adding, kind, i, i);
+		break;
+	}
+}
+
+/* Do the benchmark's visits to a pair come together with those of others? */
+static bool is_in_blocks(const struct benchmark *benchmark)
+{
+	return benchmark->shape == SHAPE_PAIR && !benchmark->many_points;
+}
+
+static void add_choices(struct plan *plan, struct adding *adding, const struct listed *listed)
+{
+	adding->count = plan->block_count = 0;
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		const struct benchmark *benchmark = plan->choices[i].benchmark;
+
+		for (size_t p = 0; p < plan->choices[i].point_count; p++) {
+			const struct visit kind = {.choice = &plan->choices[i],
+						   .point = (uint16_t)p};
+
+			if (plan->blocks && is_in_blocks(benchmark))
+				plan->blocks[plan->block_count++] = adding->count;
+			add_visits(plan, adding, &kind, listed);
+		}
+	}
+}
+
+/* Room for as many blocks as there are points. */
+static size_t *room_for_blocks(const struct plan *plan)
+{
+	size_t points = 0;
+
+	for (size_t i = 0; i < plan->choice_count; i++)
+		points += plan->choices[i].point_count;
+	return calloc(points, sizeof *plan->blocks);
+}
+
+static int make_all(struct plan *plan, const struct listed *listed, struct refusal *refusal)
+{
+	struct adding adding = {0};
+
+	add_choices(plan, &adding, listed);
+	size_t room = adding.count;
+
+	plan->visits = calloc(room, sizeof *plan->visits);
+	plan->blocks = room_for_blocks(plan);
+	plan->block_visits = plan->pair_count;
+	if (!plan->visits || !plan->blocks || room > UINT32_MAX)
+		return refuse(refusal, EXIT_OTHER, "out of memory for %zu visits", room);
+	adding.visits = plan->visits;
+	add_choices(plan, &adding, listed);
+	plan->visit_count = adding.count;
+	return 0;
+}
+
+/* Is a CPU that is in no pair needed, as the third of a visit? */
+static bool needs_third(const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->choice_count; i++)
+		for (size_t p = 0; p < plan->choices[i].point_count; p++)
+			if (plan->choices[i].benchmark->shape == SHAPE_PAIR &&
+			    plan->choices[i].points[p].threads == PAIR_THREADS)
+				return true;
+	return false;
+}
+
+static int read_lists(struct plan *plan, const struct options *options, struct listed *listed,
+		      struct refusal *refusal)
+{
+	bool all = plan->pairs != PAIRS_LISTED;
+
+	if ((!all && read_pairs(plan, options->pairs, &listed->usual, refusal)) ||
+	    (options->few_pairs && read_pairs(plan, options->few_pairs, &listed->few, refusal)))
+		return -1;
+	if (!all)
+		plan->pair_count = listed->usual.count;
+	return all || needs_third(plan) ? 0 : keep_cpus_of(plan, listed, refusal);
+}
+
+int plan_make_visits(struct plan *plan, const struct options *options, struct refusal *refusal)
+{
+	size_t n = plan->cpu_count;
+	struct listed listed = {{0}, {0}};
+
+	plan->pairs = !strcmp(options->pairs, "half")      ? PAIRS_HALF
+		      : !strcmp(options->pairs, "ordered") ? PAIRS_ORDERED
+							   : PAIRS_LISTED;
+	plan->pair_count = plan->pairs == PAIRS_ORDERED ? n * (n - 1) : n * (n - 1) / 2;
+	int err = read_lists(plan, options, &listed, refusal);
+
+	if (!err)
+		err = make_all(plan, &listed, refusal);
+	free(listed.usual.list);
+	free(listed.few.list);
+	return err;
+}

@@ -1,0 +1,172 @@
+/* done.c: see done.h. */
+#include "run/done.h"
+
+#include "run/history.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char blanks[] = " \n";
+
+/* Reads a whole number; false if the word is none. */
+static bool read_count(const char *word, uint64_t most, uint64_t *count)
+{
+	char *end;
+
+	if (!word || *word < '0' || *word > '9')
+		return false;
+	errno = 0;
+	*count = strtoull(word, &end, 10);
+	return !*end && !errno && *count <= most;
+}
+
+/* Visits lie choice by choice, point by point, and in each by their CPUs. */
+static int by_place(const void *left, const void *right)
+{
+	const struct visit *p = left, *q = right;
+
+	if (p->choice != q->choice)
+		return p->choice < q->choice ? -1 : 1;
+	if (p->point != q->point)
+		return p->point < q->point ? -1 : 1;
+	if (p->a != q->a)
+		return p->a < q->a ? -1 : 1;
+	return (p->b > q->b) - (p->b < q->b);
+}
+
+static bool find_choice(const struct plan *plan, const char *benchmark, const char *variant,
+			struct visit *wanted)
+{
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		wanted->choice = &plan->choices[i];
+		if (!strcmp(wanted->choice->benchmark->name, benchmark) &&
+		    !strcmp(wanted->choice->variant->name, variant))
+			return true;
+	}
+	return false;
+}
+
+static bool find_point(struct visit *wanted, const char *name)
+{
+	for (size_t i = 0; i < wanted->choice->point_count; i++) {
+		wanted->point = (uint16_t)i;
+		if (!strcmp(plan_point(wanted)->name, name))
+			return true;
+	}
+	return false;
+}
+
+static bool find_group(const struct plan *plan, struct visit *wanted, int first, int last)
+{
+	for (size_t i = 0; i < plan->group_count; i++) {
+		const struct group *group = &plan->groups[i];
+
+		wanted->a = wanted->b = (uint16_t)i;
+		if (group->count == plan_point(wanted)->threads && group->cpus[0] == first &&
+		    group->cpus[group->count - 1] == last)
+			return true;
+	}
+	return false;
+}
+
+static bool find_cpus(const struct plan *plan, struct visit *wanted, int first, int last)
+{
+	int a = plan_find_cpu(plan, first), b = plan_find_cpu(plan, last);
+
+	if (wanted->choice->benchmark->shape == SHAPE_GROUP)
+		return find_group(plan, wanted, first, last);
+	wanted->a = (uint16_t)a;
+	wanted->b = (uint16_t)b;
+	return a >= 0 && b >= 0;
+}
+
+/* Takes a pair's outcomes, in the order of rounds: twice a median in ticks, or - for none. */
+static bool take_outcomes(struct run *run, struct history *history, bool measured, char **rest)
+{
+	const char *word;
+	uint64_t twice;
+
+	while ((word = strtok_r(NULL, blanks, rest))) {
+		bool failed = !strcmp(word, "-");
+
+		if (history->done == run->plan->rounds_max)
+			return false;
+		if (!failed && (!measured || !read_count(word, UINT64_MAX, &twice)))
+			return false;
+		history_recall(run->plan, history, failed ? NULL : &twice);
+		run->done++;
+		run->done_minimum += history->done <= run->plan->rounds;
+	}
+	return history->done > 0;
+}
+
+/*
+ * One line: benchmark, variant, point, first and last CPU, units in a sample, outcomes. Where the
+ * benchmark has no points, theirs is "-" or not there at all.
+ */
+static bool take_line(struct run *run, char *line)
+{
+	const struct plan *plan = run->plan;
+	char *rest;
+	const char *benchmark = strtok_r(line, blanks, &rest);
+	const char *variant = strtok_r(NULL, blanks, &rest);
+	const char *word = strtok_r(NULL, blanks, &rest);
+	struct visit wanted = {0};
+	uint64_t first, last, units;
+
+	if (!word || !find_choice(plan, benchmark, variant, &wanted))
+		return false;
+	bool nameless = !wanted.choice->points[0].name[0], dash = !strcmp(word, "-");
+
+	if (!nameless && !find_point(&wanted, word))
+		return false;
+	if (!nameless || dash)
+		word = strtok_r(NULL, blanks, &rest);
+	if (!read_count(word, INT32_MAX, &first) ||
+	    !read_count(strtok_r(NULL, blanks, &rest), INT32_MAX, &last) ||
+	    !read_count(strtok_r(NULL, blanks, &rest), INT64_MAX, &units) ||
+	    !find_cpus(plan, &wanted, (int)first, (int)last))
+		return false;
+	uint64_t grain = bench_grain(wanted.choice->benchmark, plan_point(&wanted));
+	const struct visit *visit =
+		bsearch(&wanted, plan->visits, plan->visit_count, sizeof wanted, by_place);
+	struct history *history = visit ? &run->histories[visit - plan->visits] : NULL;
+
+	if (!history || history->done || units % grain || units / grain > UINT32_MAX)
+		return false;
+	if (units)
+		history->iterations = (uint32_t)(units / grain);
+	return take_outcomes(run, history, units > 0, &rest);
+}
+
+static int refuse_line(const char *path, size_t number, struct refusal *refusal)
+{
+	return refuse(refusal, EXIT_OPTIONS, "--done: line %zu of %s is not of this plan", number,
+		      path);
+}
+
+/* The last line is `end`: without it the file is not whole. */
+int done_take(struct run *run, const char *path, struct refusal *refusal)
+{
+	FILE *file = fopen(path, "r");
+	char *line = NULL;
+	size_t room = 0, number = 0;
+	bool ended = false, good = true;
+
+	if (!file)
+		return refuse(refusal, EXIT_OPTIONS, "--done: cannot read %s: %s", path,
+			      strerror(errno));
+	while (good && !ended && getline(&line, &room, file) >= 0) {
+		number++;
+		ended = !strcmp(line, "end\n");
+		good = ended || take_line(run, line);
+	}
+	free(line);
+	fclose(file);
+	if (!good)
+		return refuse_line(path, number, refusal);
+	if (!ended)
+		return refuse(refusal, EXIT_OPTIONS, "--done: %s has no end", path);
+	return 0;
+}

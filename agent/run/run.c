@@ -1,0 +1,377 @@
+/* run.c: the main path: rounds outermost, each visiting pairs in a new order. */
+#include "run/run.h"
+
+#include "base/interval.h"
+#include "base/stop.h"
+#include "burst/trial.h"
+#include "emit/emit.h"
+#include "machine/arena.h"
+#include "machine/frequency.h"
+#include "plan/cost.h"
+#include "plan/forecast.h"
+#include "run/convergence.h"
+#include "run/done.h"
+#include "run/schedule.h"
+#include "run/unreached.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIVE_S = 5, TRIES_MOST = 3, FORECAST_SHARE = 20, BUDGET_PARTS = 20 };
+
+/* Trials draw their lines from a stream no round uses, so as not to disturb the rounds' order. */
+#define TRIAL_STREAM (UINT64_MAX - 1)
+
+static const struct format *format; /* of the run; idle() has no other way to it */
+
+/* The wire promises a sign of life; a burst that lasts this long is not spoilt by one line. */
+static void idle(void)
+{
+	if (now_ns() - emit_last_ns() >= ALIVE_S * NS_PER_S)
+		format->alive();
+}
+
+static struct burst_order order_of(const struct run *run, const struct history *history,
+				   const struct report *report)
+{
+	const struct visit *visit = history->visit;
+
+	return (struct burst_order){
+		.benchmark = visit->choice->benchmark,
+		.variant = visit->choice->variant,
+		.point = plan_point(visit),
+		.clock = &run->clock->clock,
+		.cpus = report->cpus,
+		.cpu_count = report->cpu_count,
+		.samples = plan_samples(run->plan, visit, history->slow),
+		.warmup = run->plan->warmup,
+		.iterations = history_units(history),
+		.priority = run->priority,
+		.stuck_ns = run->stuck_ns,
+		.placement = run->plan->placement,
+	};
+}
+
+/* The CPUs of a pair are kept until the next report. */
+static struct report report_of(const struct run *run, const struct visit *visit, uint32_t round,
+			       const struct burst_result *result)
+{
+	static int pair[PAIR_THREADS];
+	struct report report = {.visit = visit, .round = round, .result = result};
+
+	report.cpus = plan_cpus(run->plan, visit, round, pair, &report.cpu_count);
+	report.ping = report.cpus[0];
+	report.pong = report.cpus[report.cpu_count - 1];
+	return report;
+}
+
+/*
+ * Finds out how long a unit of this visit takes, and chooses how many make a sample unless the
+ * person did. They stay the same for all of its bursts.
+ */
+static enum burst_outcome try_visit(const struct run *run, struct history *history,
+				    const struct report *report, struct random *random,
+				    struct burst_result *result, struct trial *trial)
+{
+	struct burst_order order = order_of(run, history, report);
+	enum burst_outcome outcome = trial_take(&order, run->clock, random, idle, result, trial);
+
+	if (outcome != BURST_TAKEN)
+		return outcome;
+	history->slow = trial_is_slow(trial, run->clock);
+	if (!history->iterations)
+		history->iterations = trial_iterations(trial, order.benchmark, run->clock);
+	return outcome;
+}
+
+/*
+ * Were the samples of this burst too short for the clock, since something else ran during the trial
+ * that chose their length? Then the next trial chooses again.
+ */
+static bool chosen_wrongly(const struct run *run, struct history *history,
+			   const struct burst_result *result)
+{
+	static double values[SAMPLES_MAX];
+	size_t count = result->samples - run->plan->warmup;
+
+	if (run->plan->iterations || history->visit->choice->benchmark->single)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		values[i] = (double)result->ticks[run->plan->warmup + i];
+	if (!trial_is_short(median(values, count), run->clock))
+		return false;
+	history->iterations = 0;
+	return true;
+}
+
+static enum burst_outcome take(const struct run *run, struct history *history,
+			       const struct report *report, struct random *lines,
+			       struct random *trials, struct burst_result *result)
+{
+	enum burst_outcome outcome = BURST_TAKEN;
+	struct trial trial;
+
+	for (int tries = 0; tries < TRIES_MOST && outcome == BURST_TAKEN; tries++) {
+		if (!history->iterations)
+			outcome = try_visit(run, history, report, trials, result, &trial);
+		if (outcome != BURST_TAKEN)
+			break;
+		struct burst_order order = order_of(run, history, report);
+
+		order.counters = result->counts ? run->counters : NULL;
+		outcome = burst_take(&order, lines, idle, result);
+		if (outcome != BURST_TAKEN || !chosen_wrongly(run, history, result))
+			break;
+	}
+	return outcome;
+}
+
+static void note_coarse_clock(const struct clock_facts *clock)
+{
+	double rate = (double)clock->clock.ticks_per_second;
+	double sample_us = trial_wanted_ticks(SAMPLE_US_LEAST, clock) / rate * 1e6;
+	char text[160];
+
+	if (sample_us <= SAMPLE_US_MOST)
+		return;
+	snprintf(text, sizeof text,
+		 "The clock moves in steps of %.0f us, so a sample lasts %.0f ms.",
+		 (double)clock->clock.quantum_ticks / rate * 1e6, sample_us / 1e3);
+	format->note(text);
+}
+
+/* With iterations chosen by the user a sample may be too short for the clock: noted once. */
+static void note_short_samples(const struct run *run, const struct report *report)
+{
+	static bool noted;
+	uint64_t least = run->clock->least_ticks * TRIAL_QUANTA;
+	char text[160];
+
+	if (noted || report->visit->choice->benchmark->single ||
+	    report->result->ticks[run->plan->warmup] >= least)
+		return;
+	noted = true;
+	snprintf(text, sizeof text,
+		 "A sample of %" PRIu64 " iterations is shorter than %d steps of the clock.",
+		 report->units, TRIAL_QUANTA);
+	format->note(text);
+}
+
+/* How long a burst of this visit takes, by the trial of one at its point. */
+static double burst_s(const struct run *run, const struct history *history,
+		      const struct trial *trial)
+{
+	double sample_ticks = trial->grain_ticks * history->iterations;
+	bool prepared = history->visit->choice->benchmark->reset;
+
+	return (double)trial->overhead_ns / (double)NS_PER_S *
+		       (prepared ? history->iterations : 1) +
+	       sample_ticks * plan_samples(run->plan, history->visit, history->slow) /
+		       (double)run->clock->clock.ticks_per_second;
+}
+
+/*
+ * Says how long it will take, judged by one visit of each benchmark, variant and point. Says
+ * nothing where one of them gives no number: its failures are reported in their place; nor where
+ * the trials take much of the time budget: they are made before the first bursts.
+ */
+static void note_forecast(const struct run *run, struct random *trials, struct burst_result *result)
+{
+	const struct plan *plan = run->plan;
+	double budget_s = (double)plan->time_budget_ns / (double)NS_PER_S;
+	struct forecast forecast = {0};
+	struct text text = {0};
+	struct trial trial;
+	double trial_s = 0, each_s = 0;
+
+	if (plan->budget_ends && cost_points_s(plan) * FORECAST_SHARE > budget_s)
+		return;
+	for (size_t i = 0; i < plan->visit_count; i++) {
+		struct history *history = &run->histories[i];
+		const struct visit *visit = history->visit;
+
+		if (i && plan->time_budget_ns &&
+		    now_ns() - run->start_ns > plan->time_budget_ns / 2)
+			return;
+		if (!i || plan_point(visit) != plan_point(visit - 1)) {
+			const struct report report = report_of(run, visit, 0, result);
+
+			if (try_visit(run, history, &report, trials, result, &trial) != BURST_TAKEN)
+				return;
+			trial_s = plan->iterations ? 0 : (double)trial.spent_ns / (double)NS_PER_S;
+			each_s = burst_s(run, history, &trial);
+		}
+		forecast.once_s += trial_s;
+		forecast.round_s += each_s;
+	}
+	forecast_complete(&forecast, plan);
+	forecast_add_sentence(&text, &forecast, plan);
+	format->note(text.data);
+	text_free(&text);
+}
+
+/* One visit; false if the run must end. */
+static bool visit_pair(const struct run *run, struct history *history, uint32_t round,
+		       struct random *lines, struct random *trials, struct burst_result *result,
+		       struct totals *totals)
+{
+	struct report report = report_of(run, history->visit, round, result);
+	int64_t start_ns = now_ns();
+	enum burst_outcome outcome = take(run, history, &report, lines, trials, result);
+
+	if (outcome != BURST_STOPPED)
+		history->took_s = (float)(now_ns() - start_ns + 1) / (float)NS_PER_S;
+	switch (outcome) {
+	case BURST_STOPPED:
+		return false;
+	case BURST_FAILED:
+		format->failed(run, &report);
+		totals->failed++;
+		history_note(run->plan, history, round, NULL);
+		return true;
+	case BURST_TAKEN:
+		report.units = history_units(history);
+		format->burst(run, &report);
+		totals->taken++;
+		history_note(run->plan, history, round, result);
+		note_short_samples(run, &report);
+		return true;
+	}
+	return false;
+}
+
+/* When a burst that has begun within the time budget must end. */
+static int64_t latest_ns(const struct run *run)
+{
+	int64_t budget_ns = run->plan->time_budget_ns, more_ns = budget_ns / BUDGET_PARTS;
+
+	return run->start_ns + budget_ns + (more_ns > NS_PER_S ? more_ns : NS_PER_S);
+}
+
+/* The main path: all rounds, all visits. */
+static void measure(struct schedule *schedule, struct burst_result *result, struct totals *totals)
+{
+	const struct run *run = schedule->run;
+	const struct plan *plan = run->plan;
+	struct random trials = random_start(plan->seed, TRIAL_STREAM);
+
+	if (plan->budget_ends)
+		stop_earlier(BUDGET_REASON, latest_ns(run));
+	if (!run->done)
+		note_forecast(run, &trials, result);
+	for (uint32_t round = schedule_first(schedule); schedule_begin(schedule, round, idle);
+	     round++) {
+		struct random lines = plan_shuffle(plan, round, schedule->order);
+
+		arena_end_round();
+		for (size_t i = 0; i < plan->visit_count; i++) {
+			struct history *history = &run->histories[schedule->order[i]];
+
+			if (!schedule_visits(schedule, history, round))
+				continue;
+			history->left_out = (totals->taken || totals->failed) &&
+					    !schedule_has_room(schedule, history, round);
+			if (history->left_out)
+				continue;
+			if (stop_asked() ||
+			    !visit_pair(run, history, round, &lines, &trials, result, totals))
+				return;
+		}
+		history_judge(plan, run->histories, idle);
+	}
+}
+
+static void note_unreached(const struct run *run)
+{
+	struct text named = {0}, text = {0};
+
+	unreached_name(run, &named);
+	text_add(&text,
+		 "The time budget ended in the first round: %zu of %zu visits were not made: %s.",
+		 unreached_count(run), run->plan->visit_count, named.data);
+	format->note(text.data);
+	text_free(&named);
+	text_free(&text);
+}
+
+/* Null: all was measured. A time budget that ends after the first round cuts nothing off. */
+static const char *why_ended(const struct run *run)
+{
+	const char *reason = stop_reason();
+
+	if (reason && strcmp(reason, BUDGET_REASON))
+		return reason;
+	return run->plan->budget_ends && unreached_count(run) ? BUDGET_REASON : NULL;
+}
+
+int run_begin(struct run *run, const char *done, struct refusal *refusal)
+{
+	run->histories = history_start(run->plan);
+	if (!run->histories)
+		return refuse(refusal, EXIT_OTHER, "out of memory for %zu visits",
+			      run->plan->visit_count);
+	return done ? done_take(run, done, refusal) : 0;
+}
+
+void run_end(struct run *run)
+{
+	history_free(run->plan, run->histories);
+}
+
+static enum exit_code run_into(struct run *run, struct burst_result *result)
+{
+	struct totals totals = {0};
+	struct schedule schedule = {
+		.run = run, .order = calloc(run->plan->visit_count, sizeof *schedule.order)};
+
+	if (!schedule.order)
+		return EXIT_OTHER;
+
+	frequency_of_cpus(&run->clock->clock, run->plan->cpus, run->plan->cpu_count, run->core_mhz);
+	format = run->format;
+	format->hello(run);
+	for (size_t i = 0; i < run->notes->count; i++)
+		format->note(run->notes->text[i]);
+	note_coarse_clock(run->clock);
+	history_judge(run->plan, run->histories, idle);
+	measure(&schedule, result, &totals);
+	history_judge(run->plan, run->histories, idle);
+	convergence_count(run, &totals);
+	const char *reason = why_ended(run);
+
+	if (!reason)
+		convergence_note(&schedule, &totals);
+	else if (!strcmp(reason, BUDGET_REASON))
+		note_unreached(run);
+	format->end(run, &totals, reason ? reason : "done");
+	free(schedule.order);
+	if (!reason)
+		return EXIT_DONE;
+	stop_because(reason); /* for who asks later */
+	return EXIT_UNFINISHED;
+}
+
+enum exit_code run_all(struct run *run)
+{
+	enum exit_code code = EXIT_OTHER;
+	size_t samples = run->plan->warmup + run->plan->samples;
+	size_t room = samples > TRIAL_SAMPLES ? samples : TRIAL_SAMPLES;
+	struct burst_result result = {
+		.ticks = calloc(room * plan_threads_most(run->plan), sizeof *result.ticks)};
+
+	bool counts = run->counters && counters_any(run->counters);
+
+	result.begin_ns = calloc(plan_threads_most(run->plan), sizeof *result.begin_ns);
+	if (counts)
+		result.counts = calloc(plan_threads_most(run->plan) * run->counters->count,
+				       sizeof *result.counts);
+	run->core_mhz = calloc(run->plan->cpu_count, sizeof *run->core_mhz);
+	if (result.ticks && result.begin_ns && run->core_mhz && (!counts || result.counts))
+		code = run_into(run, &result);
+	free(result.ticks);
+	free(result.begin_ns);
+	free(result.counts);
+	free(run->core_mhz);
+	return code;
+}

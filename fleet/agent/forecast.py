@@ -1,0 +1,95 @@
+"""Asks an agent what a plan costs: the one on the host, or one of the controller's own."""
+
+import os
+import shlex
+import subprocess
+import threading
+from typing import BinaryIO
+
+from fleet.agent.build import source
+from fleet.agent.build import toolchain as tc
+from fleet.agent.build.on_controller import Builder, controller
+from fleet.agent.wire.forecast import machine_lines, read
+from fleet.agent.wire.records import PREFIX, REFUSED, WireError
+from fleet.errors import AgentError, BuildError, RefusedError, UsageError
+from fleet.model import Facts, Host, Plan
+from fleet.plan.forecast import Forecast
+from fleet.plan.options import agent_arguments
+from fleet.remote.connection import Connection
+
+TIMEOUT_S = 60.0
+_OPTIONS = 2  # the exit code of REFUSED for options
+_UNKNOWN = "unknown argument '--forecast'"  # to an older agent, of `build: prebuilt`
+
+
+class Forecaster:
+    """Safe to use from many threads. The controller's own agent is made once, when it is first needed.
+
+    It is a file in memory only, so nothing of it remains when this process is killed.
+    """
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self._guard = threading.Lock()
+        self._agent: BinaryIO | None = None
+
+    def on_host(self, connection: Connection, host: Host, path: str, plan: Plan) -> Forecast | None:
+        """Ask the agent that is on the host; None if it is too old to answer.
+
+        Raises UsageError or RefusedError, in the agent's words, for a plan that cannot be carried out there.
+        """
+        command = shlex.join([path, "--forecast", *agent_arguments(plan)])
+        done = connection.run(f"{command} </dev/null", timeout_s=TIMEOUT_S)
+        return _answer(host, done.exit_code, done.stdout, done.stderr)
+
+    def of_facts(self, host: Host, facts: Facts, plan: Plan, *, build: bool = True) -> Forecast | None:
+        """Ask an agent of our own about a host with these facts; raises as `on_host`.
+
+        build: make it if need be: BuildError where that fails; else None where none is finished.
+        """
+        agent = self._own_agent(build=build)
+        if agent is None:
+            return None
+        program = f"/proc/self/fd/{agent.fileno()}"
+        try:
+            done = subprocess.run(
+                [program, "--forecast", "--facts=/dev/stdin", *agent_arguments(plan)],
+                input=machine_lines(facts).encode(),
+                capture_output=True,
+                pass_fds=(agent.fileno(),),
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as err:
+            raise BuildError(f"the controller's own agent does not run: {err}") from err
+        return _answer(host, done.returncode, done.stdout, done.stderr)
+
+    def _own_agent(self, *, build: bool) -> BinaryIO | None:
+        with self._guard:
+            if self._agent is None:
+                target = controller()
+                sources = tc.sources_for(target, source.sources())
+                if sources is None:
+                    raise BuildError(f"there is no agent for the controller, {target}")
+                built = (self.builder.build if build else self.builder.finished)(target, sources)
+                if built is None:
+                    return None
+                agent = os.fdopen(os.memfd_create("fleet-agent"), "wb")
+                agent.write(built.binary)
+                agent.flush()
+                self._agent = agent
+            return self._agent
+
+
+def _answer(host: Host, exit_code: int, stdout: bytes, stderr: bytes) -> Forecast | None:
+    words = stderr.decode("utf-8", "replace").strip().rpartition(PREFIX)[2]
+    if exit_code == _OPTIONS and words.startswith(_UNKNOWN):
+        return None
+    if exit_code == _OPTIONS:
+        raise UsageError(f"{host.name}: {words}.")
+    if exit_code in REFUSED:
+        raise RefusedError(f"{host.name}: {words}.")
+    try:
+        return read(stdout)
+    except WireError as err:
+        raise AgentError(f"{host.name}: no forecast (exit code {exit_code}): {words or err}") from err

@@ -1,0 +1,112 @@
+"""What an agent is told of another machine, and the forecast it answers with (docs/wire.md). Pure."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from fleet.agent.wire.conversation import split
+from fleet.agent.wire.records import PROTOCOL, Int64, WireError, checked, short
+from fleet.model import Cache, Cpu, Facts
+from fleet.plan.forecast import Duration, Forecast
+
+# The agent's names of features that Linux calls otherwise.
+_FLAGS = {"avx512f": "avx512", "atomics": "lse", "asimd": "neon", "lamcas": "lam_cas"}
+# Architectures where user code may flush lines; where an OS forbids it, the points need more memory.
+_FLUSHING = ("x86_64", "i386", "aarch64", "ppc64le", "riscv64")
+_TABLE_ENTRY = 8  # bytes: a huge page has as many base pages as a page of the page table has entries
+
+
+class _Forecast(Struct, tag_field="record", tag="forecast"):
+    protocol: Int64
+    cpus: Int64
+    pairs: Int64
+    points: Int64
+    visits: Int64
+    rounds: Int64
+    bursts: Int64
+    bytes: Int64
+    ms: Int64
+    ms_max: Int64
+    deadline_s: Int64
+    left_out: str | None
+
+
+_DECODER = msgspec.json.Decoder(_Forecast)
+
+
+def read(output: bytes) -> Forecast:
+    """Read the record; what other processes wrote before it is skipped. Raises WireError."""
+    records = (record for _, record in map(split, output.splitlines()))
+    lines = [record for record in records if record.startswith(b'{"record":"forecast"')]
+    if len(lines) != 1:
+        raise WireError(f"a record `forecast` expected, got {short(output)}")
+    found = checked(_DECODER, lines[0])
+    if found.protocol != PROTOCOL or not (found.left_out or "").isprintable():
+        raise WireError(f"a record `forecast` of protocol {PROTOCOL} expected, got {short(lines[0])}")
+    return Forecast(
+        found.cpus,
+        found.pairs,
+        found.points,
+        found.visits,
+        found.rounds,
+        found.bursts,
+        found.bytes,
+        Duration(found.ms / 1000, found.ms_max / 1000),
+        found.deadline_s,
+        found.left_out or "",
+    )
+
+
+def machine_lines(facts: Facts) -> str:
+    """The text of --facts: of a host what planning reads."""
+    return "".join(f"{line}\n" for line in (*_of_machine(facts), *_of_cpus(facts), "end"))
+
+
+def _of_machine(facts: Facts) -> Iterator[str]:
+    page = facts.page_bytes or 4096
+    if facts.arch:
+        yield f"arch {facts.arch}"
+    yield " ".join(["features", *(_FLAGS.get(flag, flag) for flag in facts.cpu_flags), *_by_arch(facts.arch)])
+    yield f"page_bytes {page}"
+    if facts.huge_pages not in (None, "never"):
+        yield f"huge_page_bytes {page * page // _TABLE_ENTRY}"
+    if facts.memory_available_bytes is not None:
+        yield f"memory_bytes {facts.memory_available_bytes}"
+
+
+def _by_arch(arch: str) -> list[str]:
+    return (["flush"] if arch in _FLUSHING else []) + (["zva"] if arch == "aarch64" else [])
+
+
+def _of_cpus(facts: Facts) -> Iterator[str]:
+    for cpu in facts.cpus:
+        if cpu.allowed and cpu.online:
+            yield _words("cpu", cpu.cpu, cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node, cpu.capacity)
+            for cache in cpu.caches:
+                group = min(cache.shared_cpus, default=None)
+                yield _words("cache", cache.level, cache.kind, cache.size_bytes, cache.line_bytes, group)
+
+
+def _words(*words: str | int | None) -> str:
+    return " ".join("-" if word is None else str(word) for word in words)
+
+
+def usual_machine(cpus: Sequence[int]) -> Facts:
+    """A machine that nobody has looked at: caches of 48 KiB and 2 MiB a core, and 32 MiB for all."""
+    last = Cache(3, "Unified", 32 << 20, 64, (0,))
+    own = ((1, 48 << 10), (2, 2 << 20))
+    return Facts(
+        os="",
+        arch="",
+        huge_pages="madvise",
+        cpus=tuple(
+            Cpu(
+                number,
+                core=number,
+                package=0,
+                caches=(*(Cache(level, "Unified", size, 64, (number,)) for level, size in own), last),
+            )
+            for number in cpus
+        ),
+    )

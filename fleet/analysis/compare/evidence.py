@@ -1,0 +1,113 @@
+"""The changes of all comparisons of a command together: how far runs vary, and how often they switch levels.
+
+Both are poorly known from the few runs of one relation, and well known from those of all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
+
+from fleet.analysis.arrays import Bools, Floats, Ints
+from fleet.analysis.compare.changes import Changes
+from fleet.analysis.compare.inference import LEVEL, ROUNDING, chance_of_levels, interval, moderated
+from fleet.analysis.compare.run_levels import CLASS
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A row per change of all comparisons, in their order; a column per run, by turn.
+
+    of: the comparison of each row. measured: of each comparison, the first that shares turns with it: a
+    column is the same turn in both.
+    """
+
+    comparisons: Sequence[Changes]
+    of: Ints
+    measured: Ints
+    weights: Floats
+    residuals: Floats
+    freedom: Floats
+
+    @cached_property
+    def known(self) -> Bools:
+        """Of which changes enough runs are known."""
+        found: Bools = ~np.isnan(self.freedom)
+        return found
+
+    @cached_property
+    def variances(self) -> tuple[Floats, Floats]:
+        """The variance between runs of each known change, in parts, and its freedom.
+
+        The parts: of the hosts measured together, of a comparison, of a relation with pairs, of the row.
+        """
+        rows = pd.concat([one.rows for one in self.comparisons])[self.known]
+        of = self.of[self.known]
+        groups: list[Ints] = [self.measured[of], of]
+        if "ping_cpu" in rows:
+            by = [of, *(rows[name].to_numpy() for name in CLASS)]
+            groups.append(np.asarray(rows.groupby(by, sort=False).ngroup(), dtype=np.int64))
+        labels = [np.unique(group, return_inverse=True)[1] for group in groups]
+        return moderated(self.residuals[self.known], self.freedom[self.known], labels)
+
+    @cached_property
+    def scale(self) -> Floats:
+        """The variance of each known change, as a multiple of that between runs."""
+        return np.asarray((np.nan_to_num(self.weights[self.known]) ** 2).sum(axis=1))
+
+    def table(self) -> pd.DataFrame:
+        """The rows of all comparisons with the interval, `p`, `error`, `freedom` and `q_levels`."""
+        rows = pd.concat([one.rows for one in self.comparisons], ignore_index=True)
+        found = np.full((len(rows), 5), np.nan)
+        if self.known.any():
+            parts, freedom = self.variances
+            error = np.sqrt(parts.sum(axis=0) * self.scale)
+            moved = np.log(rows["ratio"].to_numpy(dtype=float)[self.known])
+            p = 2 * special.stdtr(freedom, -np.abs(moved) / error)
+            found[self.known] = np.column_stack([*np.exp(interval(moved, error, freedom)), p, error, freedom])
+        rows = rows.assign(**dict(zip(("low", "high", "p", "error", "freedom"), found.T, strict=True)))
+        return rows.assign(q_levels=self.of_levels())
+
+    def of_levels(self) -> Floats:
+        """The share of changes like each that are expected to be other levels only; 1: chance explains all.
+
+        The rows whose sides are not so far apart show how often runs of one side are at other levels than
+        its others, so how many changes such as this to expect by chance (`chance_of_levels`); to these comes
+        the chance of this one alone. All rows of a comparison may switch together, and count once.
+        """
+        of_levels = np.concatenate([np.empty(0), *(one.of_levels for one in self.comparisons)])
+        switches = np.array([one.switches for one in self.comparisons])[self.of]
+        counts = [each for one in self.comparisons for each in one.levels]
+        found = np.zeros(len(of_levels))
+        for p in np.unique(of_levels[of_levels > 0]):
+            like = (of_levels > 0) & (of_levels <= p)
+            others = (each for each, apart in zip(counts, like, strict=True) if len(each) and not apart)
+            expected = sum(chance_of_levels(each, float(p)) for each in others)
+            seen = len(np.unique(self.of[like]))
+            share = (expected + p * switches) / seen
+            explained = special.pdtrc(seen - 1, expected) >= LEVEL
+            found = np.where(of_levels == p, 1.0 if explained else np.minimum(share, 1 - ROUNDING), found)
+        return found
+
+
+def together(comparisons: Sequence[Changes]) -> Evidence:
+    """The evidence of these comparisons."""
+    first: dict[object, int] = {}
+    places: dict[tuple[int, object], int] = {}
+    measured, columns = [], []
+    for number, one in enumerate(comparisons):
+        measured.append(min((first.setdefault(turn, number) for turn in one.turns), default=number))
+        width = sum(each == measured[-1] for each, _ in places)
+        new = [(measured[-1], turn) for turn in one.turns if (measured[-1], turn) not in places]
+        places |= {key: width + place for place, key in enumerate(new)}
+        columns.append([places[measured[-1], turn] for turn in one.turns])
+    of = np.repeat(np.arange(len(columns)), [len(one.rows) for one in comparisons])
+    weights, residuals = np.full((2, len(of), max(places.values(), default=-1) + 1), np.nan)
+    for number, (one, place) in enumerate(zip(comparisons, columns, strict=True)):
+        weights[np.ix_(of == number, place)] = one.weights
+        residuals[np.ix_(of == number, place)] = one.residuals
+    freedom = np.concatenate([np.empty(0), *(one.freedom for one in comparisons)])
+    return Evidence(comparisons, of, np.array(measured, dtype=np.int64), weights, residuals, freedom)

@@ -1,0 +1,179 @@
+"""Matches the levels of a pair between runs, so that runs at different levels are not compared as if at one.
+
+A virtual machine's pair may be at 24 ns in one run and at 50 ns in the next. The numbers of all runs of both
+sides are split into levels (`run_levels`); each number is then moved to the level that most runs were at,
+by the difference of the levels within the sides. So the change is that within each level.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.arrays import Bools, Floats, Ints
+from fleet.analysis.compare.inference import (
+    LEAST_RUNS,
+    centred,
+    counts_at,
+    equal_shares,
+    least_squares,
+)
+from fleet.analysis.reduce.split import run_levels
+
+CLASS = ["benchmark", "variant", "relation"]
+CELL = [*CLASS, "ping_cpu", "pong_cpu"]
+SHARES_LEVEL = 0.01  # p below which shares differ; the change within the levels is tested beside it
+
+_LISTED = 3
+_UNEQUAL = "the sides have them in different shares, which counts as a change"
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Both sides' rows, a row per pair and unit, with the numbers moved to one level; and the levels.
+
+    measured: the rows before. levels: a row per pair and level: `ns`, `a_units`, `b_units` (how many were at
+    it), `p` (Fisher's, of equal shares of the pair's levels on both sides), `moved` (False: the shares
+    differ, so the numbers stay). freedom: by pair, the degrees of freedom of its change, if it has levels.
+    """
+
+    a: pd.DataFrame
+    b: pd.DataFrame
+    measured: tuple[pd.DataFrame, pd.DataFrame]
+    levels: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=[*CELL, "ns", "a_units", "b_units", "p", "moved"])
+    )
+    freedom: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
+
+    def freedom_of(self, cells: pd.DataFrame) -> pd.Series:
+        """The degrees of freedom of the change of each of these pairs at most; infinite: it has one level."""
+        known = self.freedom.reindex(pd.MultiIndex.from_frame(cells[CELL])) if len(self.freedom) else np.inf
+        return pd.Series(np.asarray(known, dtype=float), cells.index, dtype=float).fillna(np.inf)
+
+
+def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
+    """Match the levels of the pairs that every unit has; a, b: as for `compare_relations`."""
+    tables = [side.pivot_table(index=CELL, columns="unit", values=number, sort=False) for side in (a, b)]
+    both = tables[0].dropna().add_suffix(" a").join(tables[1].dropna().add_suffix(" b"), how="inner")
+    of_b = np.repeat([False, True], [table.shape[1] for table in tables])
+    as_they_are = Matched(a, b, (a, b))
+    if both.empty or min(table.shape[1] for table in tables) < LEAST_RUNS:
+        return as_they_are
+    logs = np.log(both.to_numpy())
+    found, moved, freedom = [], logs.copy(), {}
+    for place, apart in enumerate(run_levels(np.exp(logs))):
+        if not apart.any():
+            continue
+        matched = match_values(logs[place], apart, of_b)
+        moved[place], freedom[both.index[place]] = matched.logs, matched.freedom
+        for level, count in enumerate(matched.counts):
+            ns = float(np.exp(logs[place][matched.labels == level].mean()))
+            found.append((*both.index[place], ns, *count, matched.p, matched.moved))
+    if not found:
+        return as_they_are
+    changed = pd.DataFrame(np.exp(moved), index=both.index)[(moved != logs).any(axis=1)]
+    sides = [
+        _replaced(side, changed.loc[:, of_b == is_b].set_axis(table.columns, axis=1), number)
+        for side, table, is_b in ((a, tables[0], False), (b, tables[1], True))
+    ]
+    table = pd.DataFrame(found, columns=as_they_are.levels.columns)
+    return Matched(sides[0], sides[1], (a, b), table, pd.Series(freedom).rename_axis(CELL))
+
+
+def about_levels(levels: pd.DataFrame) -> list[str]:
+    """Sentences for people: how many pairs have several levels, and in how many runs each level occurred."""
+    pairs = [rows for _, rows in levels.groupby(CELL, sort=False)]
+    found = []
+    for moved, what in ((True, "the change is that within each level"), (False, _UNEQUAL)):
+        of_kind = [rows for rows in pairs if rows["moved"].iloc[0] == moved]
+        if of_kind:
+            listed = "; ".join(map(_occurrence, of_kind[:_LISTED]))
+            more = f" and {len(of_kind) - _LISTED} more" if len(of_kind) > _LISTED else ""
+            found.append(f"Levels differ between runs; {what}: {listed}{more}.")
+    return found
+
+
+def _occurrence(rows: pd.DataFrame) -> str:
+    """One pair's levels, and the runs of A and B at each."""
+    first = rows.iloc[0]
+    each = ", ".join(
+        f"{row['ns']:.1f} ns in {row['a_units']} and {row['b_units']} runs of A and B"
+        for row in rows.to_dict("records")
+    )
+    return f"{first['benchmark']} {first['ping_cpu']}-{first['pong_cpu']} ({each})"
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedValues:
+    """The values of one pair, as logarithms, moved to its most frequent level.
+
+    labels: the level of each. counts: the runs of A and B at each level; none where the levels are the sides.
+    p: of equal shares of the levels. freedom: of the change within the levels.
+    """
+
+    logs: Floats
+    labels: Ints
+    counts: Ints
+    p: float
+    freedom: float
+
+    @property
+    def moved(self) -> bool:
+        """Whether the sides have the levels in like shares; else the values stay as they are."""
+        return self.p >= SHARES_LEVEL
+
+
+def match_values(logs: Floats, labels: Ints, of_b: Bools) -> MatchedValues:
+    """Match the levels of one pair; labels: as `run_levels` finds them.
+
+    Where no level has runs of both sides, they are found again without the change of the most frequent one.
+    """
+    joined = labels
+    if not set(labels[of_b]) & set(labels[~of_b]):
+        usual = [
+            logs[side][labels[side] == np.bincount(labels[side]).argmax()].mean() for side in (of_b, ~of_b)
+        ]
+        joined = run_levels(np.exp(logs - (usual[0] - usual[1]) * of_b)[None, :])[0]
+    if not joined.any():
+        return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, np.inf)
+    counts = counts_at(joined, of_b)
+    p = equal_shares(counts)
+    values, freedom = to_one_level(logs, joined, of_b) if p >= SHARES_LEVEL else (logs, np.inf)
+    return MatchedValues(values, joined, counts, p, freedom)
+
+
+def to_one_level(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, float]:
+    """The values of one pair moved to its most frequent level, and the degrees of freedom of the change.
+
+    labels: the level of each. Least squares with an effect of the level and one of the side. The scatter
+    around the sides' means is then scaled so that Student's error of the change is that of the least squares:
+    where the sides have the levels in different shares, the change is known less well. NaN at levels that
+    only one side has: they say nothing of a change.
+    """
+    levels = [level for level in np.unique(labels) if len(set(of_b[labels == level])) == 2]
+    shared = np.isin(labels, levels)
+    if not levels:
+        return logs, np.inf
+    group, is_b, values = np.searchsorted(levels, labels[shared]), of_b[shared], logs[shared]
+    fit = least_squares(values[None, :], is_b, group)
+    same_side = values - fit.moved[0] * is_b
+    usual = same_side[group == np.bincount(group).argmax()].mean()
+    values = centred(same_side[None, :], group)[0] + usual + fit.moved[0] * is_b
+    if fit.freedom >= 1 and min(is_b.sum(), (~is_b).sum()) > 1:
+        wider = fit.error[0] / least_squares(values[None, :], is_b).error[0]
+        means = np.where(is_b, values[is_b].mean(), values[~is_b].mean())
+        values = means + (values - means) * wider
+    moved = np.full(len(logs), np.nan)
+    moved[shared] = values
+    return moved, fit.freedom
+
+
+def _replaced(side: pd.DataFrame, values: pd.DataFrame, number: str) -> pd.DataFrame:
+    """The rows with the values of these pairs and units in place of their own."""
+    if values.empty:
+        return side
+    keys = pd.MultiIndex.from_frame(side[CELL])
+    at = values.index.get_indexer(keys), values.columns.get_indexer(pd.Index(side["unit"]))
+    known = (at[0] >= 0) & (at[1] >= 0)
+    replaced = np.where(known, values.to_numpy()[at], side[number].to_numpy(dtype=float))
+    return side.assign(**{number: replaced})[~np.isnan(replaced)]

@@ -1,0 +1,45 @@
+"""The 95 % interval of the mean of a few values in order of time, without any library.
+
+The values are the medians of a pair's bursts; docs/statistics.md says what the interval promises. The agent
+does the same (agent/base/interval.c) to know when a pair has been measured often enough.
+"""
+
+from math import sqrt
+
+LIKENESS_MARGIN = 1.3  # standard errors of a correlation, 1 / sqrt(count) each
+MOST_LIKENESS = 0.8
+LEAST_EFFECTIVE = 3.0
+
+
+def student_t(freedom: int) -> float:
+    """The 97.5 % point of Student's t, the factor of a 95 % interval.
+
+    A table for few degrees of freedom, then the expansion in 1/freedom (Abramowitz and Stegun 26.7.5),
+    right to three decimals there. NaN for none.
+    """
+    if freedom < 1:
+        return float("nan")
+    table = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622)
+    if freedom <= len(table):
+        return table[freedom - 1]
+    x = 1.959964
+    first = (x**3 + x) / 4
+    second = (5 * x**5 + 16 * x**3 + 3 * x) / 96
+    third = (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384
+    return x + first / freedom + second / freedom**2 + third / freedom**3
+
+
+def effective_count(count: int, autocorrelation: float) -> float:
+    """How many independent values have a mean as variable as that of `count` in a row.
+
+    count (1 - r) / (1 + r) where neighbours correlate by r (first-order autoregression). A short row shows
+    too little of r, and who stops at the first narrow interval stops where it shows least: so r is raised by
+    a margin. Negative r is not made use of.
+    """
+    r = min(max(autocorrelation + LIKENESS_MARGIN / sqrt(count), 0.0), MOST_LIKENESS)
+    return count * (1 - r) / (1 + r)
+
+
+def t_factor(count: int, effective: float) -> float:
+    """Student's t for a mean of `count` values that are worth `effective` independent ones."""
+    return student_t(int(max(effective, min(float(count), LEAST_EFFECTIVE))) - 1)

@@ -1,0 +1,119 @@
+"""The tables of a benchmark of points: its description says which parameters are rows, columns and tables."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.reduce.ladders import size_text
+from fleet.analysis.views.ladders import bursts_text
+from fleet.analysis.views.point_tables import PointTable, PointTables
+from fleet.analysis.views.text import is_none, measured, records
+from fleet.model import Parameter, Relation, View, benchmark_named
+
+_LINE = 64
+_RELATION = Parameter("relation", "word", words=dict.fromkeys(map(str, Relation), ""))
+_POINT = Parameter("point", "name")
+Key = tuple[Any, ...]  # the values of some parameters
+
+
+def point_tables(pairs: pd.DataFrame) -> PointTables:
+    """The tables of one benchmark and variant; a number is the median of its pairs.
+
+    pairs: its rows of the table `pairs`. Without a parameter for the columns they are what the CPUs share;
+    without one for the rows these are the points.
+    """
+    name = str(pairs["benchmark"].iloc[0])
+    known = benchmark_named(name)
+    tables, rows, columns = (
+        [one for one in known.in_role(role) if one.name in pairs and pairs[one.name].notna().any()]
+        for role in ("table", "row", "column")
+    )
+    rows = rows or [_POINT]
+    tables, columns = ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
+    titled = [one for one in tables if one.type == "word" or pairs[one.name].nunique() > 1]
+    cells = _cells(pairs, tables, rows, columns)
+    heads = [", ".join(one.name.removesuffix("_bytes") for one in rows)]
+    found = []
+    for key in _in_order(cells, tables):
+        across = _in_order({column for line in cells[key].values() for column in line}, columns)
+        titles = [*heads, *(_label(column, columns) for column in across)]
+        lines = []
+        for row in _in_order(cells[key], rows):
+            numbers = [cells[key][row].get(column) for column in across]
+            lines.append([_label(row, rows), *("-" if ns is None else measured(name, ns) for ns in numbers)])
+            if known.view is View.BLOCKS:
+                lines[-1] += _ends(row[0], dict(zip(titles[1:], numbers, strict=True)))
+        if known.view is View.BLOCKS:
+            titles += ["ratio", "boundary"]
+        title = ", ".join(
+            _meaning(one, value) for one, value in zip(tables, key, strict=True) if one in titled
+        )
+        found.append(PointTable(title, tuple(titles), [tuple(line) for line in lines]))
+    legend = "; ".join([f"{known.heading}, median of pairs", *_words(pairs, [*rows, *columns])])
+    note = bursts_text(pairs)
+    if known.view is View.BLOCKS:
+        note += "; boundary: what each end of a block costs, (shared - own) times its lines"
+    return PointTables(f"{name}/{pairs['variant'].iloc[0]}", legend, found, note)
+
+
+def in_order(rows: pd.DataFrame, name: str) -> list[Any]:
+    """The values of a parameter in the rows of one benchmark, each once, as its description orders them."""
+    parameters = benchmark_named(str(rows["benchmark"].iloc[0])).parameters
+    place = next((one.place for one in parameters if one.name == name), str)
+    return sorted(rows[name].unique(), key=place)
+
+
+def _cells(pairs: pd.DataFrame, *parameters: Sequence[Parameter]) -> dict[Key, dict[Key, dict[Key, float]]]:
+    """The median of each cell, by the values of the parameters of tables, rows and columns."""
+    names = [one.name for part in parameters for one in part]
+    medians = pairs.groupby(names, sort=False, dropna=False, observed=True)["median_ns"].median()
+    found: dict[Key, dict[Key, dict[Key, float]]] = {}
+    for values in records(medians.reset_index()):
+        table, row, column = (tuple(values[one.name] for one in part) for part in parameters)
+        found.setdefault(table, {}).setdefault(row, {})[column] = values["median_ns"]
+    return found
+
+
+def _in_order(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key]:
+    def places(key: Key) -> list[Any]:
+        return [
+            (value is not None, value and one.place(value))
+            for one, value in zip(parameters, key, strict=True)
+        ]
+
+    return sorted(keys, key=places)
+
+
+def _label(key: Key, parameters: Sequence[Parameter]) -> str:
+    values = zip(parameters, key, strict=True)
+    return " ".join(_shown(one, value) for one, value in values if value is not None) or "all"
+
+
+def _shown(parameter: Parameter, value: Any) -> str:
+    return size_text(int(value)) if parameter.type == "bytes" else str(value)
+
+
+def _meaning(parameter: Parameter, value: Any) -> str:
+    """A value in the title of a table."""
+    if parameter.type == "word":
+        return parameter.words.get(value) or str(value)
+    return f"{parameter.name.removesuffix('_bytes')} {_shown(parameter, value)}"
+
+
+def _words(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -> Iterator[str]:
+    """What the words of these rows mean."""
+    for one in parameters:
+        there = set(pairs[one.name])
+        if one is _RELATION:
+            yield "columns: what the CPUs share"
+        elif meanings := [f"{word}: {meaning}" for word, meaning in one.words.items() if word in there]:
+            yield ", ".join(meanings)
+
+
+def _ends(block: Any, cells: Mapping[str, float | None]) -> tuple[str, str]:
+    """How many times the cost of own memory that of shared blocks is, and what each end of a block costs."""
+    own, shared = cells.get("own"), cells.get("shared")
+    if own is None or shared is None or is_none(own) or is_none(shared):
+        return "-", "-"
+    return f"{shared / own:.2f}", f"{round((shared - own) * block / _LINE, 1) + 0.0:.1f}"

@@ -1,0 +1,191 @@
+"""The ladders of `fleet show`: what memory costs by its level, and by its size, of benchmarks with points."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from fleet.analysis.reduce.ladders import LADDER, MEMORY, STEP, ladders, size_text
+from fleet.analysis.views.text import is_none, is_rate, measured, percent, records, within
+from fleet.model import benchmark_named
+from fleet.text import counted, table
+
+_NONE = "-"
+
+
+def ladder(
+    pairs: pd.DataFrame, plateaus: pd.DataFrame, *, all_sizes: bool = False, width: int | None = None
+) -> str:
+    """One benchmark and variant: of each number of CPUs a row per level, then, if asked for, one per size.
+
+    pairs: its rows of the table `pairs`. plateaus: those of `reduce.ladders.plateaus`; where there are none
+    all sizes are printed. Columns are the orders of a chase, or the operations; cycles only where they fit.
+    """
+    first, rows = pairs.iloc[0], ladders(pairs)
+    known = benchmark_named(first["benchmark"])
+    levels = plateaus[
+        (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
+    ]
+    what = "by the level of the memory" if len(levels) else "by its size"
+    parts = [f"{first['benchmark']}/{first['variant']}: {known.heading}, {what}; {pages_text(rows)}"]
+    for _, group in levels.groupby("threads", sort=True):
+        parts.append(f"{cpus_text(group)}\n{_levels(group, width)}")
+    if len(levels):
+        parts += _about_levels(levels)
+    if all_sizes or not len(levels):
+        for _, group in rows.groupby(["threads", "ping_cpu", "pong_cpu"], sort=True):
+            parts.append(f"{cpus_text(group)}\n{_sizes(group, width)}")
+    ending = bursts_text(rows)
+    if known.unit == "byte":
+        ending += "; bytes that instructions move: what a write fetches before is not counted"
+    if not all_sizes and len(levels):
+        ending += f"; --ladder: all {counted(rows['bytes'].nunique(), 'size')}"
+    return "\n".join((*parts, ending))
+
+
+def bursts_text(rows: pd.DataFrame) -> str:
+    """How many bursts a table is made of, and the share of them that are flagged."""
+    bursts, flagged = int(rows["bursts"].sum()), int(rows["flagged_bursts"].sum())
+    share = f", {percent(flagged / bursts)} of them flagged" if flagged else ""
+    return f"medians of {counted(bursts, 'burst')}{share}"
+
+
+def best_variants(plateaus: pd.DataFrame) -> str:
+    """Of a benchmark that was measured with several variants, the best of each level and setting.
+
+    plateaus: those of one benchmark. Empty where there is one variant.
+    """
+    if plateaus["variant"].nunique() < 2:
+        return ""
+    name = str(plateaus["benchmark"].iloc[0])
+    parts = [f"{name}: {benchmark_named(name).heading}, the best of {plateaus['variant'].nunique()} variants"]
+    for _, group in plateaus.groupby("threads", sort=True):
+        best = group.loc[group.groupby([*LADDER[2:], "level"])["median_ns"].idxmin()]
+        columns = settings_in_order(best)
+        lines = [(level, *(_best(best, level, column) for column in columns)) for level in _level_names(best)]
+        parts.append(f"{cpus_text(best)}\n{table(('level', *columns), lines)}")
+    return "\n".join(parts)
+
+
+def _best(rows: pd.DataFrame, level: str, setting: str) -> str:
+    found = rows[(rows["level"] == level) & (rows["setting"] == setting)]
+    if not len(found):
+        return _NONE
+    fastest = found.sort_values("median_ns", kind="stable").iloc[0]
+    return f"{measured(fastest['benchmark'], fastest['median_ns'])} {fastest['variant']}"
+
+
+def level_table(
+    group: pd.DataFrame, *, in_cycles: bool = True
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Titles and a row per level; a number is the median over the CPUs that were measured alike.
+
+    group: plateaus of one benchmark and variant, all of as many threads. in_cycles: loads in cycles too.
+    """
+    columns, cycles = settings_in_order(group), in_cycles and _has_cycles(group)
+    lines = []
+    for level in _level_names(group):
+        of_level = group[group["level"] == level]
+        line = [level, *_caches(of_level)]
+        for column in columns:
+            line += _cell(of_level[of_level["setting"] == column], cycles=cycles)
+        lines.append(tuple(line))
+    return ("level", "cache", "sizes", *_titles(columns, cycles=cycles)), lines
+
+
+def _levels(group: pd.DataFrame, width: int | None, *, in_cycles: bool = True) -> str:
+    titles, lines = level_table(group, in_cycles=in_cycles)
+    whole = table(titles, lines, right=set(range(3, len(titles))))
+    return _levels(group, width, in_cycles=False) if in_cycles and _too_wide(whole, width) else whole
+
+
+def _too_wide(text: str, width: int | None) -> bool:
+    return width is not None and max(map(len, text.split("\n"))) > width
+
+
+def _has_cycles(rows: pd.DataFrame) -> bool:
+    """Whether loads are shown in cycles too: where the core's frequency is known."""
+    return not is_rate(rows["benchmark"].iloc[0]) and bool(rows["core_ghz"].notna().any())
+
+
+def _sizes(rows: pd.DataFrame, width: int | None, *, in_cycles: bool = True) -> str:
+    columns, cycles = settings_in_order(rows), in_cycles and _has_cycles(rows)
+    lines = []
+    for size in sorted(rows["bytes"].unique()):
+        line = [size_text(int(size))]
+        for column in columns:
+            line += _cell(rows[(rows["bytes"] == size) & (rows["setting"] == column)], cycles=cycles)
+        lines.append(tuple(line))
+    titles = ("size", *_titles(columns, cycles=cycles))
+    whole = table(titles, lines, right=set(range(len(titles))))
+    return _sizes(rows, width, in_cycles=False) if cycles and _too_wide(whole, width) else whole
+
+
+def _cell(rows: pd.DataFrame, *, cycles: bool) -> list[str]:
+    """The number of rows, and its cycles: ~ of a plateau which is not level, 12|34 if at two levels."""
+    if not len(rows):
+        return [_NONE] * (1 + cycles)
+    middle, ghz = float(rows["median_ns"].median()), rows["core_ghz"].median()
+    uneven = "rise" in rows and bool((rows["rise"] > STEP).any())
+    in_cycles = [_NONE if is_none(ghz) else f"{middle * ghz:.1f}"] if cycles else []
+    levels = [ns for ns in (middle, rows["other_ns"].median()) if not is_none(ns)]
+    shown = "|".join(measured(rows["benchmark"].iloc[0], ns) for ns in levels)
+    return [("~" if uneven else "") + shown, *in_cycles]
+
+
+def _titles(columns: Sequence[str], *, cycles: bool) -> list[str]:
+    return [title for column in columns for title in ([column, "cycles"] if cycles else [column])]
+
+
+def _caches(rows: pd.DataFrame) -> tuple[str, str]:
+    """The size of a level's cache, as much of it as one CPU may fill, and the sizes measured in it."""
+    least, most = int(rows["least_bytes"].min()), int(rows["most_bytes"].max())
+    sizes = size_text(least) if least == most else f"{size_text(least)}-{size_text(most)}"
+    cache = int(rows["cache_bytes"].max())
+    return size_text(cache) if cache else _NONE, sizes
+
+
+def _about_levels(levels: pd.DataFrame) -> list[str]:
+    lines = []
+    if (levels["rise"] > STEP).any():
+        lines.append(f"~: no plateau: some sizes take more than {STEP:g} times as long as others (--ladder)")
+    if levels["other_ns"].notna().any():
+        lines.append("a|b: bursts are at several levels, most at a, most others at b")
+    if levels["spread"].notna().any():
+        middle, worst = levels["spread"].median(), levels["spread"].max()
+        lines.append(f"interval: half the plateaus within {within(middle)}, all within {within(worst)}")
+    return lines
+
+
+def _level_names(rows: pd.DataFrame) -> list[str]:
+    names = rows.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
+    return sorted(names, key=lambda name: name == MEMORY)
+
+
+def settings_in_order(rows: pd.DataFrame) -> list[str]:
+    """The settings of one benchmark's rows, each once, in the order of its description."""
+    columns = benchmark_named(str(rows["benchmark"].iloc[0])).in_role("column") if len(rows) else []
+    words = [word for parameter in columns for word in parameter.words]
+    known = {name: place for place, name in enumerate(words)}
+    return sorted(
+        rows["setting"].unique(), key=lambda name: (known.get(name.split(" ")[0], len(known)), name)
+    )
+
+
+def pages_text(rows: pd.DataFrame) -> str:
+    """The kinds of pages that the memory of these rows lay in."""
+    return " and ".join(f"{kind} pages" for kind in sorted(rows["pages"].dropna().unique(), reverse=True))
+
+
+def cpus_text(rows: pd.DataFrame) -> str:
+    """The CPUs of a table: one, several that were measured one after the other, or groups at once."""
+    threads = int(rows["threads"].iloc[0])
+    sets = rows[["ping_cpu", "pong_cpu"]].drop_duplicates()
+    ends = [(row["ping_cpu"], row["pong_cpu"]) for row in records(sets)]
+    if threads == 1:
+        cpus = sorted({ping for ping, _ in ends})
+        if len(cpus) == 1:
+            return f"CPU {cpus[0]}"
+        return f"one CPU: median of {len(cpus)}, {cpus[0]} to {cpus[-1]}, one after the other"
+    if len(ends) == 1:
+        return f"{threads} CPUs, {ends[0][0]} to {ends[0][1]}, all together"
+    return f"{threads} CPUs together: median of {counted(len(ends), 'group')}"

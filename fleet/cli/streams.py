@@ -1,0 +1,57 @@
+"""stdout and stderr as the program has them: all that is printed leaves through them, escaped."""
+
+import codecs
+import io
+import re
+from typing import TextIO
+
+from fleet.text import printable
+
+_COLOURS = re.compile(r"(\x1b\[[0-9;]*m)")
+_KEPT = "\n\t"  # what tools print has tabs
+
+
+def escaping(stream: TextIO) -> TextIO:
+    """The stream with all that is written to it escaped; one without bytes below stays as it is."""
+    if not isinstance(stream, io.TextIOWrapper) or isinstance(stream, _Escaping):
+        return stream
+    stream.flush()
+    return _Escaping(stream)
+
+
+class _Escaping(io.TextIOWrapper):
+    """Shows control characters as escapes, and what the encoding lacks; a terminal gets colours.
+
+    What is below stays the stream's, which others may still hold: it is neither closed nor taken away.
+    """
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        encoding = stream.encoding
+        if codecs.lookup(encoding).name == "ascii":
+            encoding = "utf-8"  # as click has it, which would write past an ASCII stream
+        super().__init__(
+            stream.buffer,
+            encoding,
+            "backslashreplace",
+            line_buffering=stream.line_buffering,
+            write_through=True,
+        )
+        self._below = stream
+
+    def close(self) -> None:
+        """Write out what is held back, no more."""
+        if not self._below.closed:
+            self.flush()
+
+    def write(self, text: str, /) -> int:
+        """Write the text, escaped."""
+        super().write(visible(text, colours=self.isatty()))
+        return len(text)
+
+
+def visible(text: str, *, colours: bool) -> str:
+    """Text for a terminal or a pager: what may be more than text is escaped, but for codes of colours."""
+    if not colours or "\x1b" not in text:
+        return printable(text, _KEPT)
+    parts = _COLOURS.split(text)
+    return "".join(part if _COLOURS.fullmatch(part) else printable(part, _KEPT) for part in parts)

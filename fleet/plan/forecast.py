@@ -1,0 +1,56 @@
+"""What a plan costs, as an agent forecasts it (docs/wire.md)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """How long a plan takes: the minimum rounds, and all that may follow for the precision."""
+
+    least_s: float
+    most_s: float
+
+    def __str__(self) -> str:
+        least, most = seconds_text(self.least_s), seconds_text(self.most_s)
+        return least if least == most else f"{least} to {most}"
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a plan costs on a machine.
+
+    pairs: in a round, of each benchmark of pairs. visits: in a round. bursts: of the minimum rounds. bytes:
+    mapped for the points at once. deadline_s: what to give an agent if nobody asks for a deadline. left_out:
+    by the time budget, in words; empty: nothing.
+    """
+
+    cpus: int
+    pairs: int
+    points: int
+    visits: int
+    rounds: int
+    bursts: int
+    bytes: int
+    duration: Duration
+    deadline_s: int
+    left_out: str = ""
+
+    @property
+    def time_text(self) -> str:
+        """How long it takes, and what the time budget leaves out."""
+        shortened = f" ({self.left_out}, as the time budget allows)" if self.left_out else ""
+        return f"{self.duration}{shortened}"
+
+    @property
+    def memory_text(self) -> str:
+        """The memory of the points; empty where they take none."""
+        return f"{self.bytes >> 20} MiB of memory" if self.bytes else ""
+
+
+def seconds_text(seconds: float) -> str:
+    """A time as people read it, of two or three digits."""
+    if seconds < 0.95:
+        return "under 1 s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,113 @@
+"""Merges what was asked into one plan per host, and chooses pairs by relation. Connects nowhere."""
+
+import os
+import random
+from collections.abc import Collection
+from dataclasses import replace
+
+from fleet.errors import UsageError
+from fleet.model import (
+    Facts,
+    Host,
+    PairChoice,
+    Pairs,
+    Plan,
+    RequestedOptions,
+    Shape,
+    Topology,
+    benchmark_named,
+    merged,
+)
+from fleet.plan import counters
+from fleet.plan.conflicts import check_together
+from fleet.plan.cpulist import pairs_text
+from fleet.plan.options import effective, few_pairs, of_host
+from fleet.store.rows import Relations
+
+
+def plan_for(host: Host, requested: RequestedOptions) -> Plan:
+    """Merge the options of the command line, those of the host's entry and the defaults, in that order.
+
+    Raises UsageError where options exclude one another.
+    """
+    check_together((host,), requested)
+    return merged(merged(Plan(seed=int.from_bytes(os.urandom(4)) >> 1), of_host(host)), requested)
+
+
+def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
+    """The same where the host's CPUs are known: pairs asked for by relation are chosen, events have codes.
+
+    Raises UsageError.
+    """
+    plan = plan_for(host, requested)
+    pairs, few = (
+        _chosen_pairs(host, flag, choice, facts, measured(plan, facts), plan.seed)
+        for flag, choice in (("pairs", plan.pairs), ("few-pairs", few_pairs(plan)))
+    )
+    events = None if plan.counters is None else counters.resolved(plan.counters, facts)
+    return replace(plan, pairs=pairs, few_pairs=few if few and few.listed else None, counters=events)
+
+
+def measured(plan: Plan, facts: Facts) -> frozenset[int]:
+    """The CPUs that the plan is carried out on."""
+    return facts.usable_cpus.intersection(plan.cpus) if plan.cpus else facts.usable_cpus
+
+
+def _chosen_pairs(
+    host: Host, flag: str, choice: PairChoice | None, facts: Facts, cpus: frozenset[int], seed: int
+) -> PairChoice | None:
+    """The choice with its pairs, if those are to be chosen by relation. Raises UsageError."""
+    if choice is None or choice.per_relation is None:
+        return choice
+    try:
+        return per_relation(choice.per_relation, facts, cpus, seed)
+    except ValueError as err:
+        raise UsageError(f"{host.name}: --{flag} per-relation:{choice.per_relation}: {err}") from err
+
+
+def per_relation(count: int, facts: Facts, among: Collection[int], seed: int) -> PairChoice:
+    """Choose `count` pairs of each relation among these CPUs, or all there are; equal seeds choose alike.
+
+    Every pair is looked at once (reservoir sampling), so memory does not grow with the machine. Raises
+    ValueError where the list is too long to be passed on.
+    """
+    relation = Relations(Topology(facts.cpus))
+    chance = random.Random(seed)  # noqa: S311 - a choice to repeat, not a secret
+    kept: dict[str, list[tuple[int, int]]] = {}
+    seen: dict[str, int] = {}
+    cpus = sorted(among)
+    for at, one in enumerate(cpus):
+        for other in cpus[at + 1 :]:
+            name = relation(one, other)
+            seen[name] = seen.get(name, 0) + 1
+            some = kept.setdefault(name, [])
+            if len(some) < count:
+                some.append((one, other))
+            elif (place := int(chance.random() * seen[name])) < count:
+                some[place] = (one, other)
+    chosen = tuple(sorted(pair for some in kept.values() for pair in some))
+    pairs_text(chosen)
+    return PairChoice(Pairs.PER_RELATION, chosen, count)
+
+
+def bursts(plan: Plan, cpus: int) -> int | None:
+    """How many bursts the minimum rounds take on so many CPUs, where no agent can be asked.
+
+    None where only an agent knows: of benchmarks with points, and where a time budget may shorten a round.
+    """
+    found = [benchmark_named(name) for name in plan.benchmarks]
+    options = effective(plan)
+    budgeted = plan.time_budget_s is not None and plan.rounds is None and plan.preset is None
+    if budgeted or options.variant == "all" or "=all" in options.variant:
+        return None
+    if any(one.shape is Shape.GROUP or one.many_points or one.point for one in found):
+        return None
+    visits = sum(cpus if one.shape is Shape.CPU else _pairs(options.pairs, cpus) for one in found)
+    return options.rounds * visits
+
+
+def _pairs(choice: PairChoice, cpus: int) -> int:
+    """How many pairs a round visits."""
+    if choice.listed:
+        return len(choice.listed)
+    return cpus * (cpus - 1) // (1 if choice.which is Pairs.ORDERED else 2)

@@ -1,0 +1,82 @@
+"""What the streams of all connections share: lines up to the command's mark, time limits, and the end."""
+
+import abc
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from fleet.errors import LinkError
+from fleet.remote.output import Lines, Tail, UntilMark
+
+
+class CommandStream(abc.ABC):
+    """A running command; see Stream.
+
+    _mark: what the host prints on both outputs after the command's own. _stdin: to feed it while reading.
+    """
+
+    _mark: str
+
+    def __init__(self, host_name: str, idle_timeout_s: float, limit_s: float, stdin: bytes) -> None:
+        self.exit_code: int | None = None
+        self.stderr = b""
+        self._host_name = host_name
+        self._idle_timeout_s = idle_timeout_s
+        self._limit_s = limit_s
+        self._stdin = stdin
+        self._deadline = time.monotonic() + limit_s
+        self._lines = Lines(host_name)
+        self._tail = Tail()
+        self._over = False
+        self._given_up = False
+
+    @abc.abstractmethod
+    def stop(self) -> None:
+        """See Stream.stop."""
+
+    @abc.abstractmethod
+    def _pieces(self) -> Iterator[tuple[bool, bytes]]:
+        """Yield (is it stderr, data) to the end of both; set the exit code where no mark has told it."""
+
+    @abc.abstractmethod
+    def _end(self, *, given_up: bool) -> None:
+        """End the command, at once if it was given up."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        own = UntilMark(self._mark)
+        try:
+            for is_stderr, data in self._pieces():
+                if is_stderr:
+                    self._tail.feed(data)
+                else:
+                    yield from own.before(self._lines.feed(data))
+                if own.exit_code is not None and self._tail.cut(self._mark):
+                    self.exit_code = own.exit_code
+                    return
+        except LinkError:
+            self._given_up = True
+            raise
+        finally:
+            self.stderr = self._tail.bytes()
+        yield from (*own.before(self._lines.rest()), *own.rest())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._over:
+            return
+        self._over = True
+        self.stop()
+        self._end(given_up=kind is not None or self._given_up)
+
+    def _too_late(self) -> LinkError:
+        """Name the limit that the command has passed."""
+        if time.monotonic() >= self._deadline:
+            late = f"was still running after {self._limit_s:g} s, its time limit."
+        else:
+            late = f"printed nothing for {self._idle_timeout_s:g} s; is the host still there?"
+        return LinkError(f"{self._host_name}: the command {late}")

@@ -1,0 +1,105 @@
+"""What `fleet run` would do, as far as that is known without connecting to anything."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from fleet.agent.build.on_controller import Builder
+from fleet.agent.forecast import Forecaster
+from fleet.agent.wire.forecast import usual_machine
+from fleet.errors import BuildError, FleetError, RefusedError, StoreError, UsageError
+from fleet.model import Facts, Host, Plan, RequestedOptions
+from fleet.plan.forecast import Forecast
+from fleet.plan.merge import bursts, measured, plan_for, plan_on
+from fleet.plan.options import agent_arguments
+from fleet.store.places import Folder, place_of
+from fleet.store.publish import samples_name, stored_record
+from fleet.store.runs import Listing
+
+SIZES = (4, 16, 64, 256)  # of machines that nobody has looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a plan costs on so many CPUs: a forecast, or in words why there is none.
+
+    bursts: of the minimum rounds, where only these are known.
+    """
+
+    cpus: int
+    forecast: Forecast | None = None
+    why: str = ""
+    bursts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedHost:
+    """A host's plan and its cost: on the machine that its last stored run found, or on usual ones."""
+
+    host: Host
+    plan: Plan
+    measured: bool
+    costs: tuple[Cost, ...]
+
+
+def planned(hosts: Sequence[Host], requested: RequestedOptions, results: str) -> list[PlannedHost]:
+    """Forecast the plan of each host. results: the root whose runs tell what hosts are.
+
+    Raises UsageError where options exclude one another, or the CPUs named cannot do what is requested.
+    """
+    costs = _Costs(requested)
+    found = _facts(hosts, results)
+    return [costs.of(host, found.get(host.host_id)) for host in hosts]
+
+
+@dataclass(slots=True)
+class _Costs:
+    """Forecasts of plans; hosts that are alike share theirs."""
+
+    requested: RequestedOptions
+    _forecaster: Forecaster = field(default_factory=lambda: Forecaster(Builder()))
+    _known: dict[tuple[object, ...], Cost] = field(default_factory=dict)
+
+    def of(self, host: Host, facts: Facts | None) -> PlannedHost:
+        plan = plan_for(host, self.requested)
+        if facts is not None:
+            return PlannedHost(host, plan, measured=True, costs=(self._cost(host, facts),))
+        numbers = [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
+        costs = tuple(self._usual(host, plan, cpus) for cpus in numbers)
+        return PlannedHost(host, plan, measured=False, costs=costs)
+
+    def _usual(self, host: Host, plan: Plan, cpus: tuple[int, ...]) -> Cost:
+        key = (cpus, *agent_arguments(replace(plan, seed=0)))
+        if key not in self._known:
+            self._known[key] = self._cost(host, usual_machine(cpus))
+        return self._known[key]
+
+    def _cost(self, host: Host, facts: Facts) -> Cost:
+        plan = plan_on(host, self.requested, facts)
+        count = len(measured(plan, facts))
+        try:
+            forecast = self._forecaster.of_facts(host, facts, plan)
+        except BuildError as err:
+            return Cost(count, why=f"no forecast: {err}", bursts=bursts(plan, count))
+        except (UsageError, RefusedError) as err:
+            if plan.cpus:
+                raise
+            return Cost(count, why=f"refused: {err}".replace(f"{host.name}: ", "", 1))
+        return Cost(count, forecast)
+
+
+def _facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
+    """What the last stored run of each host found there, by host id; not of a bucket, which is elsewhere."""
+    place = place_of(results)
+    if not isinstance(place, Folder):
+        return {}
+    wanted = {host.host_id: host for host in hosts}
+    last = {run.host_id: run.run_id for run in Listing(place).runs if run.host_id in wanted}
+    found = {}
+    for host_id, run_id in last.items():
+        with suppress(FleetError, StoreError):  # of a probe that is no longer understood
+            row = stored_record(place, samples_name(host_id, run_id)).row
+            from fleet.facts.gather import read  # noqa: PLC0415  many files, of hosts measured only
+
+            found[host_id] = read(row["probe"], wanted[host_id])
+    return {host_id: facts for host_id, facts in found.items() if facts.cpus}

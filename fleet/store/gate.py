@@ -1,0 +1,288 @@
+"""Takes rows and records only as their tables have them: types, bounds, words, lengths, depth. Pure.
+
+What a host says becomes rows, and files of rows may have been written by anyone. Whatever is read passes here
+or is refused with a ValueError, so that nothing behind has to expect what cannot be. The bounds are those of
+the columns in `schema`.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Annotated, Any
+
+from fleet.model import Benchmark, Cache, Estimator, Facts, Load, Relation, RunState
+from fleet.once import once
+from fleet.store import schema
+from fleet.store.columns import raw, words
+from fleet.store.decoding import prepared
+from fleet.store.ids import KEY
+from fleet.text import decoding_words
+
+EXACT_MAX = 2**53  # of whole numbers that float64 takes as they are
+INT64_MAX = 2**63 - 1
+RECORD_BYTES = 64 << 20  # of a run's record, unpacked
+_TEXT = 2 << 20  # characters of a column
+_LONG = {"probe": 16 << 20, "failed_json": 32 << 20}
+_VALUES = {"failed_json": 1_500_000}  # of JSON: 100,000 failed visits
+_FEW_VALUES = 200_000
+_DEPTH = 10
+_SHORT = 200  # characters
+WORD_BYTES = 500  # of a text that is repeated often
+_LIST = 1 << 20
+_CPUS = 1 << 16
+_YEARS, _MOMENTS = (1970, 9998), ("started_utc", "ended_utc")
+_COUNTED = {"samples": "", "counters": "", "summaries": "", "pairs": "float"}
+"""Tables without a negative number, but for one type: of `_pairs` the shares by which something changed."""
+_NUMBERS = {"int32": "i4", "int64": "i8", "float": "f4", "double": "f8"}
+_LEAST = {"iterations": 1, "ns_per_tick": 1e-7}
+_KEYS = frozenset(("run_id", "session_id", "host_id"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    event: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    benchmark: str
+    variant: str
+    points: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    benchmarks: list[_Kind] = ()  # type: ignore[assignment]  # an empty list
+
+
+@dataclass(frozen=True, slots=True)
+class _Hello:
+    """Of a stored hello what is read again."""
+
+    plan: _Plan = _Plan()
+    counters: tuple[_Event, ...] = ()
+    benchmarks: tuple[Benchmark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    reason: str
+    benchmark: str
+    variant: str
+
+
+_JSON: Mapping[str, Any] = {
+    "labels_json": dict[str, str],
+    "mitigations_json": dict[str, str],
+    "plan_json": dict[str, Any],
+    "hello_json": _Hello,
+    "host_json": dict[str, Any],
+    "failed_json": list[_Failed],
+    "caches_json": list[Cache],
+}
+
+
+@contextmanager
+def _decoding(what: str) -> Iterator[None]:
+    """Make what msgspec raises a ValueError that names the key."""
+    import msgspec  # noqa: PLC0415
+
+    try:
+        yield
+    except msgspec.ValidationError as err:
+        raise ValueError(decoding_words(err, what)) from err
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as err:
+        raise ValueError(f"{what} is not JSON: {err}") from err
+
+
+def row_of(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
+    """A row of a table, or these columns of it, with what may be missing as None. ValueError."""
+    import msgspec  # noqa: PLC0415
+
+    with _decoding(table):
+        found = msgspec.convert(values, _shape(table, None if names is None else tuple(names)))
+    return _checked(table, found)
+
+
+def record_of(text: bytes, *, with_cpus: bool) -> tuple[dict[str, Any], list[dict[str, Any]] | None]:
+    """The row of `runs` in a run's record, and its rows of `cpus`, where it has them. Raises ValueError."""
+    import msgspec  # noqa: PLC0415
+
+    with _decoding("record"):
+        found = msgspec.json.decode(text, type=_record() if with_cpus else _shape("runs", None))
+    if not with_cpus:
+        return _checked("runs", found), None
+    row = _checked("runs", found.run)
+    shared = {"run_id": row["run_id"], "host_id": row["host_id"]}
+    return row, [_checked("cpus", cpu) | shared for cpu in found.cpus]
+
+
+def index_line(text: bytes, names: tuple[str, ...]) -> tuple[str, list[int], list[dict[str, Any]]]:
+    """A file's name, its stamp and its rows of `runs`, each a list of these columns. Raises ValueError."""
+    with _decoding("line"):
+        name, stamp, rows = _index_line(names).decode(text)
+    return name, stamp, [_checked("runs", row) for row in rows]
+
+
+def _checked(table: str, found: Any) -> dict[str, Any]:
+    from msgspec.structs import asdict  # noqa: PLC0415
+
+    row = asdict(found)
+    for name in row.keys() & _JSON:
+        text = row[name]
+        (_known_json if len(text) < _SHORT else from_json)(name, text)
+    for moment in map(row.get, _MOMENTS):
+        if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
+            raise ValueError(f"{table}: {moment} is no moment of a run")
+    return row
+
+
+def from_json(name: str, text: str) -> Any:
+    """What a column of JSON holds. Raises ValueError."""
+    import msgspec  # noqa: PLC0415
+
+    most = _VALUES.get(name, _FEW_VALUES)
+    if sum(map(text.count, ",[{")) > most:
+        raise ValueError(f"{name}: more than {most} values")
+    with _decoding(name):
+        value = msgspec.json.decode(text)
+        msgspec.convert(value, prepared(_JSON[name]))
+    if depth(value, _DEPTH) > _DEPTH:
+        raise ValueError(f"{name}: more than {_DEPTH} levels of objects and lists")
+    return value
+
+
+_known_json = lru_cache(from_json)  # many rows have the same
+
+
+def depth(value: object, limit: int) -> int:
+    """How deep lists and objects are nested, without recursion and looking no deeper than `limit`."""
+    found, level = 0, [value]
+    while level and found <= limit:
+        inner: list[object] = []
+        for item in level:
+            inner.extend(item.values() if isinstance(item, dict) else item if isinstance(item, list) else ())
+        found, level = found + 1, inner
+    return found
+
+
+def check_machine(found: Facts | Load) -> None:
+    """Raise ValueError where a fact of a host, or its load, is not of its column."""
+    load = found.load if isinstance(found, Facts) else found
+    values = {f"{name}_before": getattr(load, name) for name in load.__slots__}
+    row_of("runs", values, values)
+    if isinstance(found, Facts):
+        if len(json.dumps(found.probe)) > _LONG["probe"]:
+            raise ValueError(f"its answer is of more than {_LONG['probe']} bytes")
+        lists = ("cpu_flags", "isolated_cpus", "nohz_full_cpus")
+        values = {name: getattr(found, name) for name in (*lists, *(column.name for column in schema.FACTS))}
+        row_of("runs", {**values, **{name: list(values[name]) for name in lists}}, values)
+        for cpu in found.cpus:
+            values = {c.name: getattr(cpu, c.name) for c in schema.CPUS if c.name in cpu.__slots__}
+            row_of("cpus", values, values)
+
+
+def check_table(name: str, table: Any) -> None:
+    """Raise ValueError where columns of a table, as pyarrow has them, hold what they never do."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    table.validate(full=True)  # texts in UTF-8, lists and words of dictionaries within bounds
+    found = {field.name: table.column(field.name).combine_chunks() for field in table.schema}
+    for column in (one for one in schema.TABLES[name] if one.name in found):
+        values = found[column.name]
+        if values.null_count and not column.nullable:
+            raise ValueError(f"{column.name} is null")
+        while pa.types.is_list(values.type):
+            values = values.flatten()
+            if values.null_count:
+                raise ValueError(f"{column.name} has a null in a list")
+        if pa.types.is_dictionary(values.type):
+            longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
+            if longest > WORD_BYTES:
+                raise ValueError(f"{column.name} is {longest} bytes long, and the limit is {WORD_BYTES}")
+        if column.name == "relation" and (strange := {*words(values)} - {*Relation, "machine"}):
+            raise ValueError(f"relation is {min(strange)!r}")
+        type_ = str(values.type)
+        if type_ in _NUMBERS and type_ != _COUNTED.get(name, type_):
+            _check_numbers(column.name, values)
+    if {"ticks", "warmup"} <= found.keys():
+        _check_lengths(found)
+
+
+def _check_numbers(name: str, values: Any) -> None:
+    import numpy as np  # noqa: PLC0415
+
+    least = _LEAST.get(name, 0)
+    numbers = np.frombuffer(raw(values, unknown=least), _NUMBERS[str(values.type)])
+    most = EXACT_MAX if name in ("iterations", "ticks", "other_ticks") else INT64_MAX
+    if len(numbers) and not least <= numbers.min() <= numbers.max() <= most:
+        raise ValueError(f"{name} is {numbers.min()} to {numbers.max()}")
+
+
+def _check_lengths(found: Mapping[str, Any]) -> None:
+    import numpy as np  # noqa: PLC0415
+
+    lengths = np.diff(np.frombuffer(raw(found["ticks"].offsets), "i4"))
+    if (np.frombuffer(raw(found["warmup"]), "i4") > lengths).any():
+        raise ValueError("warmup is more than the ticks")
+    if (others := found.get("other_ticks")) is not None:
+        for at in np.flatnonzero(others.is_valid()).tolist():
+            if any(len(ticks) != lengths[at] for ticks in others[at]):
+                raise ValueError("other_ticks are not as many as ticks")
+
+
+@once
+def _record() -> Any:
+    """The struct of a record: its CPUs do not repeat of which run and host they are."""
+    from msgspec import Meta, defstruct  # noqa: PLC0415
+
+    of_cpus = tuple(column.name for column in schema.CPUS if column.name not in _KEYS)
+    cpus: Any = list.__class_getitem__(_shape("cpus", of_cpus))
+    record = [("run", _shape("runs", None)), ("cpus", Annotated[cpus, Meta(max_length=_CPUS)])]
+    return prepared(defstruct("record", record))
+
+
+@once
+def _index_line(names: tuple[str, ...]) -> Any:
+    """A decoder, which costs more to make than to use."""
+    import msgspec  # noqa: PLC0415
+
+    rows: Any = list.__class_getitem__(_shape("runs", names, True))
+    return msgspec.json.Decoder(tuple.__class_getitem__((str, list[int], rows)))
+
+
+@once
+def _shape(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> Any:
+    import msgspec  # noqa: PLC0415
+
+    there = {column.name: column for column in schema.TABLES[table]}
+    columns = [there[name] for name in names or there]
+    fields = [
+        (one.name, _type(table, one) | None, None) if one.nullable else (one.name, _type(table, one))
+        for one in columns
+    ]
+    return prepared(msgspec.defstruct(table, fields, kw_only=True, array_like=as_list))
+
+
+def _type(table: str, column: schema.Column) -> Any:
+    from msgspec import Meta  # noqa: PLC0415
+
+    if table == "runs" and column.name in ("state", "estimator"):
+        return RunState if column.name == "state" else Estimator
+    kind = column.type.removeprefix("list<").removeprefix("dictionary<").rstrip(">")
+    if kind.startswith("int"):
+        most = schema.largest(table, column.name)
+        element: Any = Annotated[int, Meta(ge=-most - 1, le=most)]
+    elif column.name in _KEYS:
+        element = Annotated[str, Meta(pattern=KEY)]
+    elif kind == "string":
+        element = Annotated[str, Meta(max_length=_LONG.get(column.name, _TEXT))]
+    elif kind.startswith("timestamp"):
+        element = Annotated[datetime, Meta(tz=True)]
+    else:
+        element = {"bool": bool, "float32": float, "float64": float}[kind]
+    return Annotated[list[element], Meta(max_length=_LIST)] if column.type.startswith("list<") else element

@@ -1,0 +1,54 @@
+"""Writes a table as one Parquet file with its checksums. The one writer of tables; `reading` reads them."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from fleet.store.checksums import seal, sealed
+from fleet.store.files import sync, write
+
+
+class TableWriter(AbstractContextManager["TableWriter"]):
+    """One new Parquet file; once this is left, it has its checksums and is on the disk. Raises OSError.
+
+    in_memory: put it together there and write it in one go. lasting: wait for the disk. options: of pyarrow's
+    ParquetWriter.
+    """
+
+    def __init__(
+        self, path: Path, shape: Any, *, in_memory: bool = True, lasting: bool = True, **options: Any
+    ) -> None:
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        self._path, self._lasting = path, lasting
+        self._memory = pa.BufferOutputStream() if in_memory else None
+        options = {"compression": "zstd", "write_page_checksum": True} | options
+        self._file = pq.ParquetWriter(self._memory or path, shape, **options)
+
+    def write(self, table: Any, row_group: int | None = None) -> None:
+        """Add rows, in groups of so many."""
+        self._file.write_table(table, row_group_size=row_group)
+
+    def describe(self, metadata: dict[str, str]) -> None:
+        """Add to the file's metadata."""
+        self._file.add_key_value_metadata(metadata)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Finish the file, unless an error is under way."""
+        self._file.close()
+        if kind is None and self._memory is not None:
+            write(self._path, sealed(memoryview(self._memory.getvalue())), lasting=self._lasting)
+        elif kind is None:
+            seal(self._path)
+            if self._lasting:
+                sync(self._path)
+
+
+def write_table(path: Path, table: Any, row_group: int | None = None, **options: Any) -> None:
+    """Write a table to a new file. Raises OSError."""
+    with TableWriter(path, table.schema, **options) as file:
+        file.write(table, row_group)

@@ -1,0 +1,43 @@
+"""What the compilers of this machine may do, and what is said where there is none."""
+
+import os
+import signal
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from fleet.agent.build import toolchain as tc
+from fleet.agent.build.on_controller import Builder, compile_here, controller, first_installed
+from fleet.agent.build.source import sources
+from fleet.errors import BuildError
+from fleet.model import Target
+
+HERE = controller()
+OTHER = Target("linux", "aarch64" if HERE.arch != "aarch64" else "x86_64")
+
+
+@pytest.mark.parametrize(("target", "advice"), [(HERE, "a C compiler"), (OTHER, "a cross compiler")])
+def test_a_cross_compiler_is_advised_for_other_machines_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: Target, advice: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("fleet.agent.build.on_controller.find_spec", lambda _: None)  # no zig either
+    files = tc.sources_for(target, sources())
+    assert files is not None
+    text = rf"Install {advice} \(.+\) or the extra: pip install 'corefleet\[cross\]'\.$"
+    with pytest.raises(BuildError, match=text):
+        first_installed(target)
+    with pytest.raises(BuildError, match=text):
+        Builder(tmp_path).build(target, files)
+
+
+def test_a_compiler_that_leaves_a_process_behind_has_built(tmp_path: Path) -> None:
+    """It holds both outputs open, and is still there when the binary is."""
+    compiler, pid = tmp_path / "leavecc", tmp_path / "pid"
+    compiler.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! >{pid}\necho binary >fleet-agent\n")
+    compiler.chmod(0o755)
+    toolchain = tc.Toolchain("leavecc", (str(compiler),), (), controller())
+    binary = compile_here(toolchain, {"main.c": b""}, "0" * 16, nullcontext)
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+    assert binary == b"binary\n"

@@ -1,0 +1,62 @@
+import math
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fleet.analysis.reduce.burst_levels import halves
+from fleet.analysis.reduce.interval import effective_count, student_t
+from tests.intervals import half_width
+
+
+@pytest.mark.parametrize(("freedom", "expected"), [(1, 12.706), (9, 2.262), (10, 2.228), (30, 2.042)])
+def test_students_t_is_that_of_the_tables(freedom: int, expected: float) -> None:
+    assert student_t(freedom) == pytest.approx(expected, abs=0.001)
+
+
+@given(st.lists(st.floats(1, 1000), min_size=2, max_size=40))
+def test_rows_give_the_interval_of_whole_lists(values: list[float]) -> None:
+    expected = pytest.approx(half_width(values), rel=1e-5, abs=1e-7)
+    assert float(halves(np.array([values]))[0]) / statistics.mean(values) == expected
+
+
+def test_neighbours_that_resemble_each_other_widen_the_interval() -> None:
+    mixed, sorted_ = [3.0, 1.0, 4.0, 2.0, 6.0, 5.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    wide, narrow = halves(np.array([sorted_, mixed]))
+    assert wide > 1.5 * narrow
+
+
+@pytest.mark.parametrize("freedom", [*range(1, 40), 100, 1000])
+def test_students_t_is_right_to_three_decimals_for_any_freedom(freedom: int) -> None:
+    assert student_t(freedom) == pytest.approx(
+        stats.t.ppf(0.975, freedom), abs=5e-4 if freedom < 10 else 1.7e-4
+    )
+
+
+def test_no_freedom_and_no_values_have_no_interval() -> None:
+    assert math.isnan(student_t(0))
+    assert math.isnan(student_t(-1))
+    assert math.isnan(halves(np.array([[5.0]]))[0])
+    assert halves(np.array([[5.0, 5.0]]))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "r", "expected"),
+    [
+        (9, -1.0, 9),
+        (9, -0.4334, 9),
+        (4, -0.05, 4 * 0.4 / 1.6),
+        (100, 0.0, 100 * 0.87 / 1.13),
+        (100, 0.47, 100 * 0.4 / 1.6),
+        (100, 0.8, 100 * 0.2 / 1.8),
+        (10, 0.9, 10 * 0.2 / 1.8),
+    ],
+)
+def test_the_more_neighbours_resemble_each_other_the_fewer_values_they_are_worth(
+    count: int, r: float, expected: float
+) -> None:
+    """n (1 - r) / (1 + r), where r is raised by 1.3 / sqrt(n) and held between 0 and 0.8."""
+    assert effective_count(count, r) == pytest.approx(expected)

@@ -1,0 +1,28 @@
+"""Benchmarks that nobody described: the raw time of a unit, whichever CPUs they are of."""
+
+import pandas as pd
+import pytest
+
+from fleet.analysis.reduce.bursts import COLUMNS, of_frame
+from fleet.analysis.reduce.load import samples_long
+from fleet.analysis.views.by_parameters import point_tables
+
+
+@pytest.mark.parametrize("other_ticks", [None, [[100, 100]], [[900, 900], [500, 500]]])
+def test_no_time_is_halved_or_joined_with_another_threads(other_ticks: object) -> None:
+    row = dict.fromkeys(COLUMNS) | {
+        "benchmark": "unheard_of",
+        "warmup": 0,
+        "iterations": 10,
+        "ns_per_tick": 0.5,
+    }
+    frame = pd.DataFrame([row | {"ticks": [200, 400], "other_ticks": other_ticks}])
+    assert of_frame(frame).latencies.tolist() == [10.0, 20.0]
+    assert samples_long(frame)["latency_ns"].tolist() == [10.0, 20.0]
+
+
+@pytest.mark.parametrize("point", [None, "some.1K"])
+def test_they_have_a_table_of_their_points(point: str | None) -> None:
+    row = {"benchmark": "unheard_of", "variant": "c11", "point": point, "relation": "llc", "median_ns": 84.25}
+    (table,) = point_tables(pd.DataFrame([row | {"bursts": 5, "flagged_bursts": 0}])).tables
+    assert (table.titles, table.lines) == (("point", "llc"), [(point or "all", "84.2")])

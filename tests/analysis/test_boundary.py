@@ -1,0 +1,182 @@
+"""Runs that were stored but cannot be shown: each is named and left out, and costs no other run its place."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+import fleet
+from fleet.analysis import boundary
+from fleet.analysis.reduce import pairs
+from fleet.errors import StoreError, StoreWarning
+from fleet.model import Burst, Cpu, Host, Parameters, Run
+from fleet.store import Store, new_run_id
+from fleet.store.places import place_of
+from fleet.store.publish import publish
+from fleet.store.rows import runs_row
+from tests import builders
+from tests.command import Fleet
+
+CPUS = tuple(Cpu(number, core=number, package=0) for number in range(2))
+OF_FETCH = Parameters(operation="read", state="written", order="chase", stride_bytes=256, bytes=1 << 17)
+# What an agent may say that no benchmark means: benchmark, point, and the changes of a burst.
+LIES: Mapping[str, tuple[str, str | None, dict[str, Any]]] = {
+    "no state": ("fetch", "own.read.128K", {"parameters": replace(OF_FETCH, state=None)}),
+    "no operation": ("fetch", "own.128K", {"parameters": replace(OF_FETCH, operation=None)}),
+    "unknown words": ("fetch", "odd.bite", {"parameters": replace(OF_FETCH, state="odd", operation="bite")}),
+    "no block": ("interleave", "own.write", {"parameters": Parameters(operation="write", sharing="own")}),
+    "no size": ("bandwidth", "read", {"parameters": Parameters(operation="read")}),
+    "size 0": ("bandwidth", "read.0.x0", {"parameters": Parameters(bytes=0, operation="read", threads=0)}),
+    "shape 0": ("gemm", "peak.0x0x0", {"parameters": Parameters(operation="peak", bytes=0, threads=0)}),
+    "other ticks": ("message", None, {"other_ticks": ()}),
+}
+# What a record may say that none of ours does.
+RECORDS: Mapping[str, Mapping[str, Any]] = {
+    "state": {"state": "<b>"},
+    "labels": {"labels_json": "[1, 2]"},
+    "labels too deep": {"labels_json": "[" * 100_000},
+    "hello": {"hello_json": "[]"},
+    "benchmarks": {"benchmarks": 7},
+    "estimator": {"estimator": "\x1b[31mluck", "preset": "fast"},
+    "plan": {"plan_json": "null"},
+    "clock": {"ticks_per_second": "many"},
+}
+VIEWS = (
+    ("show", "all"),
+    ("show", "all", "--json"),
+    ("show", "all", "--csv"),
+    ("show", "all", "--map"),
+    ("report", "all", "-o", "-"),
+    ("compare", "label=a", "label=b"),
+    ("export", "all", "-F", "openmetrics"),
+    ("runs", "--relation", "package"),
+)
+
+
+def lying(root: Path, name: str) -> Run:
+    benchmark, point, changes = LIES[name]
+    run = a_run("liar", "b", benchmark)
+
+    def bursts() -> Iterator[Burst]:
+        for visit in range(3):
+            yield builders.a_burst(benchmark=benchmark, variant="mov", round=visit, point=point, **changes)
+
+    Store(root).publish(run, bursts())
+    return run
+
+
+def a_run(host: str, label: str, benchmark: str) -> Run:
+    run = builders.a_run(CPUS, new_run_id(), Host(host, "192.0.2.9"), benchmarks=(benchmark,))
+    return replace(run, labels=MappingProxyType({"label": label}))
+
+
+def honest(root: Path, label: str) -> Run:
+    run = a_run("rpi5", label, "cas")
+    Store(root).publish(run, builders.bursts_of(run))
+    return run
+
+
+def test_a_run_that_cannot_be_shown_costs_no_other_its_place(tmp_path: Path) -> None:
+    root = tmp_path / "results"
+    good = [honest(root, label) for label in "aabb"]
+    for name in LIES:
+        lying(root, name)
+    with Fleet(tmp_path) as command:
+        for view in VIEWS:
+            done = command(*view)
+            assert done.exit_code == 0, (view, done.stderr)
+            assert "Traceback" not in done.stderr
+            assert good[0].host.name in done.stdout
+
+
+@pytest.mark.parametrize("what", RECORDS)
+def test_a_record_that_cannot_be_read_is_named_by_every_command(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "results"
+    good = [honest(root, label) for label in "aabb"]
+    bad = a_run("liar", "b", "cas")
+    with monkeypatch.context() as patched:
+        patched.setattr("fleet.store.samples.runs_row", lambda *of: {**runs_row(*of), **RECORDS[what]})
+        name, _ = publish(place_of(root), bad, builders.bursts_of(bad))
+    os.utime(root / name, (0, 0))  # old enough to be added to `_runs` by a reader
+    with Fleet(tmp_path) as command:
+        for view in (("runs",), ("show", "all"), ("compare", "label=a", "label=b")):
+            done = command(*view)
+            assert done.exit_code == 0, (view, done.stderr)
+            assert "Traceback" not in done.stderr
+            assert good[0].host.name in done.stdout
+
+
+@pytest.mark.slow
+def test_samples_that_are_damaged_cost_no_other_run_its_place(tmp_path: Path) -> None:
+    root = tmp_path / "results"
+    good = [honest(root, label) for label in "aabb"]
+    bad = replace(a_run("rpi5", "b", "cas"), started_utc="2026-01-03T03:04:05Z")  # the last of its host
+    Store(root).publish(bad, builders.bursts_of(bad))
+    with Fleet(tmp_path) as command:
+        assert bad.run_id in command("runs").stdout
+        (samples,) = root.glob(f"host_id=*/run_id={bad.run_id}/samples.parquet")
+        samples.write_bytes(b"PAR1 and no more")
+        for view in VIEWS:
+            done = command(*view)
+            assert done.exit_code == 0, (view, done.stderr)
+            assert good[0].host.name in done.stdout
+        assert command("show", bad.run_id).exit_code == 11
+        assert command("verify").exit_code == 11
+
+
+def test_of_a_single_run_the_error_names_file_cause_and_remedy(tmp_path: Path) -> None:
+    run = lying(tmp_path / "results", "no state")
+    with Fleet(tmp_path) as command:
+        done = command("report", "liar", "-o", "-")
+        assert done.exit_code == 11
+        words = (f"run_id={run.run_id}", "KeyError", f"fleet withdraw {run.run_id}")
+        assert all(word in done.stderr for word in words)
+        assert "Traceback" not in done.stderr
+        command.environment["FLEET_DEBUG"] = "1"
+        assert "Traceback" in command("report", "liar", "-o", "-").stderr
+
+
+def test_what_was_withdrawn_is_named_no_more(tmp_path: Path) -> None:
+    root = tmp_path / "results"
+    honest(root, "a")
+    bad = lying(root, "no state")
+    with Fleet(tmp_path) as command:
+        before = command("report", "all", "-o", "-")
+        assert before.exit_code == 0
+        assert before.stderr.count(bad.run_id) == 2  # the file, and the remedy
+        assert command("withdraw", bad.run_id).exit_code == 0
+        after = command("report", "all", "-o", "-")
+    assert (after.exit_code, after.stderr) == (0, "")
+
+
+def test_a_notebook_goes_on_without_the_run_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad = honest(tmp_path, "a"), lying(tmp_path, "no state")
+
+    def failing(place: Any, runs: Any) -> Any:
+        if bad.run_id in {run.run_id for run in runs}:
+            raise ZeroDivisionError("of a number of none")
+        return derive(place, runs)
+
+    derive = pairs.derive
+    monkeypatch.setattr(pairs, "derive", failing)
+    with pytest.warns(StoreWarning, match="ZeroDivisionError: of a number of none"):
+        assert set(fleet.open(tmp_path).pairs()["run_id"]) == {good.run_id}
+    with pytest.raises(StoreError, match=f"fleet withdraw {bad.run_id}"):
+        fleet.open(tmp_path).pairs(bad.run_id)
+
+
+def test_a_bug_that_no_run_explains_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [honest(tmp_path, label).run_id for label in "ab"]
+
+    def work() -> None:
+        fleet.analysis.load_pairs(tmp_path, run_id=runs)
+        raise ZeroDivisionError("ours")
+
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        boundary.apart(tmp_path, work)

@@ -1,0 +1,174 @@
+"""Every decoder of what a host or a file says, as a function of bytes: for the tests that feed it anything.
+
+What lies under `recordings/fuzz` is given to each first, and then what a fuzzer makes of it.
+"""
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.agent.wire import forecast, machine, parts
+from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.records import WireError
+from fleet.analysis.exchange import tools
+from fleet.analysis.exchange.imports import rows_of
+from fleet.errors import DeployError, ProbeError, StoreError, UsageError
+from fleet.facts import gather, probe
+from fleet.model import Facts, Host, Load
+from fleet.store import gate, schema, sessions
+from fleet.store.amendments import read_amendment
+from fleet.store.checksums import sealed_line
+from fleet.store.columns import table
+from fleet.store.journal import Journal
+from fleet.store.places import Folder
+from fleet.store.reading import TableFile
+from fleet.store.rows import unpacked
+from fleet.store.runs import _COLUMNS
+from fleet.store.runs_index import RunsIndex
+from tests.lies import packed
+
+CORPUS = Path(__file__).parent / "recordings" / "fuzz"
+FOLDER = Path(tempfile.gettempdir())  # of the file that is read; tests name another
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """read: takes whatever it is given, in a folder that is empty, or raises one of `refusals`."""
+
+    read: Callable[[bytes, Path], object]
+    refusals: tuple[type[Exception], ...]
+
+    def take(self, data: bytes) -> bool:
+        """Whether the decoder takes this; any other exception than a refusal passes."""
+        with tempfile.TemporaryDirectory(dir=FOLDER) as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is left out is named by one
+            try:
+                self.read(data, Path(folder))
+            except self.refusals as err:
+                assert len(str(err)) < 3000, str(err)[:100]
+                return False
+        return True
+
+
+def wire(data: bytes, _: Path) -> None:
+    reader = Reader()
+    for line in data.split(b"\n"):
+        reader.feed(line)
+    reader.verdict()
+
+
+def journal(data: bytes, folder: Path) -> None:
+    (folder / "stream.jsonl").write_bytes(data)
+    with Journal(folder) as kept:
+        so_far = parts.read(kept.parts())
+        kept.refuse_after(so_far.lines)
+        assert len(list(parts.bursts(kept.parts()))) == so_far.bursts
+
+
+def record(data: bytes, _: Path) -> None:
+    found = unpacked(packed(data) if data.startswith(b'{"run"') else data)
+    table(schema.arrow_schema("runs"), [found.row])
+    shape = schema.arrow_schema("cpus")
+    table(shape, [{name: row.get(name) for name in shape.names} for row in found.cpus or ()])
+
+
+def rows(name: str) -> Callable[[bytes, Path], None]:
+    def read(data: bytes, folder: Path) -> None:
+        (folder / "x.parquet").write_bytes(data)
+        for row in TableFile(Folder(folder), "x.parquet", name).read().to_pylist():
+            if name in ("runs", "cpus"):
+                gate.row_of(name, row)
+
+    return read
+
+
+def amendment(data: bytes, folder: Path) -> None:
+    (folder / "x").write_bytes(data)
+    read_amendment(Folder(folder), "x")
+
+
+def index(data: bytes, folder: Path) -> None:
+    file = folder / "_index" / "runs.jsonl"
+    file.parent.mkdir()
+    RunsIndex(Folder(folder), _COLUMNS).keep({})
+    head = file.read_bytes().split(b"\n")[0]
+    file.write_bytes(head + b"\n" + b"".join(map(sealed_line, data.split(b"\n"))))
+    (folder / "x").touch()
+    os.utime(folder / "x", (0, 0))
+    RunsIndex(Folder(folder), _COLUMNS).known(["x"])
+
+
+def note(data: bytes, folder: Path) -> None:
+    (folder / "_journal").mkdir()
+    (folder / "_journal" / "s.json").write_bytes(data)
+    sessions.intents(folder)
+
+
+def run_file(data: bytes, folder: Path) -> None:
+    (folder / "run.json").write_bytes(data)
+    sessions.read_run(folder)
+
+
+def matrix(data: bytes, _: Path) -> None:
+    text = data.decode("utf-8", "replace")
+    with suppress(UsageError):
+        tools.read(text, "x")
+    for tool in tools.TOOLS:
+        with suppress(UsageError):
+            for grid in tools.read(text, "x", tool)[1]:
+                found = rows_of("x", tool, grid, {"benchmark": "cas", "source": "x"})
+                table(schema.arrow_schema("summaries"), found)
+
+
+def answer(data: bytes, _: Path) -> None:
+    text = probe.answer(data)
+    facts = gather.read(text or "", Host("x", "192.0.2.1"))
+    gate.check_machine(facts)
+    gate.check_machine(gather.read_load(data, facts))
+    gather.raw_lines(facts.probe)
+
+
+def cpus(data: bytes, _: Path) -> None:
+    gate.check_machine(machine.complete(Facts(os="", arch="x86_64", load=Load()), machine.read(data)))
+
+
+DECODERS = {
+    "wire": Decoder(wire, (WireError,)),
+    "journal": Decoder(journal, ()),
+    "record": Decoder(record, (ValueError,)),
+    **{name: Decoder(rows(name), (StoreError, ValueError)) for name in ("runs", "cpus", "pairs", "counters")},
+    "samples": Decoder(rows("samples"), (StoreError,)),
+    "summaries": Decoder(rows("summaries"), (StoreError,)),
+    "amendment": Decoder(amendment, (StoreError,)),
+    "index": Decoder(index, ()),
+    "session": Decoder(note, ()),
+    "run": Decoder(run_file, (StoreError,)),
+    "matrix": Decoder(matrix, ()),
+    "answer": Decoder(answer, (ProbeError, DeployError, ValueError)),
+    "machine": Decoder(cpus, (WireError, ValueError)),
+    "forecast": Decoder(lambda data, _: forecast.read(data), (WireError,)),
+}
+
+
+def corpus(name: str) -> list[bytes]:
+    """What is kept of a decoder's: one of each kind that it takes, and what was once wrong."""
+    return [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
+
+
+def one(data: bytes) -> None:
+    """What a fuzzer calls: the first byte says which decoder is given the rest."""
+    if data:
+        names = [*DECODERS]
+        DECODERS[names[data[0] % len(names)]].take(data[1:])
+
+
+def begin(folder: Path) -> None:
+    """Make and fill the folder that a fuzzer begins with."""
+    folder.mkdir()
+    for at, name in enumerate(DECODERS):
+        for number, data in enumerate(corpus(name)):
+            (folder / f"{name}-{number}").write_bytes(bytes([at]) + data)

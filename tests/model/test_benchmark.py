@@ -1,0 +1,67 @@
+"""What the controller knows of benchmarks: the agent's own description, shipped, or as a run has it."""
+
+from pathlib import Path
+
+import pytest
+
+from fleet.model import BENCHMARKS, Shape, View, as_described_by, benchmark_named, described
+from tests.native.describe import FILE, description
+
+ROOT = Path(__file__).parents[2]
+TOLD = {
+    "name": "cas",
+    "question": "",
+    "unit": "call",
+    "latencies": 1,
+    "shape": "cpu",
+    "view": "matrix",
+    "heading": "ns per call",
+    "parameters": [],
+}
+
+
+def test_the_shipped_description_is_what_the_agent_says() -> None:
+    assert FILE.read_text() == description(), "make describe"
+
+
+def test_nothing_is_guessed_of_a_benchmark_that_nobody_described() -> None:
+    unknown = benchmark_named("unheard_of")
+    assert (unknown.latencies, unknown.shape, unknown.view) == (1, Shape.UNKNOWN, View.TABLE)
+    assert unknown.heading == "ns per unit"
+
+
+def test_a_runs_own_description_wins_for_that_run() -> None:
+    with as_described_by({"benchmarks": [TOLD]}):
+        assert benchmark_named("cas") == described(TOLD)
+    assert benchmark_named("cas") is BENCHMARKS["cas"]
+    with as_described_by({}):  # an agent that did not describe any
+        assert benchmark_named("cas") is BENCHMARKS["cas"]
+
+
+def test_words_of_a_newer_agent_are_no_error() -> None:
+    newer = described({**TOLD, "shape": "ring", "view": "polar", "colour": "red"})
+    assert (newer.shape, newer.view) == (Shape.UNKNOWN, View.TABLE)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_word_has_a_meaning(name: str) -> None:
+    benchmark = BENCHMARKS[name]
+    assert benchmark.question
+    assert benchmark.heading
+    words = [word for one in benchmark.parameters if one.type == "word" for word in one.words.items()]
+    assert all(word and meaning for word, meaning in words)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_the_page_about_benchmarks_says_what_its_number_is(name: str) -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert any(
+        line.startswith(f"| `{name}` |") and line.endswith(f"| {BENCHMARKS[name].heading} |")
+        for line in page.splitlines()
+    )
+
+
+def test_words_stand_in_the_order_of_their_description() -> None:
+    (state,) = BENCHMARKS["fetch"].in_role("row")
+    shuffled = ["unheard_of", "memory-walked", "own", "clean"]
+    assert sorted(shuffled, key=state.place) == ["own", "clean", "memory-walked", "unheard_of"]

@@ -1,0 +1,50 @@
+"""`make describe`: writes what the agent says of its benchmarks, and the variants of every architecture.
+
+What is compiled here knows only its own architecture's variants; those of all are read off the sources.
+"""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from fleet.model.targets import ARCHES
+from tests.native.build import AGENT, build, named
+
+FILE = Path(__file__).parents[2] / "fleet" / "model" / "benchmarks.json"
+
+
+def description() -> str:
+    """What the file should hold."""
+    printed = subprocess.run([build(), "--describe"], capture_output=True, check=True).stdout
+    told: list[dict[str, Any]] = json.loads(printed)["benchmarks"]
+    for one in told:
+        one["variants"] = variants(one["name"])
+    return json.dumps(told, indent=1) + "\n"
+
+
+def variants(benchmark: str) -> dict[str, list[str]]:
+    """The variants of each architecture, best first, and under "any" those that all have."""
+    own = f"bench/{benchmark}.c"
+    tables = re.findall(r"\.(?:native|generic)_variants = (\w+)", (AGENT / own).read_text())
+    found = {arch: _named_in(named(arch), tables) for arch in ARCHES}
+    found["any"] = _named_in(["native/generic.c", own], tables)
+    return found if any(found.values()) else {}
+
+
+def _named_in(sources: list[str], tables: list[str]) -> list[str]:
+    """The names in tables of variants, in these files and in what they share."""
+    texts = [(AGENT / path).read_text() for path in sources]
+    texts += [(AGENT / "native/x86_lines.h").read_text() for text in texts if '"x86_lines.h"' in text]
+    rows = [
+        found[1]
+        for table in tables
+        for text in texts
+        if (found := re.search(rf"VARIANTS\({table},(.*?)\);", text, re.DOTALL))
+    ]
+    return list(dict.fromkeys(name for one in rows for name in re.findall(r'\.name = "([\w-]+)"', one)))
+
+
+if __name__ == "__main__":
+    FILE.write_text(description())

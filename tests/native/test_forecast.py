@@ -1,0 +1,191 @@
+"""`--forecast`: what a plan costs, known before it is carried out, here or on a machine from a file."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from fleet.agent.wire.forecast import machine_lines
+from fleet.facts.gather import gather
+from fleet.model import Host, Via
+from fleet.remote.connect import connect
+from tests import needs
+from tests.native.agent import decode, run
+from tests.native.preload import preload
+from tests.native.test_many_cpus import pretended
+
+SIZES = ("--sizes", "64K,1M,5M")
+MEMORY = ("-b", "message,fetch,interleave,chase,bandwidth,gemm", *SIZES)
+OTHERS = ("-b", "cas,readwrite,clock,fetch,interleave,chase,bandwidth,gemm")
+SHORT = ("--samples", "1", "--warmup", "0")
+
+
+def forecast(*args, env=None):
+    done = run("--forecast", *args, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        MEMORY,
+        (*MEMORY, "--pages", "base"),
+        ("-b", "bandwidth,chase", *SIZES, "--share", "one,own", "--op", "read"),
+    ],
+)
+def test_bytes_are_those_that_are_mapped(args, tmp_path):
+    needs.cpus(2)
+    told = tmp_path / "mapped"
+    env = preload("mapped.c") | {"MAPPED_FILE": str(told)}
+    args = (*args, *SHORT, "--rounds", "2")  # those of a round stay mapped, so that the next has others
+    done = run(*args, "--format", "jsonl", env=env)
+    assert done.returncode == 0, done.stderr
+    assert forecast(*args)["bytes"] == int(told.read_text())
+
+
+@pytest.mark.parametrize("cpus", [2, 8, 64])
+def test_points_visits_and_bursts_are_those_of_the_run(cpus):
+    args = (*OTHERS, "--sizes", "64K", "--threads", "1,2", "--few-pairs", "0-1", *SHORT)
+    machine = pretended(range(cpus))
+    planned = forecast(*args, "--rounds", "3", env=machine)
+    announced = decode(run(*args, "--rounds", "3", "--deadline", "0.1", "-f", "jsonl", env=machine).stdout)[0]
+    choices = announced["plan"]["benchmarks"]
+    assert [(c["benchmark"], c["variant"], c["points"]) for c in planned["benchmarks"]] == [
+        (c["benchmark"], c["variant"], len(c.get("points", ()))) for c in choices
+    ]
+    assert planned["points"] == sum(len(c.get("points", ())) for c in choices)
+    assert (planned["cpus"], planned["pairs"]) == (cpus, cpus * (cpus - 1) // 2)
+    assert planned["bursts"] == 3 * planned["visits"] == announced["bursts"]
+    assert sum(c["visits"] for c in planned["benchmarks"]) == planned["visits"]
+
+
+MACHINE = """arch x86_64
+features flush
+page_bytes 4096
+huge_page_bytes 2097152
+memory_bytes {memory}
+"""
+CPU = """cpu {n} {n} - - 0 0 -
+cache 1 Data 32768 64 {n}
+cache 1 Instruction 131072 64 {n}
+cache 2 Unified 1048576 64 {n}
+cache 3 Unified 16777216 64 0
+"""
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """Writes the facts of a machine of so many CPUs and returns the options that plan for it."""
+
+    def write(cpus, memory=8 << 30, end="end\n"):
+        path = tmp_path / "facts"
+        path.write_text(MACHINE.format(memory=memory) + "".join(CPU.format(n=n) for n in range(cpus)) + end)
+        return ("--facts", str(path))
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("args", "seconds"),
+    [
+        ((), (5, 20)),  # spread; until the precision, which takes 20 s at most
+        (("--precision", "off"), (5, 5)),
+        (("--spread", "15"), (15, 30)),  # or twice the minimum
+        (("--time-budget", "8"), (4, 8)),  # the minimum is spread over half of it
+        (("--time-budget", "100"), (5, 100)),
+        (("--rounds", "10"), (0.1, 0.1)),
+        (("--rounds", "10", "--precision", "0.01"), (0.1, 20)),
+        (("--rounds", "1", "-s", "999", "-p", "0-1"), (0.1, 0.1)),
+        (("--rounds", "1", "-i", "500000", "-p", "0-1", "-s", "9", "-w", "1"), (1, 1)),
+    ],
+)
+def test_seconds_follow_rounds_and_budget(machine, args, seconds):
+    found = forecast("-b", "cas", *args, *machine(4))
+    assert (found["ms"] / 1000, found["ms_max"] / 1000) == pytest.approx(seconds, rel=0.2, abs=0.06)
+    assert found["deadline_s"] == int(600 + 5 * found["ms_max"] / 1000)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "budget", "points", "left_out"),
+    [
+        ("cas", "10", 0, "2 of 10 rounds"),
+        ("cas", "100", 0, None),
+        # Of 14 sizes in three orders 6 are the ends of levels, and one is outside all caches.
+        ("chase", "100", 42, None),
+        ("chase", "8", 21, "plateaus only"),
+        ("chase", "1.7", 18, "plateaus of the caches only"),
+    ],
+)
+def test_what_the_time_budget_leaves_out_is_said(machine, benchmark, budget, points, left_out):
+    found = forecast("-b", benchmark, "--time-budget", budget, *machine(64 if benchmark == "cas" else 2))
+    assert found["points"] == points
+    said = found["left_out"]
+    assert said == left_out or (said and left_out and said.endswith(left_out))
+    assert found["bursts"] == found["rounds"] * found["visits"]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "args", "code", "words"),
+    [
+        (64, ("-b", "cas", "--time-budget", "1"), 2, "one round of 2016 bursts takes about "),
+        (2, ("-b", "bandwidth", "--sizes", "5G"), 2, "the points take 10240 MiB in all"),
+        (2, ("-b", "cas", "-c", "0,5"), 4, "CPU 5 cannot be used"),
+        (2, ("-b", "cas", "--node", "3"), 4, "NUMA node 3"),
+        (1, ("-b", "cas"), 3, "cas needs two CPUs"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(machine, cpus, args, code, words):
+    done = run("--forecast", *args, *machine(cpus))
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith("fleet-agent: ")
+    assert words in done.stderr
+
+
+def test_a_plan_is_as_large_as_its_machine(machine):
+    two, many = (forecast("-b", "all", "--few-pairs", "0-1", *machine(cpus, 1 << 40)) for cpus in (2, 256))
+    assert (two["pairs"], many["pairs"]) == (1, 32640)
+    assert many["bytes"] / two["bytes"] == pytest.approx(128, rel=0.01)
+    assert many["ms"] > 30 * two["ms"]
+
+
+def test_another_architecture_is_planned_with_what_there_is(tmp_path):
+    facts = tmp_path / "facts"
+    facts.write_text("arch z80\ncpu 0 - - - - - -\ncpu 1 - - - - - -\nend\n")
+    found = forecast("-b", "cas", "-v", "swapped", "--rounds", "1", "--facts", str(facts))
+    assert (found["arch"], found["bursts"]) == ("z80", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("cpu 0 - - - - - -\n", "has no end"),
+        ("end\n", "has no CPU"),
+        ("cpu 1 - - - - - -\ncpu 0 - - - - - -\nend\n", "line 2"),
+        ("cpu 0 - -\nend\n", "line 1"),
+        ("cache 1 Data 4 4 0\nend\n", "line 1"),
+        ("cpu 0 - - - - - -\ncache 1 Odd 4 4 0\nend\n", "line 2"),
+        ("page_bytes 0\nend\n", "line 1"),
+        ("nonsense 1\nend\n", "line 1"),
+    ],
+)
+def test_facts_that_make_no_sense_are_refused(tmp_path, text, words):
+    facts = tmp_path / "facts"
+    facts.write_text(text)
+    done = run("--forecast", "--facts", str(facts))
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert run("--facts", str(facts)).returncode == 2
+
+
+def test_the_controllers_facts_of_this_machine_plan_as_the_machine_itself(tmp_path):
+    needs.cpus(2)
+    here = Host("here", "localhost", via=Via.LOCAL)
+    facts = tmp_path / "facts"
+    with connect(here) as connection:
+        facts.write_text(machine_lines(gather(connection, replace(here, workdir=str(tmp_path / "work")))))
+    for args in (("-b", "all"), ("-b", "all", "-v", "all", "--pages", "base", "--time-budget", "60")):
+        own, told = forecast(*args), forecast(*args, "--facts", str(facts))
+        assert {key: told[key] for key in told if key != "notes"} == {
+            key: own[key] for key in own if key != "notes"
+        }

@@ -1,0 +1,239 @@
+"""From what was asked to what an agent is told."""
+
+import shlex
+from collections import Counter
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from fleet.agent.measure import agent_command
+from fleet.errors import UsageError
+from fleet.model import (
+    Agent,
+    Cpu,
+    Facts,
+    Host,
+    LinePolicy,
+    Order,
+    PairChoice,
+    Pairs,
+    Plan,
+    Preset,
+    Relation,
+    RequestedOptions,
+    Side,
+    Target,
+    Topology,
+)
+from fleet.plan.cpulist import MAX_ARGUMENT_BYTES, pairs_text
+from fleet.plan.forecast import Duration
+from fleet.plan.kinds import PAIRS
+from fleet.plan.merge import bursts, per_relation, plan_for, plan_on
+from tests import builders
+
+AGENT = Agent("/tmp/agent", "b1d5", Target("linux", "x86_64"), "on the host")
+HOST = Host("board", "192.0.2.1")
+
+
+def arguments(plan: Plan) -> dict[str, str]:
+    """The options an agent would be given, as name and value."""
+    command = agent_command(AGENT, plan).removeprefix("echo; ").removesuffix("; code=$?\nexit $code")
+    words = [word.removeprefix("--").partition("=") for word in shlex.split(command)[1:]]
+    return {name: value for name, _, value in words}
+
+
+def huge_server() -> tuple[Cpu, ...]:
+    """4 packages of 128 cores with two siblings each: 1,024 CPUs, 24-core caches."""
+    return tuple(
+        Cpu(n, core=n % 512, llc=n % 512 // 16 * 16, package=n % 512 // 128 * 128, node=n % 512 // 128)
+        for n in range(1024)
+    )
+
+
+def test_what_nobody_asked_for_is_left_to_the_agent() -> None:
+    told = arguments(Plan(seed=3, deadline_s=60))
+    assert told == {
+        "format": "jsonl",
+        "until-eof": "",
+        "deadline": "60",
+        "benchmark": "cas,readwrite",
+        "seed": "3",
+    }
+
+
+def test_rounds_alone_are_passed_on_alone() -> None:
+    assert arguments(Plan(rounds=7))["rounds"] == "7"
+    assert "precision" not in arguments(Plan(rounds=7))
+
+
+def test_everything_asked_for_reaches_the_agent_and_a_preset_comes_first() -> None:
+    plan = Plan(
+        variant="lse",
+        preset=Preset.C2CLAT,
+        samples=5,
+        iterations=200,
+        warmup=0,
+        rounds=3,
+        precision=0.0001,
+        time_budget_s=30.5,
+        spread_s=0,
+        pairs=PairChoice(Pairs.LISTED, ((0, 1), (0, 4))),
+        order=Order.SEQUENTIAL,
+        line=LinePolicy.FIXED,
+        owner=Side.PONG,
+        node=1,
+        separation_bytes=128,
+        huge_page=True,
+        governor="performance",
+        boost=False,
+        cpus=(0, 1, 4),
+        priority=10,
+    )
+    told = arguments(plan)
+    names = list(told)
+    assert names.index("preset") < names.index("samples")
+    assert told | {"seed": "", "deadline": ""} == {
+        "format": "jsonl",
+        "until-eof": "",
+        "deadline": "",
+        "seed": "",
+        "preset": "c2clat",
+        "benchmark": "cas,readwrite",
+        "variant": "cas=lse",
+        "samples": "5",
+        "iterations": "200",
+        "warmup": "0",
+        "rounds": "3",
+        "precision": "0.0001",
+        "time-budget": "30.5",
+        "spread": "0",
+        "pairs": "0-1,0-4",
+        "order": "sequential",
+        "line": "fixed",
+        "owner": "pong",
+        "node": "1",
+        "sep": "128",
+        "huge-page": "",
+        "governor": "performance",
+        "boost": "off",
+        "cpus": "0,1,4",
+        "priority": "10",
+    }
+    assert arguments(Plan(precision=0.0))["precision"] == "off"
+    assert arguments(Plan(pairs=PairChoice(Pairs.ORDERED)))["pairs"] == "ordered"
+
+
+def test_some_pairs_of_each_relation_are_chosen_by_the_seed() -> None:
+    facts = Facts("linux", "x86_64", cpus=builders.two_sockets())
+    host = Host("board", "192.0.2.1", plan=RequestedOptions(pairs=PAIRS.read("per-relation:3")))
+    plan = plan_on(host, RequestedOptions(seed=1), facts)
+    assert plan.pairs is not None
+    relation = Topology(facts.cpus).relation
+    counts = Counter(relation(one, other) for one, other in plan.pairs.listed)
+    assert counts == dict.fromkeys((Relation.SMT, Relation.LLC, Relation.PACKAGE, Relation.SYSTEM), 3)
+    assert plan_on(host, RequestedOptions(seed=1), facts).pairs == plan.pairs
+    assert plan_on(host, RequestedOptions(seed=2), facts).pairs != plan.pairs
+    assert arguments(plan)["pairs"] == pairs_text(plan.pairs.listed)
+
+
+def test_pairs_by_relation_are_of_usable_cpus_only() -> None:
+    cpus = tuple(replace(cpu, allowed=cpu.cpu != 3, online=cpu.cpu != 5) for cpu in builders.small_desktop())
+    facts = Facts("linux", "x86_64", cpus=cpus)
+    requested = RequestedOptions(pairs=PAIRS.read("per-relation:100"), cpus=(0, 1, 2, 3, 4, 5))
+    plan = plan_on(HOST, requested, facts)
+    assert plan.pairs is not None
+    assert plan.pairs.listed == tuple(combinations((0, 1, 2, 4), 2))
+
+
+def test_a_machine_of_1024_cpus_is_sampled_in_seconds_and_evenly() -> None:
+    facts = Facts("linux", "x86_64", cpus=huge_server())
+    chosen = per_relation(40, facts, set(range(1024)), seed=7)
+    relation = Topology(facts.cpus).relation
+    by_relation: dict[Relation, list[tuple[int, int]]] = {}
+    for pair in chosen.listed:
+        by_relation.setdefault(relation(*pair), []).append(pair)
+    assert {name: len(pairs) for name, pairs in by_relation.items()} == dict.fromkeys(by_relation, 40)
+    lower = [one for one, _ in by_relation[Relation.SYSTEM]]
+    assert min(lower) < 128
+    assert max(lower) > 512  # from all over the machine, not from its first CPUs
+
+
+@pytest.mark.slow
+def test_a_list_no_program_would_take_is_refused_in_words() -> None:
+    facts = Facts("linux", "x86_64", cpus=huge_server())
+    with pytest.raises(UsageError, match=r"per-relation:9000: \d+ pairs make a list of \d+ KiB"):
+        plan_on(HOST, RequestedOptions(pairs=PAIRS.read("per-relation:9000")), facts)
+    assert len(pairs_text(combinations(range(100), 2))) < MAX_ARGUMENT_BYTES
+
+
+def one(**options: Any) -> Plan:
+    """A plan of one benchmark."""
+    return Plan(**{"benchmarks": ("cas",), **options})
+
+
+@pytest.mark.parametrize(
+    ("plan", "cpus", "found"),
+    [
+        (one(), 4, 60),
+        (one(rounds=3), 64, 3 * 2016),
+        (one(benchmarks=("cas", "clock"), rounds=3), 4, 30),
+        (one(pairs=PairChoice(Pairs.LISTED, ((0, 1), (0, 4))), rounds=1), 64, 2),
+        (one(preset=Preset.CORE_LATENCY), 4, 12),
+        (one(preset=Preset.C2CLAT, rounds=5), 4, 30),
+        (one(benchmarks=("cas", "chase")), 4, None),
+        (one(benchmarks=("fetch",)), 4, None),
+        (one(variant="all"), 4, None),
+        (one(time_budget_s=1.0), 4, None),
+    ],
+)
+def test_bursts_are_counted_where_no_agent_is_needed_for_it(plan: Plan, cpus: int, found: int | None) -> None:
+    assert bursts(plan, cpus) == found
+
+
+@pytest.mark.parametrize(
+    ("least_s", "most_s", "words"),
+    [
+        (0.0, 0.94, "under 1 s"),
+        (0.0, 0.96, "under 1 s to 1 s"),
+        (0.95, 20.0, "1 s to 20 s"),
+        (119.4, 119.6, "119 s to 120 s"),
+        (119.4, 120.0, "119 s to 2 min"),
+        (150.0, 7199.0, "2 min to 120 min"),
+        (7200.0, 9000.0, "2.0 h to 2.5 h"),
+        (30.0, 30.4, "30 s"),
+    ],
+)
+def test_a_duration_is_told_in_the_unit_people_use(least_s: float, most_s: float, words: str) -> None:
+    assert str(Duration(least_s, most_s)) == words
+
+
+def test_a_host_gets_a_seed_of_31_bits_of_its_own() -> None:
+    seeds = {plan_for(HOST, RequestedOptions()).seed for _ in range(200)}
+    assert len(seeds) > 190
+    assert 1 << 30 < max(seeds) < 1 << 31
+    assert plan_for(HOST, RequestedOptions(seed=5)).seed == 5
+
+
+@pytest.mark.parametrize("count", [1, 2, 27, 28, 100])
+def test_of_each_relation_so_many_pairs_are_chosen_or_all_there_are(count: int) -> None:
+    facts = Facts("linux", "x86_64", cpus=builders.small_desktop())
+    chosen = per_relation(count, facts, set(range(8)), seed=3)
+    relation = Topology(facts.cpus).relation
+    counts = Counter(relation(one, other) for one, other in chosen.listed)
+    assert counts == {Relation.SMT: min(count, 4), Relation.PACKAGE: min(count, 24)}
+    assert list(chosen.listed) == sorted(set(chosen.listed))
+    assert (chosen.which, chosen.per_relation) == (Pairs.PER_RELATION, count)
+
+
+def test_every_pair_of_a_relation_is_chosen_equally_often() -> None:
+    facts = Facts("linux", "x86_64", cpus=builders.small_desktop())
+    times = Counter(
+        pair
+        for seed in range(2400)
+        for pair in per_relation(2, facts, set(range(8)), seed).listed
+        if pair[1] - pair[0] != 4
+    )
+    assert len(times) == 24
+    assert all(150 < count < 250 for count in times.values())  # 200 expected, five times the deviation

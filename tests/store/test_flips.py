@@ -1,0 +1,224 @@
+"""One flipped bit in any kept file: what is read is what was written, or the file is named."""
+
+import os
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fleet.agent.wire import parts
+from fleet.analysis import load_counters, load_pairs, load_samples
+from fleet.analysis.exchange.imports import load_imports
+from fleet.errors import FleetError, StoreWarning
+from fleet.model import Burst
+from fleet.store import Intent, Store, sessions
+from fleet.store.imports import write_summary
+from fleet.store.places import place_of
+from fleet.store.verify import verify
+from tests import builders
+from tests.agent.wire.test_conversation import BURST, END, HELLO, line
+from tests.store.test_counters import a_burst, a_run
+
+FLIPS = int(os.environ.get("FLEET_FLIPS", "100"))
+BURSTS = 40
+PLAN = {**HELLO, "bursts": BURSTS}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file, and how what is read of it is compared.
+
+    wrong: whether that differs and nobody says so. root: where `fleet verify` must name every flip; None for
+    what it does not read.
+    """
+
+    file: Path
+    wrong: Callable[[], bool]
+    root: Path | None = None
+
+
+def frames(read: Callable[[], pd.DataFrame]) -> Callable[[], bool]:
+    """Whether a frame differs from the first one, though it is read without an error or a warning."""
+    before = read()
+
+    def wrong() -> bool:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                found = read()
+            except FleetError:
+                return False
+        named = any(isinstance(warning.message, StoreWarning) for warning in said)
+        return not (named or found.equals(before))
+
+    return wrong
+
+
+def unless_verified(root: Path, wrong: Callable[[], bool]) -> Callable[[], bool]:
+    """As a reader without fleet sees it, which notices what `fleet verify` names."""
+
+    def found() -> bool:
+        try:
+            differs = wrong()
+        except Exception:  # what pandas raises for a file that it cannot read
+            return False
+        return differs and not verify(place_of(root)).problems
+
+    return found
+
+
+def published(root: Path) -> Store:
+    store = Store(root)
+    run = replace(a_run(), facts=replace(a_run().facts, cpus=builders.small_desktop()))
+    store.publish(run, [a_burst(round=visit, start_offset_ns=visit) for visit in range(40)])
+    other = builders.a_run(builders.small_desktop(), run_id="r20260103T030405Z-0badcafe")
+    store.publish(other, builders.bursts_of(other))
+    load_pairs(root)
+    return store
+
+
+def first(root: Path, pattern: str) -> Path:
+    return min(root.glob(pattern))
+
+
+def samples(root: Path) -> Case:
+    published(root)
+    return Case(first(root, "host_id=*/*/samples.parquet"), frames(lambda: load_samples(root)), root)
+
+
+def table(name: str) -> Callable[[Path], Case]:
+    def case(root: Path) -> Case:
+        published(root)
+        file = first(root, f"{name}/*.parquet")
+        return Case(file, unless_verified(root, frames(lambda: pd.read_parquet(root / name))), root)
+
+    return case
+
+
+def pairs(root: Path) -> Case:
+    published(root)
+    return Case(first(root, "_pairs/*/*/*.parquet"), frames(lambda: load_pairs(root)), root)
+
+
+def counters(root: Path) -> Case:
+    published(root)
+    return Case(first(root, "_counters/*.parquet"), frames(lambda: load_counters(root)), root)
+
+
+def amendment(root: Path) -> Case:
+    store = published(root)
+    store.label([a_run().run_id], {"bios": "2.1", "rack": None, "kernel": "6.12-rc3"})
+    store.withdraw([a_run().run_id])
+    now = lambda: pd.DataFrame(store.published())  # noqa: E731
+    chosen = sorted(root.glob("_amendments/*.json"), key=lambda path: path.stat().st_size)
+    return Case(chosen[-1], frames(now), root)
+
+
+def summary(root: Path) -> Case:
+    given = {"summary": "board", "benchmark": "cas", "relation": "llc", "tool": "c2clat", "source": "a page"}
+    given["labels_json"] = "{}"
+    rows = [{**given, "ping_cpu": 0, "pong_cpu": pong, "latency_ns": 40.0 + pong / 8} for pong in range(64)]
+    write_summary(root, "board", rows)
+    return Case(first(root, "_summaries/*.parquet"), frames(lambda: load_imports(root)), root)
+
+
+def index(root: Path) -> Case:
+    store = published(root)
+    now = lambda: pd.DataFrame(store.published())  # noqa: E731
+    now()
+    return Case(root / "_index" / "runs.jsonl", frames(now))
+
+
+def stream(root: Path) -> Case:
+    with Store(root).journal(a_run()) as journal:
+        journal.append(b"")
+        journal.append(line(PLAN))
+        for visit in range(BURSTS):
+            journal.append(line(BURST, round=visit, ticks=[300_000, 250_000 + visit, 249_000]))
+        journal.append(line(END, bursts=BURSTS))
+    before = read_back(root)
+    assert (before[0], len(before[2])) == (None, BURSTS)
+
+    def wrong() -> bool:
+        lacking, hello, bursts, notes = read_back(root)
+        same = (hello in (None, before[1])) and bursts == before[2][: len(bursts)] and notes == []
+        return not (same and (len(bursts) == BURSTS or lacking))
+
+    return Case(first(root, "_journal/*/stream.jsonl"), wrong)
+
+
+def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
+    """What `fleet resume` takes out of a journal: what is lacking, the hello, bursts, notes and failures."""
+    with Store(root).reopen(a_run().run_id) as journal:
+        so_far = parts.read(journal.parts())
+        journal.refuse_after(so_far.lines)
+        return (
+            so_far.lacking,
+            so_far.hello,
+            list(parts.bursts(journal.parts())),
+            [*so_far.notes, *so_far.failed],
+        )
+
+
+def run_json(root: Path) -> Case:
+    store = Store(root)
+    store.journal(a_run()).close()
+    file = first(root, "_journal/*/run.json")
+    return Case(file, frames(lambda: pd.DataFrame([str(sessions.read_run(file.parent))])))
+
+
+def note(root: Path) -> Case:
+    store = Store(root)
+    with store.under_way(Intent("s20260102T030400Z-00000001", ("a", "b"), labels={"kernel": "6.12"})):
+        pass
+    return Case(first(root, "_journal/*.json"), frames(lambda: pd.DataFrame([str(store.intents())])))
+
+
+CASES: dict[str, Callable[[Path], Case]] = {
+    "samples": samples,
+    "_runs": table("_runs"),
+    "_cpus": table("_cpus"),
+    "_pairs": pairs,
+    "_counters": counters,
+    "amendment": amendment,
+    "summary": summary,
+    "index": index,
+    "journal": stream,
+    "run.json": run_json,
+    "session": note,
+}
+
+
+def flipped(file: Path, seed: int) -> Iterator[tuple[int, int]]:
+    """Flip one bit after the other, each in the file as it was."""
+    whole, chance = file.read_bytes(), random.Random(seed)
+    about = file.stat()
+    for _ in range(FLIPS):
+        at, bit = chance.randrange(len(whole)), chance.randrange(8)
+        spoilt = bytearray(whole)
+        spoilt[at] ^= 1 << bit
+        file.write_bytes(spoilt)
+        os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+        yield at, bit
+        file.write_bytes(whole)
+        os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60 + FLIPS)
+@pytest.mark.parametrize("kind", CASES)
+def test_no_flipped_bit_changes_what_is_read_without_a_word(tmp_path: Path, kind: str) -> None:
+    case = CASES[kind](tmp_path)
+    assert not case.wrong()
+    silent, unnamed = list[tuple[int, int]](), list[tuple[int, int]]()
+    for place in flipped(case.file, seed=7):
+        if case.root and not verify(place_of(case.root)).problems:
+            unnamed.append(place)
+        if case.wrong():
+            silent.append(place)
+    assert (silent, unnamed) == ([], [])

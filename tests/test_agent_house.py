@@ -1,0 +1,156 @@
+"""The walls of the agent's house (docs/design.md), read off its includes and off what its objects use."""
+
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+from tests.native.build import AGENT, build, sources
+from tests.native.targets import X86_64
+from tests.shared import run_folder
+
+FLOORS = {
+    "main": 7,
+    "run": 6,
+    "emit": 5,
+    "plan": 4,
+    "burst": 4,
+    "bench": 3,
+    "options": 2,
+    "machine": 2,
+    "base": 1,
+    "native": 1,
+}
+MOST_ARROWS = 15
+MOST_LINES = 435
+README = (AGENT / "README.md").read_text()
+FILES = sorted(AGENT.rglob("*.[ch]"))
+
+
+def room_of(path: str) -> str:
+    """The folder of a file, or `main`."""
+    return path.partition("/")[0] if "/" in path else "main"
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(AGENT).as_posix()
+
+
+@cache
+def symbols() -> tuple[Mapping[str, str], Mapping[str, frozenset[str]]]:
+    """Which file defines each function and table, and which of them each file uses."""
+    gcc, nm = needs.program("gcc", "gcc"), needs.program("nm", "binutils")
+    folder = run_folder() / "house"
+    folder.mkdir(exist_ok=True)
+    defined: dict[str, str] = {}
+    used: dict[str, frozenset[str]] = {}
+    files = sources(X86_64)
+    options = ["-std=gnu11", "-O0", f"-I{AGENT}", '-DFLEET_BUILD_ID=""', '-DFLEET_CFLAGS=""', "-c"]
+    subprocess.run([gcc, *options, *(AGENT / name for name in files)], cwd=folder, check=True)
+    for name in files:
+        made = folder / f"{Path(name).stem}.o"
+        text = subprocess.run([nm, "-P", made], capture_output=True, text=True, check=True).stdout
+        rows = [row.split()[:2] for row in text.splitlines()]
+        used[name] = frozenset(symbol for symbol, kind in rows if kind == "U")
+        defined |= {symbol: name for symbol, kind in rows if kind.isupper() and kind != "U"}
+    return defined, used
+
+
+def uses() -> Iterator[tuple[str, str]]:
+    """Each pair of files of which the first calls or reads something of the second."""
+    defined, used = symbols()
+    for name, wanted in used.items():
+        yield from ((name, defined[symbol]) for symbol in wanted if symbol in defined)
+
+
+def includes() -> Iterator[tuple[str, str]]:
+    for path in FILES:
+        for target in re.findall(r'^#include "(.+)"', path.read_text(), re.MULTILINE):
+            yield name_of(path), target if (AGENT / target).exists() else f"{room_of(name_of(path))}/{target}"
+
+
+@cache
+def house() -> Mapping[str, frozenset[str]]:
+    """Which rooms each room uses."""
+    pairs = {(room_of(a), room_of(b)) for a, b in [*uses(), *includes()]}
+    return {room: frozenset(b for a, b in pairs if a == room and b != room) for room in FLOORS}
+
+
+def below(room: str) -> frozenset[str]:
+    return house()[room].union(*(below(other) for other in house()[room]))
+
+
+def test_every_file_is_in_a_room_and_has_a_name_of_its_own() -> None:
+    assert {room_of(name_of(path)) for path in FILES} == set(FLOORS)
+    stems = [path.stem for path in FILES if path.suffix == ".c"]
+    assert len(stems) == len(set(stems)), "objects of all files may lie in one folder"
+
+
+def test_a_room_uses_only_rooms_below_it() -> None:
+    wrong = [pair for pair in [*uses(), *includes()] if not _goes_down(*map(room_of, pair))]
+    assert not wrong
+
+
+def _goes_down(room: str, other: str) -> bool:
+    return room == other or FLOORS[other] < FLOORS[room]
+
+
+def test_a_stranger_can_draw_the_house() -> None:
+    arrows = [
+        (room, other)
+        for room, others in house().items()
+        for other in others
+        if not any(other in below(between) for between in others - {other})
+    ]
+    assert len(house()) <= 10
+    assert len(set(FLOORS.values())) <= 7
+    assert len(arrows) <= MOST_ARROWS
+
+
+def test_no_two_files_use_each_other_through_others() -> None:
+    graph: dict[str, set[str]] = {}
+    for name, other in uses():
+        graph.setdefault(name, set()).update({other} - {name})
+    for start, direct in graph.items():
+        seen, stack = set[str](), [*direct]
+        while stack:
+            name = stack.pop()
+            assert name != start, f"{start} uses itself through {seen}"
+            if name not in seen:
+                seen.add(name)
+                stack += graph.get(name, ())
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    assert [name_of(path) for path in FILES if len(path.read_text().splitlines()) > MOST_LINES] == []
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if room_of(name_of(path)) != "native"], ids=name_of)
+def test_the_readme_lists_the_file(path: Path) -> None:
+    row = next(
+        line for line in README.splitlines() if re.match(rf"\| \d \| `{room_of(name_of(path))}[/.]", line)
+    )
+    assert re.search(rf"`{path.stem}(\.[ch])?`", row)
+
+
+@pytest.mark.parametrize("path", [AGENT / "README.md", AGENT.parent / "docs" / "design.md"], ids=str)
+def test_the_pages_have_the_floors(path: Path) -> None:
+    rows = re.findall(r"^\| (\d) \| `(\w+)(?:/|\.c)` \|", path.read_text().split("## The agent")[-1], re.M)
+    agents = {room: int(floor) for floor, room in rows if (AGENT / room).is_dir() or room == "main"}
+    assert agents == FLOORS
+
+
+@pytest.mark.slow
+def test_the_readmes_command_builds_the_agent(tmp_path: Path) -> None:
+    build(X86_64)  # skips where no compiler of this machine is
+    commands = README.split("```")[1]
+    copied = tmp_path / "agent"
+    subprocess.run(["cp", "-r", AGENT, copied], check=True)
+    (copied / "fleet-agent").unlink(missing_ok=True)
+    done = subprocess.run(["sh", "-ec", commands], cwd=copied, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--time-budget" in done.stdout

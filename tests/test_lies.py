@@ -1,0 +1,265 @@
+"""What is well formed but wrong, from a host or in a file: refused where it is read, never a traceback.
+
+FLEET_LIES says how many of each kind the slow tests make; the plain ones make few.
+"""
+
+import itertools
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fleet.agent.wire import parts
+from fleet.agent.wire.records import WireError, decode
+from fleet.errors import EXIT_BUG, StoreError
+from fleet.model import Burst, Cpu, Load
+from fleet.store import columns, gate
+from fleet.store.burst_columns import BurstColumns
+from fleet.store.places import place_of
+from fleet.store.publish import stored_record
+from fleet.store.reading import TableFile
+from fleet.store.rows import Contents, cpus_rows, runs_row, to_json, unpacked
+from fleet.store.schema import arrow_schema
+from tests import builders, lies
+from tests.command import Fleet
+
+MANY = int(os.environ.get("FLEET_LIES", "60"))
+FEW = 40
+COMMANDS = (("show",), ("show", "--csv"), ("runs", "--json"), ("verify",))
+DETAILED = (("report", "--force"), ("show", "{run}", "--ladder"), ("compare", "{honest}", "{run}"))
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    (tmp_path / "here").mkdir()
+    with Fleet(tmp_path / "here") as found:
+        yield found
+
+
+def told(fleet: Fleet, count: int, seed: int) -> dict[str, str]:
+    """Publish an honest run and those lies of so many that are accepted; what each was, by its run."""
+    accepted = {}
+    assert lies.publish(fleet.results, lies.RECORDED.read_bytes().splitlines(), 0) is None
+    told = itertools.chain(lies.whole(), itertools.islice(lies.conversations(seed), count))
+    for number, (what, lines) in enumerate(told, 1):
+        if lies.publish(fleet.results, lines, number) is None:
+            accepted[f"r20260102T030405Z-{number:08x}"] = what
+    return accepted
+
+
+def no_bug(fleet: Fleet, *arguments: str, of: object) -> None:
+    """Run a command; whatever it finds, it says so in its own words."""
+    done = fleet(*arguments)
+    assert done.exit_code != EXIT_BUG, (of, arguments, done.stderr[-3000:])
+    assert "Traceback" not in done.stderr, (of, arguments, done.stderr[-3000:])
+
+
+def test_a_lie_is_refused_at_its_line_or_does_no_harm(fleet: Fleet) -> None:
+    accepted = told(fleet, FEW, seed=1)
+    assert len(accepted) < FEW / 2
+    for command in COMMANDS:
+        no_bug(fleet, *command, of=accepted)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_no_lying_agent_strands_its_run_or_breaks_a_command(fleet: Fleet) -> None:
+    accepted = told(fleet, MANY, seed=2)
+    for command in (*COMMANDS, ("compare", "h0", "h1")):
+        no_bug(fleet, *command, of=accepted)
+    for run, what in accepted.items():
+        for command in DETAILED:
+            honest = f"r20260102T030405Z-{0:08x}"
+            no_bug(fleet, *(word.format(run=run, honest=honest) for word in command), of=what)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_no_crafted_file_breaks_a_command(fleet: Fleet, tmp_path: Path) -> None:
+    crafted(fleet, tmp_path, MANY // 2, 5, (*COMMANDS, ("compare", "h0", "h1"), ("show", "h1")))
+
+
+def test_a_crafted_file_is_named_or_does_no_harm(fleet: Fleet, tmp_path: Path) -> None:
+    crafted(fleet, tmp_path, 8, 4, (("show",), ("verify",)))
+
+
+def crafted(fleet: Fleet, folder: Path, count: int, seed: int, commands: tuple[tuple[str, ...], ...]) -> None:
+    honest = folder / "honest"
+    for number in range(2):
+        lies.publish(honest, lies.RECORDED.read_bytes().splitlines(), number)
+    for derived in ("_runs", "_cpus"):  # made again of the record
+        shutil.rmtree(honest / derived)
+    for number in range(count):
+        shutil.rmtree(fleet.results, ignore_errors=True)
+        shutil.copytree(honest, fleet.results)
+        (file,) = fleet.results.glob("host_id=h1/*/samples.parquet")
+        what = lies.craft(file, seed + 100 * number)
+        for command in commands:
+            no_bug(fleet, *command, of=what)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"ran_ppm": [2**31, 0]}, "ran_ppm[0]: expected int <= 2147483647"),
+        ({"iterations": 2**63 - 1}, "iterations: expected int <= 9007199254740992"),
+        (
+            {"iterations": 2**53, "ticks": [1] * 1000},
+            "1000 samples of 9007199254740992 iterations are too many",
+        ),
+        ({"unit": "line"}, "without a point"),
+        ({"line_node": 2**31}, "line_node: expected int | null <= 2147483647"),
+    ],
+)
+def test_a_number_is_bounded_by_its_column_and_by_what_is_computed_from_it(
+    changes: dict[str, object], words: str
+) -> None:
+    burst = next(record for record in lies.SAID if record.get("benchmark") == "cas")
+    assert decode(json.dumps(burst).encode())
+    with pytest.raises(WireError) as refused:
+        decode(json.dumps(burst | changes).encode())
+    assert words.partition(" | null")[0] in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "changes", "words"),
+    [
+        ("message", {"other_ticks": []}, "other_ticks of a pair is one list, not 0"),
+        ("fetch", {"state": None}, "state is None"),
+        ("fetch", {"operation": "guess"}, "operation is 'guess'"),
+        ("interleave", {"block_bytes": None}, "no block_bytes"),
+        ("bandwidth", {"threads": 7}, "7 threads on"),
+        ("gemm", {"point": "stream.0x0x0.16K.huge.x1"}, "has a size of 0"),
+        ("gemm", {"operation": "peak"}, "has another operation than its parameters, peak"),
+        ("chase", {"bytes": 4096}, "is of another size than its parameters"),
+        ("bandwidth", {"bytes": 4096}, "is of another size than its parameters"),
+        ("interleave", {"block_bytes": 96}, "is of another size than its parameters"),
+        ("chase", {"order": "window"}, "has another order than its parameters, window"),
+        ("fetch", {"state": "both"}, "has another state than its parameters, both"),
+    ],
+)
+def test_a_burst_agrees_with_what_is_known_of_its_benchmark(
+    tmp_path: Path, benchmark: str, changes: dict[str, object], words: str
+) -> None:
+    said = json.loads(json.dumps(lies.SAID))
+    for burst in (record for record in said if record.get("benchmark") == benchmark):
+        inner = burst if changes.keys() & burst.keys() else burst["parameters"]
+        old = burst["point"]
+        inner.update(changes)
+        kind = next(kind for kind in said[0]["plan"]["benchmarks"] if kind["benchmark"] == benchmark)
+        kind["points"] = [burst["point"] if point == old else point for point in kind["points"]]
+    lines = [json.dumps(record, separators=(",", ":")).encode() for record in said]
+    assert words in (lies.publish(tmp_path, lines, 0) or "")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda said: lies.bursts(said, "chase")[-1]["parameters"].update(threads=1, stride_bytes=64),
+            "other parameters",
+        ),
+        (lambda said: said[0]["benchmarks"][0].update(heading="\x1b[2J"), "printable texts"),
+        (lambda said: said[0]["benchmarks"][0].update(unit="u" * 300), "printable texts"),
+        (lambda said: lies.described(said, "chase").update(view="matrix", parameters=[]), "none that stands"),
+    ],
+)
+def test_a_description_is_short_and_printable_and_a_point_one_thing(
+    tmp_path: Path, change: Callable[[Any], None], words: str
+) -> None:
+    said = json.loads(json.dumps(lies.SAID))
+    change(said)
+    assert words in (lies.publish(tmp_path, list(map(lies.line, said)), 0) or "")
+
+
+@pytest.mark.parametrize(("length", "words"), [(501, "501 bytes long"), (16 << 20, "unpacks to")])
+def test_a_word_is_not_unpacked_in_every_row(tmp_path: Path, length: int, words: str) -> None:
+    lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
+    (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    table = pq.read_table(file)
+    long = pa.array(["x" * length] * len(table))  # plain text, which readers would spread over the rows
+    pq.write_table(table.set_column(table.column_names.index("unit"), "unit", long), file, compression="zstd")
+    with pytest.raises(StoreError, match=words):
+        TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "samples").read(["unit"])
+
+
+def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:
+    bomb = lies.packed(b'{"run":{"a":"' + b" " * (1 << 28) + b'"}}')
+    assert len(bomb) < 1 << 20
+    with pytest.raises(ValueError, match=f"more than {gate.RECORD_BYTES} bytes"):
+        unpacked(bomb)
+    lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
+    (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    table = pq.read_table(file)
+    pq.write_table(table.replace_schema_metadata({"fleet.run": bomb.decode()}), file)
+    with pytest.raises(StoreError, match="no record of its run"):
+        stored_record(place_of(tmp_path), str(file.relative_to(tmp_path)))
+    with pytest.raises(ValueError, match="cannot be unpacked"):
+        unpacked(lies.base64.b64encode(zlib.compress(b"{}")[:-5] + b"12345"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"memory_bytes": 2**63},
+        {"idle_exit_us": 10**30},
+        {"load": Load(running=2**63)},
+        {"cpus": (Cpu(0, node=2**31),)},
+        {"cpus": (Cpu(0, capacity=-(2**40)),)},
+        {"probe": "\x01" * (4 << 20)},
+    ],
+)
+def test_facts_that_no_column_can_hold_are_refused(changes: dict[str, Any]) -> None:
+    facts = builders.a_run().facts
+    gate.check_machine(facts)
+    with pytest.raises(ValueError, match=r"expected|bytes"):
+        gate.check_machine(replace(facts, **changes))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+RUN = builders.a_run()
+RECORD = json.loads(to_json({"run": runs_row(RUN, Contents(1, 2, 0, "5ha")), "cpus": cpus_rows(RUN)}))
+
+
+@pytest.mark.slow
+@settings(max_examples=20 * MANY, deadline=None)
+@given(st.sampled_from([*RECORD["run"]]), JSON, st.booleans())
+@example("plan_json", {"a": [[[[[[[[[[[1]]]]]]]]]]]}, True)
+@example("started_utc", "2026-01-01T00:00:00", False)
+def test_any_record_is_read_or_refused(column: str, value: Any, inside: bool) -> None:
+    run = RECORD["run"] | {column: json.dumps(value) if inside else value}
+    try:
+        record = unpacked(lies.packed(json.dumps({**RECORD, "run": run}).encode()))
+    except ValueError as err:
+        assert len(str(err)) < 1000
+        return
+    columns.table(arrow_schema("runs"), [record.row])
+
+
+@pytest.mark.slow
+@settings(max_examples=5 * MANY, deadline=None)
+@given(st.integers(0, len(lies.SAID) - 1), st.data())
+def test_any_value_in_a_conversation_is_taken_or_refused(at: int, data: st.DataObject) -> None:
+    said = json.loads(json.dumps(lies.SAID))
+    key = data.draw(st.sampled_from([name for name in said[at] if name != "record"]))
+    said[at][key] = data.draw(JSON)
+    bursts: list[Burst] = []
+    parts.read([[json.dumps(record, separators=(",", ":")).encode() for record in said]], bursts.append)
+    taken = BurstColumns()
+    for burst in bursts:
+        taken.add(burst)
+    taken.table(replace(RUN, hello=parts.read([lies.RECORDED.read_bytes().splitlines()]).hello))
