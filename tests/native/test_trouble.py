@@ -121,11 +121,8 @@ def test_a_partner_that_stops_in_the_loop_is_given_up_and_both_are_released(
     length = ("--samples", str(samples), "--iterations", "300000")
     long_bursts = (*length, "--rounds", "1000", "--stuck-timeout", "0.3")
     choice = ("-b", benchmark, "--variant", variant, "-c", f"{first},{second}")
-    with started(
-        *choice,
-        *long_bursts,
-    ) as process:
-        next_record(process, "note", "failed")  # from here on bursts are long, or starved
+    with started(*choice, *long_bursts) as process:
+        next_record(process, "note", "failed", "burst")  # the trials are over
         partner = wait_for_worker(process.pid, second)
         with subprocess.Popen([str(halt), str(partner), "1.5"], stdout=subprocess.PIPE, text=True) as halted:
             if halted.stdout.readline() != "halted\n":
@@ -173,7 +170,7 @@ def test_a_cpu_that_is_taken_away_ends_its_burst_and_not_the_run(benchmark, samp
         started(*endless, "--stuck-timeout", "1") as process,
     ):
         (group / "cgroup.procs").write_text(str(process.pid))
-        next_record(process, "note")  # from here on bursts are long
+        next_record(process, "note", "failed", "burst")  # the trials are over
         wait_until_it_spins(process.pid, wait_for_worker(process.pid, second))
         (group / "cpuset.cpus").write_text(str(first))
         records = decode(process.stdout.read())
