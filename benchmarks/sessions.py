@@ -1,7 +1,7 @@
 """Simulate sessions that compare many hosts at once, and count how many report a change.
 
-Usage: python -m benchmarks.sessions [--sessions 400] [--seed 1] [--hosts 20] [--relations 8] [--runs 5]
-           [--null NAME]
+Usage: python -m benchmarks.sessions [--sessions 200] [--seed 1] [--hosts 20] [--relations 8] [--runs 5]
+           [--null NAME] [--power-of 10]
 
 Every host has a number per run and relation, and runs of both sides in the order that `--alternate` draws
 (or A B B A: "in A B B A"). Null: how the numbers vary from run to run, by 1 % where nothing else is given:
@@ -17,8 +17,10 @@ and "unknown": the same without. In blocks: compared with `--blocks time`.
 
 `error`: sessions that report any change, q < 0.05 or "changed, or at another level"; `verdict`: with one
 that `--fail-on-change` fails on; `each`: relations whose interval excludes no change; `fleet`: rows over all
-hosts whose interval does; `none`: relations without a verdict. Then, in one session of ten, one relation in
-eight, or all of three hosts, became so much slower: the share `changed`, and "changed, or at another level".
+hosts whose interval does; `none`: relations without a verdict. The first two with Wilson's 95 % intervals,
+`fleet` with 1.96 standard errors of the mean over sessions. Then, in one session of ten (--power-of), one
+relation in eight, or all of three hosts, became so much slower: the share `changed`, and "changed, or at
+another level". 200 sessions with five runs a side take 10 to 30 s of one CPU.
 """
 
 import argparse
@@ -29,6 +31,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import stats
 
 from fleet.analysis.compare.blocks import InBlock
 from fleet.analysis.compare.changes import Changes, changes_of
@@ -60,7 +63,6 @@ NULLS = (
     ),
 )
 BURSTS, DWELL, POOL = 20, 8, 4000
-POWER_OF = 10  # sessions, one in so many with planted changes
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
@@ -175,8 +177,13 @@ def judged(null: str, logs: Floats, of_b: Bools) -> tuple[pd.DataFrame, pd.DataF
     return table, fleet
 
 
-def rates(null: str, hosts: int, relations: int, runs: int, sessions: int, seed: int) -> list[float]:
-    """Shares: error, verdict, each, fleet, none; power for each of PLANTED; for three hosts twice as slow."""
+def rates(
+    null: str, hosts: int, relations: int, runs: int, sessions: int, seed: int, power_of: int = 10
+) -> tuple[Floats, Floats]:
+    """By session, the shares error, verdict, each, fleet, none; and by session with planted changes, power.
+
+    Power: `changed`, and `changed, or at another level`, for each of PLANTED and for three hosts +100 %.
+    """
     chance = np.random.default_rng(seed)
     errors: list[list[float]] = []
     power: list[list[float]] = []
@@ -191,7 +198,7 @@ def rates(null: str, hosts: int, relations: int, runs: int, sessions: int, seed:
         out = [float(((each["low"] > 1) | (each["high"] < 1)).mean()) for each in (table, fleet)]
         either = (both["q"] < LEVEL) | (both["verdict"] == Verdict.CHANGED_OR_LEVEL)
         errors.append([float(either.any()), float(found.any()), *out, float(table["p"].isna().mean())])
-        if session % POWER_OF == 0:
+        if session % power_of == 0:
             shares: list[float] = []
             for moved, change in (*((spread, change) for change in PLANTED), (whole, 1.0)):
                 slower = logs + (moved[..., None] & of_b) * np.log1p(change)
@@ -200,28 +207,39 @@ def rates(null: str, hosts: int, relations: int, runs: int, sessions: int, seed:
                     float(np.mean(verdicts == each)) for each in (Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL)
                 ]
             power.append(shares)
-    return [*np.mean(errors, axis=0).tolist(), *np.mean(power, axis=0).tolist()]
+    return np.array(errors), np.array(power)
+
+
+def line(errors: Floats, power: Floats) -> str:
+    """The rates as text."""
+    cells = []
+    for share in errors.T[:2]:
+        ends = stats.binomtest(int(share.sum()), len(share)).proportion_ci(method="wilson")
+        cells.append(f"{share.mean():>6.1%} ({ends.low:>5.1%} to {ends.high:>5.1%})")
+    each, fleet, none = errors.mean(axis=0)[2:]
+    spread = 1.96 * errors[:, 3].std() / len(errors) ** 0.5
+    cells.append(f"{each:>6.1%} {fleet:>6.1%} ±{spread:>4.1%} {none:>5.1%}")
+    found = power.mean(axis=0)
+    cells += [f"{of:>6.1%} {level:>5.1%}" for of, level in zip(found[::2], found[1::2], strict=True)]
+    return " ".join(cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row per null and number of runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    for name, usual in (("sessions", 400), ("seed", 1), ("hosts", 20), ("relations", 8)):
+    defaults = {"sessions": 200, "seed": 1, "hosts": 20, "relations": 8, "power-of": 10}
+    for name, usual in defaults.items():
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--runs", type=int, action="append", help="a side; default: 3, 5 and 10")
     parser.add_argument("--null", choices=NULLS, action="append", help="only these; default: all")
     asked = parser.parse_args(arguments)
-    changes = "".join(f"{f'+{change:.0%}':>12}" for change in PLANTED)
-    print(f"{'null':<20} runs  error verdict  each fleet  none{changes} hosts +100%")
+    changes = "".join(f"{f'+{change:.0%}':>13}" for change in PLANTED)
+    errors = f"{'error':>6} {'verdict':>24} {'each':>21} {'fleet':>6} {'none':>11}"
+    print(f"{'null':<18} runs {errors}{changes}  hosts +100%")
     for null in asked.null or NULLS:
         for runs in asked.runs or (3, 5, 10):
-            shares = rates(null, asked.hosts, asked.relations, runs, asked.sessions, asked.seed)
-            row = (f"{share:>{width}.1%}" for share, width in zip(shares, (6, 7, 5, 5, 5), strict=False))
-            power = (
-                f"{found:>6.1%} {level:>5.1%}"
-                for found, level in zip(shares[5::2], shares[6::2], strict=True)
-            )
-            print(f"{null:<20} {runs:>4} {' '.join(row)} {' '.join(power)}", flush=True)
+            size = (asked.hosts, asked.relations, runs, asked.sessions)
+            print(f"{null:<18} {runs:>4} {line(*rates(null, *size, asked.seed, asked.power_of))}", flush=True)
 
 
 if __name__ == "__main__":

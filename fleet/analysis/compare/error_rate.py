@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.arrays import Floats
 from fleet.analysis.compare.changes import pair_changes, relation_changes
 from fleet.analysis.compare.evidence import together
 from fleet.analysis.compare.inference import LEVEL, beyond_p, detectable, false_discovery
@@ -72,15 +73,23 @@ def find_pairs(tables: Sequence[pd.DataFrame], threshold: float, *, share: float
 
 
 def _with_q(tables: Sequence[pd.DataFrame], share: float) -> pd.DataFrame:
-    """All rows with `q`. Where chance explains the levels, the interval and p allow no change."""
+    """All rows with `q`. Where chance explains the levels, the interval and p allow no change.
+
+    What may be another level is no finding that admits others with larger p.
+    """
     rows = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
-    known, levels = rows["p"].notna().to_numpy(), rows["q_levels"].to_numpy(dtype=float)
-    q = np.full(len(rows), np.nan)
-    q[known] = np.minimum(false_discovery(rows["p"].to_numpy(dtype=float)[known]) / share, 1.0)
-    levels = np.where(q < LEVEL, levels, 0.0)
+    p, levels = (rows[name].to_numpy(dtype=float) for name in ("p", "q_levels"))
+    levels = np.where(_q(p, share) < LEVEL, levels, 0.0)
     explained = {"low": rows["low"].clip(upper=1), "high": rows["high"].clip(lower=1), "p": 1.0}
     changed = {name: rows[name].where(levels < 1, value) for name, value in explained.items()}
-    return rows.assign(**changed, q_levels=levels, q=np.maximum(q, levels))
+    q = _q(np.where(levels < LEVEL, p, 1.0), share)
+    return rows.assign(**changed, q_levels=levels, q=np.where(levels < LEVEL, np.maximum(q, levels), levels))
+
+
+def _q(p: Floats, share: float) -> Floats:
+    known, found = ~np.isnan(p), np.full(len(p), np.nan)
+    found[known] = np.minimum(false_discovery(p[known]) / share, 1.0)
+    return found
 
 
 def _parted(rows: pd.DataFrame, tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:

@@ -33,6 +33,11 @@ class Evidence:
     freedom: Floats
 
     @cached_property
+    def rows(self) -> pd.DataFrame:
+        """The rows of all comparisons."""
+        return pd.concat([one.rows for one in self.comparisons], ignore_index=True)
+
+    @cached_property
     def known(self) -> Bools:
         """Of which changes enough runs are known."""
         found: Bools = ~np.isnan(self.freedom)
@@ -44,8 +49,7 @@ class Evidence:
 
         The parts: of the hosts measured together, of a comparison, of a relation with pairs, of the row.
         """
-        rows = pd.concat([one.rows for one in self.comparisons])[self.known]
-        of = self.of[self.known]
+        rows, of = self.rows[self.known], self.of[self.known]
         groups: list[Ints] = [self.measured[of], of]
         if "ping_cpu" in rows:
             by = [of, *(rows[name].to_numpy() for name in CLASS)]
@@ -60,7 +64,7 @@ class Evidence:
 
     def table(self) -> pd.DataFrame:
         """The rows of all comparisons with the interval, `p`, `error`, `freedom` and `q_levels`."""
-        rows = pd.concat([one.rows for one in self.comparisons], ignore_index=True)
+        rows = self.rows
         found = np.full((len(rows), 5), np.nan)
         if self.known.any():
             parts, freedom = self.variances

@@ -30,15 +30,14 @@ def fleet_effect(evidence: Evidence, comparisons: Collection[int]) -> pd.DataFra
     deviation of the hosts' own changes, relative; `heterogeneity`: I², the share of the variation of the
     changes found that is not chance.
     """
-    rows = pd.concat([one.rows for one in evidence.comparisons], ignore_index=True)
     known = np.flatnonzero(evidence.known & np.isin(evidence.of, list(comparisons)))
     if not len(known):
         return pd.DataFrame(columns=[*COLUMNS, "q_levels"])
-    own = np.full(len(rows), np.nan)
+    own = np.full(len(evidence.rows), np.nan)
     parts, _ = evidence.variances
     own[evidence.known] = np.sqrt(parts[1:].sum(axis=0) * evidence.scale)
     found = []
-    for key, part in rows.iloc[known].groupby(CLASS, sort=False):
+    for key, part in evidence.rows.iloc[known].groupby(CLASS, sort=False):
         at = part.index.to_numpy()
         if len(at) >= LEAST_HOSTS:
             runs = evidence.weights[at] * evidence.residuals[at]

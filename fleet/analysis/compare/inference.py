@@ -200,13 +200,20 @@ def counts_at(labels: Ints, of_b: Bools) -> Ints:
 
 def equal_shares(counts: Ints) -> float:
     """P of both sides being at the levels equally often: Fisher's, of each level against all others."""
-    from scipy import stats  # noqa: PLC0415  takes as long to import as all else here, and few need it
+    runs, of_a = int(counts.sum()), int(counts[:, 0].sum())
+    p = [_dealt(int(level.sum()), runs, of_a)[1][level[0]] for level in counts]
+    return float(min(1.0, min(p) * (len(p) - 1)))
 
-    p = []
-    for level in counts:
-        rest = counts.sum(axis=0) - level
-        p.append(float(stats.fisher_exact([level, rest])[1]))
-    return min(1.0, min(p) * (len(p) - 1))
+
+@cache
+def _dealt(at: int, runs: int, of_a: int) -> tuple[Floats, Floats]:
+    """How likely each number of A's runs at a level is, from none on, and Fisher's p of it.
+
+    at: of `runs`, how many are at the level; of_a: how many are of A.
+    """
+    ways, here = comb(runs, of_a), range(min(at, of_a) + 1)
+    shares = np.array([comb(at, each) * comb(runs - at, of_a - each) / ways for each in here])
+    return shares, np.where(shares <= shares[:, None] * (1 + _SAME), shares, 0.0).sum(axis=1)
 
 
 def p_of_levels(logs: Floats, of_b: Bools) -> Floats:
@@ -232,15 +239,8 @@ def chance_of_levels(counts: Ints, p: float) -> float:
     counts: a row per level: how many runs of A and of B are at it.
     """
     runs, of_a = int(counts.sum()), int(counts[:, 0].sum())
-    levels = counts.sum(axis=1)[: 1 if len(counts) == 2 else None]
-    return sum(_chance_of_level(int(at), runs, of_a, p / max(len(levels) - 1, 1)) for at in levels)
-
-
-@cache
-def _chance_of_level(at: int, runs: int, of_a: int, p: float) -> float:
-    """The same of one level that so many runs are `at`, by Fisher's test."""
-    from scipy import stats  # noqa: PLC0415  see above
-
-    shares = stats.hypergeom(runs, at, of_a).pmf(np.arange(min(at, of_a) + 1))
-    of_each = np.where(shares <= shares[:, None] * (1 + _SAME), shares, 0.0).sum(axis=1)
-    return float(shares[of_each <= p * (1 + _SAME)].sum())
+    found, levels = 0.0, counts.sum(axis=1)[: 1 if len(counts) == 2 else None]
+    for at in levels:
+        shares, of_each = _dealt(int(at), runs, of_a)
+        found += float(shares[of_each <= p / max(len(levels) - 1, 1) * (1 + _SAME)].sum())
+    return found
