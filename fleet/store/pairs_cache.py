@@ -10,9 +10,10 @@ from typing import Any
 
 from fleet.errors import StoreError
 from fleet.store.files import draft_of
+from fleet.store.gate import check_table
 from fleet.store.ids import checked_key
 from fleet.store.places import Folder, Place
-from fleet.store.reading import TableFile, Where
+from fleet.store.reading import TableFile, Where, each, joined
 from fleet.store.runs import RunSummary
 from fleet.store.writing import write_table
 
@@ -21,16 +22,25 @@ _SAMPLES, _VERSION = b"fleet.samples_sha256", b"fleet.stats_version"
 
 
 def kept_pairs(
-    place: Place, run: RunSummary, version: int, columns: Sequence[str] | None, where: Where
-) -> Any | None:
-    """The run's derived pairs as a pyarrow table; None where they are missing, old or damaged."""
-    try:
-        file = TableFile(place, _name(run), "pairs")
-        if any(file.metadata.get(key) != value for key, value in _made_of(run, version).items()):
+    place: Place, runs: Sequence[RunSummary], version: int, columns: Sequence[str] | None, where: Where
+) -> list[Any]:
+    """Of each run its derived pairs as a pyarrow table; None where they are missing, old or damaged."""
+
+    def kept(run: RunSummary, *, gated: bool) -> Any | None:
+        try:
+            file = TableFile(place, _name(run), "pairs")
+            if any(file.metadata.get(key) != value for key, value in _made_of(run, version).items()):
+                return None
+            return file.read(columns, where, gated=gated)
+        except StoreError:
             return None
-        return file.read(columns, where)
-    except StoreError:
-        return None
+
+    found = each(lambda run: kept(run, gated=False), runs)
+    try:  # once for all: of small files the gate would take longer than reading
+        check_table("pairs", joined([part for part in found if part is not None], "pairs", columns))
+    except Exception:  # as `reading` has it: which of them it is
+        return each(lambda run: kept(run, gated=True), runs)
+    return found
 
 
 def keep_pairs(place: Place, run: RunSummary, version: int, pairs: Any) -> bool:

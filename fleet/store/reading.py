@@ -238,11 +238,19 @@ class TableFile:
             yield self._try(lambda: _cast(part, shape))  # noqa: B023  called at once
             held = held.slice(size)
 
-    def read(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Any:
-        """The rows wanted, in the schema of the table."""
-        where = _old_and_new(where or {})
+    def read(
+        self, columns: Sequence[str] | None = None, where: Where | None = None, *, gated: bool = True
+    ) -> Any:
+        """The rows wanted, in the schema of the table; unless `gated`, the caller calls `check_table`."""
+        where, shape = _old_and_new(where or {}), _shape(self._table, columns)
         groups = [group for group in range(self._file.num_row_groups) if self._may_hold(group, where)]
-        return self._groups(groups, columns, where)
+        if not groups:
+            return shape.empty_table()
+        needed, read = self._needed(shape, where), self._file.read_row_groups
+        shaped = self._shaped if gated else _shaped
+        return self._try(
+            lambda: shaped(_only(read(groups, columns=needed, use_threads=self._threads), where), shape)
+        )
 
     def stretches(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
         """The same, some rows at a time, so that no more than these have to be held."""
@@ -258,15 +266,6 @@ class TableFile:
 
     def _needed(self, shape: Any, where: Where) -> list[str]:
         return sorted({*shape.names, *where} & set(self._file.schema_arrow.names))
-
-    def _groups(self, groups: list[int], columns: Sequence[str] | None, where: Where) -> Any:
-        shape = _shape(self._table, columns)
-        if not groups:
-            return shape.empty_table()
-        needed, read = self._needed(shape, where), self._file.read_row_groups
-        return self._try(
-            lambda: self._shaped(_only(read(groups, columns=needed, use_threads=self._threads), where), shape)
-        )
 
     def _shaped(self, table: Any, shape: Any) -> Any:
         """The table in this schema, once it has passed the gate."""

@@ -76,6 +76,15 @@ class Comparison:
         return any(len(rows) and rows["verdict"].isin(found).any() for rows in (self.relations, self.fleet))
 
 
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Rows of the tables `runs`, `cpus` and `pairs`, these widened."""
+
+    runs: pd.DataFrame
+    cpus: pd.DataFrame
+    pairs: pd.DataFrame
+
+
 def compare(
     root: Root,
     texts: Sequence[str],
@@ -84,20 +93,24 @@ def compare(
     benchmark: str | None = None,
     point: str | None = None,
     blocks: str | None = None,
+    tables: Tables | None = None,
 ) -> list[Comparison]:
     """Compare each further side with the first; texts: sides as on the command line.
 
     Relations are those of pairs, and the levels and settings of ladders. threshold: the smallest change that
     matters, as a share; by default 3 %. benchmark: only this one. point: only this one. blocks: "time" or a
-    label's name, compare within blocks (`blocks`), but no pairs. If both sides have runs of the same several
-    hosts, there is a comparison per host. Raises UsageError.
+    label's name, compare within blocks (`blocks`), but no pairs. tables: of all runs of the sides, where they
+    are read already. If both sides have runs of the same several hosts, there is a comparison per host.
+    Raises UsageError.
     """
     root = listing_of(root)
-    first, *others = sides(root, texts)
+    first, *others = sides(root, texts, tables.runs if tables else None)
     runs = pd.concat([first.runs, *(side.runs for side in others)])
     ids = runs["run_id"].tolist()
-    cpus = load_cpus(root, run_id=ids)
-    pairs = cells(of_benchmark(widened(load_pairs(root, run_id=ids)), benchmark), cpus, point)
+    if tables is None:
+        tables = Tables(runs, load_cpus(root, run_id=ids), widened(load_pairs(root, run_id=ids)))
+    cpus, rows = (table[table["run_id"].isin(ids)] for table in (tables.cpus, tables.pairs))
+    pairs = cells(of_benchmark(rows, benchmark), cpus, point)
     if pairs.empty:
         raise UsageError(
             "these runs have no latencies between CPUs and no levels of memory to compare; --point compares "

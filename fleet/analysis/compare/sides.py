@@ -29,8 +29,11 @@ class ComparisonSide:
         return ComparisonSide(name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True))
 
 
-def sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
-    """The sides named by `texts`. Raises UsageError if one matches no run, or two share a run."""
+def sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = None) -> list[ComparisonSide]:
+    """The sides named by `texts`. Raises UsageError if one matches no run, or two share a run.
+
+    rows: those of `runs` of all sides, oldest first, where they are read already.
+    """
     listing = listing_of(root)
     stored = listing.runs
     if not stored:
@@ -38,7 +41,8 @@ def sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
     if twice := sorted({text for text in texts if texts.count(text) > 1}):
         raise UsageError(f"the side {twice[0]!r} is named twice; a side cannot be compared with itself.")
     chosen = {text: matching(stored, text, listing.place) for text in texts}
-    runs = load_runs(listing, run_id={run_id for ids in chosen.values() for run_id in ids})
+    every = {run_id for ids in chosen.values() for run_id in ids}
+    runs = load_runs(listing, run_id=every) if rows is None else rows
     found = [
         ComparisonSide(text, runs[runs["run_id"].isin(ids)].reset_index(drop=True))
         for text, ids in chosen.items()

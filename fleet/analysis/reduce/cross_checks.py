@@ -31,6 +31,7 @@ PAGE = 4096
 LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
 COLUMNS = ("check", "value", "says", "breach")
+_NOTHING = pd.DataFrame(columns=list(COLUMNS)).astype({"breach": bool})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,10 @@ def compared(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) ->
     as a factor above 1.
     """
     there = set(pairs["benchmark"])
-    found = []
-    if "message" in there or any(view_of(name) not in (View.MATRIX, View.CPUS) for name in there):
-        numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus))
-        found = [(check.name, *one) for check in CHECKS for one in check.compared(numbers)]
+    if "message" not in there and all(view_of(name) in (View.MATRIX, View.CPUS) for name in there):
+        return _NOTHING
+    numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus))
+    found = [(check.name, *one) for check in CHECKS for one in check.compared(numbers)]
     return pd.DataFrame(found, columns=list(COLUMNS)).astype({"breach": bool})
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.arrays import Bools, Floats
+from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.load import without_points
 
 MANY_OUTLIERS = 0.05
@@ -86,16 +86,19 @@ def _strange_siblings(rows: pd.DataFrame) -> Marks:
     return strange
 
 
-def not_nearest(rows: pd.DataFrame) -> "pd.Series[float]":
+def not_nearest(rows: pd.DataFrame, of: Ints | int = 0) -> "pd.Series[float]":
     """For each pair of siblings: the latency to their nearest other CPU, as a multiple of the pair's own.
 
-    rows: pairs of one run, benchmark and variant. NaN for rows that are no siblings, and for siblings
-    without any other partner. Below 1.3 the two are not each other's nearest, as siblings should be.
+    rows: pairs of one run, benchmark and variant, or of several that `of` numbers. NaN for rows that are no
+    siblings, and for siblings without any other partner. Below 1.3 the two are not each other's nearest, as
+    siblings should be.
     """
     relation = rows["relation"].to_numpy(dtype=object)
     ping, pong = (rows[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
     ns = rows["median_ns"].to_numpy(dtype=float)
     others = (relation != "smt") & (relation != "self")
+    size = max(ping.max(initial=0), pong.max(initial=0)) + 1
+    ping, pong = of * size + ping, of * size + pong
     nearest = np.full(max(ping.max(initial=0), pong.max(initial=0)) + 1, np.inf)
     for ends in (ping, pong):
         np.fmin.at(nearest, ends[others], ns[others])

@@ -26,6 +26,7 @@ from fleet.store.runs import Listing, Root, RunSummary, listing_of
 from fleet.store.schema import arrow_schema
 
 Chosen = str | Collection[str] | None  # one value, several, or all
+_Records = Sequence[tuple[RunSummary, RunRecord]]
 
 
 def load_samples(
@@ -62,13 +63,20 @@ def load_runs(
 ) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
     listing = listing_of(root)
-    return _frame("runs", _rows(listing, published(listing, run_id=run_id, host_id=host_id, labels=labels)))
+    found = _records(listing, published(listing, run_id=run_id, host_id=host_id, labels=labels))
+    return _frame("runs", _runs_rows(found))
 
 
-def _rows(listing: Listing, runs: Sequence[RunSummary]) -> list[dict[str, Any]]:
+def _runs_rows(found: _Records) -> list[dict[str, Any]]:
     """Rows of `runs`, with the labels that the runs have now."""
-    found = _records(listing, runs)
     return [{**record.row, "labels_json": to_json(dict(run.labels))} for run, record in found]
+
+
+def _cpus_rows(listing: Listing, found: _Records) -> list[Mapping[str, Any]]:
+    rows: list[Mapping[str, Any]] = []
+    for run, record in found:
+        rows += _cpus_of_1_1(listing.place, run.run_id) if record.cpus is None else record.cpus
+    return rows
 
 
 def load_run(root: Root, run_id: str) -> dict[str, Any]:
@@ -76,18 +84,23 @@ def load_run(root: Root, run_id: str) -> dict[str, Any]:
 
     Raises StoreError if the run is not published.
     """
-    return read_runs(root, [run_id])[0]
+    return read_runs(root, [run_id])[0][0]
 
 
-def read_runs(root: Root, run_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """The same of several, in this order."""
+def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]], pd.DataFrame, pd.DataFrame]:
+    """The same of several, in this order; their rows as of `load_runs` and of `load_cpus`, oldest first.
+
+    Each file is opened once.
+    """
     listing = listing_of(root)
-    rows = _rows(listing, published(listing, run_id=run_ids))
+    records = _records(listing, published(listing, run_id=run_ids))
+    rows = _runs_rows(records)
     found = {row["run_id"]: decoded(row) for row in rows}
     for run_id in run_ids:
         if run_id not in found:
             raise StoreError(f"{root}: run {run_id} is not published.")
-    return [found[run_id] for run_id in run_ids]
+    ordered = [found[run_id] for run_id in run_ids]
+    return ordered, _frame("runs", rows), _frame("cpus", _cpus_rows(listing, records))
 
 
 def decoded(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,11 +114,8 @@ def decoded(row: Mapping[str, Any]) -> dict[str, Any]:
 def load_cpus(root: Root, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
     """Read the `cpus` table: one row per run and CPU."""
     listing = listing_of(root)
-    rows: list[Mapping[str, Any]] = []
-    runs = published(listing, run_id=run_id, host_id=host_id)
-    for run, record in _records(listing, runs):
-        rows += _cpus_of_1_1(listing.place, run.run_id) if record.cpus is None else record.cpus
-    return _frame("cpus", rows)
+    found = _records(listing, published(listing, run_id=run_id, host_id=host_id))
+    return _frame("cpus", _cpus_rows(listing, found))
 
 
 def load_counters(root: Root, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
@@ -237,7 +247,7 @@ def ns_per_sample_tick(samples: pd.DataFrame) -> Floats:
     return factor
 
 
-def _records(listing: Listing, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, RunRecord]]:
+def _records(listing: Listing, runs: Sequence[RunSummary]) -> _Records:
     """What the samples files say of these runs; one that cannot be read is left out, a single one raises."""
     names = [samples_name(run.host_id, run.run_id) for run in runs]
     if len(names) == 1:

@@ -295,14 +295,21 @@ def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -
 
     An unordered pair stands on both sides of the diagonal. NaN: not measured.
     """
-    ends = ["ping_cpu", "pong_cpu"]
-    rows = pairs[[*ends, value]]
-    if rows.duplicated(ends).any():
-        rows = rows.groupby(ends).median().reset_index()
-    order = pd.Index(list(cpus))
-    ping, pong = (order.get_indexer(pd.Index(rows[end])) for end in ends)
-    known = (ping >= 0) & (pong >= 0)
-    numbers = np.full((len(order), len(order)), np.nan)
-    numbers[ping[known], pong[known]] = rows[value].to_numpy(dtype=float)[known]
-    numbers = np.where(np.isnan(numbers), numbers.T, numbers)
-    return pd.DataFrame(numbers, order.rename("ping_cpu"), order.rename("pong_cpu"))
+    numbers = grid(pairs, cpus, value)
+    return pd.DataFrame(numbers, pd.Index(list(cpus), name="ping_cpu"), pd.Index(list(cpus), name="pong_cpu"))
+
+
+def grid(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
+    """The same without names."""
+    places = {cpu: place for place, cpu in enumerate(cpus)}
+    ping, pong = ([places.get(cpu, -1) for cpu in pairs[end].tolist()] for end in ("ping_cpu", "pong_cpu"))
+    at, column = np.array([ping, pong], dtype=np.int64), pairs[value].to_numpy(dtype=float)
+    known = (at >= 0).all(axis=0)
+    cell, column = at[0, known] * len(places) + at[1, known], column[known]
+    if len(cell) > len(np.unique(cell)):
+        of_cell = pd.Series(column).groupby(cell).median()
+        cell, column = of_cell.index.to_numpy(), of_cell.to_numpy()
+    numbers: Floats = np.full(len(places) ** 2, np.nan)
+    numbers[cell] = column
+    numbers = numbers.reshape(len(places), len(places))
+    return np.where(np.isnan(numbers), numbers.T, numbers)

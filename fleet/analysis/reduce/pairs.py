@@ -23,7 +23,7 @@ from fleet.store import schema
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
 from fleet.store.places import Place
 from fleet.store.publish import samples_name
-from fleet.store.reading import TableFile, chosen, each, joined, leave_out
+from fleet.store.reading import TableFile, chosen, joined, leave_out
 from fleet.store.runs import Root, RunSummary, listing_of, unreadable
 from fleet.store.samples import record_of
 
@@ -66,7 +66,7 @@ def load_pairs(
     listing = listing_of(root)
     place, runs = listing.place, published(listing, run_id=run_id, host_id=host_id, labels=labels)
     where = rows_wanted(benchmark=benchmark, relation=relation)
-    parts = each(lambda run: kept_pairs(place, run, STATS_VERSION, columns, where), runs)
+    parts = kept_pairs(place, runs, STATS_VERSION, columns, where)
     missing = [at for at, part in enumerate(parts) if part is None]
     if missing and note:
         note(f"reducing the samples of {len(missing)} of {len(runs)} runs to pairs; this is done once")

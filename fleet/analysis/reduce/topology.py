@@ -85,11 +85,12 @@ def layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
 
     cpus: one run's rows of the `cpus` table. A CPU that is not in it comes last.
     """
-    rows = {int(row["cpu"]): row for row in cpus.to_dict("records")}
+    columns = (cpus[name].tolist() if name in cpus else [None] * len(cpus) for name in ("kind", *GROUPS))
+    rows = dict(zip(map(int, cpus["cpu"]), zip(*columns, strict=True), strict=True))
+    unknown = (None,) * (1 + len(GROUPS))
 
     def groups(cpu: int) -> tuple[int, ...]:
-        row = rows.get(cpu, {})
-        numbers = (row.get(level, -1) for level in GROUPS)
+        numbers = rows.get(cpu, unknown)[1:]
         return tuple(-1 if pd.isna(number) else int(number) for number in numbers)
 
     def place(cpu: int) -> tuple[bool, tuple[int, ...], int]:
@@ -99,5 +100,5 @@ def layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
     return Layout(
         ordered,
         tuple(groups(cpu) for cpu in ordered),
-        frozenset(cpu for cpu in ordered if rows.get(cpu, {}).get("kind") == "efficiency"),
+        frozenset(cpu for cpu in ordered if rows.get(cpu, unknown)[0] == "efficiency"),
     )

@@ -5,19 +5,20 @@ factor) and `says`, in words. MEANS explains the checks; docs/flags.md names the
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fleet.analysis.reduce.flags import SIBLING_NEARER, not_nearest
 from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.views.text import records
 from fleet.model import Relation
 from fleet.store.runs import Listing, Root, listing_of
 
@@ -33,20 +34,50 @@ MEANS = {
 }
 COLUMNS = ("check", "benchmark", "variant", "subject", "value", "says")
 _KIND = ["benchmark", "variant"]
+_RUN = ["run_id", *_KIND]
 _NEARNESS = {str(relation): place for place, relation in enumerate(Relation)}
 
 
 def check_topology(pairs: pd.DataFrame, history: pd.DataFrame | None = None) -> pd.DataFrame:
     """Every finding about one run; no rows where the latencies agree with the OS.
 
-    pairs: as `pair_medians` returns them. history: `host_history`, or the same of `earlier_runs`.
+    pairs: as `pair_medians` returns them. history: as `host_history` returns it.
+    """
+    past = {} if history is None else {"": [row for rows in medians_of(history).values() for row in rows]}
+    return pd.DataFrame(check_runs(pairs.assign(run_id=""), past)[""], columns=list(COLUMNS))
+
+
+Medians = Sequence[tuple[str, str, str, float]]  # of a run: benchmark, variant, relation, ns
+
+
+def medians_of(relations: pd.DataFrame) -> dict[str, Medians]:
+    """The medians of each run, by its id; relations: as `by_relation` returns them."""
+    found: dict[str, list[tuple[str, str, str, float]]] = {}
+    for run_id, *row in _values(relations, "run_id", *_KIND, "relation", "median_ns"):
+        found.setdefault(run_id, []).append((row[0], row[1], row[2], row[3]))
+    return dict(found)
+
+
+def check_runs(pairs: pd.DataFrame, past: Mapping[str, Medians]) -> dict[str, list[tuple[object, ...]]]:
+    """The findings about several runs, in COLUMNS, by the run's id. past: of each, what its earlier runs had.
+
+    pairs: of all of them, with `run_id`.
     """
     pairs = without_points(pairs)
-    medians = pairs.groupby([*_KIND, "relation"], sort=False)["median_ns"].median().to_dict()
-    found = [*_siblings(pairs), *_disorder(medians), *_asymmetry(pairs)]
-    if history is not None:
-        found += _off_history(medians, history)
-    return pd.DataFrame(found, columns=list(COLUMNS))
+    now: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
+    medians = pairs.groupby([*_RUN, "relation"], sort=False)["median_ns"].median().reset_index()
+    for run_id, *kind, ns in _values(medians, *_RUN, "relation", "median_ns"):
+        now[run_id][kind[0], kind[1], kind[2]] = ns
+    found: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+    for run_id, *finding in _siblings(pairs):
+        found[run_id].append(tuple(finding))
+    for run_id, of_run in now.items():
+        found[run_id] += _disorder(of_run)
+    for run_id, *finding in _asymmetry(pairs):
+        found[run_id].append(tuple(finding))
+    for run_id, of_run in now.items():
+        found[run_id] += _off_history(of_run, past.get(run_id, ()))
+    return found
 
 
 def host_history(root: Root, run: Mapping[str, Any]) -> pd.DataFrame:
@@ -86,19 +117,14 @@ def nearest_pairs(pairs: pd.DataFrame, factor: float = SIBLING_NEARER) -> set[tu
     return {(a, b) for a, b in nearest.items() if a < b and nearest.get(b) == a}
 
 
-def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:
-    for kind, part in pairs.groupby(_KIND, sort=False):
-        factors = not_nearest(part)
-        near = factors < SIBLING_NEARER
-        for row in records(part[near].assign(factor=factors[near])) if near.any() else ():
-            yield (
-                "siblings",
-                *kind,
-                f"{row['ping_cpu']}-{row['pong_cpu']}",
-                row["factor"],
-                f"{row['ping_cpu']}-{row['pong_cpu']} ({row['median_ns']:.1f} ns, another CPU at "
-                f"{row['factor'] * row['median_ns']:.1f})",
-            )
+def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Findings behind the ids of their runs."""
+    kinds = pairs.groupby(_RUN, sort=False).ngroup().to_numpy().astype(np.int64)
+    pairs = pairs.assign(factor=not_nearest(pairs, kinds))
+    columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
+    for *run, a, b, ns, factor in _values(pairs[pairs["factor"] < SIBLING_NEARER], *columns):
+        says = f"{a}-{b} ({ns:.1f} ns, another CPU at {factor * ns:.1f})"
+        yield run[0], "siblings", *run[1:], f"{a}-{b}", factor, says
 
 
 def _disorder(medians: Mapping[Any, float]) -> Iterator[tuple[object, ...]]:
@@ -120,12 +146,11 @@ def _disorder(medians: Mapping[Any, float]) -> Iterator[tuple[object, ...]]:
                 )
 
 
-def _off_history(now: Mapping[Any, float], history: pd.DataFrame) -> Iterator[tuple[object, ...]]:
-    past: dict[tuple[str, str, str], list[float]] = {}  # a number a run
-    columns = (history[name].tolist() for name in (*_KIND, "relation", "median_ns"))
-    for *key, ns in zip(*columns, strict=True):
-        past.setdefault((key[0], key[1], key[2]), []).append(ns)
-    for kind, before in past.items():
+def _off_history(now: Mapping[Any, float], past: Medians) -> Iterator[tuple[object, ...]]:
+    known: dict[tuple[str, str, str], list[float]] = {}  # a number a run
+    for *key, ns in past:
+        known.setdefault((key[0], key[1], key[2]), []).append(ns)
+    for kind, before in known.items():
         if len(before) < LEAST_HISTORY or kind not in now:
             continue
         usual = median(before)
@@ -135,12 +160,15 @@ def _off_history(now: Mapping[Any, float], history: pd.DataFrame) -> Iterator[tu
             yield "history", *kind[:2], kind[2], factor, says
 
 
-def _asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[object, ...]]:
-    """Pairs that take longer when the one or the other CPU pings."""
-    for row in records(pairs[pairs["asymmetry"].notna()]):
-        ratio, slow = 1 + row["asymmetry"], row["pong_cpu"]
-        if ratio < 1:
-            ratio, slow = 1 / ratio, row["ping_cpu"]
-        pair = f"{row['ping_cpu']}-{row['pong_cpu']}"
-        says = f"{pair} {row['median_ns']:.1f} ns, {ratio - 1:+.0%} when {slow} pings"
-        yield "asymmetry", row["benchmark"], row["variant"], pair, ratio, says
+def _asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Pairs that take longer when the one or the other CPU pings, behind the ids of their runs."""
+    columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "asymmetry")
+    for *run, a, b, ns, by in _values(pairs[pairs["asymmetry"].notna()], *columns):
+        ratio, slow = (1 + by, b) if by >= 0 else (1 / (1 + by), a)
+        says = f"{a}-{b} {ns:.1f} ns, {ratio - 1:+.0%} when {slow} pings"
+        yield run[0], "asymmetry", *run[1:], f"{a}-{b}", ratio, says
+
+
+def _values(rows: pd.DataFrame, *columns: str) -> Iterable[tuple[Any, ...]]:
+    """These columns of the rows, as plain values."""
+    return zip(*(rows[name].tolist() for name in columns), strict=True)

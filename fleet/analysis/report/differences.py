@@ -9,10 +9,10 @@ import pandas as pd
 
 from fleet.analysis.arrays import Floats
 from fleet.analysis.compare.chance import largest_by_chance
-from fleet.analysis.compare.comparison import Comparison, compare
+from fleet.analysis.compare.comparison import Comparison, Tables, compare
 from fleet.analysis.plots import CHANGES
 from fleet.analysis.reduce.heatmap import MOST_NUMBERS, of_changes
-from fleet.analysis.reduce.matrices import matrix
+from fleet.analysis.reduce.matrices import grid, matrix
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.heatmap import CellTable, cell_table
@@ -78,15 +78,20 @@ class Differences:
     forests: list[Forest]
 
 
-def differences(root: Root, readings: Sequence[Reading], sides: tuple[str, str] | None = None) -> Differences:
-    """The comparisons of a report; none for a single run. sides: as on the command line, baseline first."""
+def differences(
+    root: Root, readings: Sequence[Reading], tables: Tables, sides: tuple[str, str] | None = None
+) -> Differences:
+    """The comparisons of a report; none for a single run. sides: as on the command line, baseline first.
+
+    tables: of all its runs.
+    """
     known = {reading.run["run_id"]: reading for reading in readings}
     if sides is None:
         groups = _groups([reading for reading in readings if reading.key_numbers or reading.parts])
         if len(groups) < 2:
             return Differences(None, [], [])
         texts = [",".join(reading.run["run_id"] for reading in group) for group in groups]
-    compared = compare(root, sides or texts)
+    compared = compare(root, sides or texts, tables=tables)
     small = len(compared) > _MANY
     found, names = [], []
     for one in compared:
@@ -198,7 +203,7 @@ def _parts(side: Sequence[Reading], kind: str) -> list[Part] | None:
 
 
 def _logs(part: Part, order: Layout) -> Floats:
-    logs: Floats = np.log(matrix(part.pairs, order.cpus, part.number).to_numpy())
+    logs: Floats = np.log(grid(part.pairs, order.cpus, part.number))
     return logs
 
 

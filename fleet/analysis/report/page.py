@@ -50,7 +50,7 @@ from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
 from fleet.model import benchmark_named
 from fleet.model.version import VERSION
-from fleet.store.runs import Root
+from fleet.store.runs import Root, listing_of
 from fleet.text import counted, one_line
 
 GENERATOR = "fleet report"
@@ -84,7 +84,8 @@ def render(
     """
     if not run_ids:
         raise UsageError("no run to report on.")
-    readings = gather(root, run_ids)
+    root = listing_of(root)
+    readings, tables_read = gather(root, run_ids)
     detailed = [reading for reading in readings if reading.detailed]
     shared = {kind: colour_limits(maps) for kind, maps in _maps_by_kind(detailed).items()}
     thumbnails = _thumbnails(detailed, shared)
@@ -104,7 +105,7 @@ def render(
         front=None if thumbnails else _front(readings),
         thumbnails=thumbnails,
         shared=shared,
-        differences=differences(root, readings, sides),
+        differences=differences(root, readings, tables_read, sides),
         environment=environment(readings),
         viridis=palette("viridis"),
         diverging=palette(plots.CHANGES),

@@ -5,19 +5,20 @@ bursts only what warnings are made of.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.arrays import Floats, Ints
+from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.plots import latencies
 from fleet.analysis.reduce.cross_checks import compared, summary
 from fleet.analysis.reduce.load import (
     load_counters,
-    load_cpus,
     load_samples,
     read_runs,
     view_of,
@@ -26,7 +27,7 @@ from fleet.analysis.reduce.load import (
 from fleet.analysis.reduce.matrices import by_relation, matrix
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.reduce.topology_check import earlier_runs
+from fleet.analysis.reduce.topology_check import COLUMNS, Medians, check_runs, earlier_runs, medians_of
 from fleet.analysis.report.key_numbers import KeyNumbers, key_numbers
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
@@ -36,16 +37,24 @@ from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.point_tables import PointTables
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import records
-from fleet.analysis.views.warnings import BURST_COLUMNS, RunWarning, run_warnings
+from fleet.analysis.views.warnings import (
+    BURST_COLUMNS,
+    NOTHING,
+    Marked,
+    RunWarning,
+    marked,
+    run_warnings,
+)
 from fleet.model import View, as_described_by, benchmark_named
 from fleet.store.runs import Listing, Root, listing_of
 
 MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
 _STEPS = 400  # quantiles kept of a distribution
 _MOST_TRACES, _FEWER_TRACES = 6, 1
-_AT_ONCE, _BURSTS_AT_ONCE = 32, 200_000  # runs that are read together, and their bursts
+_AT_ONCE, _BURSTS_AT_ONCE = 128, 200_000  # runs that are read together, and their bursts
 _NO_ROUNDS = pd.DataFrame(columns=["relation", "round", "ns"])
 _NO_CPUS = pd.DataFrame(columns=["cpu"])
+_NO_FINDINGS = pd.DataFrame(columns=list(COLUMNS))
 _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 
 
@@ -98,22 +107,25 @@ class Reading:
 class _Rows:
     """Some runs' rows of the tables, by run id. relations: by benchmark/variant, too.
 
-    bursts: all columns of runs in detail, else those that warnings are made of. medians: a row per run and
-    relation, as `check_topology` takes those of earlier runs.
+    bursts: of runs in detail. findings: of `check_runs`.
     """
 
+    every_pair: pd.DataFrame
     pairs: dict[str, pd.DataFrame]
-    cpus: dict[str, pd.DataFrame]
     bursts: dict[str, pd.DataFrame]
+    marked: Mapping[str, Marked]
     counters: dict[str, pd.DataFrame]
     relations: dict[tuple[str, str], list[dict[str, Any]]]
-    medians: pd.DataFrame
+    findings: Mapping[str, Sequence[tuple[object, ...]]]
 
 
-def gather(root: Root, run_ids: Sequence[str]) -> list[Reading]:
-    """Read the runs, each once, grouped by host. Raises StoreError for one that is not stored."""
+def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
+    """Read the runs, each once, grouped by host; and their tables, oldest first.
+
+    Raises StoreError for one that is not stored.
+    """
     listing = listing_of(root)
-    rows = read_runs(listing, list(dict.fromkeys(run_ids)))
+    rows, runs, cpus = read_runs(listing, list(dict.fromkeys(run_ids)))
     hosts = list(dict.fromkeys(row["host_id"] for row in rows))
     rows.sort(key=lambda row: (hosts.index(row["host_id"]), row["started_utc"]))
     counts = Counter(row["host_id"] for row in rows)
@@ -121,90 +133,112 @@ def gather(root: Root, run_ids: Sequence[str]) -> list[Reading]:
     few = len(rows) <= MANY_RUNS
     before = earlier_runs(listing, rows)
     past = _past(listing, {run_id for ids in before.values() for run_id in ids} - before.keys())
+    cpus_of = _by_run(cpus)
     found: list[Reading] = []
+    read: list[pd.DataFrame] = []
     for batch in _batches(rows):
         detailed = {row["run_id"] for row in batch if few or last[row["host_id"]] == row["run_id"]}
-        of_batch = _rows(listing, batch, detailed)
-        past = pd.concat([past, of_batch.medians])
-        for run in batch:
-            name = f"{run['host_name']} {run['run_id']}" if counts[run["host_id"]] > 1 else run["host_name"]
-            history = past[past["run_id"].isin(before[run["run_id"]])]
-            traces = (_MOST_TRACES if few else _FEWER_TRACES) if run["run_id"] in detailed else None
-            with as_described_by(run["hello"]):
-                found.append(_reading(run, of_batch, history, (name, f"run-{len(found) + 1}"), traces))
-    return found
+        with as_described_by(batch[0]["hello"]):
+            of_batch = _rows(listing, batch, detailed, before, past)
+            read.append(of_batch.every_pair)
+            for run in batch:
+                host, run_id = run["host_id"], run["run_id"]
+                name = f"{run['host_name']} {run_id}" if counts[host] > 1 else run["host_name"]
+                traces = (_MOST_TRACES if few else _FEWER_TRACES) if run_id in detailed else None
+                names = (name, f"run-{len(found) + 1}")
+                found.append(_reading(run, of_batch, cpus_of.get(run_id, _NO_CPUS), names, traces))
+    pairs = pd.concat(read, ignore_index=True)
+    order = pd.Index(runs["run_id"]).get_indexer(pairs["run_id"])
+    return found, Tables(runs, cpus, pairs.iloc[np.argsort(order, kind="stable")].reset_index(drop=True))
 
 
 def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Runs to read together; a big one by itself."""
+    """Runs to read together, whose agents describe the benchmarks alike; a big one by itself."""
     batch: list[dict[str, Any]] = []
     for row in rows:
         bursts = sum(run["bursts"] for run in (*batch, row))
-        if batch and (len(batch) == _AT_ONCE or bursts > _BURSTS_AT_ONCE):
+        alike = not batch or row["hello"].get("benchmarks") == batch[0]["hello"].get("benchmarks")
+        if batch and (len(batch) == _AT_ONCE or bursts > _BURSTS_AT_ONCE or not alike):
             yield batch
             batch = []
         batch.append(row)
     yield batch
 
 
-def _past(listing: Listing, run_ids: Collection[str]) -> pd.DataFrame:
-    """The relations of these runs, a few at a time, as `check_topology` takes them."""
-    ids = sorted(run_ids)
-    parts = [
-        _medians(widened(load_pairs(listing, run_id=ids[at : at + _AT_ONCE])))
-        for at in range(0, max(len(ids), 1), _AT_ONCE)
-    ]
-    return pd.concat(parts)
+def _past(listing: Listing, run_ids: Collection[str]) -> dict[str, Medians]:
+    """The medians of these runs, a few at a time."""
+    ids, found = sorted(run_ids), dict[str, Medians]()
+    for at in range(0, len(ids), _AT_ONCE):
+        found |= _medians(widened(load_pairs(listing, run_id=ids[at : at + _AT_ONCE])))
+    return found
 
 
-def _medians(pairs: pd.DataFrame) -> pd.DataFrame:
-    return by_relation(without_points(pairs), _BY_RELATION)
+def _medians(pairs: pd.DataFrame) -> dict[str, Medians]:
+    return medians_of(by_relation(without_points(pairs), _BY_RELATION))
 
 
-def _rows(listing: Listing, runs: Sequence[dict[str, Any]], detailed: Collection[str]) -> _Rows:
+def _rows(
+    listing: Listing,
+    runs: Sequence[dict[str, Any]],
+    detailed: Collection[str],
+    before: Mapping[str, Sequence[str]],
+    past: dict[str, Medians],
+) -> _Rows:
+    """before: of each run the ids of those before it. past: their medians; those of `runs` are added."""
     ids = [run["run_id"] for run in runs]
     pairs = widened(load_pairs(listing, run_id=ids))
     others = [run_id for run_id in ids if run_id not in detailed]
-    brief = load_samples(listing, run_id=others, columns=["run_id", *BURST_COLUMNS])
-    bursts = _by_run(brief) | {run_id: load_samples(listing, run_id=run_id) for run_id in detailed}
+    brief = load_samples(listing, run_id=others, columns=BURST_COLUMNS)
+    bursts = {run_id: load_samples(listing, run_id=run_id) for run_id in detailed}
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for number in dict.fromkeys(map(number_of, runs)):
         own = [run["run_id"] for run in runs if number_of(run) == number]
         table = by_relation(pairs[pairs["run_id"].isin(own)], _BY_RELATION, number)
         for row in records(table.sort_values("median_ns", kind="stable")):
             found.setdefault((row["run_id"], f"{row['benchmark']}/{row['variant']}"), []).append(row)
+    past |= _medians(pairs)
+    in_detail = [rows[list(BURST_COLUMNS)] for rows in bursts.values()]
+    earlier = {run_id: [row for one in before[run_id] for row in past.get(one, ())] for run_id in ids}
     return _Rows(
+        pairs,
         dict.fromkeys(ids, pairs[:0]) | _by_run(pairs),
-        _by_run(load_cpus(listing, run_id=ids)),
-        dict.fromkeys(ids, brief[:0]) | bursts,
+        bursts,
+        marked(pairs, pd.concat([brief, *in_detail])),
         _by_run(load_counters(listing, run_id=ids)),
         found,
-        _medians(pairs),
+        check_runs(pairs, earlier),
     )
 
 
 def _by_run(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    parts = rows.groupby("run_id", sort=False, observed=True)
-    return {str(run_id): part.reset_index(drop=True) for run_id, part in parts}
+    """The rows of each run, which follow one another."""
+    ids = rows["run_id"].astype(str).to_numpy(dtype=object)
+    begins = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
+    return {
+        str(ids[at]): rows.iloc[at:end].reset_index(drop=True) for at, end in pairwise(begins) if at < end
+    }
 
 
 def _reading(
-    run: dict[str, Any], rows: _Rows, history: pd.DataFrame, names: tuple[str, str], traces: int | None
+    run: dict[str, Any], rows: _Rows, cpus: pd.DataFrame, names: tuple[str, str], traces: int | None
 ) -> Reading:
     """traces: how many suspects of each benchmark are drawn; None for a run that is not shown in detail."""
     run_id = run["run_id"]
-    pairs, cpus, bursts = rows.pairs[run_id], rows.cpus.get(run_id, _NO_CPUS), rows.bursts[run_id]
+    pairs = rows.pairs[run_id]
     order = layout(cpus, sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"])))
-    kinds = [*run["benchmarks"], *(pairs["benchmark"] + "/" + pairs["variant"]).unique()]
+    of_kinds: dict[str, list[int]] = {}
+    for at, kind in enumerate(map("/".join, zip(pairs["benchmark"], pairs["variant"], strict=True))):
+        of_kinds.setdefault(kind, []).append(at)
+    kinds = [*run["benchmarks"], *of_kinds]
     parts, points = [], []
     for kind in dict.fromkeys(kinds):
-        benchmark, _, variant = kind.partition("/")
-        own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
-        if not len(own):
+        if kind not in of_kinds:
             continue
+        benchmark, _, variant = kind.partition("/")
+        own = pairs if len(of_kinds) == 1 else pairs.iloc[of_kinds[kind]]
         if view_of(kind) in (View.MATRIX, View.CPUS):
             part = _part(kind, own, number_of(run), rows.relations[run_id, kind])
-            parts.append(part if traces is None else _in_detail(part, bursts, order, traces))
+            parts.append(part if traces is None else _in_detail(part, rows.bursts[run_id], order, traces))
         elif traces is not None and view_of(kind) in (View.TABLE, View.BLOCKS):
             points.append(point_tables(own))
         if traces is not None and run_id in rows.counters:
@@ -224,9 +258,15 @@ def _reading(
         ladders,
         products,
         key_numbers(pairs, ladders, products),
-        run_warnings(run, pairs, bursts, checked, history),
+        run_warnings(
+            run, rows.marked.get(run_id, NOTHING), checked, _findings(rows.findings.get(run_id, ()))
+        ),
         summary(checked),
     )
+
+
+def _findings(found: Sequence[tuple[object, ...]]) -> pd.DataFrame:
+    return pd.DataFrame(found, columns=list(COLUMNS)) if found else _NO_FINDINGS
 
 
 def _part(kind: str, pairs: pd.DataFrame, number: str, rows: list[dict[str, Any]]) -> Part:

@@ -20,7 +20,7 @@ from fleet.analysis.reduce.load import (
 from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
-from fleet.analysis.reduce.topology_check import host_history
+from fleet.analysis.reduce.topology_check import check_topology, host_history
 from fleet.analysis.views import sections
 from fleet.analysis.views.by_parameters import point_tables
 from fleet.analysis.views.counters import events, per_unit
@@ -30,7 +30,7 @@ from fleet.analysis.views.history import past_of_runs
 from fleet.analysis.views.ladders import best_variants, ladder
 from fleet.analysis.views.point_tables import tables_text
 from fleet.analysis.views.text import csv_text, json_text, records
-from fleet.analysis.views.warnings import BURST_COLUMNS, run_warnings, warnings_text
+from fleet.analysis.views.warnings import BURST_COLUMNS, NOTHING, marked, run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
 from fleet.model import View, as_described_by
 from fleet.store import RunSummary
@@ -81,8 +81,9 @@ def show_text(
             ways(root, found.run) or "No messages were measured, so there are no directions to show."
         )
     checked = compared(found.run, found.pairs, found.cpus)
-    history = host_history(root, found.run)
-    parts.append(warnings_text(run_warnings(found.run, found.pairs, found.bursts, checked, history)))
+    findings = check_topology(found.pairs, host_history(root, found.run))
+    rows = marked(found.pairs, found.bursts).get(run_id, NOTHING)
+    parts.append(warnings_text(run_warnings(found.run, rows, checked, findings)))
     return "\n\n".join(part for part in parts if part)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
-from fleet.analysis.reduce.topology_check import MEANS, check_topology
+from fleet.analysis.reduce.topology_check import MEANS
 from fleet.analysis.views.text import pair_text, percent, records, within
 from fleet.model import FORECAST
 from fleet.text import counted, one_line
@@ -32,17 +32,22 @@ ORDER = (
     *cross_checks.MEANS,
     "",
 )  # keys of warnings, the most serious first
+_STEAL = ("ping_steal_ppm", "pong_steal_ppm")
 BURST_COLUMNS = (
+    "run_id",
     "flags",
     "benchmark",
     "point",
     "round",
     "ping_cpu",
     "pong_cpu",
-    "ping_steal_ppm",
-    "pong_steal_ppm",
+    *_STEAL,
 )
 """Columns of `samples` that warnings are made of."""
+_OF_PAIRS = (
+    *("run_id", "benchmark", "point", "ping_cpu", "pong_cpu", "relation", "flags"),
+    *("median_ns", "spread", "other_share", "drift", "outliers"),
+)  # columns of `pairs` that warnings show
 # By flag of a pair: the column that ranks the pairs, and what to show of one.
 _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = MappingProxyType(
     {
@@ -75,27 +80,53 @@ class RunWarning:
         return f"{key}{self.text}{extent}{f': {self.worst}' if self.worst else ''}"
 
 
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """What of a run's rows may be worth a warning. pairs, bursts: rows that may; of_…: of how many."""
+
+    pairs: list[dict[str, Any]]
+    of_pairs: int
+    bursts: pd.DataFrame
+    of_bursts: int
+
+
+def marked(pairs: pd.DataFrame, bursts: pd.DataFrame) -> dict[str, Marked]:
+    """Of each run with rows, by its id. pairs: of the table `pairs`, widened. bursts: with BURST_COLUMNS."""
+    of_pairs, of_bursts = (Counter(rows["run_id"].astype(str).tolist()) for rows in (pairs, bursts))
+    some = (pairs["flags"] != "").to_numpy(dtype=bool) | (pairs["spread"].to_numpy() > _WIDE)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in records(pairs[list(_OF_PAIRS)][some]):
+        rows.setdefault(row["run_id"], []).append(row)
+    some = (bursts["flags"] != "").to_numpy(dtype=bool) | bursts[list(_STEAL)].notna().any(axis=1).to_numpy()
+    few = bursts[some]
+    parts = {str(run_id): part for run_id, part in few.groupby("run_id", sort=False, observed=True)}
+    return {
+        run_id: Marked(rows.get(run_id, []), of_pairs[run_id], parts.get(run_id, few[:0]), of_bursts[run_id])
+        for run_id in of_pairs | of_bursts
+    }
+
+
+NOTHING = Marked([], 0, pd.DataFrame(), 0)
+
+
 def run_warnings(
     run: dict[str, Any],
-    pairs: pd.DataFrame,
-    bursts: pd.DataFrame,
+    rows: Marked,
     checked: pd.DataFrame,
-    history: pd.DataFrame,
+    findings: pd.DataFrame,
 ) -> list[RunWarning]:
     """The warnings of one run, the most serious first.
 
-    run: as `load_run` returns it. pairs: its rows of the table `pairs`, widened. bursts: those of
-    `samples`, with BURST_COLUMNS. checked: as `cross_checks.compared` returns it. history: as
-    `host_history` returns it.
+    run: as `load_run` returns it. checked: as `cross_checks.compared` returns it. findings: as
+    `check_topology` returns them.
     """
-    findings = check_topology(pairs, history)
     return [
-        *_failed(run, pairs),
-        *_flags(run, pairs, bursts),
-        *_steal(bursts),
+        *_failed(run, rows),
+        *_flags(run, rows),
+        *(_steal(rows) if len(rows.bursts) else ()),
         *_topology(findings),
         *_breaches(checked),
-        *_wide(run, pairs),
+        *_wide(run, rows),
         *(RunWarning("", note) for note in run["notes"] if not note.startswith(FORECAST)),
     ]
 
@@ -105,8 +136,8 @@ def warnings_text(warnings: Sequence[object]) -> str:
     return "\n".join([HEADING, *(f"  {one_line(str(line))}" for line in warnings)]) if warnings else ""
 
 
-def _failed(run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:
-    if pairs.empty:
+def _failed(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:
+    if not rows.of_pairs:
         yield RunWarning("empty", "no samples are stored, so there are no latencies")
     reasons = Counter(failed["reason"] for failed in run["failed"])
     if reasons:
@@ -114,21 +145,21 @@ def _failed(run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:
         yield RunWarning("partial", "bursts failed and have no samples", str(reasons.total()), listed)
 
 
-def _flags(run: dict[str, Any], pairs: pd.DataFrame, bursts: pd.DataFrame) -> Iterator[RunWarning]:
-    counts, of_pairs = flag_counts(bursts["flags"]), flag_counts(pairs["flags"])
-    for flag, text in MEANINGS.items():
-        if flag in _MEASURES and flag in of_pairs:
-            yield from _pair_flag(flag, text, run, pairs)
+def _flags(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:
+    counts = flag_counts(rows.bursts["flags"]) if len(rows.bursts) else {}
+    for flag, text in MEANINGS.items() if counts or rows.pairs else ():
+        if flag in _MEASURES and (found := [row for row in rows.pairs if flag in row["flags"].split(",")]):
+            yield from _pair_flag(flag, text, run, found, rows.of_pairs)
         elif flag in counts:
-            share = counts[flag] / len(bursts)
+            share = counts[flag] / rows.of_bursts
             minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
-            cause = _taken(bursts) if flag == "busy_cpu" else ""
+            cause = _taken(rows.bursts) if flag == "busy_cpu" else ""
             yield RunWarning(flag, text, percent(share), cause, minor=minor)
 
 
 def _steal_shares(bursts: pd.DataFrame) -> "pd.Series[float]":
     """Of each burst's time, how much a hypervisor took from one of its threads; 0 where none is known."""
-    shares: pd.Series[float] = bursts[["ping_steal_ppm", "pong_steal_ppm"]].max(axis=1).fillna(0) / 1e6
+    shares: pd.Series[float] = bursts[list(_STEAL)].max(axis=1).fillna(0) / 1e6
     return shares
 
 
@@ -139,10 +170,9 @@ def _taken(bursts: pd.DataFrame) -> str:
     return f"the hypervisor took it from {taken} of {counted(int(busy.sum()), 'burst')}" if taken else ""
 
 
-def _steal(bursts: pd.DataFrame) -> Iterator[RunWarning]:
+def _steal(rows: Marked) -> Iterator[RunWarning]:
     """One warning about the time that the hypervisor took, with the bursts that lost most."""
-    if not bursts[["ping_steal_ppm", "pong_steal_ppm"]].count().any():
-        return
+    bursts = rows.bursts
     shares = _steal_shares(bursts)
     felt = shares[shares >= _FELT].sort_values(ascending=False, kind="stable")
     if len(felt):
@@ -151,17 +181,18 @@ def _steal(bursts: pd.DataFrame) -> Iterator[RunWarning]:
             f"{row['benchmark']} {pair_text(row)} in round {row['round']} ({percent(row['share'])})"
             for row in records(worst)
         )
-        extent = f"{percent(len(felt) / len(bursts))}, on average {percent(felt.mean())} of their time"
-        minor = len(felt) <= _FEW_BURSTS * len(bursts)
+        extent = f"{percent(len(felt) / rows.of_bursts)}, on average {percent(felt.mean())} of their time"
+        minor = len(felt) <= _FEW_BURSTS * rows.of_bursts
         yield RunWarning("steal", "bursts lost CPU time to the hypervisor", extent, listed, minor=minor)
 
 
-def _pair_flag(flag: str, text: str, run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:
-    found = pairs[pairs["flags"].map(lambda flags: flag in flags.split(",")).astype(bool)]
+def _pair_flag(
+    flag: str, text: str, run: dict[str, Any], found: list[dict[str, Any]], of_pairs: int
+) -> Iterator[RunWarning]:
     if flag == "smt_pair":  # siblings that are not the nearest are named by the check `siblings`
-        found = found[found["relation"] != "smt"]
-    extent, by_chance = f"{len(found)} of {len(pairs)}", 0
-    if flag == "drift" and (by_chance := round(_CHANCE * len(pairs))):
+        found = [row for row in found if row["relation"] != "smt"]
+    extent, by_chance = f"{len(found)} of {of_pairs}", 0
+    if flag == "drift" and (by_chance := round(_CHANCE * of_pairs)):
         extent += f", about {by_chance} expected by chance"
     if flag == "not_converged":
         extent += f" wider than {within(run['precision'])}"
@@ -169,29 +200,26 @@ def _pair_flag(flag: str, text: str, run: dict[str, Any], pairs: pd.DataFrame) -
         yield RunWarning(flag, text, extent, _worst(found, *_MEASURES[flag], fastest=flag == "smt_pair"))
 
 
-def _wide(run: dict[str, Any], pairs: pd.DataFrame) -> Iterator[RunWarning]:
+def _wide(run: dict[str, Any], rows: Marked) -> Iterator[RunWarning]:
     """Uncertain pairs, where no precision was requested; else `not_converged` names them."""
-    wide = pairs[pairs["spread"] > _WIDE]
-    if run["precision"] is None and len(wide):
-        worst = _worst(wide, *_MEASURES["not_converged"])
-        yield RunWarning(
-            "", f"pairs have an interval wider than {within(_WIDE)}", f"{len(wide)} of {len(pairs)}", worst
-        )
+    wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
+    if run["precision"] is None and wide:
+        worst, extent = _worst(wide, *_MEASURES["not_converged"]), f"{len(wide)} of {rows.of_pairs}"
+        yield RunWarning("", f"pairs have an interval wider than {within(_WIDE)}", extent, worst)
 
 
 def _worst(
-    pairs: pd.DataFrame, column: str, value: Callable[[dict[str, Any]], str], *, fastest: bool = False
+    pairs: list[dict[str, Any]], column: str, value: Callable[[dict[str, Any]], str], *, fastest: bool = False
 ) -> str:
     """The pairs with the largest size of `column`, or the smallest if `fastest`."""
-    ordered = pairs.sort_values(column, ascending=fastest, kind="stable", key=lambda sizes: sizes.abs())
-    return ", ".join(
-        f"{row['benchmark']} {pair_text(row)} ({value(row)})" for row in records(ordered.head(_LISTED))
-    )
+    known = [row for row in pairs if row[column] is not None]
+    worst = sorted(known, key=lambda row: abs(row[column]) if fastest else -abs(row[column]))[:_LISTED]
+    return ", ".join(f"{row['benchmark']} {pair_text(row)} ({value(row)})" for row in worst)
 
 
 def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
     """One warning per check of numbers that must fit together, its worst breaches first."""
-    found = cross_checks.breaches(checked)
+    found = cross_checks.breaches(checked) if len(checked) else checked
     for check, text in cross_checks.MEANS.items() if len(found) else ():
         part = found[found["check"] == check].sort_values("value", ascending=False, kind="stable")
         if len(part):
