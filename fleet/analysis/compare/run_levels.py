@@ -6,6 +6,7 @@ by the difference of the levels within the sides. So the change is that within e
 """
 
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -126,14 +127,14 @@ class MatchedValues:
 def match_values(logs: Floats, labels: Ints, of_b: Bools) -> MatchedValues:
     """Match the levels of one pair; labels: as `run_levels` finds them.
 
-    Where no level has runs of both sides, they are found again without the change of the most frequent one.
+    Where no level has runs of both sides, they are found again without the change: of the differences of a
+    level of B and one of A, that which leaves most runs at levels of both sides.
     """
     joined = labels
     if not set(labels[of_b]) & set(labels[~of_b]):
-        usual = [
-            logs[side][labels[side] == np.bincount(labels[side]).argmax()].mean() for side in (of_b, ~of_b)
-        ]
-        joined = run_levels(np.exp(logs - (usual[0] - usual[1]) * of_b)[None, :])[0]
+        tops = [_by_frequency(logs[side], labels[side]) for side in (of_b, ~of_b)]
+        found = [run_levels(np.exp(logs - (top - base) * of_b)[None, :])[0] for top, base in product(*tops)]
+        joined = max(found, key=lambda of_runs: _shared(of_runs, of_b).sum())
     if not joined.any():
         return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, np.inf)
     counts = counts_at(joined, of_b)
@@ -150,10 +151,10 @@ def to_one_level(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, float
     where the sides have the levels in different shares, the change is known less well. NaN at levels that
     only one side has: they say nothing of a change.
     """
-    levels = [level for level in np.unique(labels) if len(set(of_b[labels == level])) == 2]
-    shared = np.isin(labels, levels)
-    if not levels:
+    shared = _shared(labels, of_b)
+    if not shared.any():
         return logs, np.inf
+    levels = np.unique(labels[shared])
     group, is_b, values = np.searchsorted(levels, labels[shared]), of_b[shared], logs[shared]
     fit = least_squares(values[None, :], is_b, group)
     same_side = values - fit.moved[0] * is_b
@@ -166,6 +167,18 @@ def to_one_level(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, float
     moved = np.full(len(logs), np.nan)
     moved[shared] = values
     return moved, fit.freedom
+
+
+def _by_frequency(logs: Floats, labels: Ints) -> list[float]:
+    """The mean of each level, that of most runs first."""
+    levels, counts = np.unique(labels, return_counts=True)
+    return [float(logs[labels == level].mean()) for level in levels[np.argsort(-counts, kind="stable")]]
+
+
+def _shared(labels: Ints, of_b: Bools) -> Bools:
+    """Which runs are at levels that both sides have."""
+    found: Bools = np.isin(labels, np.intersect1d(labels[of_b], labels[~of_b]))
+    return found
 
 
 def _replaced(side: pd.DataFrame, values: pd.DataFrame, number: str) -> pd.DataFrame:
