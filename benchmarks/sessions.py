@@ -173,7 +173,8 @@ def compared(null: str, logs: Floats, of_b: Bools) -> list[Changes]:
 def judged(null: str, logs: Floats, of_b: Bools) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The relations of all hosts, and of all hosts together, as one command judges them."""
     evidence = together(compared(null, logs, of_b))
-    table, fleet = judge_relations([evidence.table(), fleet_effect(evidence, range(len(logs)))], THRESHOLD)
+    hosts = range(len(logs))
+    table, fleet = judge_relations([evidence.table([hosts]), fleet_effect(evidence, hosts)], THRESHOLD)
     return table, fleet
 
 

@@ -36,7 +36,7 @@ def largest_by_chance(a: Floats, b: Floats, spreads: Floats, relations: npt.NDAr
 
 def _between_runs(sides: list[Floats], freedom: int, scale: float, level: float) -> Floats:
     residuals = np.concatenate([side - side.mean(axis=1, keepdims=True) for side in sides], axis=1)
-    (variances,), joined = moderated(residuals, np.full(len(residuals), float(freedom)), [])
+    (variances,), (joined,) = moderated(residuals, np.full(len(residuals), float(freedom)), [])
     half: Floats = -special.stdtrit(joined, level / 2) * np.sqrt(variances * scale)
     return half
 

@@ -134,13 +134,13 @@ def _together(found: Sequence[tuple[Comparison, Changes, Changes]]) -> list[Comp
         if one.a.hosts == one.b.hosts and len(one.a.hosts) == 1:
             groups.setdefault(one.sides, []).append(number)
     table, *fleets = judge_relations(
-        [evidence.table(), *(fleet_effect(evidence, numbers) for numbers in groups.values())],
+        [evidence.table(groups.values()), *(fleet_effect(evidence, numbers) for numbers in groups.values())],
         threshold,
         share=share,
     )
     fleet = dict(zip(groups, fleets, strict=True))
     tested = together([rows for *_, rows in found])
-    (pairs,) = find_pairs([tested.table()], threshold, share=share)
+    (pairs,) = find_pairs([tested.table(groups.values())], threshold, share=share)
     return [
         replace(
             one,

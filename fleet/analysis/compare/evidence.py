@@ -3,9 +3,10 @@
 Both are poorly known from the few runs of one relation, and well known from those of all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,20 @@ from scipy import special  # type: ignore[import-untyped]  # scipy ships no type
 
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.changes import Changes
-from fleet.analysis.compare.inference import LEVEL, ROUNDING, chance_of_levels, interval, moderated
+from fleet.analysis.compare.inference import (
+    LEVEL,
+    ROUNDING,
+    added,
+    are_apart,
+    beyond_p,
+    chance_of_levels,
+    interval,
+    moderated,
+)
 from fleet.analysis.compare.run_levels import CLASS
+from fleet.analysis.compare.session_effect import beside_session
+
+LEAST_HOSTS = 3  # that show what all hosts have in common
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ class Evidence:
 
     @cached_property
     def variances(self) -> tuple[Floats, Floats]:
-        """The variance between runs of each known change, in parts, and its freedom.
+        """The variance between runs of each known change, in parts, and the freedom of each part.
 
         The parts: of the hosts measured together, of a comparison, of a relation with pairs, of the row.
         """
@@ -62,37 +75,51 @@ class Evidence:
         """The variance of each known change, as a multiple of that between runs."""
         return np.asarray((np.nan_to_num(self.weights[self.known]) ** 2).sum(axis=1))
 
-    def table(self) -> pd.DataFrame:
-        """The rows of all comparisons with the interval, `p`, `error`, `freedom` and `q_levels`."""
-        rows = self.rows
-        found = np.full((len(rows), 5), np.nan)
+    def table(self, sessions: Iterable[Sequence[int]] = ()) -> pd.DataFrame:
+        """The rows with the interval, `p`, `error`, `freedom`, `shared` and `q_levels`.
+
+        sessions: groups of comparisons, each of another host. shared: what all hosts of a session have in
+        common, as a ratio, where it is taken out of `ratio` (`beside_session`); else 1.
+        """
+        found = np.full((len(self.rows), 7), np.nan)
         if self.known.any():
-            parts, freedom = self.variances
-            error = np.sqrt(parts.sum(axis=0) * self.scale)
-            moved = np.log(rows["ratio"].to_numpy(dtype=float)[self.known])
-            p = 2 * special.stdtr(freedom, -np.abs(moved) / error)
-            found[self.known] = np.column_stack([*np.exp(interval(moved, error, freedom)), p, error, freedom])
-        rows = rows.assign(**dict(zip(("low", "high", "p", "error", "freedom"), found.T, strict=True)))
-        return rows.assign(q_levels=self.of_levels())
+            (parts, freedom), of = self.variances, self.of[self.known]
+            variance, left = added(parts, freedom)
+            moved = np.log(self.rows["ratio"].to_numpy(dtype=float)[self.known])
+            error, none = np.sqrt(variance * self.scale), np.zeros(len(moved))
+            changes = np.array([moved, error, left, beyond_p(moved, error, left, none), none])
+            for group, first in product(sessions, np.unique(self.measured)):
+                at = np.flatnonzero(np.isin(of, group) & (self.measured[of] == first))
+                if (hosts := len(np.unique(of[at]))) >= LEAST_HOSTS:
+                    of_rows = (changes[:, at], parts[:, at], freedom[:, at], self.scale[at])
+                    changes[:, at] = beside_session(*of_rows, hosts)
+            moved, error, left, p, shared = changes
+            ends = np.exp(interval(moved, error, left))
+            found[self.known] = np.column_stack([np.exp(moved), *ends, p, error, left, np.exp(shared)])
+        columns = dict(zip(("ratio", "low", "high", "p", "error", "freedom", "shared"), found.T, strict=True))
+        columns["ratio"] = np.where(self.known, columns["ratio"], self.rows["ratio"])
+        return self.rows.assign(**columns, q_levels=self.of_levels())
 
     def of_levels(self) -> Floats:
         """The share of changes like each that are expected to be other levels only; 1: chance explains all.
 
         The rows whose sides are not so far apart show how often runs of one side are at other levels than
         its others, so how many changes such as this to expect by chance (`chance_of_levels`); to these comes
-        the chance of this one alone. All rows of a comparison may switch together, and count once.
+        the chance of this one alone. Where some do, chance explains as many as it brings among those and
+        these in one session of twenty or more. All rows of a comparison may switch together, and count once.
         """
         of_levels = np.concatenate([np.empty(0), *(one.of_levels for one in self.comparisons)])
         switches = np.array([one.switches for one in self.comparisons])[self.of]
         counts = [each for one in self.comparisons for each in one.levels]
+        mixed = np.array([len(each) > 0 and not are_apart(each) for each in counts], dtype=bool)
         found = np.zeros(len(of_levels))
         for p in np.unique(of_levels[of_levels > 0]):
             like = (of_levels > 0) & (of_levels <= p)
-            others = (each for each, apart in zip(counts, like, strict=True) if len(each) and not apart)
+            others = [counts[at] for at in np.flatnonzero(mixed & ~like)]
             expected = sum(chance_of_levels(each, float(p)) for each in others)
             seen = len(np.unique(self.of[like]))
             share = (expected + p * switches) / seen
-            explained = special.pdtrc(seen - 1, expected) >= LEVEL
+            explained = bool(others) and special.pdtrc(seen - 1, expected + p * seen) >= LEVEL
             found = np.where(of_levels == p, 1.0 if explained else np.minimum(share, 1 - ROUNDING), found)
         return found
 

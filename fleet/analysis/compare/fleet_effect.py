@@ -14,11 +14,10 @@ import pandas as pd
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.arrays import Floats, Ints
-from fleet.analysis.compare.evidence import Evidence
+from fleet.analysis.compare.evidence import LEAST_HOSTS, Evidence
 from fleet.analysis.compare.inference import interval
 from fleet.analysis.compare.run_levels import CLASS
 
-LEAST_HOSTS = 3
 _OF_CHANGE = ("ratio", "low", "high", "p", "error", "freedom", "between", "heterogeneity")
 COLUMNS = (*CLASS, "hosts", *_OF_CHANGE)
 
@@ -32,7 +31,7 @@ def fleet_effect(evidence: Evidence, comparisons: Collection[int]) -> pd.DataFra
     """
     known = np.flatnonzero(evidence.known & np.isin(evidence.of, list(comparisons)))
     if not len(known):
-        return pd.DataFrame(columns=[*COLUMNS, "q_levels"])
+        return pd.DataFrame(columns=[*COLUMNS, "q_levels", "shared"])
     own = np.full(len(evidence.rows), np.nan)
     parts, _ = evidence.variances
     own[evidence.known] = np.sqrt(parts[1:].sum(axis=0) * evidence.scale)
@@ -46,7 +45,7 @@ def fleet_effect(evidence: Evidence, comparisons: Collection[int]) -> pd.DataFra
             moved = np.log(part["ratio"].to_numpy(dtype=float))
             sessions = evidence.measured[evidence.of[at]]
             found.append((*key, len(at), *mean_change(moved, own[at], runs, sessions, evidence.freedom[at])))
-    return pd.DataFrame(found, columns=list(COLUMNS)).assign(q_levels=0.0)
+    return pd.DataFrame(found, columns=list(COLUMNS)).assign(q_levels=0.0, shared=1.0)
 
 
 def mean_change(

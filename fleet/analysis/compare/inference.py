@@ -114,19 +114,19 @@ def detectable(error: Floats, freedom: Floats, level: float, matters: Floats) ->
 
 
 def moderated(residuals: Floats, freedom: Floats, groups: Sequence[Ints]) -> tuple[Floats, Floats]:
-    """The variance between runs of each row, in parts, and the degrees of freedom of their sum.
+    """The variance between runs of each row, in parts, and the degrees of freedom of each part.
 
     residuals: a row per change, a column per run; NaN where a row lacks one. freedom: of each row. groups: of
     each row, from 0, from the widest to the narrowest. What all rows of a group have in common in a run has
     as many degrees of freedom as there are runs, however many rows there are. So the parts are the variance
     of the means of the widest groups, of what the narrower ones have beside it, and of what is each row's
     own. A variance is poorly known from few runs, so each is shrunk towards those of the same part by an
-    empirical-Bayes prior (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004)). The parts are added
-    (Satterthwaite). Rows that vary far more than most, as those that switch levels, count less in the means.
+    empirical-Bayes prior (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004)). Rows that vary far more than
+    most, as those that switch levels, count less in the means.
     """
-    known, parts = ~np.isnan(residuals), []
+    known, parts, freedoms = ~np.isnan(residuals), [], []
     left, runs = np.where(known, residuals, 0.0), known.sum(axis=1)
-    inverse, around = np.zeros(len(left)), None
+    around = None
     spread = np.maximum((left**2).sum(axis=1) / freedom, ROUNDING)
     weights = known * np.minimum(_WILD * np.median(spread) / spread, 1.0)[:, None]
     for group in (*groups, np.arange(len(left))):
@@ -146,9 +146,15 @@ def moderated(residuals: Floats, freedom: Floats, groups: Sequence[Ints]) -> tup
             variances[apart], extra = shrunk(found, own[apart])
             joined[apart] = np.minimum(own[apart] + extra, own[apart].sum())
         parts.append(variances[group])
-        inverse += parts[-1] ** 2 / joined[group]
+        freedoms.append(joined[group])
         left, around = np.where(known, left - means[group], 0.0), group
-    return np.array(parts), np.sum(parts, axis=0) ** 2 / inverse
+    return np.array(parts), np.array(freedoms)
+
+
+def added(parts: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+    """The sum of the parts of each variance, and its degrees of freedom (Satterthwaite)."""
+    total: Floats = parts.sum(axis=0)
+    return total, np.asarray(total**2 / (parts**2 / freedom).sum(axis=0))
 
 
 def prior(variances: Floats, own: Floats) -> tuple[float, float]:
@@ -198,6 +204,12 @@ def counts_at(labels: Ints, of_b: Bools) -> Ints:
     return np.column_stack([np.bincount(labels[of_b == side], minlength=labels.max() + 1) for side in (0, 1)])
 
 
+def are_apart(counts: Ints) -> bool:
+    """Whether all runs of one side are at faster levels than all of the other; counts: as of `counts_at`."""
+    a, b = (np.flatnonzero(side) for side in counts.T)
+    return bool(a[-1] < b[0] or b[-1] < a[0])
+
+
 def equal_shares(counts: Ints) -> float:
     """P of both sides being at the levels equally often: Fisher's, of each level against all others."""
     runs, of_a = int(counts.sum()), int(counts[:, 0].sum())
@@ -236,11 +248,13 @@ def p_of_levels(logs: Floats, of_b: Bools) -> Floats:
 def chance_of_levels(counts: Ints, p: float) -> float:
     """How often runs dealt to the sides at random would have so small a `p_of_levels`.
 
-    counts: a row per level: how many runs of A and of B are at it.
+    counts: a row per level, the fastest first: how many runs of A and of B are at it.
     """
     runs, of_a = int(counts.sum()), int(counts[:, 0].sum())
-    found, levels = 0.0, counts.sum(axis=1)[: 1 if len(counts) == 2 else None]
-    for at in levels:
+    found, levels, above = 0.0, counts.sum(axis=1), 1 / comb(runs, of_a)
+    if len(levels) > 2 and 2 * above <= p * (1 + _SAME):  # all of one side above all of the other
+        found = above * float(sum((levels.cumsum() == side).sum() for side in (of_a, runs - of_a)))
+    for at in levels[: 1 if len(levels) == 2 else None]:
         shares, of_each = _dealt(int(at), runs, of_a)
         found += float(shares[of_each <= p / max(len(levels) - 1, 1) * (1 + _SAME)].sum())
     return found

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from fleet.analysis.compare.error_rate import compare_pairs, compare_relations
-from fleet.analysis.compare.inference import moderated
+from fleet.analysis.compare.inference import added, moderated
 
 Unit = dict[tuple[str, int, int], float]  # relation, ping, pong -> ns
 
@@ -124,7 +124,8 @@ def test_pairs_are_compared_relation_by_relation() -> None:
     logs = np.log(np.concatenate([np.hstack([ns * factors for ns in sides]) for sides in values]))
     means = np.repeat(logs.reshape(6, 2, 3).mean(axis=2), 3, axis=1)
     parts, freedom = moderated(logs - means, np.full(6, 4.0), [np.zeros(6, int), np.repeat([0, 1], 3)])
-    t = np.log(table["ratio"]) / np.sqrt(parts.sum(axis=0) * 2 / 3)
+    variance, freedom = added(parts, freedom)
+    t = np.log(table["ratio"]) / np.sqrt(variance * 2 / 3)
     np.testing.assert_allclose(table["p"], 2 * stats.t.sf(np.abs(t), freedom))
     for part, of_a, of_b in (((0, 3), A_SMT, B_SMT), ((3, 6), A_FAR, B_FAR)):
         rows = table[slice(*part)].reset_index(drop=True)
@@ -185,6 +186,6 @@ def test_the_table_of_relations_has_its_columns_and_a_plain_index() -> None:
     assert list(table.columns) == [
         *("benchmark", "variant", "relation", "pairs", "a_units", "b_units", "a_ns", "b_ns"),
         *("a_within", "b_within", "ratio", "low", "high", "p", "error", "freedom"),
-        *("q_levels", "q", "q_beyond", "smallest", "verdict", "why"),
+        *("shared", "q_levels", "q", "q_beyond", "smallest", "verdict", "why"),
     ]
     assert table.index.tolist() == [0, 1]

@@ -11,6 +11,7 @@ from fleet.analysis.compare.error_rate import judge_relations
 from fleet.analysis.compare.fleet_effect import mean_change
 from fleet.analysis.compare.inference import (
     Fit,
+    added,
     beyond_p,
     chance_of_levels,
     detectable,
@@ -102,7 +103,8 @@ def moderated_p(logs: Floats, runs_a: int, groups: list[np.ndarray]) -> Floats: 
     runs_b = logs.shape[1] - runs_a
     parts, freedom = moderated(residuals_of(logs, runs_a), np.full(len(logs), logs.shape[1] - 2.0), groups)
     moved = logs[:, runs_a:].mean(axis=1) - logs[:, :runs_a].mean(axis=1)
-    t = moved / np.sqrt(parts.sum(axis=0) * (1 / runs_a + 1 / runs_b))
+    variance, freedom = added(parts, freedom)
+    t = moved / np.sqrt(variance * (1 / runs_a + 1 / runs_b))
     return np.asarray(2 * stats.t.sf(np.abs(t), freedom))
 
 
@@ -139,7 +141,7 @@ def test_a_missing_run_is_no_evidence() -> None:
     found, level = prior(np.exp(e), own)
     share = 1.0 if np.isinf(found) else found / (found + own)
     np.testing.assert_allclose(parts[0], share * level + (1 - share) * np.exp(e))
-    np.testing.assert_allclose(freedom, np.minimum(found + own, own.sum()))
+    np.testing.assert_allclose(freedom[0], np.minimum(found + own, own.sum()))
 
 
 def test_q_is_benjamini_and_hochbergs() -> None:
@@ -235,6 +237,24 @@ def test_three_variances_have_a_prior_and_equal_ones_an_infinite_one_at_their_me
     assert level == pytest.approx(0.1 * 2 / np.exp(special.digamma(2)))
 
 
+def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
+    """Two of ten hosts by 5 % where sessions move all by 3 %; a change of all is found as it is."""
+    chance, of_b = np.random.default_rng(8), np.tile([False, True, True, False], 5)[:10]
+    logs = chance.normal(0, 0.005, (10, 2, 10)) + chance.normal(0, 0.03, 10)
+    few, every = np.arange(10)[:, None, None] < 2, np.ones((10, 1, 1), dtype=bool)
+    found, _ = sessions.judged("shared", logs + np.log(1.05) * (few & of_b), of_b)
+    assert found["verdict"].eq("changed").tolist() == [True] * 4 + [False] * 16
+    assert found["why"][0].startswith("slower than all hosts")
+    assert found["ratio"][:4].to_numpy() == pytest.approx(1.05, abs=0.01)
+    assert found["ratio"][0] * found["shared"][0] == pytest.approx(
+        np.exp(logs[0, 0, of_b].mean() - logs[0, 0, ~of_b].mean()) * 1.05
+    )
+    found, _ = sessions.judged("shared", logs + np.log(1.5) * (every & of_b), of_b)
+    assert (found["verdict"].eq("changed").all(), found["shared"].eq(1).all()) == (True, True)
+    apart, _ = sessions.judged("normal", chance.normal(0, 0.01, (10, 2, 10)), of_b)
+    assert apart["shared"].eq(1).all(), "hosts that share nothing are tested once"
+
+
 @pytest.mark.slow
 def test_a_session_of_many_hosts_has_one_error_rate() -> None:
     """The full study is benchmarks/sessions.py; what all hosts of a session share is no change of any."""
@@ -299,6 +319,8 @@ def test_the_chance_of_levels_is_what_dealing_the_runs_finds() -> None:
     """Of 5 of 10 runs at a level, all on one side; and with two runs more of B."""
     assert chance_of_levels(np.array([[2, 3], [3, 2]]), 2 / 252) == pytest.approx(2 / 252)
     assert chance_of_levels(np.array([[1, 0], [4, 5]]), 2 / 252) == 0
+    three = np.array([[1, 1], [1, 0], [1, 2]])
+    assert chance_of_levels(three, 0.1) == pytest.approx(2 / 20), "all of one side above the other's"
     assert chance_of_levels(np.array([[3, 1], [2, 4]]), 0.999) == pytest.approx(
         1 - stats.hypergeom(10, 4, 5).pmf(2)
     )
@@ -316,7 +338,7 @@ def test_hosts_that_switch_between_levels_do_not_make_a_session_report_a_change(
 def test_what_may_be_another_level_admits_no_other_change() -> None:
     """Nine relations at another level are no findings, so the tenth is one of ten, not the tenth of ten."""
     rows = pd.DataFrame({"ratio": [2.0] * 9 + [1.05], "low": 1.01, "high": 2.1, "p": [1e-9] * 9 + [0.02]})
-    rows = rows.assign(error=0.02, freedom=9.0, a_units=3, b_units=3, q_levels=[1.0] * 9 + [0.0])
+    rows = rows.assign(error=0.02, freedom=9.0, a_units=3, b_units=3, q_levels=[1.0] * 9 + [0.0], shared=1.0)
     (found,) = judge_relations([rows], 0.03)
     assert found["verdict"].tolist() == ["cannot tell"] * 10
     assert found["q"].tolist() == [1.0] * 9 + [pytest.approx(0.2)]
