@@ -48,6 +48,7 @@ SESSION = [  # in the order of reading
     "host_progress",
     "events",
     "outcome",
+    "so_far",
 ]
 MOST_ARROWS = 70
 MOST_LINES = 400

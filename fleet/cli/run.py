@@ -83,6 +83,10 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Say what would be done; connect to nothing.")
     ] = False,
+    map_: Annotated[
+        bool,
+        typer.Option("--map", help="Draw the heat map of each host at the end, in colours on a terminal."),
+    ] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -142,7 +146,7 @@ def run(
         ended += outcomes
         if any(one.state is outcome.State.INTERRUPTED for one in outcomes):
             break
-    _print_outcomes(store, ended, started, _hints(results, inventory, logs), json=json)
+    _print_outcomes(store, ended, started, _hints(results, inventory, logs), json=json, as_map=map_)
     raise typer.Exit(outcome.exit_code(ended))
 
 
@@ -294,10 +298,11 @@ def _print_outcomes(
     *,
     json: bool,
     without: str = "",
+    as_map: bool = False,
 ) -> None:
     """Print the end of what began at `started` (time.monotonic), for programs or for people.
 
-    without: what to print where nothing has become of it.
+    without: what to print where nothing has become of it. as_map: as of `medians_text`.
     """
     from fleet.console.summary import outcomes_json
 
@@ -309,6 +314,6 @@ def _print_outcomes(
     from fleet.console.summary import outcomes_text
 
     seconds, page = time.monotonic() - started, terminal()
-    medians = medians_text(store, outcomes, **page)
+    medians = medians_text(store, outcomes, **page, as_map=as_map)
     text = outcomes_text(outcomes, seconds, hints, medians) if outcomes else without
     typer.echo(fitted(text, page["width"]))

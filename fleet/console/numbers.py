@@ -11,24 +11,31 @@ from fleet.store.reading import described_error
 MOST_BURSTS, MOST_HOSTS = 400_000, 50
 
 
-def medians_text(store: Store, outcomes: Sequence[Outcome], width: int | None, *, colour: bool) -> str:
-    """The median of each relation and benchmark: host by host, of many over them; of very many empty."""
+def medians_text(
+    store: Store, outcomes: Sequence[Outcome], width: int | None, *, colour: bool, as_map: bool = False
+) -> str:
+    """The median of each relation and benchmark: host by host, of many over them; of very many empty.
+
+    as_map: with the heat maps of each run that is listed.
+    """
     stored = {outcome.run_id for outcome in outcomes if outcome.stored}
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
         return ""
     from fleet.analysis.views import overview  # noqa: PLC0415  pandas takes a second
     from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
+    from fleet.analysis.views.show import map_text  # noqa: PLC0415
 
     try:
         root = Listing(store.place)
         runs = [run for run in root.runs if run.run_id in stored]
-        table = overview.medians(root, runs)
+        table, canvas = overview.medians(root, runs), Canvas(width, colour)
+        maps = [map_text(root, run.run_id, canvas) for run in runs] if as_map and len(runs) <= MANY else []
     except Exception as err:  # of a run that another wrote
         return f"The runs are stored, but cannot be summarized: {described_error(err)}"
     if len(stored) > MANY and not table.empty:
         numbers = overview.extremes_text(table, width)
     else:
-        numbers = overview.overview_text(table, Canvas(width, colour))
-    parts = (numbers, overview.others_text(runs))
+        numbers = overview.overview_text(table, canvas)
+    parts = (numbers, overview.others_text(runs), *maps)
     return "\n\n".join(part for part in parts if part)

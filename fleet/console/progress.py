@@ -3,12 +3,11 @@
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.live import Live
-
-from fleet.console.live_table import MANY, LiveTable, Row, tally
+from fleet.console.rows import MANY, Rows, tally
 from fleet.console.summary import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import without_name
 from fleet.model import Host
@@ -18,34 +17,79 @@ from fleet.text import console_class, counted
 
 TALLIES = 10  # lines that count the hosts of a large session
 FAILURES_NAMED = 50
+SILENCE_S = 10.0  # at most, on a pipe
 
 
 @contextmanager
 def progress(hosts: Sequence[Host], *, quiet: bool = False) -> Iterator[events.EventHandler]:
     """Give the event handler that fits: none, a live table, or plain lines."""
-    console = console_class()(stderr=True)
     if quiet or sys.stderr is None:  # it is None where the program was started with stderr closed
         yield events.ignore
-    elif console.is_terminal:
-        table = LiveTable(hosts, console)
-        with Live(get_renderable=table.render, console=console, refresh_per_second=4, transient=True):
+    elif sys.stderr.isatty():
+        from fleet.console.live_table import LiveTable  # noqa: PLC0415  a tenth of a second of rich
+
+        table = LiveTable(hosts, console_class()(stderr=True))
+        with table.live():
             yield table
     else:
-        notes = len(hosts) <= NOTES_AS_THEY_ARRIVE
-        yield Lines(notes=notes) if len(hosts) <= MANY else Tallies(hosts)
+        lines = Lines(hosts) if len(hosts) <= MANY else Tallies(hosts)
+        with lines.never_silent():
+            yield lines
 
 
-class Lines:
-    """One line per event, for logs and pipes; bursts are reported ten times in all. notes: print them too."""
+class _Written:
+    """Writes whole lines to stderr from any thread; stops without an error when nobody can read them."""
 
-    def __init__(self, *, notes: bool = True) -> None:
-        self._notes = notes
+    def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
+        self.rows = Rows(hosts, clock)
+        self._writing = threading.Lock()
+        self._wrote_at = clock()
+
+    def write(self, text: str) -> None:
+        """Write one line."""
+        with self._writing:
+            self._wrote_at = self.rows.clock()
+            try:
+                print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress belongs there
+            except OSError:
+                _discard_stderr()
+
+    def after_silence(self) -> float:
+        """Write how far the session is if nothing was written for SILENCE_S; how long not to ask again."""
+        if self._wrote_at + SILENCE_S <= self.rows.clock():
+            self.write(self.rows.line())
+        return self._wrote_at + SILENCE_S - self.rows.clock()
+
+    @contextmanager
+    def never_silent(self) -> Iterator[None]:
+        """Meanwhile have a thread ask `after_silence`."""
+        ended = threading.Event()
+
+        def speak() -> None:
+            while not ended.wait(self.after_silence()):
+                pass
+
+        thread = threading.Thread(target=speak, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+class Lines(_Written):
+    """One line per event, for logs and pipes; bursts are reported ten times in all. Few hosts: notes too."""
+
+    def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(hosts, clock)
+        self._notes = len(hosts) <= NOTES_AS_THEY_ARRIVE
         self._tenths: dict[str, int] = {}
         self._planned: dict[str, int] = {}
-        self._stderr = LineWriter()
 
     def __call__(self, event: events.Event) -> None:
         """Print the event."""
+        self.rows.take(event)
         match event:
             case events.StageEntered(host, stage):
                 self._write(host, stage)
@@ -72,61 +116,41 @@ class Lines:
             self._write(host, "further rounds, until every pair reaches the precision")
 
     def _write(self, host: Host, text: str) -> None:
-        self._stderr.write(f"{host.name}: {text}")
+        self.write(f"{host.name}: {text}")
 
 
-class Tallies:
+class Tallies(_Written):
     """Many hosts: a line that counts them for each tenth that is done, and the first failures by name.
 
     So five hundred hosts make some sixty lines, however many notes they have. Those are grouped at the end.
     """
 
-    def __init__(self, hosts: Sequence[Host]) -> None:
-        self._guard = threading.Lock()
-        self._rows = {host.name: Row() for host in hosts}
+    def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(hosts, clock)
+        self._counting = threading.Lock()
         self._steps = 0
         self._named = 0
-        self._stderr = LineWriter()
 
     def __call__(self, event: events.Event) -> None:
         """Count the event's host."""
-        with self._guard:
-            row = self._rows[event.host.name]
-            match event:
-                case events.StageEntered(_, stage):
-                    row.stage, row.state = stage, None
-                case events.HostFinished(outcome):
-                    row.state = outcome.state
-                    self._finish(outcome)
-                case events.BurstsReceived() | events.DurationEstimated() | events.NoteAdded():
-                    pass
+        self.rows.take(event)
+        if isinstance(event, events.HostFinished):
+            with self._counting:
+                self._finish(event.outcome)
 
     def _finish(self, outcome: Outcome) -> None:
         """Name the host if it failed; print the tally at each step."""
         failed = outcome.state is not State.COMPLETE
         self._named += failed
         if failed and self._named <= FAILURES_NAMED:
-            self._stderr.write(f"{outcome.host.name}: {outcome.state} in stage {outcome.stage}")
-        rows = self._rows.values()
-        steps = TALLIES * sum(row.state is not None for row in rows) // len(rows)
+            self.write(f"{outcome.host.name}: {outcome.state} in stage {outcome.stage}")
+        with self.rows.guard:
+            rows = self.rows.of.values()
+            steps = TALLIES * sum(row.state is not None for row in rows) // len(rows)
+            counts = tally(rows)
         if steps > self._steps:
-            self._stderr.write(tally(rows))
+            self.write(counts)
         self._steps = steps
-
-
-class LineWriter:
-    """Writes whole lines to stderr from any thread; stops without an error when nobody can read them."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-
-    def write(self, text: str) -> None:
-        """Write one line."""
-        with self._guard:
-            try:
-                print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress belongs there
-            except OSError:
-                _discard_stderr()
 
 
 def _discard_stderr() -> None:

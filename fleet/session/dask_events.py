@@ -27,8 +27,8 @@ def encode(event: events.Event) -> Message:
     match event:
         case events.StageEntered(host, stage):
             values: dict[str, Any] = {"stage": stage}
-        case events.BurstsReceived(host, done, total):
-            values = {"done": done, "total": total}
+        case events.BurstsReceived(host, done, total, medians):
+            values = {"done": done, "total": total, "medians": medians}
         case events.DurationEstimated(host, duration):
             values = asdict(duration)
         case events.NoteAdded(host, text):
@@ -47,7 +47,8 @@ def decode(message: Message, host: Host) -> events.Event:
         case "StageEntered":
             return events.StageEntered(host, **values)
         case "BurstsReceived":
-            return events.BurstsReceived(host, **values)
+            medians = tuple((name, tuple(map(tuple, each))) for name, each in values["medians"])
+            return events.BurstsReceived(host, **{**values, "medians": medians})
         case "DurationEstimated":
             return events.DurationEstimated(host, Duration(**values))
         case "NoteAdded":

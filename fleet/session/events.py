@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fleet.model import Host
 from fleet.plan.forecast import Duration
 from fleet.session.outcome import Outcome
+from fleet.session.so_far import Medians
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +19,15 @@ class StageEntered:
 
 @dataclass(frozen=True, slots=True)
 class BurstsReceived:
-    """`done` of `total` bursts have arrived; `total` grows while rounds are added."""
+    """`done` of `total` bursts have arrived; `total` grows while rounds are added.
+
+    medians: of what has arrived from this agent so far, brought up to date now and then.
+    """
 
     host: Host
     done: int
     total: int
+    medians: Medians = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,16 @@ from dataclasses import replace
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
 from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, FleetError, RefusedError, StoreError
-from fleet.model import Host, Note, Run, RunState
+from fleet.model import Burst, Host, Note, Run, RunState
 from fleet.plan.forecast import Duration
 from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
 from fleet.session.outcome import Outcome, State
+from fleet.session.so_far import Medians, SoFar
 from fleet.text import hidden
 
 MOST_NOTES = 500  # of a host, which may send any number
 NOTE_LIMIT = 2_000  # characters
+MEDIANS_EVERY_S = 0.5
 
 
 class HostProgress:
@@ -27,12 +29,16 @@ class HostProgress:
         self._stage = "connect"
         self._run_id: str | None = None
         self._bursts = 0
+        self._so_far: SoFar | None = None
+        self._medians: Medians = ()
+        self._medians_at = self._started
 
     def enter(self, stage: str, run: Run | None = None) -> None:
         """Begin a stage; `run` from the moment there is one."""
         self._stage = stage
         if run is not None:
             self._run_id = run.run_id
+            self._so_far = self._so_far or SoFar(run.facts)
         self._emit(StageEntered(self.host, stage))
 
     def expect(self, duration: Duration) -> None:
@@ -59,14 +65,19 @@ class HostProgress:
         self._bursts = bursts
 
     def follow(self, record: Record, reader: Reader) -> None:
-        """Follow the agent's conversation: its notes, and how many bursts have arrived."""
+        """Follow the agent's conversation: its notes, how many bursts have arrived, and their medians."""
         if isinstance(record, Note):
             self.note(record.text)
+        if isinstance(record, Burst) and reader.hello is not None and self._so_far is not None:
+            self._so_far.add(record, reader.hello)
+            if time.monotonic() - self._medians_at >= MEDIANS_EVERY_S:
+                self._medians, self._medians_at = self._so_far.medians(), time.monotonic()
         self._bursts = reader.done.bursts + reader.bursts
         if reader.hello is not None:
             before = reader.done.visits
             done = before + reader.bursts + len(reader.failed)
-            self._emit(BurstsReceived(self.host, done, max(done, before + reader.hello.bursts)))
+            total = max(done, before + reader.hello.bursts)
+            self._emit(BurstsReceived(self.host, done, total, self._medians))
 
     def stored(self, run: Run) -> Outcome:
         """The outcome of a run that was published."""

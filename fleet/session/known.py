@@ -46,7 +46,7 @@ class KnownOutcomes:
         match event:
             case events.StageEntered(_, stage):
                 known.stage = stage
-            case events.BurstsReceived(_, done, _):
+            case events.BurstsReceived(_, done):
                 known.bursts = done
             case events.NoteAdded(_, text):
                 known.notes.append(text)

@@ -4,7 +4,6 @@ It opens the files itself: `pyarrow.dataset` imports pandas, and takes three tim
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -140,6 +139,8 @@ def chosen(table: Any, name: str, columns: Sequence[str] | None, where: Where) -
 
 def each(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
     """Do the work for every item, a few at once; the results stand in the order of the items."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  which a listing need not import
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(work, items))
 

@@ -5,7 +5,6 @@ added by whoever finds that; many small files are put together by whoever finds 
 only a local root has, so that no run ever has two rows.
 """
 
-import ctypes
 import fcntl
 import hashlib
 import itertools
@@ -157,6 +156,8 @@ def _groups(paths: Sequence[Path], folder: Path, table: str) -> Iterator[Any]:
 
 def _exchange(one: Path, other: Path) -> bool:
     """Exchange two directories in one step (renameat2, Linux 3.15); False where that is not possible."""
+    import ctypes  # noqa: PLC0415  which readers need not import
+
     with suppress(AttributeError, OSError):
         rename = ctypes.CDLL(None, use_errno=True).renameat2
         done: int = rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE)

@@ -94,7 +94,7 @@ def test_a_failure_says_what_is_kept() -> None:
 
 
 def test_lines_report_every_tenth_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines()
+    lines = Lines([host()])
     for done in range(1001):
         lines(BurstsReceived(host(), done, 1000))
     printed = capsys.readouterr().err.splitlines()
@@ -103,7 +103,7 @@ def test_lines_report_every_tenth_and_no_more(capsys: pytest.CaptureFixture[str]
 
 
 def test_lines_say_once_that_further_rounds_follow(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines()
+    lines = Lines([host()])
     for done in range(8, 15):
         lines(BurstsReceived(host(), done, max(done, 10)))
     printed = capsys.readouterr().err.splitlines()
@@ -128,6 +128,21 @@ def test_the_live_table_has_a_row_per_host() -> None:
     assert lines[0].split() == ["host", "stage", "bursts", "left"]
     assert lines[1].split()[:3] == ["a", "measure", "30/120"]
     assert lines[2].split() == ["b", "queued"]
+
+
+def test_the_live_table_shows_the_medians_so_far_a_line_a_benchmark_where_there_is_room() -> None:
+    medians = (("cas", (("smt", 24.08), ("llc", 55.3))), ("readwrite", (("smt", 30.0),)))
+    for height, expected in (
+        (20, ["cas       smt 24.1  llc 55.3", "readwrite smt 30.0"]),
+        (4, ["cas smt 24.1  llc 55.3; readwrite smt 30.0"]),
+    ):
+        console = Console(width=100, height=height, force_terminal=False)
+        table = LiveTable([host("a")], console)
+        table(StageEntered(host("a"), "measure"))
+        table(BurstsReceived(host("a"), 30, 120, medians))
+        lines = drawn(table, console)
+        assert lines[0].endswith("medians so far, ns")
+        assert [line[lines[0].index("medians") :] for line in lines[1:]] == expected
 
 
 def test_five_hundred_hosts_fit_a_small_terminal_with_those_at_work_on_top() -> None:

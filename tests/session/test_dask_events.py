@@ -49,7 +49,7 @@ def send(receiver: EventReceiver) -> EventSender:
     "event",
     [
         StageEntered(A, "connect"),
-        BurstsReceived(A, 3, 12),
+        BurstsReceived(A, 3, 12, (("cas", (("smt", 24.5), ("llc", 55.0))),)),
         DurationEstimated(A, Duration(5.0, 60.0)),
         NoteAdded(A, "a note"),
         HostFinished(replace(STORED, given_up=True, message="over", exit_code=3)),

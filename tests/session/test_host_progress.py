@@ -190,3 +190,20 @@ def test_a_run_never_ends_before_it_began() -> None:
     finished = ended(replace(RUN, started_utc="2020-01-01T00:00:00Z"), parts.read([]), progress)
     assert finished.ended_utc is not None
     assert "2020" < finished.ended_utc <= now()
+
+
+def test_the_medians_so_far_are_brought_up_to_date_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    progress, events = recorded()
+    progress.enter("measure", RUN)
+    reader = Reader()
+    for moment, each in ((100.0, line(HELLO)), (100.1, line(BURST)), (100.6, line(BURST, round=1))):
+        monkeypatch.setattr(time, "monotonic", lambda moment=moment: moment)
+        record = reader.feed(each)
+        assert record is not None
+        progress.follow(record, reader)
+    medians = [event.medians for event in events if isinstance(event, BurstsReceived)]
+    assert medians[:2] == [(), ()]
+    [(benchmark, [(relation, ns)])] = medians[2]
+    assert (benchmark, relation) == (BURST["benchmark"], "unknown")
+    assert ns > 0

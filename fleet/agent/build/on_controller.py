@@ -102,7 +102,7 @@ class Builder:
         extra: Sequence[str] = (),
     ) -> Built | None:
         """What `build` would find shipped or in the cache; None if it had to compile."""
-        for folder in (SHIPPED, self._cache):
+        for folder in filter(os.path.isdir, (SHIPPED, self._cache)):
             for toolchain in tc.on_controller(target, controller(), compiler, extra):
                 build = tc.build_id(sources, toolchain)
                 if kept := self.kept(tc.file_name(build), build, toolchain, folder):

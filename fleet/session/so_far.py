@@ -1,0 +1,58 @@
+"""The numbers of a host while it is measured: the median of each relation so far, from bounded memory.
+
+Only for people to look at: what is stored is reduced anew, by `fleet.analysis`.
+"""
+
+from statistics import median
+
+from fleet.model import Burst, Facts, Hello, Relation, Topology, View, benchmark_named
+from fleet.store.rows import Relations
+
+MOST = 512  # burst medians of a benchmark and relation that are kept
+Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
+"""Of each benchmark its relations, the nearest first, with their medians in ns."""
+_ORDER = {str(relation): place for place, relation in enumerate(Relation)}
+
+
+class _Kept:
+    """Values spread evenly over all that came: of too many every second goes, as of those that follow."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self._every = 1
+        self._came = 0
+
+    def add(self, value: float) -> None:
+        if self._came % self._every == 0:
+            self.values.append(value)
+        if len(self.values) > MOST:
+            self.values = self.values[::2]
+            self._every *= 2
+        self._came += 1
+
+
+class SoFar:
+    """The medians of a machine's bursts, each one's added as it comes."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._relation = Relations(Topology(facts.cpus))
+        self._kept: dict[str, dict[str, _Kept]] = {}
+
+    def add(self, burst: Burst, hello: Hello) -> None:
+        """Take a burst of a benchmark with one number for each CPU or pair; others are left out."""
+        known = hello.benchmarks.get(burst.benchmark, benchmark_named(burst.benchmark))
+        one_number = known.view in (View.MATRIX, View.CPUS) and burst.point in (None, known.point)
+        measured = burst.sample_ticks[burst.warmup :] if one_number else ()
+        if not measured:
+            return
+        ns = median(measured) * 1e9 / hello.ticks_per_second / burst.iterations / known.latencies
+        relations = self._kept.setdefault(burst.benchmark, {})
+        relations.setdefault(self._relation(burst.ping_cpu, burst.pong_cpu), _Kept()).add(ns)
+
+    def medians(self) -> Medians:
+        """The medians of the burst medians that are kept; benchmarks by name."""
+        return tuple((name, _by_relation(kept)) for name, kept in sorted(self._kept.items()))
+
+
+def _by_relation(kept: dict[str, _Kept]) -> tuple[tuple[str, float], ...]:
+    return tuple((name, median(kept[name].values)) for name in sorted(kept, key=_ORDER.__getitem__))

@@ -1,0 +1,74 @@
+"""A session in progress on a pipe, which is never silent for long; by a clock of the test's own."""
+
+import pytest
+
+from fleet.console.progress import SILENCE_S, Lines, Tallies
+from fleet.console.rows import MANY
+from fleet.model import Host
+from fleet.plan.forecast import Duration
+from fleet.session.events import BurstsReceived, DurationEstimated, HostFinished, StageEntered
+from fleet.session.outcome import Outcome, State
+
+A, B = (Host(name, "x") for name in "ab")
+MEDIANS = (("cas", (("smt", 24.08), ("llc", 55.3))), ("readwrite", (("smt", 1300.0),)))
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_a_silent_pipe_gets_a_line_about_the_one_host_at_work(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = Lines([A], clock)
+    lines(StageEntered(A, "measure"))
+    lines(BurstsReceived(A, 0, 1000))
+    clock.now += SILENCE_S - 1
+    assert lines.after_silence() == 1, "there was a line 9 s ago"
+    lines(BurstsReceived(A, 50, 1000, MEDIANS))
+    clock.now += 1
+    assert lines.after_silence() == SILENCE_S
+    assert capsys.readouterr().err.splitlines() == [
+        "a: measure",
+        "a: measure, 50/1000 bursts, 190 s left, cas smt 24.1  llc 55.3; readwrite smt 1300",
+    ]
+
+
+def test_of_several_hosts_it_counts_them_and_their_bursts(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = Lines([A, B], clock)
+    for host, expected in ((A, 40.0), (B, 60.0)):
+        lines(StageEntered(host, "measure"))
+        lines(DurationEstimated(host, Duration(5.0, expected)))
+        lines(BurstsReceived(host, 0, 1000))
+    clock.now += SILENCE_S
+    lines.after_silence()
+    lines(BurstsReceived(A, 90, 1000))
+    clock.now += SILENCE_S
+    lines.after_silence()
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "0 of 2 hosts done: 2 measure; about 50 s left",
+        "0 of 2 hosts done: 2 measure; about 3 min left; 90 of 2,000 bursts",
+    ]
+
+
+def test_of_many_hosts_a_tally_breaks_the_silence(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    hosts = [Host(f"h{number}", "x") for number in range(2 * MANY)]
+    tallies = Tallies(hosts, clock)
+    for host in hosts[:5]:
+        tallies(StageEntered(host, "facts"))
+    tallies(HostFinished(Outcome(hosts[0], State.COMPLETE)))
+    assert capsys.readouterr().err == ""
+    clock.now += SILENCE_S
+    tallies.after_silence()
+    printed = capsys.readouterr().err
+    assert printed == "1 of 60 hosts done: 1 complete; 55 queued, 4 facts; about 10 min left\n"

@@ -1,0 +1,38 @@
+"""The medians of a run while it is measured."""
+
+import pytest
+
+from fleet.session.so_far import MOST, SoFar, _Kept
+from tests.builders import NS, a_burst, a_run, bursts_of, small_desktop
+
+
+def test_the_medians_so_far_are_those_of_the_relations_nearest_first() -> None:
+    run = a_run(small_desktop(), benchmarks=("readwrite", "cas"))
+    assert run.hello is not None
+    so_far = SoFar(run.facts)
+    for burst in bursts_of(run):
+        so_far.add(burst, run.hello)
+    assert [name for name, _ in so_far.medians()] == ["cas", "readwrite"]
+    for _, relations in so_far.medians():
+        assert [name for name, _ in relations] == ["smt", "package"]
+        for name, ns in relations:
+            assert ns == pytest.approx(NS[name], rel=0.03)  # type: ignore[index]  # a StrEnum
+
+
+def test_bursts_with_many_points_and_bursts_of_warm_ups_are_left_out() -> None:
+    run = a_run()
+    assert run.hello is not None
+    so_far = SoFar(run.facts)
+    so_far.add(a_burst(benchmark="chase", point="random.32K"), run.hello)
+    so_far.add(a_burst(ticks=(900,), warmup=1), run.hello)
+    assert so_far.medians() == ()
+
+
+def test_however_many_bursts_come_few_are_kept_from_all_of_the_run() -> None:
+    kept = _Kept()
+    for value in range(100_000):
+        kept.add(float(value))
+    assert len(kept.values) <= MOST
+    assert kept.values[0] == 0
+    assert kept.values[-1] > 99_000
+    assert sorted(kept.values)[len(kept.values) // 2] == pytest.approx(50_000, rel=0.02)
