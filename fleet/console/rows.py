@@ -100,11 +100,10 @@ class Rows:
         with self.guard:
             at_work = {name: row for name, row in self.of.items() if row.state is None}
             if len(at_work) != 1:
-                bursts = [
-                    sum(row.done for row in at_work.values()),
-                    sum(row.total for row in at_work.values()),
-                ]
-                return self.overview() + ("; {:,} of {:,} bursts".format(*bursts) if bursts[0] else "")
+                done = sum(row.done for row in at_work.values())
+                total = sum(row.total for row in at_work.values())
+                of = f" of {total:,}" * (done < total)
+                return self.overview() + f"; {done:,}{of} bursts" * (done > 0)
             [(name, row)] = at_work.items()
             measuring = row.stage == "measure"
             bursts_text = f"{row.bursts} bursts" if row.bursts else ""
