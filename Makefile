@@ -16,6 +16,8 @@ UV ?= uv
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --progress-bar off
 # Of pip's many lines those about what takes long.
 SAY := sed -un -e 's/^ *Downloading \([^-]*\)-.*\((.* MB)\)$$/  \1 \2/p' -e 's/^Installing collected .*/Unpacking them/p'
+# A sign of life while a step of setting up goes on; it holds no output open when the step has ended.
+BEAT := { while sleep 8 >/dev/null 2>&1; do echo "  still at it"; done; } & trap "kill $$!" EXIT;
 # What measuring and showing do without; unpacking it takes as long as all the rest.
 LATER := ast-serialize contourpy fonttools hypothesis kiwisolver librt matplotlib mypy pandas-stubs pillow ruff scipy
 C_SOURCES := $(wildcard agent/*.[ch] agent/*/*.[ch] benchmarks/*.[ch])
@@ -49,7 +51,7 @@ setup: .venv/complete
 
 .venv/complete: .venv/measures
 	@echo "Setting up, once: the packages for reports, comparisons and tests"
-	@{ $(PIP) --require-hashes -r constraints.txt && touch .venv/installed; } | $(SAY); test -e .venv/installed
+	@$(BEAT) { $(PIP) --require-hashes -r constraints.txt && touch .venv/installed; } | $(SAY); test -e .venv/installed
 	@touch $@
 
 # Compiles what a session imports. Compiling all that is installed would take longer than everything else here.
@@ -59,13 +61,14 @@ setup: .venv/complete
 	@$(PYTHON) -c 'import ensurepip, venv' \
 		|| { echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@echo "Setting up, once: a virtual environment in .venv"
-	@$(PYTHON) -m venv .venv
+	@$(BEAT) $(PYTHON) -m venv .venv
 	@rm -f .venv/installed
 	@awk -v later="$(LATER)" 'BEGIN { n = split(later, l, " "); for (i = 1; i <= n; i++) skip[l[i]] = 1 } \
 		/^[a-z]/ { split($$0, name, "=="); kept = !(name[1] in skip) } kept' constraints.txt > .venv/first.txt
 	@echo "Setting up, once: the packages that measuring needs"
-	@{ $(PIP) --no-deps --require-hashes -r .venv/first.txt && touch .venv/installed; } | $(SAY); test -e .venv/installed
-	@$(PIP) -q --no-deps --no-build-isolation -e .
+	@$(BEAT) { $(PIP) --no-deps --require-hashes -r .venv/first.txt && touch .venv/installed; } | $(SAY); test -e .venv/installed
+	@echo "Setting up, once: fleet itself"
+	@$(BEAT) $(PIP) -q --no-deps --no-build-isolation -e .
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import fleet.cli, fleet.session.runner, fleet.remote.connect, pyarrow.parquet'
 	@rm .venv/installed
 	@touch $@

@@ -1,6 +1,7 @@
 """Many hosts on a screen, for `fleet show` and the end of `fleet run`: a line a host, a column a relation."""
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,15 +82,14 @@ def overview_text(table: pd.DataFrame, canvas: Canvas) -> str:
     if table.empty:
         return ""
     kinds = [part for _, part in table.groupby(["benchmark", "variant"], sort=False)]
-    together = [_table(table, canvas, intervals=intervals) for intervals in (True, False)]
-    apart = [
-        "\n\n".join(_table(part, canvas, intervals=intervals) for part in kinds)
-        for intervals in (True, False)
-    ]
-    forms = [together[0], apart[0], together[1], apart[1]]
+    forms = [([table], True), (kinds, True), ([table], False), (kinds, False)]
     if table["host_id"].nunique() > _SEPARATE_UP_TO:
-        forms[1:3] = [together[1], apart[0]]
-    body = next((form for form in forms if canvas.fits(form)), forms[-1])
+        forms[1:3] = [forms[2], forms[1]]
+    body = ""
+    for parts, intervals in forms:
+        body = "\n\n".join(_table(part, canvas, intervals=intervals) for part in parts)
+        if canvas.fits(body):
+            break
     return "\n".join((body, *_legend(table, with_intervals="±" in body)))
 
 
@@ -157,26 +157,29 @@ def _fastest_first(table: pd.DataFrame) -> list[str]:
 
 
 def _groups(table: pd.DataFrame, hosts: Sequence[str], *, intervals: bool) -> Iterator[_Group]:
-    for (benchmark, variant), part in table.groupby(["benchmark", "variant"], sort=False):
+    kinds: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
+    names = ["benchmark", "variant", "relation", "host_id", "median_ns", "half"]
+    for benchmark, variant, relation, host, ns, half in table[names].itertuples(index=False):
+        of_kind = kinds.setdefault(f"{benchmark}/{variant}", {})
+        of_kind.setdefault(str(relation), {})[host] = (ns, half)
+    for kind, relations in kinds.items():
         columns = {}
-        for relation in (str(one) for one in Relation if (part["relation"] == str(one)).any()):
-            own = part[part["relation"] == relation].set_index("host_id")
-            ranks = own["median_ns"].rank(method="average")
-            known = {row["host_id"]: row for row in records(own.reset_index())}
-            columns[relation] = [
-                _cell(known.get(host), (ranks.get(host, 1) - 1) / max(len(own) - 1, 1), intervals)
-                for host in hosts
-            ]
-            if len(own) < _RANKED_FROM:
-                columns[relation] = [(text, None) for text, _ in columns[relation]]
-        yield _Group(f"{benchmark}/{variant}", columns)
+        for relation in filter(relations.__contains__, map(str, Relation)):
+            known = relations[relation]
+            ordered = sorted(ns for ns, _ in known.values())
+            columns[relation] = [_cell(known.get(host), ordered, intervals=intervals) for host in hosts]
+        yield _Group(kind, columns)
 
 
-def _cell(row: dict[str, Any] | None, rank: float, intervals: bool) -> Cell:
-    if row is None:
+def _cell(number: tuple[float, float] | None, ordered: Sequence[float], *, intervals: bool) -> Cell:
+    """ordered: the medians of all hosts, among which this one's has its rank; of equals the mean rank."""
+    if number is None:
         return "-", None
-    text = f"{row['median_ns']:.1f}" if row["median_ns"] < 1000 else f"{row['median_ns']:.0f}"
-    return (f"{text} {within(row['half'])}" if intervals else text), rank
+    ns, half = number
+    text = f"{ns:.1f}" if ns < 1000 else f"{ns:.0f}"
+    place = (bisect_left(ordered, ns) + bisect_right(ordered, ns) - 1) / 2
+    rank = place / (len(ordered) - 1) if len(ordered) >= _RANKED_FROM else None
+    return (f"{text} {within(half)}" if intervals else text), rank
 
 
 def _table(table: pd.DataFrame, canvas: Canvas, *, intervals: bool) -> str:
