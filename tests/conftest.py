@@ -2,6 +2,8 @@
 
 import gc
 import os
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,31 @@ from tests.hosts.sshd import MakeHosts, SshHost, host_maker, keygen
 # How long an example takes depends on what else the machine does.
 settings.register_profile("fleet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fleet")
+
+
+_reported = threading.Event()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say that the tests are still being collected, in all processes, until the first of them has ended."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not session.config.getoption("numprocesses", 0):
+        return
+
+    def speak() -> None:
+        began = time.monotonic()
+        while not _reported.wait(8):
+            reporter.write_line(f"collecting, and making what tests share: {time.monotonic() - began:.0f} s")
+
+    threading.Thread(target=speak, daemon=True).start()
+
+
+def pytest_runtest_logreport() -> None:
+    """From now on the results speak."""
+    _reported.set()
+
+
+pytest_sessionfinish = pytest_runtest_logreport
 
 
 def pytest_collection_finish() -> None:
