@@ -22,7 +22,7 @@ from scipy import stats
 
 from fleet.analysis.compare.error_rate import compare_pairs, compare_relations
 
-PAIRS, BURSTS, SAMPLES = 64, 10, 10
+PAIRS, BURSTS, SAMPLES = 64, 10, 5
 LIKENESS, SCATTER = 0.5, 0.02
 OUTLIERS = 0.004
 LEVEL_NS = 50.0

@@ -6,7 +6,7 @@ Usage: python benchmarks/interval.py [--runs 2000] [--seed 1] [--states]
 once: how often their numbers are of one state, within 3 % of it, and inside its interval, split together and,
 for comparison, each alone.
 
-Each simulated run follows the agent: 10 bursts of 10 samples half a second apart, then more with the shortest
+Each simulated run follows the agent: 10 bursts of 5 samples half a second apart, then more with the shortest
 pauses, until the interval of the level of most bursts is within 1 %, or within 2.5 % where 1 % is out of
 reach, or the 20 s budget is spent: the worst case, since the agent shortens pauses only where it must. Its
 interval is the one that `fleet show` gives. For comparison: the interval from the samples
@@ -32,7 +32,7 @@ GAP_S, LEAST, BUDGET_S, DENSER, PRECISION, FAIR = 0.5, 10, 20, 6, 0.01, 2.5
 USUAL = int(BUDGET_S / GAP_S)  # bursts that the budget holds without shorter pauses
 MOST = LEAST + DENSER * (USUAL - LEAST)
 AT_S = GAP_S * np.append(np.arange(LEAST), LEAST - 1 + np.arange(1, MOST - LEAST + 1) / DENSER)
-SAMPLES = 10
+SAMPLES = 5
 LEVEL_NS = 51.0
 Floats = npt.NDArray[np.float64]
 Level = Callable[[Floats, np.random.Generator], Floats]

@@ -103,11 +103,28 @@ static int make_worker(struct burst *burst, size_t i)
 			      .progress = &worker->progress,
 			      .count = order->cpu_count,
 			      .lines = burst->lines.line};
-	int err = worker_make_room(worker, order);
+	int err = worker_make_room(worker);
 
 	if (counts(order, worker->stamps))
 		worker->counting = &burst->counting[i];
 	return err;
+}
+
+/* An order that leaves the units of a sample open begins with a trial. */
+static void begin_trial(struct burst *burst)
+{
+	struct burst_order *order = &burst->order;
+	uint32_t samples = trial_samples(order->benchmark);
+
+	burst->samples = burst->samples_most = order->samples;
+	burst->trying = !order->iterations;
+	if (!burst->trying)
+		return;
+	burst->trial.grains = order->benchmark->least;
+	order->iterations = burst->trial.grains * bench_grain(order->benchmark, order->point);
+	order->samples = samples;
+	if (samples > burst->samples_most)
+		burst->samples_most = samples;
 }
 
 static int make_burst(const struct burst_order *order, struct random *random, struct burst **made)
@@ -118,6 +135,7 @@ static int make_burst(const struct burst_order *order, struct random *random, st
 	if (!burst)
 		return -ENOMEM;
 	burst->order = *order;
+	begin_trial(burst);
 	burst->done_fd = done_pipe[1];
 	burst->accounts = knows_steal;
 	burst->count = count;
@@ -380,6 +398,7 @@ enum burst_outcome burst_take(const struct burst_order *order, struct random *ra
 	nudge_abandoned();
 	stop_idle_with(idle);
 	result->failed[0] = '\0';
+	result->trial = (struct trial){0};
 	result->start_ns = now_ns();
 	int err = make_burst(order, random, &burst);
 

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "bench/bench.h"
+#include "burst/trial.h"
 #include "machine/counters.h"
 #include "machine/lines.h"
 
@@ -14,18 +15,21 @@ struct burst_order {
 	const struct variant *variant;
 	const struct point *point;
 	const struct clock *clock;
+	const struct clock_facts *clock_facts; /* of it */
 	const int *cpus; /* of the threads, ping's first; need not outlive burst_take() */
 	size_t cpu_count;
-	uint32_t samples;    /* warm-ups included */
-	uint32_t warmup;     /* of these, the first so many */
-	uint64_t iterations; /* units in a sample */
-	int priority;        /* realtime; 0: none */
-	int64_t stuck_ns;    /* given up when this long without progress */
+	uint32_t samples;      /* warm-ups included */
+	uint32_t samples_slow; /* likewise, where a trial says that a unit takes long */
+	uint32_t warmup;       /* of these, the first so many */
+	uint64_t iterations;   /* units in a sample; 0: as many as a trial says */
+	int priority;          /* realtime; 0: none */
+	int64_t stuck_ns;      /* given up when this long without progress */
 	struct placement placement;
 	const struct counters *counters; /* null: nothing is counted */
 };
 
 struct burst_result {
+	struct trial trial;
 	uint64_t *ticks; /* of ping, then of each other that takes times: room for all, the caller's
 			  */
 	uint32_t samples;               /* of each */

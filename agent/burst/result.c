@@ -116,6 +116,7 @@ static bool read_ticks(const struct burst *burst, struct burst_result *result)
 	bool still = burst->order.benchmark->value != NULL; /* then each must be above 0 */
 	uint64_t *ticks = result->ticks;
 
+	result->trial = burst->trial;
 	result->samples = burst->order.samples;
 	result->timed = 0;
 	for (size_t w = 0; w < burst->count; w++) {

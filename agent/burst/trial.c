@@ -1,8 +1,7 @@
-/* trial.c: short trials before a visit's first burst. */
+/* trial.c: what the short samples of a trial say. */
 #include "burst/trial.h"
 
 #include "base/interval.h"
-#include "base/stop.h"
 
 enum {
 	SAMPLE_QUANTA = 1000,
@@ -11,13 +10,19 @@ enum {
 	PREPARED_MOST = 100, /* grains of a sample, where each is prepared */
 };
 
-static double typical_ticks(const uint64_t *ticks, size_t count)
+/* Of hand-offs the first samples are odd; of what only works one is like the next. */
+uint32_t trial_samples(const struct benchmark *benchmark)
+{
+	return benchmark->points && !benchmark->single ? TRIAL_SAMPLES_FEW : TRIAL_SAMPLES;
+}
+
+static double typical_ticks(const uint64_t *stamps, uint32_t samples)
 {
 	double values[TRIAL_SAMPLES];
 
-	for (size_t i = 0; i < count; i++)
-		values[i] = (double)ticks[i];
-	return median(values, count);
+	for (uint32_t i = 1; i < samples; i++)
+		values[i - 1] = (double)(stamps[i + 1] - stamps[i]);
+	return median(values, samples - 1);
 }
 
 double trial_wanted_ticks(uint32_t sample_us, const struct clock_facts *clock)
@@ -28,11 +33,12 @@ double trial_wanted_ticks(uint32_t sample_us, const struct clock_facts *clock)
 	return by_time > by_step ? by_time : by_step;
 }
 
-uint32_t trial_iterations(const struct trial *trial, const struct benchmark *benchmark,
+/* How many last as long as is wanted: a multiple of the benchmark's least, and not none. */
+static uint32_t grains_of(double grain_ticks, const struct benchmark *benchmark,
 			  const struct clock_facts *clock)
 {
 	double wanted = trial_wanted_ticks(benchmark->single ? 0 : benchmark->sample_us, clock);
-	double multiple = wanted / trial->grain_ticks / benchmark->least;
+	double multiple = wanted / grain_ticks / benchmark->least;
 
 	if (benchmark->single && multiple >= PREPARED_MOST)
 		return PREPARED_MOST;
@@ -46,47 +52,15 @@ bool trial_is_short(double ticks, const struct clock_facts *clock)
 	return ticks < (double)clock->clock.quantum_ticks * SAMPLE_QUANTA / 2;
 }
 
-bool trial_is_slow(const struct trial *trial, const struct clock_facts *clock)
+bool trial_judge(const struct benchmark *benchmark, const struct clock_facts *clock,
+		 const uint64_t *stamps, uint32_t grains, struct trial *trial)
 {
-	return trial->grain_ticks > (double)clock->clock.ticks_per_second / 1e6 * SLOW_US;
-}
+	double slow_ticks = (double)clock->clock.ticks_per_second / 1e6 * SLOW_US;
+	double typical = typical_ticks(stamps, trial_samples(benchmark));
 
-static int64_t samples_ns(double ticks, uint32_t samples, const struct clock_facts *clock)
-{
-	return (int64_t)(ticks * samples * 1e9 / (double)clock->clock.ticks_per_second);
-}
-
-/* Of hand-offs the first samples are odd; of what only works one is like the next. */
-enum burst_outcome trial_take(const struct burst_order *wanted, const struct clock_facts *clock,
-			      struct random *random, void (*idle)(void),
-			      struct burst_result *result, struct trial *trial)
-{
-	uint64_t grain = bench_grain(wanted->benchmark, wanted->point);
-	uint64_t grains = wanted->benchmark->least;
-	struct burst_order order = *wanted;
-	int64_t start_ns = now_ns(), last_ns;
-	enum burst_outcome outcome;
-	double typical = 0;
-
-	order.samples = wanted->benchmark->points && !wanted->benchmark->single ? TRIAL_SAMPLES_FEW
-										: TRIAL_SAMPLES;
-	order.warmup = 1;
-	for (;; grains *= 10) {
-		order.iterations = grains * grain;
-		last_ns = now_ns();
-		outcome = burst_take(&order, random, idle, result);
-		if (outcome == BURST_TAKEN)
-			typical = typical_ticks(result->ticks + 1, order.samples - 1);
-		if (outcome != BURST_TAKEN || grains >= ITERATIONS_MOST / 10 ||
-		    wanted->benchmark->single ||
-		    typical >= (double)clock->least_ticks * TRIAL_QUANTA)
-			break;
-	}
-	int64_t end_ns = now_ns();
-	int64_t rest_ns = end_ns - last_ns - samples_ns(typical, order.samples, clock);
-
-	*trial = (struct trial){.grain_ticks = typical > 0 ? typical / (double)grains : 1,
-				.overhead_ns = rest_ns > 0 ? rest_ns : 0,
-				.spent_ns = end_ns - start_ns};
-	return outcome;
+	trial->grain_ticks = typical > 0 ? typical / grains : 1;
+	trial->grains = grains_of(trial->grain_ticks, benchmark, clock);
+	trial->slow = trial->grain_ticks > slow_ticks;
+	return benchmark->single || grains >= ITERATIONS_MOST / 10 ||
+	       typical >= (double)clock->least_ticks * TRIAL_QUANTA;
 }

@@ -26,7 +26,7 @@ struct worker {
 	bool started;
 	struct arena *arena; /* its CPU's; null: it needs none */
 	struct arena *walk;  /* another, to drive lines out of its caches; null likewise */
-	uint64_t *stamps;    /* order.samples + 1 of them; null: it takes no times */
+	uint64_t *stamps;    /* samples_most + 1 of them; null: it takes no times */
 	const char *doing;   /* what gave the error, if there is one */
 	int error;
 	char place[PLACE_ROOM]; /* where it was found, if not where it was to be */
@@ -53,7 +53,10 @@ struct worker {
 };
 
 struct burst {
-	_Alignas(LINE_BYTES) struct burst_order order;
+	_Alignas(LINE_BYTES) struct burst_order order; /* during a trial that of its samples */
+	uint32_t samples, samples_most;                /* after a trial; there is room for */
+	bool trying; /* a trial has begun that is not judged yet */
+	struct trial trial;
 	struct lines lines;
 	struct burst *next_abandoned;
 	int done_fd;    /* a worker that is out writes a byte here */
@@ -70,7 +73,7 @@ struct burst {
 
 /* Gives a worker room for what it takes down of each sample, which the burst frees; 0 or -ENOMEM.
  */
-int worker_make_room(struct worker *worker, const struct burst_order *order);
+int worker_make_room(struct worker *worker);
 
 /* The thread: binds itself, meets the others, plays its part. Its argument is its struct worker. */
 void *worker_run(void *worker);

@@ -59,6 +59,7 @@ void emit_forecast(const struct plan *plan, const struct forecast *forecast,
 	json_count("bursts_max", (uint64_t)plan->rounds_max * plan->visit_count);
 	add_left_out(plan, forecast);
 	json_count("bytes", plan->bytes);
+	add_ms("ms_first", forecast->once_s + forecast->round_s);
 	add_ms("ms", forecast->least_s);
 	add_ms("ms_max", forecast->most_s);
 	json_count("deadline_s", (uint64_t)forecast_deadline_s(forecast));

@@ -28,8 +28,7 @@ const struct option option_table[] = {
 	         "--pairs)."},
 
 	{"How long", 's', "samples", COUNT, AT(samples), 1, SAMPLES_MAX, .value = "N",
-	 .help = "Samples in a burst, warm-ups not counted (default: 10; of those "
-	         "with points 5)."},
+	 .help = "Samples in a burst, warm-ups not counted (default: 5)."},
 	{NULL, 'w', "warmup", COUNT, AT(warmup), 0, SAMPLES_MAX, .value = "N",
 	 .help = "Samples at the start of a burst marked as warm-up (default: 1)."},
 	{NULL, 'i', "iterations", COUNT_OR_AUTO, AT(iterations), 1, 1000000000, .value = "N",

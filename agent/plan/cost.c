@@ -3,7 +3,7 @@
 
 /*
  * Seconds of a burst beside its samples, and more for each byte that one of its threads works on;
- * of a unit where somebody says how many make a sample.
+ * of a unit where somebody says how many make a sample, and in trials.
  */
 static const struct usual {
 	const struct benchmark *benchmark;
@@ -14,42 +14,46 @@ static const struct usual {
 	{&bench_clock, 0.0005, 0, 2e-8},       {NULL, 0.0005, 0, 2e-7},
 };
 
+enum { TRIAL_SAMPLES = 4 }; /* at most */
+
 static const double thread_s = 5e-5, written_byte_s = 1.5e-9;
 
-static double sample_s(const struct plan *plan, const struct visit *visit,
-		       const struct usual *usual)
+static const struct usual *usual_of(const struct benchmark *benchmark)
+{
+	const struct usual *usual = costs;
+
+	while (usual->benchmark && usual->benchmark != benchmark)
+		usual++;
+	return usual;
+}
+
+/* Of so many grains; where nobody says how many, as long as the benchmark wants it. */
+static double sample_s(const struct visit *visit, uint32_t grains)
 {
 	const struct benchmark *benchmark = visit->choice->benchmark;
 
-	if (!plan->iterations || benchmark->single)
+	if (!grains || benchmark->single)
 		return benchmark->sample_us * 1e-6;
-	return plan->iterations * usual->unit_s * (double)bench_grain(benchmark, plan_point(visit));
-}
-
-static double cost_s(const struct plan *plan, const struct visit *visit, uint32_t samples)
-{
-	const struct point *point = plan_point(visit);
-	const struct usual *usual = costs;
-
-	while (usual->benchmark && usual->benchmark != visit->choice->benchmark)
-		usual++;
-	return usual->burst_s + usual->byte_s * (double)point->bytes + point->threads * thread_s +
-	       samples * sample_s(plan, visit, usual);
+	return grains * usual_of(benchmark)->unit_s *
+	       (double)bench_grain(benchmark, plan_point(visit));
 }
 
 double cost_burst_s(const struct plan *plan, const struct visit *visit)
 {
-	return cost_s(plan, visit, plan_samples(plan, visit, false));
+	const struct usual *usual = usual_of(visit->choice->benchmark);
+	const struct point *point = plan_point(visit);
+
+	return usual->burst_s + usual->byte_s * (double)point->bytes + point->threads * thread_s +
+	       plan_samples(plan, visit, false) * sample_s(visit, plan->iterations);
 }
 
-/* Several short bursts, which come to about one of the usual length. */
+/* A few samples of the fewest grains. */
 static double cost_trial_s(const struct plan *plan, const struct visit *visit)
 {
 	const struct benchmark *benchmark = visit->choice->benchmark;
-
 	bool given = benchmark->single ? !benchmark->reset : plan->iterations;
 
-	return given ? 0 : cost_s(plan, visit, benchmark->samples);
+	return given ? 0 : TRIAL_SAMPLES * sample_s(visit, benchmark->least);
 }
 
 static bool begins_point(const struct plan *plan, size_t i)

@@ -131,6 +131,13 @@ static int drop_and_make(struct plan *plan, enum spared spared, const struct opt
 	return plan_make_visits(plan, options, refusal);
 }
 
+static double rounds_s(const struct plan *plan, uint32_t rounds)
+{
+	const struct cost cost = cost_of(plan, NULL);
+
+	return cost.once_s + rounds * cost.round_s;
+}
+
 int plan_shorten(struct plan *plan, const struct options *options, struct notes *notes,
 		 struct refusal *refusal)
 {
@@ -140,13 +147,12 @@ int plan_shorten(struct plan *plan, const struct options *options, struct notes 
 	rank_points(plan);
 	if (!plan->budget_ends || strcmp(options->sizes, "auto"))
 		return 0;
-	/* Before the first bursts come trials that take as long. */
-	if ((FULL_ROUNDS + 1) * cost_of(plan, NULL).round_s > budget_s &&
+	if (rounds_s(plan, FULL_ROUNDS) > budget_s &&
 	    drop_and_make(plan, SPARED_FIRST, options, &dropped, refusal))
 		return -1;
 	size_t between = dropped;
 
-	if (2 * cost_of(plan, NULL).round_s > budget_s &&
+	if (rounds_s(plan, 1) > budget_s &&
 	    drop_and_make(plan, SPARED_MEMORY, options, &dropped, refusal))
 		return -1;
 	plan->left_out = dropped > between ? SPARED_MEMORY : dropped ? SPARED_FIRST : SPARED_NEVER;

@@ -42,9 +42,11 @@ static struct burst_order order_of(const struct run *run, const struct history *
 		.variant = visit->choice->variant,
 		.point = plan_point(visit),
 		.clock = &run->clock->clock,
+		.clock_facts = run->clock,
 		.cpus = report->cpus,
 		.cpu_count = report->cpu_count,
 		.samples = plan_samples(run->plan, visit, history->slow),
+		.samples_slow = plan_samples(run->plan, visit, true),
 		.warmup = run->plan->warmup,
 		.iterations = history_units(history),
 		.priority = run->priority,
@@ -66,23 +68,14 @@ static struct report report_of(const struct run *run, const struct visit *visit,
 	return report;
 }
 
-/*
- * Finds out how long a unit of this visit takes, and chooses how many make a sample unless the
- * person did. They stay the same for all of its bursts.
- */
-static enum burst_outcome try_visit(const struct run *run, struct history *history,
-				    const struct report *report, struct random *random,
-				    struct burst_result *result, struct trial *trial)
+/* What the trial of its first burst found is kept for all of them; the person's choice wins. */
+static void note_trial(struct history *history, const struct trial *trial)
 {
-	struct burst_order order = order_of(run, history, report);
-	enum burst_outcome outcome = trial_take(&order, run->clock, random, idle, result, trial);
-
-	if (outcome != BURST_TAKEN)
-		return outcome;
-	history->slow = trial_is_slow(trial, run->clock);
+	if (trial->grain_ticks <= 0)
+		return;
+	history->slow = trial->slow;
 	if (!history->iterations)
-		history->iterations = trial_iterations(trial, order.benchmark, run->clock);
-	return outcome;
+		history->iterations = trial->grains;
 }
 
 /*
@@ -107,20 +100,17 @@ static bool chosen_wrongly(const struct run *run, struct history *history,
 
 static enum burst_outcome take(const struct run *run, struct history *history,
 			       const struct report *report, struct random *lines,
-			       struct random *trials, struct burst_result *result)
+			       struct burst_result *result)
 {
 	enum burst_outcome outcome = BURST_TAKEN;
-	struct trial trial;
 
 	for (int tries = 0; tries < TRIES_MOST && outcome == BURST_TAKEN; tries++) {
-		if (!history->iterations)
-			outcome = try_visit(run, history, report, trials, result, &trial);
-		if (outcome != BURST_TAKEN)
-			break;
 		struct burst_order order = order_of(run, history, report);
 
 		order.counters = result->counts ? run->counters : NULL;
 		outcome = burst_take(&order, lines, idle, result);
+		if (outcome == BURST_TAKEN)
+			note_trial(history, &result->trial);
 		if (outcome != BURST_TAKEN || !chosen_wrongly(run, history, result))
 			break;
 	}
@@ -158,17 +148,36 @@ static void note_short_samples(const struct run *run, const struct report *repor
 	format->note(text);
 }
 
-/* How long a burst of this visit takes, by the trial of one at its point. */
-static double burst_s(const struct run *run, const struct history *history,
-		      const struct trial *trial)
+/*
+ * Finds out how long a burst of this visit takes, by one with a trial and a single sample. Its
+ * samples last as long as those it is about, unless the person chose their iterations.
+ */
+static bool try_visit(const struct run *run, struct history *history, struct random *random,
+		      struct burst_result *result, double *trial_s, double *burst_s)
 {
-	double sample_ticks = trial->grain_ticks * history->iterations;
-	bool prepared = history->visit->choice->benchmark->reset;
+	const struct report report = report_of(run, history->visit, 0, result);
+	struct burst_order order = order_of(run, history, &report);
+	double ticks_per_second = (double)run->clock->clock.ticks_per_second;
+	int64_t start_ns = now_ns();
 
-	return (double)trial->overhead_ns / (double)NS_PER_S *
-		       (prepared ? history->iterations : 1) +
-	       sample_ticks * plan_samples(run->plan, history->visit, history->slow) /
-		       (double)run->clock->clock.ticks_per_second;
+	order.iterations = 0;
+	order.samples = order.samples_slow = 1;
+	order.warmup = 0;
+	if (burst_take(&order, random, idle, result) != BURST_TAKEN)
+		return false;
+	const struct trial *trial = &result->trial;
+	double sample_s = trial->grain_ticks * trial->grains / ticks_per_second;
+	double rest_s =
+		(double)(now_ns() - start_ns - trial->spent_ns) / (double)NS_PER_S - sample_s;
+
+	note_trial(history, trial);
+	uint32_t samples = plan_samples(run->plan, history->visit, history->slow);
+	bool prepared = history->visit->choice->benchmark->reset; /* each of them */
+
+	*trial_s = run->plan->iterations ? 0 : (double)trial->spent_ns / (double)NS_PER_S;
+	*burst_s = (rest_s > 0 ? rest_s : 0) * (prepared ? samples : 1) +
+		   trial->grain_ticks * history->iterations / ticks_per_second * samples;
+	return true;
 }
 
 /*
@@ -182,7 +191,6 @@ static void note_forecast(const struct run *run, struct random *trials, struct b
 	double budget_s = (double)plan->time_budget_ns / (double)NS_PER_S;
 	struct forecast forecast = {0};
 	struct text text = {0};
-	struct trial trial;
 	double trial_s = 0, each_s = 0;
 
 	if (plan->budget_ends && cost_points_s(plan) * FORECAST_SHARE > budget_s)
@@ -194,14 +202,9 @@ static void note_forecast(const struct run *run, struct random *trials, struct b
 		if (i && plan->time_budget_ns &&
 		    now_ns() - run->start_ns > plan->time_budget_ns / 2)
 			return;
-		if (!i || plan_point(visit) != plan_point(visit - 1)) {
-			const struct report report = report_of(run, visit, 0, result);
-
-			if (try_visit(run, history, &report, trials, result, &trial) != BURST_TAKEN)
-				return;
-			trial_s = plan->iterations ? 0 : (double)trial.spent_ns / (double)NS_PER_S;
-			each_s = burst_s(run, history, &trial);
-		}
+		if ((!i || plan_point(visit) != plan_point(visit - 1)) &&
+		    !try_visit(run, history, trials, result, &trial_s, &each_s))
+			return;
 		forecast.once_s += trial_s;
 		forecast.round_s += each_s;
 	}
@@ -213,12 +216,11 @@ static void note_forecast(const struct run *run, struct random *trials, struct b
 
 /* One visit; false if the run must end. */
 static bool visit_pair(const struct run *run, struct history *history, uint32_t round,
-		       struct random *lines, struct random *trials, struct burst_result *result,
-		       struct totals *totals)
+		       struct random *lines, struct burst_result *result, struct totals *totals)
 {
 	struct report report = report_of(run, history->visit, round, result);
 	int64_t start_ns = now_ns();
-	enum burst_outcome outcome = take(run, history, &report, lines, trials, result);
+	enum burst_outcome outcome = take(run, history, &report, lines, result);
 
 	if (outcome != BURST_STOPPED)
 		history->took_s = (float)(now_ns() - start_ns + 1) / (float)NS_PER_S;
@@ -275,7 +277,7 @@ static void measure(struct schedule *schedule, struct burst_result *result, stru
 			if (history->left_out)
 				continue;
 			if (stop_asked() ||
-			    !visit_pair(run, history, round, &lines, &trials, result, totals))
+			    !visit_pair(run, history, round, &lines, result, totals))
 				return;
 		}
 		history_judge(plan, run->histories, idle);

@@ -2,13 +2,19 @@
 
 from dataclasses import dataclass
 
+LONG_S = 10.0  # a first round that takes longer is told apart
+
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """How long a plan takes: the minimum rounds, and all that may follow for the precision."""
+    """How long a plan takes: the minimum rounds, all that may follow for the precision, and the first round.
+
+    first_s: 0 where an older agent does not say.
+    """
 
     least_s: float
     most_s: float
+    first_s: float = 0.0
 
     def __str__(self) -> str:
         least, most = seconds_text(self.least_s), seconds_text(self.most_s)
@@ -37,9 +43,11 @@ class Forecast:
 
     @property
     def time_text(self) -> str:
-        """How long it takes, and what the time budget leaves out."""
+        """How long it takes, when people can look at a first round, and what the time budget leaves out."""
+        first_s = self.duration.first_s
+        first = f", the first round {seconds_text(first_s)}" if self.rounds > 1 and first_s >= LONG_S else ""
         shortened = f" ({self.left_out}, as the time budget allows)" if self.left_out else ""
-        return f"{self.duration}{shortened}"
+        return f"{self.duration}{first}{shortened}"
 
     @property
     def memory_text(self) -> str:

@@ -44,7 +44,7 @@ class EffectiveOptions(RequestedOptions):
 
     benchmarks: tuple[str, ...] = Plan().benchmarks
     variant: str = "auto"
-    samples: int = 10
+    samples: int = 5
     warmup: int = 1
     rounds: int = 10
     precision: float = 0.01
@@ -138,10 +138,7 @@ OPTIONS = (
     Option("benchmarks", kinds.BENCHMARKS, "What to measure.", letter="b", flag="benchmark"),
     Option("variant", kinds.VARIANT, "Instructions; auto takes the best that the CPU has."),
     Option("preset", kinds.one_of(Preset), "Sample and estimate as this tool does.", "none"),
-    Option(
-        *("samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst.", "5 for benchmarks with points"),
-        letter="s",
-    ),
+    Option("samples", kinds.whole(1, BURST_SAMPLES), "Samples in a burst.", letter="s"),
     Option(
         *("iterations", kinds.whole(1, 1_000_000_000), "Round trips in a sample.", "chosen for each pair"),
         letter="i",

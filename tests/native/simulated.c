@@ -77,16 +77,43 @@ static double draw(void)
 	return state / (double)UINT32_MAX * 2 - 1;
 }
 
+/* The trial of an order, which then is that of the samples to keep. */
+static void try_out(struct burst_order *order, double unit_ns, struct trial *trial)
+{
+	double ticks_per_ns = (double)order->clock->ticks_per_second / 1e9;
+	uint64_t stamps[TRIAL_SAMPLES + 1], grain = bench_grain(order->benchmark, order->point);
+	uint32_t samples = trial_samples(order->benchmark), grains = order->benchmark->least / 10;
+	double spent_ns = 0, sample_ns;
+
+	do {
+		grains = grains ? 10 * grains : 1;
+		sample_ns = unit_ns * (double)(grains * grain);
+		spent_ns += sample_ns * samples;
+		for (uint32_t i = 0; i <= samples; i++)
+			stamps[i] = (uint64_t)(i * sample_ns * ticks_per_ns);
+	} while (!trial_judge(order->benchmark, order->clock_facts, stamps, grains, trial));
+	trial->spent_ns = (int64_t)spent_ns;
+	order->iterations = trial->grains * grain;
+	if (trial->slow)
+		order->samples = order->samples_slow;
+}
+
 enum burst_outcome burst_take(const struct burst_order *order, struct random *random,
 			      void (*idle)(void), struct burst_result *result)
 {
 	static int number;
-	double sample_ns = setting("UNIT_US") * 1e3 * (double)order->iterations *
-			   (1 + setting("SCATTER") * draw());
+	double unit_ns = setting("UNIT_US") * 1e3 * (1 + setting("SCATTER") * draw());
 
 	if (setting("TWO_LEVELS") > 0 && number / 4 % 2)
-		sample_ns *= setting("TWO_LEVELS");
-	double burst_ns = setting("BURST_MS") * 1e6 + sample_ns * order->samples;
+		unit_ns *= setting("TWO_LEVELS");
+	struct burst_order kept = *order;
+
+	result->trial = (struct trial){0};
+	if (!order->iterations)
+		try_out(&kept, unit_ns, &result->trial);
+	double sample_ns = unit_ns * (double)kept.iterations;
+	double burst_ns = setting("BURST_MS") * 1e6 + sample_ns * kept.samples +
+			  (double)result->trial.spent_ns;
 	uint64_t ticks = (uint64_t)(sample_ns / 1e9 * (double)order->clock->ticks_per_second);
 
 	(void)random;
@@ -99,9 +126,9 @@ enum burst_outcome burst_take(const struct burst_order *order, struct random *ra
 	idle();
 	if (*result->failed)
 		return BURST_FAILED;
-	result->samples = order->samples;
+	result->samples = kept.samples;
 	result->timed = order->benchmark->all_timed ? order->cpu_count : 1;
-	for (size_t i = 0; i < result->timed * order->samples; i++)
+	for (size_t i = 0; i < result->timed * kept.samples; i++)
 		result->ticks[i] = ticks;
 	for (size_t i = 0; i < result->timed; i++)
 		result->begin_ns[i] = 0;

@@ -142,6 +142,14 @@ def test_a_plan_that_cannot_be_is_refused(machine, cpus, args, code, words):
     assert words in done.stderr
 
 
+def test_the_first_round_takes_its_trials_and_a_burst_a_visit(machine):
+    """So 256 CPUs have their first whole matrices within two minutes."""
+    one, ten = (forecast("-b", "cas,readwrite", "--rounds", rounds, *machine(256)) for rounds in ("1", "10"))
+    assert ten["ms_first"] == one["ms_first"] == one["ms"] < 120_000
+    given = forecast("-b", "cas,readwrite", "--rounds", "10", "-i", "100", *machine(256))
+    assert given["ms"] == pytest.approx(10 * given["ms_first"], rel=1e-4), "without trials"
+
+
 def test_a_plan_is_as_large_as_its_machine(machine):
     two, many = (forecast("-b", "all", "--few-pairs", "0-1", *machine(cpus, 1 << 40)) for cpus in (2, 256))
     assert (two["pairs"], many["pairs"]) == (1, 32640)

@@ -82,7 +82,7 @@ def test_a_message_takes_no_longer_than_two_round_trips() -> None:
 def test_the_usual_number_of_samples_is_in_the_plan() -> None:
     plan = decode(run("-b", "cas,message,chase", "--deadline", "0.2", "-f", "jsonl").stdout)[0]["plan"]
     assert {one["benchmark"]: one["samples"] for one in plan["benchmarks"]} == {
-        "cas": 10,
+        "cas": 5,
         "message": 5,
         "chase": 5,
     }

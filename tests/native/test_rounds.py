@@ -98,7 +98,7 @@ def test_pairs_that_never_get_precise_are_given_up_and_that_is_said() -> None:
 def test_benchmarks_that_visit_a_pair_together_get_the_same_rounds() -> None:
     """One draw for a burst: each scatters differently, and would be precise after another round."""
     needs.cpus(2)
-    drawn = ("--seed", "1")  # the order of the visits decides which draw is whose
+    drawn = ("--seed", "2")  # the order of the visits decides which draw is whose
     records = simulated("-b", "cas,readwrite", "-c", PAIR, *BURST, *drawn, unit_us=1000, scatter=0.018)
     rounds = [
         [burst["round"] for burst in bursts(records) if burst["benchmark"] == name]

@@ -28,7 +28,7 @@ from fleet.model import (
     Topology,
 )
 from fleet.plan.cpulist import MAX_ARGUMENT_BYTES, pairs_text
-from fleet.plan.forecast import Duration
+from fleet.plan.forecast import Duration, Forecast
 from fleet.plan.kinds import PAIRS
 from fleet.plan.merge import bursts, per_relation, plan_for, plan_on
 from tests import builders
@@ -207,6 +207,15 @@ def test_bursts_are_counted_where_no_agent_is_needed_for_it(plan: Plan, cpus: in
 )
 def test_a_duration_is_told_in_the_unit_people_use(least_s: float, most_s: float, words: str) -> None:
     assert str(Duration(least_s, most_s)) == words
+
+
+@pytest.mark.parametrize(
+    ("rounds", "first_s", "told"), [(10, 95.0, True), (10, 9.9, False), (1, 95.0, False)]
+)
+def test_when_a_long_first_round_ends_is_told(rounds: int, first_s: float, told: bool) -> None:
+    forecast = Forecast(256, 32640, 0, 65280, rounds, 1, 0, Duration(540.0, 1080.0, first_s), 6000, "much")
+    first = ", the first round 95 s" if told else ""
+    assert forecast.time_text == f"9 min to 18 min{first} (much, as the time budget allows)"
 
 
 def test_a_host_gets_a_seed_of_31_bits_of_its_own() -> None:

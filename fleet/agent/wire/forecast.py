@@ -30,6 +30,7 @@ class _Forecast(Struct, tag_field="record", tag="forecast"):
     ms_max: Int64
     deadline_s: Int64
     left_out: str | None
+    ms_first: Int64 = 0
 
 
 _DECODER = msgspec.json.Decoder(_Forecast)
@@ -52,7 +53,7 @@ def read(output: bytes) -> Forecast:
         found.rounds,
         found.bursts,
         found.bytes,
-        Duration(found.ms / 1000, found.ms_max / 1000),
+        Duration(found.ms / 1000, found.ms_max / 1000, found.ms_first / 1000),
         found.deadline_s,
         found.left_out or "",
     )

@@ -1,0 +1,243 @@
+/* samples.c: how the threads of a burst meet, work, and take its samples. */
+#include "burst/samples.h"
+
+#include "base/stop.h"
+
+#include <string.h>
+
+enum { CLOCKS_APART = 1000 };
+
+/* A thread's CPU time, and the time. */
+struct account {
+	int64_t ran_ns, at_ns;
+};
+
+bool worker_given_up(const struct burst *burst)
+{
+	return __atomic_load_n(&burst->give_up, __ATOMIC_RELAXED);
+}
+
+/*
+ * Each says that it is there on a line of its own, ping looks at them all and then opens.
+ */
+bool worker_meet(struct worker *worker)
+{
+	struct burst *burst = worker->burst;
+	const struct worker *workers = burst->workers;
+	uint32_t gate = worker->arrived + 1;
+
+	__atomic_store_n(&worker->arrived, gate, __ATOMIC_RELEASE);
+	for (size_t i = 1; worker == workers && i < burst->count; i++)
+		while (__atomic_load_n(&workers[i].arrived, __ATOMIC_ACQUIRE) != gate)
+			if (worker_given_up(burst))
+				return false;
+	if (worker == workers)
+		__atomic_store_n(&burst->open, gate, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&burst->open, __ATOMIC_ACQUIRE) != gate)
+		if (worker_given_up(burst))
+			return false;
+	return true;
+}
+
+/*
+ * How long the thread was without its CPU since the readings that it replaces. Those of its CPU
+ * time enclose those of the time, and the two clocks may go at rates a little apart.
+ */
+static int64_t lost_ns(struct account *last)
+{
+	struct account now = {.at_ns = now_ns()};
+
+	os_thread_ran_ns(&now.ran_ns);
+	int64_t elapsed_ns = now.at_ns - last->at_ns;
+	int64_t lost = elapsed_ns - elapsed_ns / CLOCKS_APART - (now.ran_ns - last->ran_ns);
+
+	now.at_ns = now_ns();
+	*last = now;
+	return lost > 0 ? lost : 0;
+}
+
+bool worker_work(struct worker *worker, uint64_t n)
+{
+	const struct benchmark *benchmark = worker->burst->order.benchmark;
+
+	while (n && !worker_given_up(worker->burst)) {
+		uint32_t chunk = n < benchmark->chunk ? (uint32_t)n : benchmark->chunk;
+
+		benchmark->work(worker->side, chunk);
+		n -= chunk;
+		bench_progress(worker->side);
+	}
+	return n == 0;
+}
+
+/*
+ * A unit of ping's work ends with its last store or load, so the stretch from one stamp to the next
+ * holds `iterations` whole units; the untimed work before makes that true of the first sample too.
+ */
+static bool take_times(struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+
+	worker->begin_ns = now_ns();
+	worker->stamps[0] = order->clock->ticks();
+	for (uint32_t i = 1; i <= order->samples; i++) {
+		if (!worker_work(worker, order->iterations))
+			return false;
+		worker->stamps[i] = order->clock->ticks();
+	}
+	return true;
+}
+
+/* The same, with a moment behind each sample that belongs to none. */
+static bool take_clocked(struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+
+	worker->begin_ns = now_ns();
+	for (uint32_t i = 1; i <= order->samples; i++) {
+		uint64_t start = order->clock->ticks();
+
+		if (!worker_work(worker, order->iterations))
+			return false;
+		worker->stamps[i] = worker->stamps[i - 1] + order->clock->ticks() - start;
+		worker->sample_mhz[i - 1] = frequency_behind(order->clock, &worker->behind);
+	}
+	return true;
+}
+
+static int64_t late_ns(const struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+
+	return (int64_t)((double)order->benchmark->late(worker->side) /
+			 (double)order->clock->ticks_per_second * (double)NS_PER_S);
+}
+
+/* Of a benchmark that puts its values together itself; one that is not above 0 stands still. */
+static bool take_values(struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+	struct account account = {0};
+
+	lost_ns(&account);
+	for (uint32_t i = 1; i <= order->samples; i++) {
+		if (!worker_work(worker, order->iterations))
+			return false;
+		int64_t value = order->benchmark->value(worker->side);
+
+		worker->stamps[i] = worker->stamps[i - 1] + (value > 0 ? (uint64_t)value : 0);
+		worker->lost_ns[i - 1] = lost_ns(&account) + late_ns(worker);
+	}
+	return true;
+}
+
+/* All prepare it and meet, then ping works. */
+static bool take_grain(struct worker *worker, struct account *account, uint64_t units,
+		       uint64_t *ticks)
+{
+	const struct burst_order *order = &worker->burst->order;
+
+	for (unsigned phase = 0; phase < order->benchmark->phases; phase++) {
+		order->benchmark->reset(worker->side, phase);
+		bench_progress(worker->side);
+		if (!worker_meet(worker))
+			return false;
+	}
+	if (worker->stamps) {
+		bool counts = worker->counting && !worker->burst->trying;
+
+		if (counts)
+			os_counters_start();
+		uint64_t start = order->clock->ticks();
+
+		if (!worker_work(worker, units))
+			return false;
+		*ticks = order->clock->ticks() - start;
+		if (counts)
+			os_counters_stop();
+	}
+	worker->grain_lost_ns = lost_ns(account);
+	return worker_meet(worker);
+}
+
+/* Of a grain that took so long; one during which a thread was away may be so in all its time. */
+static int64_t grain_lost_ns(const struct burst *burst, uint64_t ticks)
+{
+	double ns = (double)ticks * 1e9 / (double)burst->order.clock->ticks_per_second;
+	int64_t lost = 0;
+
+	for (size_t i = 0; i < burst->count; i++)
+		lost += burst->workers[i].grain_lost_ns;
+	return lost < (int64_t)ns ? lost : (int64_t)ns;
+}
+
+/* Samples of grains of which each is prepared; those that take no times wait for ping meanwhile. */
+static bool take_prepared(struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+	uint64_t grain = bench_grain(order->benchmark, order->point), ticks = 0;
+	struct account account = {0};
+
+	lost_ns(&account);
+	for (uint32_t i = 0; i < order->samples; i++) {
+		if (worker->stamps)
+			worker->stamps[i + 1] = worker->stamps[i];
+		for (uint64_t done = 0; done < order->iterations; done += grain) {
+			if (!take_grain(worker, &account, grain, &ticks))
+				return false;
+			if (!worker->stamps)
+				continue;
+			worker->stamps[i + 1] += ticks;
+			worker->lost_ns[i] += grain_lost_ns(worker->burst, ticks);
+		}
+	}
+	return true;
+}
+
+bool worker_take(struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+
+	return order->benchmark->reset   ? take_prepared(worker)
+	       : !worker->stamps         ? worker_work(worker, order->samples * order->iterations)
+	       : order->benchmark->value ? take_values(worker)
+	       : worker->clocked         ? take_clocked(worker)
+					 : take_times(worker);
+}
+
+/* Makes the order that of the samples to keep, or of a longer trial. */
+static void judge(struct burst *burst, const uint64_t *stamps)
+{
+	struct burst_order *order = &burst->order;
+	struct trial *trial = &burst->trial;
+	uint32_t grains = trial->grains;
+
+	burst->trying = !trial_judge(order->benchmark, order->clock_facts, stamps, grains, trial);
+	if (burst->trying)
+		trial->grains = 10 * grains;
+	else
+		order->samples = trial->slow ? order->samples_slow : burst->samples;
+	order->iterations = trial->grains * bench_grain(order->benchmark, order->point);
+}
+
+bool worker_try_out(struct worker *worker)
+{
+	struct burst *burst = worker->burst;
+	bool tried = burst->trying, is_ping = worker == burst->workers;
+	int64_t start_ns = now_ns();
+
+	while (burst->trying) {
+		if (!worker_take(worker) || !worker_meet(worker))
+			return false;
+		if (is_ping)
+			judge(burst, worker->stamps);
+		if (!worker_meet(worker))
+			return false;
+	}
+	if (is_ping)
+		burst->trial.spent_ns = now_ns() - start_ns;
+	if (tried && worker->lost_ns)
+		memset(worker->lost_ns, 0, burst->samples_most * sizeof *worker->lost_ns);
+	return !tried || !burst->order.benchmark->release ||
+	       worker_work(worker, worker->side->first);
+}
