@@ -139,10 +139,13 @@ def chosen(table: Any, name: str, columns: Sequence[str] | None, where: Where) -
 
 def each(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
     """Do the work for every item, a few at once; the results stand in the order of the items."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  which a listing need not import
+    todo = list(items)
+    if len(todo) < 2:
+        return list(map(work, todo))
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  which small roots do without
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(work, items))
+        return list(pool.map(work, todo))
 
 
 class TableFile:
