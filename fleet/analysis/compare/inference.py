@@ -25,7 +25,7 @@ _GRID = 12  # points of each distribution that is averaged over
 _HALVINGS = 14
 _KNOWN = 0.85  # 1: all that `error` leaves open of the scatter; less brings the share near POWER
 _SAME = 1e-7  # probabilities that differ by less are equal
-_WILD = 30.0  # times the median variance: rows beyond it count less in what they have in common
+_WILD = 30.0  # times the median variance: rows beyond it are unlike the others
 _FAR = 20.0  # times the error and the quantile: more than any power needs
 
 
@@ -173,11 +173,17 @@ def prior(variances: Floats, own: Floats) -> tuple[float, float]:
     return 2 * half, float(np.exp(e.mean() + special.digamma(half) - np.log(half)))
 
 
-def shrunk(variances: Floats, own: Floats) -> tuple[Floats, float]:
-    """Variances, each of `own` degrees of freedom, shrunk towards their `prior`; and the prior's freedom."""
-    freedom, level = prior(variances, own)
-    share = np.ones(len(own)) if np.isinf(freedom) else freedom / (freedom + own)
-    return share * level + (1 - share) * variances, freedom
+def shrunk(variances: Floats, own: Floats) -> tuple[Floats, Floats]:
+    """Variances, each of `own` degrees of freedom, shrunk towards their `prior`; and the freedom that adds.
+
+    Those that are far larger than most have a cause of their own, as rows that switch levels: the others are
+    no evidence of them, nor they of the others (B. Phipson et al., Ann. Appl. Stat. 10 (2016)).
+    """
+    usual = variances <= _WILD * np.median(variances)
+    freedom, level = prior(variances[usual], own[usual])
+    extra = np.where(usual, freedom, 0.0)
+    share = np.where(np.isinf(extra), 1.0, extra / np.where(np.isinf(extra), 1.0, extra + own))
+    return share * level + (1 - share) * variances, extra
 
 
 def false_discovery(p: Floats) -> Floats:
