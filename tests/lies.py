@@ -3,6 +3,7 @@
 import base64
 import copy
 import json
+import os
 import random
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ RECORDED = Path(__file__).parent / "recordings" / "wire" / "every-benchmark.json
 SAID = [json.loads(line) for line in RECORDED.read_text().splitlines()]
 MACHINE = tuple(Cpu(number, core=number, llc=0, package=0, node=0) for number in range(2))
 DEEP = 600
+MANY = int(os.environ.get("FLEET_LIES", "60"))  # of each kind of lie, file and decoder that a slow test makes
 VALUES: tuple[Any, ...] = (
     *(0, 1, -1, 2**31 - 1, 2**31, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 10**30, 0.5, 1e308, None, True),
     *("", "x", "0", "\0", "<b>\x1b[2J", "a" * 1000, "é" * 48, "\u202e", "[]", "{}", "null", "[1]"),

@@ -1,11 +1,10 @@
 """What is well formed but wrong, from a host or in a file: refused where it is read, never a traceback.
 
-FLEET_LIES says how many of each kind the slow tests make; the plain ones make few.
+`lies.MANY` says how many of each kind the slow tests make; the plain ones make few.
 """
 
 import itertools
 import json
-import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
@@ -32,8 +31,8 @@ from fleet.store.rows import Contents, cpus_rows, runs_row, to_json, unpacked
 from fleet.store.schema import arrow_schema
 from tests import builders, lies
 from tests.command import Fleet
+from tests.lies import MANY
 
-MANY = int(os.environ.get("FLEET_LIES", "60"))
 FEW = 40
 COMMANDS = (("show",), ("show", "--csv"), ("runs", "--json"), ("verify",))
 DETAILED = (("report", "--force"), ("show", "{run}", "--ladder"), ("compare", "{honest}", "{run}"))
@@ -191,6 +190,38 @@ def test_a_word_is_not_unpacked_in_every_row(tmp_path: Path, length: int, words:
     pq.write_table(table.set_column(table.column_names.index("unit"), "unit", long), file, compression="zstd")
     with pytest.raises(StoreError, match=words):
         TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "samples").read(["unit"])
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"), [([10_000_000], "unpack to"), ([1 << 20], "a burst has 1048576")]
+)
+def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
+    tmp_path: Path, counts: list[int], words: str
+) -> None:
+    lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
+    (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    table = pq.read_table(file).slice(0, len(counts))
+    ticks = pa.array([[1000] * count for count in counts])
+    pq.write_table(table.set_column(table.column_names.index("ticks"), "ticks", ticks), file)
+    assert file.stat().st_size < 1 << 20
+    with pytest.raises(StoreError, match=words):
+        TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "samples").read(["ticks", "warmup"])
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        (
+            "failed_json",
+            json.dumps([{"reason": "x" * 1001, "benchmark": "cas", "variant": "a"}]),
+            "1000 char",
+        ),
+        ("notes", ["x"] * 65_537, "65536"),
+    ],
+)
+def test_a_record_holds_no_more_than_any_has(column: str, value: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        unpacked(lies.packed(json.dumps({**RECORD, "run": RECORD["run"] | {column: value}}).encode()))
 
 
 def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ _LIMITS = {  # what a shell prints, and what to do
     "Resource temporarily unavailable": _NO_PROCESSES,
 }
 _SHOWN = 240  # characters of an answer that is none, in a message
+_PLACES = 8  # refused, in a message
 _REMEDIES = {
     "symbolic link": "remove the link, or name the directory it points to",
     "another user": "name a directory of your own",
@@ -152,7 +153,7 @@ def _with_workdir(facts: Facts, host: Host) -> Facts:
         if word == "planned":
             return replace(facts, workdir=rest, workdir_made=False)
         if word == "refused":
-            refused.append(rest)
+            refused.append(rest[:_SHOWN])
     raise DeployError(_no_workdir(refused, host))
 
 
@@ -206,7 +207,7 @@ def _no_workdir(refused: list[str], host: Host) -> str:
     if host.workdir is not None:
         reason = refused[0] if refused else f"{host.workdir}: cannot be used"
         return f"{host.name}: the inventory's workdir {reason}. To do: {_remedy(reason)}."
-    listed = "".join(f"\n  {reason}" for reason in refused)
+    listed = "".join(f"\n  {reason}" for reason in refused[:_PLACES])
     return (
         f"{host.name}: found no directory to put the agent in:{listed}\n"
         f"Name one that we may write to and run programs from, as `workdir:` for this host in the inventory."

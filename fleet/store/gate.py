@@ -31,8 +31,13 @@ _FEW_VALUES = 200_000
 _DEPTH = 10
 _SHORT = 200  # characters
 WORD_BYTES = 500  # of a text that is repeated often
-_LIST = 1 << 20
-_CPUS = 1 << 16
+
+_UNPACKED, _PACKED = 32 << 20, 64  # bytes of a file's bursts in memory: so many, and times those of the file
+_GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
+_UNPACKED_WORDS = 4 << 20  # bytes of a column
+_BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
+_REASON = 1000  # characters
+_CPUS = 1 << 16  # and items of a list: numbers of CPUs, flags, notes
 _YEARS, _MOMENTS = (1970, 9998), ("started_utc", "ended_utc")
 _COUNTED = {"samples": "", "counters": "", "summaries": "", "pairs": "float"}
 """Tables without a negative number, but for one type: of `_pairs` the shares by which something changed."""
@@ -149,7 +154,9 @@ def from_json(name: str, text: str) -> Any:
         raise ValueError(f"{name}: more than {most} values")
     with _decoding(name):
         value = msgspec.json.decode(text)
-        msgspec.convert(value, prepared(_JSON[name]))
+        known = msgspec.convert(value, prepared(_JSON[name]))
+    if name == "failed_json" and any(len(one.reason) > _REASON for one in known):
+        raise ValueError(f"{name}: a reason has more than {_REASON} characters")
     if depth(value, _DEPTH) > _DEPTH:
         raise ValueError(f"{name}: more than {_DEPTH} levels of objects and lists")
     return value
@@ -183,6 +190,31 @@ def check_machine(found: Facts | Load) -> None:
         for cpu in found.cpus:
             values = {c.name: getattr(cpu, c.name) for c in schema.CPUS if c.name in cpu.__slots__}
             row_of("cpus", values, values)
+
+
+def check_footer(name: str, about: Any, size: int) -> None:
+    """Raise ValueError where a file of `size` bytes unpacks to more than any has, as its footer tells.
+
+    about: the footer, as pyarrow has it.
+    """
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    lists = [0] * len(groups)
+    columns = [
+        (at, column)
+        for at, group in enumerate(groups)
+        for column in map(group.column, range(group.num_columns))
+        if name == "samples" or sum(one.total_byte_size for one in groups) > _UNPACKED_WORDS
+    ]
+    for at, column in columns:
+        if column.path_in_schema in schema.words_of(name):
+            most = _UNPACKED_WORDS + WORD_BYTES * column.num_values
+            if column.total_uncompressed_size > most:
+                raise ValueError(f"{column.path_in_schema} unpacks to {column.total_uncompressed_size} bytes")
+        elif column.path_in_schema.partition(".")[0] in ("ticks", "other_ticks"):
+            lists[at] += column.num_values
+    unpacked = 8 * (sum(lists) + about.num_rows * about.num_columns)
+    if name == "samples" and (unpacked > _UNPACKED + _PACKED * size or max(lists, default=0) > _GROUP_VALUES):
+        raise ValueError(f"its {size} bytes unpack to {unpacked}, more than bursts can")
 
 
 def check_table(name: str, table: Any) -> None:
@@ -227,6 +259,8 @@ def _check_lengths(found: Mapping[str, Any]) -> None:
     import numpy as np  # noqa: PLC0415
 
     lengths = np.diff(np.frombuffer(raw(found["ticks"].offsets), "i4"))
+    if lengths.max(initial=0) > _BURST_TICKS:
+        raise ValueError(f"a burst has {lengths.max()} ticks")
     if (np.frombuffer(raw(found["warmup"]), "i4") > lengths).any():
         raise ValueError("warmup is more than the ticks")
     if (others := found.get("other_ticks")) is not None:
@@ -285,4 +319,4 @@ def _type(table: str, column: schema.Column) -> Any:
         element = Annotated[datetime, Meta(tz=True)]
     else:
         element = {"bool": bool, "float32": float, "float64": float}[kind]
-    return Annotated[list[element], Meta(max_length=_LIST)] if column.type.startswith("list<") else element
+    return Annotated[list[element], Meta(max_length=_CPUS)] if column.type.startswith("list<") else element

@@ -13,7 +13,7 @@ from fleet.errors import FleetError, StoreError, StoreWarning, is_lack_of_memory
 from fleet.store import schema
 from fleet.store.checksums import check
 from fleet.store.files import check_regular
-from fleet.store.gate import WORD_BYTES, check_table
+from fleet.store.gate import check_footer, check_table
 from fleet.store.places import Folder, Place
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
@@ -179,21 +179,7 @@ class TableFile:
                 f"{self.what}: its schema is version {version}, and this fleet knows "
                 f"{schema.SCHEMA_VERSION}. Read it with a newer fleet."
             )
-
-        self._try(self._refuse_long_words)
-
-    def _refuse_long_words(self) -> None:
-        """Raise ValueError where a column of words unpacks to more than any word has."""
-        groups, words = self._row_groups(), schema.words_of(self._table)
-        if sum(group.total_byte_size for group in groups) <= _READ_WHOLE:
-            return
-        for group in groups:
-            for column in map(group.column, range(group.num_columns)):
-                most = _READ_WHOLE + WORD_BYTES * column.num_values
-                if column.path_in_schema in words and column.total_uncompressed_size > most:
-                    raise ValueError(
-                        f"{column.path_in_schema} unpacks to {column.total_uncompressed_size} bytes"
-                    )
+        self._try(lambda: check_footer(table, self._file.metadata, source.size()))
 
     @property
     def metadata(self) -> dict[bytes, bytes]:

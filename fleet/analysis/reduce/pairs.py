@@ -28,7 +28,7 @@ from fleet.store.runs import Root, RunSummary, listing_of, unreadable
 from fleet.store.samples import record_of
 
 STATS_VERSION = 8  # raise it whenever a number or a flag of `pairs` changes
-SLICE_SAMPLES = 4 << 20
+SLICE_SAMPLES = 1 << 20
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
 _OF_HISTORY = (
