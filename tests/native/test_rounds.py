@@ -17,7 +17,7 @@ NEVER = "0.0001%"
 CPU = str(min(os.sched_getaffinity(0)))
 PAIR = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
 BURST = ("-s", "10", "-w", "0", "-i", "1")
-CLOCK = ("-b", "clock", "-c", CPU, *BURST)  # a visit; a trial takes 600 units, a burst 10
+CLOCK = ("-b", "clock", "-c", CPU, *BURST)  # a visit; trying it takes 500 units, a burst 10
 
 
 def begins(records: list[Record]) -> list[float]:
@@ -35,6 +35,15 @@ def expected(records: list[Record]) -> str:
 def test_rounds_are_spread_over_the_time_asked_for() -> None:
     records = simulated(*CLOCK, "--rounds", "4", "--spread", "0.6", unit_us=1000)
     assert begins(records) == pytest.approx([0, 0.2, 0.4, 0.6], abs=0.001)
+
+
+def test_a_visit_is_tried_within_its_first_burst() -> None:
+    """Four samples of 100 units; that to the first CPU was tried for the forecast."""
+    needs.cpus(2)
+    plan = ("-b", "clock", "-c", PAIR, "--order", "sequential", "--rounds", "2")
+    first, second, third, last = begins(simulated(*plan, unit_us=10, burst_ms=1))
+    usual = second - first
+    assert [third - second, last - third] == pytest.approx([usual + 0.004, usual], abs=0.0002)
 
 
 def test_a_round_that_takes_longer_than_its_share_of_the_spread_is_followed_at_once() -> None:
