@@ -70,6 +70,8 @@ def _detectable(row: Mapping[Any, Any], matters: float) -> str:
 
     The threshold itself is never detected in 8 of 10: half of all estimates of it are below.
     """
+    if not row["smallest"] <= 1:
+        return "detects no change below a factor of two"
     words, wanted, seen = f"detects {row['smallest']:.1%}", 2 * matters, float(np.log1p(row["smallest"]))
     if seen <= wanted or np.isnan(row.get("a_units", np.nan)):
         return words

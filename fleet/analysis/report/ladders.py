@@ -11,7 +11,7 @@ from markupsafe import Markup
 from fleet.analysis import plots
 from fleet.analysis.reduce.ladders import ladders, plateaus
 from fleet.analysis.report import figures
-from fleet.analysis.views.ladders import cpus_text, level_table, settings_in_order
+from fleet.analysis.views.ladders import cpus_text, level_table, marks, settings_in_order
 from fleet.analysis.views.text import is_rate
 from fleet.model import View, benchmark_named
 
@@ -38,6 +38,11 @@ class Ladder:
     def benchmark(self) -> str:
         """Its name without the variant."""
         return self.name.partition("/")[0]
+
+    @property
+    def legend(self) -> str:
+        """What the table of levels is of, and what its marks mean."""
+        return "; ".join((f"{self.heading} by the level of the memory", *marks(self.levels)))
 
     def medians(self) -> dict[str, float]:
         """The time of one unit in ns by level, in the first setting."""

@@ -207,6 +207,8 @@ def _legend(comparisons: Sequence[Comparison]) -> str:
         how = f". Interval: of the change, from the variation between {units}s. Threshold: {matters}."
         if (rows["verdict"] == Verdict.CHANGED_OR_LEVEL).any():
             how += " At another level: the machine may have switched to it between the runs; more runs tell."
+        if rows["why"].str.contains("all hosts").any():
+            how += " Than all hosts: beside the median change of all measured together, which is taken out."
         if rows["why"].str.contains("detects").any():
             how += " Detects: in 8 of 10 comparisons."
     return f"{_meanings(rows)}A, B: {sides_text(rows['benchmark'], units)}{how}"

@@ -144,16 +144,24 @@ def _caches(rows: pd.DataFrame) -> tuple[str, str]:
     return size_text(cache) if cache else _NONE, sizes
 
 
-def _about_levels(levels: pd.DataFrame) -> list[str]:
+def marks(levels: pd.DataFrame) -> list[str]:
+    """What ~ and | in a table of these levels mean, where they occur."""
     lines = []
     if (levels["rise"] > STEP).any():
-        lines.append(f"~: no plateau: some sizes take more than {STEP:g} times as long as others (--ladder)")
+        lines.append(f"~: no plateau: some sizes take more than {STEP:g} times as long as others")
     if levels["other_ns"].notna().any():
         lines.append("a|b: bursts are at several levels, most at a, most others at b")
-    if levels["spread"].notna().any():
-        middle, worst = levels["spread"].median(), levels["spread"].max()
-        lines.append(f"interval: half the plateaus within {within(middle)}, all within {within(worst)}")
     return lines
+
+
+def _about_levels(levels: pd.DataFrame) -> list[str]:
+    if levels["spread"].isna().all():
+        return marks(levels)
+    middle, worst = levels["spread"].median(), levels["spread"].max()
+    return [
+        *marks(levels),
+        f"interval: half the plateaus within {within(middle)}, all within {within(worst)}",
+    ]
 
 
 def _level_names(rows: pd.DataFrame) -> list[str]:

@@ -201,7 +201,13 @@ def states(pairs: pd.DataFrame, width: int | None) -> str:
         shown.append(table(titles, lines, width=width))
     if len(most) > PAIRS_LISTED:
         shown.append(f"{len(most) - PAIRS_LISTED} more pairs with several states (fleet show --json)")
-    return "\n".join((*shown, "brackets: share of the bursts, and how many in a row")) if shown else ""
+    return (
+        "\n".join(
+            (*shown, "±95%: of the bursts of a level; brackets: share of the bursts, and how many in a row")
+        )
+        if shown
+        else ""
+    )
 
 
 def _by_state(row: dict[str, Any]) -> dict[str, str]:

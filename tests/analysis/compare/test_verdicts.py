@@ -109,6 +109,9 @@ def test_what_may_be_another_level_is_no_change_alone(q_levels: float, expected:
 
 def test_runs_that_detect_twice_the_threshold_need_no_more() -> None:
     assert verdict(smallest=0.059, low=0.9, high=1.1) == ("cannot tell", "detects 5.9%")
+    for smallest in (1.5, float("inf"), float("nan")):
+        found = verdict(smallest=smallest, low=0.3, high=3)
+        assert found == ("cannot tell", "detects no change below a factor of two")
 
 
 @given(error=st.floats(0.02, 0.1), runs=st.integers(3, 12), threshold=st.sampled_from([0.03, 0.05]))

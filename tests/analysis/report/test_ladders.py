@@ -1,6 +1,7 @@
 """Ladders in a report and in a notebook: their numbers, their lines and what is said to a screen reader."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from fleet.analysis import plots
 from fleet.analysis.reduce.ladders import ladders, plateaus
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.report.ladders import ladders_of
 from fleet.analysis.report.page import render
 from tests import memory
 
@@ -30,6 +32,18 @@ def test_a_report_has_the_levels_first_and_a_figure_of_each_ladder(tmp_path: Pat
     ]
     assert "L2 random 3.50, cycles 14.0, rising 1.50, cycles 6.0" in pictures[0]
     assert "this page does not show it" not in page
+
+
+def test_the_marks_in_a_table_of_levels_are_explained_where_they_occur(tmp_path: Path) -> None:
+    run = memory.publish(tmp_path)
+    pairs, cpus = widened(load_pairs(tmp_path)), load_cpus(tmp_path)
+    kinds = sorted({f"{row.benchmark}/{row.variant}" for row in pairs.itertuples()}, reverse=True)
+    ladder = ladders_of(pairs, cpus, kinds)[0]
+    assert ladder.legend == f"{ladder.heading} by the level of the memory"
+    marked = replace(ladder, levels=ladder.levels.assign(rise=9.0, other_ns=30.0))
+    assert ladder.legend in marked.legend
+    assert ("~: no plateau" in marked.legend, "a|b: bursts are at several" in marked.legend) == (True, True)
+    assert f">{ladder.legend}" in render(tmp_path, [run.run_id])
 
 
 @pytest.mark.slow
