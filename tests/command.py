@@ -7,19 +7,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Self
 
 import pandas as pd
 
-from fleet.model import Host, HostKeyPolicy, Via
+from fleet.model import Host, HostKeyPolicy, RequestedToolchain, Via
 from tests import preloaded
 from tests.processes import until_we_end
 from tests.shared import agents_cache
 
 ROOT = Path(__file__).parent.parent
+UNOPTIMIZED = RequestedToolchain(cflags=("-O0",))  # compiles in half the time
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,8 @@ def entry(host: Host) -> str:
             said[name] = dict(value) if name in ("labels", "env") else value
     if str(host.build) != "auto":
         said["build"] = str(host.build)
-    if host.toolchain.cc:
-        said["toolchain"] = {"cc": host.toolchain.cc}
+    if toolchain := {name: value for name, value in asdict(host.toolchain).items() if value}:
+        said["toolchain"] = toolchain
     return f"  {host.name}: {json.dumps(said)}\n"
 
 

@@ -16,13 +16,9 @@ from fleet.errors import BuildError, DeployError, ProbeError
 from fleet.model import BuildPlace, Compiler, Facts, Host, RequestedToolchain, Via
 from fleet.remote.local import LocalConnection
 from tests import needs
+from tests.command import UNOPTIMIZED
 
-HERE = Host(
-    name="here",
-    address="localhost",
-    via=Via.LOCAL,
-    toolchain=RequestedToolchain(cflags=("-O0",)),  # compiles in half the time
-)
+HERE = Host(name="here", address="localhost", via=Via.LOCAL, toolchain=UNOPTIMIZED)
 SMALL_AGENT = {
     "main.c": b"""
 #include <stdio.h>

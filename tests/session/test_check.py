@@ -39,7 +39,7 @@ UNMEASURABLE = {  # of a host: its inventory entry, how a run on it would end, a
 
 @dataclass(frozen=True)
 class Asked:
-    """One inventory checked as JSON and as text at the same time, on a machine that says it is busy.
+    """One inventory checked as JSON and as text, on a machine that says it is busy.
 
     clock: what `check new --cpus … -b clock` printed.
     """
@@ -72,12 +72,11 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
         plant_load(fleet)
         fleet.inventory("hosts:\n  dead: {address: 127.0.0.1, port: 1}\n" + "".join(lines))
         before = listing(folder)
-        processes = [fleet.start("check", "-q", *extra) for extra in ((), ("--json",))]
-        processes.append(fleet.start("check", "-q", "new", "--cpus", str(other), "-b", "clock"))
-        text, printed, clock = (process.communicate()[0] for process in processes)
-    hosts = {host["host"]: host for host in json.loads(printed)}
-    codes = (processes[0].returncode, processes[1].returncode)
-    return Asked(folder, codes, hosts, text, clock, before, listing(folder))
+        extras = ((), ("--json",), ("new", "--cpus", str(other), "-b", "clock"))
+        text, printed, clock = (fleet("check", "-q", *extra) for extra in extras)
+    hosts = {host["host"]: host for host in printed.json}
+    codes = (text.exit_code, printed.exit_code)
+    return Asked(folder, codes, hosts, text.stdout, clock.stdout, before, listing(folder))
 
 
 @pytest.fixture

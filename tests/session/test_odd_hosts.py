@@ -8,7 +8,7 @@ import pytest
 
 from fleet.model import BuildPlace, RequestedToolchain
 from tests import needs
-from tests.command import Fleet
+from tests.command import UNOPTIMIZED, Fleet
 from tests.hosts import odd
 from tests.hosts.sshd import MakeHosts, SshHost
 from tests.session.test_run_ssh import CLOCK, know, only
@@ -123,7 +123,7 @@ def test_any_login_shell_will_do(fleet: Fleet, host_with, shell: str, package: s
 def test_any_posix_shell_will_do_as_bin_sh(fleet: Fleet, host_with, shell: str) -> None:
     """It answers the probe and builds the agent from sources it unpacks itself."""
     host = host_with(odd.bin_sh(shell, {"ksh93": "ksh93u+m"}.get(shell, shell)))
-    fleet.hosts(host.entry(name="board", build=BuildPlace.HOST))
+    fleet.hosts(host.entry(name="board", build=BuildPlace.HOST, toolchain=UNOPTIMIZED))
     done = fleet("run", *CLOCK)
     assert only(done)[0] == 0, done.stdout
     assert fleet("clean", "--json").json[0]["removed"], "the agent lies in a directory of ours"

@@ -11,7 +11,7 @@ import pytest
 
 from fleet.model import BuildPlace, Host, HostKeyPolicy, Via
 from tests import needs
-from tests.command import Done, Fleet, journal_lines, wait_for
+from tests.command import UNOPTIMIZED, Done, Fleet, journal_lines, wait_for
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.sshd import MakeHosts, SshHost, keygen
 
@@ -84,7 +84,7 @@ def test_a_host_builds_its_own_agent_and_keeps_it(
 ) -> None:
     (server,) = make_hosts(1)
     know(known_hosts, server)
-    fleet.hosts(server.entry(name="board", build=BuildPlace.HOST))
+    fleet.hosts(server.entry(name="board", build=BuildPlace.HOST, toolchain=UNOPTIMIZED))
     assert only(fleet("run", *CLOCK))[0] == 0
     (agent,) = (server.home / ".cache" / "fleet").iterdir()
     stamp = agent.stat().st_mtime_ns

@@ -27,6 +27,7 @@ from fleet.store.places import Folder
 from fleet.store.reading import TableFile
 from fleet.store.verify import verify
 from tests import builders
+from tests.shared import agents_cache
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -121,6 +122,7 @@ def test_a_session_lists_a_root_once_at_its_end_however_many_hosts_it_measures(
     """For the numbers that it prints; `resume` also before and after, for what other sessions have left."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
     inventory = "hosts:\n" + "".join(f"  here{at}: {{via: local}}\n" for at in range(2))
     Path("inventory.yaml").write_text(inventory.replace("local}", "local, build: controller, lock: wait}"))
     plan = ["-b", "clock", "-c", "0", "--rounds", "1", "-s", "10", "-i", "1000", "-q"]
