@@ -2,8 +2,8 @@
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from fleet.model import (
     Agent,
@@ -160,23 +160,22 @@ def bursts_of(
                 )
 
 
-def a_burst(**changes: object) -> Burst:
+def a_burst(**changes: Any) -> Burst:
     """One burst of five samples, the first a warm-up, of CPU 0 with CPU 1."""
-    usual = Burst(
-        "cas",
-        "cmpxchg",
-        0,
-        0,
-        1,
-        ITERATIONS,
-        1,
-        (900, 500, 501, 502, 503),
-        12345,
-        (0, 0),
-        (1, 1),
-        (0, 0, 0, 0),
-    )
-    burst = replace(usual, **changes)  # type: ignore[arg-type]
-    return replace(
-        burst, ping_cpus=(burst.ping_cpu, burst.ping_cpu), pong_cpus=(burst.pong_cpu, burst.pong_cpu)
-    )
+    burst = {**_USUAL, **changes}
+    ping, pong = burst["ping_cpu"], burst["pong_cpu"]
+    return Burst(**{**burst, "ping_cpus": (ping, ping), "pong_cpus": (pong, pong)})
+
+
+_USUAL: dict[str, Any] = {
+    "benchmark": "cas",
+    "variant": "cmpxchg",
+    "round": 0,
+    "ping_cpu": 0,
+    "pong_cpu": 1,
+    "iterations": ITERATIONS,
+    "warmup": 1,
+    "ticks": (900, 500, 501, 502, 503),
+    "start_offset_ns": 12345,
+    "switches": (0, 0, 0, 0),
+}

@@ -185,7 +185,7 @@ def test_a_description_is_short_and_printable_and_a_point_one_thing(
 def test_a_word_is_not_unpacked_in_every_row(tmp_path: Path, length: int, words: str) -> None:
     lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
     (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
-    table = pq.read_table(file)
+    table = pq.read_table(file).slice(0, 4)
     long = pa.array(["x" * length] * len(table))  # plain text, which readers would spread over the rows
     pq.write_table(table.set_column(table.column_names.index("unit"), "unit", long), file, compression="zstd")
     with pytest.raises(StoreError, match=words):
@@ -225,7 +225,7 @@ def test_a_record_holds_no_more_than_any_has(column: str, value: object, words: 
 
 
 def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:
-    bomb = lies.packed(b'{"run":{"a":"' + b" " * (1 << 28) + b'"}}')
+    bomb = lies.packed(b'{"run":{"a":"' + b" " * (1 << 26) + b'"}}')
     assert len(bomb) < 1 << 20
     with pytest.raises(ValueError, match=f"more than {gate.RECORD_BYTES} bytes"):
         unpacked(bomb)

@@ -6,11 +6,13 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.command import ROOT, Fleet
+from tests.command import ROOT, Done, Fleet
 
 COMMANDS = (
     "hosts",
@@ -31,9 +33,13 @@ COMMANDS = (
 LONGEST_WORD = 60  # of paths and ids, which are not broken
 
 
+Demo = Callable[[str, int], Done]
+
+
 @pytest.fixture(scope="module")
-def demo(made_lab: Path) -> Fleet:
-    return Fleet(made_lab)
+def demo(made_lab: Path) -> Demo:
+    """What a command prints about the demo on a terminal of so many columns; runs each once."""
+    return cache(lambda command, columns: Fleet(made_lab, {"COLUMNS": str(columns)})(*shlex.split(command)))
 
 
 @pytest.mark.parametrize(
@@ -43,55 +49,48 @@ def demo(made_lab: Path) -> Fleet:
         *((command, 120) for command in ("runs", "show", "show rome", "compare kernel=old kernel=new")),
     ],
 )
-def test_no_line_is_wider_than_the_terminal(command: str, columns: int, demo: Fleet) -> None:
-    demo.environment["COLUMNS"] = str(columns)
-    done = demo(*shlex.split(command))
+def test_no_line_is_wider_than_the_terminal(command: str, columns: int, demo: Demo) -> None:
+    done = demo(command, columns)
     assert done.exit_code in (0, 1, 3), done.stderr
     wide = [line for line in done.stdout.splitlines() if len(line) > columns]
     assert not [line for line in wide if max(map(len, line.split())) < LONGEST_WORD]
 
 
 @pytest.mark.parametrize("command", ["show", "show rome milan", "show pisa", "compare kernel=old kernel=new"])
-def test_legends_are_printed_once(command: str, demo: Fleet) -> None:
-    demo.environment["COLUMNS"] = "80"
-    text = demo(*shlex.split(command)).stdout
+def test_legends_are_printed_once(command: str, demo: Demo) -> None:
+    text = demo(command, 80).stdout
     for words in ("one socket", "siblings of one core", "flagged: of", "Threshold:", "6.13.0-demo"):
         assert len(re.findall(words, text)) <= 1, words
 
 
-def test_narrow_listings_leave_out_columns_and_keep_what_is_pasted(demo: Fleet) -> None:
-    demo.environment["COLUMNS"] = "80"
-    narrow = demo("runs").stdout
-    demo.environment["COLUMNS"] = "200"
-    wide = demo("runs").stdout
+def test_narrow_listings_leave_out_columns_and_keep_what_is_pasted(demo: Demo) -> None:
+    narrow, wide = demo("runs", 80).stdout, demo("runs", 200).stdout
     assert "bursts" not in narrow
     assert "bursts" in wide
     assert len(re.findall(r"^r2026\d{4}T\d{6}Z-[0-9a-f]{8}  ", narrow, re.MULTILINE)) == 45
 
 
-def test_labels_that_all_runs_have_are_listed_once(demo: Fleet) -> None:
-    demo.environment["COLUMNS"] = "80"
+def test_labels_that_all_runs_have_are_listed_once(demo: Demo) -> None:
     for command in ("runs rome", "runs rome --relation llc"):
-        lines = demo(*shlex.split(command)).stdout.splitlines()
+        lines = demo(command, 80).stdout.splitlines()
         assert sum("rack=b2" in line for line in lines) == 1
         assert "labels of all: rack=b2 kind=server made-up=yes" in lines
         assert sum(line.endswith("  kernel=new") for line in lines) == 4
 
 
-def test_hosts_says_when_each_was_last_measured(demo: Fleet) -> None:
-    demo.environment["COLUMNS"] = "120"
-    text = demo("hosts").stdout
+def test_hosts_says_when_each_was_last_measured(demo: Demo) -> None:
+    text = demo("hosts", 120).stdout
     assert re.search(r"^milan .* 2026-11-08 02:01 ", text, re.MULTILINE)
     assert re.search(r"^localhost .* -  ", text, re.MULTILINE)
 
 
-def on_a_terminal(demo: Fleet, *command: str, **terminal: str) -> tuple[int, str]:
+def on_a_terminal(folder: Path, *command: str, **terminal: str) -> tuple[int, str]:
     """The exit code of a command on a small terminal, and what that shows."""
     ours, theirs = pty.openpty()
     settings = {"LINES": "5", "COLUMNS": "80", "TERM": "xterm", **terminal}
     process = subprocess.Popen(
         [sys.executable, "-m", "fleet", *command],
-        cwd=demo.folder,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), **settings},
         stdin=theirs,
         stdout=theirs,
@@ -107,8 +106,8 @@ def on_a_terminal(demo: Fleet, *command: str, **terminal: str) -> tuple[int, str
     return process.wait(), shown.decode()
 
 
-def test_long_output_goes_through_the_pager_of_a_terminal(demo: Fleet) -> None:
-    code, shown = on_a_terminal(demo, "show", PAGER="sed s/^/paged:/")
+def test_long_output_goes_through_the_pager_of_a_terminal(made_lab: Path) -> None:
+    code, shown = on_a_terminal(made_lab, "show", PAGER="sed s/^/paged:/")
     lines = shown.splitlines()
     assert (code, len(lines) > 5) == (0, True)
     assert all(line.startswith("paged:") for line in lines)
@@ -119,6 +118,6 @@ def test_long_output_goes_through_the_pager_of_a_terminal(demo: Fleet) -> None:
     ("pager", "words"),
     [("false", "ended with exit code 1"), ("/nowhere/less", "cannot be started (No such file")],
 )
-def test_a_pager_that_fails_is_named_and_the_text_printed(demo: Fleet, pager: str, words: str) -> None:
-    code, shown = on_a_terminal(demo, "show", PAGER=pager)
+def test_a_pager_that_fails_is_named_and_the_text_printed(made_lab: Path, pager: str, words: str) -> None:
+    code, shown = on_a_terminal(made_lab, "show", PAGER=pager)
     assert (code, f"$PAGER, {pager}, {words}" in shown, "Details: fleet show" in shown) == (0, True, True)

@@ -16,12 +16,13 @@ MANY_FLAGGED = 0.2  # of a side's pairs
 BUSIER = 0.5  # runnable threads per CPU more on one side than on the other
 _OF_LEVELS = ("multimodal", "smt_pair", "drift", "outliers")  # `not_converged` shows in the intervals
 _MEASURED = {"complete", "partial"}
+_SAMPLING = ["preset", "estimator"]
 
 
 def number_of_all(a: ComparisonSide, b: ComparisonSide) -> str:
     """The column to compare: that of the runs' estimator if they share one, else the median."""
     runs = pd.concat([a.runs, b.runs])
-    estimators = {row["estimator"] if row["preset"] else "median" for row in records(runs)}
+    estimators = {row["estimator"] if row["preset"] else "median" for row in records(runs[_SAMPLING])}
     return NUMBERS[str(estimators.pop())] if len(estimators) == 1 else "median_ns"
 
 
@@ -103,7 +104,7 @@ def _unlike_numbers(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
         yield f"{counted(len(summaries), 'run')} without samples: no evidence of a change."
     schemes = {
         f"{row['preset']} ({row['estimator']})" if row["preset"] else "default (median)"
-        for row in records(runs)
+        for row in records(runs[_SAMPLING])
     }
     if len(schemes) > 1:
         yield (

@@ -12,7 +12,7 @@ import pandas as pd
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.blocks import InBlock
 from fleet.analysis.compare.inference import LEAST_RUNS, counts_at, least_squares, p_of_levels
-from fleet.analysis.compare.run_levels import CELL, CLASS, Matched
+from fleet.analysis.compare.run_levels import CELL, CLASS, Matched, by_unit
 from fleet.analysis.reduce.split import run_levels
 
 
@@ -59,7 +59,7 @@ def relation_changes(
     were measured at the same time.
     """
     order = list(dict.fromkeys(zip(sides.a["benchmark"], sides.a["variant"], strict=True)))
-    ns, measured = (_by_unit(*each, number, CLASS) for each in ((sides.a, sides.b), sides.measured))
+    ns, measured = _numbers(sides, number, CLASS)
     about = [side.groupby(CLASS).agg(spread=("spread", "median")) for side in (sides.a, sides.b)]
     cells = sides.a.drop_duplicates(CELL)
     rows = ns.index.to_frame(index=False).assign(
@@ -81,8 +81,8 @@ def pair_changes(
     sides: Matched, number: str, *, turns: Mapping[str, Hashable] | None = None, switches: bool = False
 ) -> Changes:
     """One row per pair that every run has; only for sides of the same topology."""
-    ns = _by_unit(sides.a, sides.b, number, CELL).dropna()
-    measured = _by_unit(*sides.measured, number, CELL)
+    ns, measured = _numbers(sides, number, CELL)
+    ns = ns.dropna()
     rows = ns.index.to_frame(index=False)
     means = {name: values for name, values in _of_sides(ns).items() if name.endswith("_ns")}
     found = _of_frames(
@@ -91,9 +91,16 @@ def pair_changes(
     return found.only(np.flatnonzero(~np.isnan(found.freedom)))
 
 
+def _numbers(sides: Matched, number: str, keys: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The numbers of each unit, moved to one level and as measured."""
+    ns = _by_unit(sides.a, sides.b, number, keys)
+    same = sides.measured[0] is sides.a and sides.measured[1] is sides.b
+    return ns, ns if same else _by_unit(*sides.measured, number, keys)
+
+
 def _by_unit(a: pd.DataFrame, b: pd.DataFrame, number: str, keys: list[str]) -> pd.DataFrame:
     """A row per key that both sides have, a column per side and unit; NaN where a unit lacks it."""
-    tables = [side.pivot_table(number, keys, "unit", aggfunc="median", sort=False) for side in (a, b)]
+    tables = [by_unit(side, number, keys) for side in (a, b)]
     tables = [one if len(one.columns) else one.assign(none=np.nan) for one in tables]  # a side of no pairs
     return pd.concat(tables, axis=1, keys=["a", "b"], join="inner").astype(float)
 

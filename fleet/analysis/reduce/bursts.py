@@ -118,10 +118,12 @@ def _join_threads(samples: pd.DataFrame, latencies: Floats, counts: Ints, others
 
     others: the ticks of the other threads, where there are any. counts: samples without warm-ups.
     """
+    names = samples["benchmark"]
+    groups = [name for name in names.unique() if benchmark_named(str(name)).shape is Shape.GROUP]
+    wanted = others.notna().to_numpy() & names.isin(groups).to_numpy() & (counts > 0)
     first, factor = np.cumsum(counts) - counts, ns_per_sample_tick(samples)
-    for row in np.flatnonzero(others.notna().to_numpy()):
-        shape = benchmark_named(str(samples["benchmark"].iloc[row])).shape
-        if shape is not Shape.GROUP or not len(others.iloc[row]) or not counts[row]:
+    for row in np.flatnonzero(wanted):
+        if not len(others.iloc[row]):
             continue
         own = latencies[first[row] : first[row] + counts[row]]
         each = np.stack([own, *(np.asarray(one)[-counts[row] :] * factor[row] for one in others.iloc[row])])

@@ -59,7 +59,7 @@ def plateaus(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     rows = ladders(pairs)
     found = [
         part.assign(level=level.name, cache_bytes=level.bytes)
-        for _, group in rows.groupby(_SET, sort=False, observed=True)
+        for _, group in (rows.groupby(_SET, sort=False, observed=True) if len(rows) else ())
         for level, sizes in _levels(group, memory_levels(cpus, group))
         if len(part := group[group["bytes"].isin(sizes)])
     ]

@@ -52,7 +52,7 @@ def keep(
         return builders.NS[relation] * shift[relation] * (slower or {}).get(relation, 1.0) * own
 
     bursts = builders.bursts_of(run, noise=0.005, ns=ns, seed=place)
-    Store(root).publish(run, (replace(b, variant=variant or b.variant) for b in bursts))
+    Store(root).publish(run, (replace(b, variant=variant) for b in bursts) if variant else bursts)
     return run
 
 
