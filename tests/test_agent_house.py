@@ -46,17 +46,17 @@ def symbols() -> tuple[Mapping[str, str], Mapping[str, frozenset[str]]]:
     gcc, nm = needs.program("gcc", "gcc"), needs.program("nm", "binutils")
     folder = run_folder() / "house"
     folder.mkdir(exist_ok=True)
-    defined: dict[str, str] = {}
-    used: dict[str, frozenset[str]] = {}
-    files = sources(X86_64)
+    files = {f"{Path(name).stem}.o": name for name in sources(X86_64)}
     options = ["-std=gnu11", "-O0", f"-I{AGENT}", '-DFLEET_BUILD_ID=""', '-DFLEET_CFLAGS=""', "-c"]
-    subprocess.run([gcc, *options, *(AGENT / name for name in files)], cwd=folder, check=True)
-    for name in files:
-        made = folder / f"{Path(name).stem}.o"
-        text = subprocess.run([nm, "-P", made], capture_output=True, text=True, check=True).stdout
-        rows = [row.split()[:2] for row in text.splitlines()]
-        used[name] = frozenset(symbol for symbol, kind in rows if kind == "U")
-        defined |= {symbol: name for symbol, kind in rows if kind.isupper() and kind != "U"}
+    subprocess.run([gcc, *options, *(AGENT / name for name in files.values())], cwd=folder, check=True)
+    done = subprocess.run([nm, "-AP", *files], cwd=folder, capture_output=True, text=True, check=True)
+    rows = [line.partition(": ") for line in done.stdout.splitlines()]
+    known = [(files[made], *row.split()[:2]) for made, _, row in rows]
+    defined = {symbol: name for name, symbol, kind in known if kind.isupper() and kind != "U"}
+    used = {
+        name: frozenset(symbol for other, symbol, kind in known if other == name and kind == "U")
+        for name in files.values()
+    }
     return defined, used
 
 
