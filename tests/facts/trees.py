@@ -35,10 +35,12 @@ class Tree:
             "etc/machine-id": "0123456789abcdef0123456789abcdef",
             "proc/self/status": f"Name:\tsh\nCpus_allowed:\tff\nCpus_allowed_list:\t{cpus_text(online)}",
         }
-        for path, text in {**basics, **self.files}.items():
-            file = root / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text + "\n")
+        files = basics | self.files
+        for folder in {path.rpartition("/")[0] for path in files}:
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        for path, text in files.items():
+            with open(f"{root}/{path}", "w") as file:  # noqa: PTH123  making 20,000 a Path takes as long again
+                file.write(text + "\n")
         return root
 
     def share(self, kind: str, groups: Iterable[Iterable[int]]) -> None:
