@@ -39,6 +39,7 @@ def facts_here(host: Host):
 
 def test_a_compiler_that_never_tells_its_version_is_named(home, monkeypatch):
     monkeypatch.setattr("fleet.facts.gather.PROBE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("fleet.facts.gather.COMPILER_TIMEOUT_S", 1.0)
     slow = home / "slowcc"
     slow.write_text("#!/bin/sh\nsleep 1000\n")
     slow.chmod(0o755)
