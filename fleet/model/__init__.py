@@ -45,11 +45,19 @@ if TYPE_CHECKING:
         Note,
         Parameters,
         Run,
-        RunState,
     )
+    from fleet.model.state import RunState
     from fleet.model.targets import ARCHES, OSES, arch_named
 
-_MODULES = ("plan", "host", "targets", "benchmark", "machine", "run")  # none imports one that follows it
+_MODULES = (
+    "state",
+    "plan",
+    "host",
+    "targets",
+    "benchmark",
+    "machine",
+    "run",
+)  # none imports one that follows it
 
 
 def __getattr__(name: str) -> Any:

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 
 from fleet.model.benchmark import Benchmark, Shape, benchmark_named
 from fleet.model.host import Host, Target
 from fleet.model.machine import Facts, Load
 from fleet.model.plan import Estimator, Plan
+from fleet.model.state import RunState
 
 FORECAST = "Expected:"  # begins the note of an agent that says how long it will measure; no warning
 
@@ -180,14 +180,6 @@ class End:
     def out_of_time(self) -> bool:
         """Whether the time budget cut the first round; such a run is stored in part."""
         return self.reason == "time budget"
-
-
-class RunState(StrEnum):
-    """COMPLETE: every planned burst. PARTIAL: some failed, named in the run. UNFINISHED: only a journal."""
-
-    COMPLETE = "complete"
-    PARTIAL = "partial"
-    UNFINISHED = "unfinished"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from fleet.model import Facts, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast
 from fleet.plan.merge import bursts, measured, plan_for, plan_on
 from fleet.plan.options import agent_arguments
-from fleet.store.places import Folder, place_of
-from fleet.store.publish import samples_name, stored_record
+from fleet.store.places import Folder, place_of, samples_name
 from fleet.store.runs import Listing
 
 SIZES = (4, 16, 64, 256)  # of machines that nobody has looked at
@@ -98,6 +97,8 @@ def _facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
     found = {}
     for host_id, run_id in last.items():
         with suppress(FleetError, StoreError):  # of a probe that is no longer understood
+            from fleet.store.publish import stored_record  # noqa: PLC0415
+
             row = stored_record(place, samples_name(host_id, run_id)).row
             from fleet.facts.gather import read  # noqa: PLC0415  many files, of hosts measured only
 

@@ -6,20 +6,23 @@ the columns in `schema`.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fleet.model import Benchmark, Cache, Estimator, Facts, Load, Relation, RunState
+from fleet.model import Benchmark, Estimator, RunState
 from fleet.once import once
 from fleet.store import schema
 from fleet.store.columns import raw, words
 from fleet.store.decoding import prepared
 from fleet.store.ids import KEY
 from fleet.text import decoding_words
+
+if TYPE_CHECKING:
+    from fleet.model import Facts, Load
 
 EXACT_MAX = 2**53  # of whole numbers that float64 takes as they are
 INT64_MAX = 2**63 - 1
@@ -79,15 +82,22 @@ class _Failed:
     variant: str
 
 
-_JSON: Mapping[str, Any] = {
-    "labels_json": dict[str, str],
-    "mitigations_json": dict[str, str],
-    "plan_json": dict[str, Any],
-    "hello_json": _Hello,
-    "host_json": dict[str, Any],
-    "failed_json": list[_Failed],
-    "caches_json": list[Cache],
+def _caches() -> Any:
+    from fleet.model import Cache  # noqa: PLC0415  which a listing need not make
+
+    return list[Cache]
+
+
+_JSON: Mapping[str, Callable[[], Any]] = {
+    "labels_json": lambda: dict[str, str],
+    "mitigations_json": lambda: dict[str, str],
+    "plan_json": lambda: dict[str, Any],
+    "hello_json": lambda: _Hello,
+    "host_json": lambda: dict[str, Any],
+    "failed_json": lambda: list[_Failed],
+    "caches_json": _caches,
 }
+"""What the columns of JSON hold."""
 
 
 @contextmanager
@@ -154,7 +164,7 @@ def from_json(name: str, text: str) -> Any:
         raise ValueError(f"{name}: more than {most} values")
     with _decoding(name):
         value = msgspec.json.decode(text)
-        known = msgspec.convert(value, prepared(_JSON[name]))
+        known = msgspec.convert(value, prepared(_JSON[name]()))
     if name == "failed_json" and any(len(one.reason) > _REASON for one in known):
         raise ValueError(f"{name}: a reason has more than {_REASON} characters")
     if depth(value, _DEPTH) > _DEPTH:
@@ -176,8 +186,10 @@ def depth(value: object, limit: int) -> int:
     return found
 
 
-def check_machine(found: Facts | Load) -> None:
+def check_machine(found: "Facts | Load") -> None:
     """Raise ValueError where a fact of a host, or its load, is not of its column."""
+    from fleet.model import Facts  # noqa: PLC0415
+
     load = found.load if isinstance(found, Facts) else found
     values = {f"{name}_before": getattr(load, name) for name in load.__slots__}
     row_of("runs", values, values)
@@ -221,6 +233,8 @@ def check_table(name: str, table: Any) -> None:
     """Raise ValueError where columns of a table, as pyarrow has them, hold what they never do."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
+
+    from fleet.model import Relation  # noqa: PLC0415
 
     table.validate(full=True)  # texts in UTF-8, lists and words of dictionaries within bounds
     found = {field.name: table.column(field.name).combine_chunks() for field in table.schema}

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from fleet.errors import UsageError
 from fleet.store.files import sync
+from fleet.store.ids import checked_key
 from fleet.store.s3 import bucket_of
 
 SAMPLES_FILE = "samples.parquet"
@@ -72,6 +73,11 @@ class Place(Protocol):
         The draft is used up. Raises OSError; whether the file is there must then be asked again.
         """
         ...
+
+
+def samples_name(host_id: str, run_id: str) -> str:
+    """The name of a run's samples file, relative to the root."""
+    return f"host_id={checked_key(host_id, 'host')}/run_id={checked_key(run_id, 'run')}/{SAMPLES_FILE}"
 
 
 def place_of(root: str | Path) -> Place:

@@ -18,8 +18,7 @@ from fleet.model import Burst, Run
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.counters import CountersDraft
 from fleet.store.files import draft_of, storing
-from fleet.store.ids import checked_key
-from fleet.store.places import SAMPLES_FILE, Folder, Place
+from fleet.store.places import SAMPLES_FILE, Folder, Place, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord
 from fleet.store.samples import record_of, write_samples
@@ -47,11 +46,6 @@ def publish(place: Place, run: Run, bursts: Iterable[Burst] | BurstColumns) -> t
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     return name, record
-
-
-def samples_name(host_id: str, run_id: str) -> str:
-    """The name of a run's samples file, relative to the root."""
-    return f"host_id={checked_key(host_id, 'host')}/run_id={checked_key(run_id, 'run')}/{SAMPLES_FILE}"
 
 
 def stored_record(place: Place, name: str) -> RunRecord:

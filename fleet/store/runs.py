@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import MemoryLimitError, StoreError, UsageError
 from fleet.model import BENCHMARKS, Benchmark, RunState, described, learn
@@ -17,13 +17,14 @@ from fleet.store.amendments import Amendment, amended
 from fleet.store.checksums import opened_json
 from fleet.store.files import read_regular, storing
 from fleet.store.ids import RUN_FILE
-from fleet.store.places import Place, place_of
-from fleet.store.publish import samples_name, stored_record
+from fleet.store.places import Place, place_of, samples_name
 from fleet.store.reading import TableFile, VanishedError, described_error, leave_out, readable, reading
-from fleet.store.rows import RunRecord
 from fleet.store.run_tables import complete, is_old, put_together
 from fleet.store.runs_index import RunsIndex
 from fleet.text import nearest
+
+if TYPE_CHECKING:
+    from fleet.store.rows import RunRecord
 
 _NEWEST_SHOWN = 5
 _hidden: ContextVar[frozenset[str]] = ContextVar("hidden", default=frozenset())
@@ -210,9 +211,15 @@ def listing_of(root: Root) -> Listing:
     return root if isinstance(root, Listing) else Listing(root)
 
 
-def _records(place: Place, names: Sequence[str]) -> dict[str, RunRecord]:
+def _record(place: Place, name: str) -> "RunRecord":
+    from fleet.store.publish import stored_record  # noqa: PLC0415  which a listing seldom needs
+
+    return stored_record(place, name)
+
+
+def _records(place: Place, names: Sequence[str]) -> "dict[str, RunRecord]":
     """The records of samples files, by name; a StoreWarning for each that cannot be read."""
-    return readable(names, lambda name: stored_record(place, name))
+    return readable(names, lambda name: _record(place, name))
 
 
 def complete_session(place: Place, session_id: str) -> None:
@@ -310,7 +317,7 @@ def _table_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row]
 
 
 def _samples_row(place: Place, name: str) -> _Row:
-    return _checked_row(stored_record(place, name).row)
+    return _checked_row(_record(place, name).row)
 
 
 def _checked_row(row: Mapping[str, Any]) -> _Row:

@@ -10,8 +10,7 @@ from fleet.store import columns, schema
 from fleet.store.amendments import FILES as AMENDMENTS
 from fleet.store.amendments import read_amendment
 from fleet.store.files import storing
-from fleet.store.places import Place
-from fleet.store.publish import samples_name
+from fleet.store.places import Place, samples_name
 from fleet.store.reading import REMEDIES, TableFile, VanishedError, each, reading
 from fleet.store.rows import unpacked
 from fleet.store.samples import content_sha256, record_of

@@ -20,8 +20,7 @@ from typer.testing import CliRunner
 from fleet.analysis.report.page import render
 from fleet.analysis.views.show import show_text
 from fleet.cli import app
-from fleet.model import Cpu, Host
-from fleet.model.machine import Cache
+from fleet.model import Cache, Cpu, Host
 from fleet.store import Listing, Store, new_run_id, places, run_tables
 from fleet.store.places import Folder
 from fleet.store.reading import TableFile

@@ -18,8 +18,8 @@ from fleet.store.columns import table as columns_table
 from fleet.store.counters import counters_name
 from fleet.store.files import storing
 from fleet.store.gate import row_of
-from fleet.store.places import Place
-from fleet.store.publish import samples_name, stored_record
+from fleet.store.places import Place, samples_name
+from fleet.store.publish import stored_record
 from fleet.store.reading import read_files, readable
 from fleet.store.rows import RunRecord, to_json
 from fleet.store.runs import Listing, Root, RunSummary, listing_of

@@ -21,8 +21,7 @@ from fleet.errors import StoreError, is_lack_of_memory
 from fleet.model import as_described_by
 from fleet.store import schema
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
-from fleet.store.places import Place
-from fleet.store.publish import samples_name
+from fleet.store.places import Place, samples_name
 from fleet.store.reading import TableFile, chosen, joined, leave_out
 from fleet.store.runs import Root, RunSummary, listing_of, unreadable
 from fleet.store.samples import record_of

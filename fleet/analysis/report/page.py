@@ -130,7 +130,7 @@ def _template() -> jinja2.Template:
         "moment": _moment,
     }
     pages.globals |= {
-        "meanings": {str(relation): text for relation, text in SHARED.items()},
+        "meanings": SHARED,
         "topology_of": topology_lines,
         "levels_of": level_lines,
         "map_of": _map,

@@ -6,7 +6,7 @@ from io import StringIO
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from fleet.model import Relation, View, benchmark_named
+from fleet.model import View, benchmark_named
 from fleet.text import LAST_COLUMN, as_json, console_class, one_line
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one, for a spreadshee
 _WORDS: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
 # What two CPUs of a relation share, for the legends.
 SHARED = {
-    Relation.SELF: "the same CPU",
-    Relation.SMT: "siblings of one core",
-    Relation.CLUSTER: "one cluster",
-    Relation.LLC: "one last-level cache",
-    Relation.DIE: "one die",
-    Relation.NODE: "one NUMA node",
-    Relation.PACKAGE: "one socket",
-    Relation.SYSTEM: "across sockets",
-    Relation.UNKNOWN: "not known",
+    "self": "the same CPU",
+    "smt": "siblings of one core",
+    "cluster": "one cluster",
+    "llc": "one last-level cache",
+    "die": "one die",
+    "node": "one NUMA node",
+    "package": "one socket",
+    "system": "across sockets",
+    "unknown": "not known",
 }
 
 
@@ -106,8 +106,7 @@ def pair_text(row: Mapping[str, Any]) -> str:
 
 def in_words(relations: Iterable[str]) -> str:
     """The legend of these relations, each once: "smt: siblings of one core; package: ..."."""
-    known = {str(relation): words for relation, words in SHARED.items()}
-    return "; ".join(f"{name}: {known[name]}" for name in dict.fromkeys(relations) if name in known)
+    return "; ".join(f"{name}: {SHARED[name]}" for name in dict.fromkeys(relations) if name in SHARED)
 
 
 def is_rate(benchmark: str) -> bool:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fleet.analysis.views.text import change_shown, measured, units_text
+from fleet.analysis.views.text import SHARED, change_shown, measured, units_text
+from fleet.model import Relation
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,7 @@ def test_what_takes_less_time_for_an_operation_is_a_higher_rate() -> None:
 )
 def test_the_units_of_several_benchmarks_are_named(benchmarks: list[str], text: str) -> None:
     assert units_text(benchmarks) == text
+
+
+def test_every_relation_has_its_words() -> None:
+    assert list(SHARED) == list(map(str, Relation))
