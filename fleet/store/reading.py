@@ -87,6 +87,8 @@ def reading(what: str, remedy: str = _RESTORE) -> Iterator[None]:
 def described_error(err: Exception) -> str:
     """An exception in a line: of the system and of pyarrow what it says, of others with its class."""
     text = " ".join(str(err).split()).rstrip(".")
+    if isinstance(err, ArithmeticError):  # as a rate of samples that took no time
+        return f"its numbers cannot be computed with ({text})"
     known = isinstance(err, OSError | FleetError) or type(err).__module__.startswith("pyarrow")
     return text if known else f"{type(err).__name__}: {text}".rstrip(": ")
 

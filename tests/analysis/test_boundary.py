@@ -165,7 +165,7 @@ def test_a_notebook_goes_on_without_the_run_too(tmp_path: Path, monkeypatch: pyt
 
     derive = pairs.derive
     monkeypatch.setattr(pairs, "derive", failing)
-    with pytest.warns(StoreWarning, match="ZeroDivisionError: of a number of none"):
+    with pytest.warns(StoreWarning, match=r"cannot be computed with \(of a number of none\)"):
         assert set(fleet.open(tmp_path).pairs()["run_id"]) == {good.run_id}
     with pytest.raises(StoreError, match=f"fleet withdraw {bad.run_id}"):
         fleet.open(tmp_path).pairs(bad.run_id)
