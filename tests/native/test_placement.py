@@ -149,8 +149,8 @@ def test_a_kernel_that_does_not_account_for_it_leaves_the_steal_unknown(lacking)
 
 
 def of_starved_threads(*plan: str) -> list[Record]:
-    """What the agent prints if threads are said to have a twentieth of the CPU time they really have."""
-    env = preload("stolen.c") | {"STOLEN_TICKS": "0", "RAN_PERCENT": "5"}
+    """What the agent prints if threads are said to have had no CPU time."""
+    env = preload("stolen.c") | {"STOLEN_TICKS": "0", "RAN_PERCENT": "0"}
     return decode(run(*plan, "-r", "1", "-f", "jsonl", env=env).stdout)
 
 
