@@ -35,7 +35,8 @@ from tests.lies import MANY
 
 FEW = 40
 COMMANDS = (("show",), ("show", "--csv"), ("runs", "--json"), ("verify",))
-DETAILED = (("report", "--force"), ("show", "{run}", "--ladder"), ("compare", "{honest}", "{run}"))
+OF_ALL = (("compare", "h0", "h1"), ("report", "--force"))
+DETAILED = (("report", "{run}", "--force"), ("show", "{run}", "--ladder"), ("compare", "{honest}", "{run}"))
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_a_lie_is_refused_at_its_line_or_does_no_harm(fleet: Fleet) -> None:
 @pytest.mark.timeout(3600)
 def test_no_lying_agent_strands_its_run_or_breaks_a_command(fleet: Fleet) -> None:
     accepted = told(fleet, MANY, seed=2)
-    for command in (*COMMANDS, ("compare", "h0", "h1")):
+    for command in (*COMMANDS, *OF_ALL):
         no_bug(fleet, *command, of=accepted)
     for run, what in accepted.items():
         for command in DETAILED:

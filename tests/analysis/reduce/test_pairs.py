@@ -192,14 +192,14 @@ def test_numbers_change_only_with_the_version_of_the_statistics(root: Path) -> N
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
     """Ten million samples, each slice a tenth of them: less than half of what all at once take."""
-    run, ticks = builders.a_run(builders.two_sockets()), tuple(range(50_000, 50_300))
+    run, chance = builders.a_run(builders.two_sockets()), np.random.default_rng(1)
     pairs_of_cpus = [(a, b) for a in range(128) for b in range(a + 1, 128)]
     Store(tmp_path).publish(
         run,
         (
-            builders.a_burst(round=visit, ping_cpu=a, pong_cpu=b, ticks=ticks)
+            builders.a_burst(round=visit, ping_cpu=a, pong_cpu=b, ticks=tuple(row.tolist()))
             for visit in range(4)
-            for a, b in pairs_of_cpus
+            for (a, b), row in zip(pairs_of_cpus, chance.integers(50_000, 50_300, (8128, 300)), strict=True)
         ),
     )
     code = (
