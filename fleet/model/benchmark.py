@@ -187,9 +187,7 @@ class Benchmark:
         sized = () if self.view is View.PRODUCTS else words  # their shapes are fitted to a size
         for found in filter(None, map(_SIZE.fullmatch, sized)):
             size = int(found[1]) << 10 * " KMG".index(found[2] or " ")
-            if (
-                sizes and size not in sizes and self.view is not View.PRODUCTS
-            ):  # whose shapes are fitted to it
+            if sizes and size not in sizes:
                 return f"point {point} is of another size than its parameters"
         for one, value in values:
             known = words & one.words.keys()

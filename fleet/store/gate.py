@@ -210,15 +210,15 @@ def check_footer(name: str, about: Any, size: int) -> None:
     about: the footer, as pyarrow has it.
     """
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    if name != "samples" and sum(group.total_byte_size for group in groups) <= _UNPACKED_WORDS:
+        return
     lists = [0] * len(groups)
+    words = schema.words_of(name)
     columns = [
-        (at, column)
-        for at, group in enumerate(groups)
-        for column in map(group.column, range(group.num_columns))
-        if name == "samples" or sum(one.total_byte_size for one in groups) > _UNPACKED_WORDS
+        (at, group.column(number)) for at, group in enumerate(groups) for number in range(group.num_columns)
     ]
     for at, column in columns:
-        if column.path_in_schema in schema.words_of(name):
+        if column.path_in_schema in words:
             most = _UNPACKED_WORDS + WORD_BYTES * column.num_values
             if column.total_uncompressed_size > most:
                 raise ValueError(f"{column.path_in_schema} unpacks to {column.total_uncompressed_size} bytes")
