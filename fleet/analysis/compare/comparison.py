@@ -26,6 +26,7 @@ from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
+from fleet.hostnames import folded
 from fleet.model import View
 from fleet.store.runs import Root, listing_of
 from fleet.text import counted
@@ -117,11 +118,23 @@ def compare(
             "one point of a ladder, and `fleet show` lists them."
         )
     topologies, turns = _topologies(cpus, ids), _turns(runs)
-    found = []
-    for side in others:
-        for a, b in _matched(first, side):
-            found.append(_compared(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks))
-    return _together(found)
+    matched = [pair for side in others for pair in _matched(first, side)]
+    measured = frozenset(pairs["run_id"])
+    whole = [pair for pair in matched if not any(measured.isdisjoint(side.runs["run_id"]) for side in pair)]
+    hosts = dict.fromkeys(host for a, b in matched if (a, b) not in whole for host in (*a.hosts, *b.hosts))
+    without = (
+        f"{folded(hosts)}: not compared: no latencies{f' of {benchmark}' if benchmark else ''} on both sides."
+    )
+    if not whole:
+        raise UsageError(without)
+    compared = _together(
+        [_compared(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks) for a, b in whole]
+    )
+    asked = None if benchmark is None else benchmark.partition("/")[0]
+    return [
+        replace(one, caveats=(*one.caveats, *_left_out(one, pairs, asked), *([without] if hosts else ())))
+        for one in compared
+    ]
 
 
 def _together(found: Sequence[tuple[Comparison, Changes, Changes]]) -> list[Comparison]:
@@ -183,7 +196,7 @@ def _compared(
     same = same and (a.hosts == b.hosts or _one_known_model(a, b))
     number = number_of_all(a, b)
     rows_a, rows_b = (_of_side(side, pairs, unit, number) for side in (a, b))
-    warnings = [*caveats(a, b, rows_a, rows_b, unit=unit, same_topology=same), *_left_out(a, b, pairs)]
+    warnings = caveats(a, b, rows_a, rows_b, unit=unit, same_topology=same)
     if same:
         every = len(_cells(rows_a) | _cells(rows_b))
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)
@@ -220,11 +233,11 @@ def _blocks(a: ComparisonSide, b: ComparisonSide, unit: str, by: str) -> tuple[d
     return blocks, [words] if missing else []
 
 
-def _left_out(a: ComparisonSide, b: ComparisonSide, compared: pd.DataFrame) -> list[str]:
-    """Ladders of which no level is known."""
-    kinds = {kind for runs in (a.runs, b.runs) for row in runs["benchmarks"] for kind in row}
+def _left_out(one: Comparison, compared: pd.DataFrame, asked: str | None) -> list[str]:
+    """Ladders of which no level is known, of those asked for."""
+    kinds = {kind for side in (one.a, one.b) for row in side.runs["benchmarks"] for kind in row}
     ladders = {kind.partition("/")[0] for kind in kinds if view_of(kind) is View.LADDER}
-    names = " and ".join(sorted(ladders - set(compared["benchmark"])))
+    names = " and ".join(sorted((ladders & {asked or name for name in ladders}) - set(compared["benchmark"])))
     text = f"{names}: not compared: no level of memory is known; --point compares one point."
     return [text] if names else []
 

@@ -17,7 +17,6 @@ from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.heatmap import CellTable, cell_table
 from fleet.analysis.report.read_runs import Part, Reading
-from fleet.analysis.views.compare import fleet_effects
 from fleet.analysis.views.text import change_shown, records
 from fleet.store.runs import Root
 
@@ -119,7 +118,7 @@ def _names(a: Sequence[Reading], b: Sequence[Reading]) -> tuple[str, str]:
 
 def _forests(compared: Sequence[Comparison], names: Sequence[tuple[str, str]]) -> list[Forest]:
     """A forest per benchmark and relation that two comparisons or more have a verdict of."""
-    effects = [row for rows in fleet_effects(compared).values() for row in records(rows)]
+    effects = [row for rows in {one.sides: one.fleet for one in compared}.values() for row in records(rows)]
     pooled = {(row["benchmark"], row["variant"], row["relation"]): row for row in effects}
     found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for one, (_, name) in zip(compared, names, strict=True):

@@ -25,11 +25,13 @@ from fleet.analysis.views.text import (
     within,
 )
 from fleet.analysis.views.warnings import warnings_text
+from fleet.hostnames import folded
 from fleet.text import counted, one_line, table
 
 _Differing = tuple[bool, str, str, str]  # whether between the sides, the name, the values in A and B
 PAIRS_LISTED = 10
 LEVELS_LISTED = 3  # pairs
+ROWS_LISTED = 20  # of the answer
 _OF_LEVEL = ("ratio", "low", "high")
 _OF_SHARE = ("moved", "moved_low", "moved_high")
 _SHORT = 60
@@ -37,29 +39,99 @@ _COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval
 
 
 def compare_text(comparisons: Sequence[Comparison], width: int | None = None) -> str:
-    """For people: the headline, a line per relation, the pairs, other differences, warnings.
+    """For people: the answer, the details of each comparison, then once what the words mean, and warnings.
 
-    Of several comparisons the change over all hosts comes first, then all headlines and what differs alike
-    in all of them; those with most changes are at the top. width: of the terminal.
+    The answer of several comparisons is a sentence, a row for each relation that is not equivalent, what
+    else differs on all hosts, and the change over all of them. Those with most changes are at the top.
+    width: of the terminal.
     """
-    found = (Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL)
-    ordered = sorted(comparisons, key=lambda one: -int(one.relations["verdict"].isin(found).sum()))
+    ordered = sorted(comparisons, key=lambda one: -int(_found(one.relations).sum()))
     several = len(ordered) > 1
     alike = set.intersection(*(set(_differing(one)) for one in ordered)) if several else set()
-    legends = {judged: _legend([one for one in ordered if one.judged is judged]) for judged in (True, False)}
-    parts = []
-    for one in ordered:
-        legend = "" if one.relations.empty else legends[one.judged]
-        legends[one.judged] = "" if legend else legends[one.judged]  # printed once
-        parts.append("\n\n".join(_parts(one, legend, alike, width)))
+    parts = ["\n\n".join(_parts(one, alike, width)) for one in ordered]
     if several:
-        first = [_fleet(sides, rows) for sides, rows in fleet_effects(comparisons).items()]
-        overview = [
-            "\n".join(_headline(one) for one in ordered),
-            *_environment(ordered[0], alike, of_all=True),
-        ]
-        parts[:0] = [*first, "\n\n".join(overview)]
-    return "\n\n\n".join(parts)
+        parts.insert(
+            0, "\n\n".join((*_answer(ordered, width), *_environment(ordered[0], alike, of_all=True)))
+        )
+    legend = [_legend([one for one in ordered if one.judged is judged]) for judged in (True, False)]
+    if several and any(len(one.fleet) for one in ordered):
+        legend.append(
+            "All hosts: the mean change of hosts like these. Between hosts: standard deviation of their own "
+            "changes; I²: the share of the variation found that is not chance."
+        )
+    ends = ["\n".join(filter(None, legend)), warnings_text([*_caveats(ordered)])]
+    return "\n\n".join(("\n\n\n".join(parts), *filter(None, ends)))
+
+
+def _found(rows: pd.DataFrame) -> pd.Series:
+    return rows["verdict"].isin((Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL))
+
+
+def _answer(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
+    """What changed and what cannot be told, on which hosts; the rest as counts."""
+    groups: dict[tuple[str, str], list[Comparison]] = {}
+    for one in ordered:
+        groups.setdefault(one.sides, []).append(one)
+    yield "\n".join(
+        _headline(group[0]) if len(group) == 1 else _of_hosts(sides, group) for sides, group in groups.items()
+    )
+    fleets = {sides: group[0].fleet for sides, group in groups.items() if len(group[0].fleet)}
+    named = [(f"all {len(groups[sides])}", sides, rows) for sides, rows in fleets.items()]
+    named += [
+        (one.b.hosts[0] if len(group) > 1 else one.b.name, sides, one.relations)
+        for sides, group in groups.items()
+        for one in group
+    ]
+    open_ = [
+        (
+            str(row["verdict"]),
+            (f"{name}, {sides[1]}" if len(groups) > 1 and name != sides[1] else name, *_row(row)),
+        )
+        for name, sides, rows in named
+        for row in records(rows)
+        if row["verdict"] != Verdict.EQUIVALENT
+    ]
+    open_.sort(key=lambda one: list(map(str, Verdict)).index(one[0]))
+    if open_:
+        rows = [row[:3] + row[4:] for _, row in open_]
+        titles = ("host", *_COLUMNS[:2], *_COLUMNS[3:])
+        shown = table(
+            titles, rows[:ROWS_LISTED], right={3, 4, 5, 6}, width=width, drop=("A", "B", "95 % interval")
+        )
+        yield shown + f"\n{len(rows) - ROWS_LISTED} more below" * (len(rows) > ROWS_LISTED)
+    for sides, effects in fleets.items():
+        yield _fleet(sides, effects, width)
+
+
+def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
+    """The headline of sides that are compared host by host."""
+    by_verdict: dict[str, list[str]] = {}
+    for one in group:
+        for verdict in one.relations["verdict"]:
+            by_verdict.setdefault(verdict, []).append(one.b.hosts[0])
+    parts = []
+    for verdict in filter(by_verdict.__contains__, map(str, Verdict)):
+        hosts = [*dict.fromkeys(by_verdict[verdict])]
+        of = (
+            f"within ±{group[0].threshold * 100:g}%"
+            if verdict == Verdict.EQUIVALENT
+            else folded(hosts, _SHORT)
+        )
+        parts.append(f"{len(by_verdict[verdict])} {verdict} ({of})")
+    count = sum(map(len, by_verdict.values()))
+    return one_line(
+        f"{sides[1]} against {sides[0]}, {len(group)} hosts: {counted(count, 'relation')}, {', '.join(parts)}"
+    )
+
+
+def _caveats(ordered: Sequence[Comparison]) -> Iterator[str]:
+    """Each caveat once, with the comparisons that it is about where it is not about all."""
+    about: dict[str, list[str]] = {}
+    for one in ordered:
+        for caveat in one.caveats:
+            about.setdefault(caveat, []).append(one.b.name)
+    for caveat, names in about.items():
+        yield caveat if len(names) == len(ordered) else f"{folded(names, _SHORT)}: {caveat}"
 
 
 def _differing(one: Comparison) -> list[_Differing]:
@@ -68,27 +140,14 @@ def _differing(one: Comparison) -> list[_Differing]:
     ]
 
 
-def fleet_effects(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], pd.DataFrame]:
-    """The change over all hosts, by the names of the sides."""
-    return {one.sides: one.fleet for one in comparisons if len(one.fleet)}
-
-
-def _fleet(sides: tuple[str, str], effects: pd.DataFrame) -> str:
+def _fleet(sides: tuple[str, str], effects: pd.DataFrame, width: int | None) -> str:
     titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "between hosts", "I²", "verdict")
-    rows = []
-    for row in records(effects):
-        change, low, high = change_shown(row)
-        kind, shown = f"{row['benchmark']}/{row['variant']}", interval(low, high)
-        between, share = within(row["between"]), percent(row["heterogeneity"])
-        numbers = (str(row["hosts"]), signed(change), shown, between, share)
-        rows.append((kind, row["relation"], *numbers, _verdict(row)))
-    return (
-        one_line(f"All hosts, {sides[1]} against {sides[0]}")
-        + "\n"
-        + table(titles, rows, right={2, 3, 4, 5, 6})
-        + "\nInterval: of the mean change of hosts like these. Between hosts: standard deviation "
-        "of their own changes; I²: the share of the variation found that is not chance."
-    )
+    rows = [
+        (*shown[:3], *shown[5:7], within(row["between"]), percent(row["heterogeneity"]), shown[7])
+        for row, shown in ((row, _row(row)) for row in records(effects))
+    ]
+    laid_out = table(titles, rows, right={2, 3, 4, 5, 6}, width=width, drop=("I²", "between hosts"))
+    return f"{one_line(f'All hosts, {sides[1]} against {sides[0]}')}\n{laid_out}"
 
 
 def compare_json(comparisons: Sequence[Comparison]) -> str:
@@ -102,20 +161,17 @@ def compare_csv(comparisons: Sequence[Comparison]) -> str:
     return csv_text(pd.concat(rows)).rstrip("\n")
 
 
-def _parts(one: Comparison, legend: str, alike: set[_Differing], width: int | None) -> Iterator[str]:
+def _parts(one: Comparison, alike: set[_Differing], width: int | None) -> Iterator[str]:
     yield "\n".join(_head(one))
     if one.relations.empty:
         yield "Nothing to compare: the sides have no benchmark, variant and relation in common."
     else:
-        shown = _verdicts(one, width) if one.judged else _description(one)
-        yield f"{shown}\n{legend}".rstrip("\n")
+        yield _verdicts(one, width) if one.judged else _description(one)
     if one.reports_pairs and one.pairs["changed"].any():
         yield "\n".join(_pairs(one))
     if len(one.levels):
         yield _levels(one, width)
     yield from _environment(one, set(_differing(one)) - alike)
-    if one.caveats:
-        yield warnings_text(one.caveats)
 
 
 def _environment(one: Comparison, kept: set[_Differing], *, of_all: bool = False) -> Iterator[str]:
@@ -171,11 +227,17 @@ def _measured(side: ComparisonSide) -> str:
 
 
 def _verdicts(one: Comparison, width: int | None) -> str:
-    rows = []
-    for row in records(one.relations):
-        change, low, high = change_shown(row)
-        rows.append((*_names(row), signed(change), interval(low, high), _verdict(row)))
-    return table(_COLUMNS, rows, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
+    """What changed first."""
+    found = _found(one.relations)
+    rows = pd.concat([one.relations[found], one.relations[~found]])
+    return table(_COLUMNS, map(_row, records(rows)), right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    """The cells of _COLUMNS of a relation of a host, or of all: then with hosts for pairs, and no A and B."""
+    change, low, high = change_shown(row)
+    names = _names(row) if "pairs" in row else (_kind(row), row["relation"], str(row["hosts"]), "-", "-")
+    return (*names, signed(change), interval(low, high), _verdict(row))
 
 
 def _verdict(row: dict[str, Any]) -> str:
@@ -193,9 +255,9 @@ def _description(one: Comparison) -> str:
 
 def _legend(comparisons: Sequence[Comparison]) -> str:
     """What the words of the tables mean: of comparisons that all have verdicts, or all none."""
-    if not comparisons:
+    rows = pd.concat([one.relations for one in comparisons]) if comparisons else pd.DataFrame()
+    if rows.empty:
         return ""
-    rows = pd.concat([one.relations for one in comparisons])
     units = "s or ".join(dict.fromkeys(one.unit for one in comparisons))
     if not comparisons[0].judged:
         how = (
@@ -215,9 +277,12 @@ def _legend(comparisons: Sequence[Comparison]) -> str:
 
 
 def _names(row: dict[str, Any]) -> tuple[str, ...]:
-    kind = f"{row['benchmark']}/{row['variant']}"
     a, b = (measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns"))
-    return (kind, row["relation"], str(row["pairs"]), a, b)
+    return (_kind(row), row["relation"], str(row["pairs"]), a, b)
+
+
+def _kind(row: dict[str, Any]) -> str:
+    return f"{row['benchmark']}/{row['variant']}"
 
 
 def _meanings(rows: pd.DataFrame) -> str:
@@ -245,7 +310,7 @@ def _pairs(one: Comparison) -> Iterator[str]:
     if len(own):
         rows = [
             (
-                f"{row['benchmark']}/{row['variant']}",
+                _kind(row),
                 f"{row['ping_cpu']}-{row['pong_cpu']}",
                 row["relation"],
                 *(measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns")),
@@ -270,7 +335,7 @@ def _levels(one: Comparison, width: int | None) -> str:
         moved = [f"{row[name]:+.0%}" if not is_none(row[name]) else "-" for name in _OF_SHARE]
         rows.append(
             (
-                f"{row['benchmark']}/{row['variant']}",
+                _kind(row),
                 f"{row['ping_cpu']}-{row['pong_cpu']}",
                 *(_level_ns(row, side) for side in "ab"),
                 change[0],

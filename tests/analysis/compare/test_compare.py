@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from fleet.analysis.compare.comparison import compare
-from fleet.analysis.views.compare import compare_csv, compare_json, compare_text, fleet_effects
+from fleet.analysis.views.compare import compare_csv, compare_json, compare_text
 from fleet.errors import UsageError
 from fleet.model import Cpu, Host, Preset, Relation, Run, Topology
 from fleet.store import Store
@@ -215,9 +215,12 @@ def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> No
         ("two@kernel=a", "two@kernel=b"),
     ]
     assert all(one.unit == "run" and one.judged for one in found)
-    first, second, *_ = compare_text(found).splitlines()  # what changed, before any details
-    assert re.match(r"two@kernel=b against two@kernel=a: 2 relations, 1 changed \(at most \+.*, smt\)", first)
-    assert re.match(r"one@kernel=b against one@kernel=a: 2 relations, .*2 equivalent", second)
+    first, _, _, changed, *rest = compare_text(found).splitlines()  # what changed, before any details
+    assert (
+        first == "kernel=b against kernel=a, 2 hosts: 4 relations, 1 changed (two), 3 equivalent (within ±3%)"
+    )
+    assert re.match(r"two +cas/cmpxchg +smt .* changed: slower", changed)
+    assert any(re.match(r"two@kernel=b against two@kernel=a: 2 relations, 1 changed", line) for line in rest)
     assert len(compare(tmp_path, ["one@kernel=a", "two@kernel=b"])) == 1
 
 
@@ -316,12 +319,25 @@ def test_a_gate_that_cannot_judge_does_not_pass(tmp_path: Path) -> None:
     assert "--threshold much: not a share" in wrong.stderr
 
 
+def test_hosts_without_the_benchmark_are_left_out_by_name(tmp_path: Path) -> None:
+    for place in range(12):
+        host, side = ("one", "two")[place % 2], "abba"[place // 2 % 4]
+        keep(tmp_path, place, side, host=host, variant="llsc" if host == "one" else None)
+    (found,) = compare(tmp_path, ["kernel=a", "kernel=b"], benchmark="cas/cmpxchg")
+    assert found.b.hosts == ["two"]
+    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in compare_text([found])
+    with pytest.raises(
+        UsageError, match=r"one, two: not compared: no latencies of cas/cmpxchg on both sides\."
+    ):
+        compare(tmp_path, ["one", "two"], benchmark="cas/cmpxchg")
+
+
 def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
     for place in range(24):
         host, side = f"h{place % 4}", "abbaba"[place // 4]
         keep(tmp_path, place, side, host=host, slower={Relation.SMT: 1.1} if side == "b" else None)
     found = compare(tmp_path, ["kernel=a", "kernel=b"])
-    smt, package = fleet_effects(found)["kernel=a", "kernel=b"].to_dict("records")
+    smt, package = found[0].fleet.to_dict("records")
     assert (smt["relation"], smt["hosts"], package["hosts"]) == ("smt", 4, 4)
     assert 1.07 < smt["low"] < smt["ratio"] < smt["high"] < 1.13
     assert (smt["verdict"], smt["why"], package["verdict"]) == (
@@ -331,8 +347,12 @@ def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
     )
     assert package["low"] < 1 < package["high"] or abs(package["ratio"] - 1) < 0.01
     lines = compare_text(found).splitlines()
-    assert lines[0] == "All hosts, kernel=b against kernel=a"
-    assert re.match(r"cas/cmpxchg +smt +4 +\+\d+\.\d% ", lines[2])
+    assert re.match(
+        r"kernel=b against kernel=a, 4 hosts: 8 relations, 4 changed \(h\[0-3\]\), 4 equiv", lines[0]
+    )
+    assert re.match(r"all 4 +cas/cmpxchg +smt .* changed: slower, by more than 3%", lines[3])
+    row = lines.index("All hosts, kernel=b against kernel=a") + 2
+    assert re.match(r"cas/cmpxchg +smt +4 +\+\d+\.\d% ", lines[row])
     assert [row["hosts"] for row in json.loads(compare_json(found))[0]["fleet"]] == [4, 4]
 
 
