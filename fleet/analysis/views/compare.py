@@ -10,13 +10,16 @@ from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.cells import are_pairs
+from fleet.analysis.views.level_changes import levels_text
 from fleet.analysis.views.text import (
     change_shown,
     csv_text,
     in_words,
+    indented,
     interval,
     is_none,
     json_text,
+    kind_of,
     measured,
     percent,
     records,
@@ -30,10 +33,7 @@ from fleet.text import counted, one_line, table
 
 _Differing = tuple[bool, str, str, str]  # whether between the sides, the name, the values in A and B
 PAIRS_LISTED = 10
-LEVELS_LISTED = 3  # pairs
 ROWS_LISTED = 20  # of the answer
-_OF_LEVEL = ("ratio", "low", "high")
-_OF_SHARE = ("moved", "moved_low", "moved_high")
 _SHORT = 60
 _COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
 
@@ -170,7 +170,7 @@ def _parts(one: Comparison, alike: set[_Differing], width: int | None) -> Iterat
     if one.reports_pairs and one.pairs["changed"].any():
         yield "\n".join(_pairs(one))
     if len(one.levels):
-        yield _levels(one, width)
+        yield levels_text(one.levels, width)
     yield from _environment(one, set(_differing(one)) - alike)
 
 
@@ -180,7 +180,7 @@ def _environment(one: Comparison, kept: set[_Differing], *, of_all: bool = False
         rows = [row[1:] for row in _differing(one) if row in kept and row[0] is between]
         if rows:
             heading = f"{title}, on each host alike" if of_all else title
-            yield f"{heading}\n{_indented(table(('', 'A', 'B'), rows, right=set()))}"
+            yield f"{heading}\n{indented(table(('', 'A', 'B'), rows, right=set()))}"
 
 
 def _headline(one: Comparison) -> str:
@@ -236,7 +236,7 @@ def _verdicts(one: Comparison, width: int | None) -> str:
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
     """The cells of _COLUMNS of a relation of a host, or of all: then with hosts for pairs, and no A and B."""
     change, low, high = change_shown(row)
-    names = _names(row) if "pairs" in row else (_kind(row), row["relation"], str(row["hosts"]), "-", "-")
+    names = _names(row) if "pairs" in row else (kind_of(row), row["relation"], str(row["hosts"]), "-", "-")
     return (*names, signed(change), interval(low, high), _verdict(row))
 
 
@@ -278,11 +278,7 @@ def _legend(comparisons: Sequence[Comparison]) -> str:
 
 def _names(row: dict[str, Any]) -> tuple[str, ...]:
     a, b = (measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns"))
-    return (_kind(row), row["relation"], str(row["pairs"]), a, b)
-
-
-def _kind(row: dict[str, Any]) -> str:
-    return f"{row['benchmark']}/{row['variant']}"
+    return (kind_of(row), row["relation"], str(row["pairs"]), a, b)
 
 
 def _meanings(rows: pd.DataFrame) -> str:
@@ -310,7 +306,7 @@ def _pairs(one: Comparison) -> Iterator[str]:
     if len(own):
         rows = [
             (
-                _kind(row),
+                kind_of(row),
                 f"{row['ping_cpu']}-{row['pong_cpu']}",
                 row["relation"],
                 *(measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns")),
@@ -320,67 +316,9 @@ def _pairs(one: Comparison) -> Iterator[str]:
             for row in records(own.head(PAIRS_LISTED))
         ]
         titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
-        yield _indented(table(titles, rows, right={3, 4, 5, 6}))
+        yield indented(table(titles, rows, right={3, 4, 5, 6}))
     if len(own) > PAIRS_LISTED:
         yield f"  {len(own) - PAIRS_LISTED} more with --json"
-
-
-def _levels(one: Comparison, width: int | None) -> str:
-    """The levels of the pairs that switch most within their runs."""
-    keys = ["benchmark", "variant", "ping_cpu", "pong_cpu"]
-    pairs = one.levels.groupby(keys, sort=False).ngroup()
-    rows = []
-    for row in records(one.levels[pairs < LEVELS_LISTED]):
-        change = [f"{row[name] - 1:+.1%}" if not is_none(row[name]) else "-" for name in _OF_LEVEL]
-        moved = [f"{row[name]:+.0%}" if not is_none(row[name]) else "-" for name in _OF_SHARE]
-        rows.append(
-            (
-                _kind(row),
-                f"{row['ping_cpu']}-{row['pong_cpu']}",
-                *(_level_ns(row, side) for side in "ab"),
-                change[0],
-                _interval(change[1:]),
-                *(percent(row[f"{side}_share"]) for side in "ab"),
-                moved[0],
-                _interval(moved[1:]),
-                "/".join(
-                    "-" if is_none(row[f"{side}_dwell"]) else f"{row[f'{side}_dwell']:.1f}" for side in "ab"
-                ),
-            )
-        )
-    of_change, of_share, dwell = "95 % interval", "its interval", "in a row"
-    titles = (
-        "benchmark",
-        "pair",
-        "A",
-        "B",
-        "change",
-        of_change,
-        "share A",
-        "share B",
-        "B - A",
-        of_share,
-        dwell,
-    )
-    room = None if width is None else width - 2
-    shown = table(titles, rows, right=set(range(2, 11)), width=room, drop=(dwell, of_share, of_change))
-    lines = ["Levels within the runs, not judged (share: of bursts; B - A: of the shares)", _indented(shown)]
-    if (more := int(pairs.max()) + 1 - LEVELS_LISTED) > 0:
-        lines.append(f"  {counted(more, 'more pair')} with --json")
-    return "\n".join(lines)
-
-
-def _level_ns(row: dict[str, Any], side: str) -> str:
-    ns, spread = row[f"{side}_ns"], row[f"{side}_spread"]
-    return "-" if is_none(ns) else f"{measured(row['benchmark'], ns)} {within(spread)}".removesuffix(" -")
-
-
-def _interval(ends: Sequence[str]) -> str:
-    return "-" if ends[0] == "-" else f"{ends[0]} to {ends[1]}"
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
 
 
 def _object(one: Comparison) -> dict[str, Any]:

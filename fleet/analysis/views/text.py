@@ -216,3 +216,13 @@ def _plain_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     return value.tolist()
+
+
+def kind_of(row: Mapping[str, Any]) -> str:
+    """The benchmark and variant of a row, as `cas/cmpxchg`."""
+    return f"{row['benchmark']}/{row['variant']}"
+
+
+def indented(text: str) -> str:
+    """Each line two columns further right."""
+    return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
