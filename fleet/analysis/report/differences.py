@@ -1,7 +1,7 @@
 """The comparisons of a report: two sides host by host, each host with the first one, or one host's runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,12 @@ from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.heatmap import CellTable, cell_table
 from fleet.analysis.report.read_runs import Part, Reading
+from fleet.analysis.views.answer import headlines, open_rows
 from fleet.analysis.views.text import change_shown, records
 from fleet.store.runs import Root
 
 _MANY = 2  # differences; of more, each map is but a small picture
+_ANSWERED = 3  # hosts beside the first one; of more, the table of medians says more
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,16 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """All comparisons of a page, judged at one error rate. forests: of several comparisons with verdicts."""
+    """All comparisons of a page, judged at one error rate. forests: of several comparisons with verdicts.
+
+    headlines, rows: the answer, as of `views.answer`; empty for hosts that are too many to set beside one.
+    """
 
     sides: tuple[str, str] | None
     found: list[Difference]
     forests: list[Forest]
+    headlines: list[str]
+    rows: list[tuple[str, tuple[str, ...]]]
 
 
 def differences(
@@ -88,16 +95,21 @@ def differences(
     if sides is None:
         groups = _groups([reading for reading in readings if reading.key_numbers or reading.parts])
         if len(groups) < 2:
-            return Differences(None, [], [])
+            return Differences(None, [], [], [], [])
         texts = [",".join(reading.run["run_id"] for reading in group) for group in groups]
-    compared = compare(root, sides or texts, tables=tables)
-    small = len(compared) > _MANY
-    found, names = [], []
-    for one in compared:
+    compared, found = [], []
+    for one in (every := compare(root, sides or texts, tables=tables)):
         a, b = ([known[run] for run in side.runs["run_id"]] for side in (one.a, one.b))
-        names.append(_names(a, b) if sides is None else (one.a.name, one.b.name))
-        found.append(_difference(one, a, b, names[-1], small=small))
-    return Differences(sides, found, _forests(compared, names))
+        compared.append(one if sides is not None else _named(one, *_names(a, b)))
+        found.append(_difference(compared[-1], a, b, small=len(every) > _MANY))
+    few = compared if sides is not None or len(compared) <= _ANSWERED else []
+    return Differences(sides, found, _forests(compared), headlines(few), open_rows(few))
+
+
+def _named(one: Comparison, a: str, b: str) -> Comparison:
+    """The comparison with the sides' names on the page instead of run ids."""
+    caveats = tuple(line.replace(one.a.name, a).replace(one.b.name, b) for line in one.caveats)
+    return replace(one, a=replace(one.a, name=a), b=replace(one.b, name=b), caveats=caveats)
 
 
 def _groups(readings: Sequence[Reading]) -> list[list[Reading]]:
@@ -116,13 +128,13 @@ def _names(a: Sequence[Reading], b: Sequence[Reading]) -> tuple[str, str]:
     return first, second
 
 
-def _forests(compared: Sequence[Comparison], names: Sequence[tuple[str, str]]) -> list[Forest]:
+def _forests(compared: Sequence[Comparison]) -> list[Forest]:
     """A forest per benchmark and relation that two comparisons or more have a verdict of."""
     effects = [row for rows in {one.sides: one.fleet for one in compared}.values() for row in records(rows)]
     pooled = {(row["benchmark"], row["variant"], row["relation"]): row for row in effects}
     found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for one, (_, name) in zip(compared, names, strict=True):
-        label = one.b.hosts[0] if one.a.hosts == one.b.hosts else name
+    for one in compared:
+        label = one.b.hosts[0] if one.a.hosts == one.b.hosts else one.b.name
         for row in records(one.relations):
             if row["low"] is not None:
                 key = (row["benchmark"], row["variant"], row["relation"])
@@ -145,23 +157,16 @@ def _forest_row(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {"name": name, "change": change, "low": low, "high": high, "pooled": "between" in row}
 
 
-def _difference(
-    found: Comparison, a: Sequence[Reading], b: Sequence[Reading], names: tuple[str, str], *, small: bool
-) -> Difference:
+def _difference(found: Comparison, a: Sequence[Reading], b: Sequence[Reading], *, small: bool) -> Difference:
     return Difference(
-        a=names[0],
-        b=names[1],
+        a=found.a.name,
+        b=found.b.name,
         threshold=found.threshold,
         relations=records(found.relations),
         environment=records(found.environment),
-        caveats=tuple(_named(line, found, names) for line in found.caveats),
+        caveats=found.caveats,
         residuals=_residuals(found, a, b, small=small) if _alike(a, b) else [],
     )
-
-
-def _named(line: str, found: Comparison, names: tuple[str, str]) -> str:
-    """A sentence about the sides, with their names on the page instead of run ids."""
-    return line.replace(found.a.name, names[0]).replace(found.b.name, names[1])
 
 
 def _alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:

@@ -10,13 +10,22 @@ from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.cells import are_pairs
+from fleet.analysis.views.answer import (
+    COLUMNS,
+    are_found,
+    by_sides,
+    cells_of,
+    headline,
+    headlines,
+    names_of,
+    open_rows,
+)
 from fleet.analysis.views.level_changes import levels_text
 from fleet.analysis.views.text import (
     change_shown,
     csv_text,
     in_words,
     indented,
-    interval,
     is_none,
     json_text,
     kind_of,
@@ -29,13 +38,12 @@ from fleet.analysis.views.text import (
 )
 from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import folded
-from fleet.text import counted, one_line, table
+from fleet.text import one_line, table
 
 _Differing = tuple[bool, str, str, str]  # whether between the sides, the name, the values in A and B
 PAIRS_LISTED = 10
 ROWS_LISTED = 20  # of the answer
 _SHORT = 60
-_COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
 
 
 def compare_text(comparisons: Sequence[Comparison], width: int | None = None) -> str:
@@ -45,14 +53,13 @@ def compare_text(comparisons: Sequence[Comparison], width: int | None = None) ->
     else differs on all hosts, and the change over all of them. Those with most changes are at the top.
     width: of the terminal.
     """
-    ordered = sorted(comparisons, key=lambda one: -int(_found(one.relations).sum()))
+    ordered = sorted(comparisons, key=lambda one: -int(are_found(one.relations).sum()))
     several = len(ordered) > 1
     alike = set.intersection(*(set(_differing(one)) for one in ordered)) if several else set()
     parts = ["\n\n".join(_parts(one, alike, width)) for one in ordered]
     if several:
-        parts.insert(
-            0, "\n\n".join((*_answer(ordered, width), *_environment(ordered[0], alike, of_all=True)))
-        )
+        environment = _environment(ordered[0], alike, of_all=True)
+        parts.insert(0, "\n\n".join((*_answer(ordered, width), *environment)))
     legend = [_legend([one for one in ordered if one.judged is judged]) for judged in (True, False)]
     if several and any(len(one.fleet) for one in ordered):
         legend.append(
@@ -63,65 +70,15 @@ def compare_text(comparisons: Sequence[Comparison], width: int | None = None) ->
     return "\n\n".join(("\n\n\n".join(parts), *filter(None, ends)))
 
 
-def _found(rows: pd.DataFrame) -> pd.Series:
-    return rows["verdict"].isin((Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL))
-
-
 def _answer(ordered: Sequence[Comparison], width: int | None) -> Iterator[str]:
-    """What changed and what cannot be told, on which hosts; the rest as counts."""
-    groups: dict[tuple[str, str], list[Comparison]] = {}
-    for one in ordered:
-        groups.setdefault(one.sides, []).append(one)
-    yield "\n".join(
-        _headline(group[0]) if len(group) == 1 else _of_hosts(sides, group) for sides, group in groups.items()
-    )
-    fleets = {sides: group[0].fleet for sides, group in groups.items() if len(group[0].fleet)}
-    named = [(f"all {len(groups[sides])}", sides, rows) for sides, rows in fleets.items()]
-    named += [
-        (one.b.hosts[0] if len(group) > 1 else one.b.name, sides, one.relations)
-        for sides, group in groups.items()
-        for one in group
-    ]
-    open_ = [
-        (
-            str(row["verdict"]),
-            (f"{name}, {sides[1]}" if len(groups) > 1 and name != sides[1] else name, *_row(row)),
-        )
-        for name, sides, rows in named
-        for row in records(rows)
-        if row["verdict"] != Verdict.EQUIVALENT
-    ]
-    open_.sort(key=lambda one: list(map(str, Verdict)).index(one[0]))
-    if open_:
-        rows = [row[:3] + row[4:] for _, row in open_]
-        titles = ("host", *_COLUMNS[:2], *_COLUMNS[3:])
-        shown = table(
-            titles, rows[:ROWS_LISTED], right={3, 4, 5, 6}, width=width, drop=("A", "B", "95 % interval")
-        )
+    yield "\n".join(headlines(ordered))
+    if rows := [(name, *cells[:2], *cells[3:]) for name, cells in open_rows(ordered)]:
+        titles, less = ("host", *COLUMNS[:2], *COLUMNS[3:]), ("A", "B", "95 % interval")
+        shown = table(titles, rows[:ROWS_LISTED], right={3, 4, 5, 6}, width=width, drop=less)
         yield shown + f"\n{len(rows) - ROWS_LISTED} more below" * (len(rows) > ROWS_LISTED)
-    for sides, effects in fleets.items():
-        yield _fleet(sides, effects, width)
-
-
-def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
-    """The headline of sides that are compared host by host."""
-    by_verdict: dict[str, list[str]] = {}
-    for one in group:
-        for verdict in one.relations["verdict"]:
-            by_verdict.setdefault(verdict, []).append(one.b.hosts[0])
-    parts = []
-    for verdict in filter(by_verdict.__contains__, map(str, Verdict)):
-        hosts = [*dict.fromkeys(by_verdict[verdict])]
-        of = (
-            f"within ±{group[0].threshold * 100:g}%"
-            if verdict == Verdict.EQUIVALENT
-            else folded(hosts, _SHORT)
-        )
-        parts.append(f"{len(by_verdict[verdict])} {verdict} ({of})")
-    count = sum(map(len, by_verdict.values()))
-    return one_line(
-        f"{sides[1]} against {sides[0]}, {len(group)} hosts: {counted(count, 'relation')}, {', '.join(parts)}"
-    )
+    for sides, group in by_sides(ordered).items():
+        if len(group[0].fleet):
+            yield _fleet(sides, group[0].fleet, width)
 
 
 def _caveats(ordered: Sequence[Comparison]) -> Iterator[str]:
@@ -144,7 +101,7 @@ def _fleet(sides: tuple[str, str], effects: pd.DataFrame, width: int | None) -> 
     titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "between hosts", "I²", "verdict")
     rows = [
         (*shown[:3], *shown[5:7], within(row["between"]), percent(row["heterogeneity"]), shown[7])
-        for row, shown in ((row, _row(row)) for row in records(effects))
+        for row, shown in ((row, cells_of(row)) for row in records(effects))
     ]
     laid_out = table(titles, rows, right={2, 3, 4, 5, 6}, width=width, drop=("I²", "between hosts"))
     return f"{one_line(f'All hosts, {sides[1]} against {sides[0]}')}\n{laid_out}"
@@ -183,37 +140,10 @@ def _environment(one: Comparison, kept: set[_Differing], *, of_all: bool = False
             yield f"{heading}\n{indented(table(('', 'A', 'B'), rows, right=set()))}"
 
 
-def _headline(one: Comparison) -> str:
-    names = [one.b.name, one.a.name] if len(one.a.name + one.b.name) <= _SHORT else ["B", "A"]
-    return one_line(f"{names[0]} against {names[1]}: {_summary(one)}")
-
-
 def _head(one: Comparison) -> Iterator[str]:
-    yield _headline(one)
+    yield headline(one)
     for letter, side in (("A", one.a), ("B", one.b)):
         yield one_line(f"  {letter}  {side.name}: {_measured(side)}")
-
-
-def _summary(one: Comparison) -> str:
-    """The headline, in the words of the verdict column."""
-    if one.relations.empty:
-        return "nothing in common"
-    if not one.judged:
-        return "no verdict, too few runs"
-    counts = one.relations["verdict"].value_counts()
-    changed = [row for row in records(one.relations) if row["verdict"] == Verdict.CHANGED]
-    changed.sort(key=lambda row: abs(change_shown(row)[0]))
-    notes = {
-        Verdict.CHANGED: "".join(
-            f" (at most {signed(change_shown(r)[0])}, {r['relation']})" for r in changed[-1:]
-        ),
-        Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)",
-    }
-    parts = [
-        f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
-    ]
-    relations = "1 relation" if len(one.relations) == 1 else f"{len(one.relations)} relations"
-    return f"{relations}, {', '.join(parts)}"
 
 
 def _measured(side: ComparisonSide) -> str:
@@ -228,26 +158,15 @@ def _measured(side: ComparisonSide) -> str:
 
 def _verdicts(one: Comparison, width: int | None) -> str:
     """What changed first."""
-    found = _found(one.relations)
+    found = are_found(one.relations)
     rows = pd.concat([one.relations[found], one.relations[~found]])
-    return table(_COLUMNS, map(_row, records(rows)), right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
-
-
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    """The cells of _COLUMNS of a relation of a host, or of all: then with hosts for pairs, and no A and B."""
-    change, low, high = change_shown(row)
-    names = _names(row) if "pairs" in row else (kind_of(row), row["relation"], str(row["hosts"]), "-", "-")
-    return (*names, signed(change), interval(low, high), _verdict(row))
-
-
-def _verdict(row: dict[str, Any]) -> str:
-    return f"{row['verdict']}" + (f": {row['why']}" if row["verdict"] != Verdict.EQUIVALENT else "")
+    return table(COLUMNS, map(cells_of, records(rows)), right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
 
 
 def _description(one: Comparison) -> str:
     titles = ("benchmark", "relation", "pairs", "A", "B", "difference", "within A", "within B")
     rows = [
-        (*_names(row), signed(change_shown(row)[0]), within(row["a_within"]), within(row["b_within"]))
+        (*names_of(row), signed(change_shown(row)[0]), within(row["a_within"]), within(row["b_within"]))
         for row in records(one.relations)
     ]
     return table(titles, rows, right=set(range(2, 8)))
@@ -274,11 +193,6 @@ def _legend(comparisons: Sequence[Comparison]) -> str:
         if rows["why"].str.contains("detects").any():
             how += " Detects: in 8 of 10 comparisons."
     return f"{_meanings(rows)}A, B: {sides_text(rows['benchmark'], units)}{how}"
-
-
-def _names(row: dict[str, Any]) -> tuple[str, ...]:
-    a, b = (measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns"))
-    return (kind_of(row), row["relation"], str(row["pairs"]), a, b)
 
 
 def _meanings(rows: pd.DataFrame) -> str:

@@ -70,9 +70,10 @@ def test_the_browser_is_told_to_fetch_nothing_either(read: Markup) -> None:
     assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def test_the_message_comes_first(page: str) -> None:
+def test_the_message_comes_first_and_the_warnings_last(page: str) -> None:
     order = [
-        page.index(mark) for mark in ('id="warnings"', 'id="medians"', "<nav", 'id="runs"', 'id="run-1"')
+        page.index(mark)
+        for mark in ('id="answer"', 'id="medians"', "<nav", 'id="runs"', 'id="run-1"', 'id="warnings"')
     ]
     assert order == sorted(order)
 

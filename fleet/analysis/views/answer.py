@@ -1,0 +1,125 @@
+"""The answer of a comparison, for terminals and pages: what changed, on which hosts, by how much."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.compare.comparison import Comparison
+from fleet.analysis.compare.verdicts import Verdict
+from fleet.analysis.views.text import change_shown, interval, kind_of, measured, records, signed
+from fleet.hostnames import folded
+from fleet.text import counted, one_line
+
+COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
+_SHORT = 60
+
+
+def are_found(rows: pd.DataFrame) -> pd.Series:
+    """Which rows are of changes, those to another level among them."""
+    return rows["verdict"].isin((Verdict.CHANGED, Verdict.CHANGED_OR_LEVEL))
+
+
+def by_sides(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], list[Comparison]]:
+    """The comparisons by the names of their sides: host by host, several have the same."""
+    groups: dict[tuple[str, str], list[Comparison]] = {}
+    for one in comparisons:
+        groups.setdefault(one.sides, []).append(one)
+    return groups
+
+
+def headlines(comparisons: Sequence[Comparison]) -> list[str]:
+    """A sentence for each two sides: how many relations changed, on which hosts."""
+    return [
+        headline(group[0]) if len(group) == 1 else _of_hosts(sides, group)
+        for sides, group in by_sides(comparisons).items()
+    ]
+
+
+def open_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, ...]]]:
+    """The relations that are not equivalent: the name of the host or side, and the cells of COLUMNS.
+
+    What changed comes first, and of that the change over all hosts.
+    """
+    groups = by_sides(comparisons)
+    named = [(f"all {len(group)}", sides, group[0].fleet) for sides, group in groups.items()]
+    for sides, group in groups.items():
+        named += [(one.b.hosts[0] if len(group) > 1 else one.b.name, sides, one.relations) for one in group]
+    found = [
+        (
+            Verdict(row["verdict"]),
+            f"{name}, {sides[1]}" if len(groups) > 1 and name != sides[1] else name,
+            row,
+        )
+        for name, sides, rows in named
+        for row in records(rows)
+        if row["verdict"] != Verdict.EQUIVALENT
+    ]
+    found.sort(key=lambda one: list(Verdict).index(one[0]))
+    return [(name, cells_of(row)) for _, name, row in found]
+
+
+def headline(one: Comparison) -> str:
+    """How many relations of one comparison changed, and the most."""
+    names = [one.b.name, one.a.name] if len(one.a.name + one.b.name) <= _SHORT else ["B", "A"]
+    return one_line(f"{names[0]} against {names[1]}: {_summary(one)}")
+
+
+def cells_of(row: dict[str, Any]) -> tuple[str, ...]:
+    """The cells of COLUMNS of a relation of a host, or of all: then with hosts for pairs, and no A and B."""
+    change, low, high = change_shown(row)
+    names = names_of(row) if "pairs" in row else (kind_of(row), row["relation"], str(row["hosts"]), "-", "-")
+    return (*names, signed(change), interval(low, high), _verdict(row))
+
+
+def names_of(row: dict[str, Any]) -> tuple[str, ...]:
+    """The cells of COLUMNS up to B, of a relation of a host."""
+    a, b = (measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns"))
+    return (kind_of(row), row["relation"], str(row["pairs"]), a, b)
+
+
+def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
+    """The headline of sides that are compared host by host."""
+    by_verdict: dict[str, list[str]] = {}
+    for one in group:
+        for verdict in one.relations["verdict"]:
+            by_verdict.setdefault(verdict, []).append(one.b.hosts[0])
+    parts = []
+    for verdict in filter(by_verdict.__contains__, map(str, Verdict)):
+        hosts = [*dict.fromkeys(by_verdict[verdict])]
+        of = (
+            f"within ±{group[0].threshold * 100:g}%"
+            if verdict == Verdict.EQUIVALENT
+            else folded(hosts, _SHORT)
+        )
+        parts.append(f"{len(by_verdict[verdict])} {verdict} ({of})")
+    count = sum(map(len, by_verdict.values()))
+    return one_line(
+        f"{sides[1]} against {sides[0]}, {len(group)} hosts: {counted(count, 'relation')}, {', '.join(parts)}"
+    )
+
+
+def _summary(one: Comparison) -> str:
+    """The headline, in the words of the verdict column."""
+    if one.relations.empty:
+        return "nothing in common"
+    if not one.judged:
+        return "no verdict, too few runs"
+    counts = one.relations["verdict"].value_counts()
+    changed = [row for row in records(one.relations) if row["verdict"] == Verdict.CHANGED]
+    changed.sort(key=lambda row: abs(change_shown(row)[0]))
+    notes = {
+        Verdict.CHANGED: "".join(
+            f" (at most {signed(change_shown(r)[0])}, {r['relation']})" for r in changed[-1:]
+        ),
+        Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)",
+    }
+    parts = [
+        f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
+    ]
+    relations = "1 relation" if len(one.relations) == 1 else f"{len(one.relations)} relations"
+    return f"{relations}, {', '.join(parts)}"
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    return f"{row['verdict']}" + (f": {row['why']}" if row["verdict"] != Verdict.EQUIVALENT else "")
