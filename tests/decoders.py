@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fleet.agent.wire import forecast, machine, parts
 from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.records import WireError
+from fleet.agent.wire.line import WireError
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.imports import rows_of
 from fleet.errors import DeployError, ProbeError, StoreError, UsageError

@@ -19,7 +19,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fleet.agent.wire import parts
-from fleet.agent.wire.records import WireError, decode
+from fleet.agent.wire.line import WireError
+from fleet.agent.wire.records import decode
 from fleet.errors import EXIT_BUG, StoreError
 from fleet.model import Burst, Cpu, Load
 from fleet.store import columns, gate

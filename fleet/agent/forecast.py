@@ -10,7 +10,7 @@ from fleet.agent.build import source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import Builder, controller
 from fleet.agent.wire.forecast import machine_lines, read
-from fleet.agent.wire.records import PREFIX, REFUSED, WireError
+from fleet.agent.wire.line import PREFIX, REFUSED, WireError
 from fleet.errors import AgentError, BuildError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan
 from fleet.plan.forecast import Forecast

@@ -7,8 +7,9 @@ from typing import Protocol
 
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
+from fleet.agent.wire.line import PREFIX, REFUSED, WireError
 from fleet.agent.wire.parts import RunSoFar, check_same_run
-from fleet.agent.wire.records import PREFIX, REFUSED, Record, WireError
+from fleet.agent.wire.records import Record
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Host, Plan, Run
 from fleet.plan.options import agent_arguments

@@ -20,7 +20,18 @@ if TYPE_CHECKING:
         learn,
     )
     from fleet.model.host import BuildPlace, Host, HostKeyPolicy, LockPolicy, RequestedToolchain, Target, Via
-    from fleet.model.machine import Cache, Compiler, Cpu, Facts, Finding, Load, Relation, Severity, Topology
+    from fleet.model.machine import (
+        Cache,
+        Compiler,
+        Cpu,
+        Facts,
+        Finding,
+        Load,
+        Relation,
+        Relations,
+        Severity,
+        Topology,
+    )
     from fleet.model.plan import (
         Estimator,
         LinePolicy,

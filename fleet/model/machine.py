@@ -238,6 +238,35 @@ class Topology:
         return Relation.SYSTEM if known else Relation.UNKNOWN
 
 
+class Relations:
+    """`Topology.relation` for many pairs: one answer per combination of shared groups, not per pair.
+
+    A relation depends only on which groups two CPUs share, and a machine of 576 CPUs has 165,600
+    unordered pairs but a few dozen such combinations.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._cpus = {
+            cpu.cpu: (cpu.core, cpu.cluster, cpu.llc, cpu.die, cpu.node, cpu.package) for cpu in topology.cpus
+        }
+        self._known: dict[object, str] = {}
+
+    def __call__(self, one: int, other: int) -> str:
+        """The relation of two CPUs, by their numbers."""
+        key = self._shared(one, other)
+        if key not in self._known:
+            self._known[key] = str(self._topology.relation(one, other))
+        return self._known[key]
+
+    def _shared(self, one: int, other: int) -> object:
+        a, b = self._cpus.get(one), self._cpus.get(other)
+        if one == other or a is None or b is None:
+            return one == other
+        known = all(any(group is not None for group in each[1:]) for each in (a, b))
+        return (known, *(x if x == y else None for x, y in zip(a, b, strict=True)))
+
+
 def _groups_of(cpu: Cpu) -> list[tuple[Relation, int]]:
     """The groups a CPU is in as the host reports them, the most familiar first, its core last."""
     reported = [(relation, getattr(cpu, relation.value)) for relation in _GROUPS] + [(Relation.SMT, cpu.core)]

@@ -12,6 +12,7 @@ from fleet.model import (
     PairChoice,
     Pairs,
     Plan,
+    Relations,
     RequestedOptions,
     Shape,
     Topology,
@@ -22,7 +23,6 @@ from fleet.plan import counters
 from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text
 from fleet.plan.options import effective, few_pairs, of_host
-from fleet.store.rows import Relations
 
 
 def plan_for(host: Host, requested: RequestedOptions) -> Plan:

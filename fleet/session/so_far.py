@@ -5,8 +5,7 @@ Only for people to look at: what is stored is reduced anew, by `fleet.analysis`.
 
 from statistics import median
 
-from fleet.model import Burst, Facts, Hello, Relation, Topology, View, benchmark_named
-from fleet.store.rows import Relations
+from fleet.model import Burst, Facts, Hello, Relation, Relations, Topology, View, benchmark_named
 
 MOST = 512  # burst medians of a benchmark and relation that are kept
 Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]

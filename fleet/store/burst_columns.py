@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from fleet.model import Burst, Count, Parameters, Relation, Run, Shape, Topology, benchmark_named
+from fleet.model import Burst, Count, Parameters, Relation, Relations, Run, Shape, Topology, benchmark_named
 from fleet.store import schema
 from fleet.store.columns import built, coded, lists, numbers
-from fleet.store.rows import Relations, hello_of
+from fleet.store.rows import hello_of
 
 COUNTS = ("round", "ping_cpu", "pong_cpu", "start_offset_ns", "iterations", "warmup")
 STEAL = ("ping_steal_ppm", "pong_steal_ppm")

@@ -10,10 +10,9 @@ import pytest
 
 from fleet.analysis.reduce.load import load_samples
 from fleet.errors import StoreError, UsageError
-from fleet.model import End, Failed, Host, Relation, Run, RunState, Topology
+from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
 from fleet.store import Store, new_run_id, new_session_id, samples
 from fleet.store.publish import LEFTOVER_AFTER_S
-from fleet.store.rows import Relations
 from fleet.store.runs import find, last_session
 from tests import builders
 

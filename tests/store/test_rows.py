@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import StoreError
-from fleet.model import Cpu, End, Failed, Host, Load, Run, RunState, Topology
+from fleet.model import Cpu, End, Failed, Host, Load, Relations, Run, RunState, Topology
 from fleet.store import Store
 from fleet.store.rows import (
     Contents,
-    Relations,
     RunRecord,
     cpus_rows,
     hello_of,

@@ -8,7 +8,8 @@ from dataclasses import replace
 from statistics import median
 
 from fleet.agent.wire.done import Done
-from fleet.agent.wire.records import TEXT_LIMIT, Alive, Record, WireError, decode, planned, short
+from fleet.agent.wire.line import WireError, short, split
+from fleet.agent.wire.records import TEXT_LIMIT, Alive, Record, decode, planned
 from fleet.model import Burst, End, Failed, Hello, Note, Parameters, benchmark_named
 from fleet.text import counted
 
@@ -206,17 +207,6 @@ class Reader:
 
 def _least(least: int, most: int) -> str:
     return str(least) if least == most else f"at least {least}"
-
-
-def split(line: bytes) -> tuple[bytes, bytes]:
-    """Split a line into the words of another process and the record; either may be empty.
-
-    Words that their process left without a newline precede the next record in its line.
-    """
-    if line.lstrip().startswith(b"{"):
-        return b"", line
-    at = line.find(b'{"record":"')
-    return (line, b"") if at < 0 else (line[:at], line[at:])
 
 
 def hello_in(line: bytes) -> Hello | None:

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator
 from statistics import median_high, median_low
 
-from fleet.agent.wire.records import WireError
+from fleet.agent.wire.line import WireError
 from fleet.model import Burst, Failed
 
 Place = tuple[str | int, ...]  # the words that begin a line

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from fleet.agent.wire.conversation import split
-from fleet.agent.wire.records import PROTOCOL, Int64, WireError, checked, short
+from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked, short, split
 from fleet.model import Cache, Cpu, Facts
 from fleet.plan.forecast import Duration, Forecast
 

@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fleet.agent.build.systems import SYSTEMS
-from fleet.agent.wire.records import CPU_LIMIT, PROTOCOL, CpuNumber, Int64, WireError, checked, fits, short
+from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked, short
+from fleet.agent.wire.records import CPU_LIMIT, CpuNumber, fits
 from fleet.model import Agent, Cache, Cpu, Facts
 from fleet.remote.connection import Connection
 

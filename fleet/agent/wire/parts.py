@@ -6,9 +6,10 @@ Each part is a conversation of its own, from hello to wherever it was cut; `conv
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fleet.agent.wire.conversation import NO_HELLO, Reader, completed, hello_in, split
+from fleet.agent.wire.conversation import NO_HELLO, Reader, completed, hello_in
 from fleet.agent.wire.done import Done
-from fleet.agent.wire.records import WireError, decode
+from fleet.agent.wire.line import WireError, split
+from fleet.agent.wire.records import decode
 from fleet.model import Burst, End, Failed, Hello, Note, Pairs
 
 Part = Iterable[bytes | None]

@@ -5,20 +5,17 @@ by the column they go to, and by what is computed from them.
 """
 
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
+from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked
 from fleet.model import Benchmark, Burst, End, Estimator, Failed, Hello, Note, Parameters, learn
 from fleet.plan.cpulist import MAX_CPU
 from fleet.store.gate import EXACT_MAX, INT64_MAX, depth
 from fleet.store.schema import largest
-from fleet.text import decoding_words
 
-PROTOCOL = 1
-PREFIX = "fleet-agent: "  # of the agent's messages on stderr
-REFUSED = (2, 3, 4, 5)  # its exit codes for a plan that cannot be carried out there
 TEXT_LIMIT = 1000  # characters of a note or reason that are kept
 CPU_LIMIT = 4096
 COUNTER_LIMIT = 64
@@ -33,7 +30,6 @@ def fits(column: str, table: str = "samples", *, least: int = 0, most: int = EXA
 
 
 Int32 = Annotated[int, fits("round")]
-Int64 = Annotated[int, fits("line_physical", most=INT64_MAX)]
 Count = Annotated[int, fits("iterations")]
 Ran = Annotated[int, fits("ping_ran_ppm")]
 Share = Annotated[int, fits("ping_steal_ppm", most=1_000_000)]  # in millionths
@@ -45,16 +41,11 @@ PointName = Annotated[str, Meta(pattern=r"^[!-~]{1,47}\Z")]  # it becomes a word
 CpuNumber = Annotated[int, Meta(ge=0, le=MAX_CPU)]
 
 
-class WireError(ValueError):
-    """A line the wire does not allow; the message says what is wrong with it, not which host sent it."""
-
-
 class Alive(Struct, tag_field="record", tag="alive"):
     """The agent is working and has nothing to report."""
 
 
 Record = Hello | Burst | Failed | Note | Alive | End
-_S = TypeVar("_S")
 
 
 # ---- keys, types and ranges: a struct per record, its fields in the order of the class in `model` ----------
@@ -202,16 +193,6 @@ def decode(line: bytes) -> Record:
             return alive
 
 
-def checked(decoder: msgspec.json.Decoder[_S], line: bytes) -> _S:
-    """Decode a line. Raises WireError that says which key is wrong, and how, with the line's beginning."""
-    try:
-        return decoder.decode(line)
-    except msgspec.ValidationError as err:
-        raise WireError(f"{decoding_words(err)}: {short(line)}") from err
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
-        raise WireError(f"not a JSON record: {short(line)}") from err
-
-
 def _burst(wire: _Burst) -> Burst:
     if len(wire.ticks) <= wire.warmup:
         raise WireError(f"burst: {len(wire.ticks)} samples of which {wire.warmup} are warm-ups leave none")
@@ -291,10 +272,3 @@ def planned(hello: Hello) -> list[tuple[str, str, str | None]]:
 def _kept(text: str) -> str:
     """The part of a text that is kept: at most TEXT_LIMIT characters."""
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
-
-
-def short(sent: bytes | str) -> str:
-    """The beginning of what a host sent, safe to print: escaped, at most 120 characters."""
-    text = sent[:200].decode("utf-8", "replace") if isinstance(sent, bytes) else sent[:200]
-    shown = ascii(text)
-    return shown if len(shown) <= 120 else shown[:117] + "..."

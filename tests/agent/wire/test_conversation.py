@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fleet.agent.wire import conversation, parts, records
 from fleet.agent.wire.conversation import Reader
-from fleet.agent.wire.records import TEXT_LIMIT, WireError
+from fleet.agent.wire.line import WireError
+from fleet.agent.wire.records import TEXT_LIMIT
 from fleet.model import Burst, End, Failed, Hello
 
 HELLO: dict[str, Any] = {

@@ -7,7 +7,8 @@ import pytest
 from fleet.agent.wire import parts
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
-from fleet.agent.wire.records import WireError, decode
+from fleet.agent.wire.line import WireError
+from fleet.agent.wire.records import decode
 from fleet.model import Burst, Hello
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
 
