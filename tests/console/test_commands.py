@@ -135,3 +135,18 @@ def test_the_shell_itself_offers_hosts_labels_and_runs(shell: str, tmp_path: Pat
     ]
     assert offered[:2] == [["milan"], ["rack=b2", "rack=b3"]]
     assert len(offered[2]) == 4
+
+
+def test_a_dry_run_of_hosts_not_measured_loads_neither_tables_nor_drawing_nor_records(tmp_path: Path) -> None:
+    (tmp_path / "inventory.yaml").write_text("hosts: {one: {address: one.invalid}}\n")
+    code = (
+        "import sys, fleet.cli\nsys.argv = ['fleet', 'run', '--dry-run']\ntry: fleet.cli.main()\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert "Measuring takes about" in done.stdout
+    loaded = set(done.stderr.split())
+    assert "fleet.console.dry_run" in loaded
+    assert not {"pandas", "numpy", "pyarrow", "rich", "fleet.agent.wire.records", "fleet.model.run"} & loaded
