@@ -86,7 +86,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("compare board", 2, "two sides or more"),
         ("compare board board", 2, "'board' is named twice"),
         ("compare board desk --json --csv", 2, "not both"),
-        (f"compare {EMPTY} {CLOCK}", 0, "Partial: 1 run of A; not all pairs were measured."),
+        (f"compare {EMPTY} {CLOCK}", 2, "no latencies on both sides. `fleet runs` lists"),
         (f"compare {CLOCK} summary:rpi4-linux", 2, "has no pairs of CPUs"),
         (f"export {EMPTY} -F csv", 2, "has no samples to export"),
         (f"export {CLOCK}", 2, "has no pairs of CPUs to export"),

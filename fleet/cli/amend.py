@@ -4,12 +4,18 @@ from typing import Annotated
 
 import typer
 
+from fleet.cli import completion
 from fleet.cli.app import RESULTS, ResultsPath, app, print_text, terminal
 
 
 @app.command(short_help="Set or remove labels of stored runs.")
 def label(
-    select: Annotated[str, typer.Argument(help="The runs: a selection as of `fleet runs`.")],
+    select: Annotated[
+        str,
+        typer.Argument(
+            help="The runs: a selection as of `fleet runs`.", autocompletion=completion.stored_words
+        ),
+    ],
     labels: Annotated[list[str], typer.Argument(help="key=value to set, key= to remove.")],
     results: ResultsPath = RESULTS,
 ) -> None:
@@ -37,7 +43,10 @@ def label(
 @app.command(short_help="Keep runs, but read them no longer.")
 def withdraw(
     select: Annotated[
-        list[str] | None, typer.Argument(help="Runs, by selections; default: list those withdrawn.")
+        list[str] | None,
+        typer.Argument(
+            help="Runs, by selections; default: list those withdrawn.", autocompletion=completion.stored_words
+        ),
     ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Read the runs again.")] = False,
     results: ResultsPath = RESULTS,

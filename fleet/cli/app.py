@@ -39,6 +39,7 @@ init:inventory hosts:inventory check run resume:run runs:show show portrait:repo
 summaries:exchange import:exchange export:exchange label:amend withdraw:amend verify selftest:verify
 clean:check demo completion:app man
 """
+UPKEEP = ("verify", "selftest", "clean", "demo", "completion")  # listed apart, at the end
 MODULES = {name: module or name for name, _, module in (word.partition(":") for word in _COMMANDS.split())}
 
 
@@ -63,6 +64,14 @@ class InOrder(TyperGroup):
                 known[cmd_name], pretty_exceptions_short=False, rich_markup_mode=None
             )
         return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, those for upkeep under a heading of their own."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, one.get_short_help_str(80)) for name, one in commands if one and not one.hidden]
+        for title, apart in (("Commands", False), ("Upkeep", True)):
+            with formatter.section(title):
+                formatter.write_dl([row for row in rows if (row[0] in UPKEEP) is apart])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
         """As inherited; typer and newer clicks each add the same suggestion, of which one is kept."""
@@ -110,6 +119,15 @@ SelectRuns = Annotated[
         help="Hosts, globs, web[01-04], label=value, host@label=value, run ids; !… excludes.",
         show_default=False,
         autocompletion=completion.stored_words,
+    ),
+]
+OfBenchmark = Annotated[
+    str | None,
+    typer.Option(
+        "--benchmark",
+        "-b",
+        help="Only this one, as bandwidth or bandwidth/avx2.",
+        autocompletion=completion.benchmark_words,
     ),
 ]
 InventoryPath = Annotated[

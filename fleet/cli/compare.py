@@ -4,7 +4,18 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, app, paged, print_text, runs_apart, terminal
+from fleet.cli.app import (
+    RESULTS,
+    Json,
+    OfBenchmark,
+    ResultsPath,
+    app,
+    paged,
+    print_text,
+    runs_apart,
+    terminal,
+)
+from fleet.cli.completion import side_words
 from fleet.errors import EXIT_CHANGED, UsageError
 
 
@@ -14,13 +25,12 @@ def compare(
     sides: Annotated[
         list[str],
         typer.Argument(
-            help="A host, label=value, host@label=value, a run, runs joined by commas, or summary:NAME."
+            help="A host, label=value, host@label=value, a run, runs joined by commas, or summary:NAME.",
+            autocompletion=side_words,
         ),
     ],
     results: ResultsPath = RESULTS,
-    benchmark: Annotated[
-        str | None, typer.Option("--benchmark", "-b", help="Only this one, as chase or bandwidth/avx2.")
-    ] = None,
+    benchmark: OfBenchmark = None,
     point: Annotated[
         str | None,
         typer.Option(help="Compare this point of a ladder, such as random.512K.huge, not its levels."),

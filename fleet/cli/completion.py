@@ -9,6 +9,7 @@ import click
 import typer
 
 _NEWEST = 50  # runs; more would fill the screen
+_SUMMARY = "summary:"
 
 
 def inventory_words(ctx: click.Context, incomplete: str) -> list[str]:
@@ -18,7 +19,27 @@ def inventory_words(ctx: click.Context, incomplete: str) -> list[str]:
 
 def stored_words(ctx: click.Context, incomplete: str) -> list[str]:
     """The words of `SelectRuns` that begin so."""
-    return _beginning(incomplete, _of_results(str(ctx.params.get("results") or "results")))
+    return _beginning(incomplete, _of_results(_root(ctx)))
+
+
+def side_words(ctx: click.Context, incomplete: str) -> list[str]:
+    """Stored runs or summaries that begin so, for commands that take both."""
+    named = (f"{_SUMMARY}{name}" for name in _of_summaries(_root(ctx)))
+    return stored_words(ctx, incomplete) + _beginning(incomplete, named)
+
+
+def summary_words(ctx: click.Context, incomplete: str) -> list[str]:
+    """The names of summaries that begin so."""
+    return _beginning(incomplete, _of_summaries(_root(ctx)))
+
+
+def benchmark_words(ctx: click.Context, incomplete: str) -> list[str]:
+    """The stored benchmarks and variants that begin so."""
+    return _beginning(incomplete, _of_benchmarks(_root(ctx)))
+
+
+def _root(ctx: click.Context) -> str:
+    return str(ctx.params.get("results") or "results")
 
 
 def _beginning(incomplete: str, words: Iterator[str]) -> list[str]:
@@ -45,6 +66,21 @@ def _of_results(root: str) -> Iterator[str]:
     yield from (run.host_name for run in runs)
     yield from sorted({f"{key}={value}" for run in runs for key, value in run.labels})
     yield from (run.run_id for run in runs[: -_NEWEST - 1 : -1])
+
+
+def _of_summaries(root: str) -> Iterator[str]:
+    from fleet.analysis.exchange.imports import all_summaries
+    from fleet.analysis.exchange.published_points import index
+
+    yield from all_summaries(root)["summary"]
+    yield from index()["points"]
+
+
+def _of_benchmarks(root: str) -> Iterator[str]:
+    from fleet.store.runs import Listing
+
+    kinds = {kind for run in Listing(root).runs for kind in run.benchmarks}
+    yield from sorted({kind.partition("/")[0] for kind in kinds} | kinds)
 
 
 def script(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")]) -> None:

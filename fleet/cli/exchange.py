@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fleet.cli import completion
 from fleet.cli.app import RESULTS, Json, ResultsPath, app, runs_apart, terminal
 
 
@@ -73,7 +74,10 @@ def import_(
 def export(
     what: Annotated[
         str | None,
-        typer.Argument(help="A selection, of which the last run is written, or summary:NAME; default: all."),
+        typer.Argument(
+            help="A selection, of which the last run is written, or summary:NAME; default: all.",
+            autocompletion=completion.side_words,
+        ),
     ] = None,
     results: ResultsPath = RESULTS,
     format_: Annotated[
@@ -144,7 +148,10 @@ def _write(text: Iterator[str], output: Path | None) -> None:
 @app.command(short_help="List what others measured and published, or show one.")
 def summaries(
     name: Annotated[
-        str | None, typer.Argument(help="One of them, to see its matrix; default: list all.")
+        str | None,
+        typer.Argument(
+            help="One of them, to see its matrix; default: list all.", autocompletion=completion.summary_words
+        ),
     ] = None,
     results: ResultsPath = RESULTS,
     json: Json = False,

@@ -18,8 +18,14 @@ PANELS: Mapping[str, Sequence[str]] = {
     "Where": _WHERE.split(),
     "How to measure": _HOW.split(),
 }
+_USUAL_OF_RUN = (
+    "select benchmarks cpus counters rounds precision time_budget_s repeat alternate switch inventory "
+    "results label governor dry_run map_ quiet json help help_all"
+)
+USUAL = frozenset(_USUAL_OF_RUN.split())
+"""Of the options of a command with groups, those that its --help lists; --help-all has the others too."""
 _OTHERS = "Options"
-_HELP = "-h, --help"  # comes last
+_HELP = ("-h, --help", "--help-all")  # come last
 _HYPHEN = "\u2011"  # stands for "-" while lines are broken, so that names and options stay whole
 
 
@@ -29,14 +35,41 @@ class GroupedCommand(TyperCommand):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then each group of options."""
         records: dict[str, list[tuple[str, str]]] = {}
+        grouped, whole = self._is_grouped(), ctx.meta.get(_WHOLE)
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record is not None and (whole or not grouped or parameter.name in USUAL):
                 records.setdefault(_panel(parameter), []).append(record)
         for title, rows in _in_order(records):
             with formatter.section(title):
                 formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows])
         formatter.buffer = [part.replace(_HYPHEN, "-") for part in formatter.buffer]
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The parameters, --help and, where that lists only the usual ones, --help-all."""
+        found = super().get_params(ctx)
+        return [*found, _HELP_ALL] if self._is_grouped() else found
+
+    def _is_grouped(self) -> bool:
+        return any(_panel(parameter) == next(iter(PANELS)) for parameter in self.params)
+
+
+def _print_whole(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        ctx.meta[_WHOLE] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+_WHOLE = f"{__name__}.whole"
+_HELP_ALL = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_whole,
+    help="Show every option, and exit.",
+)
 
 
 def _panel(parameter: click.Parameter) -> str:
@@ -51,7 +84,7 @@ def _in_order(records: dict[str, list[tuple[str, str]]]) -> Iterator[tuple[str, 
         yield "Arguments", records.pop("Arguments")
     if next(iter(PANELS)) not in records:
         listed = [row for rows in records.values() for row in rows]
-        yield _OTHERS, sorted(listed, key=lambda row: row[0] == _HELP)
+        yield _OTHERS, sorted(listed, key=lambda row: row[0] in _HELP)
         return
     for title in (*PANELS, _OTHERS):
         if title in records:

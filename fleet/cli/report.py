@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleet.cli import completion
 from fleet.cli.app import RESULTS, ResultsPath, SelectRuns, app, runs_apart
 
 if TYPE_CHECKING:
@@ -86,7 +87,12 @@ def _write(
 @app.command(short_help="Write one HTML page about a machine, or two side by side.")
 @runs_apart
 def portrait(
-    hosts: Annotated[list[str], typer.Argument(metavar="HOST...", help="Hosts; of each the last run.")],
+    hosts: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="HOST...", help="Hosts; of each the last run.", autocompletion=completion.stored_words
+        ),
+    ],
     output: Output = Path("fleet-portrait.html"),
     force: Force = False,
     open_: Open = False,

@@ -4,7 +4,17 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app import RESULTS, Json, ResultsPath, SelectRuns, app, paged, runs_apart, terminal
+from fleet.cli.app import (
+    RESULTS,
+    Json,
+    OfBenchmark,
+    ResultsPath,
+    SelectRuns,
+    app,
+    paged,
+    runs_apart,
+    terminal,
+)
 
 
 @app.command(short_help="List stored runs, or how a relation has changed over time.")
@@ -67,9 +77,7 @@ def runs(
 @runs_apart
 def show(
     select: SelectRuns = None,
-    benchmark: Annotated[
-        str | None, typer.Option("--benchmark", "-b", help="Only this one, as bandwidth or bandwidth/avx2.")
-    ] = None,
+    benchmark: OfBenchmark = None,
     ladder: Annotated[
         bool,
         typer.Option("--ladder", help="Every size and every counted event, not only the levels of memory."),

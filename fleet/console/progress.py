@@ -22,10 +22,10 @@ SILENCE_S = 10.0  # at most, on a pipe
 
 @contextmanager
 def progress(hosts: Sequence[Host], *, quiet: bool = False) -> Iterator[events.EventHandler]:
-    """Give the event handler that fits: none, a live table, or plain lines."""
+    """Give the event handler that fits: none, a live table, or plain lines, as where CI is set."""
     if quiet or sys.stderr is None:  # it is None where the program was started with stderr closed
         yield events.ignore
-    elif sys.stderr.isatty():
+    elif sys.stderr.isatty() and os.environ.get("CI", "false") in ("", "false"):
         from fleet.console.live_table import LiveTable  # noqa: PLC0415  a tenth of a second of rich
 
         table = LiveTable(hosts, console_class()(stderr=True))

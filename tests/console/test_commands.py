@@ -18,8 +18,8 @@ from tests import builders, needs
 from tests.command import ROOT, Fleet
 
 
-def help_of(command: str) -> str:
-    return CliRunner().invoke(typer.main.get_command(app), [command, "--help"]).output
+def help_of(command: str, option: str = "--help") -> str:
+    return CliRunner().invoke(typer.main.get_command(app), [command, option]).output
 
 
 def test_the_help_of_run_lists_options_by_what_they_are_for() -> None:
@@ -32,9 +32,21 @@ def test_the_help_of_run_lists_options_by_what_they_are_for() -> None:
     assert "--counters" in text.partition("What to measure:")[2].partition("\nHow much:")[0]
 
 
+def test_the_help_of_run_lists_what_people_use_and_says_where_the_rest_is() -> None:
+    usual, whole = help_of("run"), help_of("run", "--help-all")
+    assert len(re.findall(r"^  (?:-\w, )?--", usual, re.MULTILINE)) <= 20
+    assert "--stride" not in usual
+    assert "--help-all" in usual
+    assert set(usual.split()) < set(whole.split())
+    assert {f"--{word}" for word in ("stride", "deadline", "preset", "shard", "reconnect")} <= set(
+        whole.split()
+    )
+
+
 @pytest.mark.parametrize("command", ["run", "show", "resume"])
 def test_help_is_the_last_option(command: str) -> None:
-    assert re.search(r"\n  -h, --help +Show this message and exit.\n\Z", help_of(command))
+    last = r"(  --help-all +Show every option, and exit.\n)?"
+    assert re.search(rf"\n  -h, --help +Show this message and exit.\n{last}\Z", help_of(command))
 
 
 @pytest.mark.parametrize("command", ["show", "hosts", "verify"])
@@ -90,6 +102,13 @@ def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
         assert completed(fleet, "bash", "fleet run r") == {"rome", "rest", "rack=b2"}
         assert completed(fleet, "bash", "fleet run !m") == {"!milan"}
         assert completed(fleet, "bash", "fleet show r") == {"rpi5", "rack=b2", run.run_id}
+        for command in ("report", "compare", "portrait", "export", "label", "withdraw", "runs"):
+            assert "rpi5" in completed(fleet, "bash", f"fleet {command} rp"), command
+        assert completed(fleet, "bash", "fleet compare rpi5 summary:rpi4-q") == {
+            "summary:rpi4-qnx710",
+            "summary:rpi4-qnx800",
+        }
+        assert completed(fleet, "bash", "fleet show -b ca") == {"cas", "cas/cmpxchg"}
         assert "complete_bash" in fleet("completion", "bash").stdout
         assert fleet("completion", "tcsh").exit_code == 2
 

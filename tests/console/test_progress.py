@@ -1,8 +1,11 @@
 """A session in progress on a pipe, which is never silent for long; by a clock of the test's own."""
 
+import io
+
 import pytest
 
-from fleet.console.progress import SILENCE_S, Lines, Tallies
+from fleet.console.live_table import LiveTable
+from fleet.console.progress import SILENCE_S, Lines, Tallies, progress
 from fleet.console.rows import MANY
 from fleet.model import Host
 from fleet.plan.forecast import Duration
@@ -72,3 +75,22 @@ def test_of_many_hosts_a_tally_breaks_the_silence(clock: Clock, capsys: pytest.C
     tallies.after_silence()
     printed = capsys.readouterr().err
     assert printed == "1 of 60 hosts done: 1 complete; 55 queued, 4 facts; about 10 min left\n"
+
+
+@pytest.mark.parametrize(
+    ("ci", "moves"), [(None, True), ("", True), ("false", True), ("true", False), ("1", False)]
+)
+def test_no_table_moves_where_a_ci_service_watches(
+    ci: str | None, moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr", Terminal())
+    monkeypatch.delenv("CI", raising=False)
+    if ci is not None:
+        monkeypatch.setenv("CI", ci)
+    with progress([Host("rome", "192.0.2.7")]) as handler:
+        assert isinstance(handler, LiveTable) is moves
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True

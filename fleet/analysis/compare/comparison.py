@@ -126,7 +126,7 @@ def compare(
         f"{folded(hosts)}: not compared: no latencies{f' of {benchmark}' if benchmark else ''} on both sides."
     )
     if not whole:
-        raise UsageError(without)
+        raise UsageError(f"{without} `fleet runs` lists what each run has.")
     compared = _together(
         [_compared(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks) for a, b in whole]
     )
