@@ -85,7 +85,7 @@ def run(
     ] = False,
     map_: Annotated[
         bool,
-        typer.Option("--map", help="Draw the heat map of each host at the end, in colours on a terminal."),
+        typer.Option("--map", help="Draw the heat map of each host, in colours on a terminal as it fills."),
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -119,7 +119,7 @@ def run(
 
     def session(side: Mapping[str, str]) -> tuple[list[outcome.Outcome], str]:
         """Measure every host once; return the outcomes and the folder of the logs. side: labels."""
-        with _followed(chosen, ended, quiet=quiet, json=json) as so_far:
+        with _followed(chosen, ended, quiet=quiet, json=json, as_map=map_) as so_far:
             session_id = new_session_id()
             session_log = log.SessionLog(store.state_dir / "_logs" / session_id, so_far)
             context = SessionContext(
@@ -234,11 +234,11 @@ def resume(
 
 @contextmanager
 def _followed(
-    hosts: Sequence[Host], before: Sequence["Outcome"], *, quiet: bool, json: bool
+    hosts: Sequence[Host], before: Sequence["Outcome"], *, quiet: bool, json: bool, as_map: bool = False
 ) -> Iterator["KnownOutcomes"]:
     """Receive the events of a session, shown on stderr; if it is left at once, print what is known so far.
 
-    before: the outcomes of earlier sessions of this command.
+    before: the outcomes of earlier sessions of this command. as_map: with the heat map of a host at work.
     """
     from fleet.console import summary
     from fleet.console.progress import progress
@@ -250,7 +250,7 @@ def _followed(
         if json:
             typer.echo(summary.outcomes_json([*before, *so_far.now()]))
 
-    with progress(hosts, quiet=quiet) as show, stop_on_signals(leave):
+    with progress(hosts, quiet=quiet, as_map=as_map) as show, stop_on_signals(leave):
         so_far.then = show
         yield so_far
 

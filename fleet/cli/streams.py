@@ -22,7 +22,8 @@ def escaping(stream: TextIO) -> TextIO:
 class _Escaping(io.TextIOWrapper):
     """Shows control characters as escapes, and what the encoding lacks; a terminal gets colours.
 
-    What is below stays the stream's, which others may still hold: it is neither closed nor taken away.
+    What is below stays the stream's, which others may still hold: it is neither closed nor taken away. What
+    escapes by itself and moves the cursor, as the live table does, writes there.
     """
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
@@ -36,11 +37,11 @@ class _Escaping(io.TextIOWrapper):
             line_buffering=stream.line_buffering,
             write_through=True,
         )
-        self._below = stream
+        self.below = stream
 
     def close(self) -> None:
         """Write out what is held back, no more."""
-        if not self._below.closed:
+        if not self.below.closed:
             self.flush()
 
     def write(self, text: str, /) -> int:

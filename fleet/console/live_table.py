@@ -1,6 +1,6 @@
 """A session as a live table: a row per host, or an overview of many."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -10,9 +10,10 @@ from rich.text import Text
 from fleet.console.rows import MANY, WAITING, Row, Rows
 from fleet.console.summary import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import without_name
-from fleet.model import Host
+from fleet.model import Host, benchmark_named
 from fleet.session import events
 from fleet.session.outcome import State
+from fleet.session.so_far import SoFar
 
 _COLOURS = {
     State.COMPLETE: "green",
@@ -21,18 +22,20 @@ _COLOURS = {
     State.INTERRUPTED: "yellow",
 }
 _LINES_BESIDE_TABLE = 3
+_MAPS_A_SECOND = 1  # one of 128 CPUs takes a twentieth of a second
 
 
 class LiveTable:
     """Follows the events of a session and draws them, never taller than the terminal; one thread draws.
 
     Few hosts: a row each, with the medians so far. Many: a line that counts them, then those that failed and
-    those at work longest.
+    those at work longest. as_map: below them, where there is room, the heat map of the host measured longest.
     """
 
-    def __init__(self, hosts: Sequence[Host], console: Console) -> None:
+    def __init__(self, hosts: Sequence[Host], console: Console, *, as_map: bool = False) -> None:
         self._rows = Rows(hosts)
         self._console = console
+        self._as_map = as_map
 
     def __call__(self, event: events.Event) -> None:
         """Take an event into the table; of few hosts, print notes above it; of more the end has them."""
@@ -43,7 +46,10 @@ class LiveTable:
 
     def live(self) -> Live:
         """The table on the terminal, as long as this context lasts."""
-        return Live(get_renderable=self.render, console=self._console, refresh_per_second=4, transient=True)
+        pace = _MAPS_A_SECOND if self._as_map else 4
+        return Live(
+            get_renderable=self.render, console=self._console, refresh_per_second=pace, transient=True
+        )
 
     def render(self) -> Table | Group:
         """Draw the present state; called by the refreshing thread."""
@@ -51,9 +57,41 @@ class LiveTable:
         with self._rows.guard:
             rows = self._rows.of
             if len(rows) <= min(room, MANY):
-                return self._drawn(list(rows), room)
-            overview = Text(self._rows.overview(), no_wrap=True, overflow="ellipsis")
-            return Group(overview, self._drawn(notable(rows, room - 1), room - 1))
+                drawn: Table | Group = self._drawn(list(rows), room)
+            else:
+                overview = Text(self._rows.overview(), no_wrap=True, overflow="ellipsis")
+                drawn = Group(overview, self._drawn(notable(rows, room - 1), room - 1))
+            measured = [(row.began, name) for name, row in rows.items() if row.so_far and row.so_far.latest]
+            so_far = rows[min(measured)[1]].so_far if self._as_map and measured else None
+        if so_far is None:
+            return drawn
+        room -= len(self._console.render_lines(drawn))
+        return Group(drawn, *self._maps(min(measured)[1], so_far, room))
+
+    def _maps(self, host: str, so_far: SoFar, room: int) -> Iterator[Text]:
+        """The heat maps of a host's benchmarks, as many as there is room for: of each pair its last burst."""
+        import numpy as np  # noqa: PLC0415  only maps need it
+
+        from fleet.analysis.reduce.topology import layout_of  # noqa: PLC0415
+        from fleet.analysis.views.heatmap import Canvas, draw  # noqa: PLC0415
+
+        numbers = [cpu.cpu for cpu in so_far.cpus]
+        for benchmark, cells in sorted(so_far.latest.items()):
+            found = np.array(cells, dtype=np.float64).reshape(len(numbers), -1)
+            known = np.flatnonzero(np.isfinite(found).any(axis=0))
+            order = layout_of(so_far.cpus, [numbers[place] for place in known])
+            at = [numbers.index(cpu) for cpu in order.cpus]
+            canvas = Canvas(
+                self._console.width, colour=self._console.color_system is not None, height=room - 1
+            )
+            drawn = draw(
+                found[np.ix_(at, at)], order, canvas, label=benchmark_named(benchmark).label, as_map=True
+            )
+            room -= 1 + len(drawn.plain.splitlines())
+            if room < 0:
+                return
+            drawn.rstrip()
+            yield Text(f"{host}, {benchmark}, the last burst of each pair").append("\n").append_text(drawn)
 
     def _drawn(self, names: Sequence[str], room: int) -> Table:
         """The rows of these hosts; the benchmarks of one below one another where there is room."""

@@ -21,14 +21,20 @@ SILENCE_S = 10.0  # at most, on a pipe
 
 
 @contextmanager
-def progress(hosts: Sequence[Host], *, quiet: bool = False) -> Iterator[events.EventHandler]:
-    """Give the event handler that fits: none, a live table, or plain lines, as where CI is set."""
+def progress(
+    hosts: Sequence[Host], *, quiet: bool = False, as_map: bool = False
+) -> Iterator[events.EventHandler]:
+    """Give the event handler that fits: none, a live table, or plain lines, as where CI is set.
+
+    as_map: the table with a heat map.
+    """
     if quiet or sys.stderr is None:  # it is None where the program was started with stderr closed
         yield events.ignore
     elif sys.stderr.isatty() and os.environ.get("CI", "false") in ("", "false"):
         from fleet.console.live_table import LiveTable  # noqa: PLC0415  a tenth of a second of rich
 
-        table = LiveTable(hosts, console_class()(stderr=True))
+        below = getattr(sys.stderr, "below", sys.stderr)  # of the stream that would escape its moves
+        table = LiveTable(hosts, console_class()(file=below), as_map=as_map)
         with table.live():
             yield table
     else:
@@ -79,7 +85,10 @@ class _Written:
 
 
 class Lines(_Written):
-    """One line per event, for logs and pipes; bursts are reported ten times in all. Few hosts: notes too."""
+    """One line per event, for logs and pipes; bursts are reported ten times in all, with the medians so far.
+
+    Few hosts: notes too.
+    """
 
     def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(hosts, clock)
@@ -110,7 +119,8 @@ class Lines(_Written):
         tenth = 10 * done // max(total, 1)
         if tenth > self._tenths.get(host.name, 0):
             self._tenths[host.name] = tenth
-            self._write(host, f"{done} of {total} bursts")
+            numbers = self.rows.of[host.name].numbers()
+            self._write(host, f"{done} of {total} bursts{', ' * bool(numbers)}{numbers}")
         if total > self._planned.setdefault(host.name, total):
             self._planned[host.name] = sys.maxsize  # printed once
             self._write(host, "further rounds, until every pair reaches the precision")

@@ -10,7 +10,7 @@ from fleet.model import Host
 from fleet.plan.forecast import Duration, seconds_text
 from fleet.session import events
 from fleet.session.outcome import State
-from fleet.session.so_far import Medians
+from fleet.session.so_far import Medians, SoFar
 
 MANY = 30  # hosts; above it they are counted, also on a tall terminal
 WAITING = "queued"
@@ -24,6 +24,7 @@ class Row:
     done: int = 0
     total: int = 0
     medians: Medians = ()
+    so_far: SoFar | None = None
     started: float = 0.0
     began: float = 0.0
     expected: Duration | None = None
@@ -82,12 +83,13 @@ class Rows:
                 case events.StageEntered(_, stage):
                     row.stage, row.state, row.began = stage, None, self.clock()
                     row.started = row.started or row.began
-                case events.BurstsReceived(_, done, total, medians):
-                    row.done, row.total, row.medians = done, total, medians
+                case events.BurstsReceived(_, done, total, medians, so_far):
+                    row.done, row.total, row.medians, row.so_far = done, total, medians, so_far
                 case events.DurationEstimated(_, duration):
                     row.expected = duration
                 case events.HostFinished(outcome):
                     row.state, row.seconds, row.stage = outcome.state, outcome.seconds, outcome.stage
+                    row.so_far = None
                 case events.NoteAdded():
                     pass
 

@@ -27,7 +27,7 @@ def encode(event: events.Event) -> Message:
     match event:
         case events.StageEntered(host, stage):
             values: dict[str, Any] = {"stage": stage}
-        case events.BurstsReceived(host, done, total, medians):
+        case events.BurstsReceived(host, done, total, medians, _):
             values = {"done": done, "total": total, "medians": medians}
         case events.DurationEstimated(host, duration):
             values = asdict(duration)

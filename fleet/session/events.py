@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fleet.model import Host
 from fleet.plan.forecast import Duration
 from fleet.session.outcome import Outcome
-from fleet.session.so_far import Medians
+from fleet.session.so_far import Medians, SoFar
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,15 @@ class StageEntered:
 class BurstsReceived:
     """`done` of `total` bursts have arrived; `total` grows while rounds are added.
 
-    medians: of what has arrived from this agent so far, brought up to date now and then.
+    medians: of what has arrived from this agent so far, brought up to date now and then. so_far: what they
+    are made of, to be read and not kept; None of a host that another process follows.
     """
 
     host: Host
     done: int
     total: int
     medians: Medians = ()
+    so_far: SoFar | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class HostProgress:
             before = reader.done.visits
             done = before + reader.bursts + len(reader.failed)
             total = max(done, before + reader.hello.bursts)
-            self._emit(BurstsReceived(self.host, done, total, self._medians))
+            self._emit(BurstsReceived(self.host, done, total, self._medians, self._so_far))
 
     def stored(self, run: Run) -> Outcome:
         """The outcome of a run that was published."""

@@ -3,6 +3,8 @@
 Only for people to look at: what is stored is reduced anew, by `fleet.analysis`.
 """
 
+from array import array
+from math import nan
 from statistics import median
 
 from fleet.model import Burst, Facts, Hello, Relation, Relations, Topology, View, benchmark_named
@@ -31,11 +33,18 @@ class _Kept:
 
 
 class SoFar:
-    """The medians of a machine's bursts, each one's added as it comes."""
+    """The medians of a machine's bursts, each one's added as it comes.
+
+    cpus: those that may be measured. latest: of each benchmark of pairs the last burst of each, in ns (NaN:
+    none yet), row by row as `cpus`; it may be read while another thread adds.
+    """
 
     def __init__(self, facts: Facts) -> None:
+        self.cpus = tuple(cpu for cpu in facts.cpus if cpu.allowed and cpu.online)
         self._relation = Relations(Topology(facts.cpus))
         self._kept: dict[str, dict[str, _Kept]] = {}
+        self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
+        self.latest: dict[str, array[float]] = {}
 
     def add(self, burst: Burst, hello: Hello) -> None:
         """Take a burst of a benchmark with one number for each CPU or pair; others are left out."""
@@ -47,6 +56,17 @@ class SoFar:
         ns = median(measured) * 1e9 / hello.ticks_per_second / burst.iterations / known.latencies
         relations = self._kept.setdefault(burst.benchmark, {})
         relations.setdefault(self._relation(burst.ping_cpu, burst.pong_cpu), _Kept()).add(ns)
+        if known.view is View.MATRIX:
+            self._place(burst, ns)
+
+    def _place(self, burst: Burst, ns: float) -> None:
+        """Put a burst's median where its pair stands, on both sides of the diagonal."""
+        ends = [self._places.get(cpu) for cpu in (burst.ping_cpu, burst.pong_cpu)]
+        size = len(self._places)
+        cells = self.latest.setdefault(burst.benchmark, array("f", [nan]) * size**2)
+        for a, b in (ends, ends[::-1]):
+            if a is not None and b is not None:
+                cells[a * size + b] = ns
 
     def medians(self) -> Medians:
         """The medians of the burst medians that are kept; benchmarks by name."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
+import numpy.typing as npt
 
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.topology import Layout
@@ -79,40 +79,42 @@ def value_at(share: float, limits: Limits) -> float:
     return float(low * (high / low) ** share) if is_log(limits) else low + share * (high - low)
 
 
-def of_cpus(table: pd.DataFrame, order: Layout, limits: Limits | None = None) -> Heatmap:
-    """A cell per pair. table: as `matrix` returns it, with rows and columns as `order.cpus`."""
+def of_cpus(table: npt.ArrayLike, order: Layout, limits: Limits | None = None) -> Heatmap:
+    """A cell per pair. table: as `matrix` or `grid` returns it, with rows and columns as `order.cpus`."""
     labels = tuple(str(cpu) for cpu in order.cpus)
     ends = limits or colour_limits([table])
     return Heatmap(labels, order.borders(), _values(table), ends, tiers=order.tiers())
 
 
 def of_groups(
-    table: pd.DataFrame, order: Layout, most: int = MOST_GROUPS, limits: Limits | None = None
+    table: npt.ArrayLike, order: Layout, most: int = MOST_GROUPS, limits: Limits | None = None
 ) -> Heatmap:
     """A cell per two groups of CPUs, the median of their pairs; on the diagonal, of the pairs within one.
 
     The groups are the finest the host reports that are no more than `most`, else as many CPUs in a row.
     """
     blocks, groups = blocks_of(order, most)
-    values = np.array([[_median(table.loc[list(a), list(b)]) for b in blocks] for a in blocks])
+    places, cells = {cpu: place for place, cpu in enumerate(order.cpus)}, _values(table)
+    at = [[places[cpu] for cpu in block] for block in blocks]
+    values = np.array([[_median(cells[np.ix_(a, b)]) for b in at] for a in at])
     labels = tuple(cpus_text(block) for block in blocks)
     ends, borders = limits or colour_limits([table]), (False,) * len(blocks)
     return Heatmap(labels, borders, values, ends, groups, _tiers_of(order, blocks))
 
 
-def of_changes(change: pd.DataFrame, order: Layout, chance: pd.DataFrame | None = None) -> Heatmap:
+def of_changes(change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | None = None) -> Heatmap:
     """A cell per pair, in per cent. change: relative, 0.1 for 10 % slower. The limits are symmetric.
 
     chance: of each cell the largest change, relative, that is no evidence; such cells get no colour.
     """
     limit = 100 * change_limit(change)
-    drawn = of_cpus(100 * change, order, (-limit, limit))
+    drawn = of_cpus(100 * _values(change), order, (-limit, limit))
     if chance is None:
         return drawn
     return replace(drawn, faint=np.abs(_values(change)) <= _values(chance))
 
 
-def colour_limits(tables: Sequence[pd.DataFrame]) -> Limits:
+def colour_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     """The ends of the colour scale of one or more maps: the smallest value and the 98th percentile.
 
     One slow pair must not take all the colours. (0, 1) where nothing was measured.
@@ -125,7 +127,7 @@ def colour_limits(tables: Sequence[pd.DataFrame]) -> Limits:
     return float(low), float(max(high, low * 1.01, low + 1e-9))
 
 
-def change_limit(change: pd.DataFrame) -> float:
+def change_limit(change: npt.ArrayLike) -> float:
     """The end of the colour scale of relative changes, in both directions: 98th percentile, at least 0.01."""
     sizes = np.abs(_values(change))
     sizes = sizes[np.isfinite(sizes)]
@@ -155,12 +157,10 @@ def _tiers_of(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> tuple[tuple
     return ()
 
 
-def _median(part: pd.DataFrame) -> float:
-    values = _values(part)
+def _median(values: Floats) -> float:
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def _values(table: pd.DataFrame) -> Floats:
-    values: Floats = table.to_numpy(dtype=np.float64)
-    return values
+def _values(table: npt.ArrayLike) -> Floats:
+    return np.asarray(table, dtype=np.float64)

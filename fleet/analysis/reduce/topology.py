@@ -1,9 +1,14 @@
 """The display order of CPUs, and the borders between their groups."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fleet.model import Cpu
 
 NAMES = {"package": "socket", "node": "node", "die": "die", "llc": "cache", "cluster": "cluster"}
 GROUPS = ("package", "node", "die", "llc", "cluster", "core")  # outermost first
@@ -80,18 +85,27 @@ class Layout:
         return next((level for level in counts if counts[level] == max(fitting)), None) if fitting else None
 
 
-def layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
+def layout(cpus: "pd.DataFrame", measured: Sequence[int]) -> Layout:
     """Order `measured` CPUs by package, node, die, cache, cluster, core, then their own number.
 
     cpus: one run's rows of the `cpus` table. A CPU that is not in it comes last.
     """
     columns = (cpus[name].tolist() if name in cpus else [None] * len(cpus) for name in ("kind", *GROUPS))
-    rows = dict(zip(map(int, cpus["cpu"]), zip(*columns, strict=True), strict=True))
+    return _ordered(dict(zip(map(int, cpus["cpu"]), zip(*columns, strict=True), strict=True)), measured)
+
+
+def layout_of(cpus: Sequence["Cpu"], measured: Sequence[int]) -> Layout:
+    """The same of CPUs that are not in a table yet."""
+    return _ordered({cpu.cpu: (cpu.kind, *(getattr(cpu, name) for name in GROUPS)) for cpu in cpus}, measured)
+
+
+def _ordered(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> Layout:
+    """rows: of each CPU its kind and the numbers of its GROUPS; None or NaN where it is in none."""
     unknown = (None,) * (1 + len(GROUPS))
 
     def groups(cpu: int) -> tuple[int, ...]:
         numbers = rows.get(cpu, unknown)[1:]
-        return tuple(-1 if pd.isna(number) else int(number) for number in numbers)
+        return tuple(-1 if number is None or isnan(number) else int(number) for number in numbers)
 
     def place(cpu: int) -> tuple[bool, tuple[int, ...], int]:
         return cpu not in rows, groups(cpu), cpu

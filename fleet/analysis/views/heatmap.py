@@ -6,9 +6,10 @@ What the cells show is always written above them.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-import pandas as pd
+import numpy.typing as npt
 from rich.color import Color
 from rich.style import Style
 from rich.text import Text
@@ -45,21 +46,24 @@ _LIGHT = 3.2  # steps of _VIRIDIS; from there on black text is easier to read
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """What is drawn on: `width` columns (None: unlimited), with or without colour."""
+    """What is drawn on: `width` columns and `height` lines (None: unlimited), with or without colour."""
 
     width: int | None = None
     colour: bool = False
+    height: int | None = None
 
     def fits(self, text: str) -> bool:
-        """Whether no line of `text` is too long; codes of colours have no width."""
-        return self.width is None or max(map(len, _CODES.sub("", text).splitlines())) <= self.width
+        """Whether no line of `text` is too long, and they are not too many; colours have no width."""
+        lines = _CODES.sub("", text).splitlines()
+        wide = self.width is None or max(map(len, lines)) <= self.width
+        return wide and (self.height is None or len(lines) <= self.height)
 
 
 NO_LIMIT = Canvas()
 
 
 def draw(
-    table: pd.DataFrame,
+    table: npt.ArrayLike,
     order: Layout,
     canvas: Canvas,
     *,
@@ -73,7 +77,8 @@ def draw(
     the numbers, where colour or numbers do not fit.
     """
     drawn = of_cpus(table, order)
-    numbers = () if len(order.cpus) > MOST_CPUS or (as_map and not canvas.colour) else ("{:.1f}", "{:.0f}")
+    many = len(order.cpus) > min(MOST_CPUS, canvas.height or MOST_CPUS)
+    numbers = () if many or (as_map and not canvas.colour) else ("{:.1f}", "{:.0f}")
     for number in numbers:
         texts = [
             [text + _mark(a, b, marked) for b, text in zip(order.cpus, row, strict=True)]
@@ -142,6 +147,7 @@ def _half_blocks(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Tex
     return text
 
 
+@cache
 def _two(top: int, bottom: int, points_out: bool) -> Style:
     """The colours of a cell with one pair above another; what was not measured stays dark."""
     upper, lower = (_colour(shade) if shade >= 0 else Color.parse("black") for shade in (top, bottom))
@@ -207,6 +213,7 @@ def _legend(drawn: Heatmap) -> Text:
     return text.append("\n")
 
 
+@cache
 def _style(shade: int) -> Style:
     share = shade / (SHADES - 1) * (len(_VIRIDIS) - 1)
     return Style(color="black" if share > _LIGHT else "bright_white", bgcolor=_colour(shade))
@@ -225,7 +232,7 @@ def ranked(text: str, rank: float) -> str:
     return style.render(text)
 
 
-def _collapsed(table: pd.DataFrame, order: Layout, canvas: Canvas, what: str) -> Text:
+def _collapsed(table: npt.ArrayLike, order: Layout, canvas: Canvas, what: str) -> Text:
     """Groups of CPUs in numbers, as many as fit."""
     for most in (MOST_GROUPS, MOST_GROUPS // 2, MOST_GROUPS // 4, 2):
         drawn = of_groups(table, order, most)
