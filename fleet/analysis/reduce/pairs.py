@@ -30,7 +30,7 @@ STATS_VERSION = 8  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 1 << 20
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
-_OF_HISTORY = (
+OF_HISTORY = (
     "run_id",
     *_CLASS,
     "point",
@@ -138,7 +138,7 @@ def history(
         run_id=[run.run_id for run in runs],
         benchmark=benchmark,
         relation=relation,
-        columns=_OF_HISTORY,
+        columns=OF_HISTORY,
         note=note,
     )
     return by_run(runs, without_points(pairs))

@@ -18,7 +18,7 @@ import pandas as pd
 from fleet.analysis.reduce.flags import SIBLING_NEARER, not_nearest
 from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.matrices import by_relation
-from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.reduce.pairs import OF_HISTORY, load_pairs, widened
 from fleet.model import Relation
 from fleet.store.runs import Listing, Root, listing_of
 
@@ -83,7 +83,7 @@ def check_runs(pairs: pd.DataFrame, past: Mapping[str, Medians]) -> dict[str, li
 def host_history(root: Root, run: Mapping[str, Any]) -> pd.DataFrame:
     """The relations of the host's last few runs before this one; run: its row of the `runs` table."""
     root = listing_of(root)
-    pairs = load_pairs(root, run_id=earlier_runs(root, [run])[run["run_id"]])
+    pairs = load_pairs(root, run_id=earlier_runs(root, [run])[run["run_id"]], columns=OF_HISTORY)
     return by_relation(without_points(widened(pairs)), ["run_id", *_KIND, "relation"])
 
 

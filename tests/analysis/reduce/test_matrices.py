@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.reduce.load import load_samples
-from fleet.analysis.reduce.matrices import matrix, pair_medians, relations
+from fleet.analysis.reduce.matrices import by_relation, matrix, pair_medians, relations
 from fleet.model import Burst, Cpu
 from fleet.store import Store
 from tests import builders
@@ -83,3 +83,37 @@ def test_a_matrix_has_a_pair_on_both_sides_and_nan_where_nothing_was_measured(tm
     assert list(table.index) == list(table.columns) == [1, 0, 2]
     assert table.loc[0, 1] == table.loc[1, 0] == pytest.approx(5 * TICK)
     assert table.isna().to_numpy().sum() == 7
+
+
+def test_groups_of_pairs_are_reduced_as_pandas_does_it() -> None:
+    random = np.random.default_rng(1)
+    rows = 400
+    pairs = pd.DataFrame(
+        {
+            "run_id": random.choice(["b", "a", "c"], rows),
+            "relation": pd.Categorical(random.choice(["smt", "llc"], rows), ["smt", "llc", "system"]),
+            "median_ns": random.random(rows).astype(np.float32),
+            "p99_ns": random.random(rows).astype(np.float32),
+            "spread": np.where(random.random(rows) < 0.5, np.nan, random.random(rows)).astype(np.float32),
+            "bursts": random.integers(1, 9, rows, dtype=np.int32),
+            "flagged_bursts": random.integers(0, 2, rows, dtype=np.int32),
+        }
+    )
+    pairs.loc[pairs["run_id"] == "c", "spread"] = np.nan
+    found = by_relation(pairs, ["run_id", "relation"])
+    groups = pairs.assign(relation=pairs["relation"].astype(str)).groupby(["run_id", "relation"], sort=False)
+    usual = groups.agg(
+        pairs=("spread", "size"),
+        median_ns=("median_ns", "median"),
+        min_ns=("median_ns", "min"),
+        max_ns=("median_ns", "max"),
+        p99_ns=("p99_ns", "median"),
+        spread=("spread", "median"),
+        widest=("spread", "max"),
+        bursts=("bursts", "sum"),
+        flagged_share=("flagged_bursts", "sum"),
+    ).reset_index()
+    usual["flagged_share"] /= usual["bursts"]
+    assert found["spread"].isna().any()
+    pd.testing.assert_frame_equal(found, usual.astype(found.dtypes.to_dict()), rtol=1e-7)
+    assert by_relation(pairs[:0], ["run_id", "relation"]).empty
