@@ -23,6 +23,7 @@ from fleet.store import gate, schema, sessions
 from fleet.store.amendments import read_amendment
 from fleet.store.checksums import sealed_line
 from fleet.store.columns import table
+from fleet.store.imports import write_summary
 from fleet.store.journal import Journal
 from fleet.store.places import Folder
 from fleet.store.reading import TableFile
@@ -113,15 +114,15 @@ def run_file(data: bytes, folder: Path) -> None:
     sessions.read_run(folder)
 
 
-def matrix(data: bytes, _: Path) -> None:
+def matrix(data: bytes, folder: Path) -> None:
     text = data.decode("utf-8", "replace")
     with suppress(UsageError):
         tools.read(text, "x")
     for tool in tools.TOOLS:
         with suppress(UsageError):
-            for grid in tools.read(text, "x", tool)[1]:
+            for at, grid in enumerate(tools.read(text, "x", tool)[1]):
                 found = rows_of("x", tool, grid, {"benchmark": "cas", "source": "x"})
-                table(schema.arrow_schema("summaries"), found)
+                write_summary(folder, f"{tool}-{at}", found)
 
 
 def answer(data: bytes, _: Path) -> None:

@@ -234,7 +234,7 @@ def _few_files(connection: Connection) -> str:
     """What to do about a host that lets its shell open too few files; empty if it is not that."""
     with suppress(FleetError):
         limit = connection.run("ulimit -n").stdout.split()[-1:]
-        if limit and limit[0].isdigit() and int(limit[0]) < LEAST_FILES:
+        if limit and re.fullmatch(rb"[0-9]{1,9}", limit[0]) and int(limit[0]) < LEAST_FILES:
             return _FEW_FILES
     return ""
 

@@ -3,6 +3,7 @@
 Used by `local` and `ssh`.
 """
 
+import re
 import time
 from collections.abc import Iterable, Iterator
 
@@ -11,6 +12,7 @@ from fleet.remote.connection import LINE_LIMIT_BYTES, RUN_LIMIT_BYTES, Completed
 
 STDERR_TAIL_BYTES = 64 << 10
 _MARK_ROOM_BYTES = 64
+_EXIT_CODE = re.compile(rb"[0-9]{1,3}")
 LINE_TIMEOUT_S = 60.0  # a line that takes longer to arrive is not an agent's, however slow the link
 
 
@@ -114,7 +116,7 @@ class UntilMark:
 
 def exit_code(word: bytes) -> int:
     """The exit code beside a mark; 126, as of a command that cannot be run, for anything else."""
-    return int(word) if word.strip().isdigit() else 126
+    return int(word) if _EXIT_CODE.fullmatch(word.strip()) else 126
 
 
 class Lines:

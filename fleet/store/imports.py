@@ -7,6 +7,7 @@ from typing import Any
 from fleet.errors import UsageError
 from fleet.store import schema
 from fleet.store.files import draft_of, storing
+from fleet.store.gate import check_table
 from fleet.store.ids import checked_key
 from fleet.store.places import place_of
 from fleet.store.writing import write_table
@@ -17,7 +18,8 @@ FILES = "_summaries/*.parquet"
 def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> str:
     """Store the rows (columns as in docs/tables.md) under `name`, a key; return the file's name in the root.
 
-    Raises UsageError if the name is taken, StoreError if the root cannot be written.
+    Raises UsageError if the name is taken or the table takes no such rows, StoreError if the root cannot
+    be written.
     """
     import pyarrow as pa  # noqa: PLC0415
 
@@ -26,7 +28,11 @@ def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -
     with storing("store the summary", place):
         place.reach()
         draft.parent.mkdir(parents=True, exist_ok=True)
-        table = pa.Table.from_pylist(list(rows), schema=schema.arrow_schema("summaries"))
+        try:
+            table = pa.Table.from_pylist(list(rows), schema=schema.arrow_schema("summaries"))
+            check_table("summaries", table)
+        except (ValueError, OverflowError) as err:
+            raise UsageError(f"{name}: cannot be stored as a summary: {err}.") from err
         try:
             write_table(draft, table)
             new = place.put(draft, file)

@@ -45,6 +45,11 @@ def test_five_megabytes_of_any_bytes_come_back_as_they_went(connection):
     assert connection.run("cat", stdin=BINARY).stdout == BINARY
 
 
+@pytest.mark.parametrize(("word", "code"), [(b" 7\n", 7), (b"", 126), (b"9" * 5000, 126), (b"\xb2", 126)])
+def test_an_exit_code_is_a_number_of_three_digits(word: bytes, code: int) -> None:
+    assert output.exit_code(word) == code
+
+
 def test_five_megabytes_on_stderr_beside_stdout_do_not_block(connection):
     done = connection.run("tee /dev/stderr", stdin=BINARY)
     assert (done.stdout, done.stderr) == (BINARY, BINARY)

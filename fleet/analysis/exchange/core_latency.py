@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from math import floor
 
-from fleet.analysis.exchange.grid import Grid, row_of, whole_numbers
+from fleet.analysis.exchange.grid import Grid, count_of, row_of, whole_numbers
 
 _TITLES = {"cas": "CAS", "readwrite": "Read/Write"}
 _CAS_TITLES = {  # with the variant and the machine, which is None for any
@@ -37,7 +37,7 @@ def read(text: str) -> list[Grid]:
         if title := _TITLE.match(line.strip()):
             head = _titled(title[1] or "CAS")
         elif count := _COUNT.match(line.strip()):
-            counted = int(count[2])
+            counted = count_of(count[2])
             head = (
                 replace(head, samples=counted) if count[1] == "Samples" else replace(head, iterations=counted)
             )

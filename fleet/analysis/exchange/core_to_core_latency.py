@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from statistics import fmean
 
-from fleet.analysis.exchange.grid import Grid, digits, latency, row_of, square, whole_numbers
+from fleet.analysis.exchange.grid import Grid, count_of, digits, latency, row_of, square, whole_numbers
 
 BENCHMARKS = ("cas", "readwrite", "messages")  # 1), 2) and 3) on its screen
 _TITLES = {
@@ -126,7 +126,7 @@ def _parts(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:
             head = replace(head, cpu_model=line.removeprefix("CPU: "))
         elif count := _COUNTS.match(line):
             name = "samples" if count[1] == "samples" else "iterations"
-            head = replace(head, **{name: int(count[2])})  # type: ignore[arg-type]
+            head = replace(head, **{name: count_of(count[2])})  # type: ignore[arg-type]
         elif section := _SECTION.match(line):
             benchmark = BENCHMARKS[int(section[1]) - 1]
         elif (cpus := whole_numbers(line.split())) and len(cpus) > 1:

@@ -1,11 +1,16 @@
 """One matrix of another tool, and helpers to read and write its text."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
 
+from fleet.plan.cpulist import MAX_CPU
+
+_CPU = re.compile(r"0*[0-9]{1,5}")
+_LONGEST_COUNT = 15  # digits
 Cells = Mapping[tuple[int, int], float]
 
 
@@ -65,10 +70,17 @@ def square(rows: Sequence[Sequence[float | None]], cpus: Sequence[int]) -> dict[
 
 def whole_numbers(words: Sequence[str]) -> tuple[int, ...] | None:
     """The CPU numbers of a heading, in the order of its columns; None if it is not a heading."""
-    if not words or not all(word.isascii() and word.isdigit() for word in words):
+    if not words or not all(map(_CPU.fullmatch, words)):
         return None
     numbers = tuple(map(int, words))
-    return numbers if len(numbers) == len(set(numbers)) else None
+    return numbers if len(numbers) == len(set(numbers)) and max(numbers) <= MAX_CPU else None
+
+
+def count_of(digits: str) -> int:
+    """How many samples or iterations the tool counts. Raises ValueError for more than there can be."""
+    if len(digits) > _LONGEST_COUNT:
+        raise ValueError(f"{digits[:40]} are more samples or iterations than there can be.")
+    return int(digits)
 
 
 def row_of(words: Sequence[str], line: int, cpu: int, others: Sequence[int]) -> dict[tuple[int, int], float]:

@@ -16,7 +16,7 @@ from fleet.errors import FleetError, UsageError
 from fleet.model import Topology
 from fleet.store import Store, schema
 from tests import builders
-from tests.analysis.exchange.test_tools import CORE_LATENCY, RUST_CSV
+from tests.analysis.exchange.test_tools import CORE_LATENCY, RUST_CSV, RUST_SCREEN
 
 SMT_PAIRS = {
     "i9-13980hx-boost": {(n, n + 1) for n in range(0, 16, 2)},
@@ -116,6 +116,10 @@ def test_a_topology_that_does_not_fit_is_refused(
         (RUST_CSV, ImportMetadata(tool="lmbench"), "--tool lmbench: unknown; there are"),
         (CORE_LATENCY * 2, ImportMetadata(), "a second matrix of cas"),
         (CORE_LATENCY * 2, ImportMetadata(benchmark="cas"), "holds 2 matrices"),
+        ("CPU 0 99999999999\n0 0 5\n99999999999 5 0\n", ImportMetadata(), "unknown format"),
+        (f"CPU 0 {'9' * 5000}\n", ImportMetadata(), "unknown format"),
+        (f"Num cores: 2\nNum samples: {'9' * 5000}\n", ImportMetadata(), "9 are more samples or iterations"),
+        (RUST_SCREEN.replace("CPU: ", f"CPU: {'T' * 500}"), ImportMetadata(), "cpu_model is .* bytes long"),
     ],
 )
 def test_what_is_not_clear_is_asked_for_and_nothing_is_stored(
