@@ -116,9 +116,8 @@ def halves(bursts: Floats) -> Floats:
     squares = (away**2).sum(axis=1)
     lagged = (away[:, 1:] * away[:, :-1]).sum(axis=1)
     r = np.divide(lagged, squares, out=np.full(len(bursts), -1.0), where=squares > 0)
-    effective = [effective_count(count, float(each)) for each in r]
-    factors = np.array([t_factor(count, each) for each in effective])
-    found: Floats = factors * np.sqrt(squares / (count - 1) / np.array(effective))
+    effective = effective_count(count, r)
+    found: Floats = t_factor(count, effective) * np.sqrt(squares / (count - 1) / effective)
     return found
 
 

@@ -57,10 +57,10 @@ def with_pair_flags(pairs: pd.DataFrame, precision: Floats | float | None = None
         "smt_pair": _smt_pair(pairs),
         "outliers": (pairs["outliers"] > MANY_OUTLIERS).to_numpy(),
     }
-    texts = []
-    for row, flags in enumerate(pairs["flags"]):
-        own = [name for name in PAIR_FLAGS if raised[name][row]]
-        texts.append(",".join(sorted({*(flag for flag in flags.split(",") if flag), *own})))
+    texts = pairs["flags"].tolist()
+    for row in np.flatnonzero(np.any([*raised.values()], axis=0)).tolist():
+        own = (name for name in PAIR_FLAGS if raised[name][row])
+        texts[row] = ",".join(sorted({*filter(None, texts[row].split(",")), *own}))
     return pairs.assign(flags=texts)
 
 

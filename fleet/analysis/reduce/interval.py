@@ -1,10 +1,14 @@
-"""The 95 % interval of the mean of a few values in order of time, without any library.
+"""The 95 % interval of the mean of a few values in order of time, of one row of them or of many at once.
 
 The values are the medians of a pair's bursts; docs/statistics.md says what the interval promises. The agent
 does the same (agent/base/interval.c) to know when a pair has been measured often enough.
 """
 
 from math import sqrt
+
+import numpy as np
+
+from fleet.analysis.arrays import Floats, Ints
 
 LIKENESS_MARGIN = 1.3  # standard errors of a correlation, 1 / sqrt(count) each
 MOST_LIKENESS = 0.8
@@ -29,17 +33,20 @@ def student_t(freedom: int) -> float:
     return x + first / freedom + second / freedom**2 + third / freedom**3
 
 
-def effective_count(count: int, autocorrelation: float) -> float:
+def effective_count(count: int, autocorrelation: Floats | float) -> Floats:
     """How many independent values have a mean as variable as that of `count` in a row.
 
     count (1 - r) / (1 + r) where neighbours correlate by r (first-order autoregression). A short row shows
     too little of r, and who stops at the first narrow interval stops where it shows least: so r is raised by
     a margin. Negative r is not made use of.
     """
-    r = min(max(autocorrelation + LIKENESS_MARGIN / sqrt(count), 0.0), MOST_LIKENESS)
-    return count * (1 - r) / (1 + r)
+    r = np.clip(autocorrelation + LIKENESS_MARGIN / sqrt(count), 0.0, MOST_LIKENESS)
+    found: Floats = count * (1 - r) / (1 + r)
+    return found
 
 
-def t_factor(count: int, effective: float) -> float:
+def t_factor(count: int, effective: Floats | float) -> Floats:
     """Student's t for a mean of `count` values that are worth `effective` independent ones."""
-    return student_t(int(max(effective, min(float(count), LEAST_EFFECTIVE))) - 1)
+    freedom: Ints = np.maximum(effective, min(float(count), LEAST_EFFECTIVE)).astype(np.int64) - 1
+    each, at = np.unique(freedom, return_inverse=True)
+    return np.array([student_t(int(one)) for one in each])[at]
