@@ -18,6 +18,8 @@ GROUPS = ("package", "node", "die", "llc", "cluster", "core")  # outermost first
 class Layout:
     """CPUs in display order. `groups`: per CPU the numbers of its groups, outermost first, as GROUPS.
 
+    Groups of a machine are numbered 0, 1, … by their lowest CPU, NUMA nodes as the OS does; -1 is none.
+
     `efficiency`: the CPUs of the slower kind on a hybrid machine.
     """
 
@@ -102,10 +104,18 @@ def layout_of(cpus: Sequence["Cpu"], measured: Sequence[int]) -> Layout:
 def _ordered(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> Layout:
     """rows: of each CPU its kind and the numbers of its GROUPS; None or NaN where it is in none."""
     unknown = (None,) * (1 + len(GROUPS))
+    known = [
+        sorted({row[1 + at] for row in rows.values() if _is_known(row[1 + at])})
+        for at, _ in enumerate(GROUPS)
+    ]
+    numbers = [
+        {one: int(one) if level == "node" else at for at, one in enumerate(found)}
+        for level, found in zip(GROUPS, known, strict=True)
+    ]
 
     def groups(cpu: int) -> tuple[int, ...]:
-        numbers = rows.get(cpu, unknown)[1:]
-        return tuple(-1 if number is None or isnan(number) else int(number) for number in numbers)
+        own = zip(numbers, rows.get(cpu, unknown)[1:], strict=True)
+        return tuple(of_level.get(number, -1) for of_level, number in own)
 
     def place(cpu: int) -> tuple[bool, tuple[int, ...], int]:
         return cpu not in rows, groups(cpu), cpu
@@ -116,3 +126,7 @@ def _ordered(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> Layo
         tuple(groups(cpu) for cpu in ordered),
         frozenset(cpu for cpu in ordered if rows.get(cpu, unknown)[0] == "efficiency"),
     )
+
+
+def _is_known(number: float | None) -> bool:
+    return number is not None and not isnan(number)

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce.topology import GROUPS, layout
+from fleet.analysis.reduce.topology import GROUPS, layout, layout_of
 from fleet.analysis.views.topology import topology_lines
 from fleet.model import Cpu
 from tests import builders
@@ -45,6 +45,14 @@ def test_a_hybrid_machine_says_how_many_cpus_have_no_sibling() -> None:
 def test_siblings_of_any_numbering(cores: list[int | None], expected: str | None) -> None:
     *_, shown = lines(tuple(Cpu(n, core=core, package=0) for n, core in enumerate(cores)))
     assert shown == "SMT siblings: " + (expected or "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15 and 4 more cores")
+
+
+def test_sockets_and_caches_are_numbered_from_0_also_of_a_part_of_the_machine() -> None:
+    whole = layout_of(builders.two_sockets(), range(128))
+    names = [[name for name, _ in tier] for tier in whole.tiers()]
+    assert names == [["socket 0", "socket 1"], [f"cache {number}" for number in range(8)]]
+    second = layout_of(builders.two_sockets(), range(48, 64))
+    assert [[name for name, _ in tier] for tier in second.tiers()] == [["cache 6", "cache 7"]]
 
 
 def test_one_cpu_has_no_topology() -> None:
