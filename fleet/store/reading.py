@@ -332,7 +332,7 @@ def _shaped(table: Any, shape: Any) -> Any:
 
     there = set(table.column_names)
     columns = [
-        table.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(table), field.type)
+        _as(field.type, table.column(field.name)) if field.name in there else pa.nulls(len(table), field.type)
         for field in shape
     ]
     if "relation" in there & set(shape.names):
@@ -341,12 +341,16 @@ def _shaped(table: Any, shape: Any) -> Any:
     return pa.Table.from_arrays(columns, schema=shape)  # `pa.table` would import pandas
 
 
+def _as(type_: Any, column: Any) -> Any:
+    return column if column.type == type_ else column.cast(type_)
+
+
 def _cast(table: Any, shape: Any) -> Any:
     """The table with the types of the schema, where that has its columns."""
     for at, name in enumerate(table.column_names):
         if name in shape.names:
             field = shape.field(name)
-            table = table.set_column(at, field, table.column(at).cast(field.type))
+            table = table.set_column(at, field, _as(field.type, table.column(at)))
     return table
 
 

@@ -22,6 +22,7 @@ from fleet.store.rows import Contents, RunRecord, cpus_rows, packed, runs_row, u
 from fleet.store.writing import TableWriter
 
 CHUNK_SAMPLES = 4 << 20
+RECORD = b"fleet.run"  # of the metadata
 _CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
 SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
@@ -92,7 +93,7 @@ def _chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[tuple[BurstColum
 
 def read_record(metadata: Mapping[bytes, bytes]) -> RunRecord:
     """The record of a run from the metadata of its samples file. Raises ValueError where there is none."""
-    return unpacked(metadata.get(b"fleet.run", b""))
+    return unpacked(metadata.get(RECORD, b""))
 
 
 def record_of(file: TableFile) -> RunRecord:
@@ -105,7 +106,7 @@ def _metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
     return {
         "fleet.table": "samples",
         "fleet.schema_version": schema.SCHEMA_VERSION,
-        "fleet.run": packed(record),
+        RECORD.decode(): packed(record),
     } | ({"fleet.chunks": ",".join(map(str, sizes))} if len(sizes) > 1 else {})
 
 

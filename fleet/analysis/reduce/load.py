@@ -18,9 +18,10 @@ from fleet.store.columns import table as columns_table
 from fleet.store.counters import counters_name
 from fleet.store.files import storing
 from fleet.store.gate import row_of
+from fleet.store.packs import packed_records
 from fleet.store.places import Place, samples_name
 from fleet.store.publish import stored_record
-from fleet.store.reading import read_files, readable
+from fleet.store.reading import read_files
 from fleet.store.rows import RunRecord, to_json
 from fleet.store.runs import Listing, Root, RunSummary, listing_of
 from fleet.store.schema import arrow_schema
@@ -249,11 +250,10 @@ def ns_per_sample_tick(samples: pd.DataFrame) -> Floats:
 
 def _records(listing: Listing, runs: Sequence[RunSummary]) -> _Records:
     """What the samples files say of these runs; one that cannot be read is left out, a single one raises."""
-    names = [samples_name(run.host_id, run.run_id) for run in runs]
-    if len(names) == 1:
-        return [(runs[0], stored_record(listing.place, names[0]))]
-    found = readable(names, lambda name: stored_record(listing.place, name))
-    return [(run, found[name]) for run, name in zip(runs, names, strict=True) if name in found]
+    if len(runs) == 1:
+        return [(runs[0], stored_record(listing.place, samples_name(runs[0].host_id, runs[0].run_id)))]
+    found = packed_records(listing.place, runs)
+    return [(run, found[run.run_id]) for run in runs if run.run_id in found]
 
 
 def _cpus_of_1_1(place: Place, run_id: str) -> list[Mapping[str, Any]]:

@@ -20,9 +20,10 @@ from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visi
 from fleet.errors import StoreError, is_lack_of_memory
 from fleet.model import as_described_by
 from fleet.store import schema
+from fleet.store.packs import Packed, packed
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
 from fleet.store.places import Place, samples_name
-from fleet.store.reading import TableFile, chosen, joined, leave_out
+from fleet.store.reading import TableFile, Where, chosen, joined, leave_out
 from fleet.store.runs import Root, RunSummary, listing_of, unreadable
 from fleet.store.samples import record_of
 
@@ -65,17 +66,23 @@ def load_pairs(
     listing = listing_of(root)
     place, runs = listing.place, published(listing, run_id=run_id, host_id=host_id, labels=labels)
     where = rows_wanted(benchmark=benchmark, relation=relation)
-    parts = kept_pairs(place, runs, STATS_VERSION, columns, where)
-    missing = [at for at, part in enumerate(parts) if part is None]
-    if missing and note:
-        note(f"reducing the samples of {len(missing)} of {len(runs)} runs to pairs; this is done once")
-    places = {runs[at].run_id: at for at in missing}
-    for batch in _together([runs[at] for at in missing]):
-        for run, table in _derived(place, batch, alone=len(runs) == 1):
-            keep_pairs(place, run, STATS_VERSION, table)
-            parts[places[run.run_id]] = chosen(table, "pairs", columns, where)
-    found = [part for part in parts if part is not None]
-    frame: pd.DataFrame = joined(found, "pairs", columns).to_pandas()
+
+    def own(runs: Sequence[RunSummary], columns: Sequence[str] | None, where: Where) -> list[Any]:
+        parts = kept_pairs(place, runs, STATS_VERSION, columns, where)
+        missing = [at for at, part in enumerate(parts) if part is None]
+        if missing and note:
+            note(f"reducing the samples of {len(missing)} of {len(runs)} runs to pairs; this is done once")
+        places = {runs[at].run_id: at for at in missing}
+        for batch in _together([runs[at] for at in missing]):
+            for run, table in _derived(place, batch, alone=alone):
+                keep_pairs(place, run, STATS_VERSION, table)
+                parts[places[run.run_id]] = chosen(table, "pairs", columns, where)
+        return parts
+
+    alone = len(runs) == 1
+    marks = {run.run_id: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
+    sort = Packed("pairs", "pairs", None, marks)
+    frame: pd.DataFrame = packed(place, sort, runs, own, columns, where).to_pandas()
     return frame
 
 
@@ -160,11 +167,14 @@ def widened(pairs: pd.DataFrame) -> pd.DataFrame:
     columns: dict[Any, pd.Series[Any]] = {}
     for name, column in pairs.items():
         if isinstance(column.dtype, pd.CategoricalDtype):
-            known = column.notna()
+            there = column.notna()
             plain = column.astype(object)
-            columns[name] = column.astype(str) if known.all() else plain.where(known, None)
+            columns[name] = column.astype(str) if there.all() else plain.where(there, None)
         elif column.dtype == np.float32:
-            columns[name] = pd.Series(column.to_numpy().astype(str).astype(np.float64), index=pairs.index)
+            wide = column.to_numpy().astype(np.float64)
+            known = ~np.isnan(wide)
+            wide[known] = column.to_numpy()[known].astype(str).astype(np.float64)
+            columns[name] = pd.Series(wide, index=pairs.index)
         elif name in OF_LEVELS[:-1]:
             columns[name] = column.map(
                 lambda values: None if values is None else np.asarray(values).astype(str).astype(np.float64)

@@ -214,11 +214,14 @@ def _logs(part: Part, order: Layout) -> Floats:
 def _chance(a: Sequence[Part], b: Sequence[Part], order: Layout) -> pd.DataFrame:
     """Of each pair the largest change relative to its relation that chance explains."""
     keys = ["relation", "ping_cpu", "pong_cpu"]
-    runs = [
-        part.pairs[[*keys, part.number, "spread"]].set_axis([*keys, "ns", "spread"], axis=1)
-        for part in (*a, *b)
-    ]
-    whole = pd.concat(runs, keys=range(len(runs)), names=["run", None]).reset_index("run")
+    runs = (*a, *b)
+    columns = {
+        name: np.concatenate([part.pairs[part.number if name == "ns" else name].to_numpy() for part in runs])
+        for name in (*keys, "ns", "spread")
+    }
+    whole = pd.DataFrame(
+        {"run": np.repeat(np.arange(len(runs)), [len(part.pairs) for part in runs])} | columns
+    )
     rows = whole.set_index([*keys, "run"]).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())
     half = largest_by_chance(

@@ -231,7 +231,7 @@ def _dots(table: Table, readings: Sequence[Reading]) -> Iterator[tuple[str, Mark
         runs, rounds = [], []
         for reading, part in parts:
             host = figures.short(reading.run["host_name"])
-            own = part.rounds[part.rounds["relation"] == relation]["ns"]
+            own = part.rounds[part.rounds["relation"] == relation]["ns"] if len(part.rounds) else ()
             rounds += [{"host": host, "ns": ns} for ns in own]
             runs += [
                 {"host": host, "ns": r["median_ns"]} for r in part.relations if r["relation"] == relation

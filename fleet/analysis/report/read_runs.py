@@ -42,6 +42,7 @@ from fleet.analysis.views.warnings import (
     NOTHING,
     Marked,
     RunWarning,
+    load_marked,
     marked,
     run_warnings,
 )
@@ -51,7 +52,7 @@ from fleet.store.runs import Listing, Root, listing_of
 MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
 _STEPS = 400  # quantiles kept of a distribution
 _MOST_TRACES, _FEWER_TRACES = 6, 1
-_AT_ONCE, _BURSTS_AT_ONCE = 128, 200_000  # runs that are read together, and their bursts
+_AT_ONCE, _BURSTS_AT_ONCE = 1024, 200_000  # runs that are read together, and their bursts
 _NO_ROUNDS = pd.DataFrame(columns=["relation", "round", "ns"])
 _NO_CPUS = pd.DataFrame(columns=["cpu"])
 _NO_FINDINGS = pd.DataFrame(columns=list(COLUMNS))
@@ -155,12 +156,13 @@ def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
 def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Runs to read together, whose agents describe the benchmarks alike; a big one by itself."""
     batch: list[dict[str, Any]] = []
+    bursts = 0
     for row in rows:
-        bursts = sum(run["bursts"] for run in (*batch, row))
+        bursts += row["bursts"]
         alike = not batch or row["hello"].get("benchmarks") == batch[0]["hello"].get("benchmarks")
         if batch and (len(batch) == _AT_ONCE or bursts > _BURSTS_AT_ONCE or not alike):
             yield batch
-            batch = []
+            batch, bursts = [], row["bursts"]
         batch.append(row)
     yield batch
 
@@ -188,7 +190,7 @@ def _rows(
     ids = [run["run_id"] for run in runs]
     pairs = widened(load_pairs(listing, run_id=ids))
     others = [run_id for run_id in ids if run_id not in detailed]
-    brief = load_samples(listing, run_id=others, columns=BURST_COLUMNS)
+    brief = load_marked(listing, others)
     bursts = {run_id: load_samples(listing, run_id=run_id) for run_id in detailed}
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for number in dict.fromkeys(map(number_of, runs)):
@@ -203,7 +205,7 @@ def _rows(
         pairs,
         dict.fromkeys(ids, pairs[:0]) | _by_run(pairs),
         bursts,
-        marked(pairs, pd.concat([brief, *in_detail])),
+        marked(pairs, pd.concat([brief, *in_detail]), {run["run_id"]: run["bursts"] for run in runs}),
         _by_run(load_counters(listing, run_id=ids)),
         found,
         check_runs(pairs, earlier),

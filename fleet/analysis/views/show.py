@@ -30,7 +30,7 @@ from fleet.analysis.views.history import past_of_runs
 from fleet.analysis.views.ladders import best_variants, ladder
 from fleet.analysis.views.point_tables import tables_text
 from fleet.analysis.views.text import csv_text, json_text, records
-from fleet.analysis.views.warnings import BURST_COLUMNS, NOTHING, marked, run_warnings, warnings_text
+from fleet.analysis.views.warnings import BURST_COLUMNS, marked, run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
 from fleet.model import View, as_described_by
 from fleet.store import RunSummary
@@ -82,7 +82,7 @@ def show_text(
         )
     checked = compared(found.run, found.pairs, found.cpus)
     findings = check_topology(found.pairs, host_history(root, found.run))
-    rows = marked(found.pairs, found.bursts).get(run_id, NOTHING)
+    rows = marked(found.pairs, found.bursts, {run_id: len(found.bursts)})[run_id]
     parts.append(warnings_text(run_warnings(found.run, rows, checked, findings)))
     return "\n\n".join(part for part in parts if part)
 

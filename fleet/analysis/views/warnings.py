@@ -1,19 +1,27 @@
 """The warnings of a run, for `fleet show` and the report: what to know before relying on its numbers."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, SIBLING_NEARER, flag_counts
+from fleet.analysis.reduce.load import published
 from fleet.analysis.reduce.topology_check import MEANS
 from fleet.analysis.views.text import pair_text, percent, records, within
 from fleet.model import FORECAST
+from fleet.store.packs import Packed, packed, stamps
+from fleet.store.places import samples_name
+from fleet.store.reading import TableFile, readable
+from fleet.store.runs import Root, RunSummary, listing_of
 from fleet.text import counted, one_line
 
 HEADING = "Warnings"
@@ -90,9 +98,36 @@ class Marked:
     of_bursts: int
 
 
-def marked(pairs: pd.DataFrame, bursts: pd.DataFrame) -> dict[str, Marked]:
-    """Of each run with rows, by its id. pairs: of the table `pairs`, widened. bursts: with BURST_COLUMNS."""
-    of_pairs, of_bursts = (Counter(rows["run_id"].astype(str).tolist()) for rows in (pairs, bursts))
+def load_marked(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
+    """The bursts of runs that may be worth a warning, with BURST_COLUMNS."""
+    listing = listing_of(root)
+    runs = published(listing, run_id=run_ids)
+
+    def own(runs: Sequence[RunSummary], *_: object) -> list[Any]:
+        names = [samples_name(run.host_id, run.run_id) for run in runs]
+        found = readable(names, lambda name: _worth(TableFile(listing.place, name, "samples")))
+        return [found.get(name) for name in names]
+
+    columns, marks = list(BURST_COLUMNS), stamps(listing.place, runs)
+    rows = packed(listing.place, Packed("bursts", "samples", columns, marks), runs, own, columns, {})
+    frame: pd.DataFrame = rows.to_pandas().astype({"flags": object})
+    return frame
+
+
+def _worth(file: TableFile) -> Any:
+    """The bursts with a flag, or that lost time to a hypervisor."""
+    rows = file.read(BURST_COLUMNS)
+    flagged = pc.not_equal(rows.column("flags").cast(pa.string()), "")
+    lost = (pc.fill_null(pc.greater(rows.column(name), 0), False) for name in _STEAL)
+    return rows.filter(reduce(pc.or_, lost, flagged))
+
+
+def marked(pairs: pd.DataFrame, bursts: pd.DataFrame, of_bursts: Mapping[str, int]) -> dict[str, Marked]:
+    """Of each run, by its id. pairs: of the table `pairs`, widened. bursts: with BURST_COLUMNS.
+
+    of_bursts: how many bursts each run has.
+    """
+    of_pairs = Counter(pairs["run_id"].astype(str).tolist())
     some = (pairs["flags"] != "").to_numpy(dtype=bool) | (pairs["spread"].to_numpy() > _WIDE)
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in records(pairs[list(_OF_PAIRS)][some]):
@@ -101,8 +136,8 @@ def marked(pairs: pd.DataFrame, bursts: pd.DataFrame) -> dict[str, Marked]:
     few = bursts[some]
     parts = {str(run_id): part for run_id, part in few.groupby("run_id", sort=False, observed=True)}
     return {
-        run_id: Marked(rows.get(run_id, []), of_pairs[run_id], parts.get(run_id, few[:0]), of_bursts[run_id])
-        for run_id in of_pairs | of_bursts
+        run_id: Marked(rows.get(run_id, []), of_pairs[run_id], parts.get(run_id, few[:0]), count)
+        for run_id, count in of_bursts.items()
     }
 
 
