@@ -106,7 +106,8 @@ class Evidence:
         The rows whose sides are not so far apart show how often runs of one side are at other levels than
         its others, so how many changes such as this to expect by chance (`chance_of_levels`); to these comes
         the chance of this one alone. Where some do, chance explains as many as it brings among those and
-        these in one session of twenty or more. All rows of a comparison may switch together, and count once.
+        these in one session of twenty or more. All rows of a comparison may switch together, and count once;
+        but of so many that do, there are as many times fewer to expect (Markov's inequality).
         """
         of_levels = np.concatenate([np.empty(0), *(one.of_levels for one in self.comparisons)])
         switches = np.array([one.switches for one in self.comparisons])[self.of]
@@ -117,10 +118,13 @@ class Evidence:
             like = (of_levels > 0) & (of_levels <= p)
             others = [counts[at] for at in np.flatnonzero(mixed & ~like)]
             expected = sum(chance_of_levels(each, float(p)) for each in others)
-            seen = len(np.unique(self.of[like]))
-            share = (expected + p * switches) / seen
-            explained = bool(others) and special.pdtrc(seen - 1, expected + p * seen) >= LEVEL
-            found = np.where(of_levels == p, 1.0 if explained else np.minimum(share, 1 - ROUNDING), found)
+            rows = np.bincount(self.of[like], minlength=len(self.comparisons))
+            for together in np.unique(rows[rows > 0]):
+                seen, of_each = int((rows >= together).sum()), expected / together
+                share = (of_each + p * switches) / seen
+                explained = bool(others) and special.pdtrc(seen - 1, of_each + p * seen) >= LEVEL
+                at = (of_levels == p) & (rows[self.of] == together)
+                found = np.where(at, 1.0 if explained else np.minimum(share, 1 - ROUNDING), found)
         return found
 
 

@@ -5,6 +5,7 @@ One value is one run (docs/comparing.md).
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from math import comb
 from typing import NamedTuple
 
@@ -20,12 +21,15 @@ LEAST_RUNS = 3
 # The resolution of the clock bounds the precision of a number; a sample is at least 1,000 clock steps.
 ROUNDING = (0.001**2) / 12
 OWN_SHARE = 0.75  # of the sides' order that a drift must leave, so that it is told from the change
-_SOLVER_STEPS = 50
+_SOLVER_STEPS = 100
+_NEWTON = 8
+_LEVELS = 40  # of a distribution of variances
+_ROWS = 1000  # more tell no more of it
 _GRID = 12  # points of each distribution that is averaged over
 _HALVINGS = 14
 _KNOWN = 0.85  # 1: all that `error` leaves open of the scatter; less brings the share near POWER
 _SAME = 1e-7  # probabilities that differ by less are equal
-_WILD = 30.0  # times the median variance: rows beyond it are unlike the others
+_WILD = 30.0
 _FAR = 20.0  # times the error and the quantile: more than any power needs
 
 
@@ -121,8 +125,9 @@ def moderated(residuals: Floats, freedom: Floats, groups: Sequence[Ints]) -> tup
     as many degrees of freedom as there are runs, however many rows there are. So the parts are the variance
     of the means of the widest groups, of what the narrower ones have beside it, and of what is each row's
     own. A variance is poorly known from few runs, so each is shrunk towards those of the same part by an
-    empirical-Bayes prior (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004)). Rows that vary far more than
-    most, as those that switch levels, count less in the means.
+    empirical-Bayes prior. Rows that vary far more than most, as those that switch levels, count less in the
+    means. What means vary by only because their members do is as poorly known as they are, and no part of
+    what they have in common.
     """
     known, parts, freedoms = ~np.isnan(residuals), [], []
     left, runs = np.where(known, residuals, 0.0), known.sum(axis=1)
@@ -143,12 +148,32 @@ def moderated(residuals: Floats, freedom: Floats, groups: Sequence[Ints]) -> tup
         variances, joined = np.zeros(len(own)), np.ones(len(own))
         if apart.any():
             found = np.maximum((means**2).sum(axis=1)[apart] / own[apart], ROUNDING)
-            variances[apart], extra = shrunk(found, own[apart])
-            joined[apart] = np.minimum(own[apart] + extra, own[apart].sum())
+            variances[apart], known_of = shrunk(found, own[apart])
+            joined[apart] = np.minimum(known_of, own[apart].sum())
         parts.append(variances[group])
         freedoms.append(joined[group])
         left, around = np.where(known, left - means[group], 0.0), group
-    return np.array(parts), np.array(freedoms)
+    layers, all_parts = list(pairwise((*groups, np.arange(len(left))))), np.array(parts)
+    by_chance = [np.zeros(len(left))]
+    for at in reversed(range(len(layers))):
+        by_chance.insert(0, _of_means(all_parts[at + 1], weights.max(axis=1), *layers[at], by_chance[0]))
+    for at in range(len(layers)):
+        moved = np.minimum(all_parts[at], by_chance[at])
+        all_parts[at : at + 2] += np.array([-moved, moved])
+    return all_parts, np.array(freedoms)
+
+
+def _of_means(variances: Floats, weights: Floats, wide: Ints, narrow: Ints, alone: Floats) -> Floats:
+    """The variance that wider groups' means have by the scatter of the narrower groups alone, by row.
+
+    alone: that of the narrower groups' own means, which are those of a wider group of one.
+    """
+    members, first = np.unique(narrow, return_index=True)
+    of, heavy = wide[first], np.bincount(narrow, weights)[members]
+    squares, sums = np.bincount(of, heavy**2 * variances[first]), np.bincount(of, heavy)
+    count = np.bincount(of)
+    found: Floats = (squares / sums**2 * count / np.maximum(count - 1, 1))[wide]
+    return np.where(count[wide] > 1, found, alone)
 
 
 def added(parts: Floats, freedom: Floats) -> tuple[Floats, Floats]:
@@ -157,33 +182,33 @@ def added(parts: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     return total, np.asarray(total**2 / (parts**2 / freedom).sum(axis=0))
 
 
-def prior(variances: Floats, own: Floats) -> tuple[float, float]:
-    """Degrees of freedom and level of the scaled inverse chi-square that fits the variances' spread.
+def shrunk(variances: Floats, own: Floats) -> tuple[Floats, Floats]:
+    """Variances, each of `own` degrees of freedom, shrunk towards the others, and their freedom then.
 
-    own: degrees of freedom of each variance. Zero freedom: no prior (fewer than three variances);
-    infinite: they differ no more than expected by chance.
+    How variances are spread, all of them tell, by maximum likelihood of any distribution on a grid (J. Kiefer
+    and J. Wolfowitz, Ann. Math. Stat. 27 (1956)), so that a few large ones make the others no larger; with
+    it each has a posterior (N. Ignatiadis and B. Sen, "Empirical partially Bayes multiple testing"), and the
+    scaled inverse chi-square that has its mean and spread of logarithms. Fewer than three stay as they are.
     """
     if len(variances) < 3:
-        return 0.0, 1.0
-    e = np.log(variances) - special.digamma(own / 2) + np.log(own / 2)
-    excess = float(e.var(ddof=1) - np.mean(special.polygamma(1, own / 2)))
-    if excess <= 0:
-        return float("inf"), float(np.exp(e.mean()))
-    half = _inverse_trigamma(excess)
-    return 2 * half, float(np.exp(e.mean() + special.digamma(half) - np.log(half)))
-
-
-def shrunk(variances: Floats, own: Floats) -> tuple[Floats, Floats]:
-    """Variances, each of `own` degrees of freedom, shrunk towards their `prior`; and the freedom that adds.
-
-    Those that are far larger than most have a cause of their own, as rows that switch levels: the others are
-    no evidence of them, nor they of the others (B. Phipson et al., Ann. Appl. Stat. 10 (2016)).
-    """
-    usual = variances <= _WILD * np.median(variances)
-    freedom, level = prior(variances[usual], own[usual])
-    extra = np.where(usual, freedom, 0.0)
-    share = np.where(np.isinf(extra), 1.0, extra / np.where(np.isinf(extra), 1.0, extra + own))
-    return share * level + (1 - share) * variances, extra
+        return variances, own
+    logs = np.log(variances)
+    grid = np.linspace(logs.min(), logs.max(), _LEVELS)
+    ratio = logs[:, None] - grid
+    likely = own[:, None] / 2 * (ratio - np.exp(ratio))
+    likely = np.exp(likely - likely.max(axis=1, keepdims=True))
+    some = likely[np.linspace(0, len(logs) - 1, min(len(logs), _ROWS)).astype(int)]
+    shares = np.full(_LEVELS, 1 / _LEVELS)
+    for _ in range(_SOLVER_STEPS):
+        each = some * shares
+        shares = (each / each.sum(axis=1, keepdims=True)).sum(axis=0) + 1 / _LEVELS
+        shares /= shares.sum()
+    each = likely * shares
+    each /= each.sum(axis=1, keepdims=True)
+    level = each @ grid
+    spread = each @ grid**2 - level**2
+    freedom = 2 * _inverse_trigamma(np.maximum(spread, _SAME))
+    return np.exp(level + special.digamma(freedom / 2) - np.log(freedom / 2)), freedom
 
 
 def false_discovery(p: Floats) -> Floats:
@@ -193,15 +218,12 @@ def false_discovery(p: Floats) -> Floats:
     return found
 
 
-def _inverse_trigamma(value: float) -> float:
+def _inverse_trigamma(values: Floats) -> Floats:
     """Newton's method on 1/trigamma, which is nearly straight (Smyth 2004, appendix)."""
-    x = 0.5 + 1 / value
-    for _ in range(_SOLVER_STEPS):
-        trigamma = float(special.polygamma(1, x))
-        step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, x))
-        x += step
-        if -step < 1e-8 * x:
-            break
+    x: Floats = 0.5 + 1 / values
+    for _ in range(_NEWTON):
+        trigamma = special.polygamma(1, x)
+        x = x + trigamma * (1 - trigamma / values) / special.polygamma(2, x)
     return x
 
 
