@@ -119,8 +119,12 @@ def measure(
     if reader.hello is None and stream.exit_code == _LOCKED:
         raise LockedError(f"{host.name}: {_stderr(stream).removeprefix(PREFIX)}")
     if reader.hello is None and stream.exit_code in REFUSED and _stderr(stream).startswith(PREFIX):
-        error = AgentError if so_far.done.visits else RefusedError  # what was measured before is kept
-        raise error(f"{host.name}: {_stderr(stream)}")
+        if not so_far.done.visits:
+            raise RefusedError(f"{host.name}: {_stderr(stream)}")
+        raise AgentError(  # what was measured before is kept
+            f"{host.name}: {_stderr(stream)}. If it does so again, `fleet resume --publish-partial` stores "
+            "what was measured."
+        )
     why = reader.verdict()
     if why is not None:
         raise AgentError(_ended_badly(host, agent, stream, reader, why))
