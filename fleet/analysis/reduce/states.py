@@ -48,7 +48,7 @@ def states(middles: Floats, visits: Ints, counts: Ints, unit: Ints) -> tuple[Int
         places = [np.unique(each, return_index=True)[1] for each in own]
         fullest = max(map(len, places))
         full = [at for at, each in enumerate(places) if len(each) >= FULL * fullest]
-        common = reduce(np.intersect1d, [own[at] for at in full])
+        common = reduce(np.intersect1d, [np.unique(own[at]) for at in full])
         if not len(common):
             full = [next(at for at in full if len(places[at]) == fullest)]
             common = np.unique(own[full[0]])

@@ -102,7 +102,7 @@ def differences(
         a, b = ([known[run] for run in side.runs["run_id"]] for side in (one.a, one.b))
         compared.append(one if sides is not None else _named(one, *_names(a, b)))
         found.append(_difference(compared[-1], a, b, small=len(every) > _MANY))
-    few = compared if sides is not None or len(compared) <= _ANSWERED else []
+    few = [one for one in compared if len(one.relations)] if sides or len(compared) <= _ANSWERED else []
     return Differences(sides, found, _forests(compared), headlines(few), open_rows(few))
 
 

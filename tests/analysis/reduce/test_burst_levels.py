@@ -350,3 +350,13 @@ def test_what_only_both_together_prove_are_states() -> None:
     alone = split(np.exp(logs[:, 0]))
     assert (together == state).all(axis=1).mean() > 0.8
     assert alone.any(axis=1).mean() < 0.4
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_burst_has_a_state_however_often_a_round_visits_its_pair(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    counts = chance.integers(1, 9, 5)
+    middles = 24 * np.where(chance.random(counts.sum()) < 0.3, 4.0, 1.0)
+    visits = chance.integers(0, 5, counts.sum())
+    found, main = states(middles, visits, counts, chance.integers(0, 3, 5))
+    assert (len(found), len(main)) == (counts.sum(), 5)
