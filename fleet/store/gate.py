@@ -40,7 +40,8 @@ _GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
 _UNPACKED_WORDS = 4 << 20  # bytes of a column
 _BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
 _REASON = 1000  # characters
-_CPUS = 1 << 16  # and items of a list: numbers of CPUs, flags, notes
+_CPUS = 1 << 16  # and numbers in a list
+_TEXTS = 1 << 10  # in a list: benchmarks, notes
 _YEARS, _MOMENTS = (1970, 9998), ("started_utc", "ended_utc")
 _COUNTED = {"samples": "", "counters": "", "summaries": "", "pairs": "float"}
 """Tables without a negative number, but for one type: of `_pairs` the shares by which something changed."""
@@ -333,4 +334,5 @@ def _type(table: str, column: schema.Column) -> Any:
         element = Annotated[datetime, Meta(tz=True)]
     else:
         element = {"bool": bool, "float32": float, "float64": float}[kind]
-    return Annotated[list[element], Meta(max_length=_CPUS)] if column.type.startswith("list<") else element
+    most = _TEXTS if kind == "string" else _CPUS
+    return Annotated[list[element], Meta(max_length=most)] if column.type.startswith("list<") else element
