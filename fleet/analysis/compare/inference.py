@@ -29,7 +29,7 @@ _GRID = 12  # points of each distribution that is averaged over
 _HALVINGS = 14
 _KNOWN = 0.85  # 1: all that `error` leaves open of the scatter; less brings the share near POWER
 _SAME = 1e-7  # probabilities that differ by less are equal
-_WILD = 30.0
+_WILD = 30.0  # times the median variance: rows beyond it count less in means
 _FAR = 20.0  # times the error and the quantile: more than any power needs
 
 
