@@ -63,7 +63,9 @@ class SoFar:
         """Put a burst's median where its pair stands, on both sides of the diagonal."""
         ends = [self._places.get(cpu) for cpu in (burst.ping_cpu, burst.pong_cpu)]
         size = len(self._places)
-        cells = self.latest.setdefault(burst.benchmark, array("f", [nan]) * size**2)
+        if burst.benchmark not in self.latest:
+            self.latest[burst.benchmark] = array("f", [nan]) * size**2
+        cells = self.latest[burst.benchmark]
         for a, b in (ends, ends[::-1]):
             if a is not None and b is not None:
                 cells[a * size + b] = ns

@@ -268,7 +268,7 @@ def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_
     """The same for each combination of `keys` there is, in the order of `pairs`."""
     codes = np.zeros(len(pairs), dtype=np.int64)
     for key in keys:
-        of_key, names = pd.factorize(pairs[key])
+        of_key, names = pd.factorize(pairs[key], use_na_sentinel=False)
         codes = codes * len(names) + of_key
     codes, _ = pd.factorize(codes)
     order = np.argsort(codes, kind="stable")
