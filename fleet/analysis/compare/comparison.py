@@ -120,8 +120,12 @@ def compare(
     topologies, turns = _topologies(cpus, ids), _turns(runs)
     matched = [pair for side in others for pair in _matched(first, side)]
     measured = frozenset(pairs["run_id"])
-    whole = [pair for pair in matched if not any(measured.isdisjoint(side.runs["run_id"]) for side in pair)]
-    hosts = dict.fromkeys(host for a, b in matched if (a, b) not in whole for host in (*a.hosts, *b.hosts))
+    whole, hosts = [], dict[str, None]()
+    for a, b in matched:
+        if any(measured.isdisjoint(side.runs["run_id"]) for side in (a, b)):
+            hosts |= dict.fromkeys((*a.hosts, *b.hosts))
+        else:
+            whole.append((a, b))
     without = (
         f"{folded(hosts)}: not compared: no latencies{f' of {benchmark}' if benchmark else ''} on both sides."
     )

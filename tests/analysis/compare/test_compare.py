@@ -392,3 +392,14 @@ def test_what_varies_within_a_side_is_no_difference_between_the_sides(tmp_path: 
     between, within = compare_text([found]).split("What varies within a side")
     assert "microcode" in within
     assert "microcode" not in between
+
+
+def test_several_sides_are_compared_host_by_host_also_where_a_host_lacks_the_benchmark(
+    tmp_path: Path,
+) -> None:
+    for place in range(18):
+        host, side = ("one", "two")[place % 2], "abccba"[place // 2 % 6]
+        keep(tmp_path, place, side, host=host, variant="llsc" if (host, side) == ("one", "b") else None)
+    found = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"], benchmark="cas/cmpxchg")
+    assert [one.b.name for one in found] == ["two@kernel=b", "one@kernel=c", "two@kernel=c"]
+    assert "one: not compared: no latencies of cas/cmpxchg on both sides." in compare_text(found)
