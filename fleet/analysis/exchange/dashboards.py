@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.views.overview import how_wide
-from fleet.analysis.views.text import is_none, json_text, records, within
+from fleet.analysis.views.text import is_none, json_text, kind_of, records, within
 from fleet.text import one_line, printable
 
 _NS = 1e-9
@@ -54,7 +54,7 @@ def markdown(table: pd.DataFrame) -> str:
         "| --- | --- | --- | ---: | ---: | ---: |",
     ]
     for row in records(table):
-        names = (row["host_name"], f"{row['benchmark']}/{row['variant']}", row["relation"])
+        names = (row["host_name"], kind_of(row), row["relation"])
         cells = (*map(_cell, names), row["runs"], f"{row['median_ns']:.1f}", within(row["half"]))
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join([*lines, ""])

@@ -36,7 +36,7 @@ from fleet.analysis.views.by_parameters import point_tables
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.point_tables import PointTables
 from fleet.analysis.views.sections import number_of
-from fleet.analysis.views.text import records
+from fleet.analysis.views.text import kind_of, records
 from fleet.analysis.views.warnings import (
     BURST_COLUMNS,
     NOTHING,
@@ -197,7 +197,7 @@ def _rows(
         own = [run["run_id"] for run in runs if number_of(run) == number]
         table = by_relation(pairs[pairs["run_id"].isin(own)], _BY_RELATION, number)
         for row in records(table.sort_values("median_ns", kind="stable")):
-            found.setdefault((row["run_id"], f"{row['benchmark']}/{row['variant']}"), []).append(row)
+            found.setdefault((row["run_id"], kind_of(row)), []).append(row)
     past |= _medians(pairs)
     in_detail = [rows[list(BURST_COLUMNS)] for rows in bursts.values()]
     earlier = {run_id: [row for one in before[run_id] for row in past.get(one, ())] for run_id in ids}

@@ -12,7 +12,7 @@ from fleet.hostnames import folded
 from fleet.text import counted, one_line
 
 COLUMNS = ("benchmark", "relation", "pairs", "A", "B", "change", "95 % interval", "verdict")
-_SHORT = 60
+SHORT = 60  # characters of names in a sentence
 
 
 def are_found(rows: pd.DataFrame) -> pd.Series:
@@ -61,7 +61,7 @@ def open_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, .
 
 def headline(one: Comparison) -> str:
     """How many relations of one comparison changed, and the most."""
-    names = [one.b.name, one.a.name] if len(one.a.name + one.b.name) <= _SHORT else ["B", "A"]
+    names = [one.b.name, one.a.name] if len(one.a.name + one.b.name) <= SHORT else ["B", "A"]
     return one_line(f"{names[0]} against {names[1]}: {_summary(one)}")
 
 
@@ -90,7 +90,7 @@ def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
         of = (
             f"within ±{group[0].threshold * 100:g}%"
             if verdict == Verdict.EQUIVALENT
-            else folded(hosts, _SHORT)
+            else folded(hosts, SHORT)
         )
         parts.append(f"{len(by_verdict[verdict])} {verdict} ({of})")
     count = sum(map(len, by_verdict.values()))

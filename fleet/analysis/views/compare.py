@@ -12,6 +12,7 @@ from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.cells import are_pairs
 from fleet.analysis.views.answer import (
     COLUMNS,
+    SHORT,
     are_found,
     by_sides,
     cells_of,
@@ -43,7 +44,6 @@ from fleet.text import one_line, table
 _Differing = tuple[bool, str, str, str]  # whether between the sides, the name, the values in A and B
 PAIRS_LISTED = 10
 ROWS_LISTED = 20  # of the answer
-_SHORT = 60
 
 
 def compare_text(comparisons: Sequence[Comparison], width: int | None = None) -> str:
@@ -88,7 +88,7 @@ def _caveats(ordered: Sequence[Comparison]) -> Iterator[str]:
         for caveat in one.caveats:
             about.setdefault(caveat, []).append(one.b.name)
     for caveat, names in about.items():
-        yield caveat if len(names) == len(ordered) else f"{folded(names, _SHORT)}: {caveat}"
+        yield caveat if len(names) == len(ordered) else f"{folded(names, SHORT)}: {caveat}"
 
 
 def _differing(one: Comparison) -> list[_Differing]:

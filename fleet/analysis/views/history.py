@@ -14,6 +14,7 @@ from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.views.text import (
     is_rate,
     json_text,
+    kind_of,
     labels_alike,
     labels_text,
     measured,
@@ -205,7 +206,7 @@ def _line(row: dict[str, Any], *, several: bool, alike: Container[str]) -> tuple
         f"{row['started_utc'].astimezone(UTC):%Y-%m-%d %H:%M:%S}",
         row["host_name"],
         row["run_id"],
-        f"{row['benchmark']}/{row['variant']}",
+        kind_of(row),
         *([row["relation"]] if several else []),
         str(row["pairs"]),
         *(measured(row["benchmark"], row[name]) for name in ("median_ns", least, most, "p99_ns")),

@@ -13,6 +13,7 @@ from fleet.analysis.views.heatmap import Canvas, draw
 from fleet.analysis.views.text import (
     in_words,
     is_none,
+    kind_of,
     labels_text,
     pair_text,
     percent,
@@ -223,4 +224,4 @@ def _by_state(row: dict[str, Any]) -> dict[str, str]:
 
 def _kind(row: Any) -> str:
     """The name of what a row is of."""
-    return f"{row['benchmark']}/{row['variant']}" + ("" if is_none(row["point"]) else f" {row['point']}")
+    return kind_of(row) + ("" if is_none(row["point"]) else f" {row['point']}")
