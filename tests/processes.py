@@ -1,4 +1,6 @@
-"""Processes that end with the tests, also when the tests are killed."""
+"""Processes that end with the tests, also when the tests are killed, and whether one runs."""
+
+from pathlib import Path
 
 from tests import needs
 
@@ -9,3 +11,11 @@ def until_we_end(signal: str = "KILL") -> list[str]:
     It applies to the program itself, not to its children, and not to a program with the set-group-ID bit.
     """
     return [needs.program("setpriv", "util-linux"), f"--pdeathsig={signal}", "--"]
+
+
+def is_running(pid: int) -> bool:
+    """False for a process that is gone or that only waits to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False

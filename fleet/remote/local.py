@@ -16,7 +16,7 @@ from fleet.remote.base import BaseConnection
 from fleet.remote.command_stream import CommandStream
 from fleet.remote.connection import Completed
 from fleet.remote.output import Whole
-from fleet.remote.process import Process
+from fleet.remote.process import BY_FORCE, Process
 
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 _GIVEN_UP_GRACE_S = 0.5  # the same for one that has already misbehaved
@@ -45,7 +45,7 @@ class LocalConnection(BaseConnection):
                 f"{self.host_name}: a local command did not end within {timeout_s:g} s and was killed."
             ) from None
         finally:
-            process.kill()
+            process.end(0.0, BY_FORCE)
             self._forget(process)
         self._raise_if_closed()
         return Completed(exit_code, stdout.bytes(), stderr.bytes())
@@ -111,5 +111,5 @@ class LocalStream(CommandStream):
         self._connection._raise_if_closed()
 
     def _end(self, *, given_up: bool) -> None:
-        self._process.end(_GIVEN_UP_GRACE_S if given_up else _STOP_GRACE_S)
+        self._process.end(_GIVEN_UP_GRACE_S if given_up else _STOP_GRACE_S, BY_FORCE)
         self._connection._forget(self._process)

@@ -9,6 +9,7 @@ import math
 import os
 import shlex
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -96,7 +97,8 @@ class OpenSshConnection(BaseConnection):
         kept, self._shell = self._shell, None
         for session in running:
             session.process.close_stdin()
-            session.process.terminate()
+            if session is not kept:
+                session.process.signal(signal.SIGTERM)
         if kept is not None:
             self._end(kept)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -131,10 +133,8 @@ class OpenSshConnection(BaseConnection):
             self._running.append(session)
         return session
 
-    def _end(self, session: "_Session", grace_s: float = 0.0) -> None:
-        if grace_s:
-            session.process.end(grace_s)
-        session.process.kill()
+    def _end(self, session: "_Session", grace_s: float = 1.0) -> None:
+        session.process.end(grace_s)
         with self._lock:
             if session in self._running:
                 self._running.remove(session)
@@ -243,7 +243,7 @@ class OpenSshStream(CommandStream):
 
     def _end(self, *, given_up: bool) -> None:
         at_once = given_up or self.exit_code is not None
-        self._connection._end(self._session, 0.0 if at_once else _STOP_GRACE_S)
+        self._connection._end(self._session, 1.0 if at_once else _STOP_GRACE_S)
 
 
 def _command(host: Host, timeout_s: float, folder: Path) -> tuple[str, ...]:

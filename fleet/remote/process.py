@@ -17,6 +17,8 @@ from typing import IO
 from fleet.errors import LinkError
 
 _SLICE_BYTES = 64 << 10
+_GRACE_S, _TERM_S = 1.0, 2.0  # for a child to end after end-of-file on its stdin, and after SIGTERM
+BY_MESSAGE, BY_FORCE = (signal.SIGTERM, signal.SIGKILL), (signal.SIGKILL,)
 _LOOK_S = 0.1  # how often to see whether a silent child has ended
 
 
@@ -104,33 +106,38 @@ class Process:
             with contextlib.suppress(OSError):
                 stdin.close()
 
-    def end(self, grace_s: float) -> None:
-        """Wait a little for the child, its output thrown away, then kill what is left of its group."""
-        with contextlib.suppress(TimeoutError):
-            deadline = time.monotonic() + grace_s
-            if not self.stdout.closed:
-                for _ in self.talk(b"", deadline):
-                    pass
-            self.wait(max(0.0, deadline - time.monotonic()))
-        self.kill()
+    def end(self, grace_s: float = _GRACE_S, signals: Sequence[signal.Signals] = BY_MESSAGE) -> None:
+        """End the child by end-of-file on stdin, then by signals to its group; give the pipes back.
 
-    def terminate(self) -> None:
-        """Ask the child's group to end; whoever reads its output sees that end. Safe from any thread."""
-        with self._lock:
-            if self._child.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._child.pid, signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Kill the child's group unless the child has been reaped, and give the pipes back."""
-        if self._child.poll() is None:
-            # Not reaped yet, so the id cannot have gone to somebody else.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.pid, signal.SIGKILL)
-            self._child.wait()
+        A client that is killed tells its host nothing, and what it started there lives on. What the child
+        prints meanwhile is thrown away.
+        """
         self.close_stdin()
+        for number in signals:
+            if self._ends_within(grace_s):
+                break
+            self.signal(number)
+            grace_s = _TERM_S
+        self._ends_within(math.inf)
         self.stdout.close()
         self.stderr.close()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the child's group a signal; whoever reads its output sees its end. Safe from any thread."""
+        with self._lock:
+            if self._child.poll() is None:  # not reaped yet, so the id cannot have gone to somebody else
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._child.pid, number)
+
+    def _ends_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        try:
+            for _ in self.talk(b"", deadline):
+                pass
+            self.wait(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            return False
+        return True
 
     def _ready(
         self, selector: selectors.BaseSelector, deadline: float, idle_timeout_s: float

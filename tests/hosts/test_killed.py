@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import ROOT, wait_for
+from tests.processes import is_running
 
 SSHD = """
 import sys
@@ -38,14 +39,6 @@ with started("-b", "clock", "--stuck-timeout", "100", *LONG) as process:
     print(process.pid, flush=True)
     sys.stdin.read()
 """
-
-
-def is_running(pid: int) -> bool:
-    """False for a process that is gone or that only waits to be reaped."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.slow
