@@ -142,7 +142,7 @@ static int prepare(const struct options *options, struct refusal *refusal)
 		err = stop_start(options->until_eof, deadline_ns);
 	if (err)
 		return refuse(refusal, EXIT_OTHER, "cannot prepare: %s", strerror(-err));
-	err = options->huge_page ? lines_try_huge_page() : 0;
+	err = options_ask_pages(options, "huge") ? lines_try_huge_page() : 0;
 	if (err)
 		return refuse(refusal, EXIT_OTHER, "no huge page is to be had here: %s",
 			      strerror(-err));

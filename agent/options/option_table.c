@@ -69,8 +69,6 @@ const struct option option_table[] = {
 	{NULL, 0, "sep", COUNT, AT(separation), 4, 1 << 20, .value = "BYTES",
 	 .help = "Place the two lines of readwrite this far apart, a multiple of 4 (default: in "
 	         "different pages)."},
-	{NULL, 0, "huge-page", FLAG, AT(huge_page),
-	 .help = "Place the lines of a burst in one huge page."},
 
 	{"Memory", 0, "sizes", TEXT, AT(sizes), .value = "LIST",
 	 .help = "chase, bandwidth: bytes a thread works on, like 16K,1M..64M, where a range has "
@@ -93,8 +91,8 @@ const struct option option_table[] = {
 	 .help = "gemm: rows of A, columns of B, and what they have in common, each a multiple of what "
 	         "the variant multiplies at once. auto: 256x256x256 or the next such (default: auto)."},
 	{NULL, 0, "pages", WORD, AT(pages), .words = "huge|base", .value = "KIND",
-	 .help = "The pages in which the memory of a benchmark with points lies; base where there are "
-	         "no huge ones (default: huge for chase, bandwidth and gemm, else base)."},
+	 .help = "Pages of the memory that is timed; huge is refused where there are none (default: huge "
+	         "for chase, bandwidth and gemm where there are any, else base)."},
 	{NULL, 0, "blocks", TEXT, AT(blocks), .value = "LIST",
 	 .help = "interleave: bytes that a thread writes before it leaves as many to the other: powers of "
 	         "two from 64 to 64K, or ranges of them (default: 64..64K)."},

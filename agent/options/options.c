@@ -204,6 +204,11 @@ static int take(struct options *options, const char *arg, const char *next, stru
 	return set(options, option, next, refusal) ? -1 : 2;
 }
 
+bool options_ask_pages(const struct options *options, const char *kind)
+{
+	return options->pages && !strcmp(options->pages, kind);
+}
+
 static uint64_t drawn_seed(void)
 {
 	struct timespec now;

@@ -60,7 +60,6 @@ struct options {
 	uint64_t separation; /* bytes; 0: none asked for */
 	int64_t deadline_ns; /* 0: none */
 	int64_t stuck_ns;    /* a burst without progress for this long is given up */
-	bool huge_page;
 	bool until_eof;
 	const char *facts; /* file of another machine; null: this one */
 	bool forecast;
@@ -79,5 +78,8 @@ typedef void add_words_fn(struct text *text, const char *option);
 
 /* Prints the page of --help. */
 void options_help(FILE *out, add_words_fn *add_words);
+
+/* Is this kind of pages asked for: "huge" or "base"? */
+bool options_ask_pages(const struct options *options, const char *kind);
 
 #endif

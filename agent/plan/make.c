@@ -32,7 +32,7 @@ static struct placement placement_of(const struct options *options)
 {
 	return (struct placement){.fixed = !strcmp(options->line, "fixed"),
 				  .owner_pong = !strcmp(options->owner, "pong"),
-				  .huge_page = options->huge_page,
+				  .huge_page = options_ask_pages(options, "huge"),
 				  .node = (int)options->node,
 				  .separation_bytes = (uint32_t)options->separation};
 }

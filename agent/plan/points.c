@@ -139,11 +139,6 @@ static bool needs_operations(const struct plan *plan)
 	return false;
 }
 
-static bool asks_pages(const struct options *options, const char *kind)
-{
-	return options->pages && !strcmp(options->pages, kind);
-}
-
 static bool choose_pages(const struct plan *plan, const struct options *options,
 			 struct notes *notes)
 {
@@ -153,10 +148,10 @@ static bool choose_pages(const struct plan *plan, const struct options *options,
 		const struct benchmark *benchmark = plan->choices[i].benchmark;
 
 		used |= benchmark->points != NULL;
-		expected |=
-			benchmark->points && (benchmark->huge_pages || asks_pages(options, "huge"));
+		expected |= benchmark->points &&
+			    (benchmark->huge_pages || options_ask_pages(options, "huge"));
 	}
-	if (!used || asks_pages(options, "base"))
+	if (!used || options_ask_pages(options, "base"))
 		return false;
 	if (machine_huge_page(plan->machine))
 		return true;
@@ -173,8 +168,8 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 					.flushes = plan->machine->features & FEATURE_FLUSH,
 					.cache_bytes = plan->cache_bytes,
 					.cpu_count = plan->cpu_count,
-					.base_asked = asks_pages(options, "base"),
-					.huge_asked = asks_pages(options, "huge"),
+					.base_asked = options_ask_pages(options, "base"),
+					.huge_asked = options_ask_pages(options, "huge"),
 					.huge_pages = choose_pages(plan, options, notes)};
 	uint32_t *threads = thread_counts(plan, &context.thread_count);
 	int err = threads ? 0 : refuse(refusal, EXIT_OTHER, "out of memory");

@@ -69,7 +69,7 @@ def import_(
     typer.echo(import_matrices.import_files(results, files, name, metadata))
 
 
-@app.command(short_help="Write a run as another tool prints it, or samples as CSV.")
+@app.command(short_help="Write a run as CSV, or as another tool prints it.")
 @runs_apart
 def export(
     what: Annotated[
@@ -85,11 +85,11 @@ def export(
         typer.Option(
             "--format",
             "-F",
-            help="core-to-core-latency (its CSV), core-to-core-latency-screen, core_latency, c2clat; of "
-            "ladders stream, likwid, multichase; csv: every sample; of all hosts selected their medians: "
-            "bmf, openmetrics, markdown.",
+            help="csv: the matrix, for a spreadsheet; as core-to-core-latency (its CSV), "
+            "core-to-core-latency-screen, core_latency, c2clat; of ladders stream, likwid, multichase; "
+            "samples: every one, as CSV; of all hosts selected their medians: bmf, openmetrics, markdown.",
         ),
-    ] = "core-to-core-latency",
+    ] = "csv",
     benchmark: Annotated[
         str | None, typer.Option("--benchmark", "-b", help="cas, readwrite, or with its variant: cas/llsc.")
     ] = None,
@@ -101,9 +101,9 @@ def export(
         Path | None, typer.Option("--output", "-o", help="The file to write; - for stdout, as by default.")
     ] = None,
 ) -> None:
-    """Write a run as another tool prints it, or every sample as CSV.
+    """Write a run's matrix or all its samples as CSV, or a run as another tool prints it.
 
-    Example: fleet export rpi5 -b cas --value median -o rpi5.csv
+    Example: fleet export rpi5 -b cas -o rpi5.csv
     """
     from fleet.analysis.exchange.dashboards import DASHBOARDS
     from fleet.analysis.exchange.export import FORMATS, VALUES

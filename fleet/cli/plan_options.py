@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from fleet.model import RequestedOptions
-from fleet.plan.kinds import FLAG
 from fleet.plan.options import OPTIONS, Option, requested
 
 NOT_GIVEN = RequestedOptions()
@@ -34,12 +33,6 @@ def with_plan_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _parameter(option: Option) -> Parameter:
     names = [f"--{option.flag}", *([f"-{option.letter}"] if option.letter else [])]
-    if option.kind is FLAG:
-        kind, default = Annotated[bool, typer.Option(*names, help=option.help)], False
-    else:
-        text = f"{option.help} [{option.kind.allowed}; default: {option.default}]"
-        kind, default = (
-            Annotated[str | None, typer.Option(*names, metavar=option.kind.metavar, help=text)],
-            None,
-        )
-    return Parameter(option.name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
+    text = f"{option.help} [{option.kind.allowed}; default: {option.default}]"
+    kind = Annotated[str | None, typer.Option(*names, metavar=option.kind.metavar, help=text)]
+    return Parameter(option.name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)

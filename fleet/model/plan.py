@@ -113,7 +113,6 @@ class RequestedOptions:
     owner: Side | None = None
     node: int | None = None
     separation_bytes: int | None = None
-    huge_page: bool | None = None
     sizes: str | None = None
     stride_bytes: int | None = None
     pages: Pages | None = None

@@ -256,7 +256,6 @@ COUNTERS = Kind(
 )
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _governor)
 SWITCH = Kind("STATE", "on or off", _switch, _state, _state)
-FLAG = replace(SWITCH, metavar="")
 
 
 def decimal(value: float) -> str:

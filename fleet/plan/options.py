@@ -110,7 +110,7 @@ class Option:
 
     def typed(self, value: Any) -> str:
         """The option with a value, as typed on the command line."""
-        return f"--{self.flag}" if self.kind is kinds.FLAG else f"--{self.flag} {self.kind.show(value)}"
+        return f"--{self.flag} {self.kind.show(value)}"
 
     def written(self, value: Any) -> str:
         """The option with a value, as written in an inventory."""
@@ -179,7 +179,6 @@ OPTIONS = (
         *("Bytes between the two lines of readwrite.", "in different pages"),
         flag="sep",
     ),
-    Option("huge_page", kinds.FLAG, "Place the lines in a huge page.", "off"),
     Option("sizes", kinds.SIZES, f"{_having('sizes')}: memory of each thread.", "by the caches"),
     Option(
         *("stride_bytes", kinds.whole(8, 1 << 20, multiple_of=8, metavar="BYTES")),
@@ -188,8 +187,8 @@ OPTIONS = (
         flag="stride",
     ),
     Option(
-        *("pages", kinds.one_of(Pages), "Pages of the memory of a benchmark with points."),
-        "huge for chase, bandwidth and gemm, where there are any; else base",
+        *("pages", kinds.one_of(Pages), "Pages of the memory that is timed."),
+        "huge for chase, bandwidth and gemm where there are any, else base",
     ),
     Option(
         *("operations", kinds.words_of(*_words_of("op"))),
@@ -258,15 +257,15 @@ def of_host(host: Host) -> RequestedOptions:
     return replace(host.plan, cpus=host.cpus, priority=host.priority)
 
 
-def requested(given: Mapping[str, str | bool | None]) -> RequestedOptions:
-    """Read plan options of a command line, by name; None and False: not given. Raises UsageError."""
+def requested(given: Mapping[str, str | None]) -> RequestedOptions:
+    """Read plan options of a command line, by name; None: not given. Raises UsageError."""
     return RequestedOptions(
-        **{name: _value(BY_NAME[name], text) for name, text in given.items() if text not in (None, False)}
+        **{
+            name: read(BY_NAME[name].flag, text, BY_NAME[name].kind)
+            for name, text in given.items()
+            if text is not None
+        }
     )
-
-
-def _value(option: Option, text: str | bool | None) -> Any:
-    return True if text is True else read(option.flag, str(text), option.kind)
 
 
 def read(flag: str, text: str, kind: kinds.Kind) -> Any:
@@ -279,21 +278,19 @@ def read(flag: str, text: str, kind: kinds.Kind) -> Any:
 
 
 def agent_arguments(plan: Plan) -> list[str]:
-    """The arguments of the agent for a plan: its preset before what wins over it, flags last."""
+    """The arguments of the agent for a plan: its preset before what wins over it."""
     if plan.variant is not None:
         plan = replace(plan, variant=for_benchmarks(plan.variant, plan.benchmarks))
     words = []
     for option in sorted(OPTIONS, key=_agent_order):
         value = getattr(plan, option.name)
-        if option.kind is kinds.FLAG:
-            words += [f"--{option.flag}"] if value else []
-        elif value is not None:
+        if value is not None:
             words.append(f"--{option.flag}={option.kind.write(value)}")
     return words
 
 
 def _agent_order(option: Option) -> int:
-    return {"deadline_s": 0, "preset": 1, "huge_page": 3}.get(option.name, 2)
+    return {"deadline_s": 0, "preset": 1}.get(option.name, 2)
 
 
 def cpus(text: str) -> tuple[int, ...]:

@@ -10,6 +10,8 @@ from fleet.once import once
 from fleet.text import decoding_words
 
 T = TypeVar("T")
+_INNER = ("host", "build_host", "plan", "requested")
+_RENAMED = {"wish": "requested"}  # in the note of a session
 
 
 @once
@@ -26,14 +28,16 @@ def decode(kind: type[T], value: object) -> T:
     import msgspec  # noqa: PLC0415
 
     try:
-        return msgspec.convert(_without_env(value), prepared(kind))
+        return msgspec.convert(_as_now(value), prepared(kind))
     except msgspec.ValidationError as err:
         raise ValueError(decoding_words(err, kind.__name__)) from err
 
 
-def _without_env(value: Any) -> Any:
-    """Without the `env` of a run's host, and of its build host, which lists names only."""
+def _as_now(value: Any) -> Any:
+    """Without the `env` of a host, which lists names only; older keys by today's names."""
     if not isinstance(value, dict):
         return value
-    inner = {key: _without_env(value[key]) for key in ("host", "build_host") if key in value}
-    return {key: item for key, item in value.items() if key != "env"} | inner
+    value = {_RENAMED.get(key, key): item for key, item in value.items() if key != "env"}
+    if value.get("huge_page"):
+        value["pages"] = "huge"
+    return value | {key: _as_now(value[key]) for key in _INNER if key in value}

@@ -24,7 +24,7 @@ from fleet.store.rows import as_object, to_json
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a session was asked to do. hosts: their inventory names. Its note keeps `requested` as "wish"."""
+    """What a session was asked to do. hosts: their inventory names."""
 
     session_id: str
     hosts: tuple[str, ...]
@@ -152,17 +152,12 @@ def _owner(path: Path) -> int | None:
 
 
 def _note(intent: Intent) -> bytes:
-    fields = as_object(intent)
-    fields["wish"] = fields.pop("requested")
-    return sealed_json(to_json({**fields, "pid": os.getpid()}))
+    return sealed_json(to_json({**as_object(intent), "pid": os.getpid()}))
 
 
 def _intent(path: Path) -> Intent:
     """Read a note. Raises ValueError, OSError."""
-    note = opened_json(read_regular(path))
-    if isinstance(note, dict) and "wish" in note:
-        note["requested"] = note["wish"]
-    return decode(Intent, note)
+    return decode(Intent, opened_json(read_regular(path)))
 
 
 def _intent_path(state_dir: Path, session_id: str) -> Path:

@@ -152,7 +152,7 @@ def test_no_page_holds_markup_of_a_host(fleet: Fleet, words: str) -> None:
     assert "&lt;b&gt;" in done.stdout
 
 
-@pytest.mark.parametrize("words", ["show all --csv", "compare label=a label=b --csv", "export -F csv"])
+@pytest.mark.parametrize("words", ["show all --csv", "compare label=a label=b --csv", "export -F samples"])
 def test_csv_is_one_table_without_formulas(fleet: Fleet, words: str) -> None:
     done = fleet(*words.split())
     assert done.exit_code == 0, done.stderr
@@ -166,7 +166,7 @@ def test_csv_is_one_table_without_formulas(fleet: Fleet, words: str) -> None:
 
 def test_files_are_written_as_what_is_printed(fleet: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "out"
-    for words in ("export -F openmetrics", "export -F csv", "export -b cas -F c2clat"):
+    for words in ("export -F openmetrics", "export -F samples", "export -b cas -F c2clat"):
         printed = fleet(*words.split())
         assert fleet(*words.split(), "-o", str(file)).exit_code == 0
         assert file.read_text() == printed.stdout

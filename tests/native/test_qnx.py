@@ -178,7 +178,7 @@ def test_what_qnx_does_not_tell_is_null_and_what_it_cannot_do_is_refused() -> No
     for burst in bursts(found):
         assert (burst["switches"], burst["ran_ppm"]) == (None, None)
         assert (burst["line_node"], burst["line_physical"]) == (None, None)
-    for refused in (["--huge-page"], ["--node", "0"], ["--governor", "performance"]):
+    for refused in (["--pages", "huge"], ["--node", "0"], ["--governor", "performance"]):
         done = run(*refused, prefix=qnx.loader("x86_64"), binary=qnx.agent("x86_64"))
         assert done.returncode != 0
         assert done.stderr.startswith("fleet-agent: ")

@@ -14,7 +14,7 @@ from fleet.cli import app
 from fleet.errors import UsageError
 from fleet.inventory import schema
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan, Preset, RequestedOptions
-from fleet.plan.kinds import FLAG, duration_text
+from fleet.plan.kinds import duration_text
 from fleet.plan.options import BY_NAME, OPTIONS, PRESETS, effective, requested
 
 ROOT = Path(__file__).parents[2]
@@ -34,10 +34,9 @@ def test_a_command_has_every_option_with_its_range_and_default(name: str) -> Non
     context = click.Context(command := get_command(app).get_command(None, name))  # type: ignore[attr-defined]
     shown = {flag: parameter for parameter in command.get_params(context) for flag in parameter.opts}
     for option in OPTIONS:
-        if option.kind is not FLAG:
-            help_text = shown[f"--{option.flag}"].help
-            assert f"[{option.kind.allowed}; default: {option.default}]" in help_text
-            assert option.default
+        help_text = shown[f"--{option.flag}"].help
+        assert f"[{option.kind.allowed}; default: {option.default}]" in help_text
+        assert option.default
 
 
 def test_the_inventory_has_the_options_that_the_table_gives_it() -> None:

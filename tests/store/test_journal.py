@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fleet.errors import LockedError, StoreError
-from fleet.model import PairChoice, Pairs, Preset, RequestedOptions, Side
+from fleet.model import Pages, PairChoice, Pairs, Preset, RequestedOptions, Side
 from fleet.store import Intent, Store
 from fleet.store import journal as journal_module
 from tests import builders, needs
@@ -267,7 +267,7 @@ def test_a_note_that_an_older_fleet_left_is_understood(store: Store) -> None:
         spread_s=1.5,
         pairs=PairChoice(Pairs.LISTED, ((0, 1), (0, 4))),
         owner=Side.PONG,
-        huge_page=True,
+        pages=Pages.HUGE,
         boost=False,
         cpus=(0, 1),
         deadline_s=90,

@@ -22,7 +22,7 @@ from fleet.model import Pairs, View
 from fleet.store.runs import Root
 from fleet.text import one_line, printable
 
-SAMPLES_CSV = "csv"
+SAMPLES = "samples"
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 _BURSTS_AT_ONCE = 20_000
 _STREAM_NAMES = {"copy": "Copy", "read": "Read", "write": "Write", "nt": "WriteNT", "modify": "Update"}
@@ -45,7 +45,7 @@ def export(
         if what.startswith(PREFIX) or value is not None:
             raise UsageError(f"--format {tool} prints the ladders of a run, and takes no --value.")
         yield from _points(root, what, tool, benchmark)
-    elif tool == SAMPLES_CSV:
+    elif tool == SAMPLES:
         if what.startswith(PREFIX):
             raise UsageError(f"{what} is a summary: it has no samples; choose another --format.")
         yield from _samples(root, what, benchmark)
@@ -199,4 +199,4 @@ POINT_FORMATS: Mapping[str, tuple[str, Writer]] = MappingProxyType(
         "likwid": ("bandwidth", _likwid),
     }
 )
-FORMATS = (*tools.FORMATS, *POINT_FORMATS, SAMPLES_CSV)
+FORMATS = (*tools.FORMATS, *POINT_FORMATS, SAMPLES)

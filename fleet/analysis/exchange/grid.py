@@ -38,6 +38,14 @@ class Grid:
         return {(column, row): value for (row, column), value in self.cells.items()} | dict(self.cells)
 
 
+def write_csv(grid: Grid) -> str:
+    """For a spreadsheet: a row and a column for each CPU by its number, both sides of the diagonal."""
+    cells = {ends: digits(round(value, 2)) for ends, value in grid.symmetric().items()}
+    lines = [["CPU", *map(str, grid.cpus)]]
+    lines += [[str(row), *(cells.get((row, column), "") for column in grid.cpus)] for row in grid.cpus]
+    return "".join(f"{','.join(line)}\n" for line in lines)
+
+
 def latency(word: str, line: int) -> float | None:
     """Read one cell; None if it is empty. Raises ValueError for what cannot be a latency."""
     text = word.strip()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType, ModuleType
 
 from fleet.analysis.exchange import c2clat, core_latency, core_to_core_latency
-from fleet.analysis.exchange.grid import Grid
+from fleet.analysis.exchange.grid import Grid, write_csv
 from fleet.errors import UsageError
 
 TOOLS: Mapping[str, ModuleType] = MappingProxyType(
@@ -19,6 +19,7 @@ FORMATS: Mapping[str, tuple[Callable[[Grid], str], str]] = MappingProxyType(  # 
     {
         **{name: (module.write, ESTIMATORS[name]) for name, module in TOOLS.items()},
         "core-to-core-latency-screen": (core_to_core_latency.write_screen, "mean"),
+        "csv": (write_csv, "median"),
     }
 )
 

@@ -98,7 +98,20 @@ def test_its_screen_of_a_matrix_in_both_directions_is_full() -> None:
     assert rows == ["      0" + " " * 8 + "   20   ", "      1" + "   21   " + " " * 8]
 
 
-@pytest.mark.parametrize("tool", tools.FORMATS)
+def test_the_csv_of_a_matrix_names_its_cpus_and_has_both_sides() -> None:
+    text = tools.FORMATS["csv"][0](Grid(CPUS, CELLS, "cas"))
+    heading, *rows = [line.split(",") for line in text.splitlines()]
+    assert heading == ["CPU", "0", "2", "11"]
+    assert [row[0] for row in rows] == ["0", "2", "11"]
+    values = {
+        (int(row[0]), int(cpu)): cell for row in rows for cpu, cell in zip(heading[1:], row[1:], strict=True)
+    }
+    assert [values[cpu, cpu] for cpu in CPUS] == ["", "", ""]
+    for (row, column), value in CELLS.items():
+        assert float(values[row, column]) == float(values[column, row]) == pytest.approx(value, abs=0.005)
+
+
+@pytest.mark.parametrize("tool", [name for name in tools.FORMATS if name != "csv"])
 def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -> None:
     run = builders.a_run()
     bursts = list(builders.bursts_of(run))

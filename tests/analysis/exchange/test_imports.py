@@ -199,7 +199,7 @@ def test_every_sample_goes_out_as_csv(tmp_path: Path) -> None:
     run = builders.a_run()
     bursts = list(builders.bursts_of(run))
     Store(tmp_path).publish(run, bursts)
-    file = saved(tmp_path, "".join(export(tmp_path, run.run_id, "csv", None, "median")), "samples.csv")
+    file = saved(tmp_path, "".join(export(tmp_path, run.run_id, "samples", None, "median")), "samples.csv")
     read = pd.read_csv(file, keep_default_na=False)
     assert sorted(read["ticks"]) == sorted(tick for burst in bursts for tick in burst.ticks)
     assert read["is_warmup"].sum() == sum(burst.warmup for burst in bursts)
