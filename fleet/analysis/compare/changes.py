@@ -149,16 +149,15 @@ def changes_of(
     """
     weights, residuals = np.full((2, *logs.shape), np.nan)
     moved, freedom, of_levels = np.full(len(rows), np.nan), np.full(len(rows), np.nan), np.zeros(len(rows))
+    enough = blocks is not None or min(of_b.sum(), (~of_b).sum()) >= LEAST_RUNS
     for at, runs in _alike(logs):
         side, here = of_b[runs], np.ix_(at, runs)
         group, times = (None, None) if blocks is None else _in_groups([blocks[run] for run in runs], side)
         fit = least_squares(logs[here], side, group, times)
         left = fit.freedom - np.maximum(len(runs) - 2 - most[at], 0)
-        known = left >= LEAST_RUNS - 1
+        known = (left >= LEAST_RUNS - 1) & enough
         if blocks is None:
-            known &= min(side.sum(), (~side).sum()) >= np.where(
-                np.isinf(most[at]), LEAST_RUNS, LEAST_RUNS - 1
-            )
+            known &= min(side.sum(), (~side).sum()) >= LEAST_RUNS - 1
             fit.residuals[:] *= np.sqrt(np.maximum(left, 1) / max(fit.freedom, 1))[:, None]
         elif group is None:
             known &= False

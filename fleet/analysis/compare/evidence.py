@@ -91,7 +91,9 @@ class Evidence:
             for group, first in product(sessions, np.unique(self.measured)):
                 at = np.flatnonzero(np.isin(of, group) & (self.measured[of] == first))
                 if (hosts := len(np.unique(of[at]))) >= LEAST_HOSTS:
-                    of_rows = (changes[:, at], parts[:, at], freedom[:, at], self.scale[at])
+                    weights, left = (each[self.known][at] for each in (self.weights, self.residuals))
+                    unlike = np.nansum(weights * np.nanmean(left, axis=0), axis=1)
+                    of_rows = (changes[:, at], parts[:, at], freedom[:, at], self.scale[at], unlike)
                     changes[:, at] = beside_session(*of_rows, hosts)
             moved, error, left, p, shared = changes
             ends = np.exp(interval(moved, error, left))

@@ -98,12 +98,19 @@ def test_relations_of_both_sides_come_nearest_first_and_benchmarks_in_the_order_
 
 
 def test_a_relation_with_too_few_runs_has_no_q_and_does_not_count_among_the_others() -> None:
-    a = pd.concat([side(*levels("smt", *A_SMT)), side(*levels("system", *A_FAR[:2]))])
+    a = pd.concat([side(*levels("smt", *A_SMT)), side(*levels("system", *A_FAR[:1]))])
     b = pd.concat([side(*levels("smt", *B_SMT)), side(*levels("system", *B_FAR))])
     near, far = compare_relations(a, b, 0.03).to_dict("records")
     assert near["q"] == pytest.approx(near["p"])
-    assert (far["a_units"], far["b_units"], far["verdict"]) == (2, 3, "no verdict")
+    assert (far["a_units"], far["b_units"], far["verdict"]) == (1, 3, "no verdict")
     assert np.isnan(far["q"])
+
+
+def test_a_relation_that_lacks_one_run_of_three_has_a_verdict() -> None:
+    a = pd.concat([side(*levels("smt", *A_SMT)), side(*levels("system", *A_FAR[:2]))])
+    b = pd.concat([side(*levels("smt", *B_SMT)), side(*levels("system", *B_FAR))])
+    far = compare_relations(a, b, 0.03).iloc[1]
+    assert (far["a_units"], far["b_units"], far["verdict"]) == (2, 3, "changed")
 
 
 def test_nothing_in_common_is_an_empty_table_with_all_columns() -> None:

@@ -246,6 +246,10 @@ def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
     assert found["ratio"][0] * found["shared"][0] == pytest.approx(
         np.exp(logs[0, 0, of_b].mean() - logs[0, 0, ~of_b].mean()) * 1.05
     )
+    lacking = logs + np.log(1.05) * (few & of_b) + chance.normal(0, 0.1, 10)
+    lacking[5:, 0, lacking.mean(axis=(0, 1)).argmax()] = np.nan
+    found, _ = sessions.judged("shared", lacking, of_b)
+    assert found["q"].lt(0.05).tolist() == [True] * 4 + [False] * 16, "without the slowest session"
     found, _ = sessions.judged("shared", logs + np.log(1.5) * (every & of_b), of_b)
     assert (found["verdict"].eq("changed").all(), found["shared"].eq(1).all()) == (True, True)
     apart, _ = sessions.judged("normal", chance.normal(0, 0.01, (10, 2, 10)), of_b)
