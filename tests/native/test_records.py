@@ -2,11 +2,12 @@
 
 import os
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from tests import needs
-from tests.native.agent import QUICK, SMALL_ONES, bursts, failures, measure, notes, run, wrong
+from tests.native.agent import QUICK, SMALL_ONES, bursts, failures, measure, notes, run, simulated, wrong
 from tests.native.build import BUILD_ID
 
 
@@ -33,6 +34,14 @@ def test_the_first_record_tells_what_measures_what(all_of_it):
     assert hello["plan"]["iterations"] == 200
     assert hello["ticks_per_second"] > 1_000_000
     assert hello["clock_quantum_ticks"] > 0
+
+
+def test_the_page_about_the_wire_has_every_key(all_of_it):
+    groups = simulated("-b", "message,chase,gemm", "-r", "1", "--cpus", "0,1", "--counters", "task-clock=1:1")
+    page = (Path(__file__).parents[2] / "docs" / "wire.md").read_text()
+    keys = {key for record in all_of_it + groups for key in record} - {"record"}
+    assert {"switches", "line2_page", "other_ticks", "sample_mhz", "counters"} < keys
+    assert sorted(key for key in keys if f"`{key}`" not in page) == []
 
 
 def test_the_last_record_counts_what_arrived_and_what_was_promised(all_of_it):

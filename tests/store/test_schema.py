@@ -21,8 +21,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 def documented(table: str) -> list[tuple[str, str, bool]]:
     """The rows of the page's table under the heading of `table`."""
     section = re.split(rf"^## {table}: ", PAGE.read_text(), flags=re.MULTILINE)[1].split("\n## ")[0]
-    found = re.findall(r"^\| `(\w+)` \| `([^`]+)` \| (yes|no) \|", section, flags=re.MULTILINE)
-    return [(name, type_, null == "yes") for name, type_, null in found]
+    found = re.findall(r"^\| `(\w+)` \| `([^`?]+)(\??)` \|", section, flags=re.MULTILINE)
+    return [(name, type_, null == "?") for name, type_, null in found]
 
 
 @pytest.mark.parametrize("table", schema.TABLES)
