@@ -28,6 +28,7 @@ FLOORS = {
     "model": 1,
     "text": 1,
     "errors": 1,
+    "late": 1,
     "once": 1,
 }
 SESSION = [  # in the order of reading

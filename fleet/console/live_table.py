@@ -10,6 +10,7 @@ from rich.text import Text
 from fleet.console.rows import MANY, WAITING, Row, Rows
 from fleet.console.summary import NOTES_AS_THEY_ARRIVE
 from fleet.hostnames import without_name
+from fleet.late import np
 from fleet.model import Host, benchmark_named
 from fleet.session import events
 from fleet.session.outcome import State
@@ -70,8 +71,6 @@ class LiveTable:
 
     def _maps(self, host: str, so_far: SoFar, room: int) -> Iterator[Text]:
         """The heat maps of a host's benchmarks, as many as there is room for: of each pair its last burst."""
-        import numpy as np  # noqa: PLC0415  only maps need it
-
         from fleet.analysis.reduce.topology import layout_of  # noqa: PLC0415
         from fleet.analysis.views.heatmap import Canvas, draw  # noqa: PLC0415
 

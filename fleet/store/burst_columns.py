@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from fleet.late import np, pa
 from fleet.model import Burst, Count, Parameters, Relation, Relations, Run, Shape, Topology, benchmark_named
 from fleet.store import schema
 from fleet.store.columns import built, coded, lists, numbers
@@ -111,9 +112,6 @@ class BurstColumns:
         whole: with every column. Else without those since 1.2 that are empty: each costs a short run 200
         bytes to say nothing. `point` stays: no file lacks what tells numbers apart.
         """
-        import numpy as np  # noqa: PLC0415
-        import pyarrow as pa  # noqa: PLC0415
-
         types = schema.arrow_types("samples")
         values = np.frombuffer(self._numbers, "i8").reshape(-1, len(_NUMBERS)).T
         rows = dict(zip(_NUMBERS, values, strict=True))
@@ -150,9 +148,6 @@ class BurstColumns:
 
     def counters(self, run: Run) -> Any:
         """What was counted, as a pyarrow table in the schema of counters; None if nothing was."""
-        import numpy as np  # noqa: PLC0415
-        import pyarrow as pa  # noqa: PLC0415
-
         if not self._counts:
             return None
         shape = schema.arrow_schema("counters")
@@ -177,8 +172,6 @@ class BurstColumns:
 
     def _word_columns(self, run: Run, rows: Any) -> dict[str, tuple[Any, list[str]]]:
         """Of each column of words the place of each row's word in the list of them, which is in order."""
-        import numpy as np  # noqa: PLC0415
-
         benchmarks, variants, flags, cpus = zip(*self._words, strict=True) if self._words else [()] * 4
         columns = {"benchmark": benchmarks, "variant": variants, "flags": flags}
         once = np.zeros(len(self), "i8")
@@ -195,8 +188,6 @@ class BurstColumns:
         return found | {"relation": _encoded(relations, which)}
 
     def _columns_of_points(self, types: Any, order: Any, names: Sequence[str]) -> dict[str, Any]:
-        import pyarrow as pa  # noqa: PLC0415
-
         if not self._at_points:
             return {name: pa.nulls(len(self), types[name]) for name in names}
         none = (None,) * len(AT_POINTS)
@@ -209,8 +200,6 @@ class BurstColumns:
 
 def _by_column(rows: "array[int]", width: int) -> Any:
     """Rows of so many numbers, as an array for each column."""
-    import numpy as np  # noqa: PLC0415
-
     return np.ascontiguousarray(np.frombuffer(rows, "i8").reshape(-1, width).T)
 
 
@@ -236,8 +225,6 @@ def _values_at_point(burst: Burst) -> tuple[Any, ...]:
 
 def _encoded(words: Any, which: Any) -> tuple[Any, list[str]]:
     """The words `which` counts in `words`, as places in a list of them in alphabetical order."""
-    import numpy as np  # noqa: PLC0415
-
     known = sorted(set(words))
     places = {word: place for place, word in enumerate(known)}
     return np.array([places[word] for word in words], "i8")[which], known

@@ -9,21 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from fleet.late import np, pa
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def table(shape: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
     """Rows, each a value by column name, as a pyarrow table of the schema `shape`."""
-    import pyarrow as pa  # noqa: PLC0415
-
     return pa.table([built(field.type, [row[field.name] for row in rows]) for field in shape], schema=shape)
 
 
 def built(type_: Any, values: Sequence[Any]) -> Any:
     """Python values, None among them, as an array of `type_`: any type of `schema`."""
-    import numpy as np  # noqa: PLC0415
-    import pyarrow as pa  # noqa: PLC0415
-
     if pa.types.is_dictionary(type_):
         words = list(dict.fromkeys(value for value in values if value is not None))
         places = {word: at for at, word in enumerate(words)}
@@ -47,8 +44,6 @@ def built(type_: Any, values: Sequence[Any]) -> Any:
 
 def numbers(type_: Any, values: Any, known: Any = None) -> Any:
     """A numpy array as an array of `type_`, null where `known` is 0."""
-    import pyarrow as pa  # noqa: PLC0415
-
     wanted = "i8" if pa.types.is_timestamp(type_) else _numpy_name(type_)
     made = values.astype(wanted, copy=False)
     if made.dtype.kind == "i" and made.dtype.itemsize < values.dtype.itemsize and (made != values).any():
@@ -63,15 +58,11 @@ def _numpy_name(type_: Any) -> str:
 
 def coded(type_: Any, places: Any, words: Sequence[str]) -> Any:
     """An array of the dictionary type `type_`: of each row the place of its word in `words`."""
-    import pyarrow as pa  # noqa: PLC0415
-
     return pa.DictionaryArray.from_arrays(numbers(type_.index_type, places), built(type_.value_type, words))
 
 
 def lists(type_: Any, ends: "array[int]", values: "array[int]", order: Any) -> Any:
     """An array of the list type `type_`, in this order; ends: where each list ends in `values`, after a 0."""
-    import numpy as np  # noqa: PLC0415
-
     bounds, flat = _view(ends, "i4"), _view(values, "i8")
     lengths = np.diff(bounds)[order]
     new = np.zeros(len(bounds), "i4")
@@ -82,8 +73,6 @@ def lists(type_: Any, ends: "array[int]", values: "array[int]", order: Any) -> A
 
 def list_parts(column: Any) -> tuple[bytes, bytes]:
     """The lengths and the values of an array of lists, as they lie in memory."""
-    import numpy as np  # noqa: PLC0415
-
     ends = _view(raw(column.offsets), "i4")
     first, last = (int(ends[0]), int(ends[-1])) if len(ends) else (0, 0)
     return np.diff(ends).tobytes(), raw(column.values[first:last])
@@ -91,8 +80,6 @@ def list_parts(column: Any) -> tuple[bytes, bytes]:
 
 def raw(column: Any, unknown: float = 0) -> bytes:
     """The bytes of an array of numbers as they lie in memory, `unknown` for each null."""
-    import numpy as np  # noqa: PLC0415
-
     valid, data = column.buffers()
     part = slice(column.offset, column.offset + len(column))
     values = np.frombuffer(data or b"", _numpy_name(column.type))[part]
@@ -104,9 +91,6 @@ def raw(column: Any, unknown: float = 0) -> bytes:
 
 def words(column: Any) -> list[str]:
     """The word of each row without nulls; of a dictionary array several times quicker than `to_pylist`."""
-    import numpy as np  # noqa: PLC0415
-    import pyarrow as pa  # noqa: PLC0415
-
     found: list[str]
     if pa.types.is_dictionary(column.type):
         known = np.array(column.dictionary.to_pylist(), object)
@@ -118,34 +102,24 @@ def words(column: Any) -> list[str]:
 
 def _with_nulls(values: Sequence[Any], dtype: Any) -> tuple[Any, Any]:
     """Python numbers and which of them are known, as numpy arrays."""
-    import numpy as np  # noqa: PLC0415
-
     known = np.array([value is not None for value in values], "u1")
     return np.array([0 if value is None else value for value in values], dtype), known
 
 
 def _array(type_: Any, length: int, known: Any, buffers: Iterable[Any], children: Any = None) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
     valid = _bits(known) if known is not None and not known.all() else None
     wrapped = [valid and pa.py_buffer(valid), *(pa.py_buffer(buffer) for buffer in buffers)]
     return pa.Array.from_buffers(type_, length, wrapped, children=children)
 
 
 def _view(values: Any, dtype: str) -> Any:
-    import numpy as np  # noqa: PLC0415
-
     return np.frombuffer(values, dtype)
 
 
 def _ends(lengths: Iterable[int]) -> Any:
-    import numpy as np  # noqa: PLC0415
-
     return np.cumsum([0, *lengths], dtype="i4")
 
 
 def _bits(flags: Any) -> bytes:
     """One bit per flag, as Arrow packs them."""
-    import numpy as np  # noqa: PLC0415
-
     return np.packbits(flags, bitorder="little").tobytes()

@@ -6,6 +6,7 @@ fleet. Values of environment variables were never written, so a Host comes back 
 
 from typing import Any, TypeVar
 
+from fleet.late import msgspec
 from fleet.once import once
 from fleet.text import decoding_words
 
@@ -17,16 +18,12 @@ _RENAMED = {"wish": "requested"}  # in the note of a session
 @once
 def prepared(kind: type[T]) -> type[T]:
     """The same type, known to msgspec; at its first use other threads would see it half made and crash."""
-    import msgspec  # noqa: PLC0415
-
     msgspec.json.Decoder(kind)
     return kind
 
 
 def decode(kind: type[T], value: object) -> T:
     """Make a `kind` of what JSON holds. Raises ValueError naming the field that does not fit."""
-    import msgspec  # noqa: PLC0415
-
     try:
         return msgspec.convert(_as_now(value), prepared(kind))
     except msgspec.ValidationError as err:

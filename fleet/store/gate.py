@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 
+from fleet.late import msgspec, np, pa, pc
 from fleet.model import Benchmark, Estimator, RunState
 from fleet.once import once
 from fleet.store import schema
@@ -104,8 +105,6 @@ _JSON: Mapping[str, Callable[[], Any]] = {
 @contextmanager
 def _decoding(what: str) -> Iterator[None]:
     """Make what msgspec raises a ValueError that names the key."""
-    import msgspec  # noqa: PLC0415
-
     try:
         yield
     except msgspec.ValidationError as err:
@@ -116,8 +115,6 @@ def _decoding(what: str) -> Iterator[None]:
 
 def row_of(table: str, values: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Any]:
     """A row of a table, or these columns of it, with what may be missing as None. ValueError."""
-    import msgspec  # noqa: PLC0415
-
     with _decoding(table):
         found = msgspec.convert(values, _shape(table, None if names is None else tuple(names)))
     return _checked(table, found)
@@ -125,8 +122,6 @@ def row_of(table: str, values: Mapping[str, Any], names: Iterable[str] | None = 
 
 def record_of(text: bytes, *, with_cpus: bool) -> tuple[dict[str, Any], list[dict[str, Any]] | None]:
     """The row of `runs` in a run's record, and its rows of `cpus`, where it has them. Raises ValueError."""
-    import msgspec  # noqa: PLC0415
-
     with _decoding("record"):
         found = msgspec.json.decode(text, type=_record() if with_cpus else _shape("runs", None))
     if not with_cpus:
@@ -144,9 +139,7 @@ def index_line(text: bytes, names: tuple[str, ...]) -> tuple[str, list[int], lis
 
 
 def _checked(table: str, found: Any) -> dict[str, Any]:
-    from msgspec.structs import asdict  # noqa: PLC0415
-
-    row = asdict(found)
+    row = msgspec.structs.asdict(found)
     for name in row.keys() & _JSON:
         text = row[name]
         (_known_json if len(text) < _SHORT else from_json)(name, text)
@@ -158,8 +151,6 @@ def _checked(table: str, found: Any) -> dict[str, Any]:
 
 def from_json(name: str, text: str) -> Any:
     """What a column of JSON holds. Raises ValueError."""
-    import msgspec  # noqa: PLC0415
-
     most = _VALUES.get(name, _FEW_VALUES)
     if sum(map(text.count, ",[{")) > most:
         raise ValueError(f"{name}: more than {most} values")
@@ -232,9 +223,6 @@ def check_footer(name: str, about: Any, size: int) -> None:
 
 def check_table(name: str, table: Any) -> None:
     """Raise ValueError where columns of a table, as pyarrow has them, hold what they never do."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     from fleet.model import Relation  # noqa: PLC0415
 
     table.validate(full=True)  # texts in UTF-8, lists and words of dictionaries within bounds
@@ -261,8 +249,6 @@ def check_table(name: str, table: Any) -> None:
 
 
 def _check_numbers(name: str, values: Any) -> None:
-    import numpy as np  # noqa: PLC0415
-
     least = _LEAST.get(name, 0)
     numbers = np.frombuffer(raw(values, unknown=least), _NUMBERS[str(values.type)])
     most = EXACT_MAX if name in ("iterations", "ticks", "other_ticks") else INT64_MAX
@@ -271,8 +257,6 @@ def _check_numbers(name: str, values: Any) -> None:
 
 
 def _check_lengths(found: Mapping[str, Any]) -> None:
-    import numpy as np  # noqa: PLC0415
-
     lengths = np.diff(np.frombuffer(raw(found["ticks"].offsets), "i4"))
     if lengths.max(initial=0) > _BURST_TICKS:
         raise ValueError(f"a burst has {lengths.max()} ticks")
@@ -287,27 +271,21 @@ def _check_lengths(found: Mapping[str, Any]) -> None:
 @once
 def _record() -> Any:
     """The struct of a record: its CPUs do not repeat of which run and host they are."""
-    from msgspec import Meta, defstruct  # noqa: PLC0415
-
     of_cpus = tuple(column.name for column in schema.CPUS if column.name not in _KEYS)
     cpus: Any = list.__class_getitem__(_shape("cpus", of_cpus))
-    record = [("run", _shape("runs", None)), ("cpus", Annotated[cpus, Meta(max_length=_CPUS)])]
-    return prepared(defstruct("record", record))
+    record = [("run", _shape("runs", None)), ("cpus", Annotated[cpus, msgspec.Meta(max_length=_CPUS)])]
+    return prepared(msgspec.defstruct("record", record))
 
 
 @once
 def _index_line(names: tuple[str, ...]) -> Any:
     """A decoder, which costs more to make than to use."""
-    import msgspec  # noqa: PLC0415
-
     rows: Any = list.__class_getitem__(_shape("runs", names, True))
     return msgspec.json.Decoder(tuple.__class_getitem__((str, list[int], rows)))
 
 
 @once
 def _shape(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> Any:
-    import msgspec  # noqa: PLC0415
-
     there = {column.name: column for column in schema.TABLES[table]}
     columns = [there[name] for name in names or there]
     fields = [
@@ -318,21 +296,23 @@ def _shape(table: str, names: tuple[str, ...] | None, as_list: bool = False) -> 
 
 
 def _type(table: str, column: schema.Column) -> Any:
-    from msgspec import Meta  # noqa: PLC0415
-
     if table == "runs" and column.name in ("state", "estimator"):
         return RunState if column.name == "state" else Estimator
     kind = column.type.removeprefix("list<").removeprefix("dictionary<").rstrip(">")
     if kind.startswith("int"):
         most = schema.largest(table, column.name)
-        element: Any = Annotated[int, Meta(ge=-most - 1, le=most)]
+        element: Any = Annotated[int, msgspec.Meta(ge=-most - 1, le=most)]
     elif column.name in _KEYS:
-        element = Annotated[str, Meta(pattern=KEY)]
+        element = Annotated[str, msgspec.Meta(pattern=KEY)]
     elif kind == "string":
-        element = Annotated[str, Meta(max_length=_LONG.get(column.name, _TEXT))]
+        element = Annotated[str, msgspec.Meta(max_length=_LONG.get(column.name, _TEXT))]
     elif kind.startswith("timestamp"):
-        element = Annotated[datetime, Meta(tz=True)]
+        element = Annotated[datetime, msgspec.Meta(tz=True)]
     else:
         element = {"bool": bool, "float32": float, "float64": float}[kind]
     most = _TEXTS if kind == "string" else _CPUS
-    return Annotated[list[element], Meta(max_length=most)] if column.type.startswith("list<") else element
+    return (
+        Annotated[list[element], msgspec.Meta(max_length=most)]
+        if column.type.startswith("list<")
+        else element
+    )

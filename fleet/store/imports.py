@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import UsageError
+from fleet.late import pa
 from fleet.store import schema
 from fleet.store.files import draft_of, storing
 from fleet.store.gate import check_table
@@ -21,8 +22,6 @@ def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -
     Raises UsageError if the name is taken or the table takes no such rows, StoreError if the root cannot
     be written.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
     place, file = place_of(root), f"_summaries/{checked_key(name, 'summary')}.parquet"
     draft = draft_of(place.state_dir, f"{name}-summary")
     with storing("store the summary", place):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fleet.errors import StoreError
+from fleet.late import np
 from fleet.store.checksums import opened_line, sealed_line
 from fleet.store.columns import words
 from fleet.store.files import draft_of, read_regular, write
@@ -195,8 +196,6 @@ def _put(place: Place, file: Path, make: Callable[[Path], None]) -> None:
 
 def _in_order(rows: Any, runs: Sequence[RunSummary]) -> Any:
     """The rows by run as these stand, those of one as they are."""
-    import numpy as np  # noqa: PLC0415
-
     places = {run.run_id: at for at, run in enumerate(runs)}
     ids = rows.column("run_id").combine_chunks()
     at = np.array([places[run_id] for run_id in words(ids)], dtype=np.int64)

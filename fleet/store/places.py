@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fleet.errors import UsageError
+from fleet.late import fs
 from fleet.store.files import sync
 from fleet.store.ids import checked_key
 from fleet.store.s3 import bucket_of
@@ -121,9 +122,7 @@ class Folder:
     @cached_property
     def filesystem(self) -> Any:
         """The files of this machine, as pyarrow opens them."""
-        from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
-
-        return LocalFileSystem()
+        return fs.LocalFileSystem()
 
     def path(self, name: str) -> str:
         """The file's path."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from warnings import warn
 
 from fleet.errors import FleetError, StoreError, StoreWarning, is_lack_of_memory, lack_of_memory
+from fleet.late import pa, pc, pq
 from fleet.store import schema
 from fleet.store.checksums import check
 from fleet.store.files import check_regular
@@ -129,8 +130,6 @@ def readable(
 
 def joined(parts: Sequence[Any], table: str, columns: Sequence[str] | None = None) -> Any:
     """Tables below one another; of none, an empty one with its columns."""
-    import pyarrow as pa  # noqa: PLC0415
-
     return pa.concat_tables(parts or [_shape(table, columns).empty_table()]).unify_dictionaries()
 
 
@@ -160,8 +159,6 @@ class TableFile:
     def __init__(
         self, place: Place, name: str, table: str, *, threads: bool = False, whole: bool = False
     ) -> None:
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
         self._threads = threads
         self.what = f"{place}: cannot read the {table} table: {name}"
         self._table = table
@@ -292,8 +289,6 @@ class TableFile:
 
 def _checked(place: Place, name: str, *, whole: bool) -> Any:
     """The file for pyarrow to read, checked; of a large one, unless `whole`, only the footer is."""
-    import pyarrow as pa  # noqa: PLC0415
-
     if isinstance(place, Folder):
         check_regular(place.path(name))
         if not name.isprintable():  # pyarrow opens no name that is not UTF-8
@@ -309,27 +304,19 @@ def _checked(place: Place, name: str, *, whole: bool) -> Any:
 
 
 def _table_of(batch: Any | None) -> Any | None:
-    import pyarrow as pa  # noqa: PLC0415
-
     return None if batch is None else pa.Table.from_batches([batch])
 
 
 def _one_table(parts: Sequence[Any]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
     return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 
 def _shape(table: str, columns: Sequence[str] | None) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
     shape = schema.arrow_schema(table)
     return shape if columns is None else pa.schema([field for field in shape if field.name in columns])
 
 
 def _shaped(table: Any, shape: Any) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
     there = set(table.column_names)
     columns = [
         _as(field.type, table.column(field.name)) if field.name in there else pa.nulls(len(table), field.type)
@@ -356,9 +343,6 @@ def _cast(table: Any, shape: Any) -> Any:
 
 def _only(table: Any, where: Where) -> Any:
     """The rows that have one of the values in every column of `where`."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     kept: Any = None
     for column, values in where.items():
         found = table.column(column)
@@ -378,8 +362,6 @@ def _old_and_new(where: Where) -> Where:
 
 def _with_new_relations(column: Any) -> Any:
     """A column of relations with `system` in place of the name that files before schema 1.2 have."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
 
     def renamed(words: Any) -> Any:
         return pc.if_else(pc.equal(words, _OLD_SYSTEM), _SYSTEM, words)

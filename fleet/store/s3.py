@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from fleet.errors import UsageError
+from fleet.late import fs, pa
 
 _OPTIONS = ("endpoint_override", "region", "scheme")
 _CONNECT_TIMEOUT_S = 10.0
@@ -51,10 +52,8 @@ class Bucket:
         The SDK below it sends checksums in a form that only AWS takes for sure; over TLS, or signed, the
         content is protected without them. Whoever sets the variable is obeyed.
         """
-        from pyarrow.fs import S3FileSystem  # noqa: PLC0415
-
         os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
-        return S3FileSystem(
+        return fs.S3FileSystem(
             connect_timeout=_CONNECT_TIMEOUT_S,
             request_timeout=_REQUEST_TIMEOUT_S,
             allow_delayed_open=True,  # small files are one PUT, large ones a multipart upload
@@ -67,10 +66,8 @@ class Bucket:
 
     def reach(self) -> None:
         """Ask for the bucket, which is never made by us."""
-        from pyarrow.fs import FileType  # noqa: PLC0415
-
         bucket = self.base.split("/", 1)[0]
-        if self.filesystem.get_file_info(bucket).type == FileType.NotFound:
+        if self.filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no bucket {bucket!r}")
 
     def exists(self, name: str) -> bool:
@@ -79,13 +76,11 @@ class Bucket:
 
     def files(self, pattern: str) -> list[str]:
         """The objects that match, sorted; one request per thousand objects below the pattern's fixed part."""
-        from pyarrow.fs import FileSelector  # noqa: PLC0415
-
         parts = pattern.split("/")
         fixed = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts) - 1)
         folder = "/".join([self.base, *parts[:fixed]])
         deep = fixed < len(parts) - 1
-        selector = FileSelector(folder, allow_not_found=True, recursive=deep)
+        selector = fs.FileSelector(folder, allow_not_found=True, recursive=deep)
         below = len(self.base) + 1
         names = (info.path[below:] for info in self.filesystem.get_file_info(selector) if info.is_file)
         return sorted(name for name in names if _matches(name, parts))
@@ -104,8 +99,6 @@ class Bucket:
 
         One call hands over the whole file, so that no signal can end the upload early and yet close it.
         """
-        import pyarrow as pa  # noqa: PLC0415
-
         if self.exists(name):
             return False
         with pa.memory_map(str(draft)) as source:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fleet.late import pa
 from fleet.once import once
 
 SCHEMA_VERSION = "1.2"
@@ -351,8 +352,6 @@ def largest(table: str, column: str) -> int:
 @once
 def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
     """The pyarrow schema of a table, with the version in its metadata; of these columns, without metadata."""
-    import pyarrow as pa  # noqa: PLC0415
-
     types = {
         _KEY: pa.dictionary(pa.int32(), pa.string()),
         "string": pa.string(),

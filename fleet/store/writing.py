@@ -5,6 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fleet.late import pa, pq
 from fleet.store.checksums import seal, sealed
 from fleet.store.files import sync, write
 
@@ -19,9 +20,6 @@ class TableWriter(AbstractContextManager["TableWriter"]):
     def __init__(
         self, path: Path, shape: Any, *, in_memory: bool = True, lasting: bool = True, **options: Any
     ) -> None:
-        import pyarrow as pa  # noqa: PLC0415
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
         self._path, self._lasting = path, lasting
         self._memory = pa.BufferOutputStream() if in_memory else None
         options = {"compression": "zstd", "write_page_checksum": True} | options
