@@ -19,9 +19,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 
 
 def documented(table: str) -> list[tuple[str, str, bool]]:
-    """The rows of the page's table under the heading of `table`."""
+    """The rows of the page's table under the heading of `table`, those with a meaning."""
     section = re.split(rf"^## {table}: ", PAGE.read_text(), flags=re.MULTILINE)[1].split("\n## ")[0]
-    found = re.findall(r"^\| `(\w+)` \| `([^`?]+)(\??)` \|", section, flags=re.MULTILINE)
+    found = re.findall(r"^\| `(\w+)` \| `([^`?]+)(\??)` \| \S", section, flags=re.MULTILINE)
     return [(name, type_, null == "?") for name, type_, null in found]
 
 
