@@ -94,17 +94,13 @@ class Compiler:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was found on a host. Unknown stays None; nothing here is guessed.
+    """What was found on a host (docs/facts.md). Unknown stays None; nothing here is guessed.
 
-    `idle_state`, `idle_exit_us`: the deepest that is enabled, and how long leaving it takes. `cpu_quota`:
-    CPUs' worth of time our control group may use; None also without a limit. `rt_runtime_us`: of a second,
-    for realtime threads; -1: all of it. `core_throttles`, `package_throttles`: since boot, of all CPUs.
-    `workdir`: the private directory chosen for our files. `workdir_entries`: the names in it.
-    `workdir_hashes`: of agents there, the SHA-256 of what they hold; none where the host cannot tell.
-    `workdir_made`: it is there; False only where we looked without making it.
-    `compilers`: those there are, best first; one without a version was not asked for it. `notes`: sentences
-    for the person (a hypervisor hides the topology, a CPU is offline, ...). `probe`: the probe's answer as
-    received, for later readers.
+    `workdir`: the private directory chosen for our files; `workdir_entries`: the names in it;
+    `workdir_hashes`: of agents there, the SHA-256 of what they hold, none where the host cannot tell.
+    `workdir_made`: it is there; False only where we looked without making it. `compilers`: those there are,
+    best first; one without a version was not asked for it. `notes`: sentences for the person. `probe`: the
+    probe's answer as received.
     """
 
     os: str

@@ -77,23 +77,10 @@ class Estimator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestedOptions:
-    """Plan options as an inventory entry or a command line asks for them; None: not asked for.
+    """Plan options (docs/options.md) as an inventory entry or a command line asks for them; else None.
 
-    variant: a name, "auto", "all", or one per benchmark ("cas=lse,readwrite=ldar"). iterations: round
-    trips in one sample. rounds: the minimum; alone, without a precision, it is also the maximum.
-    precision: share of the mean to which the 95 % interval of every pair shall be known, 0 for "off".
-    time_budget_s: how long rounds may be added for it. spread_s: the minimum rounds take at least so long.
-    owner: the thread that touches the lines first. node: NUMA node to place them on. separation_bytes:
-    between the two lines of `readwrite`. governor, boost: set for the time of the run, then restored.
-    sizes: of the memory of a thread, "auto" or a list of sizes and ranges. operations, threads, share:
-    words and numbers of the agent, for `bandwidth`; operations for `fetch` too. stride_bytes: from line to
-    line, for `chase` and `fetch`. message_lines: lines of one `message`, the one that is waited for included;
-    each number is a point. states: of the lines that `fetch` measures. blocks: sizes, for `interleave`.
-    few_pairs: those of benchmarks with many points; some of each relation unless `pairs` is requested, which
-    then holds for them too.
-    counters: events to count in every thread, by name; in the plan of a host as the agent reads them.
-    shape: rows, columns and depth of a product, "auto" or MxNxK, for `gemm`.
-    cpus: the CPUs to measure. priority: realtime priority to ask for. deadline_s: the agent ends itself then.
+    variant: a name, "auto", "all", or one per benchmark ("cas=lse,readwrite=ldar"). precision: 0 for "off".
+    counters: by name; in the plan of a host as the agent reads them.
     """
 
     benchmarks: tuple[str, ...] | None = None

@@ -77,23 +77,10 @@ Count = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """The few samples of one pair taken at one visit, on a fresh line; the unit the tables store.
+    """The few samples of one pair taken at one visit; the unit the tables store (docs/tables.md).
 
-    ticks: elapsed clock ticks of each sample of `iterations` round trips; the first `warmup` are
-    warm-ups. start_offset_ns: since the agent's hello. ping_cpus, pong_cpus: the CPU each thread was on
-    (before, after). switches: voluntary and involuntary context switches of ping, then of pong; None
-    where the OS does not count them. ran_ppm: share of the burst that ping and pong really ran, in
-    millionths. steal_ppm: the share in which a hypervisor had taken their CPUs, likewise. line_page: virtual,
-    line_physical: physical page number; None where unknown.
-
-    Of benchmarks with points only: point, unit, parameters; cpus: of all threads, ping's first; other_ticks:
-    of the other threads' samples, in their order; checked: the results were compared with a reference;
-    begin_ns: when each thread's first sample began, after that of the first to begin.
-
-    counters: of each thread, in the order of `cpus`, a Count of each of the hello's counters.
-
-    core_mhz: of ping's core before and after. sample_mhz: right behind its samples, median. flags: why its
-    numbers may mislead (docs/flags.md).
+    start_offset_ns: since the agent's hello. cpus, other_ticks, begin_ns: of all threads, where they work at
+    once. counters: of each thread, in the order of `cpus`, a Count of each of the hello's counters.
     """
 
     benchmark: str

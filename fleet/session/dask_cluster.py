@@ -1,8 +1,6 @@
-"""Distributes the hosts of one session among the workers of a Dask cluster (extra `dask`).
+"""Distributes the hosts of one session among the workers of a Dask cluster (docs/scale.md).
 
-Each worker is a controller: it connects to its shard's hosts, keeps journals and publishes into the results
-root that all share. A lost worker's shard goes to another, which skips what is published by then and
-continues the journals it can see. Progress arrives here as events (`dask_events`).
+Progress arrives here as events (`dask_events`).
 """
 
 import importlib

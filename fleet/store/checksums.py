@@ -1,9 +1,6 @@
 """Checksums of all that is kept, CRC-32 each: of a Parquet file, of a JSON object, of a line of a journal.
 
-A Parquet reader finds the footer from the end of the file and the pages from the footer, so sixteen bytes
-between them disturb nobody. They are `_MARK` and two checksums, of everything before and of the footer after.
-Page checksums, which Parquet knows, protect neither page headers nor the footer. A JSON object has its
-checksum as its last key, a line behind a tab. What older fleets wrote without any is read as it is.
+docs/tables.md says where each lies. What older fleets wrote without any is read as it is.
 """
 
 import json

@@ -1,13 +1,7 @@
 """The journal of one run: every line of the agent, with its checksum, before anything else happens to it.
 
-`run.json` says what was to be measured; `stream.jsonl` is what came back, `stream-2.jsonl` what a second
-agent sent that continued where the first was interrupted, and so on. A killed controller loses nothing that
-`append` returned for, because the bytes are with the kernel. A power cut can cost what arrived in the last
-`SYNC_INTERVAL_S` seconds, and may leave the last line torn. A run that is over and published before that
-never waits for the disk here: its tables do.
-
-Whoever has a journal open holds the kernel's lock on its `lock`, so that no second controller of this
-machine touches a run that is under way.
+docs/durability.md says what is in its files and what a kill or a power cut can cost. Whoever has a journal
+open holds the kernel's lock on its `lock`, so that no second controller of this machine touches it.
 """
 
 import fcntl

@@ -1,9 +1,7 @@
 """Turns one finished run into a samples file, so that a reader of the root sees all of it or nothing.
 
-The file is written under `_staging`, brought to the disk and put into place. It is the run's commit record:
-the tables `_runs` and `_cpus` are made of it (`run_tables`); what was counted follows in a file of its own
-(`counters`). What is in place already is compared, never overwritten, so a publication that was cut short is
-completed by publishing again.
+It is the run's commit record (docs/tables.md). What is in place already is compared, never overwritten, so a
+publication that was cut short is completed by publishing again.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
-"""The tables `_runs` and `_cpus`: made of the records in the samples files, so they can always be made again.
+"""The tables `_runs` and `_cpus`: made of the records in the samples files (docs/tables.md).
 
-A session adds the rows of many runs as one file. Rows that are missing, because a controller was killed, are
-added by whoever finds that; many small files are put together by whoever finds them. Both need a lock that
-only a local root has, so that no run ever has two rows.
+Adding missing rows and merging small files both need a lock that only a local root has, so that no run ever
+has two rows.
 """
 
 import fcntl

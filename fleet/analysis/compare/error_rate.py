@@ -1,10 +1,8 @@
 """One error rate for all that a command reports: false-discovery control over its comparisons together.
 
-Relations, of hosts and of all hosts together, and pairs are two kinds of findings. Each kind is controlled
-over all comparisons of a command (all hosts, all sides) by Benjamini and Hochberg's procedure, and where both
-are reported, each gets half of the 5 %: so at most one in twenty of all findings is expected to be false, and
-where nothing changed a command reports any change at most once in twenty times. One procedure over both kinds
-would let many changed pairs admit relations with large p.
+Relations and pairs are two kinds of findings (docs/decisions.md says why). Each is controlled over all
+comparisons of a command by Benjamini and Hochberg's procedure, and where both are reported, each gets half of
+the 5 %.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """The output of c2clat (C++): a full matrix with zeros on the diagonal, as a table or for gnuplot (-p).
 
-Its number is the minimum, its benchmark two lines with one writer each; with -w it is compare-and-swap,
-which only the title of a plot says. With -t CPUs are not in ascending order. An old version plots without
-headings.
+Its number is the minimum. docs/exchange.md has the variations; an old version plots without headings.
 """
 
 from math import floor

@@ -1,9 +1,6 @@
-"""The output of core-to-core-latency (Rust): its screen, its --csv, or both in one file.
+"""The output of core-to-core-latency (Rust): its screen, its --csv, or both in one file (docs/exchange.md).
 
-It measures half a matrix, below the diagonal, and its number is the mean. Its public files come as CSV
-padded to the full width, with rows that end at the diagonal, with `;`, with two benchmarks below each
-other, with carriage returns, and as a paste of the screen that is called .csv. A CSV holds no CPU numbers.
-The screen has colors, also where it is redirected.
+It measures half a matrix, below the diagonal, and its number is the mean. A CSV holds no CPU numbers.
 """
 
 import math

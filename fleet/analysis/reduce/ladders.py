@@ -1,9 +1,4 @@
-"""Ladders: numbers by the size of the memory; and plateaus: the levels of a ladder, one for each cache.
-
-A plateau is the median of the sizes that are well inside one cache and well outside the one before. The
-sizes of the caches are what the machine reports, which under a hypervisor may be more than a guest gets:
-where a ladder steps up within a level, the level ends there.
-"""
+"""Ladders: numbers by the size of the memory; and plateaus, the levels of a ladder (docs/reading.md)."""
 
 import json
 from collections.abc import Iterator, Sequence

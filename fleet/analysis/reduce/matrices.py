@@ -23,26 +23,11 @@ _OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
 def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFrame:
-    """Reduce raw samples to one row per run, benchmark, variant, point and pair; in ns (float64).
+    """Reduce raw samples to one row per run, benchmark, variant, point and pair.
 
-    Latencies are one way, those of benchmarks with points of one unit, by all threads together. `point`,
-    `unit`, the parameters of the point and `core_ghz`: None without points.
-
-    samples: as `load_samples` returns it; warm-ups are left out, bursts of nothing else too. Unless
-    `ordered`, both directions of a pair are one row, the lower CPU as ping. `load_pairs` does the
-    same for runs too big for a frame, and stores the result.
-
-    Columns beside the pair and `relation`: `bursts`; `median_ns` (of the bursts' medians: the headline),
-    `low_ns`, `high_ns` (95 % t interval over burst medians; NaN for a single burst), `spread` (half of it,
-    relative), `levels_ns`, `levels_share`, `levels_spread`, `levels_dwell`, `levels_state` (of a pair with
-    several levels, lists, the fastest first: median, share of bursts, relative half interval, mean number of
-    bursts in a row, name of the machine's state; None with one level; the columns before are of the level
-    most bursts of the main state are in), `other_ns`, `other_share` (of the level with most of the other
-    bursts), `drift` (relative change over the run, NaN where none is proved), `asymmetry` (how much longer it
-    takes when the higher CPU pings, relative, NaN where none is proved), `flagged_bursts` and `flags` (those
-    of its bursts, comma-separated), `samples`,
-    `min_ns`, `p10_ns`, `mean_ns`, `mad_ns` (the median distance of a sample from their median), `p99_ns`,
-    `max_ns` (of all samples), `outliers` (share of samples above twice their burst's median).
+    The columns are those of `pairs` in docs/tables.md. samples: as `load_samples` returns it; bursts of
+    nothing but warm-ups are left out. Unless `ordered`, both directions of a pair are one row, the lower CPU
+    as ping. `load_pairs` does the same for runs too big for a frame, and stores the result.
     """
     return reduced(of_frame(samples), ordered=ordered)
 

@@ -1,11 +1,7 @@
 """Finds the states of a machine: its level at a visit to a pair, which all that was measured there share.
 
-Benchmarks of pairs visit a pair one right after the other. What they found in one round is one observation,
-so a pair's rounds are split into states by all of it: by the mean of the logarithms, each benchmark's about
-its median and weighted by how little it scatters from one visit to the next. What one benchmark alone shows
-is a level within a state (`burst_levels`). A benchmark measured alone is the special case.
-
-The agent does the same (agent/base/levels.c).
+docs/flags.md says how. What one benchmark alone shows is a level within a state (`burst_levels`). The agent
+does the same (agent/base/levels.c).
 """
 
 from collections import defaultdict
