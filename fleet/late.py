@@ -1,9 +1,10 @@
-"""Libraries that take long to load, each loaded when something of it is first asked for."""
+"""What takes long to load, loaded when it is first asked for: libraries, and the modules of a package."""
 
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["fs", "msgspec", "np", "pa", "pc", "pq"]
+__all__ = ["fs", "msgspec", "names_of", "np", "pa", "pc", "pq"]
 
 if TYPE_CHECKING:
     import msgspec
@@ -23,3 +24,15 @@ else:
 
     msgspec, np = map(_Late, ("msgspec", "numpy"))
     pa, fs, pc, pq = map(_Late, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet"))
+
+
+def names_of(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package with the names of its modules. homes: names by module."""
+
+    def found(name: str) -> Any:
+        for module, names in homes.items():
+            if name in names:
+                return getattr(import_module(f"{package}.{module}"), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return found

@@ -3,8 +3,9 @@
 A name is loaded when it is first used, since pandas takes a second to import.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from fleet.late import names_of
 
 if TYPE_CHECKING:
     from fleet.analysis.compare.error_rate import compare_pairs, compare_relations
@@ -17,29 +18,6 @@ if TYPE_CHECKING:
     from fleet.analysis.reduce.topology import layout
     from fleet.analysis.reduce.topology_check import check_topology, nearest_pairs
 
-__all__ = [
-    "check_topology",
-    "compare_pairs",
-    "compare_relations",
-    "history",
-    "ladders",
-    "layout",
-    "load_counters",
-    "load_cpus",
-    "load_pairs",
-    "load_published",
-    "load_published_points",
-    "load_runs",
-    "load_samples",
-    "matrix",
-    "nearest_pairs",
-    "pair_medians",
-    "plateaus",
-    "published_layout",
-    "relation_statistics",
-    "samples_long",
-]
-
 _HOMES = {
     "compare.error_rate": ("compare_pairs", "compare_relations"),
     "exchange.imports": ("load_published", "published_layout"),
@@ -51,10 +29,5 @@ _HOMES = {
     "reduce.topology": ("layout",),
     "reduce.topology_check": ("check_topology", "nearest_pairs"),
 }
-
-
-def __getattr__(name: str) -> object:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"fleet.analysis.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = [name for names in _HOMES.values() for name in names]
+__getattr__ = names_of(__name__, _HOMES)

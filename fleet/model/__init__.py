@@ -8,67 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fleet.model.benchmark import (
-        BENCHMARKS,
-        Benchmark,
-        Parameter,
-        Shape,
-        View,
-        as_described_by,
-        benchmark_named,
-        described,
-        learn,
-    )
-    from fleet.model.host import BuildPlace, Host, HostKeyPolicy, LockPolicy, RequestedToolchain, Target, Via
-    from fleet.model.machine import (
-        Cache,
-        Compiler,
-        Cpu,
-        Facts,
-        Finding,
-        Load,
-        Relation,
-        Relations,
-        Severity,
-        Topology,
-    )
-    from fleet.model.plan import (
-        Estimator,
-        LinePolicy,
-        Order,
-        Pages,
-        PairChoice,
-        Pairs,
-        Plan,
-        Preset,
-        RequestedOptions,
-        Side,
-        merged,
-    )
-    from fleet.model.run import (
-        FORECAST,
-        Agent,
-        Burst,
-        Count,
-        End,
-        Failed,
-        Hello,
-        Note,
-        Parameters,
-        Run,
-    )
-    from fleet.model.state import RunState
-    from fleet.model.targets import ARCHES, OSES, arch_named
+    from fleet.model.benchmark import *
+    from fleet.model.host import *
+    from fleet.model.machine import *
+    from fleet.model.plan import *
+    from fleet.model.run import *
+    from fleet.model.state import *
+    from fleet.model.targets import *
 
-_MODULES = (
-    "state",
-    "plan",
-    "host",
-    "targets",
-    "benchmark",
-    "machine",
-    "run",
-)  # none imports one that follows it
+# None imports one that follows it.
+_MODULES = ("state", "plan", "host", "targets", "benchmark", "machine", "run")
 
 
 def __getattr__(name: str) -> Any:
