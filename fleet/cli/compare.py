@@ -60,6 +60,7 @@ def compare(
     from fleet.analysis.compare import comparison as analysis
     from fleet.analysis.exchange import beside as description
     from fleet.analysis.views import compare as views
+    from fleet.analysis.views.text import csv_text, json_text
     from fleet.store import Listing
 
     if json and csv:
@@ -73,8 +74,8 @@ def compare(
         points = description.has_points(sides)
         rows = (description.beside_points if points else description.beside)(root, sides)
         text = description.beside_points_text if points else description.beside_text
-        tell = description.beside_json if json else description.beside_csv if csv else text
-        (typer.echo if json or csv else print_text)(tell(rows))
+        shown = json_text(rows) if json else csv_text(rows).rstrip("\n") if csv else text(rows)
+        (typer.echo if json or csv else print_text)(shown)
         return
 
     if len(sides) < 2:

@@ -164,15 +164,15 @@ def summaries(
     from fleet.analysis.exchange.published_points import points_list, points_text, published_points
     from fleet.analysis.views import imports as views
     from fleet.analysis.views.heatmap import Canvas
-    from fleet.analysis.views.text import fitted
+    from fleet.analysis.views.text import fitted, json_text
 
     page = terminal()
     if name is not None and len(points := published_points(name.removeprefix(PREFIX))):
-        text = views.list_json(points) if json else points_text(points["summary"].iloc[0])
+        text = json_text(points) if json else points_text(points["summary"].iloc[0])
     elif name is not None:
         rows = find_summary(results, name)
-        text = views.list_json(rows) if json else views.summary_text(rows, Canvas(**page))
+        text = json_text(rows) if json else views.summary_text(rows, Canvas(**page))
     else:
         rows = all_summaries(results)
-        text = views.list_json(rows) if json else f"{views.list_text(rows)}\n\n{points_list()}"
+        text = json_text(rows) if json else f"{views.list_text(rows)}\n\n{points_list()}"
     typer.echo(text if json else fitted(text, page["width"]))

@@ -58,6 +58,7 @@ def runs(
             paged(views.runs_text(listed, width=width), width)
         return
     from fleet.analysis.views import history
+    from fleet.analysis.views.text import json_text
 
     def note(text: str) -> None:
         typer.echo(text, err=True)
@@ -67,7 +68,7 @@ def runs(
     else:
         found = history.of_relation(root, listed, str(relation), benchmark, note)
     if json:
-        typer.echo(history.past_json(found))
+        typer.echo(json_text(found))
     else:
         width = terminal()["width"]
         paged(history.past_text(found, width), width)

@@ -1,8 +1,8 @@
 """The results root: journal what arrives, publish it as tables, say what is there.
 
 `places` says where a root is, `schema` what the tables are; `rows` fills them, `journal` and `publish` write,
-`runs` reads. A name is loaded when it is first used, and so is pyarrow, so that a command which stores nothing
-does not pay for it.
+`runs` reads. A name is loaded when it is first used, and so is pyarrow, so that a command which stores
+nothing does not pay for it.
 """
 
 from typing import TYPE_CHECKING

@@ -11,9 +11,9 @@ import pytest
 from fleet.analysis.exchange.imports import find_summary, load_imports
 from fleet.analysis.reduce.load import load_samples
 from fleet.analysis.reduce.pairs import load_pairs
-from fleet.analysis.views.history import of_relation, past_json
+from fleet.analysis.views.history import of_relation
 from fleet.analysis.views.show import show_text
-from fleet.analysis.views.text import records
+from fleet.analysis.views.text import json_text, records
 from fleet.model import Relation
 from fleet.store import Store
 from fleet.store.imports import write_summary
@@ -84,6 +84,6 @@ def test_the_views_show_the_new_word_and_take_both(root: Path) -> None:
     runs = Store(root).runs()
     assert "system: across sockets" in show_text(root, runs[0].run_id)
     for word in ("system", "machine"):
-        (row,) = json.loads(past_json(of_relation(root, runs, word, None)))
+        (row,) = json.loads(json_text(of_relation(root, runs, word, None)))
         assert row["relation"] == "system"
     assert Relation("machine") is Relation.SYSTEM

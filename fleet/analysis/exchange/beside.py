@@ -17,7 +17,7 @@ from fleet.analysis.exchange.imports import PREFIX, find_summary
 from fleet.analysis.exchange.published_points import published_points
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.reduce.pairs import load_pairs
-from fleet.analysis.views.text import csv_text, is_none, json_text, records
+from fleet.analysis.views.text import is_none, records
 from fleet.errors import UsageError
 from fleet.model import View
 from fleet.store.runs import Root
@@ -90,16 +90,6 @@ def beside_text(rows: pd.DataFrame) -> str:
         parts.append(f"{benchmark}: one-way latency in ns\n{table(titles, lines, right={5, 6, 7})}")
     parts.append(one_line(f"ratio: to {first}, only of the same variant and relation."))
     return "\n\n".join(parts)
-
-
-def beside_json(rows: pd.DataFrame) -> str:
-    """The rows as a list of objects."""
-    return json_text(records(rows))
-
-
-def beside_csv(rows: pd.DataFrame) -> str:
-    """The rows as CSV."""
-    return csv_text(rows).rstrip("\n")
 
 
 def _of_summary(root: Root, text: str) -> pd.DataFrame:

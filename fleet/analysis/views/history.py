@@ -13,7 +13,6 @@ from fleet.analysis.reduce.pairs import history
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.views.text import (
     is_rate,
-    json_text,
     kind_of,
     labels_alike,
     labels_text,
@@ -193,11 +192,6 @@ def sparkline(values: Sequence[float] | Floats) -> str:
     low, high = low - spare, high + spare
     share = (shown - low) / (high - low) if high > low else np.full(len(shown), 0.5)
     return "".join(_BLOCKS[min(int(each * len(_BLOCKS)), len(_BLOCKS) - 1)] for each in share)
-
-
-def past_json(found: pd.DataFrame) -> str:
-    """The same as a list of objects, nothing rounded."""
-    return json_text(records(found))
 
 
 def _line(row: dict[str, Any], *, several: bool, alike: Container[str]) -> tuple[str, ...]:

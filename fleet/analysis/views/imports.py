@@ -6,7 +6,7 @@ import pandas as pd
 
 from fleet.analysis.exchange.imports import PREFIX, published_layout
 from fleet.analysis.views.heatmap import Canvas, draw
-from fleet.analysis.views.text import json_text, records, rendered
+from fleet.analysis.views.text import rendered
 from fleet.text import one_line, table
 
 
@@ -29,11 +29,6 @@ def list_text(rows: pd.DataFrame) -> str:
             lines.append(f"  {_kind(kind.iloc[0]):13}  {len(kind):6} cells  {median:7.1f} ns")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
-
-
-def list_json(rows: pd.DataFrame) -> str:
-    """The same rows as a list of objects, a pair each."""
-    return json_text(records(rows))
 
 
 def summary_text(rows: pd.DataFrame, canvas: Canvas) -> str:

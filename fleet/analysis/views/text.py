@@ -208,14 +208,14 @@ def _csv_cell(text: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    """JSON for programs, where times, numpy's numbers and arrays may stand for plain values."""
+    """JSON for programs, where tables, times, numpy's numbers and arrays may stand for plain values."""
     return as_json(value, _plain_value)
 
 
 def _plain_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
-    return value.tolist()
+    return records(value) if hasattr(value, "columns") else value.tolist()
 
 
 def kind_of(row: Mapping[str, Any]) -> str:

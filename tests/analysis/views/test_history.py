@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.selection import select
-from fleet.analysis.views.history import of_relation, past_json, past_text
+from fleet.analysis.views.history import of_relation, past_text
 from fleet.analysis.views.show import show_text, shows_csv, shows_json
+from fleet.analysis.views.text import json_text
 from fleet.errors import StoreError, UsageError
 from fleet.model import Host
 from fleet.store import Store, new_run_id
@@ -54,7 +55,7 @@ def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
     lines = re.findall(r"^2026-01-02 0(\d):00:00  (\w) +r\S+ +cas/cmpxchg +4 +([\d.]+) ", text, re.MULTILINE)
     assert [(hour, host) for hour, host, _ in lines] == [("1", "a"), ("2", "b"), ("3", "a")]
     assert all(5.5 < float(median) < 6.5 for *_, median in lines)
-    rows = json.loads(past_json(found))
+    rows = json.loads(json_text(found))
     assert [row["labels"]["hour"] for row in rows] == ["1", "2", "3"]
     assert "\x1b" not in text
 
