@@ -46,8 +46,8 @@ def judged(a: Floats, b: Floats) -> pd.DataFrame:
     of_b = np.repeat([False, True], [runs, b.shape[1]])
     keys = {"benchmark": "cas", "variant": "", "relation": np.arange(len(a)).astype(str)}
     rows = pd.DataFrame(keys).assign(a_units=runs, b_units=b.shape[1])
-    most, turns = np.full(len(a), np.inf), tuple(range(len(of_b)))
-    found = changes_of(rows, logs, logs, of_b, most, None, turns, switches=False)
+    limits, turns = np.tile([np.inf, 0.0], (len(a), 1)), tuple(range(len(of_b)))
+    found = changes_of(rows, logs, logs, of_b, limits, None, turns, switches=False)
     return judge_relations([together([found]).table()], THRESHOLD)[0]
 
 

@@ -143,19 +143,19 @@ def compared(null: str, logs: Floats, of_b: Bools) -> list[Changes]:
     )
     hosts, relations, runs = logs.shape
     measured = logs.reshape(-1, runs)
-    moved, most = measured.copy(), np.full(len(measured), np.inf)
+    moved, limits = measured.copy(), np.tile([np.inf, 0.0], (len(measured), 1))
     whole = np.flatnonzero(~np.isnan(measured).any(axis=1))
     labels = run_levels(np.exp(measured[whole]))
     switching = np.flatnonzero(labels.any(axis=1))
     for row, of_row in zip(whole[switching], labels[switching], strict=True):
         matched = match_values(measured[row], of_row, of_b)
-        moved[row], most[row] = matched.logs, matched.freedom
+        moved[row], limits[row] = matched.logs, (matched.freedom, matched.unsure)
     rows = pd.DataFrame(
         {"benchmark": "cas", "variant": "", "relation": [str(each) for each in range(relations)] * hosts}
     )
     for side, is_b in zip("ab", (False, True), strict=True):
         rows[f"{side}_units"] = (~np.isnan(moved[:, of_b == is_b])).sum(axis=1)
-    found = changes_of(rows, moved, measured, of_b, most, blocks, tuple(range(runs)), switches=virtual)
+    found = changes_of(rows, moved, measured, of_b, limits, blocks, tuple(range(runs)), switches=virtual)
     levels = np.bincount(whole[switching] // relations, minlength=hosts) > 0
     return [
         replace(found.only(np.arange(relations) + host * relations), switches=virtual or bool(levels[host]))

@@ -22,7 +22,8 @@ class Changes:
 
     rows: a row per change, with `ratio`. turns: of the columns of the arrays: a row per change, a column per
     run, NaN where a row lacks it. weights: of the runs in the change; residuals: what it leaves of them.
-    freedom: of the residuals; NaN where the runs are too few. of_levels: `p_of_levels`. levels: per row, how
+    freedom: of the residuals; NaN where the runs are too few. of_levels: `p_of_levels`. unsure:
+    whether levels may be matched otherwise. levels: per row, how
     many runs of A and of B are at each level of the numbers as measured; empty: there is one. switches:
     whether the machine may switch between levels.
     """
@@ -33,13 +34,14 @@ class Changes:
     residuals: Floats
     freedom: Floats
     of_levels: Floats
+    unsure: Bools
     levels: tuple[Ints, ...]
     switches: bool
 
     def only(self, at: Ints) -> "Changes":
         """The rows at these places, in this order."""
         rows = self.rows.iloc[at].reset_index(drop=True)
-        arrays = (self.weights[at], self.residuals[at], self.freedom[at], self.of_levels[at])
+        arrays = (self.weights[at], self.residuals[at], self.freedom[at], self.of_levels[at], self.unsure[at])
         return Changes(rows, self.turns, *arrays, tuple(self.levels[row] for row in at), self.switches)
 
 
@@ -70,10 +72,11 @@ def relation_changes(
             for side, part in zip("ab", about, strict=True)
         },
     )
-    most = sides.freedom_of(cells).groupby([cells[name] for name in CLASS]).median().reindex(ns.index)
+    by = [cells[name] for name in CLASS]
+    limits = sides.about_pairs(cells).groupby(by).median().reindex(ns.index)
     place = [order.index(kind) for kind in zip(rows["benchmark"], rows["variant"], strict=True)]
     ranks = rows.assign(place=place).sort_values(["place", "a_ns"], kind="stable").index.to_numpy()
-    found = _of_frames(rows, ns, measured, most, blocks, turns, switches=switches)
+    found = _of_frames(rows, ns, measured, limits, blocks, turns, switches=switches)
     return found.only(ranks)
 
 
@@ -86,7 +89,7 @@ def pair_changes(
     rows = ns.index.to_frame(index=False)
     means = {name: values for name, values in _of_sides(ns).items() if name.endswith("_ns")}
     found = _of_frames(
-        rows.assign(**means), ns, measured, sides.freedom_of(rows), None, turns, switches=switches
+        rows.assign(**means), ns, measured, sides.about_pairs(rows), None, turns, switches=switches
     )
     return found.only(np.flatnonzero(~np.isnan(found.freedom)))
 
@@ -116,7 +119,7 @@ def _of_frames(
     rows: pd.DataFrame,
     ns: pd.DataFrame,
     measured: pd.DataFrame,
-    most: pd.Series,
+    limits: pd.DataFrame,
     blocks: Mapping[str, InBlock] | None,
     turns: Mapping[str, Hashable] | None,
     *,
@@ -127,8 +130,8 @@ def _of_frames(
     placed = None if blocks is None else [blocks[unit] for unit in units]
     columns = tuple(runs) if turns is None else tuple(turns[unit] for unit in units)
     logs = [np.log(table.reindex(index=ns.index, columns=runs).to_numpy()) for table in (ns, measured)]
-    limit = most.to_numpy(dtype=float)
-    return changes_of(rows, logs[0], logs[1], of_b, limit, placed, columns, switches=switches)
+    about = limits.to_numpy(dtype=float)
+    return changes_of(rows, logs[0], logs[1], of_b, about, placed, columns, switches=switches)
 
 
 def changes_of(
@@ -136,7 +139,7 @@ def changes_of(
     logs: Floats,
     measured: Floats,
     of_b: Bools,
-    most: Floats,
+    limits: Floats,
     blocks: Sequence[InBlock] | None,
     turns: tuple[Hashable, ...],
     *,
@@ -144,9 +147,10 @@ def changes_of(
 ) -> Changes:
     """The changes of logarithms, a row each, a column per run, NaN where a row lacks it.
 
-    measured: before they were moved to one level. of_b, blocks, turns: of the columns. most: degrees of
-    freedom of each row at most, of values moved to one level; else infinite.
+    measured: before they were moved to one level. of_b, blocks, turns: of the columns. limits: a row each,
+    as of `Matched.about_pairs`.
     """
+    most, unsure = limits.T
     weights, residuals = np.full((2, *logs.shape), np.nan)
     moved, freedom, of_levels = np.full(len(rows), np.nan), np.full(len(rows), np.nan), np.zeros(len(rows))
     enough = blocks is not None or min(of_b.sum(), (~of_b).sum()) >= LEAST_RUNS
@@ -166,7 +170,7 @@ def changes_of(
         of_levels[at] = p_of_levels(logs[here], side) if known.any() else 0.0
     levels = _levels(measured, of_b)
     changed = rows.assign(ratio=np.exp(moved))
-    return Changes(changed, turns, weights, residuals, freedom, of_levels, levels, switches)
+    return Changes(changed, turns, weights, residuals, freedom, of_levels, unsure > 0, levels, switches)
 
 
 def _in_groups(placed: Sequence[InBlock], of_b: Bools) -> tuple[Ints | None, Floats]:

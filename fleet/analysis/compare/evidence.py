@@ -109,7 +109,8 @@ class Evidence:
         its others, so how many changes such as this to expect by chance (`chance_of_levels`); to these comes
         the chance of this one alone. Where some do, chance explains as many as it brings among those and
         these in one session of twenty or more. All rows of a comparison may switch together, and count once;
-        but of so many that do, there are as many times fewer to expect (Markov's inequality).
+        but of so many that do, there are as many times fewer to expect (Markov's inequality). Where levels
+        may be matched otherwise, it is 5 % or more.
         """
         of_levels = np.concatenate([np.empty(0), *(one.of_levels for one in self.comparisons)])
         switches = np.array([one.switches for one in self.comparisons])[self.of]
@@ -127,7 +128,8 @@ class Evidence:
                 explained = bool(others) and special.pdtrc(seen - 1, of_each + p * seen) >= LEVEL
                 at = (of_levels == p) & (rows[self.of] == together)
                 found = np.where(at, 1.0 if explained else np.minimum(share, 1 - ROUNDING), found)
-        return found
+        unsure = np.concatenate([np.zeros(0, dtype=bool), *(one.unsure for one in self.comparisons)])
+        return np.where(unsure, np.maximum(found, LEVEL), found)
 
 
 def together(comparisons: Sequence[Changes]) -> Evidence:

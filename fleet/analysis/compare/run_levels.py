@@ -7,24 +7,28 @@ by the difference of the levels within the sides. So the change is that within e
 
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.inference import (
     LEAST_RUNS,
+    LEVEL,
     centred,
     counts_at,
     equal_shares,
     least_squares,
 )
-from fleet.analysis.reduce.split import run_levels
+from fleet.analysis.reduce.split import BETWEEN_RUNS, run_levels
 
 CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
 SHARES_LEVEL = 0.01  # p below which shares differ; the change within the levels is tested beside it
 
+_UNCHANGED = 50  # times as likely as it looks
 _LISTED = 3
 _UNEQUAL = "the sides have them in different shares, which counts as a change"
 
@@ -35,7 +39,7 @@ class Matched:
 
     measured: the rows before. levels: a row per pair and level: `ns`, `a_units`, `b_units` (how many were at
     it), `p` (Fisher's, of equal shares of the pair's levels on both sides), `moved` (False: the shares
-    differ, so the numbers stay). freedom: by pair, the degrees of freedom of its change, if it has levels.
+    differ, so the numbers stay). about: of each pair with levels, `freedom` and `unsure` of `MatchedValues`.
     """
 
     a: pd.DataFrame
@@ -44,12 +48,15 @@ class Matched:
     levels: pd.DataFrame = field(
         default_factory=lambda: pd.DataFrame(columns=[*CELL, "ns", "a_units", "b_units", "p", "moved"])
     )
-    freedom: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
+    about: dict[tuple[Any, ...], tuple[float, bool]] = field(default_factory=dict)
 
-    def freedom_of(self, cells: pd.DataFrame) -> pd.Series:
-        """The degrees of freedom of the change of each of these pairs at most; infinite: it has one level."""
-        known = self.freedom.reindex(pd.MultiIndex.from_frame(cells[CELL])) if len(self.freedom) else np.inf
-        return pd.Series(np.asarray(known, dtype=float), cells.index, dtype=float).fillna(np.inf)
+    def about_pairs(self, cells: pd.DataFrame) -> pd.DataFrame:
+        """A row for each of these pairs, as of `about`; infinite freedom: it has one level."""
+        found = np.tile([np.inf, 0.0], (len(cells), 1))
+        if self.about:
+            keys = cells[CELL].itertuples(index=False, name=None)
+            found = np.array([self.about.get(key, of_one) for key, of_one in zip(keys, found, strict=True)])
+        return pd.DataFrame(found, cells.index)
 
 
 def by_unit(side: pd.DataFrame, number: str, keys: list[str]) -> pd.DataFrame:
@@ -67,12 +74,12 @@ def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
     if both.empty or min(table.shape[1] for table in tables) < LEAST_RUNS:
         return as_they_are
     logs = np.log(both.to_numpy())
-    found, moved, freedom = [], logs.copy(), {}
+    found, moved, about = [], logs.copy(), {}
     for place, apart in enumerate(run_levels(np.exp(logs))):
         if not apart.any():
             continue
         matched = match_values(logs[place], apart, of_b)
-        moved[place], freedom[both.index[place]] = matched.logs, matched.freedom
+        moved[place], about[both.index[place]] = matched.logs, (matched.freedom, matched.unsure)
         for level, count in enumerate(matched.counts):
             ns = float(np.exp(logs[place][matched.labels == level].mean()))
             found.append((*both.index[place], ns, *count, matched.p, matched.moved))
@@ -84,7 +91,7 @@ def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
         for side, table, is_b in ((a, tables[0], False), (b, tables[1], True))
     ]
     table = pd.DataFrame(found, columns=as_they_are.levels.columns)
-    return Matched(sides[0], sides[1], (a, b), table, pd.Series(freedom).rename_axis(CELL))
+    return Matched(sides[0], sides[1], (a, b), table, about)
 
 
 def about_levels(levels: pd.DataFrame) -> list[str]:
@@ -115,7 +122,8 @@ class MatchedValues:
     """The values of one pair, as logarithms, moved to its most frequent level.
 
     labels: the level of each. counts: the runs of A and B at each level; none where the levels are the sides.
-    p: of equal shares of the levels. freedom: of the change within the levels.
+    p: of equal shares of the levels. freedom: of the change within the levels. unsure: whether
+    levels may be matched otherwise.
     """
 
     logs: Floats
@@ -123,6 +131,7 @@ class MatchedValues:
     counts: Ints
     p: float
     freedom: float
+    unsure: bool
 
     @property
     def moved(self) -> bool:
@@ -133,20 +142,33 @@ class MatchedValues:
 def match_values(logs: Floats, labels: Ints, of_b: Bools) -> MatchedValues:
     """Match the levels of one pair; labels: as `run_levels` finds them.
 
-    Where no level has runs of both sides, they are found again without the change: of the differences of a
-    level of B and one of A, that which leaves most runs at levels of both sides.
+    Where no level has runs of both sides, they are found again without each difference of a level of B and
+    one of A, and the likeliest difference is taken out. Where only some have, there may be such a difference
+    too; that there is none is fifty times likelier than it looks, as most pairs have not changed so far.
     """
-    joined = labels
-    if not set(labels[of_b]) & set(labels[~of_b]):
-        tops = [_by_frequency(logs[side], labels[side]) for side in (of_b, ~of_b)]
-        found = [run_levels(np.exp(logs - (top - base) * of_b)[None, :])[0] for top, base in product(*tops)]
-        joined = max(found, key=lambda of_runs: _shared(of_runs, of_b).sum())
+    joined, unsure = labels, False
+    if not (shared := _shared(labels, of_b)).all():
+        tops = [_of_levels(logs[side], labels[side]) for side in (of_b, ~of_b)]
+        shifts = np.array([0.0, *sorted((b - a for b, a in product(*tops)), key=abs)])
+        found = run_levels(np.exp(logs - shifts[:, None] * of_b))
+        likely = np.array([_likelihood(each) for each in found])
+        likely[0] = likely[0] + np.log(_UNCHANGED) if shared.any() else -np.inf
+        best = 0 if shared.any() else int(likely.argmax())
+        others = np.abs(shifts - shifts[best]) > np.log(BETWEEN_RUNS.ratio)
+        joined, unsure = found[best], bool((likely[others] >= likely[best] + np.log(LEVEL)).any())
     if not joined.any():
-        return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, np.inf)
+        return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, np.inf, unsure)
     counts = counts_at(joined, of_b)
     p = equal_shares(counts)
     values, freedom = to_one_level(logs, joined, of_b) if p >= SHARES_LEVEL else (logs, np.inf)
-    return MatchedValues(values, joined, counts, p, freedom)
+    return MatchedValues(values, joined, counts, p, freedom, unsure)
+
+
+def _likelihood(labels: Ints) -> float:
+    """How likely runs are at these levels, as a logarithm, where every mixture of so many is as likely."""
+    counts = np.bincount(labels)
+    ways = special.gammaln(counts + 1).sum() + special.gammaln(len(counts))
+    return float(ways - special.gammaln(len(labels) + len(counts)))
 
 
 def to_one_level(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, float]:
@@ -175,10 +197,9 @@ def to_one_level(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, float
     return moved, fit.freedom
 
 
-def _by_frequency(logs: Floats, labels: Ints) -> list[float]:
-    """The mean of each level, that of most runs first."""
-    levels, counts = np.unique(labels, return_counts=True)
-    return [float(logs[labels == level].mean()) for level in levels[np.argsort(-counts, kind="stable")]]
+def _of_levels(logs: Floats, labels: Ints) -> list[float]:
+    """The mean of each level."""
+    return [float(logs[labels == level].mean()) for level in np.unique(labels)]
 
 
 def _shared(labels: Ints, of_b: Bools) -> Bools:

@@ -115,6 +115,26 @@ def test_a_change_is_that_of_the_most_frequent_levels_where_no_level_has_both_si
     assert np.exp(moved) == pytest.approx(change, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "unsure"),
+    [
+        ([24, 24, 24, 50, 50], [48, 48, 48, 100, 100], True),  # twice as slow, or 4 % faster with new levels
+        ([24, 24, 24, 54, 54], [28, 147, 147, 147, 147], True),  # 15 % slower, or most at another level
+        ([24, 24, 24, 50, 50], [24, 24, 50, 50, 50], False),
+        ([24, 24, 24, 24, 50], [28, 28, 28, 28, 28], False),
+    ],
+)
+def test_levels_that_may_be_matched_otherwise_are_no_change(
+    a: list[float], b: list[float], *, unsure: bool
+) -> None:
+    noise = np.exp(0.003 * np.random.default_rng(5).normal(size=10))
+    matched = match_levels(
+        side("a", np.array(a) * noise[:5]), side("b", np.array(b) * noise[5:]), "median_ns"
+    )
+    assert [found for _, found in matched.about.values()] == [unsure]
+    assert judged(matched)["verdict"][0] != "changed" or not unsure
+
+
 def test_the_interval_within_levels_is_that_of_least_squares() -> None:
     """The sides have the levels in unlike shares, so the change is known less well than its scatter shows."""
     at, of_b = np.array([0, 0, 0, 0, 1, 0, 1, 1, 1, 1]), np.repeat([0.0, 1.0], 5)
@@ -124,7 +144,7 @@ def test_the_interval_within_levels_is_that_of_least_squares() -> None:
     design = np.column_stack([1 - at, at, of_b])
     effects, squares, *_ = np.linalg.lstsq(design, logs, rcond=None)
     error = np.sqrt(squares[0] / 7 * np.linalg.inv(design.T @ design)[2, 2])
-    assert matched.freedom.tolist() == [7]
+    assert [freedom for freedom, _ in matched.about.values()] == [7]
     assert np.log(row["ratio"]) == pytest.approx(effects[2])
     assert row["error"] == pytest.approx(error)
     assert row["freedom"] <= 7
