@@ -1,7 +1,7 @@
 """The schema of the inventory: keys, types, bounds and the messages for what is wrong.
 
 Uses pydantic's engine without its model layer: importing `pydantic.BaseModel` alone takes longer than
-`fleet hosts` may take in all (docs/inventory.md has the numbers).
+`fleet hosts` may take in all (docs/decisions.md has the numbers).
 """
 
 import re
