@@ -107,13 +107,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One benchmark.
+    """One benchmark, as an agent describes it (docs/wire.md).
 
-    unit: what one of a sample's iterations is. latencies: how many of them one unit contains; a round trip
-    has two, one each way. heading: what its number is. rate: what is shown in place of the ns of a unit, such
-    as GB/s for a byte. samples: in a burst, if no number is requested. point: of several points the one whose
-    number stands for the pair in matrices and comparisons. many_points: so many for each pair that, if no
-    pairs are requested, only few are visited. variants: of each architecture, best first, and of all ("any").
+    variants: of each architecture, best first, and of all ("any").
     """
 
     name: str

@@ -43,12 +43,7 @@ class BuildPlace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestedToolchain:
-    """What the inventory asks of the toolchain; None and () leave the choice to us.
-
-    cc: compiler command, for instance "gcc-12". cflags: added to ours. binary: path, on the controller,
-    of a prebuilt agent. sdp: path of a QNX software development platform on the controller, and of a build
-    host on itself. build_host: name of a host of the inventory that has one.
-    """
+    """What the inventory asks of the toolchain (docs/inventory.md); None and () leave the choice to us."""
 
     cc: str | None = None
     cflags: tuple[str, ...] = ()

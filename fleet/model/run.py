@@ -29,11 +29,10 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The agent's first record, decoded; `raw` is the whole JSON object, kept with the run.
+    """The agent's first record (docs/wire.md), decoded; `raw` is the whole JSON object, kept with the run.
 
-    bursts: visits of the minimum rounds. bursts_max: at most so many follow; more than `bursts` only if
-    there is a precision to reach. precision: as in Plan, None for none. counters: the events that were to be
-    counted. benchmarks: those of the plan by name, as the agent describes them; agents before 1.3 do not.
+    precision: as in Plan, None for none. benchmarks: those of the plan by name; agents before 1.3 describe
+    none.
     """
 
     build: str
@@ -149,11 +148,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The agent's last record. `reason` is "done" only if every planned burst was taken or reported.
+    """The agent's last record (docs/wire.md). `reason` is "done" if each planned burst was taken or reported.
 
-    converged, unconverged: how many pairs (of a benchmark and variant) reached the precision asked for
-    and how many did not in the time there was; None without a precision. reached: half the widest of
-    their 95 % intervals, each of the level of most bursts, as a share of its mean; None if one has none.
+    reached: `reached_ppm` as a share.
     """
 
     bursts: int

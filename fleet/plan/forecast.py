@@ -23,12 +23,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a plan costs on a machine.
-
-    pairs: in a round, of each benchmark of pairs. visits: in a round. bursts: of the minimum rounds. bytes:
-    mapped for the points at once. deadline_s: what to give an agent if nobody asks for a deadline. left_out:
-    by the time budget, in words; empty: nothing.
-    """
+    """What a plan costs on a machine (docs/wire.md). left_out: empty for nothing."""
 
     cpus: int
     pairs: int
