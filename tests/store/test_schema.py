@@ -21,8 +21,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 def documented(table: str) -> list[tuple[str, str, bool]]:
     """The rows of the page's table under the heading of `table`, those with a meaning."""
     section = re.split(rf"^## {table}: ", PAGE.read_text(), flags=re.MULTILINE)[1].split("\n## ")[0]
-    found = re.findall(r"^\| `(\w+)` \| `([^`?]+)(\??)` \| \S", section, flags=re.MULTILINE)
-    return [(name, type_, null == "?") for name, type_, null in found]
+    row = r"^\| `(\w+)`(?: to `(\w+)`)? \| (?:`([^`?]+)(\??)` )?\| \S"
+    found: list[tuple[str, str, bool]] = []
+    for name, last, type_, null in re.findall(row, section, flags=re.MULTILINE):
+        if last:  # the same columns as those of samples, from one to another
+            same = documented("samples")
+            names = [column for column, _, _ in same]
+            found += same[names.index(name) : names.index(last) + 1]
+        else:
+            found.append((name, type_, null == "?"))
+    return found
 
 
 @pytest.mark.parametrize("table", schema.TABLES)
