@@ -1,5 +1,6 @@
 """`python -m fleet` and the `fleet` command. Started processes import it and run nothing."""
 
+import gc
 import os
 import sys
 
@@ -8,6 +9,7 @@ from fleet.errors import EXIT_INTERRUPTED
 
 def main() -> None:
     """Run the program. Ctrl-C while it is still being loaded ends it without a traceback as well."""
+    gc.set_threshold(50_000)  # nearly all objects stay: of modules, of thousands of runs, of a session
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others keep memory for each of our threads
     try:

@@ -4,7 +4,6 @@ One module per group of commands, each registering its own with `app`, which imp
 called. Heavy imports stand inside the commands that need them, so that `fleet --help` answers at once.
 """
 
-import gc
 import os
 import shutil
 import sys
@@ -32,7 +31,6 @@ from fleet.errors import (
 def main() -> None:
     """Run the program; every known error becomes one message and its exit code, a traceback is a bug."""
     _prepare_output()
-    gc.set_threshold(50_000)  # of thousands of runs, or of a session's records, nearly all objects stay
     try:
         try:
             app(prog_name="fleet")  # also for `python -m fleet`: completion asks by this name
