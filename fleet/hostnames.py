@@ -11,6 +11,7 @@ NAMES_LIMIT = 1_000  # characters
 _RANGE = re.compile(r"\[(?=[0-9]+[-,])([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)\]")
 _RUN_ID = r"r\d{8}T\d{6}Z-[0-9a-f]+"
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_ALONE = re.compile(r"(?<![\w.\0-])\0(?![\w\0-])")  # \0 stands for a word
 _OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
 
 
@@ -101,11 +102,9 @@ def without_name(host: Host, text: str) -> str:
 
 
 def _common(host: Host, text: str) -> str:
-    own = [word for word in {host.name, host.address, str(host.port or 22)} if word in text]
-    if not own:  # as nearly always; an expression of its own for each host takes long to compile
-        return _OF_ONE_RUN.sub("…", text)
-    words = "|".join(re.escape(word) for word in sorted(own, key=len, reverse=True))
-    return _OF_ONE_RUN.sub("…", re.sub(rf"(?<![\w.-])(?:{words})(?![\w-])", "…", text))
+    for word in sorted(filter(None, {host.name, host.address, str(host.port or 22)}), key=len, reverse=True):
+        text = _ALONE.sub("…", text.replace(word, "\0")).replace("\0", word)
+    return _OF_ONE_RUN.sub("…", text)
 
 
 def _ranges(numbers: Sequence[str]) -> str:

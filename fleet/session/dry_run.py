@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.forecast import Forecaster
 from fleet.agent.wire.forecast import usual_machine
-from fleet.errors import BuildError, FleetError, RefusedError, StoreError, UsageError
+from fleet.errors import BuildError, FleetError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast
 from fleet.plan.merge import bursts, measured, plan_for, plan_on
@@ -96,11 +96,10 @@ def _facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
     last = {run.host_id: run.run_id for run in Listing(place).runs if run.host_id in wanted}
     found = {}
     for host_id, run_id in last.items():
-        with suppress(FleetError, StoreError):  # of a probe that is no longer understood
-            from fleet.store.publish import stored_record  # noqa: PLC0415
-
-            row = stored_record(place, samples_name(host_id, run_id)).row
+        with suppress(FleetError, OSError, ValueError):  # of a probe that is no longer understood
             from fleet.facts.gather import read  # noqa: PLC0415  many files, of hosts measured only
+            from fleet.store.samples import glanced  # noqa: PLC0415
 
+            row = glanced(place.state_dir / samples_name(host_id, run_id)).row
             found[host_id] = read(row["probe"], wanted[host_id])
     return {host_id: facts for host_id, facts in found.items() if facts.cpus}

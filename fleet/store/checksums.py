@@ -48,8 +48,8 @@ def seal(path: Path) -> None:
         file.write(footer)
 
 
-def check(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> None:
-    """Raise DamagedError unless a Parquet file of `size` bytes is as it was written.
+def check(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
+    """Return the footer of a Parquet file of `size` bytes; DamagedError unless it is as it was written.
 
     read: so many bytes from a place on. pages: compare these too, not the footer alone.
     """
@@ -62,6 +62,7 @@ def check(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> None:
         for start in range(0, at - room, _PIECE):
             crc = zlib.crc32(read(min(_PIECE, at - room - start), start), crc)
         _compare("pages", crc, expected)
+    return end[room:]
 
 
 def sealed_json(text: str) -> bytes:

@@ -1,6 +1,8 @@
 """The controller's own agent, asked what a plan costs on another machine."""
 
+import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,3 +27,22 @@ def test_it_forecasts_for_another_machine_and_keeps_no_file_that_a_kill_would_le
         assert forecast is not None
         assert (forecast.cpus, forecast.pairs) == (8, 28)
         assert list(tmp_path.iterdir()) == []
+
+
+def test_hosts_that_are_alike_share_an_answer_that_does_not_depend_on_their_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
+    machines = [replace(usual_machine(range(4)), memory_available_bytes=gib << 30) for gib in (4, 5)]
+    started = []
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda words, **how: started.append(words) or run(words, **how))
+    for benchmark, answers in (("cas", 1), ("chase", 2)):
+        wanted = RequestedOptions(benchmarks=(benchmark,))
+        started.clear()
+        found = [
+            asked.of_facts(Host(name, name), facts, plan_on(Host(name, name), wanted, facts))
+            for name, facts in zip(("rome", "milan"), machines, strict=True)
+        ]
+        assert found[0] == found[1]
+        assert len([words for words in started if "--forecast" in words]) == answers

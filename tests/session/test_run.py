@@ -4,6 +4,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -220,6 +222,19 @@ def test_a_dry_run_touches_nothing(fleet: Fleet) -> None:
     assert done.exit_code == 0
     assert "7 rounds" in done.stdout
     assert not fleet.results.exists()
+
+
+def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_tables(measured: Fleet) -> None:
+    code = "import sys, fleet.cli\ntry: fleet.cli.main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", "--dry-run", "-b", "cas"],
+        cwd=measured.folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"here ({len(os.sched_getaffinity(0))} CPUs): " in done.stdout
+    assert not {"pandas", "numpy", "pyarrow"} & set(done.stderr.split())
 
 
 @pytest.mark.parametrize(

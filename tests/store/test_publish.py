@@ -12,7 +12,7 @@ from fleet.analysis.reduce.load import load_samples
 from fleet.errors import StoreError, UsageError
 from fleet.model import End, Failed, Host, Relation, Relations, Run, RunState, Topology
 from fleet.store import Store, new_run_id, new_session_id, samples
-from fleet.store.publish import LEFTOVER_AFTER_S
+from fleet.store.publish import LEFTOVER_AFTER_S, stored_record
 from fleet.store.runs import find, last_session
 from tests import builders
 
@@ -49,6 +49,20 @@ def test_a_host_that_tells_of_no_cpu_has_its_run_stored_all_the_same(store: Stor
     store.publish(run, bursts)
     assert stored(store) == given(builders.a_run())
     assert pd.read_parquet(store.state_dir / "_cpus").empty
+
+
+def test_the_record_is_found_without_pyarrow_as_with_it(store: Store, tmp_path: Path) -> None:
+    run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "clock"))
+    store.publish(run, builders.bursts_of(run))
+    (path,) = store.state_dir.rglob("samples.parquet")
+    assert samples.glanced(path) == stored_record(store.place, str(path.relative_to(store.state_dir)))
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(path.read_bytes().replace(b"fleet.run", b"fleet.fun"))
+    with pytest.raises(OSError, match="checksum"):
+        samples.glanced(damaged)
+    pd.DataFrame({"fleet.run": ["fleet.run"]}).to_parquet(damaged)
+    with pytest.raises(ValueError, match="no record"):
+        samples.glanced(damaged)
 
 
 def test_the_extremes_of_int64_survive(store: Store) -> None:
