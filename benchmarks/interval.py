@@ -1,6 +1,8 @@
 """Simulate pairs whose true latency is known, and count how often the 95 % interval covers it.
 
-Usage: python benchmarks/interval.py [--runs 2000] [--seed 1] [--states]
+Usage: python benchmarks/interval.py [--runs 2000] [--seed 1] [--least 10] [--states]
+
+--least: bursts before the precision counts; 3 where rounds take long.
 
 --states: a pair on a machine that changes its state instead, as a virtual one does, seen by two benchmarks at
 once: how often their numbers are of one state, within 3 % of it, and inside its interval, split together and,
@@ -108,7 +110,7 @@ def wander(times: Floats, kept: float | None, chance: np.random.Generator) -> Fl
 
 
 def runs_of(
-    case: Case, runs: int, chance: np.random.Generator
+    case: Case, runs: int, chance: np.random.Generator, least: int = LEAST
 ) -> tuple[npt.NDArray[np.bool_], Floats, Floats]:
     """Simulate runs: whether the interval covers the truth, how many bursts each took, half its width."""
     times = np.tile(AT_S, (runs, 1))
@@ -116,7 +118,7 @@ def runs_of(
     medians = np.median(bursts(at, SAMPLES, chance), axis=2)
     median, mean, half, counts = np.empty((4, runs))
     going = np.arange(runs)
-    for count in range(LEAST, MOST + 1):
+    for count in range(least, MOST + 1):
         found = burst_levels(medians[going, :count], times[going, :count])
         ended = _ends(found, medians[going, :count])
         at_end = going[ended]
@@ -131,7 +133,7 @@ def runs_of(
 
 
 def _ends(found: BurstLevels, medians: Floats) -> npt.NDArray[np.bool_]:
-    """Which runs the agent ends now, by agent/run/pace.c."""
+    """Which runs the agent ends now, by agent/run/schedule.c."""
     away, other = (np.abs(np.log(medians / level[:, None])) for level in (found.median, found.other))
     main = ~(away >= other)  # NaN where there is no other level
     scatter = np.std(medians, axis=1, ddof=1, where=main)
@@ -150,9 +152,9 @@ def naive(case: Case, runs: int, chance: np.random.Generator) -> float:
     return float(np.mean(away <= 1.96 * samples.std(axis=1, ddof=1) / 300**0.5))
 
 
-def coverage(case: Case, runs: int, seed: int) -> tuple[float, float, float]:
+def coverage(case: Case, runs: int, seed: int, least: int = LEAST) -> tuple[float, float, float]:
     """Share of runs whose interval covers the truth; the median count of bursts; the median half width."""
-    covered, counts, halves = runs_of(case, runs, np.random.default_rng(seed))
+    covered, counts, halves = runs_of(case, runs, np.random.default_rng(seed), least)
     return float(np.mean(covered)), float(np.median(counts)), float(np.median(halves))
 
 
@@ -250,6 +252,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--least", type=int, default=LEAST)
     parser.add_argument("--states", action="store_true")
     arguments = parser.parse_args()
     if arguments.states:
@@ -261,7 +264,7 @@ def main() -> None:
         return
     print(f"{'data':28} {'covered':>8} {'bursts':>7} {'width':>7} {'one burst of 300':>17}")
     for case in CASES:
-        share, count, half = coverage(case, arguments.runs, arguments.seed)
+        share, count, half = coverage(case, arguments.runs, arguments.seed, arguments.least)
         alone = naive(case, arguments.runs, np.random.default_rng(arguments.seed))
         print(f"{case.name:28} {share:8.1%} {count:7.0f} {'±' + format(half, '.1%'):>7} {alone:17.0%}")
 

@@ -36,15 +36,16 @@ const struct option option_table[] = {
 	         "fetch the number is fixed. auto: chosen per pair (default: auto)."},
 	{NULL, 'r', "rounds", COUNT, AT(rounds), 1, 1000000, .value = "N",
 	 .help = "Visits to every pair, a burst each. Given alone: exactly N, back to back. Not "
-	         "given: at least 10, spread over 5 s, and more where --precision asks for them."},
+	         "given: at least 10 over 5 s, or 3 where these take longer, and more where "
+	         "--precision asks for them."},
 	{NULL, 0, "precision", SHARE_PPM, AT(precision_ppm), .value = "SHARE",
 	 .help = "After the minimum rounds, go on with the pairs whose 95 % interval over their "
 	         "burst medians is wider than plus and minus this share of their mean: 1%, 0.01,"
 	         " or off (default: 1%; off with --rounds)."},
 	{NULL, 0, "time-budget", SECONDS, AT(time_budget_ns), .value = "S",
 	 .help = "Begin no burst after this many seconds, except of the minimum rounds where "
-	         "--rounds is given (default: 20, or twice what the minimum rounds took if that "
-	         "is more)."},
+	         "--rounds is given (default: 20, or what 20 rounds take if that is more; twice "
+	         "--rounds)."},
 	{NULL, 0, "spread", SECONDS_OR_ZERO, AT(spread_ns), .value = "S",
 	 .help = "Spread the minimum rounds over at least this many seconds by pauses between "
 	         "them (default: 5; 0 with --rounds)."},

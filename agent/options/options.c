@@ -231,19 +231,17 @@ static int64_t usual_spread_ns(const struct options *options)
 /* Gives what was not given its meaning, which depends on what was. */
 static void resolve(struct options *options)
 {
-	bool rounds_given = options->rounds > 0;
-
+	options->rounds_given = options->rounds > 0;
 	options->samples_given = options->samples > 0;
 	if (!options->samples_given)
 		options->samples = SAMPLES_USUAL;
-	if (!rounds_given)
+	if (!options->rounds_given)
 		options->rounds = ROUNDS_USUAL;
-	options->budget_ends = options->time_budget_ns && !rounds_given;
-	options->rounds_sure = options->budget_ends ? 1 : (uint32_t)options->rounds;
+	options->budget_ends = options->time_budget_ns && !options->rounds_given;
 	if (options->precision_ppm == NOT_GIVEN)
-		options->precision_ppm = rounds_given ? 0 : PRECISION_USUAL_PPM;
+		options->precision_ppm = options->rounds_given ? 0 : PRECISION_USUAL_PPM;
 	if (options->spread_ns == NOT_GIVEN)
-		options->spread_ns = rounds_given ? 0 : usual_spread_ns(options);
+		options->spread_ns = options->rounds_given ? 0 : usual_spread_ns(options);
 }
 
 static int check_together(const struct options *options, struct refusal *refusal)

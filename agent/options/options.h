@@ -53,8 +53,8 @@ struct options {
 	uint64_t priority;      /* 0: none */
 	int64_t precision_ppm;  /* 0: none wanted */
 	int64_t time_budget_ns; /* 0: the usual one */
-	uint32_t rounds_sure;   /* of the minimum rounds, those that no time budget leaves out */
-	bool budget_ends;       /* the time budget may end the first round too */
+	bool rounds_given;
+	bool budget_ends; /* the time budget may end the first round too */
 	int64_t spread_ns;
 	int64_t node;        /* NOT_GIVEN: none asked for */
 	uint64_t separation; /* bytes; 0: none asked for */

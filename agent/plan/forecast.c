@@ -34,7 +34,7 @@ static uint32_t rounds_in(const struct forecast *forecast, const struct plan *pl
 
 static double budget_s(const struct forecast *forecast, const struct plan *plan)
 {
-	double usual_s = BUDGET_USUAL_TIMES * forecast->least_s;
+	double usual_s = forecast->least_s * plan->rounds_usual / forecast->rounds;
 
 	if (plan->time_budget_ns)
 		return seconds(plan->time_budget_ns);

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "plan/plan.h"
 
-enum { BUDGET_USUAL_S = 20, BUDGET_USUAL_TIMES = 2 /* what the minimum rounds took */ };
+enum { BUDGET_USUAL_S = 20 };
 
 struct forecast {
 	double once_s;          /* trials before the first bursts */

@@ -1,9 +1,16 @@
 /* make.c: from the options to a plan for this machine. */
 #include "plan/parts.h"
 
+#include "plan/cost.h"
+
 #include <string.h>
 
-enum { ROUNDS_FOR_PRECISION = 1000 };
+enum {
+	ROUNDS_FOR_PRECISION = 1000,
+	ROUNDS_LEAST = 3, /* tell which visits need more of them */
+	ROUNDS_S = 5,     /* of more than those */
+	BUDGET_TIMES = 2, /* the usual rounds */
+};
 
 static int check_cpu_count(const struct plan *plan, struct refusal *refusal)
 {
@@ -37,6 +44,16 @@ static struct placement placement_of(const struct options *options)
 				  .separation_bytes = (uint32_t)options->separation};
 }
 
+/* The rounds given; else the usual ones, where these take long as many as fit, but the least. */
+static uint32_t minimum(const struct plan *plan, const struct options *options)
+{
+	double fit = ROUNDS_S / cost_of(plan, NULL).round_s;
+
+	if (options->rounds_given || !options->precision_ppm || fit >= (double)options->rounds)
+		return (uint32_t)options->rounds;
+	return fit > ROUNDS_LEAST ? (uint32_t)fit : ROUNDS_LEAST;
+}
+
 int plan_make(struct plan *plan, const struct options *options, struct machine *machine,
 	      struct notes *notes, struct refusal *refusal)
 {
@@ -50,8 +67,7 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 			      .samples = (uint32_t)options->samples,
 			      .samples_given = options->samples_given,
 			      .warmup = (uint32_t)options->warmup,
-			      .rounds = options->rounds_sure,
-			      .rounds_wanted = rounds,
+			      .rounds_usual = BUDGET_TIMES * rounds,
 			      .rounds_max = more ? ROUNDS_FOR_PRECISION : rounds,
 			      .iterations = (uint32_t)options->iterations,
 			      .precision_ppm = (uint32_t)options->precision_ppm,
@@ -75,6 +91,8 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 	    plan_make_visits(plan, options, refusal) ||
 	    plan_shorten(plan, options, notes, refusal) || plan_want_memory(plan, refusal))
 		return -1;
+	plan->rounds_wanted = minimum(plan, options);
+	plan->rounds = plan->budget_ends ? 1 : plan->rounds_wanted;
 	return 0;
 }
 

@@ -55,6 +55,7 @@ struct plan {
 	bool samples_given;     /* otherwise some benchmarks take fewer */
 	uint32_t rounds;        /* the minimum */
 	uint32_t rounds_wanted; /* before precision counts, as far as the time budget allows */
+	uint32_t rounds_usual;  /* for which the usual time budget has room */
 	uint32_t rounds_max;    /* as many may follow for precision; equal to rounds without one */
 	uint32_t iterations;    /* grains in a sample; 0: chosen per pair */
 	uint32_t precision_ppm; /* 0: none wanted */

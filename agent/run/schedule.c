@@ -107,7 +107,8 @@ static bool any_visit(struct schedule *schedule, uint32_t round)
 
 static int64_t budget_end_ns(const struct run *run)
 {
-	int64_t usual_ns = BUDGET_USUAL_TIMES * (now_ns() - run->start_ns);
+	int64_t took_ns = now_ns() - run->start_ns;
+	int64_t usual_ns = took_ns / run->plan->rounds_wanted * run->plan->rounds_usual;
 
 	if (run->plan->time_budget_ns)
 		return run->start_ns + run->plan->time_budget_ns;

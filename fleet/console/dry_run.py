@@ -46,7 +46,8 @@ def _visits(plan: Plan) -> str:
     options = effective(plan)
     parts = [f"as {plan.preset} does"] if plan.preset else []
     if plan.rounds is not None or plan.preset is None:
-        parts.append(counted(options.rounds, "round") + (" or more" if options.precision else ""))
+        more = " or more" if plan.rounds else " or more, 3 where these take long"
+        parts.append(counted(options.rounds, "round") + (more if options.precision else ""))
     parts += [f"over {options.spread_s:g} s"] if options.spread_s else []
     parts += [f"until ±{100 * options.precision:.3g}%"] if options.precision else []
     for name, value in (("samples", plan.samples), ("round trips a sample", plan.iterations)):

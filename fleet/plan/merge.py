@@ -91,7 +91,7 @@ def per_relation(count: int, facts: Facts, among: Collection[int], seed: int) ->
 
 
 def bursts(plan: Plan, cpus: int) -> int | None:
-    """How many bursts the minimum rounds take on so many CPUs, where no agent can be asked.
+    """How many bursts the minimum rounds take at most on so many CPUs, where no agent can be asked.
 
     None where only an agent knows: of benchmarks with points, and where a time budget may shorten a round.
     """

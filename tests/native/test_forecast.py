@@ -107,9 +107,27 @@ def test_seconds_follow_rounds_and_budget(machine, args, seconds):
 
 
 @pytest.mark.parametrize(
+    ("cpus", "args", "rounds", "times"),
+    [
+        (4, (), 10, None),
+        (64, (), 3, 20 / 3),  # a round takes 3.5 s
+        (64, ("--precision", "off"), 10, 1),
+        (64, ("--rounds", "10", "--precision", "0.01"), 10, 2),
+        (64, ("--time-budget", "60"), 3, None),
+    ],
+)
+def test_where_ten_rounds_take_long_three_come_before_the_precision_counts(
+    machine, cpus, args, rounds, times
+):
+    found = forecast("-b", "cas,readwrite", *args, *machine(cpus))
+    assert found["rounds"] == rounds
+    assert times is None or found["ms_max"] == pytest.approx(times * found["ms"], rel=0.02)
+
+
+@pytest.mark.parametrize(
     ("benchmark", "budget", "points", "left_out"),
     [
-        ("cas", "4", 0, "2 of 10 rounds"),
+        ("cas", "4", 0, "2 of 3 rounds"),
         ("cas", "100", 0, None),
         # Of 14 sizes in three orders 6 are the ends of levels, and one is outside all caches.
         ("chase", "100", 42, None),

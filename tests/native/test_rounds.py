@@ -251,6 +251,14 @@ def test_with_a_precision_the_time_that_more_rounds_may_take_is_said_too() -> No
     assert long == "10 rounds of 1 burst, about 20 s" + more.format("40 s")
 
 
+@pytest.mark.parametrize(("samples", "rounds"), [(10, 10), (39_000, 3)])
+def test_what_is_precise_after_three_long_rounds_gets_no_further_one(samples: int, rounds: int) -> None:
+    needs.cpus(2)
+    records = simulated("-b", "cas", "-c", "0-1", "-s", str(samples))
+    assert (records[0]["plan"]["rounds"], len(bursts(records))) == (rounds, rounds)
+    assert records[-1]["reason"] == "done"
+
+
 def test_a_pause_between_rounds_ends_with_the_run() -> None:
     """In real time: it would last an hour."""
     with started("-b", "clock", *BURST, "--rounds", "2", "--spread", "3600") as process:
