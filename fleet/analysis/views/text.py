@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from fleet.model import View, benchmark_named
-from fleet.text import LAST_COLUMN, as_json, console_class, one_line
+from fleet.text import LAST_COLUMN, as_json, console_class, one_line, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,11 +158,12 @@ def is_none(value: float | None) -> bool:
 
 def rendered(text: Any, width: int | None, *, colour: bool) -> str:
     """Turn a rich Text into characters, with colour codes if asked for."""
+    if not colour:
+        return printable(text.plain)
     page = StringIO()
     console = console_class()(
         file=page,
-        force_terminal=colour,
-        color_system="auto" if colour else None,
+        force_terminal=True,
         width=width or _NO_LIMIT,
         highlight=False,
         legacy_windows=False,
