@@ -59,8 +59,7 @@ def _previewed(facts: Facts, intended: Intended) -> list[str]:
 def _costs(intended: Intended) -> str:
     forecast = intended.forecast
     if forecast is None:
-        known = f": {counted(intended.bursts, 'burst')} or more" if intended.bursts else ""
-        return f"{known}; no forecast: {intended.why or 'the agent there is too old'}"
+        return f"; no forecast: {intended.why or 'the agent there is too old'}"
     counts = [counted(forecast.pairs, "pair")] if needs_pairs(intended.plan.benchmarks) else []
     counts += [counted(forecast.points, "point")] if forecast.points else []
     counts += [f"{counted(forecast.bursts, 'burst')} or more", f"about {forecast.time_text}"]
@@ -148,7 +147,7 @@ def _run_object(intended: Intended) -> dict[str, object]:
         "pairs": forecast and forecast.pairs,
         "points": forecast and forecast.points,
         "memory_bytes": forecast and forecast.bytes,
-        "bursts": forecast.bursts if forecast else intended.bursts,
+        "bursts": forecast and forecast.bursts,
         "seconds": forecast and asdict(forecast.duration),
         "no_forecast": None if forecast else intended.why,
     }

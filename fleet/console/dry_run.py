@@ -96,7 +96,7 @@ def _width(key: tuple[bool, int, str]) -> str:
 def _cost(cost: Cost) -> str:
     found = cost.forecast
     if found is None:
-        return "; ".join(filter(None, [counted(cost.bursts, "burst") if cost.bursts else "", cost.why]))
+        return cost.why
     parts = [found.time_text, counted(found.points, "point") if found.points else "", found.memory_text]
     return ", ".join(filter(None, parts))
 

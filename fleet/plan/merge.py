@@ -14,15 +14,13 @@ from fleet.model import (
     Plan,
     Relations,
     RequestedOptions,
-    Shape,
     Topology,
-    benchmark_named,
     merged,
 )
 from fleet.plan import counters
 from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text
-from fleet.plan.options import effective, few_pairs, of_host
+from fleet.plan.options import few_pairs, of_host
 
 
 def plan_for(host: Host, requested: RequestedOptions) -> Plan:
@@ -88,26 +86,3 @@ def per_relation(count: int, facts: Facts, among: Collection[int], seed: int) ->
     chosen = tuple(sorted(pair for some in kept.values() for pair in some))
     pairs_text(chosen)
     return PairChoice(Pairs.PER_RELATION, chosen, count)
-
-
-def bursts(plan: Plan, cpus: int) -> int | None:
-    """How many bursts the minimum rounds take at most on so many CPUs, where no agent can be asked.
-
-    None where only an agent knows: of benchmarks with points, and where a time budget may shorten a round.
-    """
-    found = [benchmark_named(name) for name in plan.benchmarks]
-    options = effective(plan)
-    budgeted = plan.time_budget_s is not None and plan.rounds is None and plan.preset is None
-    if budgeted or options.variant == "all" or "=all" in options.variant:
-        return None
-    if any(one.shape is Shape.GROUP or one.many_points or one.point for one in found):
-        return None
-    visits = sum(cpus if one.shape is Shape.CPU else _pairs(options.pairs, cpus) for one in found)
-    return options.rounds * visits
-
-
-def _pairs(choice: PairChoice, cpus: int) -> int:
-    """How many pairs a round visits."""
-    if choice.listed:
-        return len(choice.listed)
-    return cpus * (cpus - 1) // (1 if choice.which is Pairs.ORDERED else 2)

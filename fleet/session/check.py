@@ -11,7 +11,7 @@ from fleet.facts.gather import look, raw_lines, reread_load, survey
 from fleet.facts.systems import findings
 from fleet.model import Facts, Finding, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast
-from fleet.plan.merge import bursts, measured, plan_on
+from fleet.plan.merge import plan_on
 from fleet.remote.connection import Connection
 from fleet.session.context import HostAccess
 from fleet.session.host_progress import HostProgress
@@ -26,15 +26,13 @@ STEAL_GAP_S = 1.0  # between two readings of the CPU time that the hypervisor ha
 class Intended:
     """What `fleet run` would do on a host that can be measured.
 
-    agent: how it would be deployed. forecast: None where no agent can be asked; then `why`, and the bursts of
-    the minimum rounds if they are known all the same.
+    agent: how it would be deployed. forecast: None where no agent can be asked; then `why`.
     """
 
     agent: str
     plan: Plan
     forecast: Forecast | None = None
     why: str = ""
-    bursts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +117,4 @@ def _intended(
             preview(host, facts, forecaster.builder).words, plan, forecast
         )  # it may have built one
     except BuildError as err:
-        return Intended(agent.words, plan, why=str(err), bursts=bursts(plan, len(measured(plan, facts))))
+        return Intended(agent.words, plan, why=str(err))

@@ -10,7 +10,7 @@ from fleet.agent.wire.forecast import usual_machine
 from fleet.errors import BuildError, FleetError, RefusedError, UsageError
 from fleet.model import Facts, Host, Plan, RequestedOptions
 from fleet.plan.forecast import Forecast
-from fleet.plan.merge import bursts, measured, plan_for, plan_on
+from fleet.plan.merge import measured, plan_for, plan_on
 from fleet.plan.options import agent_arguments
 from fleet.store.places import Folder, place_of, samples_name
 from fleet.store.runs import Listing
@@ -20,15 +20,11 @@ SIZES = (4, 16, 64, 256)  # of machines that nobody has looked at
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a plan costs on so many CPUs: a forecast, or in words why there is none.
-
-    bursts: of the minimum rounds, where only these are known.
-    """
+    """What a plan costs on so many CPUs: a forecast, or in words why there is none."""
 
     cpus: int
     forecast: Forecast | None = None
     why: str = ""
-    bursts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,7 @@ class _Costs:
         try:
             forecast = self._forecaster.of_facts(host, facts, plan)
         except BuildError as err:
-            return Cost(count, why=f"no forecast: {err}", bursts=bursts(plan, count))
+            return Cost(count, why=f"no forecast: {err}")
         except (UsageError, RefusedError) as err:
             if plan.cpus:
                 raise

@@ -4,7 +4,6 @@ import shlex
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 import pytest
 
@@ -31,7 +30,7 @@ from fleet.model import (
 from fleet.plan.cpulist import MAX_ARGUMENT_BYTES, pairs_text
 from fleet.plan.forecast import Duration, Forecast
 from fleet.plan.kinds import PAIRS
-from fleet.plan.merge import bursts, per_relation, plan_for, plan_on
+from fleet.plan.merge import per_relation, plan_for, plan_on
 from tests import builders
 
 AGENT = Agent("/tmp/agent", "b1d5", Target("linux", "x86_64"), "on the host")
@@ -167,30 +166,6 @@ def test_a_list_no_program_would_take_is_refused_in_words() -> None:
     with pytest.raises(UsageError, match=r"per-relation:9000: \d+ pairs make a list of \d+ KiB"):
         plan_on(HOST, RequestedOptions(pairs=PAIRS.read("per-relation:9000")), facts)
     assert len(pairs_text(combinations(range(100), 2))) < MAX_ARGUMENT_BYTES
-
-
-def one(**options: Any) -> Plan:
-    """A plan of one benchmark."""
-    return Plan(**{"benchmarks": ("cas",), **options})
-
-
-@pytest.mark.parametrize(
-    ("plan", "cpus", "found"),
-    [
-        (one(), 4, 60),
-        (one(rounds=3), 64, 3 * 2016),
-        (one(benchmarks=("cas", "clock"), rounds=3), 4, 30),
-        (one(pairs=PairChoice(Pairs.LISTED, ((0, 1), (0, 4))), rounds=1), 64, 2),
-        (one(preset=Preset.CORE_LATENCY), 4, 12),
-        (one(preset=Preset.C2CLAT, rounds=5), 4, 30),
-        (one(benchmarks=("cas", "chase")), 4, None),
-        (one(benchmarks=("fetch",)), 4, None),
-        (one(variant="all"), 4, None),
-        (one(time_budget_s=1.0), 4, None),
-    ],
-)
-def test_bursts_are_counted_where_no_agent_is_needed_for_it(plan: Plan, cpus: int, found: int | None) -> None:
-    assert bursts(plan, cpus) == found
 
 
 @pytest.mark.parametrize(
