@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from fleet.demo import lab
 from tests import shared
+from tests.hosts import slurm
 from tests.hosts.sshd import MakeHosts, SshHost, host_maker, keygen
 
 # How long an example takes depends on what else the machine does.
@@ -77,6 +78,21 @@ def make_hosts(tmp_path_factory: pytest.TempPathFactory, client_key: Path) -> It
 def ssh_host(make_hosts: MakeHosts) -> SshHost:
     """One ordinary sshd, shared by all tests: do not stop it."""
     return make_hosts(1)[0]
+
+
+@pytest.fixture(scope="session")
+def slurm_nodes() -> Iterator[dict[str, str]]:
+    """A Slurm with an allocation of three nodes; the variables to use it."""
+    with slurm.allocated() as variables:
+        yield variables
+
+
+@pytest.fixture
+def slurm_job(slurm_nodes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The same, with its variables set."""
+    for name, value in slurm_nodes.items():
+        monkeypatch.setenv(name, value)
+    return slurm_nodes
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ def _wrong(host: Host) -> Iterator[str]:
     if host.build is BuildPlace.PREBUILT and binary is not None and not os.access(_expanded(binary), os.R_OK):
         yield f"`toolchain: {{binary: {binary}}}` cannot be read here; name the prebuilt agent's file."
     files = host.identity_files
-    if files and host.via is not Via.LOCAL and not any(_is_key(file) for file in files):
+    if files and host.via in {Via.SSH, Via.OPENSSH} and not any(_is_key(file) for file in files):
         yield f"`identity_files`: none of {', '.join(files)} is there; name a key of yours, or leave it out."
     if host.os is None or host.arch is None or host.os not in SYSTEMS:
         return

@@ -10,6 +10,7 @@ from fleet.errors import DeployError, FleetError, LinkError, ProbeError
 from fleet.facts import probe, systems
 from fleet.facts.systems import SYSTEMS, Os
 from fleet.model import Facts, Host, Load, Via
+from fleet.model.client import client_words
 from fleet.remote.connection import Completed, Connection
 
 PROBE_TIMEOUT_S = 30.0
@@ -243,6 +244,8 @@ def _by_hand(host: Host) -> str:
     """The command that asks the host's shell without fleet."""
     if host.via is Via.LOCAL:
         return "/bin/sh -c uname"
+    if host.command:
+        return shlex.join(client_words(host, ("/bin/sh", "-c", "uname")))
     return shlex.join(
         [
             "ssh",

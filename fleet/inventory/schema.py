@@ -174,6 +174,17 @@ def _target_word(known: Iterable[str]) -> _Reader:
     return read
 
 
+def _client(value: str) -> list[str]:
+    words = value.split() or ["docker", "exec", "-i", "{address}"]
+    raise ValueError(f"no shell splits it, so write a list: [{', '.join(words)}]")
+
+
+def _client_word(value: str) -> str:
+    if any(SECRET.search(name) for name in re.findall(r"\{env:([^}]*)", value)):
+        raise ValueError("every user of this machine can read a program's words; they may hold no secret")
+    return value
+
+
 def _flags(value: str) -> list[str]:
     try:
         return shlex.split(value)
@@ -242,6 +253,7 @@ _ENTRY = {
     "identity_files": _list_of(_PATH, lambda text: [text]),
     "jump": _list_of(_HOP, _commas),
     "via": _one_of(Via),
+    "command": _list_of(_of(_TEXT, _client_word), _client),
     "host_key": _one_of(HostKeyPolicy),
     "os": _of(_TEXT, _target_word(OSES)),
     "os_release": _of(_TEXT, _shaped(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0")),

@@ -283,7 +283,28 @@ class _Resolver:
             origin=f"{printable(str(self.path))}:{self.document.line(('hosts', written))}",
             **_typed(merged, self.path.parent, default_address="localhost" if local else name, name=name),
         )
-        self._check_plan(host, [("defaults",), *(("groups", group) for group in groups), ("hosts", written)])
+        layers: list[KeyPath] = [("defaults",), *(("groups", group) for group in groups), ("hosts", written)]
+        host = self._with_client(host, layers)
+        self._check_plan(host, layers)
+        return host
+
+    def _with_client(self, host: Host, layers: Sequence["KeyPath"]) -> Host:
+        """The host with the words of its client program, where it needs one."""
+        if host.via in {Via.SSH, Via.OPENSSH, Via.LOCAL}:
+            if host.command:
+                text = f"{host.name}: `command` is for `via: command`, and this host has `via: {host.via}`"
+                self.document.problem(self._last_key(("command",), layers), text)
+            return host
+        from fleet.model.client import PRESETS, client_words  # noqa: PLC0415  few inventories need it
+
+        host = replace(host, command=host.command or PRESETS.get(host.via, ()))
+        key = self._last_key(("command",), layers) or self._last_key(("via",), layers)
+        if not host.command:
+            self.document.problem(key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well")
+        try:
+            client_words(host, ())
+        except ValueError as err:
+            self.document.problem(key, str(err))
         return host
 
     def _check_plan(self, host: Host, layers: Sequence["KeyPath"]) -> None:
@@ -300,8 +321,9 @@ class _Resolver:
             self.document.problem(keys[0], excluding(sources, conflict))
 
     def _last_key(self, key: tuple[str, ...], layers: Sequence["KeyPath"]) -> "KeyPath":
-        """Where the file says last what a host's entry has under `key`."""
-        return next(path for layer in reversed(layers) if (path := (*layer, *key)) in self.document.lines)
+        """Where the file says last what a host's entry has under `key`; empty if nowhere."""
+        paths = ((*layer, *key) for layer in reversed(layers))
+        return next((path for path in paths if path in self.document.lines), ())
 
     def _with_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
         """The host with its build host; a build host that inherits its own name has none."""

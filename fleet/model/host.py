@@ -14,6 +14,11 @@ class Via(StrEnum):
     SSH = "ssh"
     OPENSSH = "openssh"  # by the user's own ssh program
     LOCAL = "local"
+    COMMAND = "command"  # by the program that `command` names; the following are such programs
+    SRUN = "srun"
+    KUBECTL = "kubectl"
+    PODMAN = "podman"
+    DOCKER = "docker"
 
 
 class HostKeyPolicy(StrEnum):
@@ -58,13 +63,15 @@ class Host:
 
     `name` is the inventory's; `host_id` (see below) is the key in the tables. `os`, `arch`: None means
     "find out". `os_release`: QNX's, for a host that does not tell it. `port`, `user`: None means "as
-    ssh_config says, else 22 / the current user". `jump`: hops in order, each `[user@]host[:port]`.
+    ssh_config says, else 22 / the current user". `jump`: hops in order, each `[user@]host[:port]`. `command`:
+    the words of a client program (`client_words`), for every `via` but the first three.
     `build_host`: the one `toolchain` names, with how to reach it. `origin`: "file:line" of the entry.
     """
 
     name: str
     address: str
     via: Via = Via.SSH
+    command: tuple[str, ...] = ()
     port: int | None = None
     user: str | None = None
     identity_files: tuple[str, ...] = ()

@@ -1,7 +1,4 @@
-"""Bounded keeping of what a command prints: all of it, its lines, or its tail. Pure: no input or output.
-
-Used by `local` and `ssh`.
-"""
+"""Bounded keeping of what a command prints: all of it, its lines, or its tail. Pure: no input or output."""
 
 import re
 import time
@@ -179,7 +176,7 @@ class Tail:
 
     def cut(self, mark: str) -> bool:
         """Return whether the mark has come; it and what follows is forgotten."""
-        at = self._data.rfind(f"\n{mark}\n".encode())
+        at = self._data.find(f"\n{mark}\n".encode())
         if at >= 0:
             del self._data[at:]
         return at >= 0

@@ -19,6 +19,7 @@ from fleet.errors import LinkError
 _SLICE_BYTES = 64 << 10
 _GRACE_S, _TERM_S = 1.0, 2.0  # for a child to end after end-of-file on its stdin, and after SIGTERM
 BY_MESSAGE, BY_FORCE = (signal.SIGTERM, signal.SIGKILL), (signal.SIGKILL,)
+_BEAT_S = 10.0
 _LOOK_S = 0.1  # how often to see whether a silent child has ended
 
 
@@ -48,6 +49,8 @@ class Process:
         self._child = child
         self._lock = threading.Lock()
         self._stdin: IO[bytes] | None = child.stdin
+        self.beat = b""  # for the child's stdin now and then, once it is fed
+        self._beat_at = time.monotonic() + _BEAT_S
         self.stdout, self.stderr = child.stdout, child.stderr
         self._unread: set[IO[bytes]] = {self.stdout, self.stderr}  # those that have not ended yet
 
@@ -77,6 +80,12 @@ class Process:
                             self.close_stdin()
                 if self._child.poll() is not None:
                     yield from self._rest()
+
+    def say(self, data: bytes) -> None:
+        """Write a few bytes to the child's stdin, if it is open and takes them. Safe from any thread."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._stdin is not None:
+                os.write(self._stdin.fileno(), data)
 
     def send(self, data: bytes, deadline: float) -> None:
         """Write `data` to the child's stdin and read nothing. Raises TimeoutError at `deadline`."""
@@ -145,6 +154,10 @@ class Process:
         """Wait until something can be read or written, or the child has ended. Raises TimeoutError."""
         silent_until = min(deadline, time.monotonic() + idle_timeout_s)
         while (time_left := silent_until - time.monotonic()) > 0:
+            fed = len(selector.get_map()) == len(self._unread)
+            if self.beat and fed and time.monotonic() >= self._beat_at:
+                self._beat_at = time.monotonic() + _BEAT_S
+                self.say(self.beat)
             events = selector.select(min(time_left, _LOOK_S))
             if events or self._child.poll() is not None:
                 return [key for key, _ in events]

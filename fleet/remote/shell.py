@@ -1,7 +1,4 @@
-"""The sh text that both kinds of connection share. Pure: no input or output.
-
-Used by `local` and `ssh`.
-"""
+"""The sh text that `ssh` and the client programs share. Pure: no input or output."""
 
 import os
 import shlex
@@ -15,8 +12,7 @@ from collections.abc import Mapping
 # long in coming: a process that a login script left in the background may hold them open. The subshell turns
 # a signal into 128+n. Only the shell's own means, and no process before the command's: a QNX host may have no
 # printf, and a newline is the third of the characters at which a shell splits words when it starts.
-LOADER = (
-    "exec /bin/sh -c '"
+SCRIPT = (
     "fleet_n=${IFS#??};fleet_s=;"
     "while IFS= read -r fleet_l;do "
     'case "$fleet_l" in '
@@ -26,8 +22,36 @@ LOADER = (
     "esac;"
     'fleet_c=$?;fleet_s=;echo "$fleet_n$0 $fleet_c";echo "$fleet_n$0" >&2;'
     'case "$fleet_l" in "$0")exit $fleet_c;;esac;'
-    "done;exit 126' "
+    "done;exit 126"
 )
+LOADER = f"exec /bin/sh -c '{SCRIPT}' "
+STOP = b"stop\n"
+_SILENCE_S = 60  # of a controller that sends an empty line every 10 s: it is gone
+
+
+def loader(mark: str) -> tuple[str, ...]:
+    """The loader as words, where no login shell is between."""
+    return ("/bin/sh", "-c", SCRIPT, mark)
+
+
+def with_input(command: str, size: int) -> str:
+    """The command with the next `size` bytes as its stdin, where a client may keep end-of-file to itself."""
+    return f"head -c {size} 2>/dev/null | (\n{command}\n)"
+
+
+def until_stop(command: str, size: int) -> str:
+    """The command with the next `size` bytes as its stdin, which ends at STOP, end-of-file or a long silence.
+
+    It prints the marks itself, since the loader waits for both ends of the pipe. Not each sh has `read -t`.
+    """
+    fed = f"dd bs=1 count={size};" if size else ""
+    return (
+        "fleet_t=;read -t 1 fleet_l </dev/null 2>/dev/null;"
+        f"case $? in 1)fleet_t='-t {_SILENCE_S}';;esac;"
+        f"{{ {fed}while IFS= read -r $fleet_t fleet_l;do case $fleet_l in stop)break;;esac;done; }} "
+        f"2>/dev/null | {{ (\n{command}\n);"
+        'fleet_c=$?;echo "$fleet_n$0 $fleet_c";echo "$fleet_n$0" >&2; }'
+    )
 
 
 def new_mark() -> str:

@@ -245,7 +245,7 @@ def test_a_key_with_nothing_behind_it_says_nothing(load):
         ("hosts: {a: {address: -oProxyCommand=x}}\n", "hosts.a.address: must be a name or an IP address"),
         ("hosts: {a: {address: 'h:22'}}\n", "`address: h` and `port: 22`"),
         ("hosts: {a: {address: me@h}}\n", "write the user on a line of its own"),
-        ("hosts: {a: {via: telnet}}\n", "hosts.a.via: must be ssh, openssh or local, not 'telnet'"),
+        ("hosts: {a: {via: telnet}}\n", "hosts.a.via: must be ssh, openssh, local, command, srun, kubectl, podman or docker, not 'telnet'"),
         ("hosts: {a: {host_key: no}}\n", "hosts.a.host_key: must be strict or accept-new, not 'no'"),
         ("hosts: {a: {arch: sparc}}\n", "hosts.a.arch: must be auto or one of aarch64,"),
         ("hosts: {a: {jump: [a, 'b c']}}\n", "hosts.a.jump[1]: each hop must read [user@]host[:port]"),

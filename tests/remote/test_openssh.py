@@ -202,7 +202,7 @@ def test_a_session_whose_sshd_is_gone_is_a_broken_link(make_hosts: MakeHosts, kn
         lines = iter(stream)
         assert next(lines) == b"one"
         host.stop()
-        with pytest.raises(LinkError, match="board: the SSH session broke"):
+        with pytest.raises(LinkError, match="board: the ssh session broke"):
             next(lines)
 
 

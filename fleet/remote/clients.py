@@ -1,0 +1,75 @@
+"""The client programs of `via: command` and its named kin: what they print when they fail, and what it means.
+
+By the program's name, so that the same words of the inventory's own are understood as well.
+"""
+
+import os
+import shlex
+from functools import partial
+
+from fleet.errors import AuthError, ProbeError, UnreachableError
+from fleet.model import Host
+from fleet.model.client import client_words
+from fleet.remote import shell
+from fleet.remote.command import Client, Sign
+
+_PASSING = partial(UnreachableError, passing=True)
+_NO_SHELL = "The image has no /bin/sh; use one that has it, or add busybox to it."
+_CONTAINER = (
+    Sign("executable file not found", ProbeError, _NO_SHELL),
+    Sign("no such file or directory", ProbeError, _NO_SHELL),
+    Sign("attempted to invoke a command that was not found", ProbeError, _NO_SHELL),
+    Sign("is not running", UnreachableError, "Start the container."),
+    Sign("o such container", UnreachableError, "Is it running, and is `address` its name? See `ps`."),
+    Sign("permission denied", AuthError, "May your user use the daemon (group docker)?"),
+    Sign("Cannot connect to the Docker daemon", _PASSING, "Start the daemon, or set DOCKER_HOST."),
+)
+_SIGNS = {
+    "srun": (
+        Sign("nodes are busy", _PASSING, "Another step holds the CPUs: is `--overlap` in `command`?"),
+        Sign(
+            "node configuration is not available",
+            UnreachableError,
+            "Is the node in the job? See `scontrol show hostnames`.",
+        ),
+        Sign("Invalid job id", UnreachableError, "There is no such allocation: `salloc --no-shell -N ...`."),
+        Sign("Job/step already completing", UnreachableError, "The allocation ends: ask for a new one."),
+    ),
+    "kubectl": (
+        Sign("executable file not found", ProbeError, _NO_SHELL),
+        Sign("no such file or directory", ProbeError, _NO_SHELL),
+        Sign("not found", UnreachableError, "Is the pod there? See `kubectl get pods`."),
+        Sign("Forbidden", AuthError, "Your role needs `create` for `pods/exec`."),
+        Sign("forbidden", AuthError, "Your role needs `create` for `pods/exec`."),
+        Sign(
+            "nable to connect to the server",
+            _PASSING,
+            "Does kubeconfig name the cluster? `kubectl cluster-info`.",
+        ),
+        Sign(
+            "The connection to the server",
+            _PASSING,
+            "Does kubeconfig name the cluster? `kubectl cluster-info`.",
+        ),
+    ),
+    "podman": _CONTAINER,
+    "docker": _CONTAINER,
+    "adb": (
+        Sign("unauthorized", AuthError, "Accept this machine's key on the device."),
+        Sign("offline", _PASSING, "The device does not answer: replug it, or `adb reconnect`."),
+        Sign("not found", UnreachableError, "See `adb devices`."),
+        Sign("more than one device", UnreachableError, 'Name one: `-s "{address}"` in `command`.'),
+    ),
+}
+
+
+def client_of(host: Host, timeout_s: float) -> Client:
+    """The client program that the host's entry names."""
+    program = os.path.basename(host.command[0])  # noqa: PTH119
+    return Client(
+        program=program,
+        words=lambda mark, _: client_words(host, shell.loader(mark)),
+        by_hand=shlex.join(client_words(host, ("/bin/sh", "-c", "uname"))),
+        signs=_SIGNS.get(program, ()),
+        answer_s=timeout_s,
+    )

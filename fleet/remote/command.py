@@ -1,0 +1,320 @@
+"""A host over a client program (`via: openssh`, `command`, `srun`, ...): a Connection on its three pipes.
+
+The conversation is that of `ssh`: one client runs one command after another in the loader's shell. How a
+command ended is what the loader prints, never the client's exit code.
+"""
+
+import math
+import re
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from fleet.errors import FleetError, LinkError, ProbeError, UnreachableError
+from fleet.model import Host
+from fleet.remote import shell
+from fleet.remote.base import BaseConnection
+from fleet.remote.command_stream import CommandStream
+from fleet.remote.connection import Completed
+from fleet.remote.output import Answer, answer, never_ended
+from fleet.remote.process import Process
+
+_GRACE_S, _STOP_GRACE_S = 1.0, 5.0  # for a shell and a command to end after end-of-file on its stdin
+_SIGNALLED = 128  # smaller exit codes are the command's
+_SHOWN = 600  # characters of what a client printed
+_AT_ONCE = threading.BoundedSemaphore(8)  # clients that connect; an sshd lets in ten strangers at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What a client prints, the error that it means, and what to do about it."""
+
+    text: str
+    error: Callable[[str], FleetError]
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A program that gives a shell on a host.
+
+    words: to start it, from a session's mark and a folder, where it may write MARK.log. answer_s: until its
+    shell answers. shares: later sessions need the first one. ends_input: end-of-file on its stdin surely
+    reaches the host. own_code: its exit code for its own failures, where no command's is mistaken for it.
+    """
+
+    program: str
+    words: Callable[[str, Path], Sequence[str]]
+    by_hand: str
+    signs: Sequence[Sign]
+    answer_s: float
+    env: Mapping[str, str] = field(default_factory=dict)
+    shares: bool = False
+    ends_input: bool = False
+    own_code: int | None = None
+
+
+class CommandConnection(BaseConnection):
+    """Open sessions of a client program with one host."""
+
+    # `banner` stays empty: ssh tells it only among its debugging messages.
+
+    def __init__(self, host: Host, client: Client) -> None:
+        super().__init__(host)
+        self.client = client
+        self._folder = Path(tempfile.mkdtemp(prefix="fleet-client-"))
+        self._lock = threading.Lock()
+        self._closed = False
+        self._running: list[_Session] = []
+        self._shell: _Session | None = None  # one that waits for a command
+
+    @classmethod
+    def open(cls, host: Host, client: Client) -> Self:
+        """Connect. Raises UnreachableError, HostKeyError, AuthError or ProbeError, with what was printed."""
+        connection = cls(host, client)
+        try:
+            connection._connect()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
+        """See Connection.run. On a timeout the command is left to itself, without stdin and stdout."""
+        if stdin and not self.client.ends_input:
+            command = shell.with_input(command, len(stdin))
+        session = self._session(last=bool(stdin))
+        kept = False
+        try:
+            done = session.ask(command, self._env, stdin, time.monotonic() + timeout_s)
+            kept = not stdin and done is not None
+        except TimeoutError:
+            raise LinkError(never_ended(self.host_name, timeout_s)) from None
+        finally:
+            if kept:
+                self._shell = session
+            else:
+                self._end(session)
+        if done is None:
+            raise self._broken(session)
+        return done
+
+    def stream(
+        self, command: str, *, idle_timeout_s: float, limit_s: float = math.inf, stdin: bytes = b""
+    ) -> "ClientStream":
+        """See Connection.stream."""
+        if not self.client.ends_input:
+            command = shell.until_stop(command, len(stdin))
+        return ClientStream(self, self._session(last=True), command, idle_timeout_s, limit_s, stdin)
+
+    def close(self) -> None:
+        """See Connection.close."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running)
+        kept, self._shell = self._shell, None
+        for session in running:
+            if session is not kept:
+                session.process.close_stdin()
+                session.process.signal(signal.SIGTERM)
+        if kept is not None:
+            kept.process.say(shell.last("", {}, kept.mark))
+            self._end(kept)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _connect(self) -> None:
+        """Start the first session and wait until its shell answers."""
+        session, client = self._start(), self.client
+        try:
+            if not self._answers(session):
+                raise self._unreachable(session)
+        except TimeoutError:
+            raise UnreachableError(
+                f"{self.host_name}: {client.program} did not reach the host's shell within "
+                f"{client.answer_s:g} s{_quoted(session.log())}. Try `{client.by_hand}`."
+            ) from None
+        self._shell = session
+
+    def _answers(self, session: "_Session") -> bool:
+        """Whether a new session's shell answers; what came before is thrown away. TimeoutError."""
+        done = None
+        try:
+            with _AT_ONCE:
+                done = session.ask(":", {}, b"", time.monotonic() + self.client.answer_s, first=True)
+        finally:
+            if done is None:
+                self._end(session)
+        return done is not None
+
+    def _session(self, *, last: bool) -> "_Session":
+        """A session for a command, perhaps its last; the one that others share has no last one."""
+        if not (last and self.client.shares):
+            kept, self._shell = self._shell, None
+            if kept is not None:
+                return kept
+        session = self._start()
+        try:
+            if self._answers(session):
+                return session
+        except TimeoutError:
+            raise LinkError(never_ended(self.host_name, self.client.answer_s)) from None
+        raise self._broken(session)
+
+    def _start(self) -> "_Session":
+        if self._closed:
+            raise LinkError(f"{self.host_name}: the connection has been closed on our side.")
+        session = _Session(self.host_name, self.client, self._folder)
+        with self._lock:
+            self._running.append(session)
+        return session
+
+    def _end(self, session: "_Session", grace_s: float = _GRACE_S) -> None:
+        session.process.end(grace_s)
+        with self._lock:
+            if session in self._running:
+                self._running.remove(session)
+
+    def _unreachable(self, session: "_Session") -> FleetError:
+        client, log = self.client, session.log()
+        if client.own_code is not None and session.ended_with < _SIGNALLED:
+            return ProbeError(
+                f"{self.host_name}: {client.program} connected, but instead of /bin/sh there was an exit "
+                f"code, {session.ended_with}{_quoted(session.printed())}. fleet needs an account that may "
+                f"run commands; try `{client.by_hand}`."
+            )
+        sign = next((sign for sign in client.signs if sign.text in log), Sign("", UnreachableError))
+        remedy = sign.remedy or f"Try `{client.by_hand}`."
+        return sign.error(f"{self.host_name}: {client.program} could not connect{_quoted(log)}. {remedy}")
+
+    def _broken(self, session: "_Session") -> LinkError:
+        if self._closed:
+            return LinkError(f"{self.host_name}: the connection has been closed on our side.")
+        if self.client.own_code in (None, session.ended_with):
+            return LinkError(
+                f"{self.host_name}: the {self.client.program} session broke{_quoted(session.log())}. What "
+                "the command did is unknown. Is the host still up, and the network between?"
+            )
+        return LinkError(
+            f"{self.host_name}: the command ended without an exit code: something on the host killed its "
+            "shell. Look at the host's system log (out of memory?)."
+        )
+
+
+class _Session:
+    """One client process and the loader at its other end."""
+
+    def __init__(self, host_name: str, client: Client, folder: Path) -> None:
+        self.mark = shell.new_mark()
+        self.host_name = host_name
+        self.program = client.program
+        self.ended_with = _SIGNALLED
+        self.heard: tuple[bytes, ...] = ()  # its stderr and stdout, unless the shell answered
+        self._log = folder / f"{self.mark}.log"
+        self.process = Process(host_name, client.words(self.mark, folder), client.env)
+
+    def ask(
+        self, command: str, env: dict[str, str], stdin: bytes, deadline: float, *, first: bool = False
+    ) -> Completed | None:
+        """Run a command, the last one if it has a stdin; None if the client ended instead. TimeoutError."""
+        text = (shell.last if stdin else shell.question)(command, env, self.mark)
+        out, err = Answer(self.host_name, self.mark), Answer(self.host_name, self.mark)
+        received = self.process.talk(text + stdin, deadline, goes_on=not stdin)
+        try:
+            if (done := answer(self._unchanged(received) if first else received, out, err)) is not None:
+                return done
+        finally:
+            self.heard = (err.bytes(), out.bytes())
+        self.ended_with = self.process.wait(max(0.0, deadline - time.monotonic()))
+        return None
+
+    def printed(self) -> str:
+        """What came instead of an answer, on one line."""
+        heard = next((text.strip() for text in self.heard if text.strip()), b"")
+        return _one_line(heard.decode("utf-8", "replace"))
+
+    def log(self) -> str:
+        """What the client itself printed, on one line; all that came where it does not keep that apart."""
+        try:
+            return _one_line(self._log.read_text(errors="replace"))
+        except OSError:
+            return self.printed()
+
+    def _unchanged(self, received: Iterator[tuple[bool, bytes]]) -> Iterator[tuple[bool, bytes]]:
+        """Pass on the first answer, unless a terminal on the way echoes, adds CR or joins the outputs."""
+        seen, mark = b"", self.mark.encode()
+        for is_stderr, data in received:
+            if not is_stderr:
+                seen = (seen + data)[-_SHOWN:]
+                if seen.count(mark) > 1 or re.search(mark + rb" [0-9]*\r", seen):
+                    raise ProbeError(
+                        f"{self.host_name}: {self.program} goes through a terminal, which changes what it "
+                        "passes on. Leave out the option that asks for one (-t, -it, --pty, --tty)."
+                    )
+            yield is_stderr, data
+
+
+class ClientStream(CommandStream):
+    """A command running through a client; see Stream."""
+
+    def __init__(
+        self,
+        connection: CommandConnection,
+        session: _Session,
+        command: str,
+        idle_timeout_s: float,
+        limit_s: float,
+        stdin: bytes,
+    ) -> None:
+        super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
+        self._connection = connection
+        self._session = session
+        self._mark = session.mark
+        try:
+            head = shell.last(command, connection._env, session.mark)
+            session.process.send(head, time.monotonic() + idle_timeout_s)
+        except TimeoutError:
+            connection._end(session)
+            raise LinkError(
+                f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
+            ) from None
+
+    def stop(self) -> None:
+        """See Stream.stop."""
+        if not self._connection.client.ends_input:
+            self._session.process.say(shell.STOP)
+        self._session.process.close_stdin()
+
+    def _pieces(self) -> Iterator[tuple[bool, bytes]]:
+        process = self._session.process
+        if not self._connection.client.ends_input:
+            process.beat = b"\n"
+        try:
+            for piece in process.talk(
+                self._stdin, self._deadline, goes_on=True, idle_timeout_s=self._idle_timeout_s
+            ):
+                if self._connection._closed:
+                    break
+                yield piece
+            self._session.ended_with = process.wait(self._idle_timeout_s)
+        except TimeoutError:
+            raise self._too_late() from None
+        self._session.heard = (self._tail.bytes(),)
+        raise self._connection._broken(self._session)
+
+    def _end(self, *, given_up: bool) -> None:
+        at_once = given_up or self.exit_code is not None
+        self._connection._end(self._session, _GRACE_S if at_once else _STOP_GRACE_S)
+
+
+def _one_line(text: str) -> str:
+    return "; ".join(line.strip() for line in text.split("\n") if line.strip(" \r@"))[-_SHOWN:]
+
+
+def _quoted(log: str) -> str:
+    return f": {log.rstrip('.')}" if log else ""

@@ -1,0 +1,103 @@
+"""A Slurm of three nodes on this machine, with one allocation of them all: what `via: srun` meets.
+
+The daemons end with the tests. All nodes are this machine, and no limits are set on what runs there.
+"""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests import needs
+from tests.command import wait_for
+from tests.hosts.sshd import free_port
+from tests.processes import until_we_end
+
+NODES = ("n1", "n2", "n3")
+_CONF = """\
+ClusterName=fleet
+SlurmctldHost={name}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/ctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SchedulerType=sched/builtin
+SwitchType=switch/none
+MpiDefault=none
+{nodes}
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+@contextmanager
+def allocated() -> Iterator[dict[str, str]]:
+    """Start it and allocate the nodes; the variables that a command needs to use them."""
+    needs.root()
+    folder = Path(tempfile.mkdtemp(prefix="fleet-slurm-", dir="/tmp"))  # a socket's path is short
+    folder.chmod(0o755)
+    (folder / "state").mkdir()
+    (folder / "munge.key").write_bytes(os.urandom(1024))
+    (folder / "munge.key").chmod(0o400)
+    name, cpus = socket.gethostname().partition(".")[0], os.cpu_count()
+    nodes = "\n".join(
+        f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={free_port('127.0.0.1')} CPUs={cpus}"
+        for node in NODES
+    )
+    conf = folder / "slurm.conf"
+    conf.write_text(_CONF.format(name=name, port=free_port("127.0.0.1"), folder=folder, nodes=nodes))
+    munge = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+    daemons = [
+        [needs.program("munged", "munge"), "--foreground", "--force"]
+        + [f"--{option}={folder}/munge.{end}" for option, end in munge.items()],
+        [needs.program("slurmctld", "slurmctld"), "-D"],
+        *([needs.program("slurmd", "slurmd"), "-D", "-N", node] for node in NODES),
+    ]
+    salloc = [needs.program("salloc", "slurm-client"), "--no-shell", "--exclusive", "--mem=0", "-N3"]
+    variables = {"SLURM_CONF": str(conf)}
+    environment = os.environ | variables
+    started: list[subprocess.Popen[bytes]] = []
+    with (folder / "log").open("wb") as log:
+        try:
+            for command in daemons:
+                program = [*until_we_end("TERM"), *command]
+                started.append(subprocess.Popen(program, env=environment, stdout=log, stderr=log))
+                if len(started) == 1:
+                    wait_for((folder / "munge.socket").exists)
+
+            def job() -> bool:
+                done = subprocess.run(salloc, env=environment, capture_output=True, text=True, check=False)
+                granted = re.search(r"job allocation ([0-9]+)", done.stderr)
+                variables["SLURM_JOB_ID"] = granted[1] if granted else ""
+                return done.returncode == 0
+
+            wait_for(job)
+            yield variables
+            scancel = [needs.program("scancel", "slurm-client"), variables["SLURM_JOB_ID"]]
+            subprocess.run(scancel, env=environment, check=False)
+        finally:
+            for process in reversed(started):
+                process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(10)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def steps(variables: dict[str, str]) -> list[str]:
+    """The steps of the allocation that are still running."""
+    command = [needs.program("squeue", "slurm-client"), "--steps", "--noheader", "--format=%i"]
+    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=True)
+    return done.stdout.split()

@@ -1,0 +1,57 @@
+"""A client program with the habits of others: `python -m tests.hosts.stand_in HABIT... -- WORD...`.
+
+keeps-eof: end-of-file on its stdin never reaches what it runs, as with old kubectl and docker clients.
+leaves: what it runs outlives it, as with kubectl, docker and a killed srun.
+banner: prints on both outputs before anything else.
+terminal: runs it on a pseudo-terminal, which echoes, adds CR and joins both outputs, as with `-t`.
+dies: ends with exit code 0 after the third line of output, as a cut stream of kubectl's does.
+"""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+
+
+def main(arguments: list[str]) -> int:
+    """Run the words and pass on all three pipes, by these habits."""
+    at = arguments.index("--")
+    habits, words = set(arguments[:at]), arguments[at + 1 :]
+    if "banner" in habits:
+        os.write(1, b"Welcome to board!\r\nfleet-0123456789abcdef 0\n")
+        os.write(2, b'Defaulted container "bench" out of: bench, init\n')
+    if "terminal" in habits:
+        return os.waitstatus_to_exitcode(pty.spawn(words))
+    child = subprocess.Popen(
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE if "dies" in habits else None,
+        start_new_session=True,
+    )
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # podman's exit code for that
+    assert child.stdin
+    pipe = child.stdin.fileno()
+    if "leaves" in habits:  # somebody else holds the pipe open, whatever becomes of us
+        held = f"exec sleep 300 <&- >&- 2>&- {pipe}>&{pipe}"
+        subprocess.Popen(["sh", "-c", held], pass_fds=[pipe], start_new_session=True)
+    threading.Thread(target=feed, args=(pipe, "keeps-eof" in habits), daemon=True).start()
+    if child.stdout:
+        for _ in range(3):
+            os.write(1, child.stdout.readline())
+        os._exit(0)
+    return child.wait()
+
+
+def feed(pipe: int, keeps_eof: bool) -> None:
+    """Copy our stdin to the pipe."""
+    while data := os.read(0, 1 << 16):
+        while data:
+            data = data[os.write(pipe, data) :]
+    if not keeps_eof:
+        os.close(pipe)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,298 @@
+"""`via: command` and its named kin: each habit of a client program is measured through, or named."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import AuthError, FleetError, LinkError, ProbeError, UnreachableError
+from fleet.inventory.select import load
+from fleet.model import Host, Via
+from fleet.model.client import PRESETS, client_words
+from fleet.remote.connect import connect
+from tests.command import ROOT, Fleet, wait_for
+from tests.hosts import slurm
+from tests.processes import is_running
+
+STAND_IN = (sys.executable, "-I", str(ROOT / "tests/hosts/stand_in.py"))
+CLOCK = ("-b", "clock", "--rounds", "2", "--samples", "3", "-q", "--json")
+
+# What the programs printed: srun 22.05.8, podman 4.3.1, kubectl 1.32 and docker 28.2 were run; the others are
+# from their sources' and users' words.
+REFUSALS = [
+    (
+        "srun",
+        "srun: error: Unable to create step for job 1: Requested nodes are busy",
+        UnreachableError,
+        "--overlap",
+    ),
+    (
+        "srun",
+        "srun: error: Unable to create step for job 1: Requested node configuration is not available",
+        UnreachableError,
+        "scontrol show hostnames",
+    ),
+    (
+        "srun",
+        "srun: error: Unable to confirm allocation for job 99: Invalid job id specified",
+        UnreachableError,
+        "salloc --no-shell",
+    ),
+    ("kubectl", 'Error from server (NotFound): pods "p" not found', UnreachableError, "kubectl get pods"),
+    (
+        "kubectl",
+        'Error from server (Forbidden): pods "p" is forbidden: User "u" cannot create resource "pods/exec"',
+        AuthError,
+        "`pods/exec`",
+    ),
+    (
+        "kubectl",
+        "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+        UnreachableError,
+        "kubeconfig",
+    ),
+    (
+        "kubectl",
+        'exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown',
+        ProbeError,
+        "no /bin/sh",
+    ),
+    (
+        "podman",
+        'Error: no container with name or ID "c" found: no such container',
+        UnreachableError,
+        "`address`",
+    ),
+    (
+        "podman",
+        'exec: "/bin/sh": stat /bin/sh: no such file or directory: OCI runtime attempted to invoke a command '
+        "that was not found",
+        ProbeError,
+        "busybox",
+    ),
+    (
+        "docker",
+        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
+        UnreachableError,
+        "daemon",
+    ),
+    ("adb", "error: device unauthorized.", AuthError, "Accept this machine's key"),
+]
+
+
+def board(*command: str, **changes: object) -> Host:
+    return Host("board", "board", via=Via.COMMAND, command=command, **changes)  # type: ignore[arg-type]
+
+
+def with_habits(*habits: str) -> Host:
+    return board(*STAND_IN, *habits, "--")
+
+
+def program(folder: Path, name: str, script: str) -> str:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(("name", "printed", "error", "remedy"), REFUSALS)
+def test_what_a_client_prints_tells_what_to_do(
+    tmp_path: Path, name: str, printed: str, error: type[FleetError], remedy: str
+) -> None:
+    client = program(tmp_path, name, f"cat >&2 <<'END'\n{printed}\nEND\nexit 0")
+    with pytest.raises(error) as refused:
+        connect(board(client, "exec"))
+    text = str(refused.value)
+    assert f"board: {name} could not connect: {printed.rstrip('.')}. " in text
+    assert remedy in text
+
+
+def test_an_unknown_failure_quotes_the_client_and_the_command_to_try(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError) as refused:
+        connect(board(program(tmp_path, "client", "echo 'no such thing' >&2"), "two words"))
+    text = f"client could not connect: no such thing. Try `{tmp_path}/client 'two words' /bin/sh -c uname`."
+    assert text in str(refused.value)
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LinkError, match="board: cannot start /no/such/program"):
+        connect(board("/no/such/program"))
+
+
+def test_a_client_without_a_word_is_given_up_in_time_and_ended(tmp_path: Path) -> None:
+    client = program(tmp_path, "client", f"echo $$ >{tmp_path}/pid; echo waiting >&2; exec sleep 300")
+    with pytest.raises(
+        UnreachableError, match=r"client did not reach the host's shell within 0.5 s: waiting"
+    ):
+        connect(board(client), timeout_s=0.5)
+    wait_for(lambda: not is_running(int((tmp_path / "pid").read_text())))
+
+
+def test_a_terminal_on_the_way_is_named_at_once() -> None:
+    with pytest.raises(ProbeError, match=r"board: python\S* goes through a terminal, .*-it"):
+        connect(with_habits("terminal"))
+
+
+def test_a_client_that_dies_is_a_broken_link_though_it_says_0() -> None:
+    with (
+        connect(with_habits("dies")) as connection,
+        pytest.raises(LinkError, match=r"python\S* session broke"),
+    ):
+        connection.run("echo one; echo two; echo three; sleep 60")
+
+
+@pytest.mark.parametrize("habits", [(), ("keeps-eof",), ("keeps-eof", "leaves"), ("leaves",)])
+def test_nothing_is_left_of_a_command_that_is_stopped(tmp_path: Path, habits: Sequence[str]) -> None:
+    """Neither of the shell that waits; where end-of-file does not arrive, a line says it."""
+    with connect(with_habits(*habits)) as connection:
+        left = [int(connection.run("echo $PPID").stdout)]
+        with connection.stream("echo $$; cat; echo end", idle_timeout_s=60, stdin=b"in\nout\n") as stream:
+            lines = iter(stream)
+            left.append(int(next(lines)))
+            assert [next(lines), next(lines)] == [b"in", b"out"]
+            stream.stop()
+            assert list(lines) == [b"end"]
+            assert stream.exit_code == 0
+        left.append(int(connection.run("echo $$").stdout))
+    for pid in left:
+        wait_for(lambda pid=pid: not is_running(pid))
+
+
+def test_a_controller_that_falls_silent_is_the_end_of_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """bash has `read -t`; an empty line now and then shows that the controller is there."""
+    monkeypatch.setattr("fleet.remote.shell._SILENCE_S", 1)
+    monkeypatch.setattr("fleet.remote.process._BEAT_S", 0.2)
+    bash = board("sh", "-c", 'shift; exec bash "$@"', "-")
+    with connect(bash) as connection:
+        with connection.stream("echo one; sleep 2; cat; echo end", idle_timeout_s=60) as stream:
+            lines = iter(stream)
+            assert next(lines) == b"one"
+            stream._session.process.beat = b""  # type: ignore[attr-defined]
+            assert list(lines) == [b"end"]
+        with connection.stream("sleep 2; timeout 1 cat; echo $?", idle_timeout_s=60) as stream:
+            assert list(stream) == [b"124"]
+
+
+def test_later_sessions_take_the_place_of_none_that_waits(tmp_path: Path) -> None:
+    """A file takes the shell that waits for its last command, so that a run starts few clients."""
+    client = program(tmp_path, "client", f'echo started >>{tmp_path}/log; exec "$@"')
+    with connect(board(client)) as connection:
+        connection.run("echo one")
+        assert connection.put(b"data", str(tmp_path / "file")).exit_code == 0
+        with connection.stream("echo two", idle_timeout_s=60) as stream:
+            assert list(stream) == [b"two"]
+    assert (tmp_path / "log").read_text().count("started") == 2
+
+
+# The inventory
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> Callable[[str], str]:
+    def text(entry: str) -> str:
+        path = tmp_path / "inventory.yaml"
+        path.write_text(f"hosts:\n  board: {{{entry}}}\n")
+        with pytest.raises(FleetError) as refused:
+            load(path)
+        return str(refused.value).removeprefix(f"{path}:")
+
+    return text
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ("via: command", "2: hosts.board.via: board: needs `command: [PROGRAM, WORD, ...]` as well"),
+        (
+            "command: [env]",
+            "2: hosts.board.command: board: `command` is for `via: command`, and this host has",
+        ),
+        ("via: command, command: docker exec -i x", "write a list: [docker, exec, -i, x]"),
+        ('via: command, command: [a, "{adress}"]', "no template {adress}; known are {name}, {address}"),
+        ('via: command, command: [a, "{"]', "no template {; known are"),
+        ('via: command, command: [a, "{user}"]', "board: nothing to put for {user}; set `user`"),
+        ('via: command, command: [a, "{label:zone}"]', "nothing to put for {label:zone}; set the label"),
+        ('via: command, command: [a, "{env:UNSET_X}"]', "nothing to put for {env:UNSET_X}; set the variable"),
+        ('via: command, command: [a, "{env:API_TOKEN}"]', "they may hold no secret"),
+        ('via: command, labels: {o: "-x"}, command: [a, "{label:o}"]', "would take as an option"),
+        ("via: srun", "nothing to put for {env:SLURM_JOB_ID}; set the variable"),
+    ],
+)
+def test_a_command_that_cannot_be_is_refused_at_its_line(
+    problem: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, entry: str, text: str
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    monkeypatch.setenv("API_TOKEN", "x")
+    assert text in problem(entry)
+
+
+def test_templates_are_replaced_and_words_without_a_value_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZONE", "a b")
+    host = board(
+        *("a", "{name}-{{x}}", "--z={env:ZONE}", "-n={label:n?}", "{label:c?}", "{user}"),
+        user="me",
+        labels={"c": "bench"},
+    )
+    words = ("a", "board-{x}", "--z=a b", "bench", "me")
+    assert client_words(host, ("/bin/sh", "-c", "it's")) == (*words, "/bin/sh", "-c", "it's")
+    joined = board("adb", "-s", "{address}", "shell", "--command={shell}")
+    assert client_words(joined, ("sh", "-c", "a b"))[-1] == "--command=sh -c 'a b'"
+
+
+def test_each_name_has_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    path = tmp_path / "inventory.yaml"
+    path.write_text("hosts:\n" + "".join(f"  on-{name}: {{via: {name}}}\n" for name in PRESETS))
+    words = {str(host.via): client_words(host, ("S",)) for host in load(path).hosts}
+    assert {*words} == {*Via} - {"ssh", "openssh", "local", "command"}
+    assert words["kubectl"] == ("kubectl", "exec", "-i", "--quiet", "on-kubectl", "--", "S")
+    assert words["docker"] == ("docker", "exec", "-i", "on-docker", "S")
+    assert words["srun"][-3:] == ("--jobid=7", "--nodelist=on-srun", "S")
+
+
+def test_the_page_shows_an_inventory_that_loads_and_the_words_of_each_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    page = (ROOT / "docs/remote.md").read_text()
+    example = tmp_path / "inventory.yaml"
+    example.write_text(page.split("```yaml\n")[1].split("```")[0])
+    assert client_words(load(example).hosts[-1], ("S",)) == ("adb", "-s", "R58M12", "shell", "-T", "S")
+    for words in PRESETS.values():
+        assert f"`{' '.join(words)}`" in page
+
+
+# The command
+
+
+def test_a_run_is_stored_whatever_the_clients_habits(tmp_path: Path) -> None:
+    habits = {"plain": (), "pod": ("keeps-eof", "leaves", "banner"), "dying": ("dies",), "tty": ("terminal",)}
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory(
+            "defaults: {via: command}\nhosts:\n"
+            + "".join(
+                f"  {name}: {{command: [{', '.join([*STAND_IN, *habits[name], '--'])}]}}\n" for name in habits
+            )
+        )
+        done = fleet("run", *CLOCK)
+    states = {entry["host"]: (entry["state"], entry["stage"]) for entry in done.json}
+    assert states["plain"][0] == states["pod"][0] == "complete", done.stderr
+    assert states["dying"][1] == "link"
+    assert states["tty"][1] == "probe"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_slurms_nodes_are_measured_and_no_step_is_left(tmp_path: Path, slurm_job: dict[str, str]) -> None:
+    with Fleet(tmp_path, slurm_job) as fleet:
+        fleet.inventory("hosts:\n  n[1-3]: {via: srun}\n  n9: {via: srun}\n")
+        done = fleet("run", *CLOCK)
+        states = {entry["host"]: (entry["state"], entry["message"]) for entry in done.json}
+        assert [states[name][0] for name in slurm.NODES] == ["complete"] * 3, states
+        assert "scontrol show hostnames" in states["n9"][1]
+        for _ in range(5):
+            assert fleet("check", *slurm.NODES).exit_code == 0
+            assert slurm.steps(slurm_job) == []
