@@ -1,49 +1,43 @@
 """Makes up messages, lines by their state, blocks side by side, products, events. Seeded, and pure."""
 
-import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
-from types import MappingProxyType
 
 from fleet.demo.machines import Machine
-from fleet.demo.simulate import SAMPLES, TICKS_PER_SECOND
+from fleet.demo.simulate import SAMPLES, burst, level, ticks_of
 from fleet.model import Burst, Count, Parameters, Relation, Topology
 
 COUNTED = ("cycles", "instructions", "snoop_hit_modified")
 _SMT, _PACKAGE, _SYSTEM = Relation.SMT, Relation.PACKAGE, Relation.SYSTEM
-_MESSAGE_NS = MappingProxyType({_SMT: 9.0, _PACKAGE: 61.0, _SYSTEM: 148.0})
+_MESSAGE_NS = {_SMT: 9.0, _PACKAGE: 61.0, _SYSTEM: 148.0}
 _AHEAD_NS = 4.0  # what the clock of the second socket is ahead of the first one's
-_STATES: Mapping[str, Mapping[Relation, float]] = MappingProxyType(
-    {  # ns of a line, each naming the next
-        "own": MappingProxyType({_SMT: 1.1, _PACKAGE: 1.1, _SYSTEM: 1.1}),
-        "written": MappingProxyType({_SMT: 5.6, _PACKAGE: 58.0, _SYSTEM: 141.0}),
-        "clean": MappingProxyType({_SMT: 1.9, _PACKAGE: 44.0, _SYSTEM: 96.0}),
-        "both": MappingProxyType({_SMT: 1.1, _PACKAGE: 1.1, _SYSTEM: 1.1}),
-        "evicted": MappingProxyType({_SMT: 31.0, _PACKAGE: 31.0, _SYSTEM: 88.0}),
-        "memory": MappingProxyType({_SMT: 97.0, _PACKAGE: 97.0, _SYSTEM: 152.0}),
-    }
-)
-_SWAP_NS = MappingProxyType({_SMT: 6.0, _PACKAGE: 63.0, _SYSTEM: 150.0})
+_STATES = {  # ns of a line, each naming the next
+    "own": {_SMT: 1.1, _PACKAGE: 1.1, _SYSTEM: 1.1},
+    "written": {_SMT: 5.6, _PACKAGE: 58.0, _SYSTEM: 141.0},
+    "clean": {_SMT: 1.9, _PACKAGE: 44.0, _SYSTEM: 96.0},
+    "both": {_SMT: 1.1, _PACKAGE: 1.1, _SYSTEM: 1.1},
+    "evicted": {_SMT: 31.0, _PACKAGE: 31.0, _SYSTEM: 88.0},
+    "memory": {_SMT: 97.0, _PACKAGE: 97.0, _SYSTEM: 152.0},
+}
+_SWAP_NS = {_SMT: 6.0, _PACKAGE: 63.0, _SYSTEM: 150.0}
 _OVERLAPPED = 0.12  # of the latency, where a line need not wait for the one before
 _OWN_LINE_NS, _MOST_NS = 1.1, 5.4  # of a line written alone, and of one that both write beside each other
-_BOUNDARY_NS = MappingProxyType({_SMT: 3.0, _PACKAGE: 44.0, _SYSTEM: 118.0})
+_BOUNDARY_NS = {_SMT: 3.0, _PACKAGE: 44.0, _SYSTEM: 118.0}
 _BLOCKS = tuple(64 << power for power in range(0, 11, 2))
 _PEAK_GOPS = 116.0  # of a core
-_SHARES = MappingProxyType(
-    {  # of the peak: by how products are made, and of those from memory by size
-        "hot.rows": 0.81,
-        "hot.odd": 0.77,
-        "hot.blocked": 0.92,
-        "stream.16K": 0.79,
-        "stream.4M": 0.62,
-        "stream.240M": 0.21,
-        "deep.16K": 0.74,
-        "deep.4M": 0.55,
-        "deep.240M": 0.18,
-    }
-)
+_SHARES = {  # of the peak: by how products are made, and of those from memory by size
+    "hot.rows": 0.81,
+    "hot.odd": 0.77,
+    "hot.blocked": 0.92,
+    "stream.16K": 0.79,
+    "stream.4M": 0.62,
+    "stream.240M": 0.21,
+    "deep.16K": 0.74,
+    "deep.4M": 0.55,
+    "deep.240M": 0.18,
+}
 _BYTES = {"16K": 16 << 10, "4M": 4 << 20, "240M": 240 << 20}
 _LINES, _MESSAGES, _OPERATIONS = 512, 100, 1 << 25
 _INSTRUCTIONS = 3  # of a line or a message
@@ -149,47 +143,35 @@ def _products(cpus: tuple[int, ...]) -> Iterator[_Point]:
 
 
 def _burst(machine: Machine, chance: random.Random, point: _Point, visit: int, at_ns: int) -> Burst:
-    level = math.exp(chance.gauss(0, machine.burst_sd))
-    ticks = _ticks(chance, machine, point.ns * point.units * level)
-    other = point.other_ns and _ticks(chance, machine, point.other_ns * point.units * level)
-    others = len(point.cpus) - 1 if point.benchmark == "gemm" else 1
+    slower, is_product = level(machine, chance), point.benchmark == "gemm"
+    ticks = ticks_of(machine, chance, point.ns * point.units * slower)
+    others = (ticks,) * (len(point.cpus) - 1) if is_product else None
+    if point.other_ns:
+        others = (ticks_of(machine, chance, point.other_ns * point.units * slower),)
     mhz = round(1000 * machine.ghz)
-    return Burst(
-        benchmark=point.benchmark,
-        variant=point.variant,
-        round=visit,
-        ping_cpu=point.pair[0],
-        pong_cpu=point.pair[1],
-        iterations=point.units,
-        warmup=1,
-        ticks=ticks,
-        start_offset_ns=at_ns,
-        ping_cpus=(point.pair[0],) * 2,
-        pong_cpus=(point.pair[1],) * 2,
-        switches=(0, 0, 0, 0),
+    return burst(
+        (point.benchmark, point.variant),
+        (visit, at_ns),
+        point.pair,
+        point.units,
+        ticks,
         point=point.name,
         unit=point.unit,
         parameters=point.parameters,
         cpus=point.cpus,
-        other_ticks=(other,) if other else (ticks,) * others if point.benchmark == "gemm" else None,
+        other_ticks=others,
         core_mhz=(mhz, mhz),
-        checked=True if point.benchmark == "gemm" else None,
-        counters=_counts(machine, point, level),
+        checked=True if is_product else None,
+        counters=_counts(machine, point, slower),
     )
 
 
-def _counts(machine: Machine, point: _Point, level: float) -> tuple[tuple[Count, ...], ...] | None:
+def _counts(machine: Machine, point: _Point, slower: float) -> tuple[tuple[Count, ...], ...] | None:
     """What COUNTED says of both threads: the lines found modified in the other cache are ping's."""
     if point.modified is None:
         return None
     units = point.units * (SAMPLES + 1)
-    lasted = round(point.ns * units * level)
+    lasted = round(point.ns * units * slower)
     of_ping = (lasted * machine.ghz, _INSTRUCTIONS * units, point.modified * units)
     of_pong = (lasted * machine.ghz, _INSTRUCTIONS * units, 0)
     return tuple(tuple((round(count), lasted, lasted) for count in thread) for thread in (of_ping, of_pong))
-
-
-def _ticks(chance: random.Random, machine: Machine, ns: float) -> tuple[int, ...]:
-    """A warm-up and SAMPLES samples of `ns` nanoseconds each."""
-    scattered = (1 + abs(chance.gauss(0, machine.burst_sd / 3)) for _ in range(SAMPLES))
-    return tuple(round(ns * factor * TICKS_PER_SECOND / 1e9) for factor in (1.3, *scattered))

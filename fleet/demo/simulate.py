@@ -3,7 +3,8 @@
 import math
 import random
 from collections.abc import Iterator
-from itertools import combinations_with_replacement
+from itertools import combinations
+from typing import Any
 
 from fleet.demo.machines import KINDS, Machine, Memory
 from fleet.model import Burst, Parameters, Relation, Topology
@@ -35,18 +36,54 @@ def bursts(machine: Machine, number: int, kernel: str) -> Iterator[Burst]:
                 continue
             for pair in chance.sample(list(levels), len(levels)):
                 at_ns += _BURST_NS
-                yield _of_pair(
-                    machine, chance, (benchmark, variant, visit, at_ns), pair, levels[pair] * factor
-                )
+                kind, when = (benchmark, variant), (visit, at_ns)
+                yield _of_pair(machine, chance, kind, when, pair, levels[pair] * factor)
         if machine.memory is not None:
-            for burst in _of_memory(machine, machine.memory, chance, visit, at_ns):
-                at_ns = burst.start_offset_ns
-                yield burst
+            for found in _of_memory(machine, machine.memory, chance, visit, at_ns):
+                at_ns = found.start_offset_ns
+                yield found
 
 
 def pairs(machine: Machine) -> int:
     """How many unordered pairs its CPUs make."""
     return len(machine.cpus) * (len(machine.cpus) - 1) // 2
+
+
+def burst(
+    kind: tuple[str, str],
+    when: tuple[int, int],
+    pair: tuple[int, int],
+    iterations: int,
+    ticks: tuple[int, ...],
+    **more: Any,
+) -> Burst:
+    """A burst that nothing disturbed, unless `more` says so. kind: benchmark, variant. when: round, ns."""
+    (benchmark, variant), (visit, at_ns), (ping, pong) = kind, when, pair
+    return Burst(
+        benchmark=benchmark,
+        variant=variant,
+        round=visit,
+        ping_cpu=ping,
+        pong_cpu=pong,
+        iterations=iterations,
+        warmup=1,
+        ticks=ticks,
+        start_offset_ns=at_ns,
+        ping_cpus=(ping, ping),
+        pong_cpus=(pong, pong),
+        **{"switches": (0, 0, 0, 0), **more},
+    )
+
+
+def ticks_of(machine: Machine, chance: random.Random, ns: float) -> tuple[int, ...]:
+    """A warm-up and SAMPLES samples of `ns` nanoseconds each."""
+    scattered = (1 + abs(chance.gauss(0, machine.burst_sd / 3)) for _ in range(SAMPLES))
+    return tuple(round(ns / _NS_PER_TICK * factor) for factor in (_WARMUP, *scattered))
+
+
+def level(machine: Machine, chance: random.Random) -> float:
+    """How many times as long as others a burst takes."""
+    return math.exp(chance.gauss(0, machine.burst_sd))
 
 
 def _levels(machine: Machine, chance: random.Random, kernel: str) -> Levels:
@@ -56,102 +93,51 @@ def _levels(machine: Machine, chance: random.Random, kernel: str) -> Levels:
     if kernel == "new":
         run = {relation: shift * (1 + machine.changed.get(relation, 0)) for relation, shift in run.items()}
     found = {}
-    for a, b in combinations_with_replacement((cpu.cpu for cpu in machine.cpus), 2):
-        if a != b:
-            relation = topology.relation(a, b)
-            found[a, b] = machine.ns[relation] * run[relation] * math.exp(own.gauss(0, machine.pair_sd))
+    for a, b in combinations((cpu.cpu for cpu in machine.cpus), 2):
+        relation = topology.relation(a, b)
+        found[a, b] = machine.ns[relation] * run[relation] * math.exp(own.gauss(0, machine.pair_sd))
     return found
 
 
 def _of_pair(
     machine: Machine,
     chance: random.Random,
-    what: tuple[str, str, int, int],
+    kind: tuple[str, str],
+    when: tuple[int, int],
     pair: tuple[int, int],
     one_way: float,
 ) -> Burst:
-    benchmark, variant, visit, at_ns = what
     if pair in machine.two_levels and chance.random() < _OTHER_SHARE:
         one_way *= _OTHER_LEVEL
     busy = chance.random() < _BUSY
-    ticks = _ticks(machine, chance, 2 * one_way * _ITERATIONS)
+    ticks = ticks_of(machine, chance, 2 * one_way * _ITERATIONS * level(machine, chance))
     if busy:
         ticks = (*ticks[:-1], 4 * ticks[-1])
-    ping, pong = pair if visit % 2 == 0 else pair[::-1]
-    return Burst(
-        benchmark=benchmark,
-        variant=variant,
-        round=visit,
-        ping_cpu=ping,
-        pong_cpu=pong,
-        iterations=_ITERATIONS,
-        warmup=1,
-        ticks=ticks,
-        start_offset_ns=at_ns,
-        ping_cpus=(ping, ping),
-        pong_cpus=(pong, pong),
-        switches=(0, int(busy), 0, 0),
-        flags=("preempted",) if busy else (),
-    )
-
-
-def _ticks(machine: Machine, chance: random.Random, ns: float) -> tuple[int, ...]:
-    """A warm-up and SAMPLES samples of `ns` nanoseconds each."""
-    level = ns / _NS_PER_TICK * math.exp(chance.gauss(0, machine.burst_sd))
-    scattered = (level * (1 + abs(chance.gauss(0, machine.burst_sd / 3))) for _ in range(SAMPLES))
-    return tuple(round(ticks) for ticks in (_WARMUP * level, *scattered))
+    flags = ("preempted",) if busy else ()
+    ends = pair if when[0] % 2 == 0 else pair[::-1]
+    return burst(kind, when, ends, _ITERATIONS, ticks, switches=(0, int(busy), 0, 0), flags=flags)
 
 
 def _of_memory(
     machine: Machine, memory: Memory, chance: random.Random, visit: int, at_ns: int
 ) -> Iterator[Burst]:
     """One visit to every point of `chase` and `bandwidth`, on the first CPU."""
+    mhz = round(1000 * machine.ghz)
     for size in memory.sizes:
         ns, rate = next((ns, rate) for up_to, ns, rate in memory.levels if size <= up_to)
         name = f"{size >> 10}K" if size % (1 << 20) else f"{size >> 20}M"
+        points: list[tuple[tuple[str, str], str, str, int, float, Parameters]] = []
         for order, factor in _ORDERS.items():
-            at_ns += _BURST_NS
-            stride = 256 if order == "random" else 64
+            stride, took_ns = 256 if order == "random" else 64, max(ns * factor, memory.levels[0][1]) * _LOADS
             parameters = Parameters(bytes=size, stride_bytes=stride, order=order, pages="huge", threads=1)
-            ticks = _ticks(machine, chance, max(ns * factor, memory.levels[0][1]) * _LOADS)
-            yield _at_point(
-                machine, ("chase", "mov", f"{order}.{name}.huge"), _LOADS, ticks, (visit, at_ns), parameters
-            )
+            points.append((("chase", "mov"), f"{order}.{name}.huge", "load", _LOADS, took_ns, parameters))
         for operation, factor in _OPERATIONS.items():
-            at_ns += _BURST_NS
+            point, took_ns = f"{operation}.own.{name}.huge.x1", _BYTES / (rate * factor)
             parameters = Parameters(bytes=size, operation=operation, sharing="own", pages="huge", threads=1)
-            ticks = _ticks(machine, chance, _BYTES / (rate * factor))
-            point = f"{operation}.own.{name}.huge.x1"
-            yield _at_point(machine, ("bandwidth", "avx2", point), _BYTES, ticks, (visit, at_ns), parameters)
-
-
-def _at_point(
-    machine: Machine,
-    what: tuple[str, str, str],
-    iterations: int,
-    ticks: tuple[int, ...],
-    when: tuple[int, int],
-    parameters: Parameters,
-) -> Burst:
-    benchmark, variant, point = what
-    mhz = round(1000 * machine.ghz)
-    return Burst(
-        benchmark=benchmark,
-        variant=variant,
-        round=when[0],
-        ping_cpu=0,
-        pong_cpu=0,
-        iterations=iterations,
-        warmup=1,
-        ticks=ticks,
-        start_offset_ns=when[1],
-        ping_cpus=(0, 0),
-        pong_cpus=(0, 0),
-        switches=(0, 0, 0, 0),
-        point=point,
-        unit="load" if benchmark == "chase" else "byte",
-        parameters=parameters,
-        cpus=(0,),
-        core_mhz=(mhz, mhz),
-        checked=False,
-    )
+            points.append((("bandwidth", "avx2"), point, "byte", _BYTES, took_ns, parameters))
+        for kind, point, unit, iterations, took_ns, parameters in points:
+            at_ns += _BURST_NS
+            ticks = ticks_of(machine, chance, took_ns * level(machine, chance))
+            of_point = {"point": point, "unit": unit, "parameters": parameters, "cpus": (0,)}
+            more = {**of_point, "core_mhz": (mhz, mhz), "checked": False}
+            yield burst(kind, (visit, at_ns), (0, 0), iterations, ticks, **more)
