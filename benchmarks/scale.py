@@ -35,7 +35,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fleet.facts import linux, probe  # noqa: E402
+from fleet.facts import probe  # noqa: E402
+from fleet.facts.systems import SYSTEMS  # noqa: E402
 from fleet.model import Via  # noqa: E402
 from tests.command import entry  # noqa: E402
 from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
@@ -119,9 +120,9 @@ def openssh(field: Field) -> list[str]:
 
 
 def openssh_with_questions(field: Field) -> list[str]:
-    script = field.folder / "questions.sh"
+    script, linux = field.folder / "questions.sh", SYSTEMS["linux"]
     script.write_text(
-        f"{probe.script(linux.PROBE).decode()}\n{field.command}\n{probe.load_script(linux.LOAD).decode()}"
+        "\n".join((probe.script(linux.probe).decode(), field.command, probe.load_script(linux.load).decode()))
     )
     return xargs(field, "sh -s", str(script))
 

@@ -18,6 +18,7 @@ PAGE = (ROOT / "docs" / "porting.md").read_text()
 NAMES = {"<os>": OSES, "<arch>": tuple(ARCHES), "<benchmark>": tuple(VARIANTS)}
 KNOW_AN_OS = {
     "fleet/model/targets.py",
+    "fleet/facts/systems.py",
     "fleet/facts/linux.py",
     "fleet/facts/qnx.py",
     "fleet/agent/build/systems.py",

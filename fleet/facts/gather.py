@@ -84,15 +84,15 @@ def read(text: str, host: Host) -> Facts:
 def _ask(connection: Connection, host: Host, *, read_only: bool) -> str:
     """The first answer of a probe for the host's OS; the inventory's OS is tried first."""
     text = ""
-    for system in sorted(SYSTEMS.values(), key=lambda system: host.os != system.NAME):
-        text = _ask_as(system, connection, host, read_only=read_only)
+    for name in sorted(SYSTEMS, key=lambda name: host.os != name):
+        text = _ask_as(SYSTEMS[name], connection, host, read_only=read_only)
         if not probe.is_other(text):
             break
     return text
 
 
 def _ask_as(system: Os, connection: Connection, host: Host, *, read_only: bool) -> str:
-    script = probe.script(system.PROBE, workdir=host.workdir, cc=host.toolchain.cc, read_only=read_only)
+    script = probe.script(system.probe, workdir=host.workdir, cc=host.toolchain.cc, read_only=read_only)
     try:
         completed = connection.run(script.decode(), timeout_s=PROBE_TIMEOUT_S)
     except LinkError as err:
@@ -181,7 +181,7 @@ def reread_load(connection: Connection, facts: Facts) -> Load:
 
 def load_script(facts: Facts) -> str:
     """The sh text that asks such a host for its load, or ""; it leaves only functions behind in the shell."""
-    return probe.load_script(SYSTEMS[facts.target.os].LOAD).decode()
+    return probe.load_script(SYSTEMS[facts.target.os].load).decode()
 
 
 def read_load(output: bytes, facts: Facts) -> Load:
@@ -197,7 +197,7 @@ def _unknown_os(host: Host, sections: probe.Sections) -> str:
             f"{host.name}: the host has no `uname` where its shell looks for programs: PATH is "
             f"{path[:200]!r} there. Correct the PATH that its sshd or login shell sets for commands."
         )
-    known = " and ".join(system.TITLE for system in SYSTEMS.values())
+    known = " and ".join(system.title for system in SYSTEMS.values())
     return (
         f"{host.name}: `uname -s` says {uname[:80]!r}, an operating system fleet cannot measure; "
         f"it knows {known}. Remove the host from the inventory, or check its address."

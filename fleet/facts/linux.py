@@ -1,7 +1,6 @@
 """What the probe's sections say about a Linux host, as model.Facts. Pure: text in, facts out.
 
-`topology` reads CPUs and their groups, `settings` what disturbs a measurement; `linux_noise` judges it. The
-module is the `Os` (see `systems`) called linux.
+`topology` reads CPUs and their groups, `settings` what disturbs a measurement; `linux_noise` judges it.
 """
 
 import re
@@ -9,16 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from fleet.facts import linux_noise, settings, topology
+from fleet.facts import settings, topology
 from fleet.facts.probe import Sections, value
 from fleet.model import Compiler, Cpu, Facts, Load, arch_named
 from fleet.plan.cpulist import cpus_text
-
-NAME = "linux"
-TITLE = "Linux"
-PROBE: tuple[str, ...] = ("load_linux.sh", "probe_linux.sh")
-LOAD: tuple[str, ...] = ("load_linux.sh",)
-findings = linux_noise.findings
 
 _USERLAND_32 = {
     "x86_64": "i386",
@@ -53,16 +46,7 @@ def arch(sections: Sections) -> str | None:
 
 def is_answer(sections: Sections) -> bool:
     """Return whether a Linux host gave the answer."""
-    return parse_system(sections).get("uname_s") == TITLE
-
-
-def search_path(_: Sections) -> None:
-    """Return None: a Linux host's own PATH has all we need."""
-
-
-def raw_lines(_: Sections) -> tuple[str, ...]:
-    """Return (): the facts are enough."""
-    return ()
+    return parse_system(sections).get("uname_s") == "Linux"
 
 
 def parse(sections: Sections, _: str | None = None) -> Facts:

@@ -1,7 +1,7 @@
 """What the probe's sections say about a QNX host, as model.Facts. Pure: text in, facts out.
 
 Read are `uname -a` and `pidin info`; either may be missing, since whoever builds an image picks its programs
-one by one. The module is the `Os` (see `systems`) called qnx.
+one by one.
 """
 
 import re
@@ -13,10 +13,6 @@ from fleet.facts.linux import parse_compilers
 from fleet.facts.probe import Sections
 from fleet.model import Cpu, Facts, Finding, Load, Severity
 
-NAME = "qnx"
-TITLE = "QNX"
-PROBE: tuple[str, ...] = ("probe_qnx.sh",)
-LOAD: tuple[str, ...] = ()
 STANDIN = "qnx-standin"
 """The `os` of an imitation that the tests make out of Linux: its numbers are not those of QNX."""
 
@@ -63,14 +59,9 @@ def is_answer(sections: Sections) -> bool:
     return "qnx" in sections
 
 
-def parse_load(_: Sections) -> Load:
-    """Return an empty load: QNX does not publish it."""
-    return Load()
-
-
 def findings(facts: Facts, _: Load | None = None) -> Iterator[Finding]:
     """All findings; nothing that could disturb a measurement is known of a QNX host."""
-    if facts.os != NAME:
+    if facts.os == STANDIN:
         yield Finding(
             "stand-in",
             Severity.SERIOUS,
@@ -140,7 +131,7 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
     cpus = tuple(_cpu(processor, arch) for processor in pidin.processors)
     first = pidin.processors[0] if pidin.processors else None
     facts = Facts(
-        os=STANDIN if "standin" in system else NAME,
+        os=STANDIN if "standin" in system else "qnx",
         arch=arch,
         hostname=uname.hostname if uname else None,
         kernel=release,

@@ -1,58 +1,57 @@
-"""The operating systems fleet can gather facts on: one module each, in the order they are tried."""
+"""The operating systems fleet can gather facts on: a row and a module each, in the order they are tried."""
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
-from fleet.facts import linux, qnx
+from fleet.facts import linux, linux_noise, qnx
 from fleet.facts.probe import Sections
 from fleet.model import Facts, Finding, Load, Severity
 
 WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 
 
-class Os(Protocol):
-    """What a module must define to add its operating system to SYSTEMS. Its functions are pure.
+@dataclass(frozen=True, slots=True)
+class Os:
+    """An operating system: its title for messages, and its module's functions, which are pure.
 
-    NAME: as in the inventory and in targets. TITLE: for messages. PROBE: the scripts whose answer `parse`
-    reads; on a host of another OS they answer with the section `other`. LOAD: those whose answer
-    `parse_load` reads; () if the OS does not publish its load.
+    probe: the scripts whose answer `parse` reads; on a host of another OS they answer with the section
+    `other`. is_answer: whether a host of this OS gave the answer. parse: its facts, without the directory for
+    our files; told the inventory's architecture, for a host that does not name its own. Raises ValueError for
+    an architecture or answer we do not understand, its text quoting what the host printed. findings: what
+    disturbs measurements; told the load some time after the facts.
+
+    load, parse_load: the scripts that ask for the load, and what reads their answer; what is missing there is
+    None. search_path: the PATH for every later command; None for an OS with the usual tools on its own PATH.
+    raw_lines: the answer in lines for `fleet check`; () where the facts are enough.
     """
 
-    NAME: str
-    TITLE: str
-    PROBE: tuple[str, ...]
-    LOAD: tuple[str, ...]
-
-    def is_answer(self, sections: Sections, /) -> bool:
-        """Return whether a host of this OS gave the answer."""
-        ...
-
-    def parse(self, sections: Sections, declared_arch: str | None, /) -> Facts:
-        """Return the facts in the probe's answer, without the directory for our files.
-
-        declared_arch: the inventory's, for a host that does not name its own. Raises ValueError for an
-        architecture or answer we do not understand, its text quoting what the host printed.
-        """
-        ...
-
-    def parse_load(self, sections: Sections, /) -> Load:
-        """Return the load in the answer to LOAD; what is missing there is None."""
-        ...
-
-    def findings(self, facts: Facts, later: Load | None, /) -> Iterable[Finding]:
-        """Return what disturbs measurements. later: the load some time after the facts."""
-        ...
-
-    def search_path(self, sections: Sections, /) -> str | None:
-        """Return the PATH for every later command; None for an OS with the usual tools on its own PATH."""
-        ...
-
-    def raw_lines(self, sections: Sections, /) -> tuple[str, ...]:
-        """Return the answer in lines for `fleet check`; () where the facts are enough."""
-        ...
+    title: str
+    probe: tuple[str, ...]
+    is_answer: Callable[[Sections], bool]
+    parse: Callable[[Sections, str | None], Facts]
+    findings: Callable[[Facts, Load | None], Iterable[Finding]]
+    load: tuple[str, ...] = ()
+    parse_load: Callable[[Sections], Load] = lambda _: Load()
+    search_path: Callable[[Sections], str | None] = lambda _: None
+    raw_lines: Callable[[Sections], tuple[str, ...]] = lambda _: ()
 
 
-SYSTEMS: Mapping[str, Os] = {system.NAME: system for system in (linux, qnx)}
+SYSTEMS: Mapping[str, Os] = {
+    "linux": Os(
+        "Linux",
+        ("load_linux.sh", "probe_linux.sh"),
+        linux.is_answer,
+        linux.parse,
+        linux_noise.findings,
+        ("load_linux.sh",),
+        linux.parse_load,
+    ),
+    "qnx": Os(
+        *("QNX", ("probe_qnx.sh",), qnx.is_answer, qnx.parse, qnx.findings),
+        search_path=qnx.search_path,
+        raw_lines=qnx.raw_lines,
+    ),
+}
 
 
 def of_answer(sections: Sections) -> Os | None:

@@ -4,7 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from fleet.facts import linux, probe
+from fleet.facts import probe
+from fleet.facts.systems import SYSTEMS
 
 SHELLS = {
     "dash": ("dash", ["dash"]),
@@ -32,7 +33,7 @@ def ask(
     """What this shell answers, in an environment with a home and a value nobody may see."""
     home.mkdir(exist_ok=True)
     env = {"PATH": path, "HOME": str(home), "SECRET_VALUE": "hunter2"}
-    question = probe.script(linux.PROBE, root=root, workdir=workdir, cc=cc)
+    question = probe.script(SYSTEMS["linux"].probe, root=root, workdir=workdir, cc=cc)
     run = subprocess.run(shell, input=question, capture_output=True, env=env, check=False)
     answer = probe.answer(run.stdout)
     assert answer is not None, (run.stdout[-500:], run.stderr[-500:])

@@ -75,7 +75,7 @@ def test_the_kernels_own_cpu_masks_are_read_whole(tmp_path):
     assert cpus[0].core == lowest
 
 
-@pytest.mark.parametrize("names", [system.PROBE for system in SYSTEMS.values()], ids=SYSTEMS)
+@pytest.mark.parametrize("names", [system.probe for system in SYSTEMS.values()], ids=SYSTEMS)
 def test_the_probe_is_clean_to_shellcheck(tmp_path, names):
     folder = Path(probe.__file__).parent
     script = tmp_path / "probe.sh"
@@ -93,7 +93,7 @@ def test_the_probe_is_clean_to_shellcheck(tmp_path, names):
 @pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 def test_what_travels_is_the_script_without_comments(system):
     """Read by a host byte by byte: what is for people stays here."""
-    text = probe.script(system.PROBE).decode()
+    text = probe.script(system.probe).decode()
     assert not re.search(r"(^|[\s;])# ", text, re.MULTILINE)
 
 
@@ -138,7 +138,7 @@ def test_a_compiler_that_leaves_a_process_behind_is_not_waited_for(tmp_path):
 
 
 def test_half_a_script_does_nothing(tmp_path):
-    whole = probe.script(linux.PROBE, workdir=str(tmp_path / "never"))
+    whole = probe.script(SYSTEMS["linux"].probe, workdir=str(tmp_path / "never"))
     run = subprocess.run(["/bin/sh"], input=whole[: len(whole) - 40], capture_output=True, check=False)
     assert run.stdout == b""
     assert not (tmp_path / "never").exists()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import DeployError, ProbeError
-from fleet.facts import linux, probe, qnx, systems
+from fleet.facts import probe, qnx, systems
 from fleet.facts.gather import gather, raw_lines, read, survey
-from fleet.facts.systems import Os
+from fleet.facts.systems import SYSTEMS, Os
 from fleet.model import Host, Via
 from fleet.remote.local import LocalConnection
 from tests import needs
@@ -256,10 +256,13 @@ def pidin() -> str:
     return "\n".join(f"echo '{line}'" for line in RPI4_PIDIN).replace("AARCH64", "X86_64")
 
 
-def ask(shell: str, root: Path, user: int | None = None, *, system: Os = qnx, **options: object) -> str:
+QNX = SYSTEMS["qnx"]
+
+
+def ask(shell: str, root: Path, user: int | None = None, *, system: Os = QNX, **options: object) -> str:
     """The answer of one shell, started with a PATH that leads nowhere."""
     package, command = QNX_SHELLS[shell]
-    question = probe.script(system.PROBE, root=str(root), **options)  # type: ignore[arg-type]
+    question = probe.script(system.probe, root=str(root), **options)  # type: ignore[arg-type]
     if shell == "busybox":  # asks itself before any PATH
         question = b'uname() { "$ROOT/proc/boot/uname" "$@"; }\n' + question
     done = subprocess.run(
@@ -299,7 +302,7 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
 def test_asked_as_linux_a_qnx_host_only_says_that_it_is_none(tree, shell, named):
     (tree / "proc/boot/uname").rename(tree / ("nothing" if named else "etc") / "uname")
     before = sorted(tree.rglob("*"))
-    said = ask(shell, tree, system=linux)
+    said = ask(shell, tree, system=SYSTEMS["linux"])
     assert probe.is_other(said)
     name = "QNX" if named and shell != "busybox" else ""
     assert probe.sections(said)["system"][0] == f"uname_s {name}"
@@ -307,7 +310,7 @@ def test_asked_as_linux_a_qnx_host_only_says_that_it_is_none(tree, shell, named)
 
 
 def test_asked_as_qnx_a_linux_host_only_says_that_it_is_none(tmp_path):
-    question = probe.script(qnx.PROBE, workdir=str(tmp_path / "never"))
+    question = probe.script(QNX.probe, workdir=str(tmp_path / "never"))
     done = subprocess.run(["/bin/sh"], input=question, capture_output=True, check=True)
     said = probe.answer(done.stdout)
     assert probe.is_other(said)
