@@ -5,6 +5,7 @@ cost after a `#`, or a sentence, which begins with a capital letter. docs/check.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from fleet.model import Facts, Finding, Load, Severity
 from fleet.plan.cpulist import cpus_text
@@ -17,6 +18,14 @@ _SYS = "/sys/devices/system"
 _X86 = ("x86_64", "i386")
 _NOT_THE_COUNTER = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
 _CHOOSING_DRIVERS = {"intel_pstate", "amd-pstate-epp"}
+
+
+def _finding(severity: Severity, kind: str, found: str, remedy: str, evidence: str = "") -> Finding:
+    """Of the fact that is called as its kind, unless `evidence` names another."""
+    return Finding(kind, severity, found, remedy, evidence or kind)
+
+
+_info, _warning, _serious = (partial(_finding, severity) for severity in Severity)
 
 
 def findings(facts: Facts, later: Load | None = None) -> Iterator[Finding]:
@@ -34,42 +43,34 @@ def findings(facts: Facts, later: Load | None = None) -> Iterator[Finding]:
 def _frequency(facts: Facts) -> Iterator[Finding]:
     drivers = set((facts.frequency_driver or "").split(", "))
     if facts.governor is not None and facts.governor != "performance":
-        yield Finding(
+        yield _warning(
             "governor",
-            Severity.WARNING,
             f"The frequency governor is {facts.governor}.",
             "fleet run --governor performance # root on the host; restored after the run; more power",
-            "governor",
         )
     if facts.boost:
-        yield Finding(
+        yield _warning(
             "boost",
-            Severity.WARNING,
             "Frequency boost is on: clock rates follow load and temperature. Boost alone can be a factor of "
             "2.6 (core_latency on an i9-13980HX, all pairs; its E-cores: 44 ns with it, 130 ns without).",
             "fleet run --boost off # root on the host; restored after the run; lower top speed",
-            "boost",
         )
     elif facts.boost is None:
-        yield Finding(
+        yield _info(
             "boost",
-            Severity.INFO,
             "Whether frequency boost is on is unknown.",
             "Look into the firmware's settings (Turbo, Core Performance Boost), and keep them as a label.",
-            "boost",
         )
     if (driver := min(drivers & _CHOOSING_DRIVERS, default=None)) and "powersave" in (facts.governor or ""):
-        yield Finding(
+        yield _info(
             "driver",
-            Severity.INFO,
             f"Under {driver}, powersave is not the lowest frequency: the CPU chooses by load and preference.",
             f"cat {_SYS}/cpu/cpufreq/policy0/energy_performance_preference # --governor performance wins",
             "frequency_driver",
         )
     if "acpi-cpufreq" in drivers:
-        yield Finding(
+        yield _info(
             "driver",
-            Severity.INFO,
             "The frequency driver is acpi-cpufreq: its highest setting stands for the whole range of boost.",
             "fleet run --governor performance --boost off # root on the host; restored; lower top speed",
             "frequency_driver",
@@ -78,9 +79,8 @@ def _frequency(facts: Facts) -> Iterator[Finding]:
 
 def _heat_and_sleep(facts: Facts) -> Iterator[Finding]:
     if facts.idle_exit_us is not None and facts.idle_exit_us > DEEP_IDLE_US:
-        yield Finding(
+        yield _info(
             "idle",
-            Severity.INFO,
             f"Idle CPUs sleep as deep as {facts.idle_state or 'unnamed'} and take {facts.idle_exit_us} µs to "
             f"wake ({facts.idle_driver or 'unknown driver'}); the others' boost follows how many sleep.",
             f"cpupower idle-set -D {DEEP_IDLE_US + 1} # root, until reboot or idle-set -E; more heat, less "
@@ -88,17 +88,15 @@ def _heat_and_sleep(facts: Facts) -> Iterator[Finding]:
             "idle_exit_us",
         )
     if throttles := (facts.core_throttles or 0) + (facts.package_throttles or 0):
-        yield Finding(
+        yield _warning(
             "throttled",
-            Severity.WARNING,
             f"Heat has slowed CPUs down since boot (counters add up to {throttles}).",
             f"grep . {_SYS}/cpu/cpu*/thermal_throttle/*_count # again after a run: if they grow, cool it",
             "core_throttles, package_throttles",
         )
     if facts.load.temperature_c is not None and facts.load.temperature_c >= HOT_C:
-        yield Finding(
+        yield _warning(
             "temperature",
-            Severity.WARNING,
             f"The hottest sensor says {facts.load.temperature_c:.0f} degrees: CPUs may throttle.",
             "Cool the machine, or wait.",
             "temperature_c",
@@ -107,34 +105,28 @@ def _heat_and_sleep(facts: Facts) -> Iterator[Finding]:
 
 def _machine(facts: Facts) -> Iterator[Finding]:
     if facts.hypervisor:
-        yield Finding(
+        yield _warning(
             "hypervisor",
-            Severity.WARNING,
             f"A hypervisor ({facts.hypervisor}) may move our CPUs and hides the topology.",
             "Pin the virtual CPUs on the hypervisor's host, or measure on bare metal.",
-            "hypervisor",
         )
     elif facts.arch in _X86 and facts.microcode is None:
-        yield Finding(
+        yield _info(
             "microcode",
-            Severity.INFO,
             "The microcode's revision is unknown: runs before and after an update look alike.",
             "dmesg | grep -i microcode # then keep it with the run: --label microcode=REVISION",
-            "microcode",
         )
     if facts.container:
-        yield Finding(
+        yield _info(
             "container",
-            Severity.INFO,
             f"We are in a container ({facts.container}): neighbours and their load may be out of our sight.",
             "Measure on the machine itself, or give the container CPUs that nobody else uses (cpuset).",
-            "container",
         )
     if facts.cpu_quota is not None:
         stops = facts.cpu_quota <= MEASURING_THREADS
-        yield Finding(
-            "quota",
+        yield _finding(
             Severity.SERIOUS if stops else Severity.INFO,
+            "quota",
             f"Our control group may use {facts.cpu_quota:g} CPUs' worth of time: the kernel "
             + (
                 "stops both threads whenever that is used up." if stops else "stops us only if others use it."
@@ -166,38 +158,38 @@ def _clock(facts: Facts) -> Iterator[Finding]:
         remedy = "dmesg | grep -i -E 'tsc|clocksource' # says why; needs root on some systems"
     else:
         return
-    yield Finding("clock", Severity.WARNING, found, remedy, "clock_source")
+    yield _warning(
+        "clock",
+        found,
+        remedy,
+        "clock_source",
+    )
 
 
 def _kernel(facts: Facts) -> Iterator[Finding]:
     if facts.numa_balancing and len({cpu.node for cpu in facts.cpus if cpu.node is not None}) > 1:
-        yield Finding(
+        yield _warning(
             "numa_balancing",
-            Severity.WARNING,
             "Automatic NUMA balancing is on: the kernel may move pages during a burst.",
             "echo 0 > /proc/sys/kernel/numa_balancing # root, until reboot; slows programs that rely on it",
-            "numa_balancing",
         )
     if facts.irqbalance:
-        yield Finding(
-            "irqbalance",
+        yield _finding(
             Severity.INFO if facts.isolated_cpus else Severity.WARNING,
+            "irqbalance",
             "irqbalance runs: it moves interrupts to other CPUs, isolated ones left out, while we measure.",
             "systemctl stop irqbalance # root, until reboot; interrupts stay on the CPUs they are on",
-            "irqbalance",
         )
     if facts.rt_runtime_us is not None and facts.rt_runtime_us >= 0:
-        yield Finding(
+        yield _info(
             "rt_throttling",
-            Severity.INFO,
             f"Realtime threads may run {facts.rt_runtime_us} µs of each period; only --priority is affected.",
             "echo -1 > /proc/sys/kernel/sched_rt_runtime_us # root, until reboot; a runaway can keep a CPU",
             "rt_runtime_us",
         )
     if "mitigations=off" in (facts.kernel_cmdline or "").split():
-        yield Finding(
+        yield _info(
             "mitigations",
-            Severity.INFO,
             "Booted with mitigations=off.",
             "Compare only with runs under the same setting.",
             "kernel_cmdline",
@@ -206,34 +198,29 @@ def _kernel(facts: Facts) -> Iterator[Finding]:
 
 def _cpus(facts: Facts) -> Iterator[Finding]:
     if facts.smt:
-        yield Finding(
+        yield _info(
             "smt",
-            Severity.INFO,
             "SMT is on: siblings share a core, and other work there slows ours.",
             f"echo off > {_SYS}/cpu/smt/control # root, until reboot; halves the CPUs",
-            "smt",
         )
     if offline := [cpu.cpu for cpu in facts.cpus if not cpu.online]:
-        yield Finding(
+        yield _warning(
             "offline",
-            Severity.WARNING,
             f"CPUs {cpus_text(offline)} are offline and will not be measured.",
             f"for n in {' '.join(map(str, offline))}; do echo 1 > {_SYS}/cpu/cpu$n/online; done # root",
             "cpus",
         )
     if barred := [cpu.cpu for cpu in facts.cpus if cpu.online and not cpu.allowed]:
-        yield Finding(
+        yield _warning(
             "barred",
-            Severity.WARNING,
             f"We may not use CPUs {cpus_text(barred)} (affinity or cpuset); they will not be measured.",
             "cat /proc/self/cgroup # names the group whose cpuset to widen (root)",
             "cpus",
         )
     if len(kinds := sorted({cpu.kind for cpu in facts.cpus if cpu.kind})) > 1:
         one_kind = cpus_text(cpu.cpu for cpu in facts.cpus if cpu.kind == kinds[-1])
-        yield Finding(
+        yield _info(
             "hybrid",
-            Severity.INFO,
             f"The CPUs are of kinds: {', '.join(kinds)}.",
             f"fleet run --cpus {one_kind} # one kind only ({kinds[-1]}); pairs across kinds are then missing",
             "cpus",
@@ -242,17 +229,15 @@ def _cpus(facts: Facts) -> Iterator[Finding]:
 
 def _isolation(facts: Facts) -> Iterator[Finding]:
     if facts.cpus and not facts.isolated_cpus:
-        yield Finding(
+        yield _info(
             "isolation",
-            Severity.INFO,
             "No CPU is isolated: any task may run between ours.",
             "Boot with isolcpus=LIST nohz_full=LIST (root, reboot; those CPUs are lost to other work).",
             "isolated_cpus",
         )
     if ticking := sorted(set(facts.isolated_cpus) - set(facts.nohz_full_cpus)):
-        yield Finding(
+        yield _info(
             "tick",
-            Severity.INFO,
             f"CPUs {cpus_text(ticking)} are isolated but keep their timer tick (not in nohz_full).",
             f"Boot with nohz_full={cpus_text(ticking)} as well (root, reboot; slower system calls there).",
             "nohz_full_cpus",
@@ -262,27 +247,24 @@ def _isolation(facts: Facts) -> Iterator[Finding]:
 def _load(facts: Facts, later: Load | None) -> Iterator[Finding]:
     load, count = facts.load, sum(cpu.online for cpu in facts.cpus)
     if load.load_1m is not None and count and load.load_1m > BUSY_SHARE * count:
-        yield Finding(
+        yield _serious(
             "load",
-            Severity.SERIOUS,
             f"The host is busy: {load.load_1m:g} runnable threads on {count} CPUs over the last minute.",
             "ps -eo pcpu,pid,user,comm | sort -nr | head # then stop what is not needed",
             "load_1m",
         )
     others = _others_now(load, later)
     if others is not None and count and others > BUSY_SHARE * count:
-        yield Finding(
+        yield _warning(
             "busy",
-            Severity.WARNING,
             f"The host is busy now: {others} other runnable threads on {count} CPUs.",
             "ps -eo stat,pid,user,comm | grep '^R' # then stop what is not needed",
             "running",
         )
     before, after = load.steal_ticks, later.steal_ticks if later else None
     if before is not None and after is not None and after > before:
-        yield Finding(
+        yield _serious(
             "steal",
-            Severity.SERIOUS,
             f"The hypervisor took {after - before} clock ticks from us while we looked.",
             "Give the virtual machine CPUs of its own, or measure when its neighbours are idle.",
             "steal_ticks",
