@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from fleet.console.hosts import host_object, where
 from fleet.hostnames import folded
@@ -103,19 +102,14 @@ def _cost(cost: Cost) -> str:
 
 def plans_json(plans: Sequence[PlannedHost]) -> str:
     """The same for programs: a list of {host, plan, seconds}; seconds only where the CPUs are known."""
-    return as_json(
-        [
-            {"host": host_object(one.host), "plan": _plan_object(one.plan), "seconds": _seconds(one)}
-            for one in plans
-        ]
-    )
+    found = []
+    for one in plans:
+        plan = asdict(one.plan)
+        del plan["deadline_s"]  # depends on the host
+        found.append({"host": host_object(one.host), "plan": plan, "seconds": _seconds(one)})
+    return as_json(found)
 
 
 def _seconds(one: PlannedHost) -> dict[str, float] | None:
     [cost, *others] = one.costs
     return None if others or cost.forecast is None else asdict(cost.forecast.duration)
-
-
-def _plan_object(plan: Plan) -> dict[str, Any]:
-    """A plan without the deadline, which depends on the host."""
-    return {key: value for key, value in asdict(plan).items() if key != "deadline_s"}

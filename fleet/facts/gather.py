@@ -207,16 +207,14 @@ def _unknown_os(host: Host, sections: probe.Sections) -> str:
 def _no_workdir(refused: list[str], host: Host) -> str:
     if host.workdir is not None:
         reason = refused[0] if refused else f"{host.workdir}: cannot be used"
-        return f"{host.name}: the inventory's workdir {reason}. To do: {_remedy(reason)}."
+        remedies = (remedy for sign, remedy in _REMEDIES.items() if sign in reason)
+        to_do = next(remedies, "name another directory")
+        return f"{host.name}: the inventory's workdir {reason}. To do: {to_do}."
     listed = "".join(f"\n  {reason}" for reason in refused[:_PLACES])
     return (
         f"{host.name}: found no directory to put the agent in:{listed}\n"
         f"Name one that we may write to and run programs from, as `workdir:` for this host in the inventory."
     )
-
-
-def _remedy(reason: str) -> str:
-    return next((remedy for sign, remedy in _REMEDIES.items() if sign in reason), "name another directory")
 
 
 def _no_answer(host: Host, completed: Completed) -> str:

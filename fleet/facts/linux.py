@@ -35,6 +35,7 @@ _VENDORS = (
 _CONTAINERS = ("docker", "kubepods", "libpod", "lxc", "containerd", "garden", "machine.slice")
 _DMI = "sys/class/dmi/id/"
 _CPU = "sys/devices/system/cpu/"
+_FLAWS = _CPU + "vulnerabilities/"  # Documentation/ABI/testing/sysfs-devices-system-cpu
 
 
 def arch(sections: Sections) -> str | None:
@@ -68,6 +69,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         raise ValueError(f"`uname -m` says {uname!r}, an architecture fleet has no agent for")
     hypervisor = parse_hypervisor(files, cpuinfo, system)
     container = parse_container(files, system)
+    idle_driver = files.get(_CPU + "cpuidle/current_driver")
+    rt_runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
     idle_state, idle_exit_us = settings.parse_idle_state(noise)
     return Facts(
@@ -102,11 +105,11 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         governor=_common(cpu.governor for cpu in cpus),
         frequency_driver=topology.frequency_driver(sections),
         boost=parse_boost(files),
-        idle_driver=_unless_none(files.get(_CPU + "cpuidle/current_driver")),
+        idle_driver=None if idle_driver == "none" else idle_driver,
         idle_state=idle_state,
         idle_exit_us=idle_exit_us,
         cpu_quota=settings.parse_cpu_quota(noise),
-        rt_runtime_us=_signed(files.get("proc/sys/kernel/sched_rt_runtime_us")),
+        rt_runtime_us=-1 if rt_runtime == "-1" else _whole(rt_runtime),  # the kernel's "no limit"
         irqbalance=settings.parse_irqbalance(noise, container),
         core_throttles=settings.parse_throttles(noise, "core"),
         package_throttles=settings.parse_throttles(noise, "package"),
@@ -114,7 +117,9 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         isolated_cpus=tuple(cpu.cpu for cpu in cpus if cpu.isolated),
         nohz_full_cpus=topology.cpus_in(files.get(_CPU + "nohz_full", "")),
         numa_balancing=_flag(files.get("proc/sys/kernel/numa_balancing")),
-        mitigations=_mitigations(files),
+        mitigations=MappingProxyType(
+            {path.rpartition("/")[2]: text for path, text in files.items() if path.startswith(_FLAWS)}
+        ),
         cpus=cpus,
         load=parse_load(sections),
         user=system.get("user"),
@@ -274,14 +279,6 @@ def _joined(files: Mapping[str, str], *names: str) -> str | None:
     return " ".join(files[_DMI + name] for name in names if files.get(_DMI + name)) or None
 
 
-def _mitigations(files: Mapping[str, str]) -> Mapping[str, str]:
-    """Format: Documentation/ABI/testing/sysfs-devices-system-cpu, vulnerabilities."""
-    folder = _CPU + "vulnerabilities/"
-    return MappingProxyType(
-        {path[len(folder) :]: value for path, value in files.items() if path.startswith(folder)}
-    )
-
-
 def _notes(
     cpus: tuple[Cpu, ...], hypervisor: str | None, system: Mapping[str, str], found_arch: str
 ) -> Iterable[str]:
@@ -320,14 +317,6 @@ def _flag(text: str | None) -> bool | None:
 
 def _whole(text: str | None) -> int | None:
     return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None
-
-
-def _signed(text: str | None) -> int | None:
-    return -1 if text == "-1" else _whole(text)  # the kernel's "no limit"
-
-
-def _unless_none(text: str | None) -> str | None:
-    return None if text in {None, "none"} else text
 
 
 def _number(text: str | None) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from fleet.facts.arm import core_name
 from fleet.facts.probe import Sections
-from fleet.model import Cache, Cpu
+from fleet.model import Cache, Cpu, last_shared
 from fleet.plan.cpulist import MAX_CPU, cpu_list
 
 
@@ -66,7 +66,9 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
     online = set(_list(files, "sys/devices/system/cpu/online") or models)
     present = set(_list(files, "sys/devices/system/cpu/present")) | online
     allowed = set(_list(files, "proc/self/status:Cpus_allowed_list") or present)
-    isolated = _optional_set(files, "sys/devices/system/cpu/isolated")
+    # The kernel leaves the file empty, and the probe so leaves it out, when no CPU is isolated.
+    isolated = set(_list(files, "sys/devices/system/cpu/isolated"))
+    known = {"sys/devices/system/cpu/online", "sys/devices/system/cpu/isolated"} & files.keys()
     nodes = _nodes(files)
     kinds = _kinds(files)
     return tuple(
@@ -76,7 +78,7 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
             allowed=cpu in allowed and cpu in online,
             core=groups.leader(cpu, "core_cpus", "thread_siblings"),
             cluster=groups.leader(cpu, "cluster_cpus"),
-            llc=_last_level(groups.caches.get(cpu, [])),
+            llc=last_shared(groups.caches.get(cpu, [])),
             die=groups.leader(cpu, "die_cpus"),
             package=groups.leader(cpu, "package_cpus", "core_siblings"),
             node=nodes.get(cpu),
@@ -85,7 +87,7 @@ def parse_cpus(sections: Sections, files: Mapping[str, str]) -> tuple[Cpu, ...]:
             model=models.get(cpu),
             governor=groups.policy.get(cpu, (None, None, None))[0],
             max_khz=groups.policy.get(cpu, (None, None, None))[2],
-            isolated=None if isolated is None else cpu in isolated,
+            isolated=cpu in isolated if known else None,
             caches=tuple(sorted(groups.caches.get(cpu, []), key=lambda cache: (cache.level, cache.kind))),
         )
         for cpu in sorted(present)
@@ -136,12 +138,6 @@ def _read_groups(lines: Iterable[str]) -> _Groups:
     return groups
 
 
-def _last_level(caches: Iterable[Cache]) -> int | None:
-    """The lowest CPU that shares the outermost cache that holds data."""
-    data = [cache for cache in caches if cache.kind != "Instruction"]
-    return min(max(data, key=lambda cache: cache.level).shared_cpus, default=None) if data else None
-
-
 def _nodes(files: Mapping[str, str]) -> dict[int, int]:
     nodes = {}
     for path, value in files.items():
@@ -158,13 +154,6 @@ def _kinds(files: Mapping[str, str]) -> dict[int, str]:
 
 def _list(files: Mapping[str, str], path: str) -> tuple[int, ...]:
     return cpus_in(files.get(path, ""))
-
-
-def _optional_set(files: Mapping[str, str], path: str) -> set[int] | None:
-    """The kernel leaves the file empty, and the probe so leaves it out, when no CPU is isolated."""
-    if path in files:
-        return set(_list(files, path))
-    return set() if "sys/devices/system/cpu/online" in files else None
 
 
 def _is_number(text: str) -> bool:

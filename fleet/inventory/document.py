@@ -136,11 +136,8 @@ class _Walk:
         if node.id == "mapping":
             return self._mapping(node, path)
         if node.id == "sequence":
-            return self._sequence(node, path)
+            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
         return None if node.tag == _NULL else str(node.value)
-
-    def _sequence(self, node: Any, path: Path) -> list[Any]:
-        return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: Any, path: Path) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -152,7 +149,8 @@ class _Walk:
                 continue
             key = str(key_node.value)
             if key in own:
-                self._repeated(line, (*path, key), own[key])
+                text = f"duplicate key (first in line {own[key]}); keep one of them"
+                self.document.problems.append(Problem(line, dotted((*path, key)), text))
                 continue
             own[key] = line
             self.document.lines.setdefault((*path, key), line)
@@ -160,10 +158,6 @@ class _Walk:
         for key, value in self._merged(node, path):
             result.setdefault(key, value)
         return result
-
-    def _repeated(self, line: int, path: Path, first: int) -> None:
-        text = f"duplicate key (first in line {first}); keep one of them"
-        self.document.problems.append(Problem(line, dotted(path), text))
 
     @staticmethod
     def _pairs(node: Any) -> Iterator[tuple[Any, Any]]:

@@ -68,9 +68,9 @@ class Inventory:
         names = {host.name for host in self.hosts if any(fnmatchcase(host.name, glob) for glob in globs)}
         names.update(self.groups.get(pattern, ()))
         if not names and pattern not in self.groups:
+            similar = nearest(pattern, [*(host.name for host in self.hosts), *self.groups])
             raise UsageError(
-                f"{self.path}: no host or group is called {pattern!r}"
-                f"{nearest(pattern, self._all_names())} See `fleet hosts`."
+                f"{self.path}: no host or group is called {pattern!r}{similar} See `fleet hosts`."
             )
         return names
 
@@ -83,9 +83,6 @@ class Inventory:
             advice = f"{nearest(f'{key}={value}', known)} Known labels: {', '.join(known[:20]) or 'none'}."
             raise UsageError(f"{self.path}: no host has the label {key}={value}{advice}")
         return found
-
-    def _all_names(self) -> list[str]:
-        return [host.name for host in self.hosts] + list(self.groups)
 
 
 def this_machine(path: Path) -> Inventory:

@@ -1,7 +1,7 @@
 """A machine as it was found: facts, CPUs, the relations between them, and what would disturb a run."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -40,6 +40,12 @@ class Cache:
     size_bytes: int | None
     line_bytes: int | None
     shared_cpus: tuple[int, ...]
+
+
+def last_shared(caches: Iterable[Cache]) -> int | None:
+    """The lowest CPU that shares the outermost cache that holds data, if that is known."""
+    data = [cache for cache in caches if cache.kind != "Instruction"]
+    return min(max(data, key=lambda cache: cache.level).shared_cpus, default=None) if data else None
 
 
 @dataclass(frozen=True, slots=True)

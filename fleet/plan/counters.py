@@ -140,7 +140,11 @@ def read(text: str) -> tuple[str, ...]:
 
 def resolved(names: Sequence[str], facts: "Facts") -> tuple[str, ...]:
     """The events that a host's CPU has, each as the agent reads it: `cycles=0:0x0`."""
-    return tuple(f"{name}={_code(event)}" for name, event in _found(names, facts) if event is not None)
+    return tuple(
+        f"{name}={event.type}:{event.config:#x}{':k' * event.kernel}"
+        for name, event in _found(names, facts)
+        if event is not None
+    )
 
 
 def missing(names: Sequence[str], facts: "Facts") -> str | None:
@@ -176,7 +180,3 @@ def _family_of(facts: "Facts") -> _Family | None:
         return None
     vendor = facts.cpu_vendor or ""
     return _FAMILIES.get((vendor, family, model)) or _FAMILIES.get((vendor, family, None))
-
-
-def _code(event: Event) -> str:
-    return f"{event.type}:{event.config:#x}" + (":k" if event.kernel else "")

@@ -101,10 +101,6 @@ def among(text: str, known: tuple[str, ...]) -> str:
     return text
 
 
-def _switch(text: str) -> bool:
-    return among(text, ("on", "off")) == "on"
-
-
 def _benchmarks(text: str) -> tuple[str, ...]:
     """Read "cas,readwrite" or "all"; the order is kept, repeats are dropped."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
@@ -255,7 +251,7 @@ COUNTERS = Kind(
     lists=True,
 )
 GOVERNOR = Kind("NAME", "a governor of the host, such as performance", _governor)
-SWITCH = Kind("STATE", "on or off", _switch, _state, _state)
+SWITCH = Kind("STATE", "on or off", lambda text: among(text, ("on", "off")) == "on", _state, _state)
 
 
 def decimal(value: float) -> str:

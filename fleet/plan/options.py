@@ -285,15 +285,11 @@ def agent_arguments(plan: Plan) -> list[str]:
     if plan.variant is not None:
         plan = replace(plan, variant=for_benchmarks(plan.variant, plan.benchmarks))
     words = []
-    for option in sorted(OPTIONS, key=_agent_order):
+    for option in sorted(OPTIONS, key=lambda option: (option.name != "deadline_s", option.name != "preset")):
         value = getattr(plan, option.name)
         if value is not None:
             words.append(f"--{option.flag}={option.kind.write(value)}")
     return words
-
-
-def _agent_order(option: Option) -> int:
-    return {"deadline_s": 0, "preset": 1}.get(option.name, 2)
 
 
 def cpus(text: str) -> tuple[int, ...]:

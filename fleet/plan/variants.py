@@ -5,6 +5,7 @@ knows. docs/variants.md explains each.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from fleet.model import BENCHMARKS
 
@@ -25,7 +26,7 @@ def variant_choice(text: str) -> str:
             )
         if equals and benchmark not in VARIANTS:
             raise ValueError(f"unknown benchmark {benchmark!r}; there are {', '.join(VARIANTS)}")
-        known = VARIANTS[benchmark] if equals else _all()
+        known = VARIANTS[benchmark] if equals else chain(*VARIANTS.values())
         if name not in (*_EVERYWHERE, *known):
             of = f" of {benchmark}" if equals else ""
             raise ValueError(f"unknown variant {name!r}{of}; there are {_listed(benchmark)}")
@@ -52,10 +53,6 @@ def not_measured(variant: str, benchmarks: Sequence[str]) -> str:
         return ""
     known = any(variant in VARIANTS[benchmark] for benchmark in benchmarks)
     return "" if known else f"no variant of {' or '.join(benchmarks)} is called {variant}"
-
-
-def _all() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for names in VARIANTS.values() for name in names))
 
 
 def _listed(benchmark: str) -> str:

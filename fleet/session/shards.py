@@ -67,8 +67,4 @@ def machine(host: Host) -> str:
 
 
 def _shard_of(key: str, count: int) -> int:
-    return max(range(1, count + 1), key=lambda number: _weight(key, number))
-
-
-def _weight(key: str, number: int) -> bytes:
-    return hashlib.sha256(f"{number} {key}".encode()).digest()
+    return max(range(1, count + 1), key=lambda number: hashlib.sha256(f"{number} {key}".encode()).digest())

@@ -5,7 +5,7 @@ A QNX host has no tool that shows its topology, so the facts are completed once 
 """
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from fleet.agent.build.systems import SYSTEMS
 from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked, short
 from fleet.agent.wire.records import CPU_LIMIT, CpuNumber, fits
-from fleet.model import Agent, Cache, Cpu, Facts
+from fleet.model import Agent, Cache, Cpu, Facts, last_shared
 from fleet.remote.connection import Connection
 
 TIMEOUT_S = 60.0
@@ -152,7 +152,7 @@ def _cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
             cluster=leaders["cluster"].get(record.cpu),
             die=leaders["die"].get(record.cpu),
             package=leaders["package"].get(record.cpu),
-            llc=_last_shared(caches[record.cpu]),
+            llc=last_shared(caches[record.cpu]),
             caches=caches[record.cpu],
         )
         for record in records
@@ -200,9 +200,3 @@ def _caches(records: Sequence[_Cpu]) -> dict[int, tuple[Cache, ...]]:
         record.cpu: tuple(Cache(c.level, c.kind, c.bytes, c.line_bytes, shared(c)) for c in record.caches)
         for record in records
     }
-
-
-def _last_shared(caches: Iterable[Cache]) -> int | None:
-    """The lowest CPU that shares the last-level cache, if that is known."""
-    data = [cache for cache in caches if cache.kind != "Instruction"]
-    return min(max(data, key=lambda cache: cache.level).shared_cpus, default=None) if data else None

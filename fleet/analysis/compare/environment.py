@@ -1,7 +1,6 @@
 """Lists what differs between the environments of two sides: kernel, governor, plan, agent, ..."""
 
 from collections import Counter
-from collections.abc import Callable
 
 import pandas as pd
 
@@ -26,7 +25,8 @@ def environment(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
         if set(values[0]) != set(values[1]):
             between = not set(values[0]) & set(values[1])
             rows.append({"what": name, "a": _listed(values[0]), "b": _listed(values[1]), "between": between})
-    if not set(a["boot_id"].dropna()) & set(b["boot_id"].dropna()) and _one_host(a, b):
+    known = all(side["boot_id"].notna().all() for side in (a, b))
+    if known and set(a["host_id"]) == set(b["host_id"]) and not set(a["boot_id"]) & set(b["boot_id"]):
         rows.append({"what": "boot", "a": _boots(a), "b": _boots(b), "between": True})
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
 
@@ -35,11 +35,6 @@ def _listed(values: Counter[str]) -> str:
     if len(values) == 1:
         return next(iter(values))
     return ", ".join(f"{value} ({count} runs)" for value, count in values.most_common())
-
-
-def _one_host(a: pd.DataFrame, b: pd.DataFrame) -> bool:
-    known: Callable[[pd.DataFrame], bool] = lambda side: bool(side["boot_id"].notna().all())  # noqa: E731
-    return set(a["host_id"]) == set(b["host_id"]) and known(a) and known(b)
 
 
 def _boots(side: pd.DataFrame) -> str:

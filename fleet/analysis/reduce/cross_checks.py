@@ -6,6 +6,7 @@ Where intervals are known, what they leave open is no breach. docs/flags.md name
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from types import MappingProxyType
@@ -168,14 +169,6 @@ def _messages(numbers: Numbers) -> Found:
         yield max(ns / hand_off_ns, 1.0), says, not -open_ns <= more <= READINGS * reading + open_ns
 
 
-def _own_lines(numbers: Numbers) -> Found:
-    yield from _as_chase(numbers, "own", OWN)
-
-
-def _memory_lines(numbers: Numbers) -> Found:
-    yield from _as_chase(numbers, "memory", FROM_MEMORY)
-
-
 def _as_chase(numbers: Numbers, state: str, most: float) -> Found:
     """Lines in a state against a chase in the same pages with the same stride: own lines at their size."""
     chased = numbers.pairs[(numbers.pairs["benchmark"] == "chase") & (numbers.pairs["order"] == "random")]
@@ -260,6 +253,8 @@ def _name(key: Any) -> str:
     return " ".join([f"{benchmark}/{variant}", str(what), *(word for word in map(str, many) if word != "1")])
 
 
+_own_lines = partial(_as_chase, state="own", most=OWN)
+_memory_lines = partial(_as_chase, state="memory", most=FROM_MEMORY)
 CHECKS = (
     CrossCheck("l1_cycles", "a load from L1 does not take a whole number of cycles from 3 to 6", _cycles),
     CrossCheck("ladder_order", "a farther level of memory is faster than a nearer one", _order),
@@ -272,8 +267,16 @@ CHECKS = (
     CrossCheck(
         "message_readwrite", "a message takes less than readwrite, or over 4 clock readings more", _messages
     ),
-    CrossCheck("fetch_own", "fetching own lines differs from a chase over them by over 10%", _own_lines),
-    CrossCheck("fetch_memory", "fetching from memory differs from a chase by over 20%", _memory_lines),
+    CrossCheck(
+        "fetch_own",
+        "fetching own lines differs from a chase over them by over 10%",
+        partial(_as_chase, state="own", most=OWN),
+    ),
+    CrossCheck(
+        "fetch_memory",
+        "fetching from memory differs from a chase by over 20%",
+        partial(_as_chase, state="memory", most=FROM_MEMORY),
+    ),
     CrossCheck("interleave_nt", "stores past the caches to separate pages disturb each other", _interleaved),
     CrossCheck("gemm_peak", "a product of matrices is faster than its unit's peak", _products),
     CrossCheck("gemm_units", "a peak of products is higher than the units of a core can reach", _units),

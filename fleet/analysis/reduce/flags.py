@@ -77,13 +77,8 @@ def _smt_pair(pairs: pd.DataFrame) -> Marks:
     single = without_points(pairs.reset_index(drop=True))
     marks[single.index] = _strangely_near(single)
     for _, rows in single.groupby(_KIND, sort=False) if (single["relation"] == "smt").any() else ():
-        marks[rows.index] |= _strange_siblings(rows)
+        marks[rows.index] |= (not_nearest(rows) < SIBLING_NEARER).to_numpy()
     return marks
-
-
-def _strange_siblings(rows: pd.DataFrame) -> Marks:
-    strange: Marks = (not_nearest(rows) < SIBLING_NEARER).to_numpy()
-    return strange
 
 
 def not_nearest(rows: pd.DataFrame, of: Ints | int = 0) -> "pd.Series[float]":

@@ -69,17 +69,13 @@ def _joined_flags(flags: "pd.Series[str]") -> str:
     return ",".join(sorted({flag for text in flags for flag in str(text).split(",") if flag}))
 
 
-def _rise(numbers: "pd.Series[float]") -> float:
-    return float(numbers.max() / numbers.min())
-
-
 _PLATEAU = ["host_id", "run_id", *LADDER, "level", "cache_bytes"]
 _OF_PLATEAU: dict[str, Any] = {
     "relation": ("relation", "first"),
     "unit": ("unit", "first"),
     **{name: (name, "median") for name in _NUMBERS},
     "other_ns": ("other_ns", "median"),
-    "rise": ("median_ns", _rise),
+    "rise": ("median_ns", lambda numbers: float(numbers.max() / numbers.min())),
     "least_bytes": ("bytes", "min"),
     "most_bytes": ("bytes", "max"),
     "sizes": ("bytes", "nunique"),

@@ -45,16 +45,12 @@ def _beyond_chance(pairs: pd.DataFrame) -> list[list[str]]:
     """Of each pair the serious flags that so many pairs would not have by chance, the most serious first."""
     listed = [set(flags.split(",")) for flags in pairs["flags"]]
     kept = {flag: np.array([flag in own for own in listed]) for flag in FLAGS}
-    kept["drift"] &= kept["drift"].sum() > _most_by_chance(len(pairs))
+    more = special.bdtrc(np.arange(len(pairs) + 1), len(pairs), _DRIFT_BY_CHANCE)  # than so many drifts
+    kept["drift"] &= kept["drift"].sum() > int(np.argmax(more <= _LEVEL))
     kept["outliers"] &= _more_outliers(pairs)
     usual = pairs.groupby("relation")["spread"].transform("median")
     kept["not_converged"] &= (pairs["spread"] > _FAR_WIDER * usual).to_numpy()
     return [[flag for flag in FLAGS if kept[flag][at]] for at in range(len(listed))]
-
-
-def _most_by_chance(pairs: int) -> int:
-    """Drifts that fewer than one run in twenty has more of."""
-    return int(np.argmax(special.bdtrc(np.arange(pairs + 1), pairs, _DRIFT_BY_CHANCE) <= _LEVEL))
 
 
 def _more_outliers(pairs: pd.DataFrame) -> Marks:

@@ -197,15 +197,12 @@ def csv_text(rows: "pd.DataFrame", *, header: bool = True) -> str:
         if isinstance(column.dtype, pd.CategoricalDtype):
             column = column.astype(object)  # noqa: PLW2901
         if pd.api.types.infer_dtype(column, skipna=True) == "string":
-            column = column.map({text: _csv_cell(text) for text in column.dropna().unique()})  # noqa: PLW2901
+            texts = column.dropna().unique()
+            column = column.map({x: one_line("'" * x.startswith(_FORMULA) + x) for x in texts})  # noqa: PLW2901
         columns[name] = column
     return str(
         pd.DataFrame(columns, index=rows.index).to_csv(index=False, header=header, lineterminator="\n")
     )
-
-
-def _csv_cell(text: str) -> str:
-    return one_line(f"'{text}" if text.startswith(_FORMULA) else text)
 
 
 def json_text(value: Any) -> str:

@@ -61,9 +61,6 @@ def _rule(cores: Blocks) -> str:
     if apart == {1}:
         return f"{each}, for n of {firsts[0]}-{firsts[-1]}"
     if len(apart) == 1:
-        return f"{each}, for every {_ordinal(apart.pop())} n from {firsts[0]} to {firsts[-1]}"
+        ordinal = {2: "second", 3: "third", 4: "fourth"}.get(step := apart.pop(), f"{step}th")
+        return f"{each}, for every {ordinal} n from {firsts[0]} to {firsts[-1]}"
     return f"{each}, for n of {cpus_text(firsts)}" if len(cpus_text(firsts)) < 60 else ""
-
-
-def _ordinal(number: int) -> str:
-    return {2: "second", 3: "third", 4: "fourth"}.get(number, f"{number}th")
