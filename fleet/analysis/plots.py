@@ -5,13 +5,14 @@ never read as mathematics or markup. docs/report.md says how to read each pictur
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import Colormap, LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
@@ -42,29 +43,17 @@ _LEAST_WIDTH = 0.05  # of the median; dots within it must not look far apart
 _MANY_POINTS = 300  # from so many samples on a trace's dots are drawn as pixels
 
 # Each has a contrast of 3:1 or more to white and to the report's dark page, and a dash of its own.
-RELATION_COLOURS = {
-    "self": "#737373",
-    "smt": "#c2500c",
-    "cluster": "#a9761a",
-    "llc": "#1a8a45",
-    "die": "#0e8090",
-    "node": "#3570eb",
-    "package": "#8b5cf6",
-    "system": "#db2f7c",
-    "unknown": "#737373",
+RELATION_LINES = {
+    "self": ("#737373", ":"),
+    "smt": ("#c2500c", "-"),
+    "cluster": ("#a9761a", "--"),
+    "llc": ("#1a8a45", "-"),
+    "die": ("#0e8090", "--"),
+    "node": ("#3570eb", "-."),
+    "package": ("#8b5cf6", "-"),
+    "system": ("#db2f7c", "--"),
+    "unknown": ("#737373", ":"),
 }
-_DASHES = {
-    "self": ":",
-    "smt": "-",
-    "cluster": "--",
-    "llc": "-",
-    "die": "--",
-    "node": "-.",
-    "package": "-",
-    "system": "--",
-    "unknown": ":",
-}
-
 _LINES = (("#3570eb", "-"), ("#c2500c", "--"), ("#1a8a45", "-."), ("#8b5cf6", ":"), ("#db2f7c", "-"))
 _TICK_EVERY = 8  # times larger, from one labelled size to the next
 
@@ -125,11 +114,7 @@ def forest(rows: pd.DataFrame, axes: Axes | None = None, *, threshold: float | N
         if np.isfinite(low):
             axes.plot([low, high], [place, place], color="#3570eb", linewidth=2)
         axes.plot([middle], [place], "s", color="#3570eb", markersize=5)
-    axes.set_yticks(range(len(rows)), [one_line(name) for name in rows["name"]], parse_math=False)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    axes.set_xlabel("change, %")
-    axes.grid(visible=True, axis="x")
+    _a_line_each(axes, rows["name"], [1, 2, 5, 10], "change, %")
     return axes
 
 
@@ -156,15 +141,11 @@ def run_dots(
             bar = [place - 0.35, place + 0.35]
             axes.plot([np.median(values)] * 2, bar, color="#c2500c", linewidth=2)
         axes.plot(values, np.full(len(values), place), "o", color="#3570eb", markersize=6, alpha=0.85)
-    axes.set_yticks(range(len(hosts)), [one_line(host) for host in hosts], parse_math=False)
-    axes.set_ylim(len(hosts) - 0.5, -0.5)
     low, high = axes.get_xlim()
     middle, least = (low + high) / 2, _LEAST_WIDTH * float(runs["ns"].median())
     if high - low < least:
         axes.set_xlim(middle - least / 2, middle + least / 2)
-    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    axes.set_xlabel(unit)
-    axes.grid(visible=True, axis="x")
+    _a_line_each(axes, hosts, [1, 2, 2.5, 5, 10], unit)
     return axes
 
 
@@ -179,29 +160,17 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit:
         share = np.linspace(0, 1, _STEPS)
         x = np.quantile(np.asarray(these, dtype=np.float64), share)
         lowest, highest = min(lowest, x[0]), max(highest, float(x[-2]))
-        relation = name.split()[0]
-        axes.plot(
-            x,
-            share,
-            label=one_line(name),
-            color=RELATION_COLOURS.get(relation),
-            linestyle=_DASHES.get(relation, "-"),
-            linewidth=1.6,
-        )
+        colour, dash = RELATION_LINES.get(name.split()[0], (None, "-"))
+        axes.plot(x, share, label=one_line(name), color=colour, linestyle=dash, linewidth=1.6)
     if lowest > 0 and highest > LOG_BEYOND * lowest:
         axes.set_xscale("log")
-        steps = (1, 2, 5) if highest < _FEW_DECADES * lowest else (1,)
-        axes.xaxis.set_major_locator(LogLocator(subs=steps))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        _name_steps(axes.xaxis, lowest, highest)
     if np.isfinite(lowest) and highest > lowest:
         axes.set_xlim(lowest * 0.95, highest * 1.05)
     axes.set_ylim(0, 1)
     axes.set(xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
-    above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 3, "borderaxespad": 0.2}
-    for text in axes.legend(frameon=False, **above).get_texts():
-        text.set_parse_math(False)
+    _legend(axes, 1.0)
     return axes
 
 
@@ -283,24 +252,39 @@ def ladder(
     axes.set_yscale("log")
     _label_sizes(axes, steps["bytes"].to_numpy())
     axes.set_ylim(low, high)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < _FEW_DECADES * low else (1,)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    _name_steps(axes.yaxis, low, high)
     axes.set(xlabel="memory of a thread", ylabel="GB/s" if rate else "ns")
     axes.grid(visible=True, axis="y")
     if levels is not None:
         _mark_caches(axes, levels)
-    above: dict[str, Any] = {
-        "loc": "lower left",
-        "bbox_to_anchor": (0, 1.05),
-        "ncols": 3,
-        "borderaxespad": 0.2,
-    }
     handles = axes.get_legend_handles_labels()[0]
-    above["handles"] = [handle for column in range(3) for handle in handles[column::3]]  # row by row
-    for text in axes.legend(frameon=False, handlelength=1.8, columnspacing=1.2, **above).get_texts():
-        text.set_parse_math(False)
+    by_rows = [handle for column in range(3) for handle in handles[column::3]]
+    _legend(axes, 1.05, handles=by_rows, handlelength=1.8, columnspacing=1.2)
     return axes
+
+
+def _legend(axes: Axes, bottom: float, **look: Any) -> None:
+    """The names of lines, above the axes."""
+    place: Any = {"loc": "lower left", "bbox_to_anchor": (0, bottom), "ncols": 3, "borderaxespad": 0.2}
+    for text in axes.legend(frameon=False, **place, **look).get_texts():
+        text.set_parse_math(False)
+
+
+def _name_steps(axis: Axis, low: float, high: float) -> None:
+    """Name the steps of a logarithmic axis."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < _FEW_DECADES * low else (1,)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _a_line_each(axes: Axes, names: Iterable[str], steps: Sequence[float], what: str) -> None:
+    """A line for each name, from the top, over one axis of `what`."""
+    listed = [one_line(name) for name in names]
+    axes.set_yticks(range(len(listed)), listed, parse_math=False)
+    axes.set_ylim(len(listed) - 0.5, -0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=steps))
+    axes.set_xlabel(what)
+    axes.grid(visible=True, axis="x")
 
 
 def _label_sizes(axes: Axes, sizes: Ints) -> None:

@@ -124,7 +124,7 @@ def test_a_name_with_dollars_is_a_name(tmp_path: Path) -> None:
 
 def test_what_is_drawn_stands_out_on_the_light_and_the_dark_page() -> None:
     light, dark = (luminance(colour) for colour in re.findall(r"--page: (#\w{6});", STYLE.read_text())[:2])
-    for name, colour in plots.RELATION_COLOURS.items():
+    for name, (colour, _) in plots.RELATION_LINES.items():
         assert (light + 0.05) / (luminance(colour) + 0.05) >= 3, name
         assert (luminance(colour) + 0.05) / (dark + 0.05) >= 3, name
 
