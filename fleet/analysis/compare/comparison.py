@@ -13,13 +13,13 @@ from fleet.analysis.compare.blocks import InBlock, blocks_of
 from fleet.analysis.compare.burst_levels import compare_burst_levels
 from fleet.analysis.compare.caveats import caveats, number_of_all
 from fleet.analysis.compare.changes import Changes, pair_changes, relation_changes
-from fleet.analysis.compare.environment import environment
 from fleet.analysis.compare.error_rate import find_pairs, judge_relations
 from fleet.analysis.compare.evidence import together
 from fleet.analysis.compare.fleet_effect import fleet_effect
 from fleet.analysis.compare.run_levels import CELL, Matched, about_levels, match_levels
 from fleet.analysis.compare.sides import ComparisonSide, sides
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, are_virtual
+from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.cells import are_pairs, cells
 from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -223,7 +223,7 @@ def _compared(
     tested = pair_changes(matched, number, turns=times, switches=switches)
     tested = tested.only(np.flatnonzero(are_pairs(tested.rows["relation"]) & (same and blocks is None)))
     rows = (relations.rows, tested.rows, relations.rows[:0])
-    around = environment(a.runs, b.runs)
+    around = environment.differences(a.runs, b.runs)
     return Comparison(a, b, unit, threshold, *rows, levels, around, tuple(warnings)), relations, tested
 
 

@@ -25,9 +25,10 @@ from fleet.analysis.compare.inference import (
     moderated,
 )
 from fleet.analysis.compare.run_levels import CLASS
-from fleet.analysis.compare.session_effect import beside_session
 
 LEAST_HOSTS = 3  # that show what all hosts have in common
+_MUCH = 0.25  # of the variance of a change
+_CHANCE = 0.01  # p of the median change, at least
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Evidence:
                     weights, left = (each[self.known][at] for each in (self.weights, self.residuals))
                     unlike = np.nansum(weights * np.nanmean(left, axis=0), axis=1)
                     of_rows = (changes[:, at], parts[:, at], freedom[:, at], self.scale[at], unlike)
-                    changes[:, at] = beside_session(*of_rows, hosts)
+                    changes[:, at] = _beside_session(*of_rows, hosts)
             moved, error, left, p, shared = changes
             ends = np.exp(interval(moved, error, left))
             found[self.known] = np.column_stack([np.exp(moved), *ends, p, error, left, np.exp(shared)])
@@ -150,3 +151,31 @@ def together(comparisons: Sequence[Changes]) -> Evidence:
         residuals[np.ix_(of == number, place)] = one.residuals
     freedom = np.concatenate([np.empty(0), *(one.freedom for one in comparisons)])
     return Evidence(comparisons, of, np.array(measured, dtype=np.int64), weights, residuals, freedom)
+
+
+def _beside_session(
+    changes: Floats, parts: Floats, freedom: Floats, scale: Floats, unlike: Floats, hosts: int
+) -> Floats:
+    """The changes, and beside the common one those that it hides; rows: change, error, freedom, p, common.
+
+    A disturbance of the network, the room or the hour moves all hosts of a session alike. It is part of what
+    is unknown of each change; but a change of few hosts stands out from those of the others.
+
+    parts, freedom: of the variance between runs, what all have in common first. scale: the variance of each
+    change as a multiple of it. unlike: what sessions add to a change that lacks some of their runs. hosts:
+    how many. Where much of the variance is common, there are two tests, each at half the level: of the
+    change as it is, and beside the median of all. The second only where that median may be chance; else most
+    have changed, and an unlike one may be the one that has not.
+    """
+    if np.median(parts[0] / parts.sum(axis=0)) <= _MUCH:
+        return changes
+    own, left = added(parts[1:], freedom[1:])
+    errors, common, none = np.sqrt(own * scale), np.median(changes[0] - unlike), np.zeros(len(scale))
+    of_median = np.sqrt(np.pi / 2 / hosts) / np.mean(1 / errors)
+    of_common = np.hypot(np.sqrt(parts[0] * scale), of_median)
+    apart, wider = changes[0] - unlike - common, np.hypot(errors, of_median)
+    beside = np.array([apart, wider, left, beyond_p(apart, wider, left, none), none + common + unlike])
+    may_be_chance = np.median(beyond_p(none + common, of_common, freedom[0], none)) >= _CHANCE
+    found = np.where(may_be_chance & (beside[3] < changes[3]), beside, changes)
+    found[3] = np.minimum(2 * found[3], 1.0)
+    return found

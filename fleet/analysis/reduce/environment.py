@@ -1,9 +1,17 @@
-"""What a run was measured in, as text by name: the machine, its settings, the agent, labels and the plan."""
+"""What a run was measured in, as text by name: the machine, its settings, the agent, labels and the plan.
 
+And what of it differs between two sides of a comparison.
+"""
+
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import pandas as pd
+
+from fleet.analysis.reduce.load import decoded
+from fleet.analysis.views.text import records
 from fleet.store.schema import ENVIRONMENT
 
 UNKNOWN, DEFAULT = "unknown", "default"
@@ -23,6 +31,39 @@ def environment_of(run: Mapping[str, Any], also: Sequence[str] = ()) -> dict[str
         for key, value in run[column].items():
             found[f"{kind}.{key}"] = _requested(value) if kind == "plan" else _text(value)
     return {name: text for name, text in found.items() if name not in _NO_EFFECT}
+
+
+def differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
+    """A row per difference: `what`, `a`, `b` (values as text, most frequent first), `between`.
+
+    between: no value is on both sides; else it varies within a side, and is no difference between the two.
+
+    a, b: rows of the `runs` table. A value that changes within a side is listed unless the other side has the
+    same set of values.
+    """
+    facts_a, facts_b = ([environment_of(decoded(row)) for row in records(side)] for side in (a, b))
+    names = list(dict.fromkeys(name for run in (*facts_a, *facts_b) for name in run))
+    rows = []
+    for name in names:
+        values = [Counter(run.get(name, UNKNOWN) for run in side) for side in (facts_a, facts_b)]
+        if set(values[0]) != set(values[1]):
+            between = not set(values[0]) & set(values[1])
+            rows.append({"what": name, "a": _listed(values[0]), "b": _listed(values[1]), "between": between})
+    known = all(side["boot_id"].notna().all() for side in (a, b))
+    if known and set(a["host_id"]) == set(b["host_id"]) and not set(a["boot_id"]) & set(b["boot_id"]):
+        rows.append({"what": "boot", "a": _boots(a), "b": _boots(b), "between": True})
+    return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
+
+
+def _listed(values: Counter[str]) -> str:
+    if len(values) == 1:
+        return next(iter(values))
+    return ", ".join(f"{value} ({count} runs)" for value, count in values.most_common())
+
+
+def _boots(side: pd.DataFrame) -> str:
+    count = side["boot_id"].nunique()
+    return "1 boot" if count == 1 else f"{count} boots"
 
 
 def _requested(value: Any) -> str:
