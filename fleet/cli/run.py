@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,6 +38,7 @@ from fleet.model import Host, RequestedOptions
 
 if TYPE_CHECKING:
     from fleet.console.summary import Hints
+    from fleet.session.context import SessionContext
     from fleet.session.known import KnownOutcomes
     from fleet.session.outcome import Outcome
     from fleet.store import Store
@@ -107,9 +108,7 @@ def run(
     if dry_run:
         _print_plans(chosen, requested, results, json=json)
         return
-    from fleet.remote.connect import connect
-    from fleet.session import log, outcome, runner
-    from fleet.session.context import SessionContext
+    from fleet.session import outcome, runner
     from fleet.store import Store, new_session_id
 
     started = time.monotonic()
@@ -120,26 +119,16 @@ def run(
     def session(side: Mapping[str, str]) -> tuple[list[outcome.Outcome], str]:
         """Measure every host once; return the outcomes and the folder of the logs. side: labels."""
         with _followed(chosen, ended, quiet=quiet, json=json, as_map=map_) as so_far:
-            session_id = new_session_id()
-            session_log = log.SessionLog(store.state_dir / "_logs" / session_id, so_far)
-            context = SessionContext(
-                session_id=session_id,
-                store=store,
-                emit=session_log,
-                requested=requested,
-                labels={**labels, **side},
-                parallel=parallel,
-                lock=lock,
-                reconnect_s=reconnect,
-                connect=partial(connect, timeout_s=connect_timeout),
-            )
+            shared = {"parallel": parallel, "lock": lock, "reconnect_s": reconnect, "requested": requested}
+            asked = {**shared, "labels": {**labels, **side}}
+            context, logs = _context(store, new_session_id(), so_far, connect_timeout, **asked)
             if dask is None:
                 found = runner.run(chosen, context)
             else:
                 from fleet.session import dask_cluster
 
                 found = dask_cluster.run(dask, chosen, context, connect_timeout)
-        return found, str(session_log.folder)
+        return found, logs
 
     for side in turns(sides, repeat):
         outcomes, logs = session(side)
@@ -181,9 +170,7 @@ def resume(
     """
     from fleet.console.summary import given_up_text, remaining_object, remaining_text
     from fleet.errors import StoreError
-    from fleet.remote.connect import connect
-    from fleet.session import log, outcome, resume
-    from fleet.session.context import SessionContext
+    from fleet.session import outcome, resume
     from fleet.store import Store
     from fleet.text import as_json
 
@@ -211,22 +198,12 @@ def resume(
     started = time.monotonic()
     store.make_ready()
     with _followed(hosts, (), quiet=quiet, json=json) as so_far:
-        session_log = log.SessionLog(store.state_dir / "_logs" / remaining.session_id, so_far)
-        context = SessionContext(
-            session_id=remaining.session_id,
-            store=store,
-            emit=session_log,
-            connect=partial(connect, timeout_s=connect_timeout),
-            lock=lock,
-            reconnect_s=reconnect,
-            requested=remaining.intent.requested,
-            labels=remaining.intent.labels,
-            parallel=parallel,
-        )
+        intent, shared = remaining.intent, {"parallel": parallel, "lock": lock, "reconnect_s": reconnect}
+        asked = {**shared, "requested": intent.requested, "labels": intent.labels}
+        context, logs = _context(store, remaining.session_id, so_far, connect_timeout, **asked)
         ended = resume.resume(remaining, hosts, context, partial=publish_partial)
     without = given_up_text(remaining, damaged)
-    hints = _hints(results, inventory, str(session_log.folder))
-    _print_outcomes(store, ended, started, hints, json=json, without=without)
+    _print_outcomes(store, ended, started, _hints(results, inventory, logs), json=json, without=without)
     if more := resume.others(store, remaining):
         typer.echo(more, err=True)
     raise typer.Exit(outcome.exit_code(ended) if ended else StoreError.exit_code if damaged else 0)
@@ -253,6 +230,20 @@ def _followed(
     with progress(hosts, quiet=quiet, as_map=as_map) as show, stop_on_signals(leave):
         so_far.then = show
         yield so_far
+
+
+def _context(
+    store: "Store", session_id: str, so_far: "KnownOutcomes", timeout_s: float, **asked: Any
+) -> tuple["SessionContext", str]:
+    """What the hosts of a session share, and the folder of its logs. asked: as of SessionContext."""
+    from fleet.remote.connect import connect
+    from fleet.session.context import SessionContext
+    from fleet.session.log import SessionLog
+
+    log = SessionLog(store.state_dir / "_logs" / session_id, so_far)
+    reach = partial(connect, timeout_s=timeout_s)
+    context = SessionContext(session_id=session_id, store=store, emit=log, connect=reach, **asked)
+    return context, str(log.folder)
 
 
 def _hosts(inventory: Path, select: Sequence[str], shard: str | None) -> tuple[Host, ...]:

@@ -19,18 +19,8 @@ STANDIN = "qnx-standin"
 _ARCHES = {"x86_64": "x86_64", "aarch64": "aarch64", "aarch64le": "aarch64"}
 _NO_CPUS = "no `pidin info` on the host: how many CPUs it has is not known before the agent runs"
 _UNITS = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_UNAME = re.compile(r"QNX (?P<hostname>\S+) (?P<release>\S+) (?P<build>.+) (?P<board>\S+) (?P<arch>\S+)")
 _PROCESSOR = re.compile(r"\s*Processor(\d+):\s+(\d+)\s+(.*?)\s+(\d+)MHz\b\s*(.*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Uname:
-    """One line of `uname -a`."""
-
-    hostname: str
-    release: str
-    build: str
-    board: str
-    arch: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +68,16 @@ def findings(facts: Facts, _: Load | None = None) -> Iterator[Finding]:
     )
 
 
-def parse_uname(line: str) -> Uname | None:
-    """Read "QNX NODE RELEASE BUILD… BOARD ARCH"; None for an empty line.
+def parse_uname(line: str) -> dict[str, str]:
+    """Read "QNX NODE RELEASE BUILD… BOARD ARCH" by these names; an empty line has none.
 
     The last word is the architecture; what `uname -m` prints, the last but one, is the board. Raises
     ValueError for any other line.
     """
-    words = line.split()
-    if not words:
-        return None
-    if len(words) < 6 or words[0] != "QNX":
+    found = _UNAME.fullmatch(" ".join(line.split()))
+    if found is None and line.split():
         raise ValueError(line)
-    return Uname(words[1], words[2], " ".join(words[3:-2]), words[-2], words[-1])
+    return found.groupdict() if found else {}
 
 
 def parse_pidin(lines: Sequence[str]) -> PidinInfo:
@@ -123,20 +111,20 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
     except ValueError as err:
         raise ValueError(f"`uname -a` says {str(err)[:200]!r}, which is not the format of QNX") from err
     pidin = parse_pidin(sections.get("pidin", []))
-    arch = _arch(uname, pidin, uname_line, pidin_line) or declared_arch
+    named = _known(uname.get("arch"), uname_line), _known(pidin.cpu, pidin_line)
+    arch = _agreed("architecture", *named, uname_line, pidin_line) or declared_arch
     if arch is None:
         raise ValueError("neither `uname -a` nor `pidin info` names an architecture: name it as `arch:`")
-    by_uname = uname.release if uname else None
-    release = _agreed("release", by_uname, pidin.release, uname_line, pidin_line)
+    release = _agreed("release", uname.get("release"), pidin.release, uname_line, pidin_line)
     cpus = tuple(_cpu(processor, arch) for processor in pidin.processors)
     first = pidin.processors[0] if pidin.processors else None
     facts = Facts(
         os=STANDIN if "standin" in system else "qnx",
         arch=arch,
-        hostname=uname.hostname if uname else None,
+        hostname=uname.get("hostname"),
         kernel=release,
-        kernel_version=uname.build if uname else None,
-        board=uname.board if uname else None,
+        kernel_version=uname.get("build"),
+        board=uname.get("board"),
         cpu_model=_common([cpu.model for cpu in cpus]),
         cpu_flags=first.flags if first else (),
         memory_bytes=pidin.memory_bytes,
@@ -198,15 +186,9 @@ def _column(title: str, lines: Sequence[str]) -> list[str]:
     return [f"{head:<13} {line}" for head, line in zip(titles, lines or ["none"], strict=False)]
 
 
-def _arch(uname: Uname | None, pidin: PidinInfo, uname_line: str, pidin_line: str) -> str | None:
-    by_uname = _known(uname.arch, uname_line) if uname else None
-    by_pidin = _known(pidin.cpu, pidin_line) if pidin.cpu else None
-    return _agreed("architecture", by_uname, by_pidin, uname_line, pidin_line)
-
-
-def _known(word: str, line: str) -> str:
-    arch = _ARCHES.get(word.lower())
-    if arch is None:
+def _known(word: str | None, line: str) -> str | None:
+    arch = _ARCHES.get((word or "").lower())
+    if word and arch is None:
         raise ValueError(f"{line[:200]!r} names {word[:40]!r}, an architecture fleet has no QNX agent for")
     return arch
 

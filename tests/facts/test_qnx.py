@@ -57,7 +57,7 @@ def facts_of(*said, host: Host = HOST):
 )
 def test_the_last_word_of_uname_is_the_architecture_and_the_one_before_the_board(line, arch, board, build):
     uname = qnx.parse_uname(line)
-    assert (uname.arch, uname.board, uname.build) == (arch, board, build)
+    assert (uname["arch"], uname["board"], uname["build"]) == (arch, board, build)
 
 
 @pytest.mark.parametrize("line", ["QNX", "QNX a 8.0.0 x86_64", "Linux a 6.1.0 #1 SMP x86_64 GNU/Linux"])

@@ -15,6 +15,7 @@ from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.published_points import FOLDER, index, published_points
 from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.views.text import records
 from fleet.errors import UsageError
 from fleet.model import Cpu, Topology
 from fleet.plan.cpulist import cpu_list
@@ -90,31 +91,17 @@ def rows_of(
     benchmark = columns.get("benchmark") or grid.benchmark
     if benchmark is None:
         raise UsageError(f"{name}: the matrix does not name its benchmark; name it with --benchmark.")
-    constant = {
-        "summary": name,
-        "benchmark": benchmark,
-        "variant": columns.get("variant") or grid.variant,
-        "tool": tool,
-        "estimator": columns.get("estimator") or tools.ESTIMATORS[tool],
-        "samples": grid.samples,
-        "iterations": grid.iterations,
-        "cpu_model": columns.get("cpu_model") or grid.cpu_model,
-        "os": columns.get("os"),
-        "conditions": columns.get("conditions"),
-        "source": columns["source"],
-        "imported_utc": columns.get("imported_utc"),
-        "labels_json": json.dumps(columns.get("labels") or {}),
-    }
-    return [
-        constant
-        | {
-            "relation": str(machine.relation(row, column)) if machine else "unknown",
-            "ping_cpu": row,
-            "pong_cpu": column,
-            "latency_ns": value,
-        }
-        for (row, column), value in grid.cells.items()
-    ]
+    either = ("variant", "samples", "iterations", "cpu_model", "os", "conditions", "source", "imported_utc")
+    constant = {key: columns.get(key) or getattr(grid, key, None) for key in either}
+    constant |= {"summary": name, "benchmark": benchmark, "tool": tool}
+    constant["estimator"] = columns.get("estimator") or tools.ESTIMATORS[tool]
+    constant["labels_json"] = json.dumps(columns.get("labels") or {})
+    rows = []
+    for (row, column), value in grid.cells.items():
+        relation = str(machine.relation(row, column)) if machine else "unknown"
+        ends = {"ping_cpu": row, "pong_cpu": column}
+        rows.append(constant | ends | {"relation": relation, "latency_ns": value})
+    return rows
 
 
 def renumbered(grid: Grid, cpus: Sequence[int]) -> Grid:
@@ -128,16 +115,16 @@ def renumbered(grid: Grid, cpus: Sequence[int]) -> Grid:
 
 def grid_of(rows: pd.DataFrame) -> Grid:
     """The matrix that rows of one benchmark and variant of a summary came from."""
-    first = rows.iloc[0]
+    first = records(rows.head(1))[0]
     ends = zip(rows["ping_cpu"].astype(int), rows["pong_cpu"].astype(int), strict=True)
     return Grid(
         cpus=tuple(sorted({int(cpu) for side in ("ping_cpu", "pong_cpu") for cpu in rows[side]})),
         cells=dict(zip(ends, rows["latency_ns"].astype(float), strict=True)),
         benchmark=first["benchmark"],
-        samples=None if pd.isna(first["samples"]) else int(first["samples"]),
-        iterations=None if pd.isna(first["iterations"]) else int(first["iterations"]),
-        cpu_model=None if pd.isna(first["cpu_model"]) else first["cpu_model"],
-        variant=None if pd.isna(first["variant"]) else first["variant"],
+        samples=first["samples"] and int(first["samples"]),
+        iterations=first["iterations"] and int(first["iterations"]),
+        cpu_model=first["cpu_model"],
+        variant=first["variant"],
     )
 
 
