@@ -77,10 +77,11 @@ describe: setup
 	$(BIN)/python -m tests.native.describe
 
 # The bytes depend on the release of zig, so it is pinned.
+# AGENTS: the targets, such as linux-aarch64; all by default.
 agents: setup
 	@awk '/^[a-z]/ { kept = /^ziglang==/ } kept' constraints-slow.txt > .venv/zig.txt
 	$(PIP) -q --no-deps --require-hashes -r .venv/zig.txt
-	$(BIN)/python -m fleet.agent.build.release agent/build
+	$(BIN)/python -m fleet.agent.build.release agent/build $(AGENTS)
 
 wheel: agents
 	mkdir -p build

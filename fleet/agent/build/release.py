@@ -5,8 +5,10 @@ compilers and libraries.
 """
 
 import hashlib
+import os
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -34,8 +36,10 @@ def build(folder: Path, names: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for stale in folder.glob(f"{tc.FILE_PREFIX}*"):
         stale.unlink()
-    for target in [TARGETS[name] for name in names or TARGETS]:
-        build_id, binary = _build(target)
+    targets = [TARGETS[name] for name in names or TARGETS]
+    with ThreadPoolExecutor(os.cpu_count()) as builders:  # each waits for a compiler
+        built = list(builders.map(_build, targets))
+    for target, (build_id, binary) in zip(targets, built, strict=True):
         (folder / tc.file_name(build_id)).write_bytes(binary)
         print(f"{hashlib.sha256(binary).hexdigest()}  {target}", flush=True)  # noqa: T201  a script
 
