@@ -52,6 +52,15 @@ def products(tmp_path_factory: pytest.TempPathFactory, simulator: list[str]) -> 
     return program(tmp_path_factory.mktemp("amx"), simulator)
 
 
+def changed(folder: Path, simulator: list[str], good: str, bad: str) -> Path:
+    """The program with the loops after this change."""
+    text = SOURCE.read_text()
+    assert text.count(good) == 1
+    source = folder / "changed.c"
+    source.write_text(text.replace(good, bad))
+    return program(folder, simulator, source)
+
+
 def simulated(binary: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([binary, *words], capture_output=True, text=True, check=False)
 
@@ -68,6 +77,39 @@ def test_every_loop_on_tiles_is_exact(products: Path, kind: str, shape: str) -> 
     # Five products, of which one adds to the one before; and the configuration of each of the four points.
     parts = -(-steps // 8)
     assert int(done.stdout) == 5 * strips * (9 * steps + 8 * parts) + 2 * 4
+
+
+@pytest.mark.parametrize("kind", ["bf16", "int8"])
+def test_the_loop_of_the_peak_does_the_operations_it_claims_and_waits_for_none(
+    products: Path, kind: str
+) -> None:
+    done = simulated(products, "peak", kind)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout) == 4  # a product takes 52 cycles, and one begins every 16
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("PRODUCTS = 16", "PRODUCTS = 8"),
+        ("TILE_SUMS = 16 * 16", "TILE_SUMS = 16 * 8"),
+        ("TILE_SUMS * 32 * 2", "TILE_SUMS * 32 * 4"),
+        ("TILE_SUMS * 64 * 2", "TILE_SUMS * 32 * 2"),
+        ("FOUR(kind) FOUR(kind) FOUR(kind) FOUR(kind)", "FOUR(kind) FOUR(kind) FOUR(kind)"),
+        ("kind##_0 kind##_1 kind##_2 kind##_3\n", "kind##_0 kind##_1 kind##_2 kind##_2\n"),
+        ("kind##_0 kind##_1 kind##_2 kind##_3\n", "kind##_0 kind##_1 kind##_3\n"),
+        ("sub $0x400, %%rdi", "sub $0x200, %%rdi"),
+        ("PEAK(INT8)", "PEAK(BF16)"),
+        ('jne 1b"\n\n#define DECLARE', 'je 1b"\n\n#define DECLARE'),
+        (".rows = {16, 16, 16, 16, 16, 16, 16, 16}", ".rows = {16, 16, 16, 8, 16, 16, 16, 16}"),
+    ],
+)
+def test_a_peak_that_is_not_what_it_claims_is_found(
+    tmp_path: Path, simulator: list[str], good: str, bad: str
+) -> None:
+    binary = changed(tmp_path, simulator, good, bad)
+    done = [simulated(binary, "peak", kind) for kind in ("bf16", "int8")]
+    assert any(each.returncode or each.stdout != "4\n" for each in done)
 
 
 @pytest.mark.parametrize(
@@ -109,11 +151,7 @@ def test_the_simulator_refuses_what_a_cpu_would(products: Path, misuse: str, wor
     ],
 )
 def test_one_wrong_byte_is_found(tmp_path: Path, simulator: list[str], good: str, bad: str) -> None:
-    text = SOURCE.read_text()
-    assert text.count(good) == 1
-    changed = tmp_path / "changed.c"
-    changed.write_text(text.replace(good, bad))
-    binary = program(tmp_path, simulator, changed)
+    binary = changed(tmp_path, simulator, good, bad)
     codes = {simulated(binary, kind, "64", "128", "128").returncode for kind in ("bf16", "int8")}
     assert codes & {1, 99}, codes
 

@@ -3,6 +3,7 @@
  *
  *   products KIND M N K    multiplies in every way the benchmark does, and
  *                          compares
+ *   products peak KIND     runs the loop on registers, and counts
  *   products tile STRIDE   reads a matrix of such rows by bandwidth's loop, in
  *                          two parts; also tileblock
  *   products unconfigured | released | small | twice | unknown
@@ -144,10 +145,33 @@ static int reads(const struct tiles *tiles, size_t stride) {
   return end != memory + bytes;
 }
 
-int main(int count, char **words) {
-  const struct gemm *gemm =
-      !strcmp(words[1], "int8") ? &x86_64_amx_int8 : &x86_64_amx_bf16;
+/* Three turns; the values are 2 KiB, and nothing behind them is loaded. */
+static int peak(const struct gemm *gemm) {
+  enum { TURNS = 3, VALUES = 2048 };
+  static char memory[2 * VALUES] __attribute__((aligned(4096)));
+  static uint8_t loads[sizeof memory];
+  int wrong = 0;
 
+  gemm_write_values(gemm, memory);
+  simulator_watch(memory, sizeof memory, loads);
+  simulator_begin();
+  gemm->begin();
+  gemm->peak(memory, TURNS);
+  gemm->end();
+  simulator_end();
+  for (size_t i = 0; i < sizeof memory; i++)
+    wrong |= loads[i] != (i < VALUES ? 2 : 0);
+  printf("%ld\n", simulator_apart());
+  return wrong || simulator_operations() != TURNS * (long)gemm->peak_operations;
+}
+
+static const struct gemm *kind(const char *word) {
+  return !strcmp(word, "int8") ? &x86_64_amx_int8 : &x86_64_amx_bf16;
+}
+
+int main(int count, char **words) {
+  if (count == 3 && !strcmp(words[1], "peak"))
+    return peak(kind(words[2]));
   if (count == 3)
     return reads(strcmp(words[1], "tile") ? &x86_64_tileblock : &x86_64_tile,
                  (size_t)atoi(words[2]));
@@ -155,7 +179,7 @@ int main(int count, char **words) {
     misuse(words[1]);
     return 0;
   }
-  int wrong = products(gemm, words + 2);
+  int wrong = products(kind(words[1]), words + 2);
 
   printf("%ld\n", simulator_count());
   return wrong;

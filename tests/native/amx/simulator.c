@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "simulator.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,6 +38,11 @@ struct decoded {
 static struct tile tiles[TILES];
 static bool configured;
 static long count;
+
+static struct {
+  long count, operations, apart;
+  long last_into[TILES]; /* the number of the product, from 1 */
+} products = {.apart = LONG_MAX};
 
 static struct {
   const uint8_t *memory;
@@ -181,6 +187,17 @@ static void add_int8(uint8_t *sum, const uint8_t *a, const uint8_t *b) {
   memcpy(sum, &value, sizeof value);
 }
 
+static void count_product(unsigned into, const struct tile *c,
+                          const struct tile *b, unsigned values) {
+  long *last = &products.last_into[into];
+
+  products.count++;
+  if (*last && products.count - *last < products.apart)
+    products.apart = products.count - *last;
+  *last = products.count;
+  products.operations += 2L * c->rows * c->row_bytes / 4 * b->rows * values;
+}
+
 static void multiply(const struct decoded *found, const uint8_t *at) {
   bool bf16 = found->opcode == 0x5c && found->prefix == PREFIX_F3;
   struct tile *c = tile_of(found->reg, at), *a = tile_of(found->rm, at),
@@ -199,6 +216,7 @@ static void multiply(const struct decoded *found, const uint8_t *at) {
       for (unsigned j = 0; j < c->row_bytes; j += 4)
         (bf16 ? add_bf16 : add_int8)(&c->data[i][j], &a->data[i][4 * k],
                                      &b->data[k][j]);
+  count_product(found->reg, c, b, bf16 ? 2 : 4);
 }
 
 static void carry_out(const struct decoded *found, const uint8_t *at) {
@@ -260,3 +278,7 @@ void simulator_watch(const void *memory, size_t bytes, uint8_t *loads) {
 }
 
 long simulator_count(void) { return count; }
+
+long simulator_operations(void) { return products.operations; }
+
+long simulator_apart(void) { return products.apart; }

@@ -22,4 +22,13 @@ void simulator_watch(const void *memory, size_t bytes, uint8_t *loads);
 /* Tile instructions carried out so far. */
 long simulator_count(void);
 
+/* Operations of all products so far: a product and its sum are two. */
+long simulator_operations(void);
+
+/*
+ * The fewest products from one into a sum to the next into the same: a CPU
+ * waits where that is less than a product takes.
+ */
+long simulator_apart(void);
+
 #endif
