@@ -81,7 +81,7 @@ describe: setup
 agents: setup
 	@awk '/^[a-z]/ { kept = /^ziglang==/ } kept' constraints-slow.txt > .venv/zig.txt
 	$(PIP) -q --no-deps --require-hashes -r .venv/zig.txt
-	$(BIN)/python -m fleet.agent.build.release agent/build $(AGENTS)
+	$(BIN)/python build_agents.py agent/build $(AGENTS)
 
 wheel: agents
 	mkdir -p build

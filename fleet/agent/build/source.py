@@ -7,7 +7,7 @@ from fleet.once import once
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parents[1] / "agent"
 INSTALLED = _PACKAGE / "source"
-SHIPPED = INSTALLED / "build"  # agents that a wheel carries, made by `release`; a checkout has none
+SHIPPED = INSTALLED / "build"  # agents that a wheel carries, made by build_agents.py; a checkout has none
 
 
 @once

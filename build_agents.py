@@ -1,4 +1,4 @@
-"""Builds the agents that a wheel carries: `python -m fleet.agent.build.release FOLDER [TARGET...]`.
+"""Builds the agents that a wheel carries: `python build_agents.py FOLDER [TARGET...]`.
 
 With zig only, which brings its C library, so that the bytes depend on its release and not on this machine's
 compilers and libraries.
