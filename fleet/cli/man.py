@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import typer
@@ -9,40 +10,7 @@ import typer
 from fleet.cli.app import app
 from fleet.model.version import VERSION
 
-_END = """\
-.SH EXIT STATUS
-0: all hosts complete. 1: some not; the rest is stored. 2: usage or inventory.
-If one cause stopped every host: 3: unreachable, 4: host key, 5: authentication, 6: link lost,
-7: host not understood, 8: build, 9: deploy, 10: agent, 11: store, 12: another fleet is measuring there,
-13: out of memory.
-20: \\fBcompare \\-\\-fail\\-on\\-change\\fR found a change. 70: a bug. 130: interrupted.
-.SH ENVIRONMENT
-.TP
-.B FLEET_INVENTORY
-Default of \\fB\\-\\-inventory\\fR.
-.TP
-.B FLEET_RESULTS
-Default of \\fB\\-\\-results\\fR.
-.TP
-.B FLEET_SSH_CONFIG
-Read in place of ~/.ssh/config and /etc/ssh/ssh_config.
-.TP
-.B PAGER
-Shows output that is longer than the terminal.
-.TP
-.B NO_COLOR
-No colours, if set.
-.SH FILES
-.TP
-.I inventory.yaml
-The machines; without it, this machine alone.
-.TP
-.I results/
-The results root, with a directory of Parquet files for each run.
-.SH SEE ALSO
-.BR ssh (1),
-.BR ssh_config (5)
-"""
+_END = Path(__file__).with_name("man_end.roff")
 
 
 @app.command(hidden=True, short_help="Print the manual page.")
@@ -71,7 +39,7 @@ def page(root: click.Context) -> str:
     for name, command in commands:
         if not command.hidden:
             lines += _section(name, command, root)
-    return "\n".join(lines) + "\n" + _END
+    return "\n".join(lines) + "\n" + _END.read_text(encoding="utf-8")
 
 
 def _section(name: str, command: click.Command, root: click.Context) -> Iterator[str]:

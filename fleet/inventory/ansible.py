@@ -20,7 +20,7 @@ from fleet.inventory import schema
 from fleet.inventory.ansible_listing import listing
 from fleet.inventory.document import read
 from fleet.inventory.select import ALL, NAME
-from fleet.inventory.starter import HEAD, comment
+from fleet.inventory.starter import comment, head
 
 _KEYS = {
     "address": ("ansible_host", "ansible_ssh_host"),
@@ -237,7 +237,7 @@ def _groups(listed: Mapping[str, Any], result: _Result) -> dict[str, dict[str, l
 
 def _written(path: Path, result: _Result, groups: Mapping[str, dict[str, list[str]]]) -> str:
     common = _common(result.entries.values())
-    lines = [HEAD, f"# Hosts of the Ansible inventory {comment(path)}."]
+    lines = [head(), f"# Hosts of the Ansible inventory {comment(path)}."]
     lines += [f"# Not carried over: {comment(text)}" for text in _sentences(result)]
     if common:
         lines += ["", "defaults:", *(f"  {key}: {_yaml(value)}" for key, value in common.items())]

@@ -13,56 +13,15 @@ from fleet.inventory.select import ALL, NAME
 
 INCLUDE_DEPTH = 16  # as ssh itself
 
-HEAD = """\
-# The machines `fleet` measures. Every key is explained in docs/inventory.md, beside fleet's sources.
-# `fleet hosts` shows what this file resolves to; `fleet check` tries it.
-#
-# No password or other secret belongs here: use an SSH agent or key files.
-"""
-
-_STARTER = (
-    HEAD
-    + """
-# Defaults for every host; groups and hosts override them.
-# defaults:
-#   user: bench
-#   identity_files: [~/.ssh/id_ed25519]
-#   host_key: strict            # or accept-new, for machines never seen before
-
-# Groups of hosts, with the settings they share.
-# groups:
-#   boards:
-#     hosts: [rpi*]
-#     labels: {kind: board}
-
-hosts:
-  # This machine, without SSH.
-  localhost:
-    via: local
-
-  # A host known to ~/.ssh/config or DNS needs only its name:
-  # web1:
-
-  # Other keys, where needed:
-  # rpi4:
-  #   address: 192.0.2.14       # if the name above is not in DNS
-  #   port: 2222
-  #   user: pi
-  #   jump: me@bastion.example  # or a list of hops
-  #   cpus: 0-3                 # to measure only some CPUs
-  #   toolchain: {cc: gcc-12}
-  #   labels: {kernel: vanilla} # stored with each run; `fleet run kernel=vanilla` selects by it
-  #   plan: {rounds: 20}
-
-  # Forty machines with one entry:
-  # board[01-40]: {address: "{name}.lab.example"}
-"""
-)
-
 
 def starter() -> str:
     """The commented inventory to start from; as it is, it measures this machine."""
-    return _STARTER
+    return Path(__file__).with_name("starter.yaml").read_text(encoding="utf-8")
+
+
+def head() -> str:
+    """What an inventory that we write begins with, before its hosts: the first comment of `starter`."""
+    return starter().partition("\n\n")[0] + "\n"
 
 
 def from_ssh_config(path: Path) -> str:
@@ -73,10 +32,10 @@ def from_ssh_config(path: Path) -> str:
     """
     found = _Found()
     _read(path, found, 0)
-    lines = [HEAD, f"# Hosts of {comment(path)}, which still sets their address, port, user and keys."]
+    lines = [head(), f"# Hosts of {comment(path)}, which still sets their address, port, user and keys."]
     lines += [f"# Not carried over: {comment(text)}" for text in found.left_out]
     lines += ["", "hosts:"]
-    lines += [f"  {_quoted(name)}:{_address(name, alias)}" for name, alias in found.hosts.items()]
+    lines += [f'  "{name}":{_address(name, alias)}' for name, alias in found.hosts.items()]
     if not found.hosts:
         lines += ["  # The file names no host; this is the local machine.", "  localhost: {via: local}"]
     return "\n".join(lines) + "\n"
@@ -168,10 +127,6 @@ def _included(words: list[str]) -> Iterator[Path]:
     for word in words:
         pattern = os.path.join(Path.home(), ".ssh", os.path.expanduser(word))  # noqa: PTH111, PTH118
         yield from (Path(name) for name in sorted(glob.glob(pattern)))  # noqa: PTH207  absolute patterns
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"'
 
 
 def _address(name: str, alias: str) -> str:

@@ -7,6 +7,7 @@ import base64
 import io
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -22,29 +23,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap
 from fleet.text import one_line
 
-_INK, _RULE = "#010203", "#040506"  # stand for the page's own colours
-_STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "fleet",
-    "svg.image_inline": True,
-    "text.parse_math": False,
-    "font.size": 11,
-    "axes.edgecolor": _RULE,
-    "axes.labelcolor": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "grid.color": _RULE,
-    "grid.linewidth": 0.6,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "figure.dpi": 72,
-    "savefig.dpi": 200,
-}
+_INK, _RULE = "#010203", "#040506"  # of figures.mplstyle, stand for the page's own colours
+_STYLE: Any = mpl.rc_params_from_file(Path(__file__).with_suffix(".mplstyle"), use_default_template=False)
 _FITTED: Any = ConstrainedLayoutEngine(w_pad=8 / 72, h_pad=4 / 72)
 _NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # else matplotlib writes its own
 _NO_SOFTWARE: Any = {"Software": None}
