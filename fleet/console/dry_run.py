@@ -106,10 +106,7 @@ def plans_json(plans: Sequence[PlannedHost]) -> str:
     for one in plans:
         plan = asdict(one.plan)
         del plan["deadline_s"]  # depends on the host
-        found.append({"host": host_object(one.host), "plan": plan, "seconds": _seconds(one)})
+        [cost, *others] = one.costs
+        seconds = None if others or cost.forecast is None else asdict(cost.forecast.duration)
+        found.append({"host": host_object(one.host), "plan": plan, "seconds": seconds})
     return as_json(found)
-
-
-def _seconds(one: PlannedHost) -> dict[str, float] | None:
-    [cost, *others] = one.costs
-    return None if others or cost.forecast is None else asdict(cost.forecast.duration)

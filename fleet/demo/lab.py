@@ -62,12 +62,11 @@ def write(folder: Path, note: Callable[[str], None]) -> None:
 
 def inventory() -> str:
     """The lab's inventory.yaml."""
-    return _INVENTORY.format(hosts="\n".join(map(_entry, (*MACHINES, EVERYTHING))))
-
-
-def _entry(machine: Machine) -> str:
-    labels = ", ".join(f"{key}: {value}" for key, value in machine.labels.items())
-    return f"  {machine.name}: {{address: {machine.name}.invalid, labels: {{{labels}}}}}"
+    entries = []
+    for machine in (*MACHINES, EVERYTHING):
+        labels = ", ".join(f"{key}: {value}" for key, value in machine.labels.items())
+        entries.append(f"  {machine.name}: {{address: {machine.name}.invalid, labels: {{{labels}}}}}")
+    return _INVENTORY.format(hosts="\n".join(entries))
 
 
 def _everything() -> Iterator[Burst]:

@@ -229,18 +229,15 @@ class _Resolver:
                 self.document.problem(path, str(err))
                 continue
             for pattern in patterns:
-                matched = self._entries_like(pattern)
+                matched = {name for name in self.entries if name == pattern} or {
+                    name for name in self.entries if fnmatchcase(name, pattern)
+                }
                 if not matched:
                     self.document.problem(
                         path, f"no host is called {pattern!r}{nearest(pattern, self.entries)}"
                     )
                 found |= matched
         return found
-
-    def _entries_like(self, pattern: str) -> set[str]:
-        if pattern in self.entries:
-            return {pattern}
-        return {name for name in self.entries if fnmatchcase(name, pattern)}
 
     def _check_children(self, group: str) -> None:
         for index, child in enumerate(self.groups[group].get("children", ())):

@@ -27,20 +27,9 @@ class Conflict:
 def conflicts(options: RequestedOptions) -> Iterator[Conflict]:
     """Find what the agent would refuse about options that are each allowed."""
     resolved = effective(options)
-    yield from _too_many_samples(options, resolved)
-    yield from _budget_without_precision(options, resolved)
-    if why := not_measured(resolved.variant, resolved.benchmarks):
-        yield Conflict(("variant", "benchmarks"), why)
-    yield from _cpus(options, resolved)
-
-
-def _too_many_samples(options: RequestedOptions, resolved: EffectiveOptions) -> Iterator[Conflict]:
     if resolved.samples + resolved.warmup > BURST_SAMPLES:
         names = dict.fromkeys((_origin(options, "samples"), _origin(options, "warmup")))
         yield Conflict(tuple(names), f"a burst has at most {BURST_SAMPLES} samples, warm-ups included")
-
-
-def _budget_without_precision(options: RequestedOptions, resolved: EffectiveOptions) -> Iterator[Conflict]:
     if options.time_budget_s is not None and not resolved.precision:
         cause = "precision" if options.precision is not None else _origin(options, "rounds")
         yield Conflict(
@@ -48,6 +37,9 @@ def _budget_without_precision(options: RequestedOptions, resolved: EffectiveOpti
             "a time budget limits the rounds that a precision adds, and without a precision there are none; "
             "add a precision such as 1%, or leave out the time budget",
         )
+    if why := not_measured(resolved.variant, resolved.benchmarks):
+        yield Conflict(("variant", "benchmarks"), why)
+    yield from _cpus(options, resolved)
 
 
 def _cpus(options: RequestedOptions, resolved: EffectiveOptions) -> Iterator[Conflict]:

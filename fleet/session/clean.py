@@ -51,11 +51,12 @@ def clean(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = False) -
         answers[host.name] = lines
         return progress.complete()
 
-    return [_cleaned(outcome, answers.get(outcome.host.name, ())) for outcome in on_each(hosts, work, access)]
-
-
-def _cleaned(outcome: Outcome, lines: Sequence[str]) -> Cleaned:
-    return Cleaned(outcome, _of("removed", lines) or _of("found", lines), _of("left", lines))
+    cleaned = []
+    for outcome in on_each(hosts, work, access):
+        lines = answers.get(outcome.host.name, [])
+        removed = _of("removed", lines) or _of("found", lines)
+        cleaned.append(Cleaned(outcome, removed, _of("left", lines)))
+    return cleaned
 
 
 def script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes:
@@ -70,16 +71,16 @@ def script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes:
 
 def _answer(host: Host, output: bytes) -> Iterator[str]:
     """The marked lines between begin and end, without their mark, escaped."""
-    lines = [line[len(MARK) + 1 :] for line in _text(output) if line.startswith(f"{MARK} ")]
+    lines = [
+        line[len(MARK) + 1 :]
+        for line in output.decode("utf-8", "replace").split("\n")
+        if line.startswith(f"{MARK} ")
+    ]
     if lines[:1] != ["begin"] or lines[-1:] != ["end"]:
         raise ProbeError(
             f"{host.name}: the answer of /bin/sh is incomplete; what was removed is unknown. Clean it again."
         )
     yield from map(one_line, lines[1:-1])
-
-
-def _text(output: bytes) -> list[str]:
-    return output.decode("utf-8", "replace").split("\n")
 
 
 def _of(word: str, lines: Sequence[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from fleet.model import Burst, Facts, Hello, Relation, Relations, Topology, View
 MOST = 512  # burst medians of a benchmark and relation that are kept
 Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
 """Of each benchmark its relations, the nearest first, with their medians in ns."""
-_ORDER = {str(relation): place for place, relation in enumerate(Relation)}
+_NEAREST = [str(relation) for relation in Relation].index  # the order of relations
 
 
 class _Kept:
@@ -72,8 +72,7 @@ class SoFar:
 
     def medians(self) -> Medians:
         """The medians of the burst medians that are kept; benchmarks by name."""
-        return tuple((name, _by_relation(kept)) for name, kept in sorted(self._kept.items()))
-
-
-def _by_relation(kept: dict[str, _Kept]) -> tuple[tuple[str, float], ...]:
-    return tuple((name, median(kept[name].values)) for name in sorted(kept, key=_ORDER.__getitem__))
+        return tuple(
+            (benchmark, tuple((name, median(kept[name].values)) for name in sorted(kept, key=_NEAREST)))
+            for benchmark, kept in sorted(self._kept.items())
+        )

@@ -56,7 +56,8 @@ class Builder:
     ) -> None:
         self.connect = connect
         self.cancellation = cancellation or Cancellation()
-        self._cache = cache if cache is not None else _default_cache()
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        self._cache = cache or Path(home) / "fleet" / "agents"
         self._guard = threading.Lock()
         self._locks: dict[Target | str, threading.Lock] = {}
         self._failed: dict[str, BuildError] = {}
@@ -283,8 +284,3 @@ def installed(command: tuple[str, ...]) -> tuple[str, ...] | None:
         return (sys.executable, *command[1:]) if find_spec("ziglang") else None
     program = shutil.which(command[0])
     return (program, *command[1:]) if program else None
-
-
-def _default_cache() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "fleet" / "agents"

@@ -197,7 +197,8 @@ def _compared(
     """The comparison with rows that are not judged yet, and the changes of its relations and pairs."""
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
     same = unit == "run" and len({topologies[run] for run in (*a.runs["run_id"], *b.runs["run_id"])}) == 1
-    same = same and (a.hosts == b.hosts or _one_known_model(a, b))
+    models = {*a.runs["cpu_model"], *b.runs["cpu_model"]}
+    same = same and (a.hosts == b.hosts or (len(models) == 1 and not any(map(pd.isna, models))))
     number = number_of_all(a, b)
     rows_a, rows_b = (_of_side(side, pairs, unit, number) for side in (a, b))
     warnings = caveats(a, b, rows_a, rows_b, unit=unit, same_topology=same)
@@ -294,8 +295,3 @@ def _turns(runs: pd.DataFrame) -> dict[str, tuple[str, int]]:
     ordered = runs.sort_values(["started_utc", "run_id"], kind="stable")
     places = ordered.groupby(["session_id", "host_id"]).cumcount()
     return dict(zip(ordered["run_id"], zip(ordered["session_id"], places, strict=True), strict=True))
-
-
-def _one_known_model(a: ComparisonSide, b: ComparisonSide) -> bool:
-    models = set(a.runs["cpu_model"]) | set(b.runs["cpu_model"])
-    return len(models) == 1 and not pd.isna(next(iter(models)))

@@ -50,7 +50,8 @@ def beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     runs = {side.name: side for side in (sides(root, named) if named else [])}
     parts = []
     for text in texts:
-        rows = _of_summary(root, text) if text.startswith(PREFIX) else _of_runs(root, runs[text].runs)
+        own = runs[text].runs if text in runs else pd.DataFrame()
+        rows = _of_runs(root, own) if text in runs else find_summary(root, text)
         rows = rows[rows["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)]
         if rows.empty:
             raise UsageError(f"{text}: has no pairs of CPUs to compare.")
@@ -58,7 +59,7 @@ def beside(root: Root, texts: Sequence[str]) -> pd.DataFrame:
         by = every.groupby(_KIND, sort=False, dropna=False)["latency_ns"]
         found = by.agg(cells="size", median_ns="median").reset_index()
         found = found.sort_values("variant", kind="stable", key=lambda column: column.astype(str))
-        parts.append(found.assign(side=text, runs=rows.attrs["runs"], of=rows.attrs["of"]))
+        parts.append(found.assign(side=text, runs=len(own), of=rows["estimator"].iloc[0]))
     table_ = pd.concat(parts, ignore_index=True)
     first = table_[table_["side"] == texts[0]].set_index(_KIND)["median_ns"]
     kinds = pd.MultiIndex.from_frame(table_[_KIND])
@@ -92,21 +93,10 @@ def beside_text(rows: pd.DataFrame) -> str:
     return "\n\n".join(parts)
 
 
-def _of_summary(root: Root, text: str) -> pd.DataFrame:
-    rows = find_summary(root, text)[[*_KIND, "latency_ns", "estimator"]]
-    return _with_origin(rows, runs=0, of=rows["estimator"].iloc[0])
-
-
 def _of_runs(root: Root, runs: pd.DataFrame) -> pd.DataFrame:
-    pairs = load_run_pairs(root, runs)
-    pairs = pairs.astype(dict.fromkeys(_KIND, "object"))
+    pairs = load_run_pairs(root, runs).astype(dict.fromkeys(_KIND, "object"))
     numbers = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)["median_ns"].median()
-    return _with_origin(numbers.reset_index(name="latency_ns"), runs=len(runs), of="median")
-
-
-def _with_origin(rows: pd.DataFrame, *, runs: int, of: str) -> pd.DataFrame:
-    rows.attrs.update(runs=runs, of=of)
-    return rows
+    return numbers.reset_index(name="latency_ns").assign(estimator="median")
 
 
 def has_points(texts: Sequence[str]) -> bool:
@@ -179,17 +169,12 @@ def _points_measured(root: Root, runs: pd.DataFrame) -> pd.DataFrame:
     pairs = load_pairs(root, run_id=runs["run_id"].tolist())
     pairs = pairs.assign(point=pairs["point"].astype("str")).dropna(subset=["point"])
     pairs = pairs.astype(dict.fromkeys(_KIND, "str"))
-    pairs = pairs.assign(unit_ns=pairs["median_ns"] * pairs["threads"].where(_is_group(pairs), 1))
+    together = pairs["benchmark"].isin(["bandwidth", "gemm"])  # whose time is that of all CPUs
+    pairs = pairs.assign(unit_ns=pairs["median_ns"] * pairs["threads"].where(together, 1))
     rows = pairs.groupby([*_KIND, "point"], sort=False)["unit_ns"].median().reset_index()
     return rows.assign(
         threads=rows["point"].map(_threads), size=rows["point"].map(_size), name=rows["point"].map(_name)
     )
-
-
-def _is_group(pairs: pd.DataFrame) -> pd.Series:
-    """Rows whose time is that of all CPUs together."""
-    found: pd.Series = pairs["benchmark"].isin(["bandwidth", "gemm"])
-    return found
 
 
 def _rows_of(point: dict[str, Any], measured: pd.DataFrame) -> list[dict[str, Any]]:

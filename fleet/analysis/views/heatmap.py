@@ -171,16 +171,13 @@ def _signs(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text:
     for name, cpu, shades, border in zip(
         drawn.labels, order.cpus, drawn.shades(), drawn.borders, strict=True
     ):
+        known = (_SIGNS[shade * (len(_SIGNS) - 1) // (SHADES - 1)] if shade >= 0 else " " for shade in shades)
         signs = [
             "x" if _mark(cpu, other, marked) == "*" else sign
-            for other, sign in zip(order.cpus, map(_sign, shades), strict=True)
+            for other, sign in zip(order.cpus, known, strict=True)
         ]
         text.append("\n" * border + f"{name:>{label}} {_spread(signs, drawn.borders)}\n")
     return text
-
-
-def _sign(shade: int) -> str:
-    return _SIGNS[shade * (len(_SIGNS) - 1) // (SHADES - 1)] if shade >= 0 else " "
 
 
 def _column_labels(drawn: Heatmap, label: int) -> str:
