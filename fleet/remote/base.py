@@ -2,7 +2,6 @@
 
 import abc
 import contextlib
-from types import TracebackType
 from typing import Self
 
 from fleet.model import Host
@@ -49,7 +48,5 @@ class BaseConnection(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -3,7 +3,6 @@
 import abc
 import time
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Self
 
 from fleet.errors import LinkError
@@ -64,9 +63,7 @@ class CommandStream(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._over:
             return
         self._over = True

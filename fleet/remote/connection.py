@@ -8,8 +8,7 @@ import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 RUN_LIMIT_BYTES = 16 << 20  # a host that prints more than this to one command is refused
 LINE_LIMIT_BYTES = 1 << 20  # the longest line a stream hands out
@@ -24,13 +23,14 @@ class Completed:
     stderr: bytes
 
 
-class Stream(Protocol):
+class Stream(AbstractContextManager["Stream"], Protocol):
     """A running command whose stdin we hold open; iterate it for stdout lines without their newline.
 
     Iterating raises LinkError when the link breaks, when no byte came for `idle_timeout_s`, when the command
     runs longer than `limit_s` whatever it prints, or when a line is longer than LINE_LIMIT_BYTES or takes too
     long to arrive. It ends normally only at the end of the command; an unterminated last line is handed out
-    like any other. After that `exit_code` and `stderr` (its last 64 KiB) are known.
+    like any other. After that `exit_code` and `stderr` (its last 64 KiB) are known. Leaving its context stops
+    and releases everything, and never replaces an exception that is already being raised.
     """
 
     exit_code: int | None
@@ -42,19 +42,8 @@ class Stream(Protocol):
         """Close the command's stdin, the agent's order to end. Safe to call twice, from any thread."""
         ...
 
-    def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop and release everything. Never replaces an exception that is already being raised."""
-        ...
-
-
-class Connection(Protocol):
+class Connection(AbstractContextManager["Connection"], Protocol):
     """One open connection to one host. Used by one thread at a time, except `close` and `Stream.stop`.
 
     Every method raises LinkError if the link breaks or the time is up. A command's own failure is
@@ -102,12 +91,3 @@ class Connection(Protocol):
     def close(self) -> None:
         """End the connection; a command still running gets end-of-file on stdin. Safe to call twice."""
         ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...

@@ -6,7 +6,6 @@ publishing again, since the journal is still there.
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 
 from fleet.model import Run
 from fleet.store.burst_columns import BurstColumns
@@ -41,9 +40,7 @@ class CountersDraft(AbstractContextManager["CountersDraft"]):
         if self._file is not None:
             place.put(self._path, counters_name(run.run_id))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Finish the file."""
         if self._file is not None:
-            self._file.__exit__(kind, error, trace)
+            self._file.__exit__(kind)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, repeat
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from fleet.errors import LockedError, StoreError
@@ -179,12 +178,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Close; an error already under way is not hidden by one of closing."""
         try:
             self.close()

@@ -2,7 +2,6 @@
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from fleet.late import pa, pq
@@ -33,9 +32,7 @@ class TableWriter(AbstractContextManager["TableWriter"]):
         """Add to the file's metadata."""
         self._file.add_key_value_metadata(metadata)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Finish the file, unless an error is under way."""
         self._file.close()
         if kind is None and self._memory is not None:
