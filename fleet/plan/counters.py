@@ -1,13 +1,17 @@
-"""THE TABLE of performance events: names, and what perf_event_open(2) is given for them on each CPU.
+"""Performance events: names, and what perf_event_open(2) is given for them on each CPU.
 
-Sources: perf_event_open(2) for what the kernel names; github.com/intel/perfmon at 6dadedf for Intel (events
-D1, D2, D3 and B7 of SKX, CLX, ICX, SPR, EMR and GNR); Linux tools/perf/pmu-events/arch for AMD (amdzen3 to
-amdzen5, event 43, ls_dmnd_fills_from_sys) and Arm (common-and-microarch.json).
+`counters.json` is the table: of Intel retired loads, of AMD fills of the L1 cache that loads and stores asked
+for, both by where the line came from (umask, then event select). Sources: perf_event_open(2) for what the
+kernel names; github.com/intel/perfmon at 6dadedf for Intel (events D1, D2, D3 and B7 of SKX, CLX, ICX, SPR,
+EMR and GNR); Linux tools/perf/pmu-events/arch for AMD (amdzen3 to amdzen5, event 43, ls_dmnd_fills_from_sys)
+and Arm (common-and-microarch.json).
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.text import nearest
@@ -29,93 +33,25 @@ class Event:
     kernel: bool = False
 
 
-def _raw(**codes: int) -> Mapping[str, Event]:
-    return {name: Event(_RAW, code) for name, code in codes.items()}
-
-
-# What the kernel itself maps to each CPU, or counts without a CPU's help.
-_EVERYWHERE: Mapping[str, Event] = {
-    "cycles": Event(0, 0),
-    "instructions": Event(0, 1),
-    "cache-references": Event(0, 2),
-    "cache-misses": Event(0, 3),
-    "branches": Event(0, 4),
-    "branch-misses": Event(0, 5),
-    "task-clock": Event(1, 1),
-    "page-faults": Event(1, 2),
-    "context-switches": Event(1, 3, kernel=True),
-    "cpu-migrations": Event(1, 4, kernel=True),
-}
-_GENERIC = ("cycles", "instructions", "cache-references", "cache-misses", "branch-misses")
-
-# Retired loads by where the line came from: umask, then event select.
-_INTEL = _raw(
-    l1_hit=0x01D1,
-    l2_hit=0x02D1,
-    l3_hit=0x04D1,
-    l3_miss=0x20D1,
-    snoop_miss=0x01D2,
-    snoop_hit_clean=0x02D2,
-    snoop_hit_modified=0x04D2,
-    no_snoop=0x08D2,
-    memory_local=0x01D3,
-    memory_remote=0x02D3,
-    remote_modified=0x04D3,
-    remote_clean=0x08D3,
-)
-_INTEL_AMX = {**_INTEL, **_raw(amx_busy=0x02B7)}
-# Fills of the L1 cache that loads and stores asked for, by where the line came from.
-_AMD = _raw(
-    fill_l2=0x0143,
-    fill_complex=0x0243,
-    fill_near_cache=0x0443,
-    memory_local=0x0843,
-    fill_far_cache=0x1043,
-    memory_remote=0x4043,
-)
-_ARM = _raw(
-    l1_refill=0x03,
-    l2_refill=0x17,
-    l3_refill=0x2A,
-    remote_access=0x31,
-    last_cache_read=0x36,
-    last_cache_read_miss=0x37,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class _Family:
     """CPUs with the same events. coherence: those that say where a line came from, as many as fit at once."""
 
-    name: str
     events: Mapping[str, Event]
     coherence: tuple[str, ...]
 
 
-_LOADS = ("snoop_hit_modified", "snoop_hit_clean", "no_snoop", "remote_modified")
-_XEON = _Family("Xeon Scalable", _INTEL, _LOADS)
-_XEON_AMX = _Family("Xeon with AMX", _INTEL_AMX, _LOADS)
-_ZEN = _Family(
-    "Zen 3 to 5", _AMD, ("fill_complex", "fill_near_cache", "fill_far_cache", "memory_local", "memory_remote")
-)
-_NEOVERSE = _Family(
-    "Neoverse", _ARM, ("l1_refill", "l2_refill", "last_cache_read", "last_cache_read_miss", "remote_access")
-)
+_TABLE = json.loads(Path(__file__).with_name("counters.json").read_text())
+# What the kernel itself maps to each CPU, or counts without a CPU's help.
+_EVERYWHERE = {name: Event(**event) for name, event in _TABLE["everywhere"].items()}
+_GENERIC = tuple(_TABLE["generic"])
 # By vendor, family and model as in /proc/cpuinfo; Arm: implementer, architecture, part. None: any model.
-_FAMILIES: Mapping[tuple[str, int, int | None], _Family] = {
-    ("GenuineIntel", 6, 0x55): _XEON,  # Skylake, Cascade Lake
-    ("GenuineIntel", 6, 0x6A): _XEON,  # Ice Lake
-    ("GenuineIntel", 6, 0x6C): _XEON,
-    ("GenuineIntel", 6, 0x8F): _XEON_AMX,  # Sapphire Rapids
-    ("GenuineIntel", 6, 0xCF): _XEON_AMX,  # Emerald Rapids
-    ("GenuineIntel", 6, 0xAD): _XEON_AMX,  # Granite Rapids
-    ("GenuineIntel", 6, 0xAE): _XEON_AMX,
-    ("AuthenticAMD", 0x19, None): _ZEN,
-    ("AuthenticAMD", 0x1A, None): _ZEN,
-    ("0x41", 8, 0xD0C): _NEOVERSE,  # N1
-    ("0x41", 8, 0xD40): _NEOVERSE,  # V1
-    ("0x41", 8, 0xD49): _NEOVERSE,  # N2
-    ("0x41", 8, 0xD4F): _NEOVERSE,  # V2
+_FAMILIES = {
+    (cpu["vendor"], int(cpu["family"], 0), cpu["model"] and int(cpu["model"], 0)): _Family(
+        {name: Event(_RAW, int(code, 16)) for name, code in one["events"].items()}, tuple(one["coherence"])
+    )
+    for one in _TABLE["families"]
+    for cpu in one["cpus"]
 }
 _GROUPS = ("generic", "coherence")
 NAMES = tuple(
