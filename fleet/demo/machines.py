@@ -1,13 +1,13 @@
 """The made-up machines of the lab: their CPUs, and what a pair of them costs. Nothing here was measured."""
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fleet.model import Cache, Cpu, Relation
 
-_SMT, _CLUSTER, _LLC = Relation.SMT, Relation.CLUSTER, Relation.LLC
-_PACKAGE, _SYSTEM = Relation.PACKAGE, Relation.SYSTEM
 KINDS = {  # the benchmarks of pairs, and what the first costs more than the second
     "x86_64": (("cas", "cmpxchg", 1.0), ("readwrite", "mov", 0.92)),
     "aarch64": (("cas", "lse", 1.0), ("readwrite", "ldr", 0.88)),
@@ -18,8 +18,8 @@ KINDS = {  # the benchmarks of pairs, and what the first costs more than the sec
 class Memory:
     """The levels of a machine's memory: bytes up to which a level lasts, ns of a load, GB/s of a read."""
 
-    levels: tuple[tuple[int, float, float], ...]
-    sizes: tuple[int, ...]
+    levels: Sequence[tuple[int, float, float]]
+    sizes: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Machine:
     ghz: float
     pair_sd: float
     rounds: int
+    changed: Mapping[Relation, float]
+    two_levels: frozenset[tuple[int, int]]
+    benchmarks: tuple[str, ...]
+    memory: Memory | None
     arch: str = "x86_64"
     run_sd: float = 0.004
     burst_sd: float = 0.01
-    changed: Mapping[Relation, float] = field(default_factory=dict)
-    two_levels: frozenset[tuple[int, int]] = frozenset()
-    benchmarks: tuple[str, ...] = ("cas", "readwrite")
-    memory: Memory | None = None
 
 
 def _cpu(number: int, core: int, package: int = 0, node: int = 0, llc: int | None = None, **more: Any) -> Cpu:
@@ -90,78 +90,19 @@ def _workstation() -> tuple[Cpu, ...]:
     return tuple(found)
 
 
-EVERYTHING = Machine(  # measured once, with every benchmark
-    name="verona",
-    model="Made-up workstation of two sockets",
-    cpus=_workstation(),
-    ns={_SMT: 6.1, _PACKAGE: 54.0, _SYSTEM: 131.0},
-    labels={"rack": "desk", "kind": "workstation"},
-    ghz=3.8,
-    pair_sd=0.015,
-    rounds=4,
-    benchmarks=("cas", "readwrite", "message", "fetch", "chase", "bandwidth", "interleave", "gemm"),
-    memory=Memory(
-        ((48 << 10, 1.31, 230.0), (2 << 20, 3.9, 96.0), (16 << 20, 13.6, 51.0), (1 << 40, 97.0, 17.0)),
-        tuple(k << 10 for k in (12, 24, 128, 512, 4 << 10, 8 << 10, 60 << 10, 240 << 10)),
-    ),
-)
-MACHINES = (
-    Machine(
-        name="rome",
-        model="Made-up server CPU, first generation",
-        cpus=_server(),
-        ns={_SMT: 8.2, _LLC: 24.1, _PACKAGE: 45.2, _SYSTEM: 131.0},
-        labels={"rack": "b2", "kind": "server"},
-        ghz=3.4,
-        pair_sd=0.025,
-        burst_sd=0.012,
-        rounds=6,
-        changed={_LLC: 0.047},
-        two_levels=frozenset({(3, 40)}),
-        benchmarks=("cas",),
-    ),
-    Machine(
-        name="milan",
-        model="Made-up server CPU, second generation",
-        cpus=_server(),
-        ns={_SMT: 7.1, _LLC: 20.3, _PACKAGE: 38.5, _SYSTEM: 111.0},
-        labels={"rack": "b3", "kind": "server"},
-        ghz=3.6,
-        pair_sd=0.02,
-        rounds=6,
-        benchmarks=("cas",),
-    ),
-    Machine(
-        name="pisa",
-        model="Made-up desktop CPU with two kinds of core",
-        cpus=_desktop(),
-        ns={_SMT: 5.4, _CLUSTER: 31.0, _PACKAGE: 38.0},
-        labels={"rack": "desk", "kind": "desktop"},
-        ghz=4.8,
-        run_sd=0.01,
-        pair_sd=0.06,
-        burst_sd=0.015,
-        rounds=12,
-        benchmarks=("cas", "readwrite", "chase", "bandwidth"),
-        memory=Memory(
-            ((48 << 10, 1.04, 300.0), (2 << 20, 3.3, 120.0), (30 << 20, 14.8, 62.0), (1 << 40, 88.0, 21.0)),
-            tuple(
-                k << 10 for k in (12, 24, 128, 512, 1536, 5 << 10, 10 << 10, 15 << 10, 60 << 10, 240 << 10)
-            ),
-        ),
-    ),
-    Machine(
-        name="siena",
-        model="Made-up board of four Arm cores",
-        arch="aarch64",
-        cpus=_board(),
-        ns={_PACKAGE: 62.0},
-        labels={"rack": "desk", "kind": "board"},
-        ghz=1.8,
-        run_sd=0.05,
-        pair_sd=0.01,
-        burst_sd=0.03,
-        rounds=12,
-    ),
-)
+_LAYOUTS = {"server": _server, "desktop": _desktop, "board": _board, "workstation": _workstation}
+
+
+def _machine(about: dict[str, Any]) -> Machine:
+    """One of `machines.json`, in the words of its layout and of relations; a size is in bytes."""
+    made = about | {"cpus": _LAYOUTS[about["cpus"]]()}
+    for name in ("ns", "changed"):
+        made[name] = {Relation(key): value for key, value in about.get(name, {}).items()}
+    made["two_levels"] = frozenset(map(tuple, about.get("two_levels", ())))
+    made["benchmarks"] = tuple(about.get("benchmarks", ("cas", "readwrite")))
+    made["memory"] = Memory(**about["memory"]) if "memory" in about else None
+    return Machine(**made)
+
+
+*MACHINES, EVERYTHING = map(_machine, json.loads(Path(__file__).with_name("machines.json").read_text()))
 UNCHANGED = MACHINES[-1]  # measured several times on one day
