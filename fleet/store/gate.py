@@ -192,7 +192,7 @@ def check_machine(found: "Facts | Load") -> None:
         values = {name: getattr(found, name) for name in (*lists, *(column.name for column in schema.FACTS))}
         row_of("runs", {**values, **{name: list(values[name]) for name in lists}}, values)
         for cpu in found.cpus:
-            values = {c.name: getattr(cpu, c.name) for c in schema.CPUS if c.name in cpu.__slots__}
+            values = {c.name: getattr(cpu, c.name) for c in schema.TABLES["cpus"] if c.name in cpu.__slots__}
             row_of("cpus", values, values)
 
 
@@ -271,7 +271,7 @@ def _check_lengths(found: Mapping[str, Any]) -> None:
 @once
 def _record() -> Any:
     """The struct of a record: its CPUs do not repeat of which run and host they are."""
-    of_cpus = tuple(column.name for column in schema.CPUS if column.name not in _KEYS)
+    of_cpus = tuple(column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS)
     cpus: Any = list.__class_getitem__(_shape("cpus", of_cpus))
     record = [("run", _shape("runs", None)), ("cpus", Annotated[cpus, msgspec.Meta(max_length=_CPUS)])]
     return prepared(msgspec.defstruct("record", record))

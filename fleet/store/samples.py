@@ -32,7 +32,7 @@ _IN_FOOTER = re.compile(
 _CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
 SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
-_DICTIONARIES = [column.name for column in schema.SAMPLES if column.type == "dictionary<string>"]
+_DICTIONARIES = [column.name for column in schema.TABLES["samples"] if column.type == "dictionary<string>"]
 # Encoded byte by byte, so that an outlier takes room for itself only.
 _SPLIT = (
     "ticks.list.element",

@@ -53,7 +53,7 @@ def load_published() -> pd.DataFrame:
             columns = {key: entry.get(key) for key in ("cpu_model", "os", "conditions")}
             columns |= {"source": source["url"], "variant": variant}
             rows += [row for grid in grids for row in rows_of(name, tool, grid, columns, machine)]
-    return _plain(pd.DataFrame(rows, columns=[column.name for column in schema.SUMMARIES]))
+    return _plain(pd.DataFrame(rows, columns=[column.name for column in schema.TABLES["summaries"]]))
 
 
 def all_summaries(root: Root) -> pd.DataFrame:
@@ -154,5 +154,5 @@ def _lowest(groups: Sequence[str]) -> dict[int, int]:
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     """Keys as plain strings, so that frames of different origin can be joined."""
-    keys = [column.name for column in schema.SUMMARIES if column.type.startswith("dictionary")]
+    keys = [column.name for column in schema.TABLES["summaries"] if column.type.startswith("dictionary")]
     return frame.astype(dict.fromkeys(keys, "object")).reset_index(drop=True)

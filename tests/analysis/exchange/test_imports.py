@@ -43,7 +43,7 @@ def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
     )
     assert "summary:i3" in message
     rows = load_imports(tmp_path / "results")
-    assert list(rows.columns) == [column.name for column in schema.SUMMARIES]
+    assert list(rows.columns) == [column.name for column in schema.TABLES["summaries"]]
     assert set(rows["estimator"]) == {"median"}
     assert set(rows["relation"]) == {"unknown"}
     assert grid_of(rows).cells[2, 0] == 12

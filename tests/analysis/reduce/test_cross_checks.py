@@ -34,10 +34,10 @@ def changed(costs: memory.Costs, setting: str, **levels: float) -> dict[str, dic
 
 def of_rows(*rows: dict[str, Any], **of_run: Any) -> pd.DataFrame:
     """What is found in rows of `pairs` that have these values and otherwise none."""
-    columns = [column.name for column in schema.PAIRS]
+    columns = [column.name for column in schema.TABLES["pairs"]]
     usual = {"host_id": "h", "run_id": "r", "relation": "llc", "variant": "v", "ping_cpu": 0, "pong_cpu": 1}
     frame = pd.DataFrame([{**usual, "flags": "", **row} for row in rows]).reindex(columns=columns)
-    cpus = pd.DataFrame(columns=[column.name for column in schema.CPUS])
+    cpus = pd.DataFrame(columns=[column.name for column in schema.TABLES["cpus"]])
     return breaches(compared({**RUN, **of_run}, frame, cpus))
 
 

@@ -70,7 +70,7 @@ def test_they_are_what_the_samples_say(root: Path) -> None:
 
 
 def test_every_column_is_there_also_without_runs(tmp_path: Path) -> None:
-    names = [column.name for column in schema.PAIRS]
+    names = [column.name for column in schema.TABLES["pairs"]]
     assert list(load_pairs(tmp_path).columns) == names
     publish(tmp_path)
     assert list(load_pairs(tmp_path, benchmark="none").columns) == names

@@ -15,7 +15,7 @@ HOT = {**CPU, "operation": "hot.odd", "point": "hot.odd.8x8x8.huge.x1", "median_
 
 def shown(*rows: dict[str, object]) -> dict[str, dict[str, float]]:
     """`share` and `per_cycle` of each operation."""
-    columns = [column.name for column in schema.PAIRS]
+    columns = [column.name for column in schema.TABLES["pairs"]]
     found = with_shares(pd.DataFrame(rows).reindex(columns=columns))
     return {row["operation"]: row for row in found[["operation", "share", "per_cycle"]].to_dict("records")}
 
