@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { STARVED = 10 }; /* times the CPU time that threads had: a sample must not take longer */
+/* Times the CPU time that threads had: a sample must not take longer; of a burst, to be given up.
+ */
+enum { STARVED = 5, HOPELESS = 10 };
 
 static void describe(const struct worker *worker, struct burst_result *result)
 {
@@ -70,7 +72,9 @@ bool starved_in_samples(const struct burst *burst, struct burst_result *result)
 	for (uint32_t i = 0; i < order->samples; i++)
 		values[i] = (double)result->ticks[i] * ns_per_tick;
 	if (!worst->lost_ns)
-		starved = is_starved(burst, worst, median(values, order->samples));
+		starved =
+			is_starved(burst, worst,
+				   median(values + order->warmup, order->samples - order->warmup));
 	for (size_t t = 0; worst->lost_ns && t < result->timed; t++)
 		starved |= are_starved(burst, result->ticks + t * order->samples, ns_per_tick);
 	if (starved)
@@ -101,7 +105,7 @@ bool starved_since(const struct burst *burst, int64_t looked_ns, struct burst_re
 				      ? -1
 				      : ran_ns(worker);
 
-		if (ran < 0 || ran >= looked_ns / STARVED)
+		if (ran < 0 || ran >= looked_ns / HOPELESS)
 			continue;
 		describe(worker, result);
 		return true;

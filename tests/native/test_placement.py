@@ -125,7 +125,7 @@ def test_the_share_of_a_burst_each_thread_ran_is_recorded():
 
 def with_steal(ran_percent: int, **env: str) -> list[Record]:
     hypervisor = preload("stolen.c") | {"STOLEN_TICKS": "12481", "STOLEN_SCHEDSTAT": "1"} | env
-    plan = ("-b", "cas", "-s", "10", "-i", "20000", "-r", "1", "-f", "jsonl")
+    plan = ("-b", "cas", "-s", "100", "-i", "2000", "-r", "1", "-f", "jsonl")
     variables = {name: value for name, value in hypervisor.items() if value}
     while True:  # where other work left it no burst, once more
         done = run(*plan, env=variables | {"RAN_PERCENT": str(ran_percent)})
@@ -148,9 +148,9 @@ def test_a_kernel_that_does_not_account_for_it_leaves_the_steal_unknown(lacking)
     assert {burst["steal_ppm"] for burst in with_steal(50, **lacking)} == {None}
 
 
-def of_starved_threads(*plan: str) -> list[Record]:
-    """What the agent prints if threads are said to have had no CPU time."""
-    env = preload("stolen.c") | {"STOLEN_TICKS": "0", "RAN_PERCENT": "0"}
+def of_starved_threads(*plan: str, percent: int = 0) -> list[Record]:
+    """What the agent prints if threads are said to have had so much of their CPU time."""
+    env = preload("stolen.c") | {"STOLEN_TICKS": "0", "RAN_PERCENT": str(percent)}
     return decode(run(*plan, "-r", "1", "-f", "jsonl", env=env).stdout)
 
 
@@ -170,6 +170,14 @@ def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running(
     failed = failures(records)
     assert len(failed) == records[0]["bursts"]
     assert all("other work held it" in record["reason"] for record in failed)
+
+
+def test_a_typical_sample_takes_less_than_five_times_the_cpu_time_of_its_threads() -> None:
+    plan = ("-b", "clock", "-s", "100", "-i", "2000")
+    starved, whole = (failures(of_starved_threads(*plan, percent=share)) for share in (15, 50))
+    assert starved
+    assert all("other work held it" in record["reason"] for record in starved)
+    assert not whole
 
 
 def test_a_burst_of_starved_threads_is_given_up():
