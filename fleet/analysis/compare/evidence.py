@@ -88,7 +88,7 @@ class Evidence:
             variance, left = added(parts, freedom)
             moved = np.log(self.rows["ratio"].to_numpy(dtype=float)[self.known])
             error, none = np.sqrt(variance * self.scale), np.zeros(len(moved))
-            changes = np.array([moved, error, left, beyond_p(moved, error, left, none), none])
+            changes = np.array([moved, error, left, beyond_p(moved, error, left, none), none, none + 1])
             for group, first in product(sessions, np.unique(self.measured)):
                 at = np.flatnonzero(np.isin(of, group) & (self.measured[of] == first))
                 if (hosts := len(np.unique(of[at]))) >= LEAST_HOSTS:
@@ -96,8 +96,8 @@ class Evidence:
                     unlike = np.nansum(weights * np.nanmean(left, axis=0), axis=1)
                     of_rows = (changes[:, at], parts[:, at], freedom[:, at], self.scale[at], unlike)
                     changes[:, at] = _beside_session(*of_rows, hosts)
-            moved, error, left, p, shared = changes
-            ends = np.exp(interval(moved, error, left))
+            moved, error, left, p, shared, tests = changes
+            ends, p = np.exp(interval(moved, error, left, LEVEL / tests)), np.minimum(p * tests, 1.0)
             found[self.known] = np.column_stack([np.exp(moved), *ends, p, error, left, np.exp(shared)])
         columns = dict(zip(("ratio", "low", "high", "p", "error", "freedom", "shared"), found.T, strict=True))
         columns["ratio"] = np.where(self.known, columns["ratio"], self.rows["ratio"])
@@ -156,10 +156,11 @@ def together(comparisons: Sequence[Changes]) -> Evidence:
 def _beside_session(
     changes: Floats, parts: Floats, freedom: Floats, scale: Floats, unlike: Floats, hosts: int
 ) -> Floats:
-    """The changes, and beside the common one those that it hides; rows: change, error, freedom, p, common.
+    """The changes, and beside the common one those that it hides.
 
-    A disturbance of the network, the room or the hour moves all hosts of a session alike. It is part of what
-    is unknown of each change; but a change of few hosts stands out from those of the others.
+    Rows: change, error, freedom, p, common, and how many tests p is the least of. A disturbance of the
+    network, the room or the hour moves all hosts of a session alike. It is part of what is unknown of each
+    change; but a change of few hosts stands out from those of the others.
 
     parts, freedom: of the variance between runs, what all have in common first. scale: the variance of each
     change as a multiple of it. unlike: what sessions add to a change that lacks some of their runs. hosts:
@@ -174,8 +175,8 @@ def _beside_session(
     of_median = np.sqrt(np.pi / 2 / hosts) / np.mean(1 / errors)
     of_common = np.hypot(np.sqrt(parts[0] * scale), of_median)
     apart, wider = changes[0] - unlike - common, np.hypot(errors, of_median)
-    beside = np.array([apart, wider, left, beyond_p(apart, wider, left, none), none + common + unlike])
+    beside = np.array([apart, wider, left, beyond_p(apart, wider, left, none), none + common + unlike, none])
     may_be_chance = np.median(beyond_p(none + common, of_common, freedom[0], none)) >= _CHANCE
     found = np.where(may_be_chance & (beside[3] < changes[3]), beside, changes)
-    found[3] = np.minimum(2 * found[3], 1.0)
+    found[5] = 2
     return found

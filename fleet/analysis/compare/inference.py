@@ -81,9 +81,9 @@ def centred(values: Floats, group: Ints) -> Floats:
     return found
 
 
-def interval(moved: Floats, error: Floats, freedom: Floats | float) -> Floats:
-    """The ends of the 95 % interval of each change, by t."""
-    half = special.stdtrit(freedom, 1 - LEVEL / 2) * error
+def interval(moved: Floats, error: Floats, freedom: Floats | float, level: Floats | float = LEVEL) -> Floats:
+    """The ends of the interval of each change, by t; level: how often it misses, 5 %."""
+    half = special.stdtrit(freedom, 1 - level / 2) * error
     return np.array([moved - half, moved + half])
 
 

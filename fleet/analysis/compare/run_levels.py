@@ -16,7 +16,6 @@ from scipy import special  # type: ignore[import-untyped]  # scipy ships no type
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.compare.inference import (
     LEAST_RUNS,
-    LEVEL,
     centred,
     counts_at,
     equal_shares,
@@ -28,7 +27,8 @@ CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
 SHARES_LEVEL = 0.01  # p below which shares differ; the change within the levels is tested beside it
 
-_UNCHANGED = 50  # times as likely as it looks
+_UNCHANGED = 25  # times as likely as it looks
+_UNSURE = 10  # times less likely than another
 _LISTED = 3
 _UNEQUAL = "the sides have them in different shares, which counts as a change"
 
@@ -144,7 +144,7 @@ def match_values(logs: Floats, labels: Ints, of_b: Bools) -> MatchedValues:
 
     Where no level has runs of both sides, they are found again without each difference of a level of B and
     one of A, and the likeliest difference is taken out. Where only some have, there may be such a difference
-    too; that there is none is fifty times likelier than it looks, as most pairs have not changed so far.
+    too; that there is none is 25 times likelier than it looks, as most pairs have not changed so far.
     """
     joined, unsure = labels, False
     if not (shared := _shared(labels, of_b)).all():
@@ -155,7 +155,7 @@ def match_values(logs: Floats, labels: Ints, of_b: Bools) -> MatchedValues:
         likely[0] = likely[0] + np.log(_UNCHANGED) if shared.any() else -np.inf
         best = 0 if shared.any() else int(likely.argmax())
         others = np.abs(shifts - shifts[best]) > np.log(BETWEEN_RUNS.ratio)
-        joined, unsure = found[best], bool((likely[others] >= likely[best] + np.log(LEVEL)).any())
+        joined, unsure = found[best], bool((likely[others] >= likely[best] - np.log(_UNSURE)).any())
     if not joined.any():
         return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, np.inf, unsure)
     counts = counts_at(joined, of_b)
