@@ -89,7 +89,8 @@ int machine_here(struct machine *machine)
 	strcpy(machine->arch, arch_name);
 	if (!arch_flush)
 		machine->features &= ~(uint32_t)FEATURE_FLUSH;
-	if (os_memory_available(&machine->memory_bytes))
+	if (os_memory_available(&machine->memory_bytes, machine->memory_limit,
+				sizeof machine->memory_limit))
 		machine->memory_bytes = UINT64_MAX;
 	int err = os_cpu_list(&machine->cpus, &machine->cpu_count);
 
@@ -252,6 +253,11 @@ static bool read_line(char *line, struct machine *machine)
 		text = strtok_r(NULL, blanks, &rest);
 		snprintf(machine->arch, sizeof machine->arch, "%s", text ? text : "");
 		return text;
+	}
+	if (!strcmp(word, "memory_limit")) {
+		snprintf(machine->memory_limit, sizeof machine->memory_limit, "%.*s",
+			 (int)strcspn(rest, "\n"), rest);
+		return true;
 	}
 	if (!read_size(&rest, &bytes))
 		return false;

@@ -27,6 +27,7 @@ struct machine {
 	size_t huge_page_bytes; /* 0: there are none, or nobody has tried yet */
 	bool is_huge_known;     /* somebody has */
 	uint64_t memory_bytes;  /* available; UINT64_MAX: not known */
+	char memory_limit[128]; /* what leaves only that much; empty: the machine has no more */
 };
 
 /* What this machine tells. -errno. */

@@ -35,12 +35,12 @@ void os_pages_unmap(void *start, size_t bytes)
 	munmap(start, bytes);
 }
 
-/* What programs may still take: as the kernel reckons, and as a container may limit it. */
-int os_memory_available(uint64_t *bytes)
+/* What programs may still take: as the kernel reckons, and as limits leave it. */
+int os_memory_available(uint64_t *bytes, char *limit, size_t room)
 {
 	FILE *file = fopen("/proc/meminfo", "re");
 	char line[128];
-	uint64_t kib, limit;
+	uint64_t kib;
 	int found = 0;
 
 	if (!file)
@@ -51,9 +51,7 @@ int os_memory_available(uint64_t *bytes)
 	if (!found)
 		return -ENOTSUP;
 	*bytes = kib * 1024;
-	if (!linux_read_line("/sys/fs/cgroup/memory.max", line, sizeof line) &&
-	    sscanf(line, "%" SCNu64, &limit) == 1 && limit < *bytes)
-		*bytes = limit;
+	linux_limit_memory(bytes, limit, room);
 	return 0;
 }
 

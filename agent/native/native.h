@@ -290,8 +290,8 @@ void os_pages_unmap(void *start, size_t bytes);
 /* Is what is touched of this mapping in huge pages? -ENOTSUP if not all of it is. */
 int os_huge_pages_check(const void *start);
 
-/* How much memory this process may still take; -ENOTSUP where mapping tells. */
-int os_memory_available(uint64_t *bytes);
+/* How much memory this process may take, and what limits it, "": the machine; or -ENOTSUP. */
+int os_memory_available(uint64_t *bytes, char *limit, size_t room);
 
 /* May this process place pages on this NUMA node? Says why not. */
 int os_node_check(int node);

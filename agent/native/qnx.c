@@ -278,9 +278,9 @@ void os_pages_unmap(void *start, size_t bytes)
 }
 
 /* A mapping that does not fit is refused at once. */
-int os_memory_available(uint64_t *bytes)
+int os_memory_available(uint64_t *bytes, char *limit, size_t room)
 {
-	(void)bytes;
+	(void)bytes, (void)limit, (void)room;
 	return -ENOTSUP;
 }
 

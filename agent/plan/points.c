@@ -216,8 +216,10 @@ int plan_want_memory(struct plan *plan, struct refusal *refusal)
 	if (total > available / 2)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "the points take %.0f MiB in all, and no more than half of the "
-			      "%.0f MiB available may be taken: --sizes, --threads, --pairs "
-			      "and --cpus reduce it",
-			      (double)total / (1 << 20), (double)available / (1 << 20));
+			      "%.0f MiB available%s%s%s may be taken: --sizes, --threads, "
+			      "--pairs and --cpus reduce it",
+			      (double)total / (1 << 20), (double)available / (1 << 20),
+			      *machine->memory_limit ? " (" : "", machine->memory_limit,
+			      *machine->memory_limit ? ")" : "");
 	return 0;
 }

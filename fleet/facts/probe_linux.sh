@@ -158,24 +158,74 @@ noise() {
 	there "$cpu"/cpu[0-9]*/cpuidle/state[0-9]* &&
 		grep_all 'cpuidle/state[0-9]*/name' 'cpuidle/state[0-9]*/latency' 'cpuidle/state[0-9]*/disable' |
 		sort -u -t / -k 6
-	[ -r proc/self/cgroup ] && quotas <proc/self/cgroup
+	mounts=$(grep -s ' - cgroup' proc/self/mountinfo)
+	IFS=$newline
+	set -f
+	[ -r proc/self/cgroup ] && groups cpu quota && groups memory memory
+	set +f
+	unset IFS
 }
 
-# The CPU time our control group and those above it may use; version 1 has a hierarchy for it, version 2 one for all.
-quotas() {
+# Calls a function for our control group of a controller and for those above it. Version 1 has a hierarchy for it,
+# version 2 one for all. A container's mount may begin at its own group, of which only the host's path is told.
+groups() {
 	while IFS=: read -r _ controllers path; do
 		case ,$controllers, in
-		,,) group=sys/fs/cgroup$path && [ -e "$group" ] || group=sys/fs/cgroup ;;
-		*,cpu,*) group=sys/fs/cgroup/cpu$path && [ -e "$group" ] || group=sys/fs/cgroup/cpu ;;
+		,,) kind=2 ;;
+		*,$1,*) kind=1 ;;
 		*) continue ;;
 		esac
-		while [ "$group" != sys/fs ]; do
-			get "$group/cpu.max" && [ -n "$v" ] && echo "quota $v"
-			get "$group/cpu.cfs_quota_us" && quota=$v
-			get "$group/cpu.cfs_period_us" && [ -n "$quota" ] && echo "quota $quota $v"
-			group=${group%/*}
+		for line in $mounts; do
+			case $kind$line, in
+			2*' - cgroup2 '* | 1*' - cgroup '*[\ ,]"$1",*) ;;
+			*) continue ;;
+			esac
+			line=${line#* * * }
+			root=${line%% *}
+			root=${root%/}
+			line=${line#* }
+			mount=${line%% *}
+			mount=${mount#/}
+			group=$mount
+			# shellcheck disable=SC2295 # as in `files`
+			case $path/ in
+			"$root"/*) group=$mount${path#$root} ;;
+			esac
+			group=${group%/}
+			[ -e "$group" ] || group=$mount
+			while "$2"; [ "$group" != "$mount" ]; do
+				group=${group%/*}
+			done
 		done
+	done <proc/self/cgroup
+}
+
+quota() {
+	get "$group/cpu.max" && [ -n "$v" ] && echo "quota $v"
+	get "$group/cpu.cfs_quota_us" && quota=$v
+	get "$group/cpu.cfs_period_us" && [ -n "$quota" ] && echo "quota $quota $v"
+}
+
+# The limits of a group, what is used of them, and what of that the kernel takes back; and its name.
+memory() {
+	limits=
+	used=
+	for name in memory.max memory.high memory.limit_in_bytes; do
+		get "$group/$name" && [ -n "$v" ] && limits=$limits,$v
 	done
+	[ -n "$limits" ] || return 0
+	for name in memory.current memory.usage_in_bytes; do
+		get "$group/$name" && used=$used$v
+	done
+	back=0
+	[ -r "$group/memory.stat" ] && while IFS=' ' read -r key v; do
+		case $key in
+		inactive_file | total_inactive_file) back=$v ;;
+		esac
+	done <"$group/memory.stat"
+	# shellcheck disable=SC2295
+	name=${group#$mount}
+	echo "memory ${limits#,} ${used:-0} $back ${name:-/}"
 }
 
 # Where an agent is already, most likely no compiler is needed: they are only listed by name. Else the first that

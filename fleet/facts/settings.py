@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable
 
 _COUNT = re.compile(r"[0-9]{1,18}")
+_NO_LIMIT = 1 << 60  # bytes; version 1 of control groups writes a number near 2^63
 _IDLE = re.compile(r"^sys/.*/cpuidle/state([0-9]+)/([a-z]+):")
 _IRQBALANCE = re.compile(r"proc/[0-9]+/comm:irqbalance")
 
@@ -39,6 +40,24 @@ def parse_cpu_quota(lines: Iterable[str]) -> float | None:
             case ["quota", quota, period] if _COUNT.fullmatch(quota) and _COUNT.fullmatch(period):
                 found += [int(quota) / int(period)] if int(period) else []
     return min(found, default=None)
+
+
+def parse_memory_limit(lines: Iterable[str]) -> tuple[int, str] | None:
+    """The bytes that the tightest control group leaves us, and its name and limit; None: no limit.
+
+    lines: `memory LIMIT,... USED BACK GROUP` of our group and each above it, where BACK is what the kernel
+    takes back of USED. Format: Linux Documentation/admin-guide/cgroup-v2.rst (memory.max, memory.high) and
+    cgroup-v1/memory.rst (memory.limit_in_bytes).
+    """
+    found = []
+    for line in lines:
+        match line.split(None, 4):
+            case ["memory", limits, used, back, group] if _COUNT.fullmatch(used) and _COUNT.fullmatch(back):
+                kept = max(0, int(used) - int(back))
+                whole = (int(limit) for limit in limits.split(",") if _COUNT.fullmatch(limit))
+                found += [(max(0, limit - kept), limit, group[:80]) for limit in whole if limit < _NO_LIMIT]
+    left, limit, group = min(found, key=lambda one: one[0], default=(0, 0, ""))
+    return (left, f"control group {group}, {limit / (1 << 20):.0f} MiB") if found else None
 
 
 def parse_throttles(lines: Iterable[str], part: str) -> int | None:

@@ -134,6 +134,7 @@ class Facts:
     container: str | None = None
     memory_bytes: int | None = None
     memory_available_bytes: int | None = None
+    memory_limit: str | None = None
     page_bytes: int | None = None
     huge_pages: str | None = None
     clock_source: str | None = None

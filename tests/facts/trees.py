@@ -160,6 +160,7 @@ def numa_server() -> Tree:
         "proc/sys/kernel/sched_rt_runtime_us": "950000",
         f"{CPU}/cpuidle/current_driver": "intel_idle",
         "proc/self/cgroup": "4:memory:/user.slice\n3:cpu,cpuacct:/user.slice/bench\n0::/user.slice",
+        "proc/self/mountinfo": "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct",
         "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
         "sys/fs/cgroup/cpu/user.slice/cpu.cfs_quota_us": "-1",
         "sys/fs/cgroup/cpu/user.slice/cpu.cfs_period_us": "100000",
@@ -216,6 +217,8 @@ def container_with_a_cpuset() -> Tree:
     tree.files |= {
         "proc/self/status": "Name:\tgrep\nCpus_allowed:\t040c\nCpus_allowed_list:\t2-3,10",
         "proc/self/cgroup": "0::/kubepods.slice/kubepods-burstable.slice/cri-1.scope",
+        "proc/self/mountinfo": "41 31 0:38 /kubepods.slice/kubepods-burstable.slice/cri-1.scope "
+        "/sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw",
         "proc/1/comm": "sleep",
         "sys/fs/cgroup/cpu.max": "150000 100000",
         "proc/cpuinfo": _x86_cpuinfo(range(16), "AMD EPYC", "fpu hypervisor"),

@@ -172,6 +172,28 @@ def cpuset(name: str, cpus: str) -> Iterator[Path]:
 
 
 @contextmanager
+def memory_group(name: str, limit: int) -> Iterator[Path]:
+    """A control group below one of so many bytes, which has none itself; skips where none can be made."""
+    needs.root()
+    parent, file = Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"
+    if not (parent / file).is_file():
+        parent, file = Path("/sys/fs/cgroup"), "memory.max"
+        control = parent / "cgroup.subtree_control"
+        if not control.is_file() or "memory" not in control.read_text().split():
+            pytest.skip("no memory control groups that could be made here")
+    group = parent / name / "leaf"
+    group.mkdir(parents=True)
+    try:
+        (group.parent / file).write_text(str(limit))
+        yield group
+    finally:
+        for pid in (group / "cgroup.procs").read_text().split():
+            (parent / "cgroup.procs").write_text(pid)
+        group.rmdir()
+        group.parent.rmdir()
+
+
+@contextmanager
 def _tmpfs(folder: Path, options: str) -> Iterator[None]:
     needs.root()
     mount = needs.program("mount", "mount")

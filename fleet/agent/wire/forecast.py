@@ -73,6 +73,8 @@ def _of_machine(facts: Facts) -> Iterator[str]:
         yield f"huge_page_bytes {page * page // _TABLE_ENTRY}"
     if facts.memory_available_bytes is not None:
         yield f"memory_bytes {facts.memory_available_bytes}"
+    if facts.memory_limit is not None:
+        yield f"memory_limit {facts.memory_limit}"
 
 
 def _by_arch(arch: str) -> list[str]:

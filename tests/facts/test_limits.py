@@ -1,0 +1,143 @@
+"""What limits leave of memory: the probe and the agent read the same numbers, and say the same words."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fleet.facts import linux, probe, settings
+from tests.facts import trees
+from tests.facts.shells import ask
+from tests.native.agent import run
+from tests.native.preload import preload
+
+MIB = 1 << 20
+V1 = "35 31 0:32 {} /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory"
+CPU = "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu"
+V2 = "41 31 0:38 {} /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate"
+UNIFIED = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw"
+NONE_V1 = 9223372036854771712
+
+
+def v1(limit: int, used: int = 0, back: int = 0) -> dict[str, str]:
+    return {
+        "memory.limit_in_bytes": str(limit),
+        "memory.usage_in_bytes": str(used),
+        "memory.stat": f"inactive_file 77\ntotal_inactive_file {back}",
+    }
+
+
+def v2(limit: int | str, used: int = 0, back: int = 0, high: int | str = "max") -> dict[str, str]:
+    stat = f"anon 4096\ninactive_anon 77\ninactive_file {back}"
+    return {
+        "memory.max": str(limit),
+        "memory.high": str(high),
+        "memory.current": str(used),
+        "memory.stat": stat,
+    }
+
+
+SLURM = {
+    "memory": v1(NONE_V1, 9 * MIB),
+    "memory/slurm/job_3": v1(160 * MIB, 10 * MIB, 2 * MIB),
+    "memory/slurm/job_3/step_0": v1(160 * MIB, 9 * MIB),
+    "memory/slurm/job_3/step_0/task_0": v1(NONE_V1, 8 * MIB),
+}
+# cgroup, mountinfo, folders below /sys/fs/cgroup; left and whole in MiB, and the group that sets it.
+LIMITS = {
+    "v1, the leaf unlimited": (
+        "4:memory:/slurm/job_3/step_0/task_0",
+        V1.format("/"),
+        SLURM,
+        (151, 160, "/slurm/job_3/step_0"),
+    ),
+    "v1, no limit": ("4:memory:/a", V1.format("/"), {"memory/a": v1(NONE_V1, MIB)}, None),
+    "v1, a container that sees its own group": (
+        "4:memory:/libpod_parent/libpod-c17\n3:cpu:/x",
+        f"{CPU}\n{V1.format('/libpod_parent/libpod-c17')}",
+        {"memory": v1(512 * MIB, 12 * MIB)},
+        (500, 512, "/"),
+    ),
+    "v1, below the mount's root": (
+        "4:memory:/pods/one/inner",
+        V1.format("/pods/one"),
+        {"memory": v1(512 * MIB), "memory/inner": v1(96 * MIB, 6 * MIB, 2 * MIB)},
+        (92, 96, "/inner"),
+    ),
+    "hybrid: memory is of version 1": (
+        "4:memory:/job\n0::/job",
+        f"{V1.format('/')}\n{UNIFIED}",
+        {"memory/job": v1(160 * MIB), "unified/job": {"cgroup.procs": "1"}},
+        (160, 160, "/job"),
+    ),
+    "v2": (
+        "0::/a/b",
+        V2.format("/"),
+        {"a": v2("max"), "a/b": v2(160 * MIB, 60 * MIB, 30 * MIB)},
+        (130, 160, "/a/b"),
+    ),
+    "v2, a smaller parent": (
+        "0::/a/b",
+        V2.format("/"),
+        {"a": v2(96 * MIB, 16 * MIB), "a/b": v2(160 * MIB)},
+        (80, 96, "/a"),
+    ),
+    "v2, high below max": ("0::/a", V2.format("/"), {"a": v2(512 * MIB, high=160 * MIB)}, (160, 160, "/a")),
+    "v2, max below high": ("0::/a", V2.format("/"), {"a": v2(96 * MIB, high=160 * MIB)}, (96, 96, "/a")),
+    "v2, a namespace": ("0::/", V2.format("/"), {"": v2(160 * MIB, 60 * MIB)}, (100, 160, "/")),
+    "v2, a group outside of the namespace": (
+        "0::/../../other",
+        V2.format("/"),
+        {"": v2(256 * MIB)},
+        (256, 256, "/"),
+    ),
+    "v2, more used than allowed": ("0::/a", V2.format("/"), {"a": v2(96 * MIB, 120 * MIB)}, (0, 96, "/a")),
+    "v2, nothing but the limit can be read": (
+        "0::/a",
+        V2.format("/"),
+        {"a": {"memory.max": str(96 * MIB)}},
+        (96, 96, "/a"),
+    ),
+    "v2, no limit": ("0::/a", V2.format("/"), {"a": v2("max", MIB)}, None),
+    "no group at all": ("", "22 1 8:1 / / rw - ext4 /dev/root rw", {}, None),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_probe_and_agent_read_the_same(tmp_path: Path, name: str) -> None:
+    cgroup, mounts, folders, expected = LIMITS[name]
+    tree = trees.Tree(2)
+    tree.files |= {
+        "proc/self/cgroup": cgroup,
+        "proc/self/mountinfo": mounts,
+        "proc/meminfo": "MemTotal: 9999999999 kB\nMemAvailable: 9999999999 kB",
+    }
+    for folder, files in folders.items():
+        tree.files |= {
+            f"sys/fs/cgroup/{folder}/{file}".replace("//", "/"): text for file, text in files.items()
+        }
+    root = tree.write(tmp_path / "root")
+    found = linux.parse(probe.sections(ask(["/bin/sh"], tmp_path / "home", root=str(root))))
+    refusal = run("-b", "chase", "--sizes", "512G", env=preload("groups.c") | {"TREE": str(root)}).stderr
+    told = re.search(r"half of the ([0-9]+) MiB available(?: \((.*?)\))? may be taken", refusal)
+    assert told, refusal
+    if expected is None:
+        assert (found.memory_available_bytes, found.memory_limit) == (9999999999 << 10, None)
+        assert told[2] is None
+    else:
+        left, limit, group = expected
+        words = f"control group {group}, {limit} MiB"
+        assert (found.memory_available_bytes, found.memory_limit) == (left * MIB, words)
+        assert (int(told[1]), told[2]) == (left, words)
+
+
+def test_the_agent_keeps_to_a_limit_of_the_shell_too() -> None:
+    done = run("-b", "chase", "--sizes", "512G", prefix=("sh", "-c", 'ulimit -v 300000; exec "$@"', "-"))
+    assert "(ulimit -v, 293 MiB)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ["memory", "memory x 1 1 /", "memory 1 x 1 /", "memory 1 1", "memory ² 1 1 /"]
+)
+def test_a_limit_that_is_none_is_left_out(line: str) -> None:
+    assert settings.parse_memory_limit([line]) is None
