@@ -29,6 +29,7 @@ _GRID = 12  # points of each distribution that is averaged over
 _HALVINGS = 14
 _KNOWN = 0.85  # 1: all that `error` leaves open of the scatter; less brings the share near POWER
 _SAME = 1e-7  # probabilities that differ by less are equal
+_WILD = 30.0  # times the median variance: rows beyond it count less in means
 _FAR = 20.0  # times the error and the quantile: more than any power needs
 
 
@@ -124,16 +125,19 @@ def moderated(residuals: Floats, freedom: Floats, groups: Sequence[Ints]) -> tup
     as many degrees of freedom as there are runs, however many rows there are. So the parts are the variance
     of the means of the widest groups, of what the narrower ones have beside it, and of what is each row's
     own. A variance is poorly known from few runs, so each is shrunk towards those of the same part by an
-    empirical-Bayes prior. What means vary by only because their members do is as poorly known as they are,
-    and no part of what they have in common.
+    empirical-Bayes prior. Rows that vary far more than most, as those that switch levels, count less in the
+    means. What means vary by only because their members do is as poorly known as they are, and no part of
+    what they have in common.
     """
     known, parts, freedoms = ~np.isnan(residuals), [], []
     left, runs = np.where(known, residuals, 0.0), known.sum(axis=1)
     around = None
+    spread = np.maximum((left**2).sum(axis=1) / freedom, ROUNDING)
+    weights = known * np.minimum(_WILD * np.median(spread) / spread, 1.0)[:, None]
     for group in (*groups, np.arange(len(left))):
         sums, counts = np.zeros((2, int(group.max()) + 1, left.shape[1]))
-        np.add.at(sums, group, left)
-        np.add.at(counts, group, known)
+        np.add.at(sums, group, left * weights)
+        np.add.at(counts, group, weights)
         means = sums / np.where(counts > 0, counts, 1)
         own = (counts > 0).sum(axis=1) * np.bincount(group, freedom) / np.bincount(group, runs)
         apart = np.ones(len(own), dtype=bool)
@@ -152,21 +156,21 @@ def moderated(residuals: Floats, freedom: Floats, groups: Sequence[Ints]) -> tup
     layers, all_parts = list(pairwise((*groups, np.arange(len(left))))), np.array(parts)
     by_chance = [np.zeros(len(left))]
     for at in reversed(range(len(layers))):
-        by_chance.insert(0, _of_means(all_parts[at + 1], *layers[at], by_chance[0]))
+        by_chance.insert(0, _of_means(all_parts[at + 1], weights.max(axis=1), *layers[at], by_chance[0]))
     for at in range(len(layers)):
         moved = np.minimum(all_parts[at], by_chance[at])
         all_parts[at : at + 2] += np.array([-moved, moved])
     return all_parts, np.array(freedoms)
 
 
-def _of_means(variances: Floats, wide: Ints, narrow: Ints, alone: Floats) -> Floats:
+def _of_means(variances: Floats, weights: Floats, wide: Ints, narrow: Ints, alone: Floats) -> Floats:
     """The variance that wider groups' means have by the scatter of the narrower groups alone, by row.
 
     alone: that of the narrower groups' own means, which are those of a wider group of one.
     """
-    _, first, rows = np.unique(narrow, return_index=True, return_counts=True)
-    of = wide[first]
-    squares, sums = np.bincount(of, rows**2 * variances[first]), np.bincount(of, rows)
+    members, first = np.unique(narrow, return_index=True)
+    of, heavy = wide[first], np.bincount(narrow, weights)[members]
+    squares, sums = np.bincount(of, heavy**2 * variances[first]), np.bincount(of, heavy)
     count = np.bincount(of)
     found: Floats = (squares / sums**2 * count / np.maximum(count - 1, 1))[wide]
     return np.where(count[wide] > 1, found, alone)

@@ -228,6 +228,14 @@ def test_rows_without_scatter_of_their_own_are_not_certain() -> None:
     assert (moderated_p(same, 3, [np.zeros(4, dtype=int)]) > 0.99).all()
 
 
+def test_a_few_wild_rows_do_not_widen_what_all_have_in_common() -> None:
+    noise = np.random.default_rng(6).normal(0, 0.01, (40, 6))
+    noise[:4] *= 100
+    noise -= np.repeat([noise[:, :3].mean(axis=1), noise[:, 3:].mean(axis=1)], 3, axis=0).T
+    parts, _ = moderated(noise, np.full(40, 4.0), [np.zeros(40, dtype=int)])
+    assert parts.sum(axis=0)[4:].max() < 3e-4
+
+
 def test_equal_variances_stay_and_are_known_far_better() -> None:
     found, known = shrunk(np.full(3, 0.1), np.full(3, 4.0))
     np.testing.assert_allclose(found, 0.1)
