@@ -33,7 +33,7 @@ _LONG = {"probe": 16 << 20, "failed_json": 32 << 20}
 _VALUES = {"failed_json": 1_500_000}  # of JSON: 100,000 failed visits
 _FEW_VALUES = 200_000
 _DEPTH = 10
-_SHORT = 200  # characters
+_SHORT = 4096  # characters
 WORD_BYTES = 500  # of a text that is repeated often
 
 _UNPACKED, _PACKED = 32 << 20, 64  # bytes of a file's bursts in memory: so many, and times those of the file

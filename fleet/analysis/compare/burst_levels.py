@@ -38,15 +38,20 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     `moved_high`. Intervals are NaN where a side has fewer than three runs, `low` and `high` also where fewer
     have the level. At most 100 pairs.
     """
-    both = pd.concat([a.assign(side="a"), b.assign(side="b")])
-    if a.empty or b.empty or "levels_ns" not in both:
+    if a.empty or b.empty or "levels_ns" not in a:
         return pd.DataFrame(columns=list(COLUMNS))
-    switching = both[both["levels_ns"].notna()].groupby(CELL, sort=False)["other_share"].agg(["size", "sum"])
+    known = pd.concat([side[side["levels_ns"].notna()] for side in (a, b)])
+    switching = known.groupby(CELL, sort=False)["other_share"].agg(["size", "sum"])
     switching = switching[switching["size"] >= _LEAST_SWITCHING].sort_values(
         "sum", ascending=False, kind="stable"
     )
+    keys = switching.index[:_MOST_PAIRS]
+    sides = zip(_SIDES, (a, b), strict=True)
+    both = pd.concat(
+        [rows[pd.MultiIndex.from_frame(rows[CELL]).isin(keys)].assign(side=side) for side, rows in sides]
+    )
     parts = dict(iter(both.groupby(CELL, sort=False)))
-    rows = [row for key in switching.index[:_MOST_PAIRS] for row in _of_pair(key, parts[key])]
+    rows = [row for key in keys for row in _of_pair(key, parts[key])]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

@@ -278,7 +278,7 @@ def _in_every_unit(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.D
 
 
 def _cells(rows: pd.DataFrame) -> set[tuple[object, ...]]:
-    return set(rows[CELL].itertuples(index=False, name=None))
+    return set(rows[CELL].drop_duplicates().itertuples(index=False, name=None))
 
 
 def _topologies(cpus: pd.DataFrame, run_ids: Sequence[str]) -> dict[str, frozenset[object]]:

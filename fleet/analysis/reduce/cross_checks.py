@@ -4,7 +4,7 @@ A breach means that one of two numbers is not what its name says, or that the ma
 Where intervals are known, what they leave open is no breach. docs/flags.md names the usual causes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -32,7 +32,7 @@ PAGE = 4096
 LEAST_MEMORY = 64 << 20  # bytes of a chase that are taken to be in memory where no cache is known
 UNKNOWN = 0.05  # how uncertain the median of a single burst is taken to be
 COLUMNS = ("check", "value", "says", "breach")
-_NOTHING = pd.DataFrame(columns=list(COLUMNS)).astype({"breach": bool})
+NO_COMPARISONS = pd.DataFrame(columns=list(COLUMNS)).astype({"breach": bool})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,22 @@ class CrossCheck:
     compared: Callable[[Numbers], Found]
 
 
+def can_compare(benchmarks: Collection[str]) -> bool:
+    """Whether runs of these have numbers that must fit together; a name may have a variant behind it."""
+    return any(
+        view_of(name) not in (View.MATRIX, View.CPUS) or name.partition("/")[0] == "message"
+        for name in benchmarks
+    )
+
+
 def compared(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     """Every comparison of one run: `check`, `value`, `says` (the numbers) and `breach`, whether it is one.
 
     run: its row of `runs`. pairs, cpus: its rows of these tables, widened. value: of a breach, how far off,
     as a factor above 1.
     """
-    there = set(pairs["benchmark"])
-    if "message" not in there and all(view_of(name) in (View.MATRIX, View.CPUS) for name in there):
-        return _NOTHING
+    if not can_compare(set(pairs["benchmark"])):
+        return NO_COMPARISONS
     numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus))
     found = [(check.name, *one) for check in CHECKS for one in check.compared(numbers)]
     return pd.DataFrame(found, columns=list(COLUMNS)).astype({"breach": bool})

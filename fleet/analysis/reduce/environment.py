@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.reduce.load import decoded
+from fleet.analysis.reduce.load import Texts, decoded
 from fleet.analysis.views.text import records
 from fleet.store.schema import ENVIRONMENT
 
@@ -20,17 +20,21 @@ _NO_EFFECT = {"plan.seed", "plan.deadline_s"}  # on the measurement
 _CLOCK_RATE = 3  # significant figures; two calibrations of one clock differ beyond
 
 
-def environment_of(run: Mapping[str, Any], also: Sequence[str] = ()) -> dict[str, str]:
+def environments(runs: Sequence[Mapping[str, Any]], also: Sequence[str] = ()) -> dict[str, list[str]]:
     """The columns of ENVIRONMENT and `also`, then labels, mitigations and plan: as "label.kernel", ...
 
-    run: as `load_run` returns it.
+    runs: as `load_run` returns them. Of each name the text of every run, UNKNOWN where one lacks it.
     """
-    found = {name: _text(run[name]) for name in (*also, *ENVIRONMENT)}
-    found["ticks_per_second"] = f"{float(format(run['ticks_per_second'], f'.{_CLOCK_RATE}g')):.0f}"
-    for column, kind in _OBJECTS.items():
-        for key, value in run[column].items():
-            found[f"{kind}.{key}"] = _requested(value) if kind == "plan" else _text(value)
-    return {name: text for name, text in found.items() if name not in _NO_EFFECT}
+    found = {name: [_text(run[name]) for run in runs] for name in (*also, *ENVIRONMENT)}
+    found["ticks_per_second"] = [
+        f"{float(format(run['ticks_per_second'], f'.{_CLOCK_RATE}g')):.0f}" for run in runs
+    ]
+    for at, run in enumerate(runs):
+        for column, kind in _OBJECTS.items():
+            for key, value in run[column].items():
+                text = _requested(value) if kind == "plan" else _text(value)
+                found.setdefault(f"{kind}.{key}", [UNKNOWN] * len(runs))[at] = text
+    return {name: texts for name, texts in found.items() if name not in _NO_EFFECT}
 
 
 def differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
@@ -41,11 +45,10 @@ def differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     a, b: rows of the `runs` table. A value that changes within a side is listed unless the other side has the
     same set of values.
     """
-    facts_a, facts_b = ([environment_of(decoded(row)) for row in records(side)] for side in (a, b))
-    names = list(dict.fromkeys(name for run in (*facts_a, *facts_b) for name in run))
-    rows = []
-    for name in names:
-        values = [Counter(run.get(name, UNKNOWN) for run in side) for side in (facts_a, facts_b)]
+    texts, rows = Texts(), list[dict[str, object]]()
+    both = pd.concat([a, b])[[*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS)]]
+    for name, of_runs in environments([decoded(row, texts) for row in records(both)]).items():
+        values = [Counter(of_runs[: len(a)]), Counter(of_runs[len(a) :])]
         if set(values[0]) != set(values[1]):
             between = not set(values[0]) & set(values[1])
             rows.append({"what": name, "a": _listed(values[0]), "b": _listed(values[1]), "between": between})

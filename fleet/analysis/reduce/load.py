@@ -96,7 +96,8 @@ def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]],
     listing = listing_of(root)
     records = _records(listing, published(listing, run_id=run_ids))
     rows = _runs_rows(records)
-    found = {row["run_id"]: decoded(row) for row in rows}
+    texts = Texts()
+    found = {row["run_id"]: decoded(row, texts) for row in rows}
     for run_id in run_ids:
         if run_id not in found:
             raise StoreError(f"{root}: run {run_id} is not published.")
@@ -104,10 +105,18 @@ def read_runs(root: Root, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]],
     return ordered, _frame("runs", rows), _frame("cpus", _cpus_rows(listing, records))
 
 
-def decoded(row: Mapping[str, Any]) -> dict[str, Any]:
+class Texts(dict[str, Any]):
+    """What texts of JSON hold, each decoded once."""
+
+    def __missing__(self, text: str) -> Any:
+        """Decode a text that is new."""
+        return self.setdefault(text, json.loads(text))
+
+
+def decoded(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
     """A row of `runs` with its JSON columns decoded, under their short names."""
     return {
-        key.removesuffix("_json"): json.loads(value) if key.endswith("_json") else value
+        key.removesuffix("_json"): texts[value] if key.endswith("_json") else value
         for key, value in row.items()
     }
 

@@ -311,15 +311,21 @@ def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -
 
 def grid(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
     """The same without names."""
+    numbers: Floats = grids(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0]
+    return numbers
+
+
+def grids(pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int) -> Floats:
+    """The same of each of `count` runs. runs: which of them each row is of."""
     places = {cpu: place for place, cpu in enumerate(cpus)}
     ping, pong = ([places.get(cpu, -1) for cpu in pairs[end].tolist()] for end in ("ping_cpu", "pong_cpu"))
     at, column = np.array([ping, pong], dtype=np.int64), pairs[value].to_numpy(dtype=float)
     known = (at >= 0).all(axis=0)
-    cell, column = at[0, known] * len(places) + at[1, known], column[known]
+    cell, column = (runs[known] * len(places) + at[0, known]) * len(places) + at[1, known], column[known]
     if len(cell) > len(np.unique(cell)):
         of_cell = pd.Series(column).groupby(cell).median()
         cell, column = of_cell.index.to_numpy(), of_cell.to_numpy()
-    numbers: Floats = np.full(len(places) ** 2, np.nan)
+    numbers: Floats = np.full(count * len(places) ** 2, np.nan)
     numbers[cell] = column
-    numbers = numbers.reshape(len(places), len(places))
-    return np.where(np.isnan(numbers), numbers.T, numbers)
+    numbers = numbers.reshape(count, len(places), len(places))
+    return np.where(np.isnan(numbers), numbers.transpose(0, 2, 1), numbers)

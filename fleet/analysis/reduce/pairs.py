@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from fleet.analysis.arrays import Floats
 from fleet.analysis.reduce.bursts import COLUMNS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
 from fleet.analysis.reduce.load import Chosen, published, rows_wanted, without_points
@@ -171,17 +173,20 @@ def widened(pairs: pd.DataFrame) -> pd.DataFrame:
             plain = column.astype(object)
             columns[name] = column.astype(str) if there.all() else plain.where(there, None)
         elif column.dtype == np.float32:
-            wide = column.to_numpy().astype(np.float64)
-            known = ~np.isnan(wide)
-            wide[known] = column.to_numpy()[known].astype(str).astype(np.float64)
-            columns[name] = pd.Series(wide, index=pairs.index)
+            columns[name] = pd.Series(_wide(column.to_numpy()), index=pairs.index)
         elif name in OF_LEVELS[:-1]:
-            columns[name] = column.map(
-                lambda values: None if values is None else np.asarray(values).astype(str).astype(np.float64)
-            )
+            columns[name] = column.map(lambda values: None if values is None else _wide(values))
         else:
             columns[name] = column
     return pd.DataFrame(columns)
+
+
+def _wide(numbers: npt.NDArray[np.float32]) -> Floats:
+    wide: Floats = numbers.astype(np.float64)
+    known = ~np.isnan(wide)
+    if known.any():
+        wide[known] = pa.array(numbers[known]).cast(pa.string()).cast(pa.float64())
+    return wide
 
 
 def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +93,19 @@ def layout(cpus: "pd.DataFrame", measured: Sequence[int]) -> Layout:
 
     cpus: one run's rows of the `cpus` table. A CPU that is not in it comes last.
     """
-    columns = (cpus[name].tolist() if name in cpus else [None] * len(cpus) for name in ("kind", *GROUPS))
-    return _ordered(dict(zip(map(int, cpus["cpu"]), zip(*columns, strict=True), strict=True)), measured)
+    return layouts(cpus.assign(run_id=""), {"": measured})[""]
+
+
+def layouts(cpus: "pd.DataFrame", measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
+    """The same of several runs by their ids, those that are alike made once."""
+    there = cpus.reindex(columns=["kind", *GROUPS]).astype(object)
+    there = there.where(there.notna(), None)
+    of_runs: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
+    for run_id, *cpu in zip(cpus["run_id"], cpus["cpu"], there.itertuples(index=False), strict=True):
+        if run_id in of_runs:
+            of_runs[run_id].append((int(cpu[0]), tuple(cpu[1])))
+    made = cache(lambda rows, numbers: _ordered(dict(rows), numbers))
+    return {run_id: made(tuple(rows), tuple(measured[run_id])) for run_id, rows in of_runs.items()}
 
 
 def layout_of(cpus: Sequence["Cpu"], measured: Sequence[int]) -> Layout:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from fleet.analysis.compare.chance import largest_by_chance
 from fleet.analysis.compare.comparison import Comparison, Tables, compare
 from fleet.analysis.plots import CHANGES
 from fleet.analysis.reduce.heatmap import MOST_NUMBERS, of_changes
-from fleet.analysis.reduce.matrices import grid, matrix
+from fleet.analysis.reduce.matrices import grids, matrix
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
 from fleet.analysis.report.heatmap import CellTable, cell_table
-from fleet.analysis.report.read_runs import Part, Reading
+from fleet.analysis.report.read_runs import Reading, rows_by_run
 from fleet.analysis.views.answer import headlines, open_rows
 from fleet.analysis.views.text import change_shown, records
 from fleet.store.runs import Root
@@ -91,7 +92,7 @@ def differences(
 
     tables: of all its runs.
     """
-    known = {reading.run["run_id"]: reading for reading in readings}
+    known, places = {reading.run["run_id"]: reading for reading in readings}, rows_by_run(tables.pairs)
     if sides is None:
         groups = _groups([reading for reading in readings if reading.key_numbers or reading.parts])
         if len(groups) < 2:
@@ -101,7 +102,11 @@ def differences(
     for one in (every := compare(root, sides or texts, tables=tables)):
         a, b = ([known[run] for run in side.runs["run_id"]] for side in (one.a, one.b))
         compared.append(one if sides is not None else _named(one, *_names(a, b)))
-        found.append(_difference(compared[-1], a, b, small=len(every) > _MANY))
+        rows = [range(len(tables.pairs))[places.get(one.run["run_id"], slice(0))] for one in (*a, *b)]
+        pairs = tables.pairs.iloc[[*chain(*rows)]].assign(
+            run=np.repeat(np.arange(len(rows)), [*map(len, rows)])
+        )
+        found.append(_difference(compared[-1], a, b, pairs, small=len(every) > _MANY))
     few = [one for one in compared if len(one.relations)] if sides or len(compared) <= _ANSWERED else []
     return Differences(sides, found, _forests(compared), headlines(few), open_rows(few))
 
@@ -157,7 +162,10 @@ def _forest_row(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {"name": name, "change": change, "low": low, "high": high, "pooled": "between" in row}
 
 
-def _difference(found: Comparison, a: Sequence[Reading], b: Sequence[Reading], *, small: bool) -> Difference:
+def _difference(
+    found: Comparison, a: Sequence[Reading], b: Sequence[Reading], pairs: pd.DataFrame, *, small: bool
+) -> Difference:
+    """pairs: of the readings, with `run`, which of them each is of."""
     return Difference(
         a=found.a.name,
         b=found.b.name,
@@ -165,7 +173,7 @@ def _difference(found: Comparison, a: Sequence[Reading], b: Sequence[Reading], *
         relations=records(found.relations),
         environment=records(found.environment),
         caveats=found.caveats,
-        residuals=_residuals(found, a, b, small=small) if _alike(a, b) else [],
+        residuals=_residuals(found, a, b, pairs, small=small) if _alike(a, b) else [],
     )
 
 
@@ -179,20 +187,21 @@ def _alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
 
 
 def _residuals(
-    found: Comparison, a: Sequence[Reading], b: Sequence[Reading], *, small: bool
+    found: Comparison, a: Sequence[Reading], b: Sequence[Reading], pairs: pd.DataFrame, *, small: bool
 ) -> list[Residual]:
     order, residuals = a[0].order, []
     for part in a[0].parts:
-        if part.of_cpus or len(part.pairs) < 2:
+        benchmark, _, variant = part.name.partition("/")
+        rows = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
+        numbers = [one.number for reading in (*a, *b) for one in reading.parts if one.name == part.name]
+        if part.of_cpus or (rows["run"] == 0).sum() < 2 or len(numbers) < len(a) + len(b):
             continue
-        sides = [_parts(side, part.name) for side in (a, b)]
-        if None in sides:
-            continue
-        logs_a, logs_b = ([_logs(one, order) for one in side or ()] for side in sides)
-        shift = matrix(_shifts(found, part), order.cpus, "ratio")
-        moved = np.mean(logs_b, axis=0) - np.mean(logs_a, axis=0)
+        rows = rows.assign(ns=_numbers(rows, numbers))
+        logs = np.log(grids(rows, order.cpus, "ns", rows["run"].to_numpy(), len(numbers)))
+        shift = matrix(_shifts(found, rows[rows["run"] == 0]), order.cpus, "ratio")
+        moved = np.mean(logs[len(a) :], axis=0) - np.mean(logs[: len(a)], axis=0)
         change = pd.DataFrame(np.exp(moved), index=shift.index, columns=shift.columns) / shift - 1
-        chance = _chance(sides[0] or [], sides[1] or [], order)
+        chance = _chance(rows, len(a), order)
         drawn = of_changes(change, order, chance)
         cells = cell_table(drawn, "{:+.0f}") if len(order.cpus) <= MOST_NUMBERS and not small else None
         picture = thumbnail(drawn, CHANGES) if small else None
@@ -200,42 +209,34 @@ def _residuals(
     return residuals
 
 
-def _parts(side: Sequence[Reading], kind: str) -> list[Part] | None:
-    """The benchmark in each run of a side; None where a run has none."""
-    parts = [part for reading in side for part in reading.parts if part.name == kind]
-    return parts if len(parts) == len(side) else None
+def _numbers(pairs: pd.DataFrame, columns: Sequence[str]) -> Floats:
+    """The number of each pair, which is in the column of its run."""
+    found = np.full(len(pairs), np.nan)
+    of_run = np.array(columns)[pairs["run"].to_numpy()]
+    for name in set(columns):
+        found[of_run == name] = pairs[name].to_numpy()[of_run == name]
+    return found
 
 
-def _logs(part: Part, order: Layout) -> Floats:
-    logs: Floats = np.log(grid(part.pairs, order.cpus, part.number))
-    return logs
+def _chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
+    """Of each pair the largest change relative to its relation that chance explains.
 
-
-def _chance(a: Sequence[Part], b: Sequence[Part], order: Layout) -> pd.DataFrame:
-    """Of each pair the largest change relative to its relation that chance explains."""
-    keys = ["relation", "ping_cpu", "pong_cpu"]
-    runs = (*a, *b)
-    columns = {
-        name: np.concatenate([part.pairs[part.number if name == "ns" else name].to_numpy() for part in runs])
-        for name in (*keys, "ns", "spread")
-    }
-    whole = pd.DataFrame(
-        {"run": np.repeat(np.arange(len(runs)), [len(part.pairs) for part in runs])} | columns
-    )
-    rows = whole.set_index([*keys, "run"]).unstack("run").sort_index()
+    first: how many runs are of the first side.
+    """
+    keys = ["relation", "ping_cpu", "pong_cpu", "run"]
+    rows = pairs[[*keys, "ns", "spread"]].set_index(keys).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())
     half = largest_by_chance(
-        logs[:, : len(a)],
-        logs[:, len(a) :],
+        logs[:, :first],
+        logs[:, first:],
         rows["spread"].to_numpy(),
         rows.index.get_level_values("relation").to_numpy(),
     )
     return matrix(rows.index.to_frame(index=False).assign(half=half), order.cpus, "half")
 
 
-def _shifts(found: Comparison, part: Part) -> pd.DataFrame:
-    """The pairs, each with the change of its relation."""
-    rows = found.relations
-    benchmark, _, variant = part.name.partition("/")
-    own = rows[(rows["benchmark"] == benchmark) & (rows["variant"] == variant)]
-    return part.pairs.assign(ratio=part.pairs["relation"].map(own.set_index("relation")["ratio"]))
+def _shifts(found: Comparison, pairs: pd.DataFrame) -> pd.DataFrame:
+    """The pairs of a benchmark, each with the change of its relation."""
+    rows, (kind,) = found.relations, set(zip(pairs["benchmark"], pairs["variant"], strict=True))
+    own = rows[(rows["benchmark"] == kind[0]) & (rows["variant"] == kind[1])]
+    return pairs.assign(ratio=pairs["relation"].map(own.set_index("relation")["ratio"]))

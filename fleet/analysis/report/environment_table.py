@@ -1,9 +1,10 @@
 """The environments of the runs side by side: first what differs, then what is the same."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleet.analysis.reduce.environment import DEFAULT, UNKNOWN, environment_of
+from fleet.analysis.reduce.environment import DEFAULT, UNKNOWN, environments
 from fleet.analysis.report.read_runs import Reading
 from fleet.hostnames import folded
 from fleet.text import counted
@@ -46,19 +47,18 @@ def _counted(hosts: Sequence[str]) -> str:
 
 def environment(readings: Sequence[Reading]) -> list[Property]:
     """A row per property any run knows, those that differ first; values in the order of `readings`."""
-    runs = [environment_of(reading.run, _ALSO) for reading in readings]
-    if len(runs) > 1:
-        _shorten(runs, [set(reading.run["cpu_flags"]) for reading in readings])
-    names = list(dict.fromkeys(name for properties in runs for name in properties))
-    rows = [_row(name, [properties.get(name, UNKNOWN) for properties in runs]) for name in names]
+    found = environments([reading.run for reading in readings], _ALSO)
+    if len(readings) > 1:
+        found["cpu_flags"] = _shortened([set(reading.run["cpu_flags"]) for reading in readings])
+    rows = [_row(name, values) for name, values in found.items()]
     known = [row for row in rows if not set(row.values) <= {UNKNOWN, DEFAULT}]
     return sorted(known, key=lambda row: not row.differs)
 
 
 def _row(name: str, values: list[str]) -> Property:
-    most = max(dict.fromkeys(values), key=values.count)
-    differs = values.count(most) < len(values) and name not in _ALWAYS_OTHERWISE
-    agreed = differs and values.count(most) > len(values) / 2
+    ((most, count),) = Counter(values).most_common(1)
+    differs = count < len(values) and name not in _ALWAYS_OTHERWISE
+    agreed = differs and count > len(values) / 2
     return Property(
         name.replace("_", " ").replace(".", " ", 1),
         tuple(values),
@@ -67,8 +67,7 @@ def _row(name: str, values: list[str]) -> Property:
     )
 
 
-def _shorten(runs: Sequence[dict[str, str]], flags: Sequence[set[str]]) -> None:
-    """Keep only the CPU features that not every run has; there are hundreds."""
+def _shortened(flags: Sequence[set[str]]) -> list[str]:
+    """Of each run only the CPU features that not every run has; there are hundreds."""
     common = set.intersection(*flags)
-    for properties, own in zip(runs, flags, strict=True):
-        properties["cpu_flags"] = f"{len(common)} in common; {' '.join(sorted(own - common)) or 'no others'}"
+    return [f"{len(common)} in common; {' '.join(sorted(own - common)) or 'no others'}" for own in flags]

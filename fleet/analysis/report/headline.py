@@ -1,5 +1,6 @@
 """The first screen of a report: the warnings of all runs, and each relation's median on each host."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -111,8 +112,8 @@ def _schemes(readings: Sequence[Reading]) -> Iterator[PageWarning]:
 
 
 def _one_run(readings: Sequence[Reading]) -> Iterator[PageWarning]:
-    hosts = [reading.run["host_id"] for reading in readings]
-    once = tuple(Affected(reading) for reading in readings if hosts.count(reading.run["host_id"]) == 1)
+    hosts = Counter(reading.run["host_id"] for reading in readings)
+    once = tuple(Affected(reading) for reading in readings if hosts[reading.run["host_id"]] == 1)
     text = "the difference between runs is unknown, and ±95% does not include it"
     if len(once) == len(readings) > 1:
         yield PageWarning("", f"one run of each host: {text}")

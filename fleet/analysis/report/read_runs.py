@@ -6,7 +6,7 @@ bursts only what warnings are made of.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +16,7 @@ import pandas as pd
 from fleet.analysis.arrays import Floats, Ints
 from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.plots import latencies
-from fleet.analysis.reduce.cross_checks import compared, summary
+from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, compared, summary
 from fleet.analysis.reduce.load import (
     load_counters,
     load_samples,
@@ -26,7 +26,7 @@ from fleet.analysis.reduce.load import (
 )
 from fleet.analysis.reduce.matrices import by_relation, matrix
 from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.reduce.topology import Layout, layouts
 from fleet.analysis.reduce.topology_check import COLUMNS, Medians, check_runs, earlier_runs, medians_of
 from fleet.analysis.report.key_numbers import KeyNumbers, key_numbers
 from fleet.analysis.report.ladders import Ladder, ladders_of
@@ -52,9 +52,8 @@ from fleet.store.runs import Listing, Root, listing_of
 MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
 _STEPS = 400  # quantiles kept of a distribution
 _MOST_TRACES, _FEWER_TRACES = 6, 1
-_AT_ONCE, _BURSTS_AT_ONCE = 1024, 200_000  # runs that are read together, and their bursts
-_NO_ROUNDS = pd.DataFrame(columns=["relation", "round", "ns"])
-_NO_CPUS = pd.DataFrame(columns=["cpu"])
+_AT_ONCE, _BURSTS_AT_ONCE = 4096, 200_000  # runs that are read together, and their bursts
+_NO_ROWS = pd.DataFrame()
 _NO_FINDINGS = pd.DataFrame(columns=list(COLUMNS))
 _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 
@@ -63,8 +62,8 @@ _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 class Part:
     """One benchmark and variant of a run. of_cpus: it measures single CPUs.
 
-    pairs: a row per pair, with flags. number: the column of it that is the run's number. relations: as
-    `relations` returns them. flagged: the share of bursts with a flag. Only of a run in detail: table (the
+    number: the column of `pairs` that is the run's number. relations: as `relations` returns them. flagged:
+    the share of bursts with a flag. Only of a run in detail: pairs (a row each, with flags), table (the
     matrix, None where CPUs are single), rounds (columns `relation`, `ns`, a row per round), curves (quantiles
     of all samples by relation), suspects.
     """
@@ -73,13 +72,13 @@ class Part:
     heading: str
     of_cpus: bool
     number: str
-    pairs: pd.DataFrame
     relations: list[dict[str, Any]]
-    table: pd.DataFrame | None
-    rounds: pd.DataFrame
-    curves: dict[str, Floats]
     flagged: float
-    suspects: list[Suspect]
+    pairs: pd.DataFrame = field(default_factory=lambda: _NO_ROWS)
+    table: pd.DataFrame | None = None
+    rounds: pd.DataFrame = field(default_factory=lambda: _NO_ROWS)
+    curves: Mapping[str, Floats] = field(default_factory=dict)
+    suspects: Sequence[Suspect] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +95,26 @@ class Reading:
     run: dict[str, Any]
     order: Layout
     parts: list[Part]
-    points: list[PointTables]
-    ladders: list[Ladder]
-    products: list[Products]
-    key_numbers: list[KeyNumbers]
-    warnings: list[RunWarning]
-    checks: list[tuple[str, ...]]
+    points: Sequence[PointTables] = ()
+    ladders: Sequence[Ladder] = ()
+    products: Sequence[Products] = ()
+    key_numbers: Sequence[KeyNumbers] = ()
+    warnings: Sequence[RunWarning] = ()
+    checks: Sequence[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Some runs' rows of the tables, by run id. relations: by benchmark/variant, too.
+    """Some runs' rows of the tables, by run id. places: their rows of `pairs`. relations: by kind, too.
 
-    bursts: of runs in detail. findings: of `check_runs`.
+    kinds: the share of bursts with a flag by benchmark/variant. bursts: of runs in detail. findings: of
+    `check_runs`.
     """
 
-    every_pair: pd.DataFrame
-    pairs: dict[str, pd.DataFrame]
+    pairs: pd.DataFrame
+    places: Mapping[str, slice]
+    orders: Mapping[str, Layout]
+    kinds: Mapping[str, Mapping[str, float]]
     bursts: dict[str, pd.DataFrame]
     marked: Mapping[str, Marked]
     counters: dict[str, pd.DataFrame]
@@ -134,20 +136,19 @@ def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
     few = len(rows) <= MANY_RUNS
     before = earlier_runs(listing, rows)
     past = _past(listing, {run_id for ids in before.values() for run_id in ids} - before.keys())
-    cpus_of = _by_run(cpus)
     found: list[Reading] = []
     read: list[pd.DataFrame] = []
     for batch in _batches(rows):
         detailed = {row["run_id"] for row in batch if few or last[row["host_id"]] == row["run_id"]}
         with as_described_by(batch[0]["hello"]):
-            of_batch = _rows(listing, batch, detailed, before, past)
-            read.append(of_batch.every_pair)
+            of_batch = _rows(listing, batch, cpus, detailed, before, past)
+            read.append(of_batch.pairs)
             for run in batch:
                 host, run_id = run["host_id"], run["run_id"]
                 name = f"{run['host_name']} {run_id}" if counts[host] > 1 else run["host_name"]
                 traces = (_MOST_TRACES if few else _FEWER_TRACES) if run_id in detailed else None
                 names = (name, f"run-{len(found) + 1}")
-                found.append(_reading(run, of_batch, cpus_of.get(run_id, _NO_CPUS), names, traces))
+                found.append(_reading(run, of_batch, cpus, names, traces))
     pairs = pd.concat(read, ignore_index=True)
     order = pd.Index(runs["run_id"]).get_indexer(pairs["run_id"])
     return found, Tables(runs, cpus, pairs.iloc[np.argsort(order, kind="stable")].reset_index(drop=True))
@@ -182,6 +183,7 @@ def _medians(pairs: pd.DataFrame) -> dict[str, Medians]:
 def _rows(
     listing: Listing,
     runs: Sequence[dict[str, Any]],
+    cpus: pd.DataFrame,
     detailed: Collection[str],
     before: Mapping[str, Sequence[str]],
     past: dict[str, Medians],
@@ -201,93 +203,107 @@ def _rows(
     past |= _medians(pairs)
     in_detail = [rows[list(BURST_COLUMNS)] for rows in bursts.values()]
     earlier = {run_id: [row for one in before[run_id] for row in past.get(one, ())] for run_id in ids}
+    places = dict.fromkeys(ids, slice(0)) | rows_by_run(pairs)
+    counters = load_counters(listing, run_id=ids)
+    ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
     return _Rows(
         pairs,
-        dict.fromkeys(ids, pairs[:0]) | _by_run(pairs),
+        places,
+        layouts(cpus, {run_id: np.unique(ends[places[run_id]]).tolist() for run_id in ids}),
+        _flagged_shares(pairs),
         bursts,
         marked(pairs, pd.concat([brief, *in_detail]), {run["run_id"]: run["bursts"] for run in runs}),
-        _by_run(load_counters(listing, run_id=ids)),
+        {run_id: counters[at] for run_id, at in rows_by_run(counters).items()},
         found,
         check_runs(pairs, earlier),
     )
 
 
-def _by_run(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The rows of each run, which follow one another."""
+def rows_by_run(rows: pd.DataFrame) -> dict[str, slice]:
+    """Where the rows of each run are, which follow one another."""
     ids = rows["run_id"].astype(str).to_numpy(dtype=object)
     begins = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
-    return {
-        str(ids[at]): rows.iloc[at:end].reset_index(drop=True) for at, end in pairwise(begins) if at < end
-    }
+    return {str(ids[at]): slice(at, end) for at, end in pairwise(begins) if at < end}
+
+
+def _flagged_shares(pairs: pd.DataFrame) -> dict[str, dict[str, float]]:
+    sums = pairs.groupby(["run_id", "benchmark", "variant"], sort=False)[["flagged_bursts", "bursts"]].sum()
+    found: dict[str, dict[str, float]] = {}
+    for (run_id, *kind), (flagged, bursts) in zip(sums.index, sums.to_numpy().tolist(), strict=True):
+        found.setdefault(run_id, {})["/".join(kind)] = flagged / max(bursts, 1)
+    return found
 
 
 def _reading(
     run: dict[str, Any], rows: _Rows, cpus: pd.DataFrame, names: tuple[str, str], traces: int | None
 ) -> Reading:
     """traces: how many suspects of each benchmark are drawn; None for a run that is not shown in detail."""
-    run_id = run["run_id"]
-    pairs = rows.pairs[run_id]
-    order = layout(cpus, sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"])))
-    of_kinds: dict[str, list[int]] = {}
-    for at, kind in enumerate(map("/".join, zip(pairs["benchmark"], pairs["variant"], strict=True))):
-        of_kinds.setdefault(kind, []).append(at)
-    kinds = [*run["benchmarks"], *of_kinds]
-    parts, points = [], []
-    for kind in dict.fromkeys(kinds):
-        if kind not in of_kinds:
-            continue
+    run_id, shares = run["run_id"], rows.kinds.get(run["run_id"], {})
+    kinds = list(dict.fromkeys(kind for kind in (*run["benchmarks"], *shares) if kind in shares))
+    parts = {
+        kind: Part(
+            name=kind,
+            heading=benchmark_named(kind.partition("/")[0]).heading,
+            of_cpus=view_of(kind) is View.CPUS,
+            number=number_of(run),
+            relations=rows.relations[run_id, kind],
+            flagged=shares[kind],
+        )
+        for kind in kinds
+        if view_of(kind) in (View.MATRIX, View.CPUS)
+    }
+    reading = Reading(*names, traces is not None, run, rows.orders[run_id], list(parts.values()))
+    checked = NO_COMPARISONS
+    if traces is not None or can_compare(kinds):
+        pairs = rows.pairs[rows.places[run_id]].reset_index(drop=True)
+        cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
+        ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
+        checked = compared(run, pairs, cpus)
+        reading = replace(
+            reading,
+            ladders=ladders,
+            products=products,
+            key_numbers=key_numbers(pairs, ladders, products),
+            checks=summary(checked),
+        )
+    if traces is not None:
+        reading = _in_detail(reading, pairs, parts, kinds, rows, traces)
+    findings = _findings(rows.findings.get(run_id, ()))
+    return replace(reading, warnings=run_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
+
+
+def _in_detail(
+    reading: Reading,
+    pairs: pd.DataFrame,
+    parts: Mapping[str, Part],
+    kinds: Sequence[str],
+    rows: _Rows,
+    traces: int,
+) -> Reading:
+    run_id = reading.run["run_id"]
+    found, points = [], []
+    for kind in kinds:
         benchmark, _, variant = kind.partition("/")
-        own = pairs if len(of_kinds) == 1 else pairs.iloc[of_kinds[kind]]
-        if view_of(kind) in (View.MATRIX, View.CPUS):
-            part = _part(kind, own, number_of(run), rows.relations[run_id, kind])
-            parts.append(part if traces is None else _in_detail(part, rows.bursts[run_id], order, traces))
-        elif traces is not None and view_of(kind) in (View.TABLE, View.BLOCKS):
+        own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
+        if kind in parts:
+            found.append(_part_in_detail(parts[kind], own, rows.bursts[run_id], reading.order, traces))
+        elif view_of(kind) in (View.TABLE, View.BLOCKS):
             points.append(point_tables(own))
-        if traces is not None and run_id in rows.counters:
+        if run_id in rows.counters:
             counts = per_unit(rows.counters[run_id], pairs)
             own_counts = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]
-            if found := events(own_counts, run["hello"]):
-                points.append(found)
-    checked = compared(run, pairs, cpus)
-    ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
-    return Reading(
-        *names,
-        traces is not None,
-        run,
-        order,
-        parts,
-        points,
-        ladders,
-        products,
-        key_numbers(pairs, ladders, products),
-        run_warnings(
-            run, rows.marked.get(run_id, NOTHING), checked, _findings(rows.findings.get(run_id, ()))
-        ),
-        summary(checked),
-    )
+            if counted := events(own_counts, reading.run["hello"]):
+                points.append(counted)
+    return replace(reading, parts=found, points=points)
 
 
 def _findings(found: Sequence[tuple[object, ...]]) -> pd.DataFrame:
     return pd.DataFrame(found, columns=list(COLUMNS)) if found else _NO_FINDINGS
 
 
-def _part(kind: str, pairs: pd.DataFrame, number: str, rows: list[dict[str, Any]]) -> Part:
-    return Part(
-        name=kind,
-        heading=benchmark_named(kind.partition("/")[0]).heading,
-        of_cpus=view_of(kind) is View.CPUS,
-        number=number,
-        pairs=pairs,
-        relations=rows,
-        table=None,
-        rounds=_NO_ROUNDS,
-        curves={},
-        flagged=pairs["flagged_bursts"].sum() / max(pairs["bursts"].sum(), 1),
-        suspects=[],
-    )
-
-
-def _in_detail(part: Part, bursts: pd.DataFrame, order: Layout, traces: int) -> Part:
+def _part_in_detail(
+    part: Part, pairs: pd.DataFrame, bursts: pd.DataFrame, order: Layout, traces: int
+) -> Part:
     benchmark, _, variant = part.name.partition("/")
     own = (bursts["benchmark"] == benchmark) & (bursts["variant"] == variant)
     samples = bursts[own].reset_index(drop=True)
@@ -297,13 +313,14 @@ def _in_detail(part: Part, bursts: pd.DataFrame, order: Layout, traces: int) -> 
     shares = np.linspace(0, 1, _STEPS)
     return replace(
         part,
-        table=None if part.of_cpus else matrix(part.pairs, order.cpus, part.number),
+        pairs=pairs,
+        table=None if part.of_cpus else matrix(pairs, order.cpus, part.number),
         rounds=_rounds(samples, latency, burst),
         curves={
             row["relation"]: np.quantile(latency[(relation == row["relation"])[burst]], shares)
             for row in part.relations
         },
-        suspects=suspects(part.pairs, samples, traces),
+        suspects=suspects(pairs, samples, traces),
     )
 
 

@@ -174,14 +174,14 @@ def rendered(text: Any, width: int | None, *, colour: bool) -> str:
 
 def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     """Rows as dictionaries of plain values: arrays as lists, null as None."""
-    import pandas as pd  # noqa: PLC0415
-
-    def plain(value: Any) -> Any:
-        if not pd.api.types.is_scalar(value):
-            return value.tolist() if hasattr(value, "tolist") else value
-        return None if pd.isna(value) else value
-
-    columns = {str(name): [plain(value) for value in column.tolist()] for name, column in frame.items()}
+    columns = {}
+    for name, column in frame.items():
+        values = column.tolist()
+        if column.dtype == object:
+            values = [value.tolist() if hasattr(value, "tolist") else value for value in values]
+        for at in column.isna().to_numpy().nonzero()[0].tolist():
+            values[at] = None
+        columns[str(name)] = values
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
