@@ -71,22 +71,22 @@ def lists(type_: Any, ends: "array[int]", values: "array[int]", order: Any) -> A
     return _array(type_, len(lengths), None, [new], [numbers(type_.value_type, flat[moved])])
 
 
-def list_parts(column: Any) -> tuple[bytes, bytes]:
+def list_parts(column: Any) -> tuple[Any, Any]:
     """The lengths and the values of an array of lists, as they lie in memory."""
-    ends = _view(raw(column.offsets), "i4")
+    ends = raw(column.offsets)
     first, last = (int(ends[0]), int(ends[-1])) if len(ends) else (0, 0)
-    return np.diff(ends).tobytes(), raw(column.values[first:last])
+    return np.diff(ends), raw(column.values[first:last])
 
 
-def raw(column: Any, unknown: float = 0) -> bytes:
-    """The bytes of an array of numbers as they lie in memory, `unknown` for each null."""
+def raw(column: Any, unknown: float = 0) -> Any:
+    """The numbers of an array as they lie in memory, `unknown` for each null."""
     valid, data = column.buffers()
     part = slice(column.offset, column.offset + len(column))
     values = np.frombuffer(data or b"", _numpy_name(column.type))[part]
     if column.null_count:
         known = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[part]
         values = np.where(known, values, values.dtype.type(unknown))
-    return values.tobytes()
+    return values
 
 
 def words(column: Any) -> list[str]:
@@ -94,7 +94,7 @@ def words(column: Any) -> list[str]:
     found: list[str]
     if pa.types.is_dictionary(column.type):
         known = np.array(column.dictionary.to_pylist(), object)
-        found = known[_view(raw(column.indices), _numpy_name(column.indices.type))].tolist()
+        found = known[raw(column.indices)].tolist()
     else:  # in a file that another program has rewritten
         found = column.to_pylist()
     return found

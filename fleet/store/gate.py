@@ -36,7 +36,8 @@ _DEPTH = 10
 _SHORT = 4096  # characters
 WORD_BYTES = 500  # of a text that is repeated often
 
-_UNPACKED, _PACKED = 32 << 20, 64  # bytes of a file's bursts in memory: so many, and times those of the file
+_UNPACKED, _PACKED = 32 << 20, 64  # bytes of a file's rows in memory: so many, and times those of the file
+_TICKS = 1 << 26  # of a file, beside 8 for each of its bytes; samples of a coarse clock take next to none
 _GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
 _UNPACKED_WORDS = 4 << 20  # bytes of a column
 _BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
@@ -216,9 +217,13 @@ def check_footer(name: str, about: Any, size: int) -> None:
                 raise ValueError(f"{column.path_in_schema} unpacks to {column.total_uncompressed_size} bytes")
         elif column.path_in_schema.partition(".")[0] in ("ticks", "other_ticks"):
             lists[at] += column.num_values
-    unpacked = 8 * (sum(lists) + about.num_rows * about.num_columns)
-    if name == "samples" and (unpacked > _UNPACKED + _PACKED * size or max(lists, default=0) > _GROUP_VALUES):
-        raise ValueError(f"its {size} bytes unpack to {unpacked}, more than bursts can")
+    rows, ticks = 8 * about.num_rows * about.num_columns, sum(lists)
+    if name == "samples" and (
+        rows > _UNPACKED + _PACKED * size
+        or ticks > _TICKS + _PACKED // 8 * size
+        or max(lists, default=0) > _GROUP_VALUES
+    ):
+        raise ValueError(f"its {size} bytes unpack to {rows + 8 * ticks}, more than bursts can")
 
 
 def check_table(name: str, table: Any) -> None:
@@ -250,17 +255,17 @@ def check_table(name: str, table: Any) -> None:
 
 def _check_numbers(name: str, values: Any) -> None:
     least = _LEAST.get(name, 0)
-    numbers = np.frombuffer(raw(values, unknown=least), _NUMBERS[str(values.type)])
+    numbers = raw(values, unknown=least)
     most = EXACT_MAX if name in ("iterations", "ticks", "other_ticks") else INT64_MAX
     if len(numbers) and not least <= numbers.min() <= numbers.max() <= most:
         raise ValueError(f"{name} is {numbers.min()} to {numbers.max()}")
 
 
 def _check_lengths(found: Mapping[str, Any]) -> None:
-    lengths = np.diff(np.frombuffer(raw(found["ticks"].offsets), "i4"))
+    lengths = np.diff(raw(found["ticks"].offsets))
     if lengths.max(initial=0) > _BURST_TICKS:
         raise ValueError(f"a burst has {lengths.max()} ticks")
-    if (np.frombuffer(raw(found["warmup"]), "i4") > lengths).any():
+    if (raw(found["warmup"]) > lengths).any():
         raise ValueError("warmup is more than the ticks")
     if (others := found.get("other_ticks")) is not None:
         for at in np.flatnonzero(others.is_valid()).tolist():

@@ -19,7 +19,7 @@ from fleet.store.places import Folder, Place
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
-_STRETCH, _VALUES = 4096, 1 << 20  # rows, and values of a list column, that are read at a time
+_STRETCH, _VALUES = 4096, 1 << 18  # rows, and values of a list column, that are read at a time
 _OLD_SYSTEM, _SYSTEM = "machine", "system"  # the relation across sockets, before schema 1.2 and since
 _READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for is kept in memory
 
@@ -215,17 +215,15 @@ class TableFile:
         They pass the gate too, and have the types of the schema.
         """
         shape = _shape(self._table, self._file.schema_arrow.names)
-        batches = self._try(lambda: self._file.iter_batches(self._stretch))
-        held = self._file.schema_arrow.empty_table()
+        batches = self._try(lambda: self._file.iter_batches(self._stretch, use_threads=self._threads))
+        held = [self._file.schema_arrow.empty_table()]
         for size in sizes:
-            while (
-                len(held) < size and (part := self._try(lambda: _table_of(next(batches, None)))) is not None
-            ):
-                held = self._try(lambda: _one_table([held, part]))  # noqa: B023  called at once
-            part = held.slice(0, size)
+            while sum(map(len, held)) < size and (part := self._try(lambda: _table_of(next(batches, None)))):
+                held.append(part)
+            whole = self._try(lambda: _one_table(held))  # noqa: B023  called at once
+            part, held = whole.slice(0, size), [whole.slice(size)]
             self._try(lambda: self._shaped(part, shape))  # noqa: B023  called at once
             yield self._try(lambda: _cast(part, shape))  # noqa: B023  called at once
-            held = held.slice(size)
 
     def read(
         self, columns: Sequence[str] | None = None, where: Where | None = None, *, gated: bool = True

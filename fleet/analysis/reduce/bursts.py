@@ -38,7 +38,7 @@ COLUMNS = (
     "other_ticks",
     "core_ghz",
 )
-_LISTS = ("ticks", "other_ticks")
+LISTS = ("ticks", "other_ticks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def of_arrow(table: Any) -> Bursts:
     """Take the bursts of an Arrow table with the columns COLUMNS, without making a list of any."""
     ticks = table.column("ticks").combine_chunks()
     counts = ticks.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
-    about = table.drop_columns(_LISTS).to_pandas()
+    about = table.drop_columns(LISTS).to_pandas()
     both = of_both(about["benchmark"])
     groups = _column_of(table, ~both)
     others = table.filter(pa.array(both)).column("other_ticks").combine_chunks() if both.any() else None
@@ -106,7 +106,7 @@ def _bursts(samples: pd.DataFrame, ticks: Ints | Floats, counts: Ints, others: "
         place = np.arange(len(ticks)) - np.repeat(np.cumsum(counts) - counts, counts)
         latencies = ticks[place >= np.repeat(warmup, counts)].astype(np.float64) * np.repeat(factor, left)
     _join_threads(samples, latencies, left, others)
-    about = samples[[name for name in COLUMNS if name not in _LISTS]].reset_index(drop=True)
+    about = samples[[name for name in COLUMNS if name not in LISTS]].reset_index(drop=True)
     measured = left > 0
     if not measured.all():
         about = about[measured].reset_index(drop=True)

@@ -5,7 +5,7 @@ or there are no rows. `reduce.pairs` has what runs are reduced to.
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from fleet.store.gate import row_of
 from fleet.store.packs import packed_records
 from fleet.store.places import Place, samples_name
 from fleet.store.publish import stored_record
-from fleet.store.reading import read_files
+from fleet.store.reading import TableFile, read_files
 from fleet.store.rows import RunRecord, to_json
 from fleet.store.runs import Listing, Root, RunSummary, listing_of
 from fleet.store.schema import arrow_schema
@@ -53,6 +53,19 @@ def load_samples(
         listing.place, names, "samples", columns=columns, where=where, skip_damaged=len(names) > 1
     ).to_pandas()
     return frame
+
+
+def samples_in_parts(
+    root: Root, run_id: str, *, benchmark: str | None = None, columns: Sequence[str] | None = None
+) -> Iterator[pd.DataFrame]:
+    """The same of one run, a few thousand bursts at a time; benchmark: `cas` or `cas/llsc`."""
+    listing = listing_of(root)
+    name, _, variant = (benchmark or "").partition("/")
+    where = rows_wanted(benchmark=name or None, variant=variant or None)
+    for run in published(listing, run_id=run_id):
+        file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
+        for table in file.stretches(columns, where):
+            yield table.to_pandas()
 
 
 def load_runs(

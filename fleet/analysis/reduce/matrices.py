@@ -1,6 +1,7 @@
 """Reduces raw samples to pairs, and pairs to relations and matrices. The burst is the unit of replication."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ PAIR = [*KIND, "point", "ping_cpu", "pong_cpu"]
 _JUDGED = ("median_ns", "low_ns", "high_ns", "spread", "other_ns", "other_share", "drift")
 STATES = "ABCDEF"  # their names, the fastest first
 OF_LEVELS = ("levels_ns", "levels_share", "levels_spread", "levels_dwell", "levels_state")
-_OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
+OF_SAMPLES = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
 def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFrame:
@@ -34,14 +35,35 @@ def pair_medians(samples: pd.DataFrame, *, ordered: bool = False) -> pd.DataFram
 
 def reduced(bursts: Bursts, *, ordered: bool = False) -> pd.DataFrame:
     """The same of bursts as arrays."""
-    key = _pair_numbers(bursts.about, ordered=ordered)
-    order = np.lexsort((bursts.about["start_offset_ns"].to_numpy(), key))
-    bursts, key = bursts.in_order(order), key[order]
+    bursts = bursts.in_order(by_pair(bursts.about, ordered=ordered))
+    found = partial(_of_samples, bursts)
+    return pairs_of(bursts.about, bursts.counts, *middles_of(bursts), found, ordered=ordered)
+
+
+def by_pair(about: pd.DataFrame, *, ordered: bool = False) -> Ints:
+    """The order of bursts by pair, those of one by time."""
+    return np.lexsort((about["start_offset_ns"].to_numpy(), pair_numbers(about, ordered=ordered)))
+
+
+def pairs_of(
+    about: pd.DataFrame,
+    samples: Ints,
+    middles: Floats,
+    far: Ints,
+    of_samples: Callable[[pd.DataFrame], Mapping[str, Any]],
+    *,
+    ordered: bool = False,
+) -> pd.DataFrame:
+    """The same of what is known of each burst, as `by_pair` orders them.
+
+    samples: how many each has. middles, far: as of `middles_of`. of_samples: the columns OF_SAMPLES of pairs,
+    from the first burst of each, with `samples` of them all.
+    """
+    key = pair_numbers(about, ordered=ordered)
     begins = np.flatnonzero(np.diff(key, prepend=-1))
     counts = np.diff(np.append(begins, len(key)))
     pair = np.repeat(np.arange(len(begins)), counts)
-    middles, far = _middles(bursts)
-    first = bursts.about.iloc[begins]
+    first = about.iloc[begins].assign(samples=np.bincount(pair, samples, len(begins)).astype(np.int64))
     ends = first[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
     if not ordered:
         ends = np.sort(ends, axis=0)
@@ -53,18 +75,19 @@ def reduced(bursts: Bursts, *, ordered: bool = False) -> pd.DataFrame:
             "pong_cpu": ends[1],
             "relation": first["relation"].astype(str).to_numpy(),
             "bursts": counts,
-            **_judged(middles, bursts.about, counts, _units(first, ends)),
-            "asymmetry": asymmetry(middles, _turned(bursts.about) & (not ordered), pair, len(begins)),
-            **_flags(bursts.about["flags"], pair, len(begins)),
-            **_of_samples(bursts, np.bincount(pair, bursts.counts, len(begins)).astype(np.int64)),
+            **_judged(middles, about, counts, _units(first, ends)),
+            "asymmetry": asymmetry(middles, _turned(about) & (not ordered), pair, len(begins)),
+            **_flags(about["flags"], pair, len(begins)),
+            "samples": first["samples"].to_numpy(),
+            **of_samples(first),
         }
     )
-    table = table.assign(**_parameters(first, bursts.about["core_ghz"], pair))
+    table = table.assign(**_parameters(first, about["core_ghz"], pair))
     table["outliers"] = np.bincount(pair, far, len(begins)) / table["samples"]
     return table.sort_values(PAIR, kind="stable").reset_index(drop=True)
 
 
-def _pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
+def pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
     """For each burst a number that those of its run, benchmark, variant and pair share."""
     ping, pong = (about[name].to_numpy(dtype=np.int64) for name in ("ping_cpu", "pong_cpu"))
     if not ordered:
@@ -106,7 +129,7 @@ def _turned(about: pd.DataFrame) -> Bools:
     return turned
 
 
-def _middles(bursts: Bursts) -> tuple[Floats, Ints]:
+def middles_of(bursts: Bursts) -> tuple[Floats, Ints]:
     """Of each burst its median, and how many of its samples are above OUTLIER times that."""
     middles = np.empty(len(bursts.counts))
     far = np.empty(len(bursts.counts), dtype=np.int64)
@@ -171,9 +194,9 @@ def _units(first: pd.DataFrame, ends: Ints) -> Ints:
     return keys.groupby(list(keys), sort=False).ngroup().to_numpy().astype(np.int64)
 
 
-def _of_samples(bursts: Bursts, sizes: Ints) -> dict[str, Floats | Ints]:
-    """The columns that come from all samples of a pair; sizes: how many each pair has."""
-    columns = {name: np.full(len(sizes), np.nan) for name in _OF_SAMPLES}
+def _of_samples(bursts: Bursts, first: pd.DataFrame) -> dict[str, Floats]:
+    sizes = first["samples"].to_numpy()
+    columns = {name: np.full(len(sizes), np.nan) for name in OF_SAMPLES}
     for pairs, rows in equal_rows(bursts.latencies, sizes):
         ordered = np.sort(rows, axis=1)
         low, high, mean = ordered[:, 0].copy(), ordered[:, -1].copy(), ordered.mean(axis=1)
@@ -181,9 +204,9 @@ def _of_samples(bursts: Bursts, sizes: Ints) -> dict[str, Floats | Ints]:
         np.abs(np.subtract(ordered, middle[:, None], out=ordered), out=ordered)  # in place: they may be many
         ordered.sort(axis=1)
         found = (low, tenth, mean, _quantile(ordered, 0.5), last, high)
-        for name, column in zip(_OF_SAMPLES, found, strict=True):
+        for name, column in zip(OF_SAMPLES, found, strict=True):
             columns[name][pairs] = column
-    return {"samples": sizes, **columns}
+    return columns
 
 
 def _quantile(ordered: Floats, share: float) -> Floats:

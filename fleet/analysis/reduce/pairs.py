@@ -7,6 +7,7 @@ slices, so memory is bounded by a slice, not by the run.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,10 @@ import pandas as pd
 import pyarrow as pa
 
 from fleet.analysis.arrays import Floats
-from fleet.analysis.reduce.bursts import COLUMNS, of_arrow
+from fleet.analysis.reduce.bursts import COLUMNS, LISTS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
 from fleet.analysis.reduce.load import Chosen, published, rows_wanted, without_points
+from fleet.analysis.reduce.long_pairs import reduced_in_parts
 from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
 from fleet.errors import StoreError, is_lack_of_memory
 from fleet.model import as_described_by
@@ -31,6 +33,7 @@ from fleet.store.samples import record_of
 
 STATS_VERSION = 8  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 1 << 20
+_HELD = 16 * SLICE_SAMPLES  # bytes of ticks; a pair with more is reduced some bursts at a time
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
 OF_HISTORY = (
@@ -192,11 +195,11 @@ def _wide(numbers: npt.NDArray[np.float32]) -> Floats:
 def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     """Reduce runs to their tables `pairs`, as pyarrow holds them; several are small, and of one agent."""
     names = [samples_name(run.host_id, run.run_id) for run in runs]
-    files = [TableFile(place, name, "samples", threads=True) for name in names]
+    files = [TableFile(place, name, "samples") for name in names]
     rows = [record_of(file).row for file in files]
     with as_described_by(json.loads(rows[0]["hello_json"])):
         if len(files) == 1:
-            parts = [reduced(of_arrow(part)) for part in slices(files[0], SLICE_SAMPLES)]
+            parts = [_reduced(part) for part in slices(files[0], SLICE_SAMPLES)]
         else:
             whole = joined([file.read(COLUMNS) for file in files], "samples", COLUMNS)
             parts = [reduced(of_arrow(whole))]
@@ -231,15 +234,28 @@ class _Slice(NamedTuple):
     last: int
 
 
-def slices(file: TableFile, most: int) -> Iterator[Any]:
-    """A samples file in tables of about `most` samples or fewer; all bursts of a pair are in one of them."""
+def _reduced(part: Iterator[Any]) -> pd.DataFrame:
+    held, size = [], 0
+    for table in part:
+        held.append(table)
+        size += sum(table.column(name).nbytes for name in LISTS)
+        if size > _HELD:
+            return reduced_in_parts(chain(held, part))
+    return reduced(of_arrow(joined(held, "samples", COLUMNS)))
+
+
+def slices(file: TableFile, most: int) -> Iterator[Iterator[Any]]:
+    """A samples file in slices of about `most` samples or fewer; all bursts of a pair are in one of them.
+
+    A slice is an iterator of tables, so that the samples of a pair with more need not be held at once.
+    """
     if (samples := file.values("ticks")) <= most:
-        yield file.read(COLUMNS)
+        yield iter([file.read(COLUMNS)])
         return
     for part in _planned(file, most * file.rows / samples):
         where = {"benchmark": part.benchmarks, "relation": {part.relation}}
-        tables = [_of_cpus(table, part) for table in file.stretches(COLUMNS, where)]
-        yield joined([table for table in tables if len(table)], "samples", COLUMNS)
+        tables = (_of_cpus(table, part) for table in file.stretches(COLUMNS, where))
+        yield (table for table in tables if len(table))
 
 
 def _planned(file: TableFile, most: float) -> list[_Slice]:

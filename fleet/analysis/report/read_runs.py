@@ -5,7 +5,7 @@ bursts only what warnings are made of.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -21,6 +21,7 @@ from fleet.analysis.reduce.load import (
     load_counters,
     load_samples,
     read_runs,
+    samples_in_parts,
     view_of,
     without_points,
 )
@@ -31,7 +32,7 @@ from fleet.analysis.reduce.topology_check import COLUMNS, Medians, check_runs, e
 from fleet.analysis.report.key_numbers import KeyNumbers, key_numbers
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
-from fleet.analysis.report.suspects import Suspect, suspects
+from fleet.analysis.report.suspects import Suspect, Thinned, suspects
 from fleet.analysis.views.by_parameters import point_tables
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.point_tables import PointTables
@@ -53,6 +54,11 @@ MANY_RUNS = 6  # of more, only the last of each host has a section and a row of 
 _STEPS = 400  # quantiles kept of a distribution
 _MOST_TRACES, _FEWER_TRACES = 6, 1
 _AT_ONCE, _BURSTS_AT_ONCE = 4096, 200_000  # runs that are read together, and their bursts
+_MOST_DRAWN, _MOST_TRACED = 1 << 20, 1 << 17  # samples of a distribution, and of a pair over time
+_DRAWN = (
+    *("benchmark", "relation", "ping_cpu", "pong_cpu", "round", "start_offset_ns", "iterations", "warmup"),
+    *("ticks", "other_ticks", "ns_per_tick", "flags"),
+)
 _NO_ROWS = pd.DataFrame()
 _NO_FINDINGS = pd.DataFrame(columns=list(COLUMNS))
 _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
@@ -107,15 +113,13 @@ class Reading:
 class _Rows:
     """Some runs' rows of the tables, by run id. places: their rows of `pairs`. relations: by kind, too.
 
-    kinds: the share of bursts with a flag by benchmark/variant. bursts: of runs in detail. findings: of
-    `check_runs`.
+    kinds: the share of bursts with a flag by benchmark/variant. findings: of `check_runs`.
     """
 
     pairs: pd.DataFrame
     places: Mapping[str, slice]
     orders: Mapping[str, Layout]
     kinds: Mapping[str, Mapping[str, float]]
-    bursts: dict[str, pd.DataFrame]
     marked: Mapping[str, Marked]
     counters: dict[str, pd.DataFrame]
     relations: dict[tuple[str, str], list[dict[str, Any]]]
@@ -148,7 +152,7 @@ def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
                 name = f"{run['host_name']} {run_id}" if counts[host] > 1 else run["host_name"]
                 traces = (_MOST_TRACES if few else _FEWER_TRACES) if run_id in detailed else None
                 names = (name, f"run-{len(found) + 1}")
-                found.append(_reading(run, of_batch, cpus, names, traces))
+                found.append(_reading(listing, run, of_batch, cpus, names, traces))
     pairs = pd.concat(read, ignore_index=True)
     order = pd.Index(runs["run_id"]).get_indexer(pairs["run_id"])
     return found, Tables(runs, cpus, pairs.iloc[np.argsort(order, kind="stable")].reset_index(drop=True))
@@ -193,7 +197,7 @@ def _rows(
     pairs = widened(load_pairs(listing, run_id=ids))
     others = [run_id for run_id in ids if run_id not in detailed]
     brief = load_marked(listing, others)
-    bursts = {run_id: load_samples(listing, run_id=run_id) for run_id in detailed}
+    in_detail = [load_samples(listing, run_id=run_id, columns=BURST_COLUMNS) for run_id in detailed]
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for number in dict.fromkeys(map(number_of, runs)):
         own = [run["run_id"] for run in runs if number_of(run) == number]
@@ -201,7 +205,6 @@ def _rows(
         for row in records(table.sort_values("median_ns", kind="stable")):
             found.setdefault((row["run_id"], kind_of(row)), []).append(row)
     past |= _medians(pairs)
-    in_detail = [rows[list(BURST_COLUMNS)] for rows in bursts.values()]
     earlier = {run_id: [row for one in before[run_id] for row in past.get(one, ())] for run_id in ids}
     places = dict.fromkeys(ids, slice(0)) | rows_by_run(pairs)
     counters = load_counters(listing, run_id=ids)
@@ -211,7 +214,6 @@ def _rows(
         places,
         layouts(cpus, {run_id: np.unique(ends[places[run_id]]).tolist() for run_id in ids}),
         _flagged_shares(pairs),
-        bursts,
         marked(pairs, pd.concat([brief, *in_detail]), {run["run_id"]: run["bursts"] for run in runs}),
         {run_id: counters[at] for run_id, at in rows_by_run(counters).items()},
         found,
@@ -235,7 +237,12 @@ def _flagged_shares(pairs: pd.DataFrame) -> dict[str, dict[str, float]]:
 
 
 def _reading(
-    run: dict[str, Any], rows: _Rows, cpus: pd.DataFrame, names: tuple[str, str], traces: int | None
+    listing: Listing,
+    run: dict[str, Any],
+    rows: _Rows,
+    cpus: pd.DataFrame,
+    names: tuple[str, str],
+    traces: int | None,
 ) -> Reading:
     """traces: how many suspects of each benchmark are drawn; None for a run that is not shown in detail."""
     run_id, shares = run["run_id"], rows.kinds.get(run["run_id"], {})
@@ -267,12 +274,13 @@ def _reading(
             checks=summary(checked),
         )
     if traces is not None:
-        reading = _in_detail(reading, pairs, parts, kinds, rows, traces)
+        reading = _in_detail(listing, reading, pairs, parts, kinds, rows, traces)
     findings = _findings(rows.findings.get(run_id, ()))
     return replace(reading, warnings=run_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
 
 
 def _in_detail(
+    listing: Listing,
     reading: Reading,
     pairs: pd.DataFrame,
     parts: Mapping[str, Part],
@@ -286,7 +294,8 @@ def _in_detail(
         benchmark, _, variant = kind.partition("/")
         own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
         if kind in parts:
-            found.append(_part_in_detail(parts[kind], own, rows.bursts[run_id], reading.order, traces))
+            bursts = samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
+            found.append(_part_in_detail(parts[kind], own, bursts, reading.order, traces))
         elif view_of(kind) in (View.TABLE, View.BLOCKS):
             points.append(point_tables(own))
         if run_id in rows.counters:
@@ -302,37 +311,46 @@ def _findings(found: Sequence[tuple[object, ...]]) -> pd.DataFrame:
 
 
 def _part_in_detail(
-    part: Part, pairs: pd.DataFrame, bursts: pd.DataFrame, order: Layout, traces: int
+    part: Part, pairs: pd.DataFrame, parts: Iterable[pd.DataFrame], order: Layout, traces: int
 ) -> Part:
-    benchmark, _, variant = part.name.partition("/")
-    own = (bursts["benchmark"] == benchmark) & (bursts["variant"] == variant)
-    samples = bursts[own].reset_index(drop=True)
-    latency, burst, is_warmup = latencies(samples)
-    latency, burst = latency[~is_warmup], burst[~is_warmup]
-    relation = samples["relation"].astype(str).to_numpy()
+    """parts: its bursts, some at a time; of more samples than a figure shows some are left out."""
+    suspected, rounds = suspects(pairs, traces), list[pd.DataFrame]()
+    of_suspects = [Thinned(_MOST_TRACED) for _ in suspected]
+    of_relations = {row["relation"]: Thinned(_MOST_DRAWN) for row in part.relations}
+    for samples in parts:
+        latency, burst, is_warmup = latencies(samples)
+        latency, burst = latency[~is_warmup], burst[~is_warmup]
+        relation = samples["relation"].astype(str).to_numpy()
+        for name, kept in of_relations.items():
+            own = np.sort(latency[(relation == name)[burst]])
+            kept.add(own, len(own))
+        rounds.append(_middles(samples, latency, burst))
+        low, high = (samples[["ping_cpu", "pong_cpu"]].agg(end, axis=1) for end in ("min", "max"))
+        for row, found in zip(suspected, of_suspects, strict=True):
+            of_pair = samples[(low == row["ping_cpu"]) & (high == row["pong_cpu"])]
+            found.add(of_pair, int(of_pair["ticks"].map(len).sum()))
     shares = np.linspace(0, 1, _STEPS)
+    middles = pd.concat(rounds)
     return replace(
         part,
         pairs=pairs,
         table=None if part.of_cpus else matrix(pairs, order.cpus, part.number),
-        rounds=_rounds(samples, latency, burst),
-        curves={
-            row["relation"]: np.quantile(latency[(relation == row["relation"])[burst]], shares)
-            for row in part.relations
-        },
-        suspects=suspects(pairs, samples, traces),
+        rounds=middles.groupby(["relation", "round"], sort=False)["ns"].median().reset_index(),
+        curves={name: np.quantile(np.concatenate(kept.parts), shares) for name, kept in of_relations.items()},
+        suspects=[
+            Suspect(row, pd.concat(found.parts).reset_index(drop=True))
+            for row, found in zip(suspected, of_suspects, strict=True)
+        ],
     )
 
 
-def _rounds(samples: pd.DataFrame, latency: Floats, burst: Ints) -> pd.DataFrame:
-    """The median of a relation's burst medians in each round."""
+def _middles(samples: pd.DataFrame, latency: Floats, burst: Ints) -> pd.DataFrame:
+    """Of each burst with samples its relation, round and median."""
     sizes = np.bincount(burst)
     there = np.flatnonzero(sizes)
     if len(there) and (sizes[there] == sizes[there[0]]).all():  # they follow one another
         middles = pd.Series(np.median(latency.reshape(len(there), -1), axis=1), there)
     else:
         middles = pd.Series(latency).groupby(burst).median()
-    keyed = samples.loc[middles.index, ["round"]].assign(
-        relation=samples.loc[middles.index, "relation"].astype(str), ns=middles.to_numpy()
-    )
-    return keyed.groupby(["relation", "round"], sort=False)["ns"].median().reset_index()
+    known = samples.iloc[middles.index]
+    return known[["round"]].assign(relation=known["relation"].astype(str), ns=middles.to_numpy())

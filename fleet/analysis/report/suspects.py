@@ -1,6 +1,7 @@
 """The pairs whose samples a report draws: the worst flagged ones, beyond what chance over all pairs gives."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import pandas as pd
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.arrays import Bools
+from fleet.analysis.reduce.bursts import LISTS
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW
 from fleet.analysis.views.text import records
 
@@ -28,17 +30,35 @@ class Suspect:
     bursts: pd.DataFrame
 
 
-def suspects(pairs: pd.DataFrame, samples: pd.DataFrame, most: int) -> list[Suspect]:
-    """The worst flagged pairs, the most serious flag first. pairs, samples: of one run and benchmark."""
+class Thinned:
+    """What comes in parts, each in order: every other item is left out whenever they are too many."""
+
+    def __init__(self, most: int) -> None:
+        """most: samples."""
+        self.parts: list[Any] = []
+        self._most, self._step, self._held = most, 1, 0
+
+    def add(self, part: Any, samples: int) -> None:
+        """Take an array or a frame that has so many samples."""
+        self.parts.append(_own(part[:: self._step]))
+        self._held += samples // self._step
+        while self._held > self._most:
+            self.parts = [_own(part[::2]) for part in self.parts]
+            self._step, self._held = 2 * self._step, self._held // 2
+
+
+def _own(part: Any) -> Any:
+    """A copy that does not keep what it was cut from."""
+    lists = {name: part[name].map(deepcopy) for name in LISTS} if isinstance(part, pd.DataFrame) else {}
+    return part.assign(**lists) if lists else part.copy()
+
+
+def suspects(pairs: pd.DataFrame, most: int) -> list[dict[str, Any]]:
+    """The worst flagged pairs, the most serious flag first. pairs: of one run and benchmark."""
     flags = _beyond_chance(pairs)
     rows = [(_gravity(row, own), row) for row, own in zip(records(pairs), flags, strict=True) if own]
     rows.sort(key=lambda found: found[0])
-    low = samples[["ping_cpu", "pong_cpu"]].min(axis=1)
-    high = samples[["ping_cpu", "pong_cpu"]].max(axis=1)
-    return [
-        Suspect(row, samples[(low == row["ping_cpu"]) & (high == row["pong_cpu"])].reset_index(drop=True))
-        for _, row in rows[:most]
-    ]
+    return [row for _, row in rows[:most]]
 
 
 def _beyond_chance(pairs: pd.DataFrame) -> list[list[str]]:

@@ -1,0 +1,97 @@
+"""Reduces pairs of which one has more samples than are held at once, some bursts at a time.
+
+Of the samples the distinct values are kept, with how often each was measured: a file of few bytes has few.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from fleet.analysis.arrays import Floats, Ints
+from fleet.analysis.reduce.bursts import LISTS, of_arrow
+from fleet.analysis.reduce.matrices import OF_SAMPLES, by_pair, middles_of, pair_numbers, pairs_of
+from fleet.store.reading import joined
+
+_FEW = 1 << 20  # values that are put together with the distinct ones only later
+
+
+class _Samples:
+    """All samples of one pair."""
+
+    def __init__(self) -> None:
+        self._values, self._counts = np.empty(0), np.empty(0, dtype=np.int64)
+        self._new: list[Floats] = []
+
+    def add(self, latencies: Floats) -> None:
+        self._new.append(latencies)
+        if sum(map(len, self._new)) > max(_FEW, len(self._values)):
+            self._gather()
+
+    def _gather(self) -> None:
+        found = [np.unique(part, return_counts=True) for part in self._new]
+        values, place = np.unique(
+            np.concatenate([self._values, *(part for part, _ in found)]), return_inverse=True
+        )
+        counts = np.bincount(place, np.concatenate([self._counts, *(count for _, count in found)]))
+        self._values, self._counts, self._new = values, counts.astype(np.int64), []
+
+    def numbers(self) -> tuple[float, ...]:
+        """The columns OF_SAMPLES."""
+        self._gather()
+        values, counts = self._values, self._counts
+        tenth, middle, last = (_quantile(values, counts, share) for share in (0.10, 0.5, 0.99))
+        far = np.abs(values - middle)
+        order = np.argsort(far)
+        mean = float(values @ counts) / counts.sum()
+        return values[0], tenth, mean, _quantile(far[order], counts[order], 0.5), last, values[-1]
+
+
+def _quantile(values: Floats, counts: Ints, share: float) -> float:
+    ends = np.cumsum(counts)
+    place = share * (ends[-1] - 1)
+    low, high = values[np.searchsorted(ends, [int(place), min(int(place) + 1, ends[-1] - 1)], side="right")]
+    return float(low + (place - int(place)) * (high - low))
+
+
+def reduced_in_parts(tables: Iterable[Any]) -> pd.DataFrame:
+    """As `matrices.reduced` without regard to directions; tables: with COLUMNS, each fit to be held."""
+    about, counts, middles, far = list[Any](), list[Ints](), list[Floats](), list[Ints]()
+    samples: dict[tuple[object, ...], _Samples] = {}
+    for table in tables:
+        kept = table.filter(pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup")))
+        bursts = of_arrow(kept)
+        about.append(kept.drop_columns(LISTS))
+        counts.append(bursts.counts)
+        middle, beyond = middles_of(bursts)
+        middles.append(middle)
+        far.append(beyond)
+        numbers = pair_numbers(bursts.about, ordered=False)
+        bursts = bursts.in_order(np.argsort(numbers, kind="stable"))
+        begins = np.flatnonzero(np.diff(np.sort(numbers), prepend=-1))
+        ends = np.cumsum(bursts.counts)
+        of_pairs = np.split(bursts.latencies, ends[begins[1:] - 1])
+        for begin, latencies in zip(begins.tolist(), of_pairs, strict=len(begins) > 0):
+            samples.setdefault(_pair(bursts.about.iloc[begin]), _Samples()).add(latencies.copy())
+    whole = joined(about, "samples").to_pandas()
+    order = by_pair(whole)
+    return pairs_of(
+        whole.iloc[order],
+        np.concatenate(counts)[order],
+        np.concatenate(middles)[order],
+        np.concatenate(far)[order],
+        partial(_columns, samples),
+    )
+
+
+def _pair(burst: Any) -> tuple[object, ...]:
+    ends = sorted((int(burst["ping_cpu"]), int(burst["pong_cpu"])))
+    return *(str(burst[name]) for name in ("run_id", "benchmark", "variant", "point")), *ends
+
+
+def _columns(samples: Mapping[Any, _Samples], first: pd.DataFrame) -> dict[str, Any]:
+    found = [samples[_pair(burst)].numbers() for _, burst in first.iterrows()]
+    return dict(zip(OF_SAMPLES, map(np.array, zip(*found, strict=True)), strict=True))

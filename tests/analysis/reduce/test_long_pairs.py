@@ -1,0 +1,78 @@
+"""A pair with more samples than are held at once has the numbers that it would have anyway."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fleet.analysis import load_pairs, load_samples
+from fleet.analysis.reduce import pairs
+from fleet.errors import StoreError
+from fleet.store import Store, gate
+from tests import builders
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("rounds", [1, 40])
+def test_a_pair_reduced_in_parts_has_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite"), rounds=rounds)
+    Store(tmp_path).publish(run, builders.bursts_of(run, samples=60, noise=0.2))
+    at_once = load_pairs(tmp_path)
+    for path in tmp_path.glob("_pairs/**/*.parquet"):
+        path.unlink()
+    monkeypatch.setattr(pairs, "_HELD", 0)
+    monkeypatch.setattr(pairs, "SLICE_SAMPLES", 1)
+    monkeypatch.setattr("fleet.store.reading._STRETCH", 7)
+    monkeypatch.setattr("fleet.analysis.reduce.long_pairs._FEW", 100)
+    in_parts = load_pairs(tmp_path)
+    exact = [name for name in at_once if name != "mean_ns"]
+    pd.testing.assert_frame_equal(in_parts[exact], at_once[exact], check_exact=True)
+    np.testing.assert_allclose(in_parts["mean_ns"], at_once["mean_ns"], rtol=1e-6)
+
+
+def test_samples_of_a_coarse_clock_are_read_though_they_take_next_to_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = builders.a_run(rounds=400)
+    bursts = [
+        builders.a_burst(round=at, start_offset_ns=at * 2_000_003, ticks=(1000,) * 2000) for at in range(400)
+    ]
+    Store(tmp_path).publish(run, bursts)
+    (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    monkeypatch.setattr(gate, "_UNPACKED", 1 << 20)
+    assert gate._UNPACKED + gate._PACKED * file.stat().st_size < 800_000 * 8
+    (pair,) = load_pairs(tmp_path).to_dict("records")
+    assert (pair["samples"], pair["mad_ns"]) == (800_000 - 400, 0)
+    monkeypatch.setattr(gate, "_TICKS", 1 << 16)
+    with pytest.raises(StoreError, match="unpack to"):
+        load_samples(tmp_path)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_samples_of_a_pair(tmp_path: Path) -> None:
+    """Four times the samples of one pair, which take few bytes, take `fleet report` little more memory."""
+    peaks = []
+    for rounds in (5_000, 20_000):
+        root = tmp_path / str(rounds)
+        bursts = (
+            builders.a_burst(round=at, start_offset_ns=at * 2_000_003, ticks=(1000,) * 200)
+            for at in range(rounds)
+        )
+        Store(root).publish(builders.a_run(rounds=rounds), bursts)
+        code = (
+            "import re, sys; from pathlib import Path; from fleet.__main__ import main\n"
+            "try: main()\n"
+            "finally: print(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1])\n"
+        )
+        arguments = ["report", "-r", str(root), "-o", str(root / "page.html")]
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        peaks.append(int(done.stdout.split()[-1]))
+    assert peaks[1] - peaks[0] < 15_000 * 200 * 8 / 1024  # KiB: what the ticks alone take
