@@ -103,7 +103,11 @@ class HostProgress:
 
     def failed(self, err: FleetError) -> Outcome:
         """The outcome of a known error."""
-        kept = "" if isinstance(err, StoreError) and err.lost else self._kept()
+        kept = (
+            ""
+            if isinstance(err, StoreError) and err.lost
+            else self._kept(resume="`fleet resume" not in str(err))
+        )
         outcome = self._outcome(State.FAILED, f"{err}{kept}", err.exit_code, err.stage)
         refused = isinstance(err, RefusedError)
         return replace(outcome, given_up=refused, run_id=None if refused else outcome.run_id)
@@ -118,11 +122,12 @@ class HostProgress:
         text = f"{self.host.name}: a bug in fleet, please report it: {type(err).__name__}: {err}."
         return self._outcome(State.FAILED, f"{text}{self._kept()}", EXIT_BUG)
 
-    def _kept(self) -> str:
+    def _kept(self, *, resume: bool = True) -> str:
+        """resume: whether nothing else is advised already."""
         if self._run_id is None or self._bursts == 0:
             return ""
-        kept = f" {self._bursts} bursts are kept in the journal of {self._run_id};"
-        return f"{kept} `fleet resume` measures the rest."
+        kept = f" {self._bursts} bursts are kept in the journal of {self._run_id}"
+        return f"{kept}; `fleet resume` measures the rest." if resume else f"{kept}."
 
     def _outcome(self, state: State, message: str = "", code: int = 0, stage: str | None = None) -> Outcome:
         return Outcome(

@@ -120,6 +120,8 @@ def test_what_is_kept_is_said_only_if_there_is_something() -> None:
     assert "7 bursts are kept" in progress.crashed(ValueError()).message
     assert progress.interrupted().run_id == RUN.run_id
     assert "7 bursts are kept" in progress.failed(StoreError("the disk is full.")).message
+    advised = progress.failed(StoreError("`fleet resume --publish-partial` stores it.")).message
+    assert advised.endswith(f" 7 bursts are kept in the journal of {RUN.run_id}.")
     assert "kept" not in progress.failed(StoreError("the journal was removed.", lost=True)).message
     progress.count(0)
     assert "kept" not in progress.interrupted().message

@@ -10,6 +10,7 @@ from types import MappingProxyType, ModuleType
 from fleet.analysis.exchange import c2clat, core_latency, core_to_core_latency
 from fleet.analysis.exchange.grid import Grid, write_csv
 from fleet.errors import UsageError
+from fleet.plan.cpulist import MAX_CPU
 
 TOOLS: Mapping[str, ModuleType] = MappingProxyType(
     {"core_latency": core_latency, "c2clat": c2clat, "core-to-core-latency": core_to_core_latency}
@@ -35,12 +36,12 @@ def read(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid
     if tool is None:
         raise UsageError(
             f"{where}: unknown format. fleet reads the output of core-to-core-latency (screen or --csv), "
-            "core_latency and c2clat; if this is one of them, name it with --tool."
+            f"core_latency and c2clat, of CPUs up to {MAX_CPU}; if this is one of them, name it with --tool."
         )
     try:
         grids: list[Grid] = TOOLS[tool].read(text)
     except ValueError as err:
         raise UsageError(f"{where}: {err}") from err
     if not grids:
-        raise UsageError(f"{where}: no matrix of {tool} found.")
+        raise UsageError(f"{where}: no matrix of {tool} found, of CPUs up to {MAX_CPU}.")
     return tool, grids
