@@ -185,9 +185,8 @@ def trace(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
     seconds = bursts["start_offset_ns"].to_numpy(dtype=np.float64) / 1e9
     kept = ~is_warmup
     flagged = (bursts["flags"].astype(str) != "").to_numpy()
-    top = (
-        float(np.quantile(latency[kept], 0.98)) * _HIGHEST if kept.any() else float(latency.max(initial=1.0))
-    )
+    highest = np.quantile(latency[kept], 0.98) * _HIGHEST if kept.any() else latency.max(initial=1.0)
+    top = float(highest)
     inside, pixels = latency <= top, len(latency) > _MANY_POINTS
 
     def dots(which: Bools, marker: str, **look: Any) -> None:
@@ -231,23 +230,17 @@ def ladder(
     for name, (colour, dash) in zip(shown, itertools.cycle(_LINES)):
         own = steps[steps["setting"] == name].sort_values("bytes")
         known = own[own["low_ns"].notna()]
-        ends = [numbers(known[end].clip(lower=1e-6)).clip(low, high) for end in ("low_ns", "high_ns")]
+        band = [numbers(known[end].clip(lower=1e-6)).clip(low, high) for end in ("low_ns", "high_ns")]
         sizes_known = known["bytes"].to_numpy()
-        axes.fill_between(sizes_known, ends[0], ends[1], color=colour, alpha=0.18, linewidth=0)
+        axes.fill_between(sizes_known, band[0], band[1], color=colour, alpha=0.18, linewidth=0)
         sizes, values = own["bytes"].to_numpy(), numbers(own["median_ns"])
         axes.plot(
             sizes, values, dash, color=colour, linewidth=1.6, label=one_line(name), marker=".", markersize=5
         )
         if levels is not None:
             for row in levels[levels["setting"] == name].to_dict("records"):
-                axes.plot(
-                    [row["least_bytes"], row["most_bytes"]],
-                    [float(numbers(row["median_ns"]))] * 2,
-                    color=colour,
-                    linewidth=4.5,
-                    alpha=0.45,
-                    solid_capstyle="round",
-                )
+                ends, value = [row["least_bytes"], row["most_bytes"]], float(numbers(row["median_ns"]))
+                axes.plot(ends, [value] * 2, color=colour, linewidth=4.5, alpha=0.45, solid_capstyle="round")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     _label_sizes(axes, steps["bytes"].to_numpy())

@@ -79,9 +79,8 @@ def clean(
     chosen = load_inventory(inventory).select(select or [])
     with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:
         cleaned = clean_hosts(chosen, access, dry_run=dry_run)
-    (typer.echo if json else print_text)(
-        cleaned_json(cleaned) if json else cleaned_text(cleaned, dry_run=dry_run)
-    )
+    shown = cleaned_json(cleaned) if json else cleaned_text(cleaned, dry_run=dry_run)
+    (typer.echo if json else print_text)(shown)
     raise typer.Exit(outcome.exit_code([one.outcome for one in cleaned]))
 
 

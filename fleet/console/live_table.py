@@ -80,12 +80,9 @@ class LiveTable:
             known = np.flatnonzero(np.isfinite(found).any(axis=0))
             order = layout_of(so_far.cpus, [numbers[place] for place in known])
             at = [numbers.index(cpu) for cpu in order.cpus]
-            canvas = Canvas(
-                self._console.width, colour=self._console.color_system is not None, height=room - 1
-            )
-            drawn = draw(
-                found[np.ix_(at, at)], order, canvas, label=benchmark_named(benchmark).label, as_map=True
-            )
+            canvas = Canvas(self._console.width, self._console.color_system is not None, room - 1)
+            shown, label = found[np.ix_(at, at)], benchmark_named(benchmark).label
+            drawn = draw(shown, order, canvas, label=label, as_map=True)
             room -= 1 + len(drawn.plain.splitlines())
             if room < 0:
                 return

@@ -71,9 +71,8 @@ def parse_throttles(lines: Iterable[str], part: str) -> int | None:
     for line in lines:
         match line.split():
             case ["throttled", cpus, named, count] if named == part:
-                found += (
-                    [int(cpus) * int(count)] if _COUNT.fullmatch(cpus) and _COUNT.fullmatch(count) else []
-                )
+                whole = _COUNT.fullmatch(cpus) and _COUNT.fullmatch(count)
+                found += [int(cpus) * int(count)] if whole else []
     return min(sum(found), 2**63 - 1) if found else None
 
 

@@ -144,7 +144,7 @@ class _Resolver:
 
     def __init__(self, path: Path, document: "Document", declared: Mapping[str, Any]) -> None:
         self.path = path
-        self.document = document
+        self.document, self.problem = document, document.problem
         self.defaults: dict[str, Any] = declared.get("defaults") or {}
         self.groups = {name: entry or {} for name, entry in (declared.get("groups") or {}).items()}
         self.entries: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -153,7 +153,7 @@ class _Resolver:
     def inventory(self) -> Inventory:
         """The whole inventory; not valid if the document has problems afterwards."""
         if not self.entries and not self.document.problems:
-            self.document.problem(("hosts",), "names no host; add one below `hosts:`, such as `web1:`")
+            self.problem(("hosts",), "names no host; add one below `hosts:`, such as `web1:`")
         self._check_names()
         members = self._members()
         hosts = {
@@ -171,18 +171,16 @@ class _Resolver:
             try:
                 names = expand_range(written)
             except ValueError as err:
-                self.document.problem(("hosts", written), str(err))
+                self.problem(("hosts", written), str(err))
                 continue
             for name in names:
                 if name in self.entries:
                     first = self.document.line(("hosts", self.entries[name][0]))
                     text = f"{name} is declared a second time (first in line {first}); keep one of them"
-                    self.document.problem(("hosts", written), text)
+                    self.problem(("hosts", written), text)
                 self.entries.setdefault(name, (written, entry or {}))
             if len(self.entries) > HOST_LIMIT:
-                self.document.problem(
-                    ("hosts", written), f"more than {HOST_LIMIT} hosts; split the inventory"
-                )
+                self.problem(("hosts", written), f"more than {HOST_LIMIT} hosts; split the inventory")
                 return
 
     def _check_names(self) -> None:
@@ -190,20 +188,20 @@ class _Resolver:
         for name, (written, _) in self.entries.items():
             path = ("hosts", written)
             if not NAME.fullmatch(name):
-                self.document.problem(path, NAME_ADVICE)
+                self.problem(path, NAME_ADVICE)
                 continue
             key = Host(name, "").host_id.casefold()
             if key in taken and taken[key] != name:
                 text = f"{name} and {taken[key]} would share one directory of results; rename one of them"
-                self.document.problem(path, text)
+                self.problem(path, text)
             taken.setdefault(key, name)
             if name == ALL:
-                self.document.problem(path, f"{ALL!r} selects every host and cannot name one")
+                self.problem(path, f"{ALL!r} selects every host and cannot name one")
         for group in self.groups:
             if not NAME.fullmatch(group):
-                self.document.problem(("groups", group), NAME_ADVICE)
+                self.problem(("groups", group), NAME_ADVICE)
             elif group in self.entries or group == ALL:
-                self.document.problem(("groups", group), "is also the name of a host; rename the group")
+                self.problem(("groups", group), "is also the name of a host; rename the group")
 
     def _members(self) -> dict[str, set[str]]:
         """Host names by group, parents before children, otherwise in the file's order: later ones win."""
@@ -226,16 +224,14 @@ class _Resolver:
             try:
                 patterns = expand_range(written)
             except ValueError as err:
-                self.document.problem(path, str(err))
+                self.problem(path, str(err))
                 continue
             for pattern in patterns:
                 matched = {name for name in self.entries if name == pattern} or {
                     name for name in self.entries if fnmatchcase(name, pattern)
                 }
                 if not matched:
-                    self.document.problem(
-                        path, f"no host is called {pattern!r}{nearest(pattern, self.entries)}"
-                    )
+                    self.problem(path, f"no host is called {pattern!r}{nearest(pattern, self.entries)}")
                 found |= matched
         return found
 
@@ -243,7 +239,7 @@ class _Resolver:
         for index, child in enumerate(self.groups[group].get("children", ())):
             if child not in self.groups:
                 path = ("groups", group, "children", index)
-                self.document.problem(path, f"no group is called {child!r}{nearest(child, self.groups)}")
+                self.problem(path, f"no group is called {child!r}{nearest(child, self.groups)}")
 
     def _parents_first(self) -> list[str]:
         waiting = {group: set(self.groups[group].get("children", ())) for group in self.groups}
@@ -253,7 +249,7 @@ class _Resolver:
             ready = next((group for group in waiting if group not in below), None)
             if ready is None:
                 group = next(iter(waiting))
-                self.document.problem(("groups", group, "children"), "these groups contain one another")
+                self.problem(("groups", group, "children"), "these groups contain one another")
                 break
             order.append(ready)
             del waiting[ready]
@@ -266,10 +262,10 @@ class _Resolver:
             _merge(merged, layer)
         if merged.get("build") is BuildPlace.PREBUILT and "binary" not in merged.get("toolchain", {}):
             path = ("hosts", written, "build")
-            self.document.problem(path, f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well")
+            self.problem(path, f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well")
         if "os_release" in merged and merged.get("os") != "qnx":
             path = ("hosts", written, "os_release")
-            self.document.problem(path, f"{name}: os_release is for QNX hosts; set `os: qnx` as well")
+            self.problem(path, f"{name}: os_release is for QNX hosts; set `os: qnx` as well")
         local = merged.get("via") is Via.LOCAL
         host = Host(
             name=name,
@@ -287,18 +283,18 @@ class _Resolver:
         if host.via in {Via.SSH, Via.OPENSSH, Via.LOCAL}:
             if host.command:
                 text = f"{host.name}: `command` is for `via: command`, and this host has `via: {host.via}`"
-                self.document.problem(self._last_key(("command",), layers), text)
+                self.problem(self._last_key(("command",), layers), text)
             return host
         from fleet.model.client import PRESETS, client_words  # noqa: PLC0415  few inventories need it
 
         host = replace(host, command=host.command or PRESETS.get(host.via, ()))
         key = self._last_key(("command",), layers) or self._last_key(("via",), layers)
         if not host.command:
-            self.document.problem(key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well")
+            self.problem(key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well")
         try:
             client_words(host, ())
         except ValueError as err:
-            self.document.problem(key, str(err))
+            self.problem(key, str(err))
         return host
 
     def _check_plan(self, host: Host, layers: Sequence["KeyPath"]) -> None:
@@ -312,7 +308,7 @@ class _Resolver:
                 f"`{BY_NAME[name].written(getattr(options, name))}` (line {self.document.line(key)})"
                 for name, key in zip(conflict.names, keys, strict=True)
             ]
-            self.document.problem(keys[0], excluding(sources, conflict))
+            self.problem(keys[0], excluding(sources, conflict))
 
     def _last_key(self, key: tuple[str, ...], layers: Sequence["KeyPath"]) -> "KeyPath":
         """Where the file says last what a host's entry has under `key`; empty if nowhere."""
@@ -325,13 +321,11 @@ class _Resolver:
         if named is None or named == host.name:
             if host.build is BuildPlace.BUILD_HOST:
                 path = ("hosts", self.entries[host.name][0], "build")
-                self.document.problem(
-                    path, f"{host.name}: build-host needs `toolchain: {{build_host: NAME}}` as well"
-                )
+                self.problem(path, f"{host.name}: build-host needs `toolchain: {{build_host: NAME}}` as well")
             return host
         if named not in hosts:
             path = ("hosts", self.entries[host.name][0], "toolchain")
-            self.document.problem(path, f"no host is called {named!r}{nearest(named, hosts)}")
+            self.problem(path, f"no host is called {named!r}{nearest(named, hosts)}")
             return host
         return replace(host, build_host=hosts[named])
 

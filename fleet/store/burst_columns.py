@@ -13,18 +13,10 @@ from fleet.store.rows import hello_of
 
 COUNTS = ("round", "ping_cpu", "pong_cpu", "start_offset_ns", "iterations", "warmup")
 STEAL = ("ping_steal_ppm", "pong_steal_ppm")
-MAYBE = (
-    "line_page",
-    "line_offset",
-    "line_node",
-    "line_physical",
-    "ping_voluntary_switches",
-    "ping_involuntary_switches",
-    "pong_voluntary_switches",
-    "pong_involuntary_switches",
-    "ping_ran_ppm",
-    "pong_ran_ppm",
-    *STEAL,
+MAYBE = tuple(
+    column.name
+    for ends in (("line_page", "line_physical"), ("ping_voluntary_switches", STEAL[-1]))
+    for column in schema.between("samples", *ends)
 )
 """Columns of numbers from 0 that a host may leave out."""
 SINCE_1_2 = (*STEAL, *(column.name for column in schema.POINT_COLUMNS))

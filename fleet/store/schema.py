@@ -36,17 +36,18 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
 }
 
 
-def _between(table: str, first: str, last: str) -> tuple[Column, ...]:
+def between(table: str, first: str, last: str) -> tuple[Column, ...]:
+    """The columns of a table from one to another."""
     names = [column.name for column in TABLES[table]]
     return TABLES[table][names.index(first) : names.index(last) + 1]
 
 
 # Columns of `samples` since 1.2: null in every row of benchmarks without points, but for core_ghz.
-POINT_COLUMNS = _between("samples", "point", "checked")
+POINT_COLUMNS = between("samples", "point", "checked")
 # The parameters of a point; null where a benchmark has none.
-PARAMETER_COLUMNS = _between("samples", "bytes", "threads")
+PARAMETER_COLUMNS = between("samples", "bytes", "threads")
 # Columns of `runs` that are fields of model.Facts under the same name.
-FACTS = _between("runs", "os", "user")
+FACTS = between("runs", "os", "user")
 # Facts that explain no number: ids, moments, what another fact says as well.
 _EXPLAIN_NOTHING = frozenset(
     (

@@ -58,9 +58,8 @@ class Toolchain:
 
 def on_host(command: str, target: Target, extra: Sequence[str] = ()) -> Toolchain:
     """A compiler on the host itself: whatever it links by default runs there."""
-    return Toolchain(
-        f"{command} on the host", tuple(command.split()), (*SYSTEMS[target.os].cflags, *extra), target
-    )
+    cflags = (*SYSTEMS[target.os].cflags, *extra)
+    return Toolchain(f"{command} on the host", tuple(command.split()), cflags, target)
 
 
 def on_controller(
@@ -86,9 +85,7 @@ def on_controller(
     if cross is not None:
         found.append(zig(target, extra))
     if target == controller:
-        found.append(
-            Toolchain("cc on the controller (not static)", ("cc",), (*flags, *extra), target),
-        )
+        found.append(Toolchain("cc on the controller (not static)", ("cc",), (*flags, *extra), target))
     return found
 
 

@@ -178,9 +178,8 @@ def _points_measured(root: Root, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows_of(point: dict[str, Any], measured: pd.DataFrame) -> list[dict[str, Any]]:
-    rows = measured[
-        (measured["benchmark"] == point["benchmark"]) & (measured["name"] == _name(point["point"]))
-    ]
+    rows = measured[measured["benchmark"] == point["benchmark"]]
+    rows = rows[rows["name"] == _name(point["point"])]
     most = rows["threads"].max()
     rows = rows[rows["threads"] == (1 if _threads(point["point"]) == 1 else most)]
     if _threads(point["point"]) > 1:

@@ -37,10 +37,7 @@ def read(text: str) -> list[Grid]:
         if title := _TITLE.match(line.strip()):
             head = _titled(title[1] or "CAS")
         elif count := _COUNT.match(line.strip()):
-            counted = count_of(count[2])
-            head = (
-                replace(head, samples=counted) if count[1] == "Samples" else replace(head, iterations=counted)
-            )
+            head = replace(head, **{count[1].lower(): count_of(count[2])})  # type: ignore[arg-type]
         elif line.startswith("  ") and (cpus := whole_numbers(line.split())):
             cells = {}
             for offset, cpu in enumerate(cpus):

@@ -50,9 +50,7 @@ def read(text: str) -> list[Grid]:
             replace(head, cpus=grid.cpus, cells=grid.cells, benchmark=name)
             for grid, name in zip(exact, names, strict=False)
         ]
-    if len(exact) != len(screens) or any(
-        len(a.cpus) != len(b.cpus) for a, b in zip(exact, screens, strict=True)
-    ):
+    if [len(grid.cpus) for grid in exact] != [len(grid.cpus) for grid in screens]:
         raise ValueError(f"{len(screens)} matrices on the screen but {len(exact)} in the CSV.")
     return [
         replace(seen, cells={(seen.cpus[i], seen.cpus[j]): value for (i, j), value in grid.cells.items()})
@@ -62,13 +60,9 @@ def read(text: str) -> list[Grid]:
 
 def write(grid: Grid) -> str:
     """Write its --csv: a row per CPU, empty cells where there is no number. It has no CPU numbers."""
-    rows = (
-        ",".join(
-            digits(grid.cells[row, column]) if (row, column) in grid.cells else "" for column in grid.cpus
-        )
-        for row in grid.cpus
-    )
-    return "".join(f"{row}\n" for row in rows)
+    cells = {ends: digits(value) for ends, value in grid.cells.items()}
+    rows = ([cells.get((row, column), "") for column in grid.cpus] for row in grid.cpus)
+    return "".join(f"{','.join(row)}\n" for row in rows)
 
 
 def write_screen(grid: Grid) -> str:

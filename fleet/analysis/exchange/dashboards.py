@@ -14,6 +14,7 @@ from fleet.analysis.views.text import is_none, json_text, kind_of, records, with
 from fleet.text import one_line, printable
 
 _NS = 1e-9
+_KIND = ("benchmark", "variant", "relation")
 _METRIC = "fleet_median_latency_seconds"
 
 
@@ -25,9 +26,7 @@ def bmf(table: pd.DataFrame) -> str:
         if not is_none(row["half"]):
             low, high = (row["median_ns"] * (1 + sign * row["half"]) for sign in (-1, 1))
             value |= {"lower_value": low, "upper_value": high}
-        found[f"{row['host_name']}/{row['benchmark']}/{row['variant']}/{row['relation']}"] = {
-            "latency": value
-        }
+        found["/".join(row[name] for name in ("host_name", *_KIND))] = {"latency": value}
     return json_text(found) + "\n"
 
 
@@ -39,9 +38,7 @@ def openmetrics(table: pd.DataFrame) -> str:
         f"# HELP {_METRIC} Median one-way latency between CPUs of a relation.",
     ]
     for row in records(table):
-        labels = {"host": row["host_name"]} | {
-            name: row[name] for name in ("benchmark", "variant", "relation")
-        }
+        labels = {"host": row["host_name"], **{name: row[name] for name in _KIND}}
         listed = ",".join(f'{name}="{_quoted(str(value))}"' for name, value in labels.items())
         lines.append(f"{_METRIC}{{{listed}}} {row['median_ns'] * _NS:.6g}")
     return "\n".join([*lines, "# EOF", ""])

@@ -52,9 +52,8 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
 
 def points_in_order(rows: pd.DataFrame) -> list[str]:
     """What is multiplied in these rows, each once, in the order of the benchmark's description."""
-    operation = [one for name in rows["benchmark"].unique() for one in benchmark_named(name).in_role("row")][
-        :1
-    ]
+    names = rows["benchmark"].unique()
+    operation = [one for name in names for one in benchmark_named(name).in_role("row")][:1]
     return sorted(rows["operation"].unique(), key=lambda name: [one.place(name) for one in operation])
 
 

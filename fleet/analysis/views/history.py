@@ -44,9 +44,11 @@ def of_relation(
 ) -> pd.DataFrame:
     """The `history` of one relation or level of memory over `runs`. Raises UsageError where it has none."""
     if is_level(relation):
-        return _found(
-            root, history_of(root, _stored(root, runs), relation, benchmark=benchmark, note=note), relation
-        )
+        found = history_of(root, _stored(root, runs), relation, benchmark=benchmark, note=note)
+        if found.empty:
+            why = f"none of these runs has the level {relation}. `fleet show` lists what a run has."
+            raise UsageError(f"{root}: {why}")
+        return found
     try:
         relation = str(Relation(relation))
     except ValueError:
@@ -86,14 +88,6 @@ def _stored(root: Root, runs: Sequence[RunSummary]) -> list[RunSummary]:
             f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
         )
     return found
-
-
-def _found(root: Root, rows: pd.DataFrame, level: str) -> pd.DataFrame:
-    if rows.empty:
-        raise UsageError(
-            f"{root}: none of these runs has the level {level}. `fleet show` lists what a run has."
-        )
-    return rows
 
 
 def past_text(found: pd.DataFrame, width: int | None = None) -> str:

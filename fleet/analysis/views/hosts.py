@@ -31,9 +31,8 @@ def chosen(root: Listing, texts: Sequence[str]) -> Shown:
         hosts = by_host([run for run in listed if run.run_id in last])
     kept = {host: comparable(runs) for host, runs in hosts.items()}
     ids = {run.run_id for runs in kept.values() for run in runs}
-    return Shown(
-        tuple(run for run in listed if run.run_id in ids), tuple(runs[-1].run_id for runs in kept.values())
-    )
+    counting = tuple(run for run in listed if run.run_id in ids)
+    return Shown(counting, tuple(runs[-1].run_id for runs in kept.values()))
 
 
 def shown_text(root: Root, shown: Shown, canvas: Canvas, benchmark: str | None = None, **detail: Any) -> str:

@@ -200,9 +200,8 @@ def csv_text(rows: "pd.DataFrame", *, header: bool = True) -> str:
             texts = column.dropna().unique()
             column = column.map({x: one_line("'" * x.startswith(_FORMULA) + x) for x in texts})  # noqa: PLW2901
         columns[name] = column
-    return str(
-        pd.DataFrame(columns, index=rows.index).to_csv(index=False, header=header, lineterminator="\n")
-    )
+    table = pd.DataFrame(columns, index=rows.index)
+    return str(table.to_csv(index=False, header=header, lineterminator="\n"))
 
 
 def json_text(value: Any) -> str:

@@ -39,16 +39,11 @@ def directions(root: Root, run_id: str) -> pd.DataFrame:
         [_of_burst(row) for row in records(found) if len(row["ticks"]) > row["warmup"]],
         columns=[*_PAIR, "up_ns", "down_ns", "up_min", "down_min"],
     )
-    pairs = bursts.groupby(_PAIR, sort=True).agg(
-        up_ns=("up_ns", "median"),
-        down_ns=("down_ns", "median"),
-        up_min=("up_min", "min"),
-        down_min=("down_min", "min"),
-    )
-    pairs = pairs.reset_index().assign(mean_ns=lambda rows: (rows["up_ns"] + rows["down_ns"]) / 2)
-    return pairs.assign(least_ns=-pairs["down_min"], most_ns=pairs["up_min"]).drop(
-        columns=["up_min", "down_min"]
-    )
+    of_pair = {"up_ns": "median", "down_ns": "median", "up_min": "min", "down_min": "min"}
+    pairs = bursts.groupby(_PAIR, sort=True).agg(of_pair).reset_index()
+    pairs = pairs.assign(mean_ns=(pairs["up_ns"] + pairs["down_ns"]) / 2)
+    pairs = pairs.assign(least_ns=-pairs["down_min"], most_ns=pairs["up_min"])
+    return pairs.drop(columns=["up_min", "down_min"])
 
 
 def _of_burst(row: dict[str, Any]) -> tuple[Any, ...]:
