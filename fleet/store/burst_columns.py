@@ -13,11 +13,8 @@ from fleet.store.rows import hello_of
 
 COUNTS = ("round", "ping_cpu", "pong_cpu", "start_offset_ns", "iterations", "warmup")
 STEAL = ("ping_steal_ppm", "pong_steal_ppm")
-MAYBE = tuple(
-    column.name
-    for ends in (("line_page", "line_physical"), ("ping_voluntary_switches", STEAL[-1]))
-    for column in schema.between("samples", *ends)
-)
+_LINE, _THREADS = ("line_page", "line_physical"), ("ping_voluntary_switches", STEAL[-1])
+MAYBE = schema.names_between("samples", _LINE, _THREADS)
 """Columns of numbers from 0 that a host may leave out."""
 SINCE_1_2 = (*STEAL, *(column.name for column in schema.POINT_COLUMNS))
 AT_POINTS = tuple(name for name in SINCE_1_2 if name not in (*STEAL, "core_ghz"))

@@ -42,6 +42,11 @@ def between(table: str, first: str, last: str) -> tuple[Column, ...]:
     return TABLES[table][names.index(first) : names.index(last) + 1]
 
 
+def names_between(table: str, *ends: tuple[str, str]) -> tuple[str, ...]:
+    """The names of the columns between several ends."""
+    return tuple(column.name for first, last in ends for column in between(table, first, last))
+
+
 # Columns of `samples` since 1.2: null in every row of benchmarks without points, but for core_ghz.
 POINT_COLUMNS = between("samples", "point", "checked")
 # The parameters of a point; null where a benchmark has none.

@@ -15,29 +15,12 @@ import pyarrow as pa
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.load import mean_of_both, ns_per_sample_tick, of_both, sample_ticks
 from fleet.model import Shape, benchmark_named
-from fleet.store.schema import PARAMETER_COLUMNS
+from fleet.store.schema import PARAMETER_COLUMNS, names_between
 
 PARAMETERS = tuple(column.name for column in PARAMETER_COLUMNS)
-COLUMNS = (
-    "run_id",
-    "benchmark",
-    "variant",
-    "relation",
-    "ping_cpu",
-    "pong_cpu",
-    "round",
-    "start_offset_ns",
-    "iterations",
-    "warmup",
-    "ticks",
-    "ns_per_tick",
-    "flags",
-    "point",
-    "unit",
-    *PARAMETERS,
-    "other_ticks",
-    "core_ghz",
-)
+_OF_BURST, _OF_SAMPLES = ("run_id", "start_offset_ns"), ("iterations", "ns_per_tick")
+_OF_POINT, _OF_ALL = ("flags", "threads"), ("other_ticks", "core_ghz")
+COLUMNS = names_between("samples", _OF_BURST, _OF_SAMPLES, _OF_POINT, _OF_ALL)
 LISTS = ("ticks", "other_ticks")
 
 
