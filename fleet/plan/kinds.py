@@ -146,11 +146,13 @@ def _pairs_text(choice: PairChoice) -> str:
 
 def words_of(*known: str) -> Kind:
     """A list of words of a closed set; repeats are dropped."""
-
-    def read(text: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(among(word.strip(), known) for word in text.split(",")))
-
+    read = _each(lambda word: among(word, known))
     return Kind("LIST", f"a list of {', '.join(known)}", read, ",".join, ",".join, lists=True)
+
+
+def _each(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    """Read a list, each item by itself; repeats are dropped."""
+    return lambda text: tuple(dict.fromkeys(read(word.strip()) for word in text.split(",")))
 
 
 def _threads(text: str) -> tuple[str, ...]:
@@ -164,12 +166,8 @@ def _threads(text: str) -> tuple[str, ...]:
 
 def whole_list(low: int, high: int) -> Kind:
     """A list of whole numbers from `low` to `high`; repeats are dropped."""
-    one = whole(low, high)
-
-    def read(text: str) -> tuple[int, ...]:
-        return tuple(dict.fromkeys(one.read(word.strip()) for word in text.split(",")))
-
-    return Kind("LIST", f"a list of numbers from {low} to {high}", read, _numbers, _numbers, lists=True)
+    read, allowed = _each(whole(low, high).read), f"a list of numbers from {low} to {high}"
+    return Kind("LIST", allowed, read, _numbers, _numbers, lists=True)
 
 
 def _numbers(numbers: tuple[int, ...]) -> str:

@@ -43,7 +43,7 @@ def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
     rows = rows.assign(
         share=rows["gops"] / rows["gops_of_peak"] * (rows["core_ghz_of_peak"] / rows["core_ghz"]).fillna(1),
         per_cycle=rows["gops"] / rows["threads"] / rows["core_ghz"],
-        shape=rows["point"].map(shape_of_point),
+        shape=rows["point"].map(lambda name: next((x for x in name.split(".") if x.count("x") == 2), "")),
     )
     rows = rows.sort_values("bytes", na_position="first", kind="stable")
     places = {name: place for place, name in enumerate(points_in_order(rows))}
@@ -84,8 +84,3 @@ def _size_of(row: dict[str, Any]) -> str:
     """The size in the name of a point, where one was asked for: ".64M" of stream.256x256x256.64M.huge.x1."""
     rest = row["point"].removeprefix(row["operation"]).split(".")[2:-2]
     return f".{rest[0]}" if rest else ""
-
-
-def shape_of_point(name: str) -> str:
-    """The rows, columns and depth in the name of a point; empty for peak."""
-    return next((word for word in name.split(".") if word.count("x") == 2), "")

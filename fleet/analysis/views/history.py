@@ -94,27 +94,14 @@ def past_text(found: pd.DataFrame, width: int | None = None) -> str:
     """A line per run, benchmark and variant, oldest first; then each host's course. width: of the page."""
     relations = list(found["relation"].unique())
     several = len(relations) > 1
-    titles = (
-        "started (UTC)",
-        "host",
-        "run",
-        "benchmark",
-        *(["of"] if several else []),
-        "pairs",
-        "median",
-        "min",
-        "max",
-        "p99",
-        "±95%",
-        "flagged",
-        "labels",
-    )
-    first = 4 + several
+    names = ["started (UTC)", "host", "run", "benchmark", *["of"] * several]
+    numbers = ["pairs", "median", "min", "max", "p99", "±95%", "flagged"]
+    titles, right = [*names, *numbers, "labels"], range(len(names), len(names) + len(numbers))
     rows = records(found)
     alike = labels_alike([row["labels"] for row in rows])
     lines = [_line(row, several=several, alike=alike) for row in rows]
     drop = ("p99", "min", "max", "run", "flagged", "pairs")
-    listed = table(titles, lines, right=set(range(first, first + 7)), width=width, drop=drop)
+    listed = table(titles, lines, right=right, width=width, drop=drop)
     levels = not are_pairs(found["relation"]).any()
     number = units_text(found["benchmark"])
     shown = listed.partition("\n")[0].split()
