@@ -24,18 +24,16 @@ def _wrong(host: Host) -> Iterator[str]:
     if host.build is BuildPlace.PREBUILT and binary is not None and not os.access(_expanded(binary), os.R_OK):
         yield f"`toolchain: {{binary: {binary}}}` cannot be read here; name the prebuilt agent's file."
     files = host.identity_files
-    if files and host.via in {Via.SSH, Via.OPENSSH} and not any(_is_key(file) for file in files):
+    halves = [
+        _expanded(name) for file in files for name in (file, f"{file}.pub")
+    ]  # one is enough for ssh-agent
+    if files and host.via in {Via.SSH, Via.OPENSSH} and not any(half.exists() for half in halves):
         yield f"`identity_files`: none of {', '.join(files)} is there; name a key of yours, or leave it out."
     if host.os is None or host.arch is None or host.os not in SYSTEMS:
         return
     if SYSTEMS[host.os].sdp and host.arch not in VARIANTS:
         target = Target(host.os, host.arch)
         yield f"there is no compiler and no agent for {target}; correct or leave out `os` and `arch`."
-
-
-def _is_key(file: str) -> bool:
-    """Whether a key is there, or its public half, by which ssh-agent finds it."""
-    return any(_expanded(name).exists() for name in (file, f"{file}.pub"))
 
 
 def _expanded(file: str) -> Path:

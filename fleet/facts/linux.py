@@ -83,7 +83,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         kernel=system.get("uname_r"),
         kernel_version=system.get("uname_v"),
         kernel_cmdline=files.get("proc/cmdline"),
-        distribution=_unquoted(files.get("etc/os-release:PRETTY_NAME")),
+        distribution=files.get("etc/os-release:PRETTY_NAME", "").strip().strip("\"'") or None,
         libc=system.get("libc"),
         machine_id=files.get("etc/machine-id"),
         boot_id=files.get("proc/sys/kernel/random/boot_id"),
@@ -325,7 +325,3 @@ def _whole(text: str | None) -> int | None:
 
 def _number(text: str | None) -> float | None:
     return float(text) if text and re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", text) else None
-
-
-def _unquoted(text: str | None) -> str | None:
-    return text.strip().strip("\"'") or None if text else None

@@ -104,7 +104,10 @@ def _take_alias(alias: str, where: str, found: _Found) -> None:
     if alias.startswith("!") or "*" in alias or "?" in alias:
         return
     name = re.sub(r"[^A-Za-z0-9._-]", "-", alias).lstrip("._-")[:100]
-    if not (NAME.fullmatch(name) and name != ALL and _is_address(alias)):
+    is_address = alias.isprintable() and not re.search(
+        r"^-|[\s@{\[\]]|^[^:]+:[0-9]+$", alias
+    )  # as `address:`
+    if not (NAME.fullmatch(name) and name != ALL and is_address):
         found.left_out.append(f"{where}: Host {alias}, which is not a valid name")
     elif alias in found.hosts.values():
         return
@@ -114,12 +117,6 @@ def _take_alias(alias: str, where: str, found: _Found) -> None:
         )
     else:
         found.hosts[name] = alias
-
-
-def _is_address(alias: str) -> bool:
-    """Whether the inventory would take the alias as an `address`."""
-    odd = re.search(r"^-|[\s@{\[\]]|^[^:]+:[0-9]+$", alias)
-    return alias.isprintable() and not odd
 
 
 def _included(words: list[str]) -> Iterator[Path]:

@@ -65,15 +65,13 @@ class EffectiveOptions(RequestedOptions):
 DEFAULTS = EffectiveOptions()
 _BACK_TO_BACK = replace(DEFAULTS, precision=0.0, spread_s=0.0)  # what a number of rounds brings with it
 _AS_OTHER_TOOLS = RequestedOptions(rounds=1, order=Order.SEQUENTIAL, line=LinePolicy.FIXED)
-PRESETS: Mapping[Preset, RequestedOptions] = MappingProxyType(
-    {
-        Preset.CORE_LATENCY: replace(_AS_OTHER_TOOLS, samples=500, iterations=4000, warmup=0, pairs=_ORDERED),
-        Preset.CORE_TO_CORE_LATENCY: replace(
-            _AS_OTHER_TOOLS, samples=300, iterations=1000, warmup=1, pairs=_HALF
-        ),
-        Preset.C2CLAT: replace(_AS_OTHER_TOOLS, samples=1000, iterations=100, warmup=0, pairs=_HALF),
-    }
-)
+PRESETS: Mapping[Preset, RequestedOptions] = {
+    Preset.CORE_LATENCY: replace(_AS_OTHER_TOOLS, samples=500, iterations=4000, warmup=0, pairs=_ORDERED),
+    Preset.CORE_TO_CORE_LATENCY: replace(
+        _AS_OTHER_TOOLS, samples=300, iterations=1000, warmup=1, pairs=_HALF
+    ),
+    Preset.C2CLAT: replace(_AS_OTHER_TOOLS, samples=1000, iterations=100, warmup=0, pairs=_HALF),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,8 @@ class _Measurement:
         lock = None
         if link.lock is not LockPolicy.OFF:
             lock = f"{self.run.run_id} {lock_owner()}, session {self.run.session_id}, since {now()}"
-        run = self._with_time_left()
+        left = max(1, round(self._end_by - time.monotonic()))
+        run = replace(self.run, plan=replace(self.run.plan, deadline_s=left))
         self._journal.begin_part()
         for pause in pauses():
             link.enter("measure", run)
@@ -179,7 +180,3 @@ class _Measurement:
             self._link.progress.note(f"load after the run is unknown: {err}")
             return Load()
         return load
-
-    def _with_time_left(self) -> Run:
-        left = max(1, round(self._end_by - time.monotonic()))
-        return replace(self.run, plan=replace(self.run.plan, deadline_s=left))

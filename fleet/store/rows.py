@@ -77,11 +77,6 @@ def _usual_words() -> dict[bytes, bytes]:
     }
 
 
-def _without_agents(probe: str) -> str:
-    """A host's answer without the files that earlier agents left there, which say nothing of the machine."""
-    return "\n".join(line for line in probe.split("\n") if "fleet-agent-" not in line)
-
-
 def to_json(value: Any) -> str:
     """One line of JSON for a noun, a mapping or a list of them."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plainer)
@@ -165,7 +160,8 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         "hello_json": to_json(hello.raw),
         "host_json": to_json(run.host),
         "failed_json": to_json(run.failed),
-        "probe": _without_agents(facts.probe),
+        # what earlier agents left there says nothing of the machine
+        "probe": "\n".join(line for line in facts.probe.split("\n") if "fleet-agent-" not in line),
     }
     row |= _load(facts.load, "before") | _load(run.load_after, "after")
     return row | {column.name: getattr(facts, column.name) for column in schema.FACTS}

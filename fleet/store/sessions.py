@@ -53,7 +53,7 @@ def under_way(state_dir: Path, intent: Intent) -> Iterator[None]:
         with storing("note the session", path):
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            write_all(descriptor, _note(intent))
+            write_all(descriptor, sealed_json(to_json({**as_object(intent), "pid": os.getpid()})))
             os.fsync(descriptor)
             draft.replace(path)
             sync(path.parent)
@@ -80,7 +80,7 @@ def intents(state_dir: Path) -> list[Intent]:
     for path in paths:
         try:
             if _owner(path) is None:
-                found.append(_intent(path))
+                found.append(decode(Intent, opened_json(read_regular(path))))
         except OSError:
             continue  # removed while we looked
         except ValueError as err:
@@ -149,15 +149,6 @@ def _owner(path: Path) -> int | None:
         except OSError:
             return None  # a file system without locks
     return None
-
-
-def _note(intent: Intent) -> bytes:
-    return sealed_json(to_json({**as_object(intent), "pid": os.getpid()}))
-
-
-def _intent(path: Path) -> Intent:
-    """Read a note. Raises ValueError, OSError."""
-    return decode(Intent, opened_json(read_regular(path)))
 
 
 def _intent_path(state_dir: Path, session_id: str) -> Path:

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -192,11 +191,9 @@ def _likwid(rows: pd.DataFrame) -> Iterator[str]:
 
 
 Writer = Callable[[pd.DataFrame], Iterator[str]]
-POINT_FORMATS: Mapping[str, tuple[str, Writer]] = MappingProxyType(
-    {
-        "stream": ("bandwidth", _stream),
-        "multichase": ("chase", _multichase),
-        "likwid": ("bandwidth", _likwid),
-    }
-)
+POINT_FORMATS: Mapping[str, tuple[str, Writer]] = {
+    "stream": ("bandwidth", _stream),
+    "multichase": ("chase", _multichase),
+    "likwid": ("bandwidth", _likwid),
+}
 FORMATS = (*tools.FORMATS, *POINT_FORMATS, SAMPLES)

@@ -5,24 +5,24 @@ summary, one number a pair; it never becomes samples.
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 
 from fleet.analysis.exchange import c2clat, core_latency, core_to_core_latency
 from fleet.analysis.exchange.grid import Grid, write_csv
 from fleet.errors import UsageError
 from fleet.plan.cpulist import MAX_CPU
 
-TOOLS: Mapping[str, ModuleType] = MappingProxyType(
-    {"core_latency": core_latency, "c2clat": c2clat, "core-to-core-latency": core_to_core_latency}
-)
-ESTIMATORS = MappingProxyType({"core_latency": "median", "c2clat": "min", "core-to-core-latency": "mean"})
-FORMATS: Mapping[str, tuple[Callable[[Grid], str], str]] = MappingProxyType(  # what writes it, its estimator
-    {
-        **{name: (module.write, ESTIMATORS[name]) for name, module in TOOLS.items()},
-        "core-to-core-latency-screen": (core_to_core_latency.write_screen, "mean"),
-        "csv": (write_csv, "median"),
-    }
-)
+TOOLS: Mapping[str, ModuleType] = {
+    "core_latency": core_latency,
+    "c2clat": c2clat,
+    "core-to-core-latency": core_to_core_latency,
+}
+ESTIMATORS: Mapping[str, str] = dict(zip(TOOLS, ("median", "min", "mean"), strict=True))
+FORMATS: Mapping[str, tuple[Callable[[Grid], str], str]] = {  # what writes it, its estimator
+    **{name: (module.write, ESTIMATORS[name]) for name, module in TOOLS.items()},
+    "core-to-core-latency-screen": (core_to_core_latency.write_screen, "mean"),
+    "csv": (write_csv, "median"),
+}
 
 
 def read(text: str, where: str, tool: str | None = None) -> tuple[str, list[Grid]]:

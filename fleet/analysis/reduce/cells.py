@@ -36,7 +36,10 @@ def cells(pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None) -> 
     )  # of a benchmark that nobody described there may be none
     at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
     named = others.assign(relation=at_point)
-    parts = [without_points(pairs), named, _of_plateaus(plateaus(pairs, cpus))]
+    levels = plateaus(pairs, cpus)
+    many = levels["threads"].map(lambda threads: f" x{threads}" if threads > 1 else "")
+    levels = levels.assign(relation=levels["level"] + " " + levels["setting"] + many)
+    parts = [without_points(pairs), named, levels]
     filled = [part for part in parts if len(part)]
     return pd.concat(filled, ignore_index=True) if filled else pairs[:0]
 
@@ -70,11 +73,6 @@ def is_level(text: str) -> bool:
     """Whether a text begins with the name of a level of memory, such as "L2", "LLC" or "mem read"."""
     name = text.partition(" ")[0]
     return name in ("LLC", MEMORY) or (name[:1] == "L" and name[1:].isdigit())
-
-
-def _of_plateaus(rows: pd.DataFrame) -> pd.DataFrame:
-    many = rows["threads"].map(lambda threads: f" x{threads}" if threads > 1 else "")
-    return rows.assign(relation=rows["level"] + " " + rows["setting"] + many)
 
 
 def _at_point(pairs: pd.DataFrame, point: str) -> pd.DataFrame:

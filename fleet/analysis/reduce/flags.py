@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -17,20 +16,18 @@ SIBLING_NEARER = 1.3  # times nearer than any other CPU, at least, are siblings
 _KIND = ["run_id", "benchmark", "variant"]
 PAIR_FLAGS = ("multimodal", "drift", "not_converged", "smt_pair", "outliers")
 # The most serious first: flags that change what a pair's number means, then those that make it less certain.
-MEANINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "multimodal": "pairs have several levels; tables show the more frequent one",
-        "smt_pair": "pairs take less than half the time usual for their relation",
-        "drift": "pairs became faster or slower during the run",
-        "coarse_clock": "bursts have samples too short for the resolution of the clock",
-        "frequency_moved": "bursts have a core frequency that changed by more than 3% meanwhile",
-        "skewed": "bursts have threads that began further apart than a tenth of a sample",
-        "outliers": f"pairs have more than {MANY_OUTLIERS:.0%} of their samples above twice the median",
-        "not_converged": "pairs did not reach the requested precision",
-        "preempted": "bursts were interrupted by other threads on their CPUs",
-        "busy_cpu": "bursts got less than 90% of their CPUs",
-    }
-)
+MEANINGS: Mapping[str, str] = {
+    "multimodal": "pairs have several levels; tables show the more frequent one",
+    "smt_pair": "pairs take less than half the time usual for their relation",
+    "drift": "pairs became faster or slower during the run",
+    "coarse_clock": "bursts have samples too short for the resolution of the clock",
+    "frequency_moved": "bursts have a core frequency that changed by more than 3% meanwhile",
+    "skewed": "bursts have threads that began further apart than a tenth of a sample",
+    "outliers": f"pairs have more than {MANY_OUTLIERS:.0%} of their samples above twice the median",
+    "not_converged": "pairs did not reach the requested precision",
+    "preempted": "bursts were interrupted by other threads on their CPUs",
+    "busy_cpu": "bursts got less than 90% of their CPUs",
+}
 MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed")  # medians tolerate a few such bursts
 
 Marks = Bools

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -57,15 +56,13 @@ _OF_PAIRS = (
     *("median_ns", "spread", "other_share", "drift", "outliers"),
 )  # columns of `pairs` that warnings show
 # By flag of a pair: the column that ranks the pairs, and what to show of one.
-_MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = MappingProxyType(
-    {
-        "multimodal": ("other_share", lambda row: f"{percent(row['other_share'])} of bursts at the other"),
-        "smt_pair": ("median_ns", lambda row: f"{row['median_ns']:.1f} ns, {row['relation']}"),
-        "drift": ("drift", lambda row: f"{row['drift']:+.1%}"),
-        "outliers": ("outliers", lambda row: percent(row["outliers"])),
-        "not_converged": ("spread", lambda row: within(row["spread"])),
-    }
-)
+_MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+    "multimodal": ("other_share", lambda row: f"{percent(row['other_share'])} of bursts at the other"),
+    "smt_pair": ("median_ns", lambda row: f"{row['median_ns']:.1f} ns, {row['relation']}"),
+    "drift": ("drift", lambda row: f"{row['drift']:+.1%}"),
+    "outliers": ("outliers", lambda row: percent(row["outliers"])),
+    "not_converged": ("spread", lambda row: within(row["spread"])),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,9 @@ def talk(
     left = memoryview(stdin)
     readable = _poll(channel)
     while True:
-        ended = _ended(channel)  # before reading: what is not there after this never comes
+        ended = (
+            channel.eof_received or channel.closed
+        )  # before reading: what is not there after this never comes
         received = _received(channel)
         yield from received
         if ended and not received:
@@ -77,10 +79,6 @@ def _poll(channel: paramiko.Channel) -> select.poll:
     poll = select.poll()
     poll.register(channel.fileno(), select.POLLIN)
     return poll
-
-
-def _ended(channel: paramiko.Channel) -> bool:
-    return bool(channel.eof_received) or channel.closed
 
 
 def _received(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:

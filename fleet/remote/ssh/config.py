@@ -105,9 +105,9 @@ def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endp
     real_user = user or _last(settings, "user", "") or getpass.getuser()
     alias = _last(settings, "hostkeyalias", "")
     agent = _last(settings, "identityagent", "SSH_AUTH_SOCK")
-    notes = [
-        f"ssh_config: {name} is not honoured" for key, name in _NOT_HONOURED.items() if _set(settings, key)
-    ]
+    tokens = {"h": address, "p": str(real_port), "r": real_user, "n": name}
+    ignored = [name for key, name in _NOT_HONOURED.items() if _last(settings, key, "none") != "none"]
+    notes = [f"ssh_config: {name} is not honoured" for name in ignored]
     if agent not in ("none", "SSH_AUTH_SOCK"):
         notes.append("ssh_config: IdentityAgent is not honoured, only the agent at $SSH_AUTH_SOCK")
     jump, command = _last(settings, "proxyjump", "none"), _last(settings, "proxycommand", "none")
@@ -127,7 +127,7 @@ def _endpoint(host: Host, name: str, user: str | None, port: int | None) -> Endp
             settings, "userknownhostsfile", ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
         ),
         global_known_hosts=_files(settings, "globalknownhostsfile", ("/etc/ssh/ssh_known_hosts",)),
-        proxy_command=None if command == "none" else _tokens(command, name, address, real_port, real_user),
+        proxy_command=None if command == "none" else _replace_tokens(command, tokens),
         jump=() if jump == "none" else tuple(hop.strip() for hop in jump.split(",")),
         connect_timeout_s=float(timeout) if timeout.isdecimal() and int(timeout) else None,
         notes=tuple(notes),
@@ -142,10 +142,6 @@ def known_hosts_name(address: str, port: int) -> str:
 def _last(settings: Mapping[str, tuple[str, ...]], key: str, default: str) -> str:
     values = settings.get(key, ())
     return values[-1] if values else default
-
-
-def _set(settings: Mapping[str, tuple[str, ...]], key: str) -> bool:
-    return _last(settings, key, "none") != "none"
 
 
 def _files(settings: Mapping[str, tuple[str, ...]], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -166,10 +162,6 @@ def _expand(file: str, address: str, user: str) -> str:
     home = os.path.expanduser("~")  # noqa: PTH111
     file = _replace_tokens(file, {"d": home, "u": getpass.getuser(), "h": address, "r": user})
     return os.path.expanduser(file)  # noqa: PTH111
-
-
-def _tokens(command: str, name: str, address: str, port: int, user: str) -> str:
-    return _replace_tokens(command, {"h": address, "p": str(port), "r": user, "n": name})
 
 
 def _replace_tokens(text: str, values: Mapping[str, str]) -> str:

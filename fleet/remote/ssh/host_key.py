@@ -85,7 +85,8 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
     def _unknown(self, key_type: str, blob: bytes) -> str:
         end = self._endpoint
         file = end.user_known_hosts[0] if end.user_known_hosts else str(Path.home() / ".ssh/known_hosts")
-        scan = f"ssh-keyscan -p {end.port} -t {_scan_type(key_type)} {shlex.quote(end.address)}"
+        kind = {"ssh-rsa": "rsa", "ssh-ed25519": "ed25519"}.get(key_type, "ecdsa")
+        scan = f"ssh-keyscan -p {end.port} -t {kind} {shlex.quote(end.address)}"
         authority = any(entry.marker == "@cert-authority" for entry in self._entries)
         return (
             f"{self._shown(key_type, blob)}, which no known_hosts file lists as {end.host_key_name} "
@@ -108,7 +109,3 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
 
 def _ordinary(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in entries if not entry.marker]
-
-
-def _scan_type(key_type: str) -> str:
-    return {"ssh-rsa": "rsa", "ssh-ed25519": "ed25519"}.get(key_type, "ecdsa")
