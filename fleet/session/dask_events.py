@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
-from typing import Any
+from typing import Any, get_args
 
 from fleet.model import Host
 from fleet.plan.forecast import Duration
@@ -19,44 +19,35 @@ PROGRESS_EVERY_S = 0.5  # of a host: often enough for a table, seldom enough for
 
 _SENT_OF_OUTCOME = tuple(field.name for field in fields(Outcome) if field.name not in ("host", "notes"))
 
+_KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(events.Event)}
 Message = Mapping[str, Any]
 
 
 def encode(event: events.Event) -> Message:
     """The event as plain values; an outcome without its notes, which were events of their own."""
+    names = [part.name for part in fields(event) if part.name not in ("host", "so_far")]
+    values = {name: getattr(event, name) for name in names}
     match event:
-        case events.StageEntered(host, stage):
-            values: dict[str, Any] = {"stage": stage}
-        case events.BurstsReceived(host, done, total, medians, _):
-            values = {"done": done, "total": total, "medians": medians}
-        case events.DurationEstimated(host, duration):
+        case events.DurationEstimated(_, duration):
             values = asdict(duration)
-        case events.NoteAdded(host, text):
-            values = {"text": text}
         case events.HostFinished(outcome):
-            host = outcome.host
             values = {name: getattr(outcome, name) for name in _SENT_OF_OUTCOME}
             values["state"] = str(outcome.state)
-    return {"event": type(event).__name__, "host": host.name, "values": values}
+    return {"event": type(event).__name__, "host": event.host.name, "values": values}
 
 
 def decode(message: Message, host: Host) -> events.Event:
     """The event of this host that was encoded. Raises ValueError for an unknown one."""
-    values = message["values"]
-    match message["event"]:
-        case "StageEntered":
-            return events.StageEntered(host, **values)
-        case "BurstsReceived":
-            medians = tuple((name, tuple(map(tuple, each))) for name, each in values["medians"])
-            return events.BurstsReceived(host, **{**values, "medians": medians})
-        case "DurationEstimated":
-            return events.DurationEstimated(host, Duration(**values))
-        case "NoteAdded":
-            return events.NoteAdded(host, **values)
-        case "HostFinished":
-            return events.HostFinished(Outcome(host, **values | {"state": State(values["state"])}))
-        case unknown:
-            raise ValueError(f"unknown event {unknown!r}")
+    values, kind = dict(message["values"]), _KINDS.get(message["event"])
+    if kind is None:
+        raise ValueError(f"unknown event {message['event']!r}")
+    if kind is events.HostFinished:
+        return events.HostFinished(Outcome(host, **values | {"state": State(values["state"])}))
+    if kind is events.DurationEstimated:
+        return events.DurationEstimated(host, Duration(**values))
+    if kind is events.BurstsReceived:
+        values["medians"] = tuple((name, tuple(map(tuple, each))) for name, each in values["medians"])
+    return kind(host, **values)
 
 
 class EventSender:
