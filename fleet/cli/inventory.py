@@ -30,18 +30,27 @@ def init(
         Path | None,
         typer.Option("--from-ansible", help="List the hosts of this Ansible inventory, a file or directory."),
     ] = None,
+    from_slurm: Annotated[
+        bool, typer.Option("--from-slurm", help="List the nodes of a Slurm allocation, or of the cluster.")
+    ] = False,
+    from_kubectl: Annotated[bool, typer.Option("--from-kubectl", help="List the running pods.")] = False,
+    from_docker: Annotated[bool, typer.Option("--from-docker", help="List docker's containers.")] = False,
+    from_podman: Annotated[bool, typer.Option("--from-podman", help="List podman's containers.")] = False,
 ) -> None:
     """Write a commented inventory.yaml; an existing one is never touched.
 
     Example: fleet init --from-ssh-config
     """
     from fleet.errors import UsageError
-    from fleet.inventory import ansible, starter
+    from fleet.inventory import ansible, clusters, starter
     from fleet.remote.ssh.config_lookup import user_file
 
-    if from_ssh_config and from_ansible is not None:
-        raise UsageError("--from-ssh-config and --from-ansible exclude one another; take one, add the rest.")
-    if from_ansible is not None:
+    asked = (from_slurm, from_kubectl, from_docker, from_podman)
+    if (from_ansible is not None) + from_ssh_config + sum(asked) > 1:
+        raise UsageError("The options --from-... exclude one another; take one, add the rest.")
+    if any(asked):
+        text = clusters.from_cluster(clusters.CLUSTERS[asked.index(True)])
+    elif from_ansible is not None:
         text = ansible.from_ansible(from_ansible)
     elif from_ssh_config:
         named = os.environ.get("FLEET_SSH_CONFIG", "none")

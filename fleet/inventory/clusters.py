@@ -1,0 +1,129 @@
+"""A first inventory.yaml of what a cluster's own program lists: nodes, pods or containers."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.errors import InventoryError
+from fleet.hostnames import HOST_LIMIT
+from fleet.inventory.select import ALL, NAME
+from fleet.inventory.starter import comment, head
+
+_TIMEOUT_S = 30
+_SHOWN = 300  # characters of what a program printed
+_NOT_USABLE = re.compile(r"DOWN|DRAIN|FAIL|MAINT|NO_RESPOND|POWER|REBOOT|UNKNOWN|FUTURE|\*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What would be a host; unusable: why not."""
+
+    name: str
+    address: str
+    labels: dict[str, str] = field(default_factory=dict)
+    unusable: str = ""
+
+
+def _nodes(printed: str) -> Iterator[_Listed]:
+    """Format: `scontrol -o show nodes`, a line of KEY=VALUE for each."""
+    for line in printed.splitlines():
+        node = dict(word.partition("=")[::2] for word in line.split())
+        if name := node.get("NodeName"):
+            state, partition = node.get("State", ""), node.get("Partitions", "")
+            labels = {"partition": partition} if partition else {}
+            yield _Listed(name, name, labels, f"it is {state}" if _NOT_USABLE.search(state) else "")
+
+
+def _pods(printed: str) -> Iterator[_Listed]:
+    """Format: `kubectl get pods -o json`. A pod's name changes with each restart; its node is the host."""
+    for pod in json.loads(printed)["items"]:
+        spec, pod_name, phase = pod["spec"], pod["metadata"]["name"], pod["status"]["phase"]
+        labels = {"namespace": pod["metadata"]["namespace"]}
+        if len(spec["containers"]) > 1:
+            labels["container"] = spec["containers"][0]["name"]
+        unusable = f"it is {phase}" if phase != "Running" else ""
+        yield _Listed(spec.get("nodeName", pod_name), pod_name, labels, unusable)
+
+
+def _containers(printed: str) -> Iterator[_Listed]:
+    """Format: `ps --format json`: docker's an object a line, podman's an array, with a list of names each."""
+    array = printed.lstrip().startswith("[")
+    for one in json.loads(printed) if array else map(json.loads, printed.splitlines()):
+        names = one["Names"]
+        name = (names.split(",") if isinstance(names, str) else names)[0]
+        yield _Listed(name, name)
+
+
+_Reader = Callable[[str], Iterator[_Listed]]
+_PS = ("ps", "--format", "json")
+_CLUSTERS: Mapping[str, tuple[str, tuple[str, ...], str, _Reader]] = {
+    "slurm": ("scontrol", ("-o", "show", "nodes"), "srun", _nodes),
+    "kubectl": ("kubectl", ("get", "pods", "-o", "json"), "kubectl", _pods),
+    "docker": ("docker", _PS, "docker", _containers),
+    "podman": ("podman", _PS, "podman", _containers),
+}
+CLUSTERS = tuple(_CLUSTERS)
+
+
+def from_cluster(kind: str) -> str:
+    """The inventory of what the program of `kind` lists now, in an allocation of Slurm's its nodes.
+
+    Comments name what is left out. Raises InventoryError.
+    """
+    program, words, via, read = _CLUSTERS[kind]
+    allocated = os.environ.get("SLURM_JOB_NODELIST")
+    command = (program, *words, *([allocated] if kind == "slurm" and allocated else []))
+    try:
+        listed = list(read(_output(command)))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as err:
+        raise InventoryError(f"{program} printed what is not its list: {type(err).__name__} {err}.") from err
+    hosts: dict[str, _Listed] = {}
+    left_out = []
+    for one in listed[:HOST_LIMIT]:
+        unusable = one.unusable
+        if not NAME.fullmatch(one.name) or one.name == ALL:
+            unusable = "no host may have that name"
+        elif not unusable and one.name.casefold() in hosts:
+            unusable = f"{one.name} is there already, by {hosts[one.name.casefold()].address}"
+        if unusable:
+            left_out.append(f"# Left out: {comment(one.address)}: {comment(unusable)}.")
+        else:
+            hosts[one.name.casefold()] = one
+    if not hosts:
+        raise InventoryError(
+            f"{program} lists no host that could be measured. {' '.join(left_out[:3])}".rstrip()
+        )
+    entries = [f"  {json.dumps(one.name)}: {json.dumps(_entry(one))}" for one in hosts.values()]
+    begin = [head(), f"# What {' '.join(words[:3])} of {program} listed.", *left_out, ""]
+    return "\n".join([*begin, "defaults:", f"  via: {via}", "", "hosts:", *entries]) + "\n"
+
+
+def _entry(listed: _Listed) -> dict[str, Any]:
+    address = {"address": listed.address} if listed.address != listed.name else {}
+    return {**address, **({"labels": listed.labels} if listed.labels else {})}
+
+
+def _output(command: tuple[str, ...]) -> str:
+    program, by_hand = shutil.which(command[0]), " ".join(command)
+    if program is None:
+        raise InventoryError(f"PATH leads to no {command[0]}, which has to list the hosts.")
+    try:
+        done = subprocess.run(
+            [program, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired) as err:
+        raise InventoryError(f"{command[0]} listed no hosts: {err}. Try `{by_hand}`.") from err
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][-_SHOWN:]
+        raise InventoryError(f"{command[0]} ended with {done.returncode}: {said} Try `{by_hand}`.")
+    return done.stdout.decode(errors="replace")

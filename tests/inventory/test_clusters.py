@@ -1,0 +1,123 @@
+"""`fleet init --from-slurm` and its kin: what a cluster's program lists becomes an inventory that loads."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import InventoryError
+from fleet.inventory import clusters
+from fleet.inventory.select import Inventory, load
+from tests.command import Fleet
+
+NODES = """\
+NodeName=n1 Arch=x86_64 CPUTot=2 State=IDLE ThreadsPerCore=1 Partitions=all,fast  BootTime=2026-11-23T16:46:27
+NodeName=n2 Arch=x86_64 CPUTot=2 State=ALLOCATED Partitions=all Reason=none of yours
+NodeName=n3 Arch=x86_64 State=DOWN* Partitions=all
+NodeName=n4 Arch=x86_64 State=IDLE+DRAIN Partitions=all
+"""
+DOCKER = '{"ID":"1","Names":"web,alias","Image":"nginx"}\n{"ID":"2","Names":"db","Image":"pg"}\n'
+PODMAN = json.dumps([{"Id": "1", "Names": ["bench"]}, {"Id": "2", "Names": ["_odd name\n  x: 1"]}], indent=2)
+
+
+def pod(name: str, node: str, phase: str = "Running", containers: int = 1) -> dict[str, object]:
+    spec = {"nodeName": node, "containers": [{"name": f"c{number}"} for number in range(containers)]}
+    return {"metadata": {"name": name, "namespace": "lab"}, "spec": spec, "status": {"phase": phase}}
+
+
+PODS = json.dumps(
+    {
+        "items": [
+            pod("bench-x7", "node-a", containers=2),
+            pod("bench-y8", "node-b"),
+            pod("other", "node-b"),
+            pod("late", "node-c", "Pending"),
+        ]
+    }
+)
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Write what `--from-KIND` makes where its program prints this, and load it."""
+
+    def make(kind: str, printed: str, program: str, code: int = 0) -> tuple[str, Inventory]:
+        (tmp_path / "printed").write_text(printed)
+        path = tmp_path / program
+        path.write_text(
+            f'#!/bin/sh\necho "$@" >{tmp_path}/asked\n/bin/cat {tmp_path}/printed\n'
+            f"echo why >&2\nexit {code}\n"
+        )
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.setenv("SLURM_JOB_ID", "7")
+        monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
+        text = clusters.from_cluster(kind)
+        (tmp_path / "inventory.yaml").write_text(text)
+        return text, load(tmp_path / "inventory.yaml")
+
+    return make
+
+
+def test_nodes_of_slurm_that_are_up(listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, inventory = listed("slurm", NODES, "scontrol")
+    assert [(host.name, str(host.via), dict(host.labels)) for host in inventory.hosts] == [
+        ("n1", "srun", {"partition": "all,fast"}),
+        ("n2", "srun", {"partition": "all"}),
+    ]
+    assert "# Left out: n3: it is DOWN*." in text
+    assert "# Left out: n4: it is IDLE+DRAIN." in text
+    assert (tmp_path / "asked").read_text() == "-o show nodes\n"
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
+    clusters.from_cluster("slurm")
+    assert (tmp_path / "asked").read_text() == "-o show nodes n[1-2]\n"
+
+
+def test_a_pods_host_is_its_node(listed) -> None:
+    text, inventory = listed("kubectl", PODS, "kubectl")
+    assert [(host.name, host.address, dict(host.labels)) for host in inventory.hosts] == [
+        ("node-a", "bench-x7", {"namespace": "lab", "container": "c0"}),
+        ("node-b", "bench-y8", {"namespace": "lab"}),
+    ]
+    assert "# Left out: other: node-b is there already, by bench-y8." in text
+    assert "# Left out: late: it is Pending." in text
+
+
+def test_containers_by_their_names(listed) -> None:
+    _, inventory = listed("docker", DOCKER, "docker")
+    assert [host.name for host in inventory.hosts] == ["web", "db"]
+    text, inventory = listed("podman", PODMAN, "podman")
+    assert [(host.name, str(host.via)) for host in inventory.hosts] == [("bench", "podman")]
+    assert "# Left out: _odd name?  x: 1: no host may have that name." in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "program", "printed", "code", "problem"),
+    [
+        ("kubectl", "kubectl", "", 1, "kubectl ended with 1: why Try `kubectl get pods -o json`."),
+        ("kubectl", "kubectl", "{}", 0, "kubectl printed what is not its list: KeyError 'items'"),
+        ("podman", "podman", "no json", 0, "podman printed what is not its list: JSONDecodeError"),
+        ("docker", "docker", "", 0, "docker lists no host that could be measured."),
+        ("slurm", "scontrol", NODES.splitlines()[2], 0, "could be measured. # Left out: n3: it is DOWN*."),
+        ("slurm", "another", "", 0, "PATH leads to no scontrol"),
+    ],
+)
+def test_what_cannot_be_listed_is_named(
+    listed, kind: str, program: str, printed: str, code: int, problem: str
+) -> None:
+    with pytest.raises(InventoryError) as refused:
+        listed(kind, printed, program, code)
+    assert problem in str(refused.value)
+
+
+def test_one_list_at_a_time(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        done = fleet("init", "--from-slurm", "--from-docker")
+    assert (done.exit_code, "exclude one another" in done.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_slurms_own_list_is_read(tmp_path: Path, slurm_job: dict[str, str]) -> None:
+    with Fleet(tmp_path, slurm_job) as fleet:
+        assert fleet("init", "--from-slurm").exit_code == 0
+        assert [host["name"] for host in fleet("hosts", "--json").json] == ["n1", "n2", "n3"]
