@@ -189,6 +189,8 @@ class CommandConnection(BaseConnection):
                 f"run commands; try `{client.by_hand}`."
             )
         sign = next((sign for sign in client.signs if sign.text in log), Sign("", UnreachableError))
+        if sign.remedy:  # of the lines the one that it answers
+            log = next(line for line in log.split("; ") if sign.text in line)
         remedy = sign.remedy or f"Try `{client.by_hand}`."
         return sign.error(f"{self.host_name}: {client.program} could not connect{_quoted(log)}. {remedy}")
 
@@ -317,4 +319,4 @@ def _one_line(text: str) -> str:
 
 
 def _quoted(log: str) -> str:
-    return f": {log.rstrip('.')}" if log else ""
+    return f": {log.rstrip('.?!')}" if log else ""

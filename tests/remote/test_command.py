@@ -100,11 +100,11 @@ def program(folder: Path, name: str, script: str) -> str:
 def test_what_a_client_prints_tells_what_to_do(
     tmp_path: Path, name: str, printed: str, error: type[FleetError], remedy: str
 ) -> None:
-    client = program(tmp_path, name, f"cat >&2 <<'END'\n{printed}\nEND\nexit 0")
+    client = program(tmp_path, name, f"cat >&2 <<'END'\nnoise\n{printed}\nmore noise\nEND\nexit 0")
     with pytest.raises(error) as refused:
         connect(board(client, "exec"))
     text = str(refused.value)
-    assert f"board: {name} could not connect: {printed.rstrip('.')}. " in text
+    assert f"board: {name} could not connect: {printed.rstrip('.?')}. " in text
     assert remedy in text
 
 
