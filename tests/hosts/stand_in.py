@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     assert child.stdin
     pipe = child.stdin.fileno()
     if "leaves" in habits:  # somebody else holds the pipe open, whatever becomes of us
-        held = f"exec sleep 300 <&- >&- 2>&- {pipe}>&{pipe}"
+        held = f"exec sleep 20 <&- >&- 2>&- {pipe}>&{pipe}"
         subprocess.Popen(["sh", "-c", held], pass_fds=[pipe], start_new_session=True)
     threading.Thread(target=feed, args=(pipe, "keeps-eof" in habits), daemon=True).start()
     if child.stdout:
