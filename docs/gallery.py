@@ -46,10 +46,10 @@ MOST_LINES = 56
 PAGES: dict[str, tuple[str, tuple[int, int], str, bool]] = {
     "report": ("report rome milan pisa siena", (1280, 860), "", False),
     "report-dark": ("report rome milan pisa siena", (1280, 700), "runs", True),
-    "report-map": ("portrait rome", (1280, 1240), "run-1", False),
+    "report-map": ("report rome", (1280, 1240), "run-8", False),
     "report-forest": ("report --compare kernel=old kernel=new", (1280, 620), "differences", False),
-    "portrait": ("portrait pisa", (1280, 900), "", False),
-    "report-ladders": ("portrait pisa", (1280, 760), "ladders", False),
+    "report-machine": ("report pisa", (1280, 900), "", False),
+    "report-ladders": ("report pisa", (1280, 760), "ladders", False),
 }
 _HIDDEN_PX = 100  # at the lower end of a window, which Chromium does not draw
 _ALONE = (

@@ -17,7 +17,8 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "agent" / "RE
 def commands() -> dict[str, click.Command]:
     group = typer.main.get_command(app)
     assert isinstance(group, click.Group)
-    return {name: command for name in MODULES if (command := group.get_command(click.Context(group), name))}
+    found = ((name, group.get_command(click.Context(group), name)) for name in MODULES)
+    return {name: command for name, command in found if command is not None and not command.hidden}
 
 
 @pytest.mark.parametrize("name", sorted(commands()))

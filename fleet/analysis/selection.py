@@ -59,6 +59,11 @@ def comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:
     return [run for run in published if _kind(run) == _kind(published[-1])]
 
 
+def has_measured(run: RunSummary, benchmark: str) -> bool:
+    """Whether a run measured a benchmark, as `cas` or `cas/llsc`."""
+    return any(benchmark in (kind, kind.partition("/")[0]) for kind in run.benchmarks)
+
+
 def by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
     """The runs by host id, in their order."""
     found: dict[str, list[RunSummary]] = {}

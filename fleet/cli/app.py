@@ -130,6 +130,16 @@ OfBenchmark = Annotated[
         autocompletion=completion.benchmark_words,
     ),
 ]
+OfCpus = Annotated[
+    str | None,
+    typer.Option(
+        "--cpus",
+        "-c",
+        metavar="CPUS",
+        help="Only these CPUs, as 0-7, or one kind of core: P, E, big, middle, LITTLE.",
+        autocompletion=completion.kind_words,
+    ),
+]
 InventoryPath = Annotated[
     Path, typer.Option("--inventory", "-f", envvar="FLEET_INVENTORY", help="The inventory file.")
 ]

@@ -8,6 +8,7 @@ from fleet.cli.app import (
     RESULTS,
     Json,
     OfBenchmark,
+    OfCpus,
     ResultsPath,
     app,
     paged,
@@ -31,6 +32,7 @@ def compare(
     ],
     results: ResultsPath = RESULTS,
     benchmark: OfBenchmark = None,
+    cpus: OfCpus = None,
     point: Annotated[
         str | None,
         typer.Option(help="Compare this point of a ladder, such as random.512K.huge, not its levels."),
@@ -59,6 +61,7 @@ def compare(
     """
     from fleet.analysis.compare import comparison as analysis
     from fleet.analysis.exchange import beside as description
+    from fleet.analysis.reduce.cells import Only
     from fleet.analysis.views import compare as views
     from fleet.analysis.views.text import csv_text, json_text
     from fleet.store import Listing
@@ -69,8 +72,8 @@ def compare(
     if description.is_beside(sides):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
-        if benchmark is not None or point is not None or blocks is not None:
-            raise UsageError("--benchmark, --point and --blocks: a summary is shown whole.")
+        if any(one is not None for one in (benchmark, cpus, point, blocks)):
+            raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")
         points = description.has_points(sides)
         rows = (description.beside_points if points else description.beside)(root, sides)
         text = description.beside_points_text if points else description.beside_text
@@ -81,7 +84,7 @@ def compare(
     if len(sides) < 2:
         raise UsageError("compare takes two sides or more; `fleet show` shows one.")
     found = analysis.compare(
-        root, sides, threshold=_share(threshold), benchmark=benchmark, point=point, blocks=blocks
+        root, sides, threshold=_share(threshold), only=Only(benchmark, cpus), point=point, blocks=blocks
     )
     if json or csv:
         typer.echo((views.compare_json if json else views.compare_csv)(found))

@@ -38,6 +38,13 @@ def benchmark_words(ctx: click.Context, incomplete: str) -> list[str]:
     return _beginning(incomplete, _of_benchmarks(_root(ctx)))
 
 
+def kind_words(ctx: click.Context, incomplete: str) -> list[str]:  # noqa: ARG001
+    """The kinds of cores that begin so."""
+    from fleet.model import KINDS
+
+    return _beginning(incomplete, iter(KINDS))
+
+
 def _root(ctx: click.Context) -> str:
     return str(ctx.params.get("results") or "results")
 

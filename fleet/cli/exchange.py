@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli import completion
-from fleet.cli.app import RESULTS, Json, ResultsPath, app, runs_apart, terminal
+from fleet.cli.app import RESULTS, Json, OfBenchmark, ResultsPath, app, runs_apart, terminal
 
 
 @app.command("import", short_help="Store matrices of other tools as a summary.")
@@ -90,9 +90,7 @@ def export(
             "samples: every one, as CSV; of all hosts selected their medians: bmf, openmetrics, markdown.",
         ),
     ] = "csv",
-    benchmark: Annotated[
-        str | None, typer.Option("--benchmark", "-b", help="cas, readwrite, or with its variant: cas/llsc.")
-    ] = None,
+    benchmark: OfBenchmark = None,
     value: Annotated[
         str | None,
         typer.Option(help="The number of a pair: median, mean, min, p10, p99 or max; default: the tool's."),
@@ -109,7 +107,8 @@ def export(
     from fleet.analysis.exchange.export import FORMATS, VALUES
     from fleet.analysis.exchange.export import export as pieces
     from fleet.analysis.exchange.imports import PREFIX
-    from fleet.analysis.reduce.load import of_benchmark
+    from fleet.analysis.reduce.cells import Only, overview_history
+    from fleet.analysis.reduce.load import without_points
     from fleet.analysis.selection import select
     from fleet.analysis.views import hosts
     from fleet.analysis.views.overview import medians
@@ -122,8 +121,8 @@ def export(
         choice("value", value, VALUES)
     root = Listing(results)
     if format_ in DASHBOARDS:
-        table = medians(root, hosts.chosen(root, [what] if what else []).runs)
-        text = iter([DASHBOARDS[format_](of_benchmark(table, benchmark))])
+        rows = overview_history(root, hosts.chosen(root, [what] if what else []).runs, Only(benchmark))
+        text = iter([DASHBOARDS[format_](medians(without_points(rows)))])
         _write(text, output)
         return
     if what is None:

@@ -40,7 +40,7 @@ class GroupedCommand(TyperCommand):
             record = parameter.get_help_record(ctx)
             if record is not None and (whole or not grouped or parameter.name in USUAL):
                 records.setdefault(_panel(parameter), []).append(record)
-        for title, rows in _in_order(records):
+        for title, rows in _in_order(records, grouped=grouped):
             with formatter.section(title):
                 formatter.write_dl([(name, text.replace("-", _HYPHEN)) for name, text in rows])
         formatter.buffer = [part.replace(_HYPHEN, "-") for part in formatter.buffer]
@@ -51,7 +51,7 @@ class GroupedCommand(TyperCommand):
         return [*found, _HELP_ALL] if self._is_grouped() else found
 
     def _is_grouped(self) -> bool:
-        return any(_panel(parameter) == next(iter(PANELS)) for parameter in self.params)
+        return any(parameter.name == "benchmarks" for parameter in self.params)
 
 
 def _print_whole(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -78,11 +78,13 @@ def _panel(parameter: click.Parameter) -> str:
     return next((title for title, names in PANELS.items() if parameter.name in names), _OTHERS)
 
 
-def _in_order(records: dict[str, list[tuple[str, str]]]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _in_order(
+    records: dict[str, list[tuple[str, str]]], *, grouped: bool
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """The groups as they are listed; groups of short commands together."""
     if "Arguments" in records:
         yield "Arguments", records.pop("Arguments")
-    if next(iter(PANELS)) not in records:
+    if not grouped:
         listed = [row for rows in records.values() for row in rows]
         yield _OTHERS, sorted(listed, key=lambda row: row[0] in _HELP)
         return

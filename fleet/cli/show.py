@@ -8,6 +8,7 @@ from fleet.cli.app import (
     RESULTS,
     Json,
     OfBenchmark,
+    OfCpus,
     ResultsPath,
     SelectRuns,
     app,
@@ -28,16 +29,15 @@ def runs(
     point: Annotated[
         str | None, typer.Option(help="The number of this point, run by run, such as random.512K.huge.")
     ] = None,
-    benchmark: Annotated[
-        str | None, typer.Option("--benchmark", "-b", help="With --relation, --point: only this benchmark.")
-    ] = None,
+    benchmark: OfBenchmark = None,
     results: ResultsPath = RESULTS,
     json: Json = False,
 ) -> None:
-    """List stored runs: host, time, benchmarks, state, labels; or how a relation's latency has changed.
+    """List stored runs: host, time, benchmarks, state, labels; or how a relation or level has changed.
 
     Example: fleet runs rpi5 --relation smt
     """
+    from fleet.analysis.selection import has_measured
     from fleet.analysis.selection import select as selected
     from fleet.analysis.views import runs as views
     from fleet.store import Listing, Store
@@ -49,8 +49,9 @@ def runs(
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
-        if benchmark is not None:
-            raise typer.BadParameter("--benchmark is for --relation and --point; neither is given.")
+        listed = [run for run in listed if benchmark is None or has_measured(run, benchmark)]
+        if benchmark is not None and not listed:
+            raise typer.BadParameter(f"--benchmark {benchmark}: not measured by these runs.")
         if json:
             typer.echo(views.runs_json(listed))
         else:
@@ -63,10 +64,9 @@ def runs(
     def note(text: str) -> None:
         typer.echo(text, err=True)
 
-    if point is not None:
-        found = history.of_point(root, listed, point, benchmark, note)
-    else:
-        found = history.of_relation(root, listed, str(relation), benchmark, note)
+    found = history.of_relation(
+        root, listed, point or str(relation), benchmark, note, point=point is not None
+    )
     if json:
         typer.echo(json_text(found))
     else:
@@ -79,6 +79,7 @@ def runs(
 def show(
     select: SelectRuns = None,
     benchmark: OfBenchmark = None,
+    cpus: OfCpus = None,
     ladder: Annotated[
         bool,
         typer.Option("--ladder", help="Every size and every counted event, not only the levels of memory."),
@@ -101,6 +102,7 @@ def show(
 
     Example: fleet show rpi5 -b bandwidth --ladder
     """
+    from fleet.analysis.reduce.cells import Only
     from fleet.analysis.views import hosts
     from fleet.analysis.views import show as one_run
     from fleet.analysis.views.heatmap import Canvas
@@ -110,15 +112,15 @@ def show(
         raise typer.BadParameter("--json or --csv, not both.")
     if ways and (json or csv):
         raise typer.BadParameter("--ways is for text; --json and --csv have the raw columns or none.")
-    root = Listing(results)
+    root, only = Listing(results), Only(benchmark, cpus)
     shown = hosts.chosen(root, select or ())
     if json:
-        typer.echo(one_run.shows_json(root, shown.latest, benchmark))
+        typer.echo(one_run.shows_json(root, shown.latest, only))
     elif csv:
-        typer.echo(one_run.shows_csv(root, shown.latest, benchmark))
+        typer.echo(one_run.shows_csv(root, shown.latest, only))
     else:
         page = terminal()
         text = hosts.shown_text(
-            root, shown, Canvas(**page), benchmark, all_sizes=ladder, both_ways=ways, as_map=map_
+            root, shown, Canvas(**page), only, all_sizes=ladder, both_ways=ways, as_map=map_
         )
         paged(text, page["width"])

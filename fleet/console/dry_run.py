@@ -7,7 +7,7 @@ from dataclasses import asdict
 from fleet.console.hosts import host_object, where
 from fleet.hostnames import folded
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan
-from fleet.plan.cpulist import cpus_text
+from fleet.plan.kinds import cpus_words
 from fleet.plan.options import effective
 from fleet.session.dry_run import Cost, PlannedHost
 from fleet.text import as_json, counted, table
@@ -68,7 +68,7 @@ def _pairs(choice: PairChoice) -> str:
 
 
 def _cpus(plan: Plan) -> str:
-    return "all allowed" if plan.cpus is None else cpus_text(plan.cpus)
+    return "all allowed" if plan.cpus is None else cpus_words(plan.cpus)
 
 
 def _costs(plans: Sequence[PlannedHost]) -> str:
@@ -80,6 +80,8 @@ def _costs(plans: Sequence[PlannedHost]) -> str:
     usual = {words for measured, _, words in alike if not measured}
     if len(alike) > 1 and len(usual) == 1 and len(alike) == sum(not key[0] for key in alike):
         lines = [f"Measuring takes about {usual.pop()}."]
+    elif not alike:
+        return "How many CPUs of that kind there are, and so how long it takes, `fleet check` tells."
     else:
         lines = ["Measuring takes about"]
         lines += [f"  {folded(names)} ({_width(key)}): {key[2]}" for key, names in alike.items() if key[0]]

@@ -22,20 +22,16 @@ def medians_text(
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
         return ""
-    from fleet.analysis.views import overview  # noqa: PLC0415  pandas takes a second
-    from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
+    from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415  pandas takes a second
+    from fleet.analysis.views.hosts import overview_of  # noqa: PLC0415
     from fleet.analysis.views.show import map_text  # noqa: PLC0415
 
     try:
-        root = Listing(store.place)
+        root, canvas = Listing(store.place), Canvas(width, colour)
         runs = [run for run in root.runs if run.run_id in stored]
-        table, canvas = overview.medians(root, runs), Canvas(width, colour)
-        maps = [map_text(root, run.run_id, canvas) for run in runs] if as_map and len(runs) <= MANY else []
+        parts = [overview_of(root, runs, canvas, ends=len(stored) > MANY)]
+        if as_map and len(runs) <= MANY:
+            parts += [map_text(root, run.run_id, canvas) for run in runs]
     except Exception as err:  # of a run that another wrote
         return f"The runs are stored, but cannot be summarized: {described_error(err)}"
-    if len(stored) > MANY and not table.empty:
-        numbers = overview.extremes_text(table, width)
-    else:
-        numbers = overview.overview_text(table, canvas)
-    parts = (numbers, overview.others_text(runs), *maps)
     return "\n\n".join(part for part in parts if part)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ class Machine:
 
     run_sd, pair_sd, burst_sd: relative standard deviations between runs, between the pairs of a relation,
     between the bursts of a pair. changed: relations that another kernel makes slower, and by how much.
-    two_levels: pairs with a second level in some bursts. rounds: visits to each pair in a run.
+    by_kinds: how many times a pair of these kinds of cores costs. two_levels: pairs with a second level in
+    some bursts. rounds: visits to each pair in a run.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Machine:
     arch: str = "x86_64"
     run_sd: float = 0.004
     burst_sd: float = 0.01
+    by_kinds: Mapping[str, float] = field(default_factory=dict)
 
 
 def _cpu(number: int, core: int, package: int = 0, node: int = 0, llc: int | None = None, **more: Any) -> Cpu:

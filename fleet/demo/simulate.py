@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from fleet.demo.machines import KINDS, Machine, Memory
-from fleet.model import Burst, Parameters, Relation, Topology
+from fleet.model import Burst, Parameters, Relation, Topology, core_kinds, with_kinds
 
 TICKS_PER_SECOND = 2_100_000_000
 SAMPLES = 4
@@ -89,13 +89,16 @@ def level(machine: Machine, chance: random.Random) -> float:
 def _levels(machine: Machine, chance: random.Random, kernel: str) -> Levels:
     """What each pair costs in this run, one way in ns; a pair's own share is the same in all runs."""
     topology, own = Topology(machine.cpus), random.Random(machine.name)
+    kinds = core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in machine.cpus)
     run = {relation: math.exp(chance.gauss(0, machine.run_sd)) for relation in Relation}
     if kernel == "new":
         run = {relation: shift * (1 + machine.changed.get(relation, 0)) for relation, shift in run.items()}
     found = {}
     for a, b in combinations((cpu.cpu for cpu in machine.cpus), 2):
         relation = topology.relation(a, b)
-        found[a, b] = machine.ns[relation] * run[relation] * math.exp(own.gauss(0, machine.pair_sd))
+        of_kinds = with_kinds(relation, kinds.get(a), kinds.get(b)).partition(" ")[2]
+        usual = machine.ns[relation] * run[relation] * machine.by_kinds.get(of_kinds, 1)
+        found[a, b] = usual * math.exp(own.gauss(0, machine.pair_sd))
     return found
 
 

@@ -85,7 +85,7 @@ class Host:
     workdir: str | None = None
     priority: int | None = None
     lock: LockPolicy = LockPolicy.REFUSE
-    cpus: tuple[int, ...] | None = None
+    cpus: tuple[int, ...] | str | None = None
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     plan: RequestedOptions = field(default_factory=RequestedOptions)

@@ -31,6 +31,53 @@ class Relation(StrEnum):
         return cls.SYSTEM if value == "machine" else None  # its name in tables before schema 1.2
 
 
+KINDS = {
+    "P": "performance core",
+    "E": "efficiency core",
+    "big": "the fastest cores",
+    "middle": "slower cores",
+    "LITTLE": "the slowest cores",
+}
+
+
+def core_kinds(cpus: Iterable[tuple[int, str | None, int | None]]) -> dict[int, str]:
+    """The kind of each CPU's core, one of KINDS; empty for a machine that has one kind.
+
+    cpus: of each its number, `kind` and `capacity`.
+    """
+    rows = list(cpus)
+    found = {cpu: kind[0].upper() for cpu, kind, _ in rows if kind}
+    if not found and len(speeds := sorted({capacity for *_, capacity in rows if capacity})) > 1:
+        names = {speeds[0]: "LITTLE", speeds[-1]: "big"}
+        found = {cpu: names.get(capacity, "middle") for cpu, _, capacity in rows if capacity}
+    return found if len({*found.values()}) > 1 else {}
+
+
+def with_kinds(relation: str, one: str | None, other: str | None) -> str:
+    """A relation of CPUs of these kinds: "package P-E"; of one CPU "self P"; of siblings the plain name."""
+    if relation == Relation.SMT or one is None or other is None:
+        return relation
+    if relation == Relation.SELF:
+        return f"{relation} {one}"
+    return f"{relation} {'-'.join(sorted((one, other), key=list(KINDS).index))}"
+
+
+def nearness(relation: str) -> tuple[int, list[int]]:
+    """Where a relation stands among others, the nearest first; those of the faster kinds of core before."""
+    name, _, kinds = relation.partition(" ")
+    return _PLACES.get(name, len(_PLACES)), [_OF_KIND[one] for one in kinds.split("-") if one in _OF_KIND]
+
+
+def is_relation(text: str) -> bool:
+    """Whether a text is the name of a relation, with kinds of cores or without."""
+    name, _, kinds = text.partition(" ")
+    return name in _PLACES and (not kinds or _OF_KIND.keys() >= {*kinds.split("-")})
+
+
+_PLACES = {str(relation): place for place, relation in enumerate(Relation)}
+_OF_KIND = {name: place for place, name in enumerate(KINDS)}
+
+
 @dataclass(frozen=True, slots=True)
 class Cache:
     """One cache of one CPU as the kernel lists it. `kind`: Data, Instruction or Unified."""
@@ -171,6 +218,11 @@ class Facts:
         return Target(self.os.removesuffix("-standin"), self.arch)
 
     @property
+    def core_kinds(self) -> dict[int, str]:
+        """The kind of each CPU's core, where there are several."""
+        return core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in self.cpus)
+
+    @property
     def usable_cpus(self) -> frozenset[int]:
         """The CPUs that the host lets us measure on."""
         return frozenset(cpu.cpu for cpu in self.cpus if cpu.allowed and cpu.online)
@@ -245,11 +297,11 @@ class Relations:
     """`Topology.relation` for many pairs: one answer per combination of shared groups, not per pair.
 
     A relation depends only on which groups two CPUs share, and a machine of 576 CPUs has 165,600
-    unordered pairs but a few dozen such combinations.
+    unordered pairs but a few dozen such combinations. kinds: of their cores, where names shall have them.
     """
 
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
+    def __init__(self, topology: Topology, kinds: Mapping[int, str] = MappingProxyType({})) -> None:
+        self._topology, self._kinds = topology, kinds
         self._cpus = {
             cpu.cpu: (cpu.core, cpu.cluster, cpu.llc, cpu.die, cpu.node, cpu.package) for cpu in topology.cpus
         }
@@ -257,9 +309,10 @@ class Relations:
 
     def __call__(self, one: int, other: int) -> str:
         """The relation of two CPUs, by their numbers."""
-        key = self._shared(one, other)
+        kinds = self._kinds.get(one), self._kinds.get(other)
+        key = (self._shared(one, other), kinds)
         if key not in self._known:
-            self._known[key] = str(self._topology.relation(one, other))
+            self._known[key] = with_kinds(str(self._topology.relation(one, other)), *kinds)
         return self._known[key]
 
     def _shared(self, one: int, other: int) -> object:

@@ -80,7 +80,8 @@ class RequestedOptions:
     """Plan options (docs/options.md) as an inventory entry or a command line asks for them; else None.
 
     variant: a name, "auto", "all", or one per benchmark ("cas=lse,readwrite=ldar"). precision: 0 for "off".
-    counters: by name; in the plan of a host as the agent reads them.
+    counters: by name; in the plan of a host as the agent reads them. cpus: or a kind of core until the
+    machine is known.
     """
 
     benchmarks: tuple[str, ...] | None = None
@@ -113,7 +114,7 @@ class RequestedOptions:
     counters: tuple[str, ...] | None = None
     governor: str | None = None
     boost: bool | None = None
-    cpus: tuple[int, ...] | None = None
+    cpus: tuple[int, ...] | str | None = None
     seed: int | None = None
     priority: int | None = None
     deadline_s: int | None = None

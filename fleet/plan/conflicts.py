@@ -43,7 +43,7 @@ def conflicts(options: RequestedOptions) -> Iterator[Conflict]:
 
 
 def _cpus(options: RequestedOptions, resolved: EffectiveOptions) -> Iterator[Conflict]:
-    if options.cpus is None:
+    if options.cpus is None or isinstance(options.cpus, str):
         return
     if len(options.cpus) < 2 and needs_pairs(resolved.benchmarks):
         yield Conflict(

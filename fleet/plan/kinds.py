@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from fleet.model import BENCHMARKS as KNOWN
-from fleet.model import PairChoice, Pairs
+from fleet.model import KINDS, PairChoice, Pairs
 from fleet.plan import counters
 from fleet.plan.cpulist import cpu_list, cpus_text, pair_list, pairs_text
 from fleet.plan.variants import VARIANTS, variant_choice
@@ -111,6 +111,18 @@ def _benchmarks(text: str) -> tuple[str, ...]:
     if not names:
         raise ValueError(f"names none; there are {', '.join(VARIANTS)}, or all")
     return names
+
+
+def _cpus(text: str) -> tuple[int, ...] | str:
+    """Read "0-3,8", or the name of a kind of core."""
+    if text.isalpha() and text not in KINDS:
+        raise _refused(CPUS.allowed, text)
+    return text if text in KINDS else cpu_list(text)
+
+
+def cpus_words(cpus: tuple[int, ...] | str) -> str:
+    """CPU numbers or a kind of core as people write them."""
+    return cpus if isinstance(cpus, str) else cpus_text(cpus)
 
 
 def _pair_choice(text: str) -> PairChoice:
@@ -235,7 +247,16 @@ PAIRS = Kind(
     *("PAIRS", f"half, ordered, {_SOME_PAIRS}", _pair_choice, _pairs_argument, _pairs_text), lists=True
 )
 FEW_PAIRS = replace(PAIRS, allowed=_SOME_PAIRS, read=_few_pairs)
-CPUS = Kind("CPUS", "CPU numbers such as 0-3,8", cpu_list, _numbers, cpus_text, lists=True)
+CPUS = Kind(
+    *(
+        "CPUS",
+        f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}",
+        _cpus,
+        _numbers,
+        cpus_words,
+    ),
+    lists=True,
+)
 SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _sizes, lists=True)
 SHAPE = Kind("MxNxK", f"auto, or rows, columns and depth such as 256x256x256, at most {_SIDE} each", _shape)
 BLOCKS = Kind("SIZES", "a list such as 64,256..64K, powers of two from 64 to 64K", _blocks, lists=True)

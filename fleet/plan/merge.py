@@ -33,11 +33,13 @@ def plan_for(host: Host, requested: RequestedOptions) -> Plan:
 
 
 def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
-    """The same where the host's CPUs are known: pairs asked for by relation are chosen, events have codes.
+    """The same where the host's CPUs are known: those of a kind and pairs are chosen, events have codes.
 
     Raises UsageError.
     """
     plan = plan_for(host, requested)
+    if isinstance(plan.cpus, str):
+        plan = replace(plan, cpus=_of_kind(host, plan.cpus, facts))
     pairs, few = (
         _chosen_pairs(host, flag, choice, facts, measured(plan, facts), plan.seed)
         for flag, choice in (("pairs", plan.pairs), ("few-pairs", few_pairs(plan)))
@@ -49,6 +51,15 @@ def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
 def measured(plan: Plan, facts: Facts) -> frozenset[int]:
     """The CPUs that the plan is carried out on."""
     return facts.usable_cpus.intersection(plan.cpus) if plan.cpus else facts.usable_cpus
+
+
+def _of_kind(host: Host, kind: str, facts: Facts) -> tuple[int, ...]:
+    """The CPUs of this kind of core. Raises UsageError where there is none."""
+    kinds = facts.core_kinds
+    if found := tuple(cpu for cpu in sorted(facts.usable_cpus) if kinds.get(cpu) == kind):
+        return found
+    there = ", ".join(sorted({*kinds.values()})) or "one, or the host does not tell"
+    raise UsageError(f"{host.name}: --cpus {kind}: no such cores; kinds there: {there}.")
 
 
 def _chosen_pairs(
@@ -69,7 +80,7 @@ def per_relation(count: int, facts: Facts, among: Collection[int], seed: int) ->
     Every pair is looked at once (reservoir sampling), so memory does not grow with the machine. Raises
     ValueError where the list is too long to be passed on.
     """
-    relation = Relations(Topology(facts.cpus))
+    relation = Relations(Topology(facts.cpus), facts.core_kinds)
     chance = random.Random(seed)  # noqa: S311 - a choice to repeat, not a secret
     kept: dict[str, list[tuple[int, int]]] = {}
     seen: dict[str, int] = {}

@@ -28,6 +28,7 @@ from fleet.model import (
     merged,
 )
 from fleet.plan import kinds
+from fleet.plan.cpulist import cpu_list
 from fleet.plan.variants import for_benchmarks
 from fleet.text import LABEL_KEY
 
@@ -292,7 +293,7 @@ def agent_arguments(plan: Plan) -> list[str]:
 
 def cpus(text: str) -> tuple[int, ...]:
     """Read "0-3,8"; ascending, repeats dropped. Raises UsageError."""
-    numbers: tuple[int, ...] = read("cpus", text, kinds.CPUS)
+    numbers: tuple[int, ...] = read("cpus", text, replace(kinds.CPUS, read=cpu_list))
     return numbers
 
 

@@ -59,6 +59,8 @@ class _Costs:
         plan = plan_for(host, self.requested)
         if facts is not None:
             return PlannedHost(host, plan, measured=True, costs=(self._cost(host, facts),))
+        if isinstance(plan.cpus, str):  # how many the host has is not known
+            return PlannedHost(host, plan, measured=False, costs=())
         numbers = [plan.cpus] if plan.cpus else [tuple(range(size)) for size in SIZES]
         costs = tuple(self._usual(host, plan, cpus) for cpus in numbers)
         return PlannedHost(host, plan, measured=False, costs=costs)

@@ -7,12 +7,11 @@ from array import array
 from math import nan
 from statistics import median
 
-from fleet.model import Burst, Facts, Hello, Relation, Relations, Topology, View, benchmark_named
+from fleet.model import Burst, Facts, Hello, Relations, Topology, View, benchmark_named, nearness
 
 MOST = 512  # burst medians of a benchmark and relation that are kept
 Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
 """Of each benchmark its relations, the nearest first, with their medians in ns."""
-_NEAREST = [str(relation) for relation in Relation].index  # the order of relations
 
 
 class _Kept:
@@ -41,7 +40,7 @@ class SoFar:
 
     def __init__(self, facts: Facts) -> None:
         self.cpus = tuple(cpu for cpu in facts.cpus if cpu.allowed and cpu.online)
-        self._relation = Relations(Topology(facts.cpus))
+        self._relation = Relations(Topology(facts.cpus), facts.core_kinds)
         self._kept: dict[str, dict[str, _Kept]] = {}
         self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
         self.latest: dict[str, array[float]] = {}
@@ -73,6 +72,6 @@ class SoFar:
     def medians(self) -> Medians:
         """The medians of the burst medians that are kept; benchmarks by name."""
         return tuple(
-            (benchmark, tuple((name, median(kept[name].values)) for name in sorted(kept, key=_NEAREST)))
+            (benchmark, tuple((name, median(kept[name].values)) for name in sorted(kept, key=nearness)))
             for benchmark, kept in sorted(self._kept.items())
         )

@@ -228,8 +228,6 @@ def check_footer(name: str, about: Any, size: int) -> None:
 
 def check_table(name: str, table: Any) -> None:
     """Raise ValueError where columns of a table, as pyarrow has them, hold what they never do."""
-    from fleet.model import Relation  # noqa: PLC0415
-
     table.validate(full=True)  # texts in UTF-8, lists and words of dictionaries within bounds
     found = {field.name: table.column(field.name).combine_chunks() for field in table.schema}
     for column in (one for one in schema.TABLES[name] if one.name in found):
@@ -244,13 +242,21 @@ def check_table(name: str, table: Any) -> None:
             longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
             if longest > WORD_BYTES:
                 raise ValueError(f"{column.name} is {longest} bytes long, and the limit is {WORD_BYTES}")
-        if column.name == "relation" and (strange := {*words(values)} - {*Relation, "machine"}):
-            raise ValueError(f"relation is {min(strange)!r}")
+        if column.name == "relation" and (strange := _strange({*words(values)}, kinds=name == "pairs")):
+            raise ValueError(f"relation is {strange[0]!r}")
         type_ = str(values.type)
         if type_ in _NUMBERS and type_ != _COUNTED.get(name, type_):
             _check_numbers(column.name, values)
     if {"ticks", "warmup"} <= found.keys():
         _check_lengths(found)
+
+
+def _strange(relations: set[str], *, kinds: bool) -> list[str]:
+    """Those that are no relation. kinds: whether names may have the kinds of cores."""
+    from fleet.model import is_relation  # noqa: PLC0415
+
+    known = (one for one in relations if is_relation(one) and (kinds or " " not in one))
+    return sorted(relations - {*known, "machine"})
 
 
 def _check_numbers(name: str, values: Any) -> None:

@@ -141,9 +141,7 @@ def test_no_command_prints_a_control_character(fleet: Fleet, words: str) -> None
         json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(
-    "words", ["report all -o -", "portrait all -o -", "report -o - --compare label=a label=b"]
-)
+@pytest.mark.parametrize("words", ["report all -o -", "report -o - --compare label=a label=b"])
 def test_no_page_holds_markup_of_a_host(fleet: Fleet, words: str) -> None:
     done = fleet(*words.split())
     assert done.exit_code == 0, done.stderr

@@ -66,7 +66,7 @@ def test_a_session_of_few_hosts_ends_with_its_numbers(tmp_path: Path) -> None:
     some = medians_text(
         Store(tmp_path), [one, *[replace(one, run_id=str(n)) for n in range(summary.MANY)]], 80, colour=False
     )
-    assert some.splitlines()[0].split()[:4] == ["benchmark", "relation", "hosts", "median"]
+    assert some.splitlines()[0].split()[:4] == ["benchmark", "of", "hosts", "median"]
     assert f" {run.host.name} " in some
     many = [replace(one, run_id=f"{run.run_id}{number}") for number in range(MOST_HOSTS)]
     assert medians_text(Store(tmp_path), [one, *many], 100, colour=False) == ""

@@ -79,7 +79,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["compare", "host0", "host1"],
         ["report", "host0", "host1", "-o", "-"],
         ["report", "--compare", "host0", "host1", "-o", "-"],
-        ["portrait", "host0", "host1", "-o", "-"],
         ["export", "host0"],
     ],
     ids=" ".join,

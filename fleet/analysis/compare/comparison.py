@@ -20,8 +20,8 @@ from fleet.analysis.compare.run_levels import CELL, Matched, about_levels, match
 from fleet.analysis.compare.sides import ComparisonSide, sides
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, are_virtual
 from fleet.analysis.reduce import environment
-from fleet.analysis.reduce.cells import are_pairs, cells
-from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
+from fleet.analysis.reduce.cells import ALL, Only, are_pairs, cells
+from fleet.analysis.reduce.load import load_cpus, view_of, without_points
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.reduce.topology import GROUPS
@@ -91,7 +91,7 @@ def compare(
     texts: Sequence[str],
     *,
     threshold: float | None = None,
-    benchmark: str | None = None,
+    only: Only = ALL,
     point: str | None = None,
     blocks: str | None = None,
     tables: Tables | None = None,
@@ -99,10 +99,9 @@ def compare(
     """Compare each further side with the first; texts: sides as on the command line.
 
     Relations are those of pairs, and the levels and settings of ladders. threshold: the smallest change that
-    matters, as a share; by default 3 %. benchmark: only this one. point: only this one. blocks: "time" or a
-    label's name, compare within blocks (`blocks`), but no pairs. tables: of all runs of the sides, where they
-    are read already. If both sides have runs of the same several hosts, there is a comparison per host.
-    Raises UsageError.
+    matters, as a share; by default 3 %. point: only this one. blocks: "time" or a label's name, compare
+    within blocks (`blocks`), but no pairs. tables: of all runs of the sides, where they are read already. If
+    both sides have runs of the same several hosts, there is a comparison per host. Raises UsageError.
     """
     root = listing_of(root)
     first, *others = sides(root, texts, tables.runs if tables else None)
@@ -111,7 +110,7 @@ def compare(
     if tables is None:
         tables = Tables(runs, load_cpus(root, run_id=ids), widened(load_pairs(root, run_id=ids)))
     cpus, rows = (table[table["run_id"].isin(ids)] for table in (tables.cpus, tables.pairs))
-    pairs = cells(of_benchmark(rows, benchmark), cpus, point)
+    pairs = cells(only.of(rows, cpus), cpus, point)
     if pairs.empty:
         raise UsageError(
             "these runs have no latencies between CPUs and no levels of memory to compare; --point compares "
@@ -126,17 +125,22 @@ def compare(
             hosts |= dict.fromkeys((*a.hosts, *b.hosts))
         else:
             whole.append((a, b))
-    without = (
-        f"{folded(hosts)}: not compared: no latencies{f' of {benchmark}' if benchmark else ''} on both sides."
-    )
+    without = f"{folded(hosts)}: not compared: no latencies{only} on both sides."
     if not whole:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
     compared = _together(
         [_compared(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks) for a, b in whole]
     )
-    asked = None if benchmark is None else benchmark.partition("/")[0]
+    asked = only.benchmark and only.benchmark.partition("/")[0]
     return [
-        replace(one, caveats=(*one.caveats, *_left_out(one, pairs, asked), *([without] if hosts else ())))
+        replace(
+            one,
+            caveats=(
+                *one.caveats,
+                *(() if only.cpus else _left_out(one, pairs, asked)),
+                *([without] if hosts else ()),
+            ),
+        )
         for one in compared
     ]
 

@@ -1,24 +1,30 @@
-"""What comparisons and histories are about: rows per run and cell, in the columns of the table `pairs`.
+"""What comparisons, histories and overviews are about: rows per run and cell, in the columns of `pairs`.
 
 Pairs of CPUs keep their relation. A plateau's relation is its level and setting, as "L2 read" or "mem copy
 x64"; that of any other point is followed by its name, as "package written.chase.128K".
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
-from fleet.analysis.reduce.ladders import MEMORY, plateaus
+from fleet.analysis.reduce.ladders import MEMORY, plateaus, settings_in_order, size_text
 from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
-from fleet.analysis.reduce.pairs import by_run, load_pairs, widened
+from fleet.analysis.reduce.pairs import OF_HISTORY, by_run, load_pairs, widened
+from fleet.analysis.reduce.topology import kinds_of
 from fleet.errors import UsageError
-from fleet.model import Relation, View
+from fleet.model import BENCHMARKS, Parameter, Relation, View, benchmark_named, is_relation, nearness
+from fleet.plan.cpulist import cpu_list
 from fleet.store import RunSummary
 from fleet.store.runs import Root
 from fleet.text import nearest, one_line
 
-_RELATIONS = frozenset(map(str, Relation))
 _SHOWN = 8
+_KIND = ["run_id", "benchmark", "variant"]
+_FASTEST = {"", "P", "big"}
+OVERVIEW = ("benchmark", "variant", "about", "relation", "place")
+_OF_PAIRS = (View.MATRIX, View.CPUS)
 
 
 def cells(pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None) -> pd.DataFrame:
@@ -36,17 +42,170 @@ def cells(pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None) -> 
     )  # of a benchmark that nobody described there may be none
     at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
     named = others.assign(relation=at_point)
-    levels = plateaus(pairs, cpus)
-    many = levels["threads"].map(lambda threads: f" x{threads}" if threads > 1 else "")
-    levels = levels.assign(relation=levels["level"] + " " + levels["setting"] + many)
-    parts = [without_points(pairs), named, levels]
+    parts = [without_points(pairs), named]
+    if (views == View.LADDER).any():
+        levels = plateaus(pairs, cpus)
+        of_level = levels["level"] + " " + levels["setting"] + _threads_text(levels) + _kinds_text(levels)
+        parts.append(levels.assign(relation=of_level))
     filled = [part for part in parts if len(part)]
     return pd.concat(filled, ignore_index=True) if filled else pairs[:0]
 
 
 def are_pairs(relations: "pd.Series[str]") -> "pd.Series[bool]":
     """Which cells are pairs of CPUs, by their relation."""
-    return relations.isin(_RELATIONS)
+    return relations.map({name: is_relation(name) for name in relations.unique()}).astype(bool)
+
+
+class Only(NamedTuple):
+    """What of runs is shown. benchmark: as `cas` or `cas/llsc`. cpus: a list as 0-7, or a kind of core."""
+
+    benchmark: str | None = None
+    cpus: str | None = None
+
+    def __str__(self) -> str:
+        return "".join(f" of {word}" for word in (self.benchmark, self.cpus and f"CPUs {self.cpus}") if word)
+
+    def of(self, pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+        """Those of these rows; cpus: of the table `cpus`. Raises UsageError where none is left."""
+        pairs = of_benchmark(pairs, self.benchmark)
+        return pairs if self.cpus is None else _of_cpus(pairs, cpus, self.cpus)
+
+
+ALL = Only()
+
+
+def _of_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame:
+    kinds = {run_id: kinds_of(rows) for run_id, rows in cpus.groupby("run_id", sort=False)}
+    there = sorted({kind for of_run in kinds.values() for kind in of_run.values()})
+    if text[:1].isdigit():
+        try:
+            numbers = {*cpu_list(text)}
+        except ValueError as err:
+            raise UsageError(f"--cpus {text}: {err}") from err
+        wanted = dict.fromkeys(kinds, numbers)
+    else:
+        wanted = {run: {cpu for cpu, kind in of_run.items() if kind == text} for run, of_run in kinds.items()}
+    ends = zip(*(pairs[name] for name in ("run_id", "ping_cpu", "pong_cpu")), strict=True)
+    found = pairs[[{ping, pong} <= wanted.get(run, set()) for run, ping, pong in ends]]
+    if found.empty:
+        there_text = f"kinds of cores there: {', '.join(there) or 'one'}"
+        raise UsageError(f"--cpus {text}: nothing was measured on such CPUs alone; {there_text}.")
+    return found
+
+
+def overview(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+    """The cells that stand for a benchmark where many are side by side, `relation` being the column.
+
+    The description of a benchmark chooses them: of pairs each relation; of a ladder the levels, in its first
+    setting on the fewest CPUs, of the fastest kind; of products the peaks there, a column a variant; of other
+    points the first of its tables, a column each row, on the nearest CPUs. Added: `about`, that choice in
+    words; `place`, by which columns are in order. pairs: rows of the table `pairs`, all columns where there
+    are points. cpus: those of `cpus` of the same runs.
+    """
+    single = without_points(pairs)
+    places = {name: f"{nearness(name)}" for name in single["relation"].unique()}
+    parts = [single.assign(about="", place=single["relation"].map(places).astype(str))]
+    views = {name: view_of(str(name)) for name in pairs["benchmark"].unique()}
+    if {*views.values()} - {*_OF_PAIRS}:
+        parts.append(_key_levels(plateaus(pairs, cpus)))
+        for (name, *_), rows in pairs.groupby(_KIND[1:], sort=False, observed=True):
+            if views[name] is View.PRODUCTS:
+                parts += [_peaks(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
+            elif views[name] in (View.TABLE, View.BLOCKS):
+                parts += [_key_points(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+
+
+def _key_levels(rows: pd.DataFrame) -> pd.DataFrame:
+    settings = [one for _, part in rows.groupby("benchmark") for one in settings_in_order(part)]
+    near = sorted(rows["relation"].unique(), key=nearness)
+    for name, order in (("threads", sorted({*rows["threads"]})), ("setting", settings), ("relation", near)):
+        place = rows[name].map({one: at for at, one in enumerate(order)})
+        rows = rows[place == place.groupby([rows[key] for key in _KIND]).transform("min")]
+    return rows.assign(
+        about=rows["setting"] + _threads_text(rows),
+        place=rows["least_bytes"].map("{:020}".format),
+        relation=rows["level"],
+    )
+
+
+def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
+    known = benchmark_named(str(rows["benchmark"].iloc[0]))
+    rows = _first(_first(rows, known.in_role("row")[:1]), known.in_role("table"))
+    rows = rows[rows["relation"] == min(rows["relation"].unique(), key=nearness)]
+    names = sorted(rows["variant"].unique())
+    return rows.assign(
+        about=rows["operation"] + _threads_text(rows),
+        place=rows["variant"].map({name: f"{at:03}" for at, name in enumerate(names)}),
+        relation=rows["variant"],
+        variant="",
+    )
+
+
+def _key_points(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of one run, benchmark and variant."""
+    known = benchmark_named(str(rows["benchmark"].iloc[0]))
+    tables, row, columns = (
+        [one for one in known.in_role(role) if one.name in rows and rows[one.name].notna().any()]
+        for role in ("table", "row", "column")
+    )
+    if not row:
+        named = rows["point"].where(rows["point"].notna(), rows["relation"])
+        return rows.assign(about="", place=named, relation=named)
+    near = min(rows["relation"].unique(), key=nearness)
+    rows = _first(_first(rows[rows["relation"] == near], tables), columns, last=known.view is View.BLOCKS)
+    words = (str(rows[one.name].iloc[0]) for one in (*tables, *columns) if one.type == "word")
+    values = {value: row[0].place(value) for value in rows[row[0].name].unique()}
+    labels = {value: size_text(int(value)) if row[0].type == "bytes" else str(value) for value in values}
+    return rows.assign(
+        about=f"{' '.join(words)}, {near}",
+        place=rows[row[0].name].map(lambda value: f"{int(values[value]):020}"),
+        relation=rows[row[0].name].map(labels),
+    )
+
+
+def _first(rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: bool = False) -> pd.DataFrame:
+    """The rows at the first value of each parameter, or the last."""
+    for one in parameters:
+        values = list(rows[one.name].dropna().unique()) if one.name in rows else []
+        if values:
+            rows = rows[rows[one.name] == (max if last else min)(values, key=one.place)]
+    return rows
+
+
+def _threads_text(rows: pd.DataFrame) -> "pd.Series[str]":
+    return rows["threads"].map(lambda threads: f" x{threads:.0f}" if threads > 1 else "")
+
+
+def _kinds_text(rows: pd.DataFrame) -> "pd.Series[str]":
+    """The kinds of cores as the end of names; those of the fastest kind are named as on other machines."""
+    kinds = rows["relation"].map(lambda name: str(name).partition(" ")[2])
+    return kinds.map(lambda text: f" {text}" if {*text.split("-")} - _FASTEST else "")
+
+
+def overview_history(
+    root: Root,
+    runs: Sequence[RunSummary],
+    only: Only = ALL,
+    note: Callable[[str], None] | None = None,
+) -> pd.DataFrame:
+    """A row per run and cell of the `overview`, in the columns of `reduce.pairs.history`.
+
+    Benchmarks are in the order of their descriptions, columns by place, runs oldest first.
+    """
+    ids = [run.run_id for run in runs]
+    plain = all(view_of(kind) in _OF_PAIRS for run in runs for kind in run.benchmarks)
+    pairs = load_pairs(root, run_id=ids, columns=OF_HISTORY if plain else None, note=note)
+    known = load_cpus(root, run_id=ids) if only.cpus or not plain else pd.DataFrame()
+    rows = overview(only.of(pairs if plain else widened(pairs), known), known)
+    return in_order(by_run(runs, rows, OVERVIEW))
+
+
+def in_order(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of an overview: benchmarks in the order of their descriptions, columns by place."""
+    known = {name: at for at, name in enumerate(BENCHMARKS)}
+    at = rows["benchmark"].map(known).fillna(len(known))
+    return rows.assign(at=at).sort_values(["at", *OVERVIEW[:3], "place"], kind="stable").drop(columns="at")
 
 
 def history_of(
@@ -60,16 +219,26 @@ def history_of(
 ) -> pd.DataFrame:
     """A row per run and cell, oldest first, in the columns of `reduce.pairs.history`.
 
-    what: a level such as "L2", a level and its setting such as "L2 read", or if `point` a point's name.
+    what: a relation such as "package" or "package P-E", a level such as "L2", a level and its setting such as
+    "L2 read", or if `point` a point's name. Raises UsageError where no run has it.
     """
     ids = [run.run_id for run in runs]
     pairs = of_benchmark(widened(load_pairs(root, run_id=ids, note=note)), benchmark)
     rows = cells(pairs, load_cpus(root, run_id=ids), what if point else None)
-    wanted = rows["relation"].map(lambda name: point or name == what or name.partition(" ")[0] == what)
-    return by_run(runs, rows[wanted.astype(bool)])
+    if not point:
+        what = str(Relation(what)) if what == "machine" else what
+        known = [name for name in rows["relation"].unique() if is_relation(name) or _is_level(name)]
+        wanted = {name for name in known if what in (name, name.partition(" ")[0])}
+        if not wanted:
+            there = list(dict.fromkeys(word for name in known for word in (name.partition(" ")[0], name)))
+            listed = ", ".join(there[:_SHOWN]) or "none"
+            why = f"no such relation{Only(benchmark)}{nearest(what, there)}"
+            raise UsageError(f"--relation {what}: {why} There are {listed}.")
+        rows = rows[rows["relation"].isin(wanted)]
+    return by_run(runs, rows)
 
 
-def is_level(text: str) -> bool:
+def _is_level(text: str) -> bool:
     """Whether a text begins with the name of a level of memory, such as "L2", "LLC" or "mem read"."""
     name = text.partition(" ")[0]
     return name in ("LLC", MEMORY) or (name[:1] == "L" and name[1:].isdigit())

@@ -88,7 +88,7 @@ def not_nearest(rows: pd.DataFrame, of: Ints | int = 0) -> "pd.Series[float]":
     relation = rows["relation"].to_numpy(dtype=object)
     ping, pong = (rows[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu"))
     ns = rows["median_ns"].to_numpy(dtype=float)
-    others = (relation != "smt") & (relation != "self")
+    others = ~_alone(rows["relation"]).to_numpy()
     size = max(ping.max(initial=0), pong.max(initial=0)) + 1
     ping, pong = of * size + ping, of * size + pong
     nearest = np.full(max(ping.max(initial=0), pong.max(initial=0)) + 1, np.inf)
@@ -99,9 +99,14 @@ def not_nearest(rows: pd.DataFrame, of: Ints | int = 0) -> "pd.Series[float]":
     return pd.Series(np.where(known, closest / ns, np.nan), rows.index)
 
 
+def _alone(relations: "pd.Series[str]") -> "pd.Series[bool]":
+    """Which are siblings, that are checked on their own, or single CPUs."""
+    return relations.str.match("(smt|self)\\b")
+
+
 def _strangely_near(rows: pd.DataFrame) -> Marks:
     by_relation = rows.groupby([*_KIND, "relation"], sort=False)["median_ns"]
     usual, size = by_relation.transform("median"), by_relation.transform("size")
-    parted = ~rows["relation"].isin(["self", "smt"])  # siblings are checked on their own
+    parted = ~_alone(rows["relation"])
     near: Marks = (parted & (size >= SMALLEST_CLASS) & (rows["median_ns"] < FAR_NEARER * usual)).to_numpy()
     return near

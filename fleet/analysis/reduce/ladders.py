@@ -116,6 +116,16 @@ def size_text(count: int) -> str:
     return f"{count}{_UNITS[unit]}"
 
 
+def settings_in_order(rows: pd.DataFrame) -> list[str]:
+    """The settings of one benchmark's rows, each once, in the order of its description."""
+    columns = benchmark_named(str(rows["benchmark"].iloc[0])).in_role("column") if len(rows) else []
+    words = [word for parameter in columns for word in parameter.words]
+    known = {name: place for place, name in enumerate(words)}
+    return sorted(
+        rows["setting"].unique(), key=lambda name: (known.get(name.split(" ")[0], len(known)), name)
+    )
+
+
 def _sharing(threads: int, among: int, measured: int) -> int:
     """How many of a group's threads share a cache of `among` CPUs; groups are spread over the machine."""
     return max(1, min(among, threads, -(-threads * among // measured)))

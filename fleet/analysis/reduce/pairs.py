@@ -22,7 +22,7 @@ from fleet.analysis.reduce.load import Chosen, published, rows_wanted, without_p
 from fleet.analysis.reduce.long_pairs import reduced_in_parts
 from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
 from fleet.errors import StoreError, is_lack_of_memory
-from fleet.model import as_described_by
+from fleet.model import as_described_by, core_kinds, with_kinds
 from fleet.store import schema
 from fleet.store.packs import Packed, packed
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
@@ -31,7 +31,7 @@ from fleet.store.reading import TableFile, Where, chosen, joined, leave_out
 from fleet.store.runs import Root, RunSummary, listing_of, unreadable
 from fleet.store.samples import record_of
 
-STATS_VERSION = 8  # raise it whenever a number or a flag of `pairs` changes
+STATS_VERSION = 9  # raise it whenever a number or a flag of `pairs` changes
 SLICE_SAMPLES = 1 << 20
 _HELD = 16 * SLICE_SAMPLES  # bytes of ticks; a pair with more is reduced some bursts at a time
 _CLASS = ["benchmark", "variant", "relation"]
@@ -156,13 +156,16 @@ def history(
     return by_run(runs, without_points(pairs))
 
 
-def by_run(runs: Sequence[RunSummary], pairs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `history` for these pairs, or other cells (`reduce.cells`) in the same columns."""
+def by_run(runs: Sequence[RunSummary], pairs: pd.DataFrame, keys: Sequence[str] = _CLASS) -> pd.DataFrame:
+    """The rows of `history` for these pairs, or other cells (`reduce.cells`) in the same columns.
+
+    keys: what a row of a run is of.
+    """
     listed = pd.DataFrame(
         [(run.started_utc, run.host_id, run.host_name, run.run_id, dict(run.labels)) for run in runs],
         columns=["started_utc", "host_id", "host_name", "run_id", "labels"],
     )
-    found = listed.merge(by_relation(pairs, ["run_id", *_CLASS]), on="run_id")
+    found = listed.merge(by_relation(pairs, ["run_id", *keys]), on="run_id")
     order = ["started_utc", "run_id", "benchmark", "variant", "median_ns"]
     return found.sort_values(order, kind="stable").reset_index(drop=True)
 
@@ -196,7 +199,8 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     """Reduce runs to their tables `pairs`, as pyarrow holds them; several are small, and of one agent."""
     names = [samples_name(run.host_id, run.run_id) for run in runs]
     files = [TableFile(place, name, "samples") for name in names]
-    rows = [record_of(file).row for file in files]
+    records = [record_of(file) for file in files]
+    rows = [record.row for record in records]
     with as_described_by(json.loads(rows[0]["hello_json"])):
         if len(files) == 1:
             parts = [_reduced(part) for part in slices(files[0], SLICE_SAMPLES)]
@@ -206,6 +210,11 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     asked = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
     hosts = {run.run_id: run.host_id for run in runs}
     pairs = pd.concat(parts, ignore_index=True)
+    kinds = {
+        run.run_id: core_kinds((cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus or ())
+        for run, record in zip(runs, records, strict=True)
+    }
+    pairs = of_kinds(pairs, kinds)
     pairs = with_pair_flags(pairs, pairs["run_id"].map(asked).to_numpy(dtype=float))
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     pairs = pairs.assign(host_id=pairs["run_id"].map(hosts), stats_version=STATS_VERSION)
@@ -214,6 +223,18 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     first = np.searchsorted(pairs["run_id"].to_numpy(dtype=str), sorted(asked)[1:])
     by_run = dict(zip(sorted(asked), np.split(np.arange(len(table)), first), strict=True))
     return [table[at[0] : at[-1] + 1] if len(at := by_run[run.run_id]) else table[:0] for run in runs]
+
+
+def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
+    """The rows with the kinds of their cores in `relation`. kinds: of each run, by CPU."""
+    if not any(kinds.values()):
+        return rows
+    ends = zip(*(rows[name] for name in ("run_id", "relation", "ping_cpu", "pong_cpu")), strict=True)
+    named = [
+        with_kinds(str(relation), kinds[run].get(one), kinds[run].get(other))
+        for run, relation, one, other in ends
+    ]
+    return rows.assign(relation=named)
 
 
 def _column(values: "pd.Series[Any]", field: Any) -> Any:

@@ -1,10 +1,12 @@
 """The display order of CPUs, and the borders between their groups."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import isnan
 from typing import TYPE_CHECKING, Any
+
+from fleet.model import core_kinds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,12 +23,12 @@ class Layout:
 
     Groups of a machine are numbered 0, 1, … by their lowest CPU, NUMA nodes as the OS does; -1 is none.
 
-    `efficiency`: the CPUs of the slower kind on a hybrid machine.
+    `kinds`: of each CPU's core, where the machine has several.
     """
 
     cpus: tuple[int, ...]
     groups: tuple[tuple[int, ...], ...]
-    efficiency: frozenset[int] = frozenset()
+    kinds: Mapping[int, str] = field(default_factory=dict, hash=False)
 
     def border(self, position: int, level: str) -> bool:
         """Whether a group of `level`, or one around it, begins at `position` (never at 0)."""
@@ -98,46 +100,52 @@ def layout(cpus: "pd.DataFrame", measured: Sequence[int]) -> Layout:
 
 def layouts(cpus: "pd.DataFrame", measured: Mapping[str, Sequence[int]]) -> dict[str, Layout]:
     """The same of several runs by their ids, those that are alike made once."""
-    there = cpus.reindex(columns=["kind", *GROUPS]).astype(object)
+    there = cpus.reindex(columns=["kind", "capacity", *GROUPS]).astype(object)
     there = there.where(there.notna(), None)
     of_runs: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
     for run_id, *cpu in zip(cpus["run_id"], cpus["cpu"], there.itertuples(index=False), strict=True):
         if run_id in of_runs:
             of_runs[run_id].append((int(cpu[0]), tuple(cpu[1])))
-    made = cache(lambda rows, numbers: _ordered(dict(rows), numbers))
+    made = cache(
+        lambda rows, numbers: _ordered(
+            {cpu: of[2:] for cpu, of in rows}, numbers, core_kinds((cpu, *of[:2]) for cpu, of in rows)
+        )
+    )
     return {run_id: made(tuple(rows), tuple(measured[run_id])) for run_id, rows in of_runs.items()}
+
+
+def kinds_of(cpus: "pd.DataFrame") -> dict[int, str]:
+    """The kind of each CPU's core, where there are several. cpus: one run's rows of the `cpus` table."""
+    if not {"kind", "capacity"} <= set(cpus):
+        return {}
+    known = cpus[["cpu", "kind", "capacity"]].astype(object)
+    return core_kinds(known.where(known.notna(), None).itertuples(index=False, name=None))
 
 
 def layout_of(cpus: Sequence["Cpu"], measured: Sequence[int]) -> Layout:
     """The same of CPUs that are not in a table yet."""
-    return _ordered({cpu.cpu: (cpu.kind, *(getattr(cpu, name) for name in GROUPS)) for cpu in cpus}, measured)
+    rows = {cpu.cpu: [getattr(cpu, name) for name in GROUPS] for cpu in cpus}
+    return _ordered(rows, measured, core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus))
 
 
-def _ordered(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> Layout:
-    """rows: of each CPU its kind and the numbers of its GROUPS; None or NaN where it is in none."""
-    unknown = (None,) * (1 + len(GROUPS))
-    known = [
-        sorted({row[1 + at] for row in rows.values() if _is_known(row[1 + at])})
-        for at, _ in enumerate(GROUPS)
-    ]
+def _ordered(rows: Mapping[int, Sequence[Any]], measured: Sequence[int], kinds: Mapping[int, str]) -> Layout:
+    """rows: of each CPU the numbers of its GROUPS; None or NaN where it is in none."""
+    unknown = (None,) * len(GROUPS)
+    known = [sorted({row[at] for row in rows.values() if _is_known(row[at])}) for at, _ in enumerate(GROUPS)]
     numbers = [
         {one: int(one) if level == "node" else at for at, one in enumerate(found)}
         for level, found in zip(GROUPS, known, strict=True)
     ]
 
     def groups(cpu: int) -> tuple[int, ...]:
-        own = zip(numbers, rows.get(cpu, unknown)[1:], strict=True)
+        own = zip(numbers, rows.get(cpu, unknown), strict=True)
         return tuple(of_level.get(number, -1) for of_level, number in own)
 
     def place(cpu: int) -> tuple[bool, tuple[int, ...], int]:
         return cpu not in rows, groups(cpu), cpu
 
     ordered = tuple(sorted(map(int, measured), key=place))
-    return Layout(
-        ordered,
-        tuple(groups(cpu) for cpu in ordered),
-        frozenset(cpu for cpu in ordered if rows.get(cpu, unknown)[0] == "efficiency"),
-    )
+    return Layout(ordered, tuple(map(groups, ordered)), kinds)
 
 
 def _is_known(number: float | None) -> bool:

@@ -19,7 +19,7 @@ from fleet.analysis.reduce.flags import SIBLING_NEARER, not_nearest
 from fleet.analysis.reduce.load import without_points
 from fleet.analysis.reduce.matrices import by_relation
 from fleet.analysis.reduce.pairs import OF_HISTORY, load_pairs, widened
-from fleet.model import Relation
+from fleet.model import nearness
 from fleet.store.runs import Listing, Root, listing_of
 
 DISORDER = 1.1  # a nearer relation is that much slower
@@ -35,7 +35,6 @@ MEANS = {
 COLUMNS = ("check", "benchmark", "variant", "subject", "value", "says")
 _KIND = ["benchmark", "variant"]
 _RUN = ["run_id", *_KIND]
-_NEARNESS = {str(relation): place for place, relation in enumerate(Relation)}
 
 
 def check_topology(pairs: pd.DataFrame, history: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -129,12 +128,12 @@ def _siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 
 def _disorder(medians: Mapping[Any, float]) -> Iterator[tuple[object, ...]]:
     """Relations whose median is above that of a wider one; medians: by benchmark, variant and relation."""
-    kinds: dict[tuple[str, str], dict[str, float]] = {}
+    kinds: dict[tuple[str, str, str], dict[str, float]] = {}
     for (benchmark, variant, relation), ns in medians.items():
-        if relation not in ("self", "unknown"):
-            kinds.setdefault((benchmark, variant), {})[str(relation)] = ns
-    for kind, known in kinds.items():
-        ordered = sorted(known.items(), key=lambda item: _NEARNESS.get(item[0], len(_NEARNESS)))
+        if relation.partition(" ")[0] not in ("self", "unknown"):  # other kinds of core have other times
+            kinds.setdefault((benchmark, variant, relation.partition(" ")[2]), {})[relation] = ns
+    for (*kind, _), known in kinds.items():
+        ordered = sorted(known.items(), key=lambda item: nearness(item[0]))
         for (near, its_ns), (wide, other_ns) in pairwise(ordered):
             if its_ns > DISORDER * other_ns:
                 yield (

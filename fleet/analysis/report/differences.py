@@ -94,7 +94,13 @@ def differences(
     """
     known, places = {reading.run["run_id"]: reading for reading in readings}, rows_by_run(tables.pairs)
     if sides is None:
-        groups = _groups([reading for reading in readings if reading.key_numbers or reading.parts])
+        groups = _groups(
+            [
+                reading
+                for reading in readings
+                if reading.ladders or reading.points or reading.products or reading.parts
+            ]
+        )
         if len(groups) < 2:
             return Differences(None, [], [], [], [])
         texts = [",".join(reading.run["run_id"] for reading in group) for group in groups]

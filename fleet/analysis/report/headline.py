@@ -3,11 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading
+import pandas as pd
+
+from fleet.analysis.compare.comparison import Tables
+from fleet.analysis.reduce.cells import OVERVIEW, in_order, overview
+from fleet.analysis.reduce.matrices import by_relation
+from fleet.analysis.report.read_runs import MANY_RUNS, Reading
+from fleet.analysis.views.overview import Group, groups, medians
+from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.warnings import ORDER
-from fleet.model import Relation
 from fleet.text import counted
 
 
@@ -26,26 +31,6 @@ class PageWarning:
     key: str
     text: str
     affected: tuple[Affected, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RunMedians:
-    """A row of the first table: by relation its row of `relations`, or None; its share of flagged bursts."""
-
-    reading: Reading
-    by_relation: tuple[dict[str, Any] | None, ...]
-    flagged: float
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One benchmark and variant on every run that measured it."""
-
-    kind: str
-    heading: str
-    of_cpus: bool
-    relations: tuple[str, ...]
-    runs: tuple[RunMedians, ...]
 
 
 def warnings(readings: Sequence[Reading]) -> list[PageWarning]:
@@ -74,24 +59,30 @@ def _by_host(affected: Sequence[Affected], readings: Sequence[Reading]) -> Itera
         yield Affected(last[host], f"{found.count(host)} of {counted(hosts.count(host), 'run')}")
 
 
-def tables(readings: Sequence[Reading]) -> list[Table]:
-    """A table per benchmark and variant, in the order of the plans; those of single CPUs last."""
-    kinds = dict.fromkeys(part.name for reading in readings for part in reading.parts)
-    found = [_table(kind, readings) for kind in kinds]
-    return sorted(found, key=lambda table: table.of_cpus)
+def overview_of(readings: Sequence[Reading], tables: Tables) -> pd.DataFrame:
+    """A row per run and cell of the overview; `host_id` is the anchor of the run."""
+    pairs = tables.pairs
+    for reading in readings:
+        if (number := number_of(reading.run)) != "median_ns":
+            own = pairs["run_id"] == reading.run["run_id"]
+            pairs = pairs.assign(median_ns=pairs["median_ns"].where(~own, pairs[number]))
+    rows = in_order(by_relation(overview(pairs, tables.cpus), ["run_id", *OVERVIEW]))
+    by_id = {reading.run["run_id"]: reading for reading in readings}
+    place = rows["run_id"].map({run_id: at for at, run_id in enumerate(by_id)})
+    rows = rows.assign(
+        host_id=rows["run_id"].map(lambda run_id: by_id[run_id].anchor),
+        host_name=rows["run_id"].map(lambda run_id: by_id[run_id].run["host_name"]),
+    )
+    return rows.iloc[place.argsort(kind="stable")]
 
 
-def _table(kind: str, readings: Sequence[Reading]) -> Table:
-    measured = [(reading, part) for reading in readings for part in reading.parts if part.name == kind]
-    present = {row["relation"] for _, part in measured for row in part.relations}
-    relations = tuple(str(relation) for relation in Relation if str(relation) in present)
-    runs = tuple(_medians(reading, part, relations) for reading, part in measured)
-    return Table(kind, measured[0][1].heading, measured[0][1].of_cpus, relations, runs)
-
-
-def _medians(reading: Reading, part: Part, relations: Sequence[str]) -> RunMedians:
-    rows = {row["relation"]: row for row in part.relations}
-    return RunMedians(reading, tuple(rows.get(relation) for relation in relations), part.flagged)
+def tables(rows: pd.DataFrame, readings: Sequence[Reading]) -> list[list[Group]]:
+    """The groups that share a table: of a single run those with the same columns, else one each."""
+    detailed = [reading.anchor for reading in readings if reading.detailed]
+    found: dict[object, list[Group]] = {}
+    for group in groups(in_order(medians(rows[rows["host_id"].isin(detailed)]))):
+        found.setdefault(tuple(group.columns) if len(readings) == 1 else group.title, []).append(group)
+    return list(found.values())
 
 
 def _variants(readings: Sequence[Reading]) -> Iterator[PageWarning]:

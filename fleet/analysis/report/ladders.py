@@ -9,9 +9,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from fleet.analysis import plots
-from fleet.analysis.reduce.ladders import ladders, plateaus
+from fleet.analysis.reduce.ladders import ladders, plateaus, settings_in_order
 from fleet.analysis.report import figures
-from fleet.analysis.views.ladders import cpus_text, level_table, marks, settings_in_order
+from fleet.analysis.views.ladders import cpus_text, level_table, marks
 from fleet.analysis.views.text import is_rate
 from fleet.model import View, benchmark_named
 
@@ -43,20 +43,6 @@ class Ladder:
     def legend(self) -> str:
         """What the table of levels is of, and what its marks mean."""
         return "; ".join((f"{self.heading} by the level of the memory", *marks(self.levels)))
-
-    def medians(self) -> dict[str, float]:
-        """The time of one unit in ns by level, in the first setting."""
-        own = self.levels[self.levels["setting"] == self.setting]
-        return {
-            line[0]: float(own.loc[own["level"] == line[0], "median_ns"].median())
-            for line in self.lines
-            if line[0] in set(own["level"])
-        }
-
-    @property
-    def setting(self) -> str:
-        """The first of its settings, such as random or read."""
-        return settings_in_order(self.steps)[0]
 
 
 def ladders_of(pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str]) -> list[Ladder]:

@@ -3,7 +3,7 @@
 jinja2 escapes all text of hosts and inventories; `one_line` makes control characters visible.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,6 +15,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from fleet.analysis import plots
+from fleet.analysis.reduce.cells import OVERVIEW, in_order
 from fleet.analysis.reduce.heatmap import (
     MOST_NUMBERS,
     Heatmap,
@@ -28,9 +29,8 @@ from fleet.analysis.reduce.heatmap import (
 from fleet.analysis.report import figures, maps
 from fleet.analysis.report.differences import Difference, Forest, Residual, differences
 from fleet.analysis.report.environment_table import environment
-from fleet.analysis.report.headline import Table, tables, warnings
+from fleet.analysis.report.headline import overview_of, tables, warnings
 from fleet.analysis.report.heatmap import CellTable, cell_table, palette
-from fleet.analysis.report.key_numbers import KeyTable, key_tables
 from fleet.analysis.report.ladders import picture
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
@@ -39,11 +39,14 @@ from fleet.analysis.views.sections import level_lines
 from fleet.analysis.views.text import (
     SHARED,
     change_shown,
+    in_words,
     is_none,
     measured,
     percent,
     records,
+    shown_value,
     sides_text,
+    span_text,
     within,
 )
 from fleet.analysis.views.topology import topology_lines
@@ -87,6 +90,8 @@ def render(
     root = listing_of(root)
     readings, tables_read = gather(root, run_ids)
     detailed = [reading for reading in readings if reading.detailed]
+    overall = overview_of(readings, tables_read)
+    starts = [reading.run["started_utc"] for reading in readings]
     shared = {kind: colour_limits(maps) for kind, maps in _maps_by_kind(detailed).items()}
     thumbnails = _thumbnails(detailed, shared)
     return _template().render(
@@ -94,12 +99,11 @@ def render(
         generator=f"{GENERATOR} {VERSION}",
         made=datetime.now(UTC),
         readings=readings,
-        span=_span(readings),
+        span=span_text(min(starts), max(starts)),
         kinds=list(dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"])),
         warnings=warnings(readings),
-        tables=tables(readings),
-        key_tables=key_tables(readings),
-        dots=_history(readings),
+        tables=tables(overall, readings),
+        dots=_history(overall, readings) if len(readings) > 1 else {},
         detailed=detailed,
         anchors={reading.anchor for reading in detailed},
         front=None if thumbnails else _front(readings),
@@ -131,6 +135,7 @@ def _template() -> jinja2.Template:
     }
     pages.globals |= {
         "meanings": SHARED,
+        "meaning_of": in_words,
         "topology_of": topology_lines,
         "levels_of": level_lines,
         "map_of": _map,
@@ -181,15 +186,6 @@ def _names(readings: Sequence[Reading]) -> str:
     return ", ".join(hosts) if len(hosts) <= 4 else f"{len(hosts)} hosts"
 
 
-def _span(readings: Sequence[Reading]) -> str:
-    """When the runs began: one moment, or the first and the last."""
-    starts = sorted(_moment(reading.run["started_utc"]) for reading in readings)
-    first, last = starts[0], starts[-1]
-    if first == last:
-        return first
-    return f"{first} to {last[11:] if last[:10] == first[:10] else last}"
-
-
 def _maps_by_kind(readings: Sequence[Reading]) -> dict[str, list[pd.DataFrame]]:
     found: dict[str, list[pd.DataFrame]] = {}
     for reading in readings:
@@ -216,56 +212,46 @@ def _thumbnails(
     return dict(sorted(several.items(), key=lambda item: -len(item[1])))
 
 
-def _history(readings: Sequence[Reading]) -> dict[str, list[tuple[str, Markup]]]:
-    """By benchmark, a panel for each relation, level or state with every run; empty for a single run."""
-    if len(readings) < 2:
-        return {}
-    found = {table.kind: list(_dots(table, readings)) for table in tables(readings)}
-    return found | {table.name: list(_dots_of_points(table)) for table in key_tables(readings)}
+def _history(rows: pd.DataFrame, readings: Sequence[Reading]) -> dict[str, list[tuple[str, Markup]]]:
+    """By group of the overview, a panel for each column with every run as a dot on its host's line.
 
-
-def _dots(table: Table, readings: Sequence[Reading]) -> Iterator[tuple[str, Markup]]:
-    """By relation every run as a dot on its host's line, its rounds as ticks."""
-    parts = [(reading, part) for reading in readings for part in reading.parts if part.name == table.kind]
-    for relation in table.relations:
-        runs, rounds = [], []
-        for reading, part in parts:
-            host = figures.short(reading.run["host_name"])
-            own = part.rounds[part.rounds["relation"] == relation]["ns"] if len(part.rounds) else ()
-            rounds += [{"host": host, "ns": ns} for ns in own]
-            runs += [
-                {"host": host, "ns": r["median_ns"]} for r in part.relations if r["relation"] == relation
+    The rounds of runs in detail are ticks.
+    """
+    found: dict[str, list[tuple[str, Markup]]] = {}
+    for (benchmark, variant, about), group in in_order(rows).groupby(list(OVERVIEW[:3]), sort=False):
+        kind = f"{benchmark}/{variant}".rstrip("/")
+        parts = [(reading, part) for reading in readings for part in reading.parts if part.name == kind]
+        known = benchmark_named(str(benchmark))
+        for column, runs in group.groupby("relation", sort=False):
+            shown = runs.assign(
+                host=runs["host_name"].map(figures.short), ns=shown_value(str(benchmark), runs["median_ns"])
+            )
+            rounds = [
+                part.rounds[part.rounds["relation"] == column].assign(
+                    host=figures.short(reading.run["host_name"])
+                )
+                for reading, part in parts
+                if len(part.rounds)
             ]
-        if len(runs) > 1:
-            label = benchmark_named(table.kind.partition("/")[0]).label
-            yield relation, _panel(table.kind, relation, runs, rounds, label)
+            ticks = pd.concat(rounds) if rounds else None
+            if len(shown) > 1:
+                title = f"{kind} {about}".rstrip()
+                found.setdefault(title, []).append(
+                    (str(column), _panel(title, str(column), shown, ticks, known.label))
+                )
+    return found
 
 
-def _dots_of_points(table: KeyTable) -> Iterator[tuple[str, Markup]]:
-    """By level, state or variant every run as a dot on its host's line."""
-    for column in table.columns:
-        runs = [
-            {"host": figures.short(reading.run["host_name"]), "ns": one.values[column]}
-            for reading, one in table.runs
-            if column in one.values
-        ]
-        if len(runs) > 1:
-            yield column, _panel(table.name, column, runs, [], table.unit)
-
-
-def _panel(
-    kind: str, column: str, runs: list[dict[str, Any]], rounds: list[dict[str, Any]], unit: str
-) -> Markup:
-    """rows: `host` and `ns`, which is a number of any unit."""
-    hosts = len({run["host"] for run in runs})
-    medians = pd.DataFrame(runs).groupby("host", sort=False)["ns"].median()
+def _panel(kind: str, column: str, runs: pd.DataFrame, rounds: pd.DataFrame | None, unit: str) -> Markup:
+    """runs, rounds: `host` and `ns`, which is a number of any unit."""
+    medians = runs.groupby("host", sort=False)["ns"].median()
     listed = "; ".join(f"{host} {_number(float(ns))}" for host, ns in medians.items())
     return figures.draw(
-        f"dots-{kind.replace('/', '-')}-{column.replace(' ', '-')}",
+        f"dots-{kind.replace('/', '-')}-{column}",
         f"Run medians of {kind}, {column}: {listed} {unit.rpartition(' ')[2]}",
-        (_PANEL, 62 + 24 * hosts),
-        partial(plots.run_dots, pd.DataFrame(runs), pd.DataFrame(rounds) if rounds else None, unit=unit),
-        margins=(14 + 7 * max(len(run["host"]) for run in runs), 42, 18, 8),
+        (_PANEL, 62 + 24 * len(medians)),
+        partial(plots.run_dots, runs, rounds, unit=unit),
+        margins=(14 + 7 * max(map(len, runs["host"])), 42, 18, 8),
     )
 
 

@@ -1,5 +1,6 @@
-"""The products of a report: a table for each number of CPUs, and the roofline of its own numbers."""
+"""The products of a report: the roofline of its own numbers."""
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,34 +11,36 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullFormatter
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from fleet.analysis.reduce.ladders import plateaus
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.report import figures
-from fleet.analysis.views.gemm import points_in_order, with_shares
+from fleet.analysis.views.gemm import with_shares
 from fleet.analysis.views.ladders import cpus_text
-from fleet.analysis.views.text import is_none
 from fleet.model import View
+from fleet.text import counted
 
-_WIDTH, _HEIGHT = 340, 320  # CSS pixels; as wide as a telephone shows without scrolling
-_FROM_MEMORY = ("stream", "stream.prefetch", "deep")
-_NONE = "-"
+_WIDTH, _HEIGHT = 340, 280  # CSS pixels; as wide as a telephone shows without scrolling
+_IN_A_LINE = 2  # entries of the legend
+_FEW_DECADES = 200  # largest to smallest, up to which an axis shows 20 and 50 as well as 10
+_STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
+_FROM_MEMORY = {"stream": "o", "stream.prefetch": "^", "deep": "D"}  # and their marks
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195")
 
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """What one number of CPUs multiplies in a second; lines are points, titles the variants.
+    """What one number of CPUs multiplies in a second.
 
     roofs: by level of the memory what all these CPUs read together, in GB/s; empty where bandwidth was not
-    measured. rows: as `with_shares` returns them, medians over CPUs alike;
-    of several sizes the largest.
+    measured. rows: columns `variant`, `operation`, `shape` and `gops`, medians over CPUs alike; of several
+    sizes the largest.
     """
 
+    threads: int
     cpus: str
-    titles: tuple[str, ...]
-    lines: list[tuple[str, ...]]
     roofs: dict[str, float]
     rows: pd.DataFrame
 
@@ -56,43 +59,10 @@ def _products(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Products]:
     )
     rows = rows.sort_index()
     for threads, part in rows.groupby("threads", sort=True):
-        numbers = {name: (name, "median") for name in ("gops", "share", "per_cycle")}
+        numbers = {"gops": ("gops", "median")}
         alike = part.groupby(["variant", "operation", "shape"], sort=False).agg(**numbers).reset_index()
-        points = points_in_order(part)
-        variants = list(dict.fromkeys(alike["variant"]))
         together = int(float(str(threads)))
-        columns = [
-            column
-            for variant in variants
-            for column in _columns(alike[alike["variant"] == variant], variant, points, together)
-        ]
-        titles, *lines = zip(("point", "shape", *points), *columns, strict=True)
-        yield Products(cpus_text(part), titles, lines, _roofs(levels, together), alike)
-
-
-def _columns(
-    rows: pd.DataFrame, variant: str, points: Sequence[str], threads: int
-) -> Iterator[tuple[str, ...]]:
-    """The numbers of a variant, and of several CPUs those of each, below a title and the shape."""
-    of_points = [rows[rows["operation"] == point] for point in points]
-    yield variant, rows["shape"].max(), *(_cell(row) for row in of_points)
-    if threads > 1:
-        yield "a CPU", "", *(gops_text(row["gops"].median() / threads) for row in of_points)
-
-
-def _cell(rows: pd.DataFrame) -> str:
-    if not len(rows):
-        return _NONE
-    row = rows.iloc[0]
-    shown = is_none(row["share"]) or row["operation"] == "peak"
-    return gops_text(row["gops"]) if shown else f"{gops_text(row['gops'])} ({row['share']:.0%})"
-
-
-def gops_text(gops: float) -> str:
-    """A number of Gop/s as people read it; - where it is not known."""
-    if is_none(gops):
-        return _NONE
-    return f"{gops:.1f}" if gops < 1000 else f"{gops:.0f}"
+        yield Products(together, cpus_text(part), _roofs(levels, together), alike)
 
 
 def _roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
@@ -104,61 +74,79 @@ def _roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
     return {str(level): float(1 / ns) for level, ns in fastest.sort_values().items()}
 
 
-def roofline(reading: Any, products: Products, place: int) -> Markup:
+def roofline(reading: Any) -> Markup:
     """The figure: how fast the units multiply, by the operations that each byte from memory is good for."""
-    roofs = "; ".join(f"{level} {rate:.0f} GB/s" for level, rate in products.roofs.items())
-    what = f"Roofline of {reading.name}, {products.cpus}: Gop/s by operations per byte; {roofs}"
-    names, *columns = zip(products.titles, *products.lines, strict=True)
-    lines = [
-        "; ".join(f"{name} {cell}" for name, cell in zip(("variant", *names[1:]), column, strict=True))
-        for column in columns
-        if column[0] in set(products.rows["variant"])
-    ]
+    every: list[Products] = reading.products
+    said = []
+    for one in every:
+        roofs = "; ".join(f"{level} {rate:.0f} GB/s" for level, rate in one.roofs.items())
+        said.append(f"{one.cpus}: Gop/s by operations per byte; {roofs}")
+        for variant, rows in one.rows.groupby("variant", sort=False):
+            numbers = zip(rows["operation"], rows["gops"], strict=True)
+            said.append("; ".join((str(variant), *(f"{name} {gops:.1f}" for name, gops in numbers))))
+    rows = pd.concat([one.rows for one in every])
+    dots = {*rows["operation"]} & _FROM_MEMORY.keys()
+    entries = rows["variant"].nunique() + len(every) + len(dots)
+    above = 14 + 17 * -(-entries // _IN_A_LINE)
     return figures.draw(
-        f"{reading.anchor}-roofline-{place}",
-        ". ".join([what, *lines]),
-        (_WIDTH, _HEIGHT),
-        partial(_draw, products),
-        margins=(56, 42, 12, 22 + 18 * -(-products.rows["variant"].nunique() // 2)),
+        f"{reading.anchor}-roofline",
+        f"Roofline of {reading.name}, {'. '.join(said)}",
+        (_WIDTH, _HEIGHT + above),
+        partial(_draw, every),
+        margins=(56, 42, 12, above),
     )
 
 
-def _draw(products: Products, axes: Axes) -> None:
-    top = float(products.rows["gops"].max())
-    left, right = 0.1, 2000.0
-    reach = np.geomspace(left, right, 200)
-    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(top / 20_000, top * 2))
-    for level, rate in products.roofs.items():
-        below = reach[reach * rate <= top * 1.3]
-        axes.plot(below, below * rate, color="#888888", linewidth=1)
-        along = {"rotation": np.degrees(np.arctan(rate)), "rotation_mode": "anchor"}
-        axes.text(left * 1.3, left * 1.7 * rate, level, fontsize=9, transform_rotates_text=True, **along)
-    for colour, variant in zip(_COLOURS * 3, dict.fromkeys(products.rows["variant"]), strict=False):
-        rows = products.rows[products.rows["variant"] == variant]
-        peak = rows[rows["operation"] == "peak"]["gops"]
-        if len(peak):
-            start = float(peak.iloc[0]) / max(products.roofs.values(), default=math.inf)
-            axes.plot(
-                [max(start, left), right],
-                [float(peak.iloc[0])] * 2,
-                color=colour,
-                linewidth=1.6,
-                label=variant,
-            )
-        points = rows[rows["operation"].isin(_FROM_MEMORY)]
-        axes.plot(
-            [_intensity(row) for row in points.to_dict("records")],
-            points["gops"],
-            linestyle="none",
-            marker="o",
-            markersize=5,
-            color=colour,
-        )
+def _draw(every: Sequence[Products], axes: Axes) -> None:
+    """A line style for each number of CPUs, a colour for each variant; the axes end at what is drawn."""
+    parts = [one.rows.assign(cpus=at, threads=one.threads) for at, one in enumerate(every)]
+    rows = pd.concat(parts, ignore_index=True)
+    peaks, dots = rows[rows["operation"] == "peak"], rows[rows["operation"].isin(_FROM_MEMORY)]
+    dots = dots.assign(x=[_intensity(row) for row in dots.to_dict("records")])
+    tops = [float(one.rows["gops"].max()) for one in every]
+    ridges = [top / rate for one, top in zip(every, tops, strict=True) for rate in one.roofs.values()]
+    x, y = [*ridges, *dots["x"]] or [1.0], [*tops, *dots["gops"], *peaks["gops"]]
+    left, right, low = min(x) / 1.6, max(x) * 2.2, min(y) / 2.2
+    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(low, max(y) * 1.5))
+    (x0, y0), (x1, y1) = axes.transData.transform([(left, low), (10 * left, 10 * low)])
+    rise = float(np.degrees(np.arctan2(y1 - y0, x1 - x0)))
+    colours = dict(zip(dict.fromkeys(rows["variant"]), itertools.cycle(_COLOURS)))
+    for (at, one), style in zip(enumerate(every), itertools.cycle(_STYLES)):
+        for level, rate in one.roofs.items():
+            begin = max(left, low / rate)
+            axes.plot([begin, tops[at] / rate], [begin * rate, tops[at]], style, color="#888888", linewidth=1)
+            where: dict[str, Any] = {
+                "rotation": rise,
+                "rotation_mode": "anchor",
+                "va": "bottom",
+                "clip_on": True,
+            }
+            axes.text(begin * 1.3, begin * 1.3 * rate, level, fontsize=8, **where)
+        for row in peaks[peaks["cpus"] == at].to_dict("records"):
+            begin = max(left, row["gops"] / max(one.roofs.values(), default=math.inf))
+            axes.plot([begin, right], [row["gops"]] * 2, style, color=colours[row["variant"]], linewidth=1.6)
+        for row in dots[dots["cpus"] == at].to_dict("records"):
+            look: dict[str, Any] = {
+                "marker": _FROM_MEMORY[row["operation"]],
+                "fillstyle": "none" if at else "full",
+            }
+            axes.plot(row["x"], row["gops"], color=colours[row["variant"]], markersize=5, **look)
     axes.set(xlabel="operations per byte from memory", ylabel="Gop/s")
-    for axis in (axes.xaxis, axes.yaxis):
+    for axis, ends in ((axes.xaxis, (left, right)), (axes.yaxis, axes.get_ylim())):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if ends[1] < _FEW_DECADES * ends[0] else (1,)))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=2, frameon=False, borderaxespad=0.2)
+    known = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
+    known += [
+        Line2D([], [], color="#888888", linestyle=style, label=counted(one.threads, "CPU"))
+        for one, style in zip(every, itertools.cycle(_STYLES))
+    ]
+    known += [
+        Line2D([], [], color="#888888", linestyle="none", marker=_FROM_MEMORY[name], label=name)
+        for name in dict.fromkeys(dots["operation"])
+    ]
+    above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.3}
+    axes.legend(handles=known, ncols=_IN_A_LINE, frameon=False, columnspacing=1.2, handlelength=1.8, **above)
 
 
 def _intensity(row: dict[Any, Any]) -> float:

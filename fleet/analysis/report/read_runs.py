@@ -26,15 +26,15 @@ from fleet.analysis.reduce.load import (
     without_points,
 )
 from fleet.analysis.reduce.matrices import by_relation, matrix
-from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.reduce.pairs import load_pairs, of_kinds, widened
 from fleet.analysis.reduce.topology import Layout, layouts
 from fleet.analysis.reduce.topology_check import COLUMNS, Medians, check_runs, earlier_runs, medians_of
-from fleet.analysis.report.key_numbers import KeyNumbers, key_numbers
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
 from fleet.analysis.report.suspects import Suspect, Thinned, suspects
 from fleet.analysis.views.by_parameters import point_tables
 from fleet.analysis.views.counters import events, per_unit
+from fleet.analysis.views.gemm import products
 from fleet.analysis.views.point_tables import PointTables
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import kind_of, records
@@ -104,7 +104,6 @@ class Reading:
     points: Sequence[PointTables] = ()
     ladders: Sequence[Ladder] = ()
     products: Sequence[Products] = ()
-    key_numbers: Sequence[KeyNumbers] = ()
     warnings: Sequence[RunWarning] = ()
     checks: Sequence[tuple[str, ...]] = ()
 
@@ -264,13 +263,11 @@ def _reading(
     if traces is not None or can_compare(kinds):
         pairs = rows.pairs[rows.places[run_id]].reset_index(drop=True)
         cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
-        ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
         checked = compared(run, pairs, cpus)
         reading = replace(
             reading,
-            ladders=ladders,
-            products=products,
-            key_numbers=key_numbers(pairs, ladders, products),
+            ladders=ladders_of(pairs, cpus, kinds),
+            products=products_of(pairs, cpus),
             checks=summary(checked),
         )
     if traces is not None:
@@ -294,10 +291,11 @@ def _in_detail(
         benchmark, _, variant = kind.partition("/")
         own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
         if kind in parts:
-            bursts = samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
+            stored = samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
+            bursts = (of_kinds(part.assign(run_id=run_id), {run_id: reading.order.kinds}) for part in stored)
             found.append(_part_in_detail(parts[kind], own, bursts, reading.order, traces))
-        elif view_of(kind) in (View.TABLE, View.BLOCKS):
-            points.append(point_tables(own))
+        elif view_of(kind) is not View.LADDER:
+            points.append(products(own) if view_of(kind) is View.PRODUCTS else point_tables(own))
         if run_id in rows.counters:
             counts = per_unit(rows.counters[run_id], pairs)
             own_counts = counts[(counts["benchmark"] == benchmark) & (counts["variant"] == variant)]

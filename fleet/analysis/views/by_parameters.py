@@ -9,10 +9,19 @@ from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.views.ladders import bursts_text
 from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.analysis.views.text import is_none, measured, records
-from fleet.model import Parameter, Relation, View, benchmark_named
+from fleet.model import Parameter, View, benchmark_named, nearness
 
 _LINE = 64
-_RELATION = Parameter("relation", "word", words=dict.fromkeys(map(str, Relation), ""))
+
+
+class _Relations(Parameter):
+    __slots__ = ()
+
+    def place(self, value: Any) -> Any:
+        return nearness(value)
+
+
+_RELATION: Parameter = _Relations("relation", "word")
 _POINT = Parameter("point", "name")
 Key = tuple[Any, ...]  # the values of some parameters
 

@@ -35,11 +35,12 @@ from fleet.analysis.views.text import (
     records,
     sides_text,
     signed,
+    span_text,
     within,
 )
 from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import folded
-from fleet.text import one_line, table
+from fleet.text import counted, one_line, table
 
 _Differing = tuple[bool, str, str, str]  # whether between the sides, the name, the values in A and B
 PAIRS_LISTED = 10
@@ -147,13 +148,9 @@ def _head(one: Comparison) -> Iterator[str]:
 
 
 def _measured(side: ComparisonSide) -> str:
-    first, last = side.runs["started_utc"].min(), side.runs["started_utc"].max()
-    when = f"{first:%Y-%m-%d %H:%M}"
-    if len(side.runs) > 1:
-        when += f" to {last:%H:%M}" if first.date() == last.date() else f" to {last:%Y-%m-%d %H:%M}"
-    count = "1 run" if len(side.runs) == 1 else f"{len(side.runs)} runs"
+    when = span_text(side.runs["started_utc"].min(), side.runs["started_utc"].max())
     hosts = side.hosts[0] if len(side.hosts) == 1 else f"{len(side.hosts)} hosts"
-    return f"{count} of {hosts}, {when} UTC"
+    return f"{counted(len(side.runs), 'run')} of {hosts}, {when} UTC"
 
 
 def _verdicts(one: Comparison, width: int | None) -> str:

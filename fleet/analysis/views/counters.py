@@ -7,10 +7,9 @@ import pandas as pd
 
 from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.analysis.views.text import is_none, records
-from fleet.model import Relation, View, benchmark_named
+from fleet.model import View, benchmark_named, nearness
 from fleet.text import counted
 
-_NEAREST_FIRST = list(map(str, Relation))
 _PAIR = ["benchmark", "variant", "point", "low", "high"]
 _SAME_WORK = (View.LADDER, View.BLOCKS, View.PRODUCTS)  # of all their threads
 _NUMBER = ["benchmark", "variant", "point", "relation", "thread", "event"]
@@ -71,7 +70,7 @@ def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
     rows = sorted(
         records(found), key=lambda row: points.index(row["point"]) if row["point"] in points else -1
     )
-    relations = sorted(found["relation"].unique(), key=_NEAREST_FIRST.index)
+    relations = sorted(found["relation"].unique(), key=nearness)
     of_each = {each: [row for row in rows if row["relation"] == each] for each in relations}
     if "point" not in shown and len(relations) > 1:  # short tables are easier to compare in one
         shown = ["relation", *shown]

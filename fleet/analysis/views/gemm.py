@@ -6,25 +6,23 @@ import pandas as pd
 
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.views.ladders import bursts_text, cpus_text, pages_text
+from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.analysis.views.text import is_none, records, within
 from fleet.model import View, benchmark_named
-from fleet.text import table
 
 
-def products(pairs: pd.DataFrame) -> str:
-    """The points of one variant of gemm: of each set of CPUs, a row per point.
+def products(pairs: pd.DataFrame) -> PointTables:
+    """The points of one variant of gemm: of each number of CPUs a table, of CPUs alike the median.
 
     pairs: its rows of the table `pairs`. `of peak` is the share of what the same CPUs reached on registers in
     the same run, in a cycle where the frequency is known; `a CPU` and `op/cycle` are of one CPU, on average.
     """
     rows = with_shares(pairs)
     first = rows.iloc[0]
-    parts = [
-        f"{first['benchmark']}/{first['variant']}: Gop/s; {pages_text(rows[rows['operation'] != 'peak'])}"
-    ]
-    for _, group in rows.groupby(["threads", "ping_cpu", "pong_cpu"], sort=True):
-        parts.append(f"{cpus_text(group)}\n{_table(group)}")
-    return "\n".join((*parts, f"{bursts_text(rows)}; every product was compared with the exact one"))
+    tables = [PointTable(cpus_text(group), *_table(group)) for _, group in rows.groupby("threads", sort=True)]
+    pages = pages_text(rows[rows["operation"] != "peak"])
+    note = f"{bursts_text(rows)}; every product was compared with the exact one"
+    return PointTables(f"{first['benchmark']}/{first['variant']}", f"Gop/s; {pages}", tables, note)
 
 
 def with_shares(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -57,27 +55,25 @@ def points_in_order(rows: pd.DataFrame) -> list[str]:
     return sorted(rows["operation"].unique(), key=lambda name: [one.place(name) for one in operation])
 
 
-def _table(rows: pd.DataFrame) -> str:
-    titles = ["point", "shape", "Gop/s", "interval", "of peak", "op/cycle"]
-    found = records(rows)
-    lines = [_line(row) for row in found]
-    if rows["threads"].iloc[0] > 1:
-        titles.insert(3, "a CPU")
-        for line, row in zip(lines, found, strict=True):
-            line.insert(3, f"{row['gops'] / row['threads']:.1f}")
-    return table(titles, lines, right=set(range(2, len(titles))))
-
-
-def _line(row: dict[str, Any]) -> list[str]:
-    share, per_cycle = row["share"], row["per_cycle"]
-    return [
-        row["operation"] + _size_of(row),
-        row["shape"],
-        f"{row['gops']:.1f}",
-        within(row["spread"]),
-        "-" if is_none(share) else f"{share:.1%}",
-        "-" if is_none(per_cycle) else f"{per_cycle:.1f}",
+def _table(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Titles and lines."""
+    numbers = {name: (name, "median") for name in ("gops", "spread", "share", "per_cycle")}
+    alike = rows.groupby(["operation", "point", "shape"], sort=False).agg(**numbers).reset_index()
+    threads = int(rows["threads"].iloc[0])
+    each = ("a CPU",) * (threads > 1)
+    lines = [
+        (
+            row["operation"] + _size_of(row),
+            row["shape"],
+            f"{row['gops']:.1f}",
+            *(f"{row['gops'] / threads:.1f}" for _ in each),
+            within(row["spread"]),
+            "-" if is_none(row["share"]) else f"{row['share']:.1%}",
+            "-" if is_none(row["per_cycle"]) else f"{row['per_cycle']:.1f}",
+        )
+        for row in records(alike)
     ]
+    return ("point", "shape", "Gop/s", *each, "±95%", "of peak", "op/cycle"), lines
 
 
 def _size_of(row: dict[str, Any]) -> str:

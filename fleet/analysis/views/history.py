@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.arrays import Floats
-from fleet.analysis.reduce.cells import are_pairs, history_of, is_level
-from fleet.analysis.reduce.pairs import history
+from fleet.analysis.reduce.cells import are_pairs, history_of
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.views.text import (
     is_rate,
@@ -24,10 +23,10 @@ from fleet.analysis.views.text import (
     within,
 )
 from fleet.errors import UsageError
-from fleet.model import Relation, RunState
+from fleet.model import RunState
 from fleet.store import RunSummary
 from fleet.store.runs import Root
-from fleet.text import nearest, table
+from fleet.text import table
 
 SPARKS = 24
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -38,56 +37,19 @@ _LEAST_SPAN = 0.05  # of the smallest value; less would make noise look like cha
 def of_relation(
     root: Root,
     runs: Sequence[RunSummary],
-    relation: str,
+    what: str,
     benchmark: str | None,
     note: Callable[[str], None] | None = None,
+    *,
+    point: bool = False,
 ) -> pd.DataFrame:
-    """The `history` of one relation or level of memory over `runs`. Raises UsageError where it has none."""
-    if is_level(relation):
-        found = history_of(root, _stored(root, runs), relation, benchmark=benchmark, note=note)
-        if found.empty:
-            why = f"none of these runs has the level {relation}. `fleet show` lists what a run has."
-            raise UsageError(f"{root}: {why}")
-        return found
-    try:
-        relation = str(Relation(relation))
-    except ValueError:
-        known = [str(each) for each in Relation]
-        raise UsageError(
-            f"--relation {relation}: no such relation{nearest(relation, known)} There are "
-            f"{', '.join(known)}, and the levels of memory L1, L2, …, LLC and mem."
-        ) from None
-    ids = [run.run_id for run in _stored(root, runs)]
-    benchmark, _, variant = (benchmark or "").partition("/")
-    found = history(root, run_id=ids, relation=relation, benchmark=benchmark or None, note=note)
-    if variant:
-        found = found[found["variant"] == variant]
-    if found.empty:
-        what = f"pair of relation {relation}" + (
-            f" measured with {benchmark}{'/' * bool(variant)}{variant}" if benchmark else ""
-        )
-        raise UsageError(f"{root}: none of {len(ids)} runs has a {what}. `fleet show` lists what a run has.")
-    return found
-
-
-def of_point(
-    root: Root,
-    runs: Sequence[RunSummary],
-    point: str,
-    benchmark: str | None,
-    note: Callable[[str], None] | None = None,
-) -> pd.DataFrame:
-    """The same of one point. Raises UsageError where no run has it."""
-    return history_of(root, _stored(root, runs), point, benchmark=benchmark, point=True, note=note)
-
-
-def _stored(root: Root, runs: Sequence[RunSummary]) -> list[RunSummary]:
-    found = [run for run in runs if run.state is not RunState.UNFINISHED]
-    if not found:
+    """The history of a relation, level or point over `runs`. Raises UsageError where there is none."""
+    stored = [run for run in runs if run.state is not RunState.UNFINISHED]
+    if not stored:
         raise UsageError(
             f"{root}: no such run is stored here. `fleet runs` lists all; --results names another root."
         )
-    return found
+    return history_of(root, stored, what, benchmark=benchmark, point=point, note=note)
 
 
 def past_text(found: pd.DataFrame, width: int | None = None) -> str:
@@ -112,7 +74,8 @@ def past_text(found: pd.DataFrame, width: int | None = None) -> str:
     )
     what = f"{number}; {of_pairs}: of {parts}; {of_pair}: of the median {part}"
     whole = with_labels_alike(listed, alike) + _courses(found)
-    return f"{relations[0] if not several else 'levels of memory'}: {what}\n{whole}"
+    names = {name.partition(" ")[0] for name in relations}
+    return f"{', '.join(sorted(names)) if several else relations[0]}: {what}\n{whole}"
 
 
 def _courses(found: pd.DataFrame) -> str:
@@ -131,37 +94,31 @@ def _courses(found: pd.DataFrame) -> str:
     return "\n\n" + table(("host", "benchmark", "of", "oldest to newest"), rows) if rows else ""
 
 
-def past_of_runs(root: Root, runs: Sequence[RunSummary], benchmark: str | None = None) -> str:
-    """A host's comparable runs in a table: of each relation the level that most are at, and its course."""
-    only, _, kind = (benchmark or "").partition("/")
-    found = history(root, run_id=[run.run_id for run in runs], benchmark=only or None)
-    found = found[found["variant"] == kind] if kind else found
+def past_of_runs(runs: Sequence[RunSummary], found: pd.DataFrame) -> str:
+    """A host's comparable runs in a table: of each column the level that most are at, and its course.
+
+    found: of `reduce.cells.overview_history`.
+    """
     rows = []
-    for (name, variant, relation), part in found.groupby(_CLASS, sort=False):
+    for (name, variant, about, _, relation), part in found.groupby(
+        ["benchmark", "variant", "about", "place", "relation"], sort=False
+    ):
         values = part["median_ns"].to_numpy(dtype=float)
         usual = runs_by_level(values)[0]
+        ends = sorted((values.min(), values.max()), reverse=is_rate(str(name)))
+        numbers = [measured(str(name), ns) for ns in (geometric_mean(usual), *ends)]
+        of = f"{len(usual)} of {len(values)}"
+        kind = f"{name}/{variant}".rstrip("/")
         rows.append(
-            (
-                f"{name}/{variant}",
-                str(relation),
-                f"{geometric_mean(usual):.1f}",
-                f"{len(usual)} of {len(values)}",
-                f"{values.min():.1f}",
-                f"{values.max():.1f}",
-                sparkline(values),
-            )
+            (f"{kind} {about}".rstrip(), str(relation), numbers[0], of, *numbers[1:], sparkline(values))
         )
     first, last = runs[0].started_utc, runs[-1].started_utc
-    titles = ("benchmark", "relation", "usual", "runs", "min", "max", "oldest to newest")
+    titles = ("benchmark", "of", "usual", "runs", "min", "max", "oldest to newest")
     return (
-        (
-            f"{len(runs)} comparable runs, {first:%Y-%m-%d} to {last:%Y-%m-%d}: medians in ns by run\n"
-            + table(titles, rows, right={2, 3, 4, 5})
-            + "\nusual: geometric mean of the runs at the level that most are at"
-            + "\nThe last run:"
-        )
-        if rows
-        else ""
+        f"{len(runs)} comparable runs, {first:%Y-%m-%d} to {last:%Y-%m-%d}: medians by run\n"
+        + table(titles, rows, right={2, 3, 4, 5})
+        + "\nusual: geometric mean of the runs at the level that most are at"
+        + "\nThe last run:"
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.analysis.reduce.load import of_benchmark
+from fleet.analysis.reduce.cells import ALL, Only, overview_history
 from fleet.analysis.selection import by_host, comparable, select
 from fleet.analysis.views import overview
 from fleet.analysis.views.heatmap import Canvas
@@ -35,16 +35,24 @@ def chosen(root: Listing, texts: Sequence[str]) -> Shown:
     return Shown(counting, tuple(runs[-1].run_id for runs in kept.values()))
 
 
-def shown_text(root: Root, shown: Shown, canvas: Canvas, benchmark: str | None = None, **detail: Any) -> str:
+def shown_text(root: Root, shown: Shown, canvas: Canvas, only: Only = ALL, **detail: Any) -> str:
     """The selection for people. detail: as of `show_text`; of several hosts only `as_map` applies."""
     if len(shown.latest) == 1:
-        return show_text(
-            root, shown.latest[0], canvas=canvas, benchmark=benchmark, earlier=shown.runs, **detail
-        )
-    table = of_benchmark(overview.medians(root, shown.runs), benchmark)
-    parts = [overview.heading(shown.runs), overview.overview_text(table, canvas)]
-    parts.append(overview.others_text(shown.runs))
+        return show_text(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
+    parts = [overview.heading(shown.runs), overview_of(root, shown.runs, canvas, only)]
     if detail.get("as_map"):
-        parts += [map_text(root, run_id, canvas, benchmark) for run_id in shown.latest]
+        parts += [map_text(root, run_id, canvas, only) for run_id in shown.latest]
     parts.append(f"Details: fleet show {shown.runs[0].host_name}")
     return "\n\n".join(part for part in parts if part)
+
+
+def overview_of(
+    root: Root, runs: Sequence[RunSummary], canvas: Canvas, only: Only = ALL, *, ends: bool = False
+) -> str:
+    """The overview of runs, and what it leaves out. ends: only the fastest and the slowest host."""
+    table = overview.medians(overview_history(root, runs, only))
+    if ends and len(table):
+        listed = overview.extremes_text(table, canvas.width)
+    else:
+        listed = overview.overview_text(table, canvas)
+    return "\n\n".join(filter(None, (listed, overview.not_shown(table, runs, only))))

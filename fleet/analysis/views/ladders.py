@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from fleet.analysis.reduce.ladders import LADDER, MEMORY, STEP, ladders, size_text
+from fleet.analysis.reduce.ladders import LADDER, MEMORY, STEP, ladders, settings_in_order, size_text
 from fleet.analysis.views.text import is_none, is_rate, measured, percent, records, within
 from fleet.model import benchmark_named
 from fleet.text import counted, table
@@ -167,16 +167,6 @@ def _about_levels(levels: pd.DataFrame) -> list[str]:
 def _level_names(rows: pd.DataFrame) -> list[str]:
     names = rows.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
     return sorted(names, key=lambda name: name == MEMORY)
-
-
-def settings_in_order(rows: pd.DataFrame) -> list[str]:
-    """The settings of one benchmark's rows, each once, in the order of its description."""
-    columns = benchmark_named(str(rows["benchmark"].iloc[0])).in_role("column") if len(rows) else []
-    words = [word for parameter in columns for word in parameter.words]
-    known = {name: place for place, name in enumerate(words)}
-    return sorted(
-        rows["setting"].unique(), key=lambda name: (known.get(name.split(" ")[0], len(known)), name)
-    )
 
 
 def pages_text(rows: pd.DataFrame) -> str:

@@ -1,69 +1,96 @@
-"""Many hosts on a screen, for `fleet show` and the end of `fleet run`: a line a host, a column a relation."""
+"""Many hosts on a screen: a line a host, a column each relation, level of memory, state or peak.
+
+`fleet show`, the end of `fleet run` and reports have the same groups of columns (docs/reading.md).
+"""
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.interval import student_t
-from fleet.analysis.reduce.load import view_of
-from fleet.analysis.reduce.pairs import history
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.selection import by_host
 from fleet.analysis.views.heatmap import Canvas, ranked
-from fleet.analysis.views.text import in_words, percent, records, units_text, within
+from fleet.analysis.views.text import in_words, measured, percent, records, span_text, units_text, within
 from fleet.hostnames import folded
-from fleet.model import Relation, RunState, View
+from fleet.model import RunState, benchmark_named
 from fleet.store import RunSummary
-from fleet.store.runs import Root
 from fleet.text import counted, one_line
 from fleet.text import table as laid_out
 
 LEAST_RUNS = 3  # for an interval between runs
 _LONGEST_NAME = 24
 _RANKED_FROM = 3  # hosts; fewer need no colours
-_SEPARATE_UP_TO = 10  # hosts; of more, one table without intervals is easier to read than two with them
+_SEPARATE_UP_TO = 10  # hosts; of more, fewer tables without intervals are easier to read than more with them
 _LISTED = 3  # of which the levels between runs are listed
-_IN_TABLE = (View.MATRIX, View.CPUS)
 _GAP, _WIDE_GAP = "  ", "    "
+_KEYS = ["host_id", "host_name", "benchmark", "variant", "about", "relation", "place"]
 
-Cell = tuple[str, float | None]  # its text, and its rank among the hosts from 0 to 1
+
+class Cell(NamedTuple):
+    """A number for people, half its interval, its rank among the hosts from 0 to 1, its host, its ns."""
+
+    text: str
+    within: str
+    rank: float | None
+    host: str
+    ns: float
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """The columns of one benchmark and variant: relation by relation, a cell per host."""
+class Group:
+    """The columns of one benchmark and variant, of each the cells by host.
 
-    kind: str
-    columns: dict[str, list[Cell]]
-
-
-def medians(
-    root: Root, runs: Sequence[RunSummary], note: Callable[[str], None] | None = None
-) -> pd.DataFrame:
-    """A row per host, benchmark, variant and relation of these runs; ns, one way.
-
-    Columns: `host_id`, `host_name`, `benchmark`, `variant`, `relation`, `runs`, `median_ns` (the geometric
-    mean of the runs' medians, of those at the level that most runs are at), `half` (half its 95 % interval,
-    relative: `how_wide` says between what; NaN where this host has none of the kind), `levels` (ns
-    and runs of each level, that of most runs first), `bursts` and `flagged_bursts` of all these runs.
+    title: its name and which of its numbers these are. bursts, flagged: by host, their sum and the share.
     """
-    rows = history(root, run_id=[run.run_id for run in runs], note=note)
-    keys = ["host_id", "host_name", "benchmark", "variant", "relation"]
+
+    title: str
+    benchmark: str
+    columns: dict[str, dict[str, Cell]]
+    bursts: dict[str, float]
+    flagged: dict[str, float]
+
+    @property
+    def any_flagged(self) -> bool:
+        """Whether a burst is."""
+        return any(self.flagged.values())
+
+    @property
+    def heading(self) -> str:
+        """What its numbers are."""
+        return benchmark_named(self.benchmark).heading
+
+    @property
+    def hosts(self) -> list[str]:
+        """Those that have a number."""
+        return list(dict.fromkeys(host for cells in self.columns.values() for host in cells))
+
+
+def medians(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row per host and column of the overview. rows: of `reduce.cells.overview_history`.
+
+    Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`, `place`, `runs`, `median_ns`
+    (the geometric mean of the runs' medians, of those at the level that most runs are at), `half` (half its
+    95 % interval, relative: `how_wide` says between what; NaN where this host has none of the kind), `levels`
+    (ns and runs of each level, that of most runs first), `bursts` and `flagged_bursts` of all these runs.
+    """
     found = [
-        dict(zip(keys, key, strict=True))
+        dict(zip(_KEYS, key, strict=True))
         | {"runs": len(part)}
         | _over_runs(part)
         | {"bursts": part["bursts"].sum(), "flagged_bursts": (part["flagged_share"] * part["bursts"]).sum()}
-        for key, part in rows.groupby(keys, sort=False)
+        for key, part in rows.groupby(_KEYS, sort=False)
     ]
     if any(one["runs"] >= LEAST_RUNS for one in found):
         found = [one if one["runs"] >= LEAST_RUNS else {**one, "half": math.nan} for one in found]
-    columns = [*keys, "runs", "median_ns", "half", "levels", "bursts", "flagged_bursts"]
+    columns = [*_KEYS, "runs", "median_ns", "half", "levels", "bursts", "flagged_bursts"]
     return pd.DataFrame(found, columns=columns)
 
 
@@ -77,61 +104,67 @@ def how_wide(table: pd.DataFrame) -> str:
     )
 
 
+def groups(table: pd.DataFrame) -> list[Group]:
+    """The table of `medians` as groups of columns, in its order."""
+    found = []
+    for (benchmark, variant, about), part in table.groupby(["benchmark", "variant", "about"], sort=False):
+        by_column = part.sort_values("place", kind="stable").groupby("relation", sort=False)
+        columns = {str(relation): dict(_cells(of_column)) for relation, of_column in by_column}
+        counts = part.groupby("host_id", sort=False)[["flagged_bursts", "bursts"]].sum()
+        bursts, shares = counts["bursts"], counts["flagged_bursts"] / counts["bursts"]
+        of_hosts = ({str(host): float(each) for host, each in one.items()} for one in (bursts, shares))
+        title = f"{benchmark}/{variant}".rstrip("/") + f" {about}".rstrip()
+        found.append(Group(title, str(benchmark), columns, *of_hosts))
+    return found
+
+
 def overview_text(table: pd.DataFrame, canvas: Canvas) -> str:
-    """The table of `medians` for people: the fastest host first; legends once. Empty without latencies."""
+    """The table of `medians` for people: the fastest host first; legends once. Empty without numbers."""
     if table.empty:
         return ""
-    kinds = [part for _, part in table.groupby(["benchmark", "variant"], sort=False)]
-    forms = [([table], True), (kinds, True), ([table], False), (kinds, False)]
-    if table["host_id"].nunique() > _SEPARATE_UP_TO:
-        forms[1:3] = [forms[2], forms[1]]
-    body = ""
-    for parts, intervals in forms:
-        body = "\n\n".join(_table(part, canvas, intervals=intervals) for part in parts)
-        if canvas.fits(body):
-            break
+    listed = _Listed(table, canvas)
+    with_intervals = listed.text(intervals=True)
+    whole = with_intervals if with_intervals and canvas.fits(with_intervals) else ""
+    plain = "" if whole and len(listed.hosts) <= _SEPARATE_UP_TO else listed.text(intervals=False)
+    fewer = plain.count("\n\n") < whole.count("\n\n")
+    body = whole if whole and not (plain and fewer) else plain
     return "\n".join((body, *_legend(table, with_intervals="±" in body)))
 
 
 def extremes_text(table: pd.DataFrame, width: int | None) -> str:
-    """The table of `medians` of too many hosts to list: a line a relation, its fastest and slowest host."""
-    titles = ("benchmark", "relation", "hosts", "median", "min", "fastest", "max", "slowest", "flagged")
+    """The table of `medians` of too many hosts to list: a line a column, its fastest and slowest host."""
+    titles = ("benchmark", "of", "hosts", "median", "min", "fastest", "max", "slowest")
     rows = []
-    for (benchmark, variant, relation), part in table.groupby(
-        ["benchmark", "variant", "relation"], sort=False
-    ):
-        ordered = part.sort_values("median_ns", kind="stable")
-        middle = float(ordered["median_ns"].median())
-        ends = [(f"{row['median_ns']:.1f}", _shortened(row["host_name"])) for row in records(ordered)]
-        flagged = _flagged(part)
-        kind = f"{benchmark}/{variant}"
-        rows.append((kind, str(relation), f"{len(part):,}", f"{middle:.1f}", *ends[0], *ends[-1], flagged))
-    shown = laid_out(titles, rows, right={2, 3, 4, 6, 8}, width=width, drop=("hosts", "flagged", "fastest"))
-    last = f"{_numbers(table)}, median of the pairs; median, min, max: of the hosts"
-    last += "; flagged: of bursts" * ("flagged" in shown)
-    return "\n".join((shown, *_relations(table), last, *_about_levels(table)))
+    for group in groups(table):
+        for column, cells in group.columns.items():
+            ordered = sorted(cells.values(), key=lambda cell: cell.ns)
+            middle = measured(group.benchmark, float(np.median([cell.ns for cell in ordered])))
+            ends = ((cell.text, cell.host) for cell in (ordered[0], ordered[-1]))
+            rows.append((group.title, column, f"{len(ordered):,}", middle, *chain(*ends)))
+    text = laid_out(titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest"))
+    last = f"{_numbers(table)}; median, min, max: of the hosts"
+    return "\n".join((text, *_relations(table), last, *_about_levels(table)))
 
 
-def others_text(runs: Sequence[RunSummary]) -> str:
-    """Which hosts have benchmarks that the overview leaves out; empty for none."""
-    found: dict[str, list[str]] = {}
+def not_shown(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL) -> str:
+    """Which hosts have benchmarks without a number in the table, or lack what was asked for."""
+    there = set(zip(table["host_id"], table["benchmark"], strict=True))
+    found: dict[str, dict[str, None]] = {}
     for run in runs:
-        names = dict.fromkeys(kind.partition("/")[0] for kind in run.benchmarks)
-        left_out = ", ".join(name for name in names if view_of(name) not in _IN_TABLE)
-        if left_out and run.host_name not in found.setdefault(left_out, []):
-            found[left_out].append(run.host_name)
-    return "\n".join(
-        one_line(f"{names}: measured on {folded(hosts, 60)}; shown by fleet show {hosts[0]}")
-        for names, hosts in found.items()
-    )
+        names = {kind.partition("/")[0] for kind in run.benchmarks}
+        if only != ALL:
+            if run.host_id not in {host for host, _ in there}:
+                found.setdefault(f"nothing was measured{only}", {})[run.host_name] = None
+        elif left_out := ", ".join(sorted(name for name in names if (run.host_id, name) not in there)):
+            found.setdefault(f"no level of memory is known of {left_out}; see --ladder", {})[
+                run.host_name
+            ] = None
+    return "\n".join(one_line(f"{folded(hosts, 60)}: {what}") for what, hosts in found.items())
 
 
 def heading(runs: Sequence[RunSummary]) -> str:
     """How many hosts and runs, and when."""
-    first, last = runs[0].started_utc, runs[-1].started_utc
-    when = f"{first:%Y-%m-%d %H:%M}"
-    if last != first:
-        when += f" to {last:%H:%M}" if first.date() == last.date() else f" to {last:%Y-%m-%d %H:%M}"
+    when = span_text(runs[0].started_utc, runs[-1].started_utc)
     partial = sum(run.state is RunState.PARTIAL for run in runs)
     return (
         f"{counted(len(by_host(runs)), 'host')}, {counted(len(runs), 'run')}, {when} UTC"
@@ -151,82 +184,109 @@ def _over_runs(rows: pd.DataFrame) -> dict[str, Any]:
 
 def _fastest_first(table: pd.DataFrame) -> list[str]:
     """The hosts by their mean latency relative to the other hosts', over the columns they have."""
-    usual = table.groupby(["benchmark", "relation"])["median_ns"].transform("median")
+    usual = table.groupby(["benchmark", "about", "relation"])["median_ns"].transform("median")
     relative = (table["median_ns"] / usual).map(np.log).groupby(table["host_id"], sort=False).mean()
     return [str(host) for host in relative.sort_values(kind="stable").index]
 
 
-def _groups(table: pd.DataFrame, hosts: Sequence[str], *, intervals: bool) -> Iterator[_Group]:
-    kinds: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
-    names = ["benchmark", "variant", "relation", "host_id", "median_ns", "half"]
-    for benchmark, variant, relation, host, ns, half in table[names].itertuples(index=False):
-        of_kind = kinds.setdefault(f"{benchmark}/{variant}", {})
-        of_kind.setdefault(str(relation), {})[host] = (ns, half)
-    for kind, relations in kinds.items():
-        columns = {}
-        for relation in filter(relations.__contains__, map(str, Relation)):
-            known = relations[relation]
-            ordered = sorted(ns for ns, _ in known.values())
-            columns[relation] = [_cell(known.get(host), ordered, intervals=intervals) for host in hosts]
-        yield _Group(kind, columns)
+def _cells(rows: pd.DataFrame) -> Iterator[tuple[str, Cell]]:
+    """The cell of each host in a column; among equals the rank is the mean one."""
+    ordered = sorted(rows["median_ns"])
+    names = ["benchmark", "host_id", "host_name", "median_ns", "half"]
+    for benchmark, host, name, ns, half in rows[names].itertuples(index=False):
+        place = (bisect_left(ordered, ns) + bisect_right(ordered, ns) - 1) / 2
+        rank = place / (len(ordered) - 1) if len(ordered) >= _RANKED_FROM else None
+        yield host, Cell(measured(benchmark, ns), within(half), rank, _shortened(name), ns)
 
 
-def _cell(number: tuple[float, float] | None, ordered: Sequence[float], *, intervals: bool) -> Cell:
-    """ordered: the medians of all hosts, among which this one's has its rank; of equals the mean rank."""
-    if number is None:
-        return "-", None
-    ns, half = number
-    text = f"{ns:.1f}" if ns < 1000 else f"{ns:.0f}"
-    place = (bisect_left(ordered, ns) + bisect_right(ordered, ns) - 1) / 2
-    rank = place / (len(ordered) - 1) if len(ordered) >= _RANKED_FROM else None
-    return (f"{text} {within(half)}" if intervals else text), rank
+class _Listed:
+    """The groups as tables that fit a canvas: side by side those of the same hosts, the others below."""
+
+    def __init__(self, table: pd.DataFrame, canvas: Canvas) -> None:
+        self.hosts = _fastest_first(table)
+        self._own = {host: table[table["host_id"] == host] for host in self.hosts}
+        self._groups, self._canvas = groups(table), canvas
+
+    def text(self, *, intervals: bool) -> str:
+        tables: list[list[Group]] = []
+        for group in self._groups:
+            for part in [group] if intervals else self._narrow(group):
+                last = tables[-1] if tables else []
+                beside = last and {*last[0].hosts} == {*part.hosts}
+                if beside and self._canvas.fits(self._table([*last, part], intervals=intervals)):
+                    last.append(part)
+                else:
+                    tables.append([part])
+        return "\n\n".join(self._table(one, intervals=intervals) for one in tables)
+
+    def _narrow(self, group: Group) -> list[Group]:
+        """The group in parts that fit."""
+        names, at = list(group.columns), len(group.columns) // 2
+        if at == 0 or self._canvas.fits(self._table([group], intervals=False)):
+            return [group]
+        halves = ({name: group.columns[name] for name in part} for part in (names[:at], names[at:]))
+        return [part for half in halves for part in self._narrow(replace(group, columns=half))]
+
+    def _table(self, shown: Sequence[Group], *, intervals: bool) -> str:
+        """Groups side by side below their names; then how many bursts are flagged, and the runs."""
+        hosts = [host for host in self.hosts if host in {*shown[0].hosts}]
+        own = [self._own[host] for host in hosts]
+        names = [_shortened(rows["host_name"].iloc[0]) for rows in own]
+        ends = {"flagged": [percent(_flagged(shown, host)) for host in hosts]}
+        if max(rows["runs"].max() for rows in self._own.values()) > 1:
+            ends["runs"] = [str(rows["runs"].max()) for rows in own]
+        margin = max(len("host"), *map(len, names))
+        head = [" " * margin, f"{'host':<{margin}}", " " * margin]
+        lines = [f"{name:<{margin}}" for name in names]
+        for group in shown:
+            columns = [_texts(cells, hosts, intervals=intervals) for cells in group.columns.values()]
+            titles = [
+                title.partition(" ")[::2] for title in group.columns
+            ]  # kinds of cores on a line of their own
+            widths = [max(map(len, (*title, *texts))) for title, texts in zip(titles, columns, strict=True)]
+            widths[0] += max(len(group.title) - sum(widths) - len(_GAP) * (len(widths) - 1), 0)
+            gap = _WIDE_GAP if len(shown) > 1 else _GAP
+            for at in (0, 1):
+                words = (f"{title[at]:>{width}}" for title, width in zip(titles, widths, strict=True))
+                head[1 + at] += gap + _GAP.join(words)
+            head[0] += f"{gap}{group.title:<{len(head[1]) - len(head[0]) - len(gap)}}"
+            for at, host in enumerate(hosts):
+                drawn = (
+                    self._drawn(f"{texts[at]:>{width}}", cells.get(host))
+                    for texts, width, cells in zip(columns, widths, group.columns.values(), strict=True)
+                )
+                lines[at] += gap + _GAP.join(drawn)
+        for title, column in ends.items():
+            width = max(len(title), *map(len, column))
+            head[1] += f"{_GAP}{title:>{width}}"
+            lines = [f"{line}{_GAP}{text:>{width}}" for line, text in zip(lines, column, strict=True)]
+        return "\n".join(line for line in map(str.rstrip, (*head, *lines)) if line)
+
+    def _drawn(self, padded: str, cell: Cell | None) -> str:
+        coloured = self._canvas.colour and cell and cell.rank is not None
+        return ranked(padded, cell.rank) if coloured and cell and cell.rank is not None else padded
 
 
-def _table(table: pd.DataFrame, canvas: Canvas, *, intervals: bool) -> str:
-    """The benchmarks side by side below their names; then how many bursts are flagged, and the runs."""
-    hosts = _fastest_first(table)
-    own = [table[table["host_id"] == host] for host in hosts]
-    names = [_shortened(rows["host_name"].iloc[0]) for rows in own]
-    ends = {"flagged": [_flagged(rows) for rows in own]}
-    if table["runs"].max() > 1:
-        ends["runs"] = [str(rows["runs"].max()) for rows in own]
-    groups = [*_groups(table, hosts, intervals=intervals)]
-    margin = max(len("host"), *map(len, names))
-    heads, titles = " " * margin, f"{'host':<{margin}}"
-    lines = [f"{name:<{margin}}" for name in names]
-    for group in groups:
-        widths = {
-            title: max(len(title), *(len(t) for t, _ in cells)) for title, cells in group.columns.items()
-        }
-        short = len(group.kind) - sum(widths.values()) - len(_GAP) * (len(widths) - 1)
-        first = next(iter(widths))
-        widths[first] += max(short, 0)
-        gap = _WIDE_GAP if len(groups) > 1 else _GAP
-        whole = _GAP.join(f"{title:>{width}}" for title, width in widths.items())
-        heads += f"{gap}{group.kind:<{len(whole)}}"
-        titles += f"{gap}{whole}"
-        for at, _ in enumerate(lines):
-            cells = [(cells[at], widths[title]) for title, cells in group.columns.items()]
-            lines[at] += gap + _GAP.join(_drawn(text, rank, width, canvas) for (text, rank), width in cells)
-    for title, texts in ends.items():
-        width = max(len(title), *map(len, texts))
-        titles += f"{_GAP}{title:>{width}}"
-        lines = [f"{line}{_GAP}{text:>{width}}" for line, text in zip(lines, texts, strict=True)]
-    return "\n".join(line.rstrip() for line in (heads, titles, *lines))
+def _flagged(shown: Sequence[Group], host: str) -> float:
+    """The share of a host's bursts in these groups."""
+    flagged = sum(one.flagged[host] * one.bursts[host] for one in shown)
+    return flagged / sum(one.bursts[host] for one in shown)
 
 
-def _flagged(rows: pd.DataFrame) -> str:
-    return percent(rows["flagged_bursts"].sum() / rows["bursts"].sum())
-
-
-def _drawn(text: str, rank: float | None, width: int, canvas: Canvas) -> str:
-    padded = f"{text:>{width}}"
-    return ranked(padded, rank) if canvas.colour and rank is not None else padded
+def _texts(cells: Mapping[str, Cell], hosts: Sequence[str], *, intervals: bool) -> list[str]:
+    """A column: numbers, and where there are some their intervals, below one another."""
+    found = [cells.get(host) for host in hosts]
+    halves = [cell.within if cell and intervals and cell.within != "-" else "" for cell in found]
+    width = max(map(len, halves))
+    return [
+        f"{cell.text if cell else '-'} {half:>{width}}" if width and cell else cell.text if cell else "-"
+        for cell, half in zip(found, halves, strict=True)
+    ]
 
 
 def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
     yield from _relations(table)
-    yield f"{_numbers(table)}, median of the pairs; flagged: of bursts"
+    yield f"{_numbers(table)}; flagged: of bursts"
     if table["runs"].max() > 1:
         yield "of several runs: their geometric mean"
     yield from _about_levels(table)
@@ -239,21 +299,22 @@ def _about_levels(table: pd.DataFrame) -> Iterator[str]:
     """The levels of hosts whose runs are at several: no number is an average of levels."""
     several = [row for row in records(table) if len(row["levels"]) > 1]
     for row in several[:_LISTED]:
-        each = ", ".join(f"{counted(count, 'run')} at {ns:.1f}" for ns, count in row["levels"])
+        each = ", ".join(
+            f"{counted(count, 'run')} at {measured(row['benchmark'], ns)}" for ns, count in row["levels"]
+        )
         what = f"{row['host_name']}, {row['benchmark']}, {row['relation']}"
         yield one_line(f"levels differ between runs, the number is that of most: {what}: {each}")
     if len(several) > _LISTED:
         yield f"levels differ between runs of {len(several) - _LISTED} more"
 
 
-def _relations(table: pd.DataFrame) -> Iterator[str]:
+def _relations(table: pd.DataFrame) -> Iterable[str]:
     """What the titles of the columns mean."""
-    if legend := in_words(str(one) for one in Relation if (table["relation"] == str(one)).any()):
-        yield legend
+    return filter(None, [in_words(table["relation"])])
 
 
 def _numbers(table: pd.DataFrame) -> str:
-    return f"numbers: {units_text(table['benchmark'])}"
+    return f"numbers: {units_text(table['benchmark'])}, median of the pairs"
 
 
 def _shortened(name: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.reduce.cells import ALL, Only, overview_history
 from fleet.analysis.reduce.cross_checks import compared
 from fleet.analysis.reduce.ladders import LADDER, ladders, plateaus
 from fleet.analysis.reduce.load import (
@@ -13,7 +14,6 @@ from fleet.analysis.reduce.load import (
     load_cpus,
     load_run,
     load_samples,
-    of_benchmark,
     view_of,
     without_points,
 )
@@ -32,12 +32,13 @@ from fleet.analysis.views.point_tables import tables_text
 from fleet.analysis.views.text import csv_text, json_text, records
 from fleet.analysis.views.warnings import BURST_COLUMNS, marked, run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
+from fleet.errors import UsageError
 from fleet.model import View, as_described_by
 from fleet.store import RunSummary
 from fleet.store.runs import Root
 
 
-def shows_json(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> str:
+def shows_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
     """Runs for programs, as a list: `run`, `relations`, `pairs` (ns of a unit), `cpus` in topology order.
 
     `plateaus`, `ladder`: of benchmarks of memory, a row per level and per size; in ns of one unit by all
@@ -47,7 +48,7 @@ def shows_json(root: Root, run_ids: Sequence[str], benchmark: str | None = None)
 
     number: the column of `pairs` that is the run's number.
     """
-    return json_text([_object(root, run_id, benchmark) for run_id in run_ids])
+    return json_text([_object(_load(root, run_id, only)) for run_id in run_ids])
 
 
 _MOST_EVENTS = 20  # lines of events that are printed without being asked for
@@ -58,7 +59,7 @@ def show_text(
     run_id: str,
     *,
     canvas: Canvas = NO_LIMIT,
-    benchmark: str | None = None,
+    only: Only = ALL,
     all_sizes: bool = False,
     both_ways: bool = False,
     as_map: bool = False,
@@ -66,16 +67,15 @@ def show_text(
 ) -> str:
     """One run for people: what it was, a table by relation, the matrix, the ladders, the warnings.
 
-    benchmark: only this one, as `bandwidth` or `bandwidth/avx2`. all_sizes: ladders with every size, not only
-    their levels, and every counted event. both_ways: with the directions of messages. as_map: as of
-    `heatmap.draw`. earlier: the runs of the host like this one, which get a table of their own if there are
-    several.
+    all_sizes: ladders with every size, not only their levels, and every counted event. both_ways: with the
+    directions of messages. as_map: as of `heatmap.draw`. earlier: the runs of the host like this one, which
+    get a table of their own if there are several.
     """
-    found = _load(root, run_id, benchmark)
+    found = _load(root, run_id, only)
     with as_described_by(found.run["hello"]):
         parts = _parts(found, canvas, all_sizes=all_sizes, as_map=as_map)
     if len(earlier) > 1:
-        parts.insert(1, past_of_runs(root, earlier, benchmark))
+        parts.insert(1, past_of_runs(earlier, overview_history(root, earlier, only)))
     if both_ways:
         parts.append(
             ways(root, found.run) or "No messages were measured, so there are no directions to show."
@@ -109,7 +109,7 @@ def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) ->
                 case View.TABLE | View.BLOCKS:
                     parts.append(tables_text(point_tables(part), canvas.width))
                 case View.PRODUCTS:
-                    parts.append(products(part))
+                    parts.append(tables_text(products(part), canvas.width))
             parts.append(_events_text(found, (str(name), str(variant)), canvas.width, whole=all_sizes))
         parts.append(best_variants(found.plateaus[found.plateaus["benchmark"] == name]))
     parts.append(sections.states(found.pairs, canvas.width))
@@ -128,9 +128,12 @@ def _events_text(found: "_Found", kind: tuple[str, str], width: int | None, *, w
     return f"{tables.name}: {tables.legend}; --ladder prints them: {count} lines"
 
 
-def map_text(root: Root, run_id: str, canvas: Canvas, benchmark: str | None = None) -> str:
-    """The heat maps of one run, with no more than its name."""
-    found = _load(root, run_id, benchmark)
+def map_text(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:
+    """The heat maps of one run, with no more than its name; empty where it lacks the benchmark."""
+    try:
+        found = _load(root, run_id, only)
+    except UsageError:
+        return ""
     maps = [
         f"{name}/{variant} on {found.run['host_name']}\n"
         + sections.drawing(part, found.order, canvas, found.run, as_map=True)
@@ -140,14 +143,14 @@ def map_text(root: Root, run_id: str, canvas: Canvas, benchmark: str | None = No
     return "\n\n".join(maps)
 
 
-def shows_csv(root: Root, run_ids: Sequence[str], benchmark: str | None = None) -> str:
+def shows_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
     """The pairs of several runs as CSV for programs: the table `pairs`, a header line, no number rounded."""
-    rows = of_benchmark(widened(load_pairs(root, run_id=run_ids)), benchmark)
+    rows = widened(load_pairs(root, run_id=run_ids))
+    rows = only.of(rows, load_cpus(root, run_id=run_ids) if only.cpus else rows)
     return csv_text(rows).removesuffix("\n")
 
 
-def _object(root: Root, run_id: str, benchmark: str | None) -> dict[str, Any]:
-    found = _load(root, run_id, benchmark)
+def _object(found: "_Found") -> dict[str, Any]:
     number = sections.number_of(found.run)
     return {
         "run": {key: value for key, value in found.run.items() if key != "probe"},
@@ -179,10 +182,10 @@ class _Found:
     counters: pd.DataFrame
 
 
-def _load(root: Root, run_id: str, benchmark: str | None) -> _Found:
+def _load(root: Root, run_id: str, only: Only) -> _Found:
     run, cpus = load_run(root, run_id), load_cpus(root, run_id=run_id)
     pairs = _as_planned(widened(load_pairs(root, run_id=run_id)), run["benchmarks"])
-    pairs = of_benchmark(pairs, benchmark)
+    pairs = only.of(pairs, cpus)
     measured = sorted(set(pairs["ping_cpu"]) | set(pairs["pong_cpu"]))
     bursts = load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
     counters = per_unit(load_counters(root, run_id=run_id), pairs)

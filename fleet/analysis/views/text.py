@@ -1,12 +1,14 @@
 """Formatting shared by the views: percentages, relations in words, plain values for JSON."""
 
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
+from itertools import chain
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from fleet.model import View, benchmark_named
+from fleet.model import KINDS, View, benchmark_named, is_relation, nearness
 from fleet.text import LAST_COLUMN, as_json, console_class, one_line, printable
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ SHARED = {
     "package": "one socket",
     "system": "across sockets",
     "unknown": "not known",
+    **KINDS,
 }
 
 
@@ -55,6 +58,12 @@ def _last_column_fitted(line: str, width: int) -> str:
         return fill(line[at:], width, initial_indent=line[:at], subsequent_indent=" " * at, **_WORDS)
     below = fill(line[at:], width, initial_indent=" " * 6, subsequent_indent=" " * 6, **_WORDS)
     return f"{line[:at].rstrip()}\n{below}"
+
+
+def span_text(first: datetime, last: datetime) -> str:
+    """From one moment to another, to the minute."""
+    begin, end = (f"{when.astimezone(UTC):%Y-%m-%d %H:%M}" for when in (first, last))
+    return begin if begin == end else f"{begin} to {end.removeprefix(begin[:10]).strip()}"
 
 
 def within(share: float | None) -> str:
@@ -105,8 +114,12 @@ def pair_text(row: Mapping[str, Any]) -> str:
 
 
 def in_words(relations: Iterable[str]) -> str:
-    """The legend of these relations, each once: "smt: siblings of one core; package: ..."."""
-    return "; ".join(f"{name}: {SHARED[name]}" for name in dict.fromkeys(relations) if name in SHARED)
+    """The legend of these relations, each word once: "smt: siblings of one core; package: ..."."""
+    of_each = [re.split("[ -]", name) for name in sorted({*relations}, key=nearness) if is_relation(name)]
+    words = dict.fromkeys(words[0] for words in of_each) | dict.fromkeys(
+        sorted({*chain(*(words[1:] for words in of_each))}, key=list(KINDS).index)
+    )
+    return "; ".join(f"{word}: {SHARED[word]}" for word in words)
 
 
 def is_rate(benchmark: str) -> bool:
@@ -131,11 +144,16 @@ def sides_text(benchmarks: Iterable[str], unit: str = "run") -> str:
     return f"{units_text(benchmarks)}; geometric mean over {unit}s of {values}"
 
 
+def shown_value(benchmark: str, ns: Any) -> Any:
+    """What is shown for the ns of a unit, a number or several: these, or a rate."""
+    return 1 / ns if is_rate(benchmark) else ns
+
+
 def measured(benchmark: str, ns: float) -> str:
     """A benchmark's number for people, with as many digits as it needs: GB/s, Gop/s, or ns."""
     if benchmark_named(benchmark).view in (View.MATRIX, View.CPUS):
         return f"{ns:.1f}"
-    value = 1 / ns if is_rate(benchmark) else ns
+    value = shown_value(benchmark, ns)
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from fleet.analysis.reduce.topology import GROUPS, Layout
+from fleet.model import KINDS
 from fleet.plan.cpulist import cpus_text
 from fleet.text import counted
 
@@ -14,7 +15,7 @@ Blocks = Sequence[Sequence[int]]
 
 
 def topology_lines(order: Layout) -> list[str]:
-    """A line for each level that divides the CPUs, outermost first, then one for the siblings.
+    """A line for each level that divides the CPUs, outermost first, then the kinds of cores and the siblings.
 
     Groups of several levels that are the same are listed once; of many groups only their number.
     """
@@ -24,6 +25,9 @@ def topology_lines(order: Layout) -> list[str]:
         if 2 <= len(blocks) < len(order.cpus) and blocks != order.blocks("core"):
             levels.setdefault(blocks, level)
     lines = [f"{level}: {_groups(blocks)}" for blocks, level in levels.items()]
+    of_kinds = {kind: [cpu for cpu in order.cpus if order.kinds.get(cpu) == kind] for kind in KINDS}
+    if listed := [f"{kind} {cpus_text(cpus)}" for kind, cpus in of_kinds.items() if cpus]:
+        lines.append(f"kinds of cores: {', '.join(listed)}")
     return [*lines, f"SMT siblings: {_siblings(order)}"] if len(order.cpus) > 1 else []
 
 

@@ -1,12 +1,14 @@
 """Comparisons and histories of levels of memory and of single points, with planted changes."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fleet.analysis.compare.comparison import Comparison, compare
+from fleet.analysis.reduce.cells import Only
 from fleet.analysis.views.compare import compare_text
-from fleet.analysis.views.history import of_point, of_relation, past_text
+from fleet.analysis.views.history import of_relation, past_text
 from fleet.errors import UsageError
 from fleet.store import Store
 from tests import memory
@@ -29,8 +31,8 @@ def alternated(root: Path, change: float, level: str = "L2", operation: str = "r
         )
 
 
-def only(root: Path, **how: str) -> Comparison:
-    (found,) = compare(root, ["side=a", "side=b"], **how)  # type: ignore[arg-type]
+def only(root: Path, **how: Any) -> Comparison:
+    (found,) = compare(root, ["side=a", "side=b"], **how)
     return found
 
 
@@ -61,13 +63,13 @@ def test_bandwidth_is_printed_as_a_rate_that_fell(tmp_path: Path) -> None:
 
 def test_one_benchmark_or_one_point_can_be_compared(tmp_path: Path) -> None:
     alternated(tmp_path, 1.25)
-    assert set(only(tmp_path, benchmark="chase").relations["benchmark"]) == {"chase"}
+    assert set(only(tmp_path, only=Only("chase")).relations["benchmark"]) == {"chase"}
     (row,) = only(tmp_path, point="read.own.768K.huge.x1").relations.to_dict("records")
     assert (row["relation"], row["verdict"]) == ("read.own.768K.huge.x1", "changed")
     with pytest.raises(UsageError, match=r"no such point; did you mean 'read\.own\.768K\.huge\.x1'"):
         only(tmp_path, point="read.own.769K.huge.x1")
     with pytest.raises(UsageError, match="--benchmark gemm: not measured; there are"):
-        only(tmp_path, benchmark="gemm")
+        only(tmp_path, only=Only("gemm"))
 
 
 def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
@@ -90,10 +92,10 @@ def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
     every = of_relation(tmp_path, runs, "mem", "chase")
     assert set(every["relation"]) == {"mem random", "mem rising"}
     assert "mem random" in past_text(every)
-    at = of_point(tmp_path, runs, "read.own.768K.huge.x2", None)
+    at = of_relation(tmp_path, runs, "read.own.768K.huge.x2", None, point=True)
     assert "read.own.768K.huge.x2: GB/s" in past_text(at)
     assert len(at) == 2 * RUNS
-    with pytest.raises(UsageError, match="none of these runs has the level L7"):
+    with pytest.raises(UsageError, match="--relation L7: no such relation"):
         of_relation(tmp_path, runs, "L7", None)
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.exchange.dashboards import bmf, markdown, openmetrics
+from fleet.analysis.reduce.cells import overview_history
 from fleet.analysis.views.hosts import chosen
 from fleet.analysis.views.overview import medians
 from fleet.store import Listing
@@ -25,7 +26,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(root: Path) -> pd.DataFrame:
-    found = medians(root / "results", chosen(Listing(root / "results"), ["all"]).runs)
+    found = medians(overview_history(root / "results", chosen(Listing(root / "results"), ["all"]).runs))
     return found.assign(host_name='quo"ted|')
 
 

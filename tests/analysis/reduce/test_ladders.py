@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fleet.analysis.reduce.cells import Only
 from fleet.analysis.reduce.ladders import ladders, plateaus, size_text
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.pairs import load_pairs, widened
@@ -89,7 +90,7 @@ def test_show_has_the_levels_first_and_every_size_on_demand(tmp_path: Path) -> N
     assert ["L1", "32K", "8K-16K", "500.0", "250.0", "38.5"] in map(str.split, bandwidth.splitlines())
     assert ["L1", "32K", "8K-16K", "1000", "500.0", "76.9"] in map(str.split, bandwidth.splitlines())
     assert "512K   3.50" not in text
-    every = show_text(tmp_path, run.run_id, benchmark="chase", all_sizes=True)
+    every = show_text(tmp_path, run.run_id, only=Only("chase"), all_sizes=True)
     assert [line.split()[0] for line in every.splitlines() if line.endswith("6.0")] == [
         "L2",
         "64K",

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from fleet.analysis.reduce.cells import Only, overview_history
 from fleet.analysis.reduce.pairs import history
 from fleet.analysis.views import hosts, overview
 from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.history import sparkline
+from fleet.analysis.views.text import fitted, measured
+from fleet.errors import UsageError
 from fleet.store import Listing, Store
 from tests import simulated
 
@@ -30,13 +33,13 @@ def test_hosts_are_in_order_of_their_latency(root: Path) -> None:
     assert len(shown.runs) == 3
     text = hosts.shown_text(root, shown, Canvas(80))
     assert re.findall(r"^(quick|slow|other) ", text, re.MULTILINE)[-1] == "slow"
-    assert max(map(len, text.splitlines())) <= 80
+    assert max(map(len, fitted(text, 80).splitlines())) <= 80
     assert text.count("siblings of one core") == 1
 
 
 def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path) -> None:
     shown = hosts.chosen(Listing(root), ["slow", "quick"])
-    table = overview.medians(root, shown.runs)
+    table = overview.medians(overview_history(root, shown.runs))
     assert set(table["runs"]) == {4}
     past = history(root, host_id="slow", relation="smt")["median_ns"]
     row = table[(table["host_id"] == "slow") & (table["relation"] == "smt")].iloc[0]
@@ -63,7 +66,7 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
         machine = fast if number == 3 else simulated.desktop("flips")
         simulated.publish(tmp_path, machine, number, rounds=4, session=f"s2026010{number}T000000Z-00000000")
     shown = hosts.chosen(Listing(tmp_path), ["flips"])
-    table = overview.medians(tmp_path, shown.runs)
+    table = overview.medians(overview_history(tmp_path, shown.runs))
     for row in table.to_dict("records"):
         (usual, most), (other, one) = row["levels"]
         assert (most, one) == (4, 1)
@@ -76,7 +79,7 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
 
 
 def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
-    table = overview.medians(root, hosts.chosen(Listing(root), []).runs)
+    table = overview.medians(overview_history(root, hosts.chosen(Listing(root), []).runs))
     coloured = overview.overview_text(table, Canvas(80, colour=True))
     plain = overview.overview_text(table, Canvas(80))
     assert "\x1b[" in coloured
@@ -84,7 +87,7 @@ def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
 
 
 def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> None:
-    table = overview.medians(root, hosts.chosen(Listing(root), []).runs)
+    table = overview.medians(overview_history(root, hosts.chosen(Listing(root), []).runs))
     narrow = overview.overview_text(table, Canvas(34))
     assert re.search(r"^slow +\d+\.\d +", narrow, re.MULTILINE)
     assert "half of them within ±" in narrow
@@ -94,3 +97,40 @@ def test_noise_looks_flat_and_change_does_not() -> None:
     assert set(sparkline([100.0, 100.4, 99.8])) <= set("▃▄▅")
     assert sparkline([100.0, 200.0]) == "▁█"
     assert len(sparkline([1.0] * 100)) == 24
+
+
+def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
+    listing = Listing(made_lab / "results")
+    table = overview.medians(overview_history(listing, hosts.chosen(listing, ["all"]).runs))
+    columns = {group.title: list(group.columns) for group in overview.groups(table)}
+    assert columns["cas/cmpxchg"] == [
+        *("smt", "cluster E-E", "llc", "package P-P", "package P-E", "package E-E", "package", "system")
+    ]
+    assert columns["chase/mov random"] == columns["bandwidth/avx2 read"] == ["L1", "L2", "LLC", "mem"]
+    assert columns["fetch/mov read chase, smt"] == ["own", "written", "clean", "both", "evicted", "memory"]
+    assert columns["interleave/avx2 write shared, smt"] == ["64", "256", "1K", "4K", "16K", "64K"]
+    assert columns["gemm peak"] == ["avx2"]
+    assert {*table["benchmark"]} == {
+        kind.partition("/")[0] for run in listing.runs for kind in run.benchmarks
+    }
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_columns_that_do_not_fit_stand_below(made_lab: Path, width: int) -> None:
+    listing = Listing(made_lab / "results")
+    table = overview.medians(overview_history(listing, hosts.chosen(listing, ["all"]).runs))
+    text = overview.overview_text(table, Canvas(width))
+    assert max(map(len, fitted(text, width).splitlines())) <= width
+    shown = text.split("\nsmt: ")[0]
+    for row in table.to_dict("records"):
+        assert f" {measured(row['benchmark'], row['median_ns'])}" in shown
+
+
+def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
+    listing = Listing(made_lab / "results")
+    runs = hosts.chosen(listing, ["pisa", "rome"]).runs
+    slow = overview_history(listing, runs, Only(cpus="E"))
+    assert {*slow["relation"]} == {"cluster E-E", "package E-E"}
+    assert {*overview_history(listing, runs, Only("cas", "8,9"))["relation"]} == {"cluster E-E", "llc"}
+    with pytest.raises(UsageError, match=r"--cpus big: .*; kinds of cores there: E, P\."):
+        overview_history(listing, runs, Only(cpus="big"))

@@ -3,7 +3,7 @@
 import pytest
 
 from fleet.analysis.views.text import SHARED, change_shown, measured, units_text
-from fleet.model import Relation
+from fleet.model import KINDS, Relation
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_the_units_of_several_benchmarks_are_named(benchmarks: list[str], text: 
 
 
 def test_every_relation_has_its_words() -> None:
-    assert list(SHARED) == list(map(str, Relation))
+    assert list(SHARED) == [*map(str, Relation), *KINDS]

@@ -1,0 +1,84 @@
+"""Kinds of cores: found from what a host tells, part of a relation's name, chosen by name."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fleet.analysis.reduce.pairs import load_pairs
+from fleet.errors import UsageError
+from fleet.model import (
+    Facts,
+    Host,
+    Relations,
+    RequestedOptions,
+    Topology,
+    core_kinds,
+    is_relation,
+    nearness,
+    with_kinds,
+)
+from fleet.plan.merge import plan_on
+from fleet.plan.options import requested
+from fleet.store import Store
+from tests import builders
+
+PHONE = (160, 160, 160, 160, 498, 498, 1024)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "capacities", "named"),
+    [
+        (("performance", "efficiency"), (1024, 1000), ("P", "E")),
+        (("performance", "performance"), (1024, 1009), ()),
+        ((None,) * 7, PHONE, (*["LITTLE"] * 4, *["middle"] * 2, "big")),
+        ((None, None), (446, 1024), ("LITTLE", "big")),
+        ((None, None), (1024, 1024), ()),
+        ((None, None), (None, None), ()),
+    ],
+)
+def test_kinds_are_those_of_intel_or_by_capacity(
+    kinds: Sequence[str | None], capacities: Sequence[int | None], named: Sequence[str]
+) -> None:
+    found = core_kinds(zip(range(len(kinds)), kinds, capacities, strict=True))
+    assert tuple(found.values()) == named
+
+
+def test_a_relation_is_named_by_kinds_but_for_siblings() -> None:
+    assert with_kinds("package", "E", "P") == "package P-E"
+    assert with_kinds("cluster", "LITTLE", "LITTLE") == "cluster LITTLE-LITTLE"
+    assert with_kinds("self", "big", "big") == "self big"
+    assert with_kinds("smt", "P", "P") == "smt"
+    assert with_kinds("package", None, None) == "package"
+
+
+def test_names_with_kinds_are_in_order_and_known() -> None:
+    names = ["smt", "cluster E-E", "package", "package P-P", "package P-E", "package E-E", "system"]
+    assert sorted([*names[3:], *names[:3]], key=nearness) == names
+    assert all(map(is_relation, names))
+    assert not any(map(is_relation, ("package X", "package written.chase.4K", "L2 read", "")))
+
+
+def test_pairs_have_the_kinds_of_their_cores(tmp_path: Path) -> None:
+    run = builders.a_run(builders.hybrid_laptop())
+    Store(tmp_path).publish(run, builders.bursts_of(run))
+    pairs = load_pairs(tmp_path, benchmark="cas")
+    relation = Relations(Topology(run.facts.cpus), run.facts.core_kinds)
+    assert {"package P-P", "package P-E", "package E-E", "smt"} <= {*pairs["relation"]}
+    for row in pairs.itertuples():
+        assert row.relation == relation(row.ping_cpu, row.pong_cpu)
+
+
+def test_a_run_can_be_of_one_kind_of_core() -> None:
+    facts = Facts("linux", "x86_64", cpus=builders.hybrid_laptop())
+    host = Host("h", "h")
+    assert plan_on(host, requested({"cpus": "E"}), facts).cpus == tuple(range(16, 32))
+    entry = replace(host, cpus="P")
+    assert plan_on(entry, RequestedOptions(), facts).cpus == tuple(range(16))
+    with pytest.raises(UsageError, match=r"h: --cpus big: no such cores; kinds there: E, P\."):
+        plan_on(host, requested({"cpus": "big"}), facts)
+    with pytest.raises(
+        UsageError, match=r"--cpus p: must be CPU numbers such as 0-3,8, or a kind of core: P"
+    ):
+        requested({"cpus": "p"})
