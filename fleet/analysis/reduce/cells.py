@@ -193,12 +193,18 @@ def overview_history(
 
     Benchmarks are in the order of their descriptions, columns by place, runs oldest first.
     """
+    pairs, cpus = _loaded(root, runs, note, cpus=only.cpus is not None)
+    return in_order(by_run(runs, overview(only.of(pairs, cpus), cpus), OVERVIEW))
+
+
+def _loaded(
+    root: Root, runs: Sequence[RunSummary], note: Callable[[str], None] | None, *, cpus: bool = False
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of `pairs`, where there are no points only the columns of a history, and those of `cpus`."""
     ids = [run.run_id for run in runs]
     plain = all(view_of(kind) in _OF_PAIRS for run in runs for kind in run.benchmarks)
     pairs = load_pairs(root, run_id=ids, columns=OF_HISTORY if plain else None, note=note)
-    known = load_cpus(root, run_id=ids) if only.cpus or not plain else pd.DataFrame()
-    rows = overview(only.of(pairs if plain else widened(pairs), known), known)
-    return in_order(by_run(runs, rows, OVERVIEW))
+    return widened(pairs), load_cpus(root, run_id=ids) if cpus or not plain else pd.DataFrame()
 
 
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
@@ -222,9 +228,8 @@ def history_of(
     what: a relation such as "package" or "package P-E", a level such as "L2", a level and its setting such as
     "L2 read", or if `point` a point's name. Raises UsageError where no run has it.
     """
-    ids = [run.run_id for run in runs]
-    pairs = of_benchmark(widened(load_pairs(root, run_id=ids, note=note)), benchmark)
-    rows = cells(pairs, load_cpus(root, run_id=ids), what if point else None)
+    pairs, cpus = _loaded(root, runs, note)
+    rows = cells(of_benchmark(pairs, benchmark), cpus, what if point else None)
     if not point:
         what = str(Relation(what)) if what == "machine" else what
         known = [name for name in rows["relation"].unique() if is_relation(name) or _is_level(name)]

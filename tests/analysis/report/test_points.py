@@ -61,7 +61,7 @@ def test_the_first_screen_has_their_key_numbers(tmp_path: Path) -> None:
     page = render(tmp_path, [points.publish(tmp_path).run_id])
     assert "No samples are stored" not in page
     first = re.findall(r"<t[hd][^>]*>([^<]*)", page.partition("<nav")[0])
-    fetched, written = "fetch/mov read chase, package", "interleave/mov write shared, package"
+    fetched, written = "fetch/mov", "interleave/mov"
     assert [cell.strip() for cell in first if cell.strip()] == [
         *("benchmark", "own", "third", "memory", fetched, "4.40", "61.5", "150.0"),
         *("benchmark", "1K", written, "5.00"),
