@@ -219,6 +219,7 @@ def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
             "1000 char",
         ),
         ("notes", ["x"] * 1025, "1024"),
+        ("notes", ["x" * 8193], "8192"),
     ],
 )
 def test_a_record_holds_no_more_than_any_has(column: str, value: object, words: str) -> None:

@@ -43,11 +43,13 @@ _UNPACKED_WORDS = 4 << 20  # bytes of a column
 _BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
 _REASON = 1000  # characters
 _CPUS = 1 << 16  # and numbers in a list
-_TEXTS = 1 << 10  # in a list: benchmarks, notes
+_TEXTS, _LISTED_TEXT = 1 << 10, 1 << 13  # in a list, and characters of each: benchmarks, notes
 _YEARS, _MOMENTS = (1970, 9998), ("started_utc", "ended_utc")
 _COUNTED = {"samples": "", "counters": "", "summaries": "", "pairs": "float"}
 """Tables without a negative number, but for one type: of `_pairs` the shares by which something changed."""
 _NUMBERS = {"int32": "i4", "int64": "i8", "float": "f4", "double": "f8"}
+_MOST = dict.fromkeys(("iterations", "ticks", "other_ticks"), EXACT_MAX)
+_MOST |= dict.fromkeys(("ping_cpu", "pong_cpu"), _CPUS - 1)
 _LEAST = {"iterations": 1, "ns_per_tick": 1e-7}
 _KEYS = frozenset(("run_id", "session_id", "host_id"))
 
@@ -79,6 +81,20 @@ class _Hello:
 
 
 @dataclass(frozen=True, slots=True)
+class _Pairs:
+    which: str
+    per_relation: int | None = None
+    listed: list[tuple[int, int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Of a stored plan what is read by its name."""
+
+    pairs: _Pairs | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Failed:
     reason: str
     benchmark: str
@@ -94,7 +110,7 @@ def _caches() -> Any:
 _JSON: Mapping[str, Callable[[], Any]] = {
     "labels_json": lambda: dict[str, str],
     "mitigations_json": lambda: dict[str, str],
-    "plan_json": lambda: dict[str, Any],
+    "plan_json": lambda: _Asked,
     "hello_json": lambda: _Hello,
     "host_json": lambda: dict[str, Any],
     "failed_json": lambda: list[_Failed],
@@ -262,7 +278,7 @@ def _strange(relations: set[str], *, kinds: bool) -> list[str]:
 def _check_numbers(name: str, values: Any) -> None:
     least = _LEAST.get(name, 0)
     numbers = raw(values, unknown=least)
-    most = EXACT_MAX if name in ("iterations", "ticks", "other_ticks") else INT64_MAX
+    most = _MOST.get(name, INT64_MAX)
     if len(numbers) and not least <= numbers.min() <= numbers.max() <= most:
         raise ValueError(f"{name} is {numbers.min()} to {numbers.max()}")
 
@@ -316,7 +332,8 @@ def _type(table: str, column: schema.Column) -> Any:
     elif column.name in _KEYS:
         element = Annotated[str, msgspec.Meta(pattern=KEY)]
     elif kind == "string":
-        element = Annotated[str, msgspec.Meta(max_length=_LONG.get(column.name, _TEXT))]
+        longest = _LISTED_TEXT if column.type.startswith("list<") else _LONG.get(column.name, _TEXT)
+        element = Annotated[str, msgspec.Meta(max_length=longest)]
     elif kind.startswith("timestamp"):
         element = Annotated[datetime, msgspec.Meta(tz=True)]
     else:

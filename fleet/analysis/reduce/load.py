@@ -254,6 +254,8 @@ def mean_of_both(ticks: Ints, others: Ints, both: Bools) -> Ints | Floats:
     """Samples, those that `both` marks as the mean with the other thread's."""
     if not both.any():
         return ticks
+    if both.sum() != len(others):
+        raise ValueError("a burst of two threads has the ticks of more")
     means = ticks.astype(np.float64)
     means[both] = (means[both] + others) / 2
     return means

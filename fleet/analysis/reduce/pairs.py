@@ -22,7 +22,7 @@ from fleet.analysis.reduce.load import Chosen, published, rows_wanted, without_p
 from fleet.analysis.reduce.long_pairs import reduced_in_parts
 from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
 from fleet.errors import StoreError, is_lack_of_memory
-from fleet.model import as_described_by, core_kinds, with_kinds
+from fleet.model import Shape, as_described_by, benchmark_named, core_kinds, with_kinds
 from fleet.store import schema
 from fleet.store.packs import Packed, packed
 from fleet.store.pairs_cache import keep_pairs, kept_pairs
@@ -207,9 +207,10 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
         else:
             whole = joined([file.read(COLUMNS) for file in files], "samples", COLUMNS)
             parts = [reduced(of_arrow(whole))]
+        pairs = pd.concat(parts, ignore_index=True)
+        _check(pairs)
     asked = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
     hosts = {run.run_id: run.host_id for run in runs}
-    pairs = pd.concat(parts, ignore_index=True)
     kinds = {
         run.run_id: core_kinds((cpu["cpu"], cpu["kind"], cpu["capacity"]) for cpu in record.cpus or ())
         for run, record in zip(runs, records, strict=True)
@@ -235,6 +236,16 @@ def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.D
         for run, relation, one, other in ends
     ]
     return rows.assign(relation=named)
+
+
+def _check(pairs: pd.DataFrame) -> None:
+    """Raise ValueError where a benchmark of single CPUs has bursts of two, or one of points some without."""
+    for name in pairs["benchmark"].unique():
+        known, rows = benchmark_named(name), pairs[pairs["benchmark"] == name]
+        if known.shape is Shape.CPU and (rows["ping_cpu"] != rows["pong_cpu"]).any():
+            raise ValueError(f"{name} measures single CPUs, and a burst is of two")
+        if known.many_points and rows["point"].isna().any():
+            raise ValueError(f"{name} measures points, and a burst is of none")
 
 
 def _column(values: "pd.Series[Any]", field: Any) -> Any:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from tests import builders
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("rounds", [1, 40])
+@pytest.mark.parametrize("rounds", [1, 5])
 def test_a_pair_reduced_in_parts_has_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
@@ -28,7 +29,7 @@ def test_a_pair_reduced_in_parts_has_the_same_numbers(
         path.unlink()
     monkeypatch.setattr(pairs, "_HELD", 0)
     monkeypatch.setattr(pairs, "SLICE_SAMPLES", 1)
-    monkeypatch.setattr("fleet.store.reading._STRETCH", 7)
+    monkeypatch.setattr("fleet.store.reading._STRETCH", 50)
     monkeypatch.setattr("fleet.analysis.reduce.long_pairs._FEW", 100)
     in_parts = load_pairs(tmp_path)
     exact = [name for name in at_once if name != "mean_ns"]
@@ -52,6 +53,25 @@ def test_samples_of_a_coarse_clock_are_read_though_they_take_next_to_no_room(
     monkeypatch.setattr(gate, "_TICKS", 1 << 16)
     with pytest.raises(StoreError, match="unpack to"):
         load_samples(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("burst", "words"),
+    [
+        (
+            {"benchmark": "clock", "variant": "rdtscp", "pong_cpu": 1},
+            "clock measures single CPUs, and a burst is of two",
+        ),
+        ({"benchmark": "fetch", "point": None}, "fetch measures points, and a burst is of none"),
+    ],
+)
+def test_a_burst_that_its_benchmark_cannot_have_is_named(
+    tmp_path: Path, burst: dict[str, Any], words: str
+) -> None:
+    run = builders.a_run(benchmarks=(burst["benchmark"],))
+    Store(tmp_path).publish(run, [builders.a_burst(ping_cpu=0, **burst)])
+    with pytest.raises(StoreError, match=words):
+        load_pairs(tmp_path)
 
 
 @pytest.mark.slow
