@@ -21,6 +21,8 @@ const char *operation_name(unsigned operation)
 		[OPERATION_NT] = "nt",         [OPERATION_ZERO] = "zero",
 		[OPERATION_MODIFY] = "modify", [OPERATION_COPY] = "copy",
 		[OPERATION_NTCOPY] = "ntcopy", [OPERATION_SWAP] = "swap",
+		[OPERATION_FAA] = "faa",       [OPERATION_CAS] = "cas",
+		[OPERATION_STORE] = "store",   [OPERATION_TURN] = "turn",
 	};
 
 	return names[operation];
@@ -149,7 +151,8 @@ static int add_points(const struct options *options, const struct point_context 
 	if (err ||
 	    operations_read(options->operations ? options->operations : "read,write,copy,nt",
 			    &operations, refusal) ||
-	    words_read("share", options->share, sharing_name, SHARING_ONE + 1, &shares, refusal))
+	    words_read("share", options->share ? options->share : "own", sharing_name,
+		       SHARING_ONE + 1, &shares, refusal))
 		return -1;
 	if (stride && context->automatic) /* whatever has tiles has vectors, which read too */
 		return 0;
@@ -176,7 +179,7 @@ static int add_points(const struct options *options, const struct point_context 
 			      "--stride: of bandwidth/%s %d rows of %" PRIu32
 			      " bytes have room in none of the sizes",
 			      context->variant->name, TILE_ROWS, stride);
-	if (!err && !points->count && !(operations & 1u << OPERATION_SWAP))
+	if (!err && !points->count && operations < 1u << OPERATION_SWAP)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--share one is for several threads that read, and there are none");
 	return err;

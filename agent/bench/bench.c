@@ -46,8 +46,10 @@ const char *order_name(unsigned order)
 
 const char *sharing_name(unsigned sharing)
 {
-	static const char *const names[] = {
-		[SHARING_OWN] = "own", [SHARING_ONE] = "one", [SHARING_SHARED] = "shared"};
+	static const char *const names[] = {[SHARING_OWN] = "own",
+					    [SHARING_ONE] = "one",
+					    [SHARING_SHARED] = "shared",
+					    [SHARING_WORDS] = "words"};
 
 	return names[sharing];
 }

@@ -37,8 +37,8 @@ enum state {
 };
 
 /* Whose memory a thread works on. */
-/* Shared: blocks of all by turns. */
-enum sharing { SHARING_NONE, SHARING_OWN, SHARING_ONE, SHARING_SHARED };
+/* Shared: blocks of all by turns. Words: a word each of one line. */
+enum sharing { SHARING_NONE, SHARING_OWN, SHARING_ONE, SHARING_SHARED, SHARING_WORDS, SHARINGS };
 
 /* What gemm multiplies, and from where; an operation of a point. */
 enum gemm_point {
@@ -77,6 +77,7 @@ struct point {
 	bool walk_huge;       /* its pages */
 	bool walked;          /* nothing can be flushed: other memory drives the lines out */
 	bool one_arena;       /* all have the arena of the thread that owns the lines */
+	bool by_turns;        /* each thread does as many units as ping */
 	uint8_t spared;       /* an enum spared */
 };
 
@@ -207,7 +208,16 @@ struct side {
 			struct random random;
 		} mail;                 /* message */
 		struct product product; /* gemm */
+		struct {
+			uint32_t *word;
+			uint32_t from, to;     /* of a turn */
+			uint32_t first, value; /* that is put there, and that comes next */
+			uint32_t sum;          /* of what was exchanged for them */
+			uint32_t tries;
+		} contest; /* contend */
 	};
+
+	_Alignas(LINE_BYTES) uint32_t done; /* units, by a benchmark that counts them all */
 };
 
 struct benchmark {
@@ -225,6 +235,8 @@ struct benchmark {
 	bool all_timed;     /* every thread takes times; else ping alone */
 	bool huge_pages;    /* its memory lies in huge pages unless others are asked for */
 	bool many_points;   /* so many that only few pairs are visited */
+	bool all_counted;   /* ping takes times, and at each stamp how much all others have done;
+			       they work until it has all */
 	bool single;        /* a sample is one grain, whatever is asked for; with `reset`, as
 			       many as the clock's steps ask for */
 	bool clocked;       /* the core's frequency is measured behind each sample, too */
@@ -291,6 +303,7 @@ struct benchmark {
 	X(clock)                                                                                   \
 	X(message)                                                                                 \
 	X(fetch)                                                                                   \
+	X(contend)                                                                                 \
 	X(chase)                                                                                   \
 	X(bandwidth)                                                                               \
 	X(interleave)                                                                              \

@@ -53,6 +53,7 @@ static void free_burst(struct burst *burst)
 	lines_retire(&burst->lines);
 	for (size_t i = 0; burst->workers && i < burst->count; i++) {
 		free(burst->workers[i].stamps);
+		free(burst->workers[i].done);
 		free(burst->workers[i].sample_mhz);
 		free(burst->workers[i].lost_ns);
 	}

@@ -32,8 +32,10 @@ struct burst_result {
 	struct trial trial;
 	uint64_t *ticks; /* of ping, then of each other that takes times: room for all, the caller's
 			  */
-	uint32_t samples;               /* of each */
-	size_t timed;                   /* threads that took times */
+	uint64_t *other_units; /* likewise what each of the others did in each of ping's samples */
+	size_t counted_others; /* how many others' units were counted */
+	uint32_t samples;      /* of each */
+	size_t timed;          /* threads that took times */
 	int ping_cpus[2], pong_cpus[2]; /* found before and after; pong is the last thread */
 	bool switches_known;
 	int64_t switches[4]; /* voluntary, involuntary of ping, then of all others */

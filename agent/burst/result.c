@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const double RAN_LEAST = 0.99;
+
 static bool describe_error(const struct worker *worker, struct burst_result *result)
 {
 	bool elsewhere = worker->error == -EXDEV;
@@ -135,6 +137,38 @@ static bool read_ticks(const struct burst *burst, struct burst_result *result)
 	return true;
 }
 
+static void read_units(const struct burst *burst, struct burst_result *result)
+{
+	const uint32_t *done = burst->workers[0].done;
+	uint64_t *units = result->other_units;
+
+	result->counted_others = done ? burst->count - 1 : 0;
+	for (size_t w = 0; w < result->counted_others; w++)
+		for (uint32_t i = 0; i < burst->order.samples; i++) {
+			size_t at = i * result->counted_others + w;
+
+			*units++ = done[at + result->counted_others] - done[at];
+		}
+}
+
+/* Where all are counted each must have run in all samples: the others would have it easier. */
+static bool have_all_run(const struct burst *burst, struct burst_result *result)
+{
+	for (size_t w = 0; burst->workers[0].done && w < burst->count; w++) {
+		const struct worker *worker = &burst->workers[w];
+		double share = (double)(worker->ran_ns[1] - worker->ran_ns[0]) /
+			       (double)(worker->at_ns[1] - worker->at_ns[0]);
+
+		if (!worker->ran_known || share >= RAN_LEAST)
+			continue;
+		snprintf(result->failed, sizeof result->failed,
+			 "%s had CPU %d for %.1f %% of its samples: other work held it",
+			 worker->name, worker->cpu, 100 * share);
+		return false;
+	}
+	return true;
+}
+
 static void read_lines(const struct burst *burst, struct burst_result *result)
 {
 	const struct arena *arena = burst->workers[0].arena;
@@ -205,7 +239,7 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 	const struct worker *ping = &burst->workers[0];
 
 	if (!is_sound(burst, result) || !read_ticks(burst, result) ||
-	    starved_in_samples(burst, result))
+	    starved_in_samples(burst, result) || !have_all_run(burst, result))
 		return false;
 	result->switches_known = ping->switches_known;
 	result->ran_known = ping->ran_known;
@@ -220,6 +254,7 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 	result->sample_mhz =
 		ping->clocked ? (uint32_t)(median(ping->sample_mhz, result->samples) + 0.5) : 0;
 	read_others(burst, result);
+	read_units(burst, result);
 	read_begins(burst, result);
 	read_lines(burst, result);
 	read_counts(burst, result);

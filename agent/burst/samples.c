@@ -105,6 +105,65 @@ static bool take_clocked(struct worker *worker)
 	return true;
 }
 
+/* What each of the others has done, read right behind a stamp. */
+static void read_done(const struct worker *worker, uint32_t *done)
+{
+	const struct burst *burst = worker->burst;
+
+	for (size_t i = 1; i < burst->count; i++)
+		*done++ = __atomic_load_n(&burst->sides[i].done, __ATOMIC_RELAXED);
+}
+
+/* Waits until each of the others is at work. */
+static bool see_all(const struct worker *worker)
+{
+	const struct burst *burst = worker->burst;
+
+	for (size_t i = 1; i < burst->count; i++) {
+		const uint32_t *done = &burst->sides[i].done;
+		uint32_t first = __atomic_load_n(done, __ATOMIC_RELAXED);
+
+		while (__atomic_load_n(done, __ATOMIC_RELAXED) == first)
+			if (worker_given_up(burst))
+				return false;
+	}
+	return true;
+}
+
+/* Reading lines of others belongs to each sample alike, so what they do meanwhile is in it too. */
+static bool take_counted(struct worker *worker)
+{
+	struct burst *burst = worker->burst;
+	const struct burst_order *order = &burst->order;
+	size_t others = burst->count - 1;
+
+	if (!order->point->by_turns && !see_all(worker))
+		return false;
+	worker->begin_ns = now_ns();
+	worker->stamps[0] = order->clock->ticks();
+	read_done(worker, worker->done);
+	for (uint32_t i = 1; i <= order->samples; i++) {
+		if (!worker_work(worker, order->iterations))
+			return false;
+		worker->stamps[i] = order->clock->ticks();
+		read_done(worker, worker->done + i * others);
+	}
+	__atomic_add_fetch(&burst->finished, 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* Works until ping has all its samples. */
+static bool accompany(struct worker *worker)
+{
+	struct burst *burst = worker->burst;
+
+	worker->takes++;
+	while (__atomic_load_n(&burst->finished, __ATOMIC_ACQUIRE) < worker->takes)
+		if (!worker_work(worker, burst->order.benchmark->chunk))
+			return false;
+	return true;
+}
+
 static int64_t late_ns(const struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
@@ -197,8 +256,11 @@ static bool take_prepared(struct worker *worker)
 bool worker_take(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
+	bool counted = order->benchmark->all_counted;
 
-	return order->benchmark->reset   ? take_prepared(worker)
+	return order->benchmark->reset              ? take_prepared(worker)
+	       : worker->done                       ? take_counted(worker)
+	       : counted && !order->point->by_turns ? accompany(worker)
 	       : !worker->stamps         ? worker_work(worker, order->samples * order->iterations)
 	       : order->benchmark->value ? take_values(worker)
 	       : worker->clocked         ? take_clocked(worker)

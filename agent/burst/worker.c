@@ -56,7 +56,7 @@ static int prepare(struct worker *worker)
 		memset(worker->lost_ns, 0, burst->samples_most * sizeof *worker->lost_ns);
 	if (owns_lines(worker))
 		for (size_t i = 0; i < burst->lines.count; i++)
-			__atomic_store_n(burst->lines.line[i], 0, __ATOMIC_RELAXED);
+			memset(burst->lines.line[i], 0, LINE_BYTES);
 	write_arena(worker, worker->arena, worker->side->point->arena_bytes);
 	write_arena(worker, worker->walk, worker->side->point->walk_bytes);
 	if (burst->order.point->one_arena)
@@ -205,15 +205,18 @@ int worker_make_room(struct worker *worker)
 	uint32_t samples = worker->burst->samples_most;
 	bool is_ping = worker->side->index == 0, timed = is_ping || benchmark->all_timed;
 	bool clocked = is_ping && benchmark->clocked, apart = benchmark->value || benchmark->reset;
+	bool counted = is_ping && benchmark->all_counted;
 
+	if (counted)
+		worker->done = calloc((samples + 1) * worker->burst->count, sizeof *worker->done);
 	if (timed)
 		worker->stamps = calloc(samples + 1, sizeof *worker->stamps);
 	if (clocked)
 		worker->sample_mhz = calloc(samples, sizeof *worker->sample_mhz);
 	if (apart)
 		worker->lost_ns = calloc(samples, sizeof *worker->lost_ns);
-	return (timed && !worker->stamps) || (clocked && !worker->sample_mhz) ||
-			       (apart && !worker->lost_ns)
+	return (timed && !worker->stamps) || (counted && !worker->done) ||
+			       (clocked && !worker->sample_mhz) || (apart && !worker->lost_ns)
 		       ? -ENOMEM
 		       : 0;
 }

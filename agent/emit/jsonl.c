@@ -232,6 +232,14 @@ static void add_threads(const struct report *report)
 		json_numbers("begin_ns", result->begin_ns, result->timed);
 }
 
+static void add_units(const struct burst_result *result)
+{
+	json_open("other_units", '[');
+	for (size_t i = 0; i < result->counted_others; i++)
+		json_counts(NULL, result->other_units + i * result->samples, result->samples);
+	json_close(']');
+}
+
 /* Of each thread, in the order of its CPUs, each counter; null: it was not counted there. */
 static void add_counts(const struct run *run, const struct report *report)
 {
@@ -264,10 +272,12 @@ static void burst(const struct run *run, const struct report *report)
 	json_count("iterations", report->units);
 	json_count("warmup", run->plan->warmup);
 	json_counts("ticks", result->ticks, result->samples);
-	if (benchmark->all_timed || report->cpu_count > 2)
+	if (benchmark->all_timed || benchmark->all_counted || report->cpu_count > 2)
 		json_cpus("cpus", report->cpus, report->cpu_count);
 	if (benchmark->all_timed)
 		add_threads(report);
+	if (benchmark->all_counted)
+		add_units(result);
 	add_pair_or_null("core_mhz", result->core_mhz[0], result->core_mhz);
 	if (benchmark->clocked)
 		json_count_or_null("sample_mhz", result->sample_mhz);

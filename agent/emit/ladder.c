@@ -191,6 +191,21 @@ static void add_products(struct text *page, const struct ladder *ladder)
 	text_add(page, "\n");
 }
 
+/* Of points that have no size: a line each. */
+static void add_points(struct text *page, const struct ladder *ladder)
+{
+	const struct choice *choice = ladder->choice;
+
+	text_add(page, "%s, variant %s: %s\n\n", choice->benchmark->name, choice->variant->name,
+		 choice->benchmark->heading);
+	for (size_t i = 0; i < ladder->column_count; i++) {
+		double ns = cell_ns(ladder, ladder->columns[i], 0, 0);
+
+		if (ns > 0)
+			text_add(page, "%24s %9.2f\n", ladder->columns[i]->name, ns);
+	}
+}
+
 void emit_ladder(struct text *page, const struct plan *plan, const struct choice *choice,
 		 const double *found)
 {
@@ -201,6 +216,8 @@ void emit_ladder(struct text *page, const struct plan *plan, const struct choice
 
 	if (made && choice->benchmark->compares) {
 		add_products(page, &ladder);
+	} else if (made && choice->benchmark->all_counted) {
+		add_points(page, &ladder);
 	} else if (made) {
 		add_title(page, &ladder);
 		add_plateaus(page, &ladder);

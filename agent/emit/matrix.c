@@ -29,9 +29,11 @@ static double sample_ns(const struct run *run, const struct report *report, uint
 	const struct burst_result *result = report->result;
 	double ways = benchmark->two_ways ? 2 : 1;
 	double ticks = bench_sample(benchmark, result->ticks + i, result->timed, result->samples);
+	uint64_t done = report->units;
 
-	return ticks * (1e9 / (double)run->clock->clock.ticks_per_second) / (double)report->units /
-	       ways;
+	for (size_t t = 0; t < result->counted_others; t++)
+		done += result->other_units[t * result->samples + i];
+	return ticks * (1e9 / (double)run->clock->clock.ticks_per_second) / (double)done / ways;
 }
 
 /* ---- estimators ------------------------------------------------------------------------------ */

@@ -85,6 +85,53 @@ ADDS(aarch64_adds, "add %[sum], %[sum], %[step]",
      "sub %w[n], %w[n], #16\n\t"
      "cbnz %w[n], 1b")
 
+ADD_ONE(aarch64_faa_lse, ".arch_extension lse\n\t"
+			 "mov %w[next], #1\n\t"
+			 "ldadd %w[next], %w[seen], %[word]\n\t"
+			 "sub %w[n], %w[n], #1\n\t"
+			 "cbnz %w[n], 1b")
+ADD_ONE(aarch64_add_lse, ".arch_extension lse\n\t"
+			 "ldr %w[seen], %[word]\n"
+			 "2:\n\t"
+			 "mov %w[status], %w[seen]\n\t"
+			 "add %w[next], %w[seen], #1\n\t"
+			 "add %w[tries], %w[tries], #1\n\t"
+			 "cas %w[seen], %w[next], %[word]\n\t"
+			 "cmp %w[seen], %w[status]\n\t"
+			 "b.ne 2b\n\t"
+			 "sub %w[n], %w[n], #1\n\t"
+			 "cbnz %w[n], 1b")
+PUT(aarch64_put_lse, ".arch_extension lse\n\t"
+		     "swp %w[value], %w[seen], %[word]\n\t"
+		     "add %w[sum], %w[sum], %w[seen]\n\t"
+		     "add %w[value], %w[value], #1\n\t"
+		     "sub %w[n], %w[n], #1\n\t"
+		     "cbnz %w[n], 1b")
+ADD_ONE(aarch64_faa_llsc, "ldxr %w[seen], %[word]\n\t"
+			  "add %w[next], %w[seen], #1\n\t"
+			  "stxr %w[status], %w[next], %[word]\n\t"
+			  "cbnz %w[status], 1b\n\t"
+			  "sub %w[n], %w[n], #1\n\t"
+			  "cbnz %w[n], 1b")
+PUT(aarch64_put_llsc, "ldxr %w[seen], %[word]\n\t"
+		      "stxr %w[status], %w[value], %[word]\n\t"
+		      "cbnz %w[status], 1b\n\t"
+		      "add %w[sum], %w[sum], %w[seen]\n\t"
+		      "add %w[value], %w[value], #1\n\t"
+		      "sub %w[n], %w[n], #1\n\t"
+		      "cbnz %w[n], 1b")
+
+VARIANTS(arch_contend,
+	 {.name = "lse",
+	  .needs = FEATURE_LSE,
+	  .cas = aarch64_cas_lse,
+	  .add = {[OPERATION_FAA] = aarch64_faa_lse, [OPERATION_CAS] = aarch64_add_lse},
+	  .put = {[OPERATION_SWAP] = aarch64_put_lse}},
+	 {.name = "llsc",
+	  .cas = aarch64_cas_llsc,
+	  .add = {[OPERATION_FAA] = aarch64_faa_llsc},
+	  .put = {[OPERATION_SWAP] = aarch64_put_llsc}});
+
 VARIANTS(arch_cas, {.name = "lse", .needs = FEATURE_LSE, .cas = aarch64_cas_lse},
 	 {.name = "llsc", .cas = aarch64_cas_llsc}, {.name = "wfe", .cas = aarch64_cas_wfe});
 

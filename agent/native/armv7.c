@@ -47,6 +47,27 @@ ADDS(armv7_adds, "add %[sum], %[sum], %[step]",
      "subs %[n], %[n], #16\n\t"
      "bne 1b")
 
+ADD_ONE(armv7_faa_ldrex, "ldrex %[seen], %[word]\n\t"
+			 "add %[next], %[seen], #1\n\t"
+			 "strex %[status], %[next], %[word]\n\t"
+			 "cmp %[status], #0\n\t"
+			 "bne 1b\n\t"
+			 "subs %[n], %[n], #1\n\t"
+			 "bne 1b")
+PUT(armv7_put_ldrex, "ldrex %[seen], %[word]\n\t"
+		     "strex %[status], %[value], %[word]\n\t"
+		     "cmp %[status], #0\n\t"
+		     "bne 1b\n\t"
+		     "add %[sum], %[sum], %[seen]\n\t"
+		     "add %[value], %[value], #1\n\t"
+		     "subs %[n], %[n], #1\n\t"
+		     "bne 1b")
+
+VARIANTS(arch_contend, {.name = "ldrex",
+			.cas = armv7_cas_ldrex,
+			.add = {[OPERATION_FAA] = armv7_faa_ldrex},
+			.put = {[OPERATION_SWAP] = armv7_put_ldrex}});
+
 VARIANTS(arch_cas, {.name = "ldrex", .cas = armv7_cas_ldrex});
 
 VARIANTS(arch_readwrite, {.name = "ldr", .readwrite = armv7_readwrite_ldr},

@@ -16,6 +16,10 @@
 #define SEEN COUNT /* the constraint of a register for what a swap saw */
 #endif
 
+#ifndef STATUS
+#define STATUS , [status] "=&r"(status) /* whether a conditional store failed */
+#endif
+
 /* One statement: no flag of a compiler can put an instruction between a failed swap and the next.
  */
 #define CAS(name, loop)                                                                            \
@@ -43,6 +47,36 @@
 				   [to] "+&" COUNT(to), [n] "+&" COUNT(n)                          \
 				 :                                                                 \
 				 : "memory", "cc");                                                \
+	}
+
+/* See add_fn and put_fn. */
+#define ADD_ONE(name, loop)                                                                        \
+	TIMED uint32_t name(uint32_t *word, uint32_t n)                                            \
+	{                                                                                          \
+		uint32_t seen, next, status = 0, tries = 0;                                        \
+                                                                                                   \
+		(void)status;                                                                      \
+		__asm__ volatile(                                                                  \
+			".p2align 5\n1:\n\t" loop                                                  \
+			: [word] LINE(word), [seen] "=&" SEEN(seen), [next] "=&" COUNT(next),      \
+			  [tries] "+&" COUNT(tries), [n] "+&" COUNT(n) STATUS                      \
+			:                                                                          \
+			: "memory", "cc");                                                         \
+		return tries;                                                                      \
+	}
+#define PUT(name, loop)                                                                            \
+	TIMED uint32_t name(uint32_t *word, uint32_t value, uint32_t n)                            \
+	{                                                                                          \
+		uint32_t seen, status = 0, sum = 0;                                                \
+                                                                                                   \
+		(void)status;                                                                      \
+		__asm__ volatile(                                                                  \
+			".p2align 5\n1:\n\t" loop                                                  \
+			: [word] LINE(word), [seen] "=&" SEEN(seen), [value] "+&" COUNT(value),    \
+			  [sum] "+&" COUNT(sum), [n] "+&" COUNT(n) STATUS                          \
+			:                                                                          \
+			: "memory", "cc");                                                         \
+		return sum;                                                                        \
 	}
 
 #define SIXTEEN(text) ".p2align 5\n1:\n\t.rept 16\n\t" text "\n\t.endr\n\t"

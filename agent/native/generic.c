@@ -83,6 +83,58 @@ TIMED char *generic_blocks_c11(char *at, size_t block, size_t step, const char *
 	return at;
 }
 
+/* ---- one word that many want -------------------------------------------------------------- */
+
+/* What an atomic operation brings must really be brought. */
+#define KEEP(value) __asm__ volatile("" : : "r"(value))
+
+TIMED uint32_t generic_faa_c11(uint32_t *word, uint32_t n)
+{
+	while (n--)
+		KEEP(__atomic_fetch_add(word, 1, __ATOMIC_RELAXED));
+	return 0;
+}
+
+TIMED uint32_t generic_add_c11(uint32_t *word, uint32_t n)
+{
+	uint32_t tries = 0;
+
+	while (n--) {
+		uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+		do {
+			tries++;
+		} while (!__atomic_compare_exchange_n(word, &seen, seen + 1, 1, __ATOMIC_RELAXED,
+						      __ATOMIC_RELAXED));
+	}
+	return tries;
+}
+
+/* Not atomic: a load, an addition and a store. */
+TIMED uint32_t generic_modify_once_c11(uint32_t *word, uint32_t n)
+{
+	while (n--)
+		__atomic_store_n(word, __atomic_load_n(word, __ATOMIC_RELAXED) + 1,
+				 __ATOMIC_RELAXED);
+	return 0;
+}
+
+TIMED uint32_t generic_put_c11(uint32_t *word, uint32_t value, uint32_t n)
+{
+	uint32_t sum = 0;
+
+	for (; n--; value++)
+		sum += __atomic_exchange_n(word, value, __ATOMIC_RELAXED);
+	return sum;
+}
+
+TIMED uint32_t generic_put_store_c11(uint32_t *word, uint32_t value, uint32_t n)
+{
+	for (; n--; value++)
+		__atomic_store_n(word, value, __ATOMIC_RELAXED);
+	return 0;
+}
+
 /* ---- through memory -------------------------------------------------------------------------- */
 
 /* Volatile, since otherwise nothing need be read. */
@@ -214,6 +266,13 @@ VARIANTS(generic_fetch, {.name = "c11",
 			 .load = generic_load_c11,
 			 .store = generic_store_c11});
 VARIANTS(generic_interleave, {.name = "c11", .blocks = generic_blocks_c11});
+VARIANTS(generic_contend,
+	 {.name = "c11",
+	  .cas = generic_cas_c11,
+	  .add = {[OPERATION_FAA] = generic_faa_c11,
+		  [OPERATION_CAS] = generic_add_c11,
+		  [OPERATION_MODIFY] = generic_modify_once_c11},
+	  .put = {[OPERATION_SWAP] = generic_put_c11, [OPERATION_STORE] = generic_put_store_c11}});
 VARIANTS(generic_stream,
 	 {.name = "c11",
 	  .stream = {[OPERATION_READ] = generic_read_c11,

@@ -4,7 +4,10 @@
  * ebx is left free, because position-independent code of older compilers keeps it for itself, and
  * ebp and esp are the frame's. So a loop has five registers, and compares with memory directly.
  */
-#define POINTER "r"
+#define POINTER    "r"
+#define LINE(line) "+m"(*(line))
+#define SEEN       "a"
+#define STATUS     /* there is no register for it, and nothing fails */
 
 #include "core_loops.h"
 #include "x86_tsc.h"
@@ -53,6 +56,30 @@ CHASE(i386_chase_mov, "mov (%[line]), %[line]",
 ADDS(i386_adds, "add %[step], %[sum]",
      "sub $16, %[n]\n\t"
      "jne 1b")
+
+ADD_ONE(i386_faa_lock, "mov $1, %[seen]\n\t"
+		       "lock xadd %[seen], %[word]\n\t"
+		       "dec %[n]\n\t"
+		       "jne 1b")
+ADD_ONE(i386_add_lock, "mov %[word], %[seen]\n"
+		       "2:\n\t"
+		       "lea 1(%%eax), %[next]\n\t"
+		       "inc %[tries]\n\t"
+		       "lock cmpxchg %[next], %[word]\n\t"
+		       "jne 2b\n\t"
+		       "dec %[n]\n\t"
+		       "jne 1b")
+PUT(i386_put_lock, "mov %[value], %[seen]\n\t"
+		   "xchg %[seen], %[word]\n\t"
+		   "add %[seen], %[sum]\n\t"
+		   "inc %[value]\n\t"
+		   "dec %[n]\n\t"
+		   "jne 1b")
+
+VARIANTS(arch_contend, {.name = "lock",
+			.cas = i386_cas_cmpxchg,
+			.add = {[OPERATION_FAA] = i386_faa_lock, [OPERATION_CAS] = i386_add_lock},
+			.put = {[OPERATION_SWAP] = i386_put_lock}});
 
 VARIANTS(arch_cas, {.name = "cmpxchg", .cas = i386_cas_cmpxchg});
 

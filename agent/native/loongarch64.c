@@ -59,6 +59,21 @@ ADDS(loongarch64_adds, "add.d %[sum], %[sum], %[step]",
      "addi.w %[n], %[n], -16\n\t"
      "bnez %[n], 1b")
 
+ADD_ONE(loongarch64_faa_am, "addi.w %[next], $zero, 1\n\t"
+			    "amadd.w %[seen], %[next], %[word]\n\t"
+			    "addi.w %[n], %[n], -1\n\t"
+			    "bnez %[n], 1b")
+PUT(loongarch64_put_am, "amswap.w %[seen], %[value], %[word]\n\t"
+			"add.w %[sum], %[sum], %[seen]\n\t"
+			"addi.w %[value], %[value], 1\n\t"
+			"addi.w %[n], %[n], -1\n\t"
+			"bnez %[n], 1b")
+
+VARIANTS(arch_contend, {.name = "am",
+			.cas = loongarch64_cas_llsc,
+			.add = {[OPERATION_FAA] = loongarch64_faa_am},
+			.put = {[OPERATION_SWAP] = loongarch64_put_am}});
+
 VARIANTS(arch_cas, {.name = "llsc", .cas = loongarch64_cas_llsc},
 	 {.name = "amcas", .needs = FEATURE_LAM_CAS, .cas = loongarch64_cas_amcas});
 

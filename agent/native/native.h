@@ -11,6 +11,8 @@
 #ifndef FLEET_NATIVE_H
 #define FLEET_NATIVE_H
 
+#include "operations.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -78,19 +80,6 @@ typedef void *chase_fn(void *line, uint32_t n16);
  * done before that load unless a barrier forbids it.
  */
 typedef uintptr_t receive_fn(const uintptr_t *word, uintptr_t old);
-
-/* What a loop does to the memory it goes through; nt: past the caches. */
-enum operation {
-	OPERATION_READ,
-	OPERATION_WRITE,
-	OPERATION_NT,
-	OPERATION_ZERO,
-	OPERATION_MODIFY,
-	OPERATION_COPY,
-	OPERATION_NTCOPY,
-	OPERATION_SWAP, /* of single lines only */
-	OPERATIONS
-};
 
 /*
  * Goes once through the bytes from `at` on, a multiple of 2 KiB, and returns where it ended. A copy
@@ -197,7 +186,7 @@ typedef void adds_fn(uint32_t n);
 struct variant {
 	const char *name;              /* as typed after --variant */
 	uint32_t needs;                /* FEATURE_ bits; 0 if always there */
-	cas_fn *cas;                   /* in the table of cas */
+	cas_fn *cas;                   /* in the tables of cas and contend */
 	readwrite_fn *readwrite;       /* in the table of readwrite */
 	receive_fn *receive;           /* in the table of message */
 	chase_fn *chase;               /* in the table of chase */
@@ -207,6 +196,8 @@ struct variant {
 	swap_fn *swap;                 /* in the table of fetch, as the next two; null likewise */
 	lines_fn *load, *store;
 	blocks_fn *blocks, *nt_blocks; /* in that of interleave; nt: past the caches, or null */
+	add_fn *add[OPERATIONS];       /* in that of contend, as the next one; null likewise */
+	put_fn *put[OPERATIONS];
 };
 #define VARIANTS(table, ...) const struct variant table[] = {__VA_ARGS__, {.name = NULL}}
 
@@ -413,6 +404,7 @@ extern const struct variant arch_chase[];
 extern const struct variant arch_stream[];
 extern const struct variant arch_fetch[];
 extern const struct variant arch_interleave[];
+extern const struct variant arch_contend[];
 extern const struct variant arch_gemm[];
 
 /* Null where user code cannot, and os_features() lacks FEATURE_FLUSH where this CPU cannot. */
@@ -431,5 +423,6 @@ extern const struct variant generic_stream[];
 extern const struct variant generic_gemm[];
 extern const struct variant generic_fetch[];
 extern const struct variant generic_interleave[];
+extern const struct variant generic_contend[];
 
 #endif

@@ -35,6 +35,27 @@ CHASE(ppc64le_chase_ld, "ld %[line], 0(%[line])",
       "cmpwi %[n], 0\n\t"
       "bne 1b")
 
+ADD_ONE(ppc64le_faa_lwarx, "lwarx %[seen], 0, %[word]\n\t"
+			   "addi %[next], %[seen], 1\n\t"
+			   "stwcx. %[next], 0, %[word]\n\t"
+			   "bne 1b\n\t"
+			   "addi %[n], %[n], -1\n\t"
+			   "cmpwi %[n], 0\n\t"
+			   "bne 1b")
+PUT(ppc64le_put_lwarx, "lwarx %[seen], 0, %[word]\n\t"
+		       "stwcx. %[value], 0, %[word]\n\t"
+		       "bne 1b\n\t"
+		       "add %[sum], %[sum], %[seen]\n\t"
+		       "addi %[value], %[value], 1\n\t"
+		       "addi %[n], %[n], -1\n\t"
+		       "cmpwi %[n], 0\n\t"
+		       "bne 1b")
+
+VARIANTS(arch_contend, {.name = "lwarx",
+			.cas = ppc64le_cas_lwarx,
+			.add = {[OPERATION_FAA] = ppc64le_faa_lwarx},
+			.put = {[OPERATION_SWAP] = ppc64le_put_lwarx}});
+
 VARIANTS(arch_cas, {.name = "lwarx", .cas = ppc64le_cas_lwarx});
 
 VARIANTS(arch_readwrite, {.name = "lwz", .readwrite = ppc64le_readwrite_lwz},

@@ -59,6 +59,21 @@ ADDS(riscv64_adds, "add %[sum], %[sum], %[step]",
      "addiw %[n], %[n], -16\n\t"
      "bnez %[n], 1b")
 
+ADD_ONE(riscv64_faa_amo, "li %[next], 1\n\t"
+			 "amoadd.w %[seen], %[next], %[word]\n\t"
+			 "addiw %[n], %[n], -1\n\t"
+			 "bnez %[n], 1b")
+PUT(riscv64_put_amo, "amoswap.w %[seen], %[value], %[word]\n\t"
+		     "addw %[sum], %[sum], %[seen]\n\t"
+		     "addiw %[value], %[value], 1\n\t"
+		     "addiw %[n], %[n], -1\n\t"
+		     "bnez %[n], 1b")
+
+VARIANTS(arch_contend, {.name = "amo",
+			.cas = riscv64_cas_lrsc,
+			.add = {[OPERATION_FAA] = riscv64_faa_amo},
+			.put = {[OPERATION_SWAP] = riscv64_put_amo}});
+
 VARIANTS(arch_cas, {.name = "lrsc", .cas = riscv64_cas_lrsc},
 	 {.name = "zacas", .needs = FEATURE_ZACAS, .cas = riscv64_cas_zacas});
 

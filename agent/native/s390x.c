@@ -23,6 +23,28 @@ READWRITE(s390x_readwrite_st, "c %[from], %[watched]\n\t"
 
 CHASE(s390x_chase_lg, "lg %[line], 0(%[line])", "brct %[n], 1b")
 
+/* An addition of one instruction is of the z196 and later, and the compiler's where it may. */
+ADD_ONE(s390x_add_cs, "l %[seen], %[word]\n"
+		      "2:\n\t"
+		      "lr %[next], %[seen]\n\t"
+		      "ahi %[next], 1\n\t"
+		      "ahi %[tries], 1\n\t"
+		      "cs %[seen], %[next], %[word]\n\t"
+		      "jne 2b\n\t"
+		      "brct %[n], 1b")
+PUT(s390x_put_cs, "l %[seen], %[word]\n"
+		  "2:\n\t"
+		  "cs %[seen], %[value], %[word]\n\t"
+		  "jne 2b\n\t"
+		  "ar %[sum], %[seen]\n\t"
+		  "ahi %[value], 1\n\t"
+		  "brct %[n], 1b")
+
+VARIANTS(arch_contend, {.name = "cs",
+			.cas = s390x_cas_cs,
+			.add = {[OPERATION_CAS] = s390x_add_cs},
+			.put = {[OPERATION_SWAP] = s390x_put_cs}});
+
 VARIANTS(arch_cas, {.name = "cs", .cas = s390x_cas_cs});
 
 VARIANTS(arch_readwrite, {.name = "st", .readwrite = s390x_readwrite_st});

@@ -76,6 +76,31 @@ ADDS(x86_64_adds, "add %[step], %[sum]",
      "sub $16, %[n]\n\t"
      "jne 1b")
 
+ADD_ONE(x86_64_faa_lock, "mov $1, %[seen]\n\t"
+			 "lock xadd %[seen], %[word]\n\t"
+			 "dec %[n]\n\t"
+			 "jne 1b")
+ADD_ONE(x86_64_add_lock, "mov %[word], %[seen]\n"
+			 "2:\n\t"
+			 "lea 1(%%rax), %[next]\n\t"
+			 "inc %[tries]\n\t"
+			 "lock cmpxchg %[next], %[word]\n\t"
+			 "jne 2b\n\t"
+			 "dec %[n]\n\t"
+			 "jne 1b")
+PUT(x86_64_put_lock, "mov %[value], %[seen]\n\t"
+		     "xchg %[seen], %[word]\n\t"
+		     "add %[seen], %[sum]\n\t"
+		     "inc %[value]\n\t"
+		     "dec %[n]\n\t"
+		     "jne 1b")
+
+VARIANTS(arch_contend,
+	 {.name = "lock",
+	  .cas = x86_64_cas_cmpxchg,
+	  .add = {[OPERATION_FAA] = x86_64_faa_lock, [OPERATION_CAS] = x86_64_add_lock},
+	  .put = {[OPERATION_SWAP] = x86_64_put_lock}});
+
 VARIANTS(arch_cas, {.name = "cmpxchg", .cas = x86_64_cas_cmpxchg},
 	 {.name = "xchg", .cas = x86_64_cas_xchg}, {.name = "ttas", .cas = x86_64_cas_ttas});
 

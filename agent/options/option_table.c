@@ -77,13 +77,13 @@ const struct option option_table[] = {
 	         "that stream; auto: 4 times the last cache, at most 256M (default: auto)."},
 	{NULL, 0, "op", TEXT, AT(operations), .value = "LIST",
 	 .help = "What is done with memory (default: of bandwidth read,write,copy,nt, as far as there are "
-	         "variants; of fetch read, and swap after both; of interleave write)."},
+	         "variants; of fetch read, and swap after both; of interleave write; of contend all)."},
 	{NULL, 0, "threads", TEXT, AT(threads), .value = "LIST",
-	 .help = "bandwidth, gemm: how many work at once: numbers, which take cores first; llc, "
+	 .help = "bandwidth, gemm, contend: how many work at once: numbers, which take cores first; llc, "
 	         "package: those that share one; all. 1 takes a CPU of each kind under each last "
-	         "cache, or each of --cpus (default: 1,all)."},
+	         "cache, or each of --cpus (default: 1,all; of contend 2,all)."},
 	{NULL, 0, "share", TEXT, AT(share), .value = "LIST",
-	 .help = "Whose memory a thread works on (default: own)."},
+	 .help = "Whose memory a thread works on (default: own; of contend all)."},
 	{NULL, 0, "stride", COUNT, AT(stride), 8, 1 << 20, .value = "BYTES",
 	 .help = "chase, fetch: from one line to the next, a multiple of 8 (default: 256; of chase in "
 	         "the orders window and rising 64). bandwidth/tile: from row to row of the matrix whose "

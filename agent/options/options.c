@@ -283,8 +283,6 @@ int options_parse(struct options *options, int argc, char **argv, struct refusal
 				    .line = "fresh",
 				    .owner = "ping",
 				    .sizes = "auto",
-				    .share = "own",
-				    .threads = "1,all",
 				    .message_lines = "1",
 				    .shape = "auto",
 				    .blocks = "64..64K",

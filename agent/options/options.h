@@ -35,7 +35,7 @@ struct options {
 	const char *lock;          /* for which run and whom the machine is locked; null: not */
 	const char *sizes;         /* "auto", or a list like 16K,1M..64M */
 	const char *operations;    /* a list; null: the usual ones */
-	const char *share;         /* a list of own and one */
+	const char *share;         /* a list; null: as the benchmark has it, likewise */
 	const char *threads;       /* a list of llc, package, all and numbers */
 	const char *pages;         /* "huge" or "base"; null: as is usual for the benchmark */
 	const char *message_lines; /* a list of numbers */

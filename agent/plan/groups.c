@@ -83,11 +83,13 @@ static uint64_t cache_bytes(const struct member *members, size_t count)
 static int add_group(struct plan *plan, const int *cpus, size_t count, struct refusal *refusal)
 {
 	for (size_t i = 0; i < plan->group_count; i++) {
-		const struct group *group = &plan->groups[i];
+		struct group *group = &plan->groups[i];
 
 		if (group->count == count && group->cpus[0] == cpus[0] &&
-		    group->cpus[count - 1] == cpus[count - 1])
+		    group->cpus[count - 1] == cpus[count - 1]) {
+			group->uses |= plan->group_uses;
 			return 0;
+		}
 	}
 	if (plan->group_count == UINT16_MAX)
 		return refuse(refusal, EXIT_OPTIONS, "more than %d groups of CPUs", UINT16_MAX);
@@ -103,6 +105,7 @@ static int add_group(struct plan *plan, const int *cpus, size_t count, struct re
 	if (!group->cpus)
 		return refuse(refusal, EXIT_OTHER, "out of memory for groups of CPUs");
 	group->count = count;
+	group->uses = plan->group_uses;
 	plan->group_count++;
 	return 0;
 }
@@ -192,14 +195,21 @@ static int add_word(struct plan *plan, const struct member *members, const char 
 static int add_all(struct plan *plan, const struct options *options, const struct member *members,
 		   int *scratch, struct refusal *refusal)
 {
-	bool each = options->cpus != NULL;
-	const char *list = options->threads;
+	bool each = options->cpus != NULL, counted = false;
+	const char *usual = options->threads ? options->threads : "1,all", *list = usual;
 	char word[WORD_ROOM];
 	int err = 0;
 
+	for (size_t i = 0; i < plan->choice_count; i++)
+		counted |= plan->choices[i].benchmark->all_counted;
+	plan->group_uses = USE_USUAL;
 	while (!err && plan_next_word(&list, word))
 		err = add_word(plan, members, word, each, scratch, refusal);
-	plan->named_groups = plan->group_count;
+	plan->group_uses = USE_COUNTED;
+	list = !counted ? NULL : options->threads ? usual : "2,all";
+	while (!err && plan_next_word(&list, word))
+		err = add_word(plan, members, word, each, scratch, refusal);
+	plan->group_uses = 0;
 	return err ? err : add_singles(plan, members, each, refusal);
 }
 

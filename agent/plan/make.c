@@ -17,7 +17,8 @@ static int check_cpu_count(const struct plan *plan, struct refusal *refusal)
 	for (size_t i = 0; i < plan->choice_count; i++) {
 		const struct benchmark *benchmark = plan->choices[i].benchmark;
 
-		if (benchmark->shape == SHAPE_PAIR && plan->cpu_count < 2)
+		if ((benchmark->shape == SHAPE_PAIR || benchmark->all_counted) &&
+		    plan->cpu_count < 2)
 			return refuse(refusal, EXIT_TOO_FEW_CPUS,
 				      "%s needs two CPUs, and the only one it may use is CPU %d",
 				      benchmark->name, plan->cpus[0]);

@@ -9,16 +9,18 @@
 
 static const struct point nameless;
 
-/* Sizes of the groups that --threads names, ascending; the caller frees them. */
-static uint32_t *thread_counts(const struct plan *plan, size_t *found)
+/* Sizes of the groups for a use, ascending; the caller frees them. */
+static uint32_t *thread_counts(const struct plan *plan, enum group_use use, size_t *found)
 {
-	uint32_t *counts = calloc(plan->named_groups + 1, sizeof *counts);
+	uint32_t *counts = calloc(plan->group_count + 1, sizeof *counts);
 	size_t count = 0;
 
-	for (size_t i = 0; counts && i < plan->named_groups; i++) {
+	for (size_t i = 0; counts && i < plan->group_count; i++) {
 		uint32_t size = (uint32_t)plan->groups[i].count;
 		size_t at = count;
 
+		if (!(plan->groups[i].uses & use))
+			continue;
 		while (at && counts[at - 1] > size)
 			at--;
 		if (at && counts[at - 1] == size)
@@ -72,6 +74,13 @@ static int make_points(struct plan *plan, struct choice *choice, const struct op
 	context->benchmark = choice->benchmark;
 	context->variant = choice->variant;
 	context->automatic = choice->automatic;
+	uint32_t *threads =
+		thread_counts(plan, choice->benchmark->all_counted ? USE_COUNTED : USE_USUAL,
+			      &context->thread_count);
+
+	if (!threads)
+		return refuse(refusal, EXIT_OTHER, "out of memory");
+	context->threads = threads;
 	int err = choice->benchmark->points
 			  ? choice->benchmark->points(options, context, &all, refusal)
 			  : points_add(&all, &nameless, refusal);
@@ -82,6 +91,7 @@ static int make_points(struct plan *plan, struct choice *choice, const struct op
 	if (!err)
 		err = keep_points(plan, choice, &all, refusal);
 	free(all.list);
+	free(threads);
 	return err;
 }
 
@@ -171,13 +181,10 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 					.base_asked = options_ask_pages(options, "base"),
 					.huge_asked = options_ask_pages(options, "huge"),
 					.huge_pages = choose_pages(plan, options, notes)};
-	uint32_t *threads = thread_counts(plan, &context.thread_count);
-	int err = threads ? 0 : refuse(refusal, EXIT_OTHER, "out of memory");
+	int err = 0;
 
-	context.threads = threads;
 	for (size_t i = 0; !err && i < plan->choice_count; i++)
 		err = make_points(plan, &plan->choices[i], options, &context, refusal);
-	free(threads);
 	if (err || drop_empty(plan, refusal))
 		return -1;
 	return needs_operations(plan) ? check_operations(plan, options->operations, refusal) : 0;

@@ -360,7 +360,9 @@ enum exit_code run_all(struct run *run)
 	size_t samples = run->plan->warmup + run->plan->samples;
 	size_t room = samples > TRIAL_SAMPLES ? samples : TRIAL_SAMPLES;
 	struct burst_result result = {
-		.ticks = calloc(room * plan_threads_most(run->plan), sizeof *result.ticks)};
+		.ticks = calloc(room * plan_threads_most(run->plan), sizeof *result.ticks),
+		.other_units =
+			calloc(room * plan_threads_most(run->plan), sizeof *result.other_units)};
 
 	bool counts = run->counters && counters_any(run->counters);
 
@@ -369,9 +371,11 @@ enum exit_code run_all(struct run *run)
 		result.counts = calloc(plan_threads_most(run->plan) * run->counters->count,
 				       sizeof *result.counts);
 	run->core_mhz = calloc(run->plan->cpu_count, sizeof *run->core_mhz);
-	if (result.ticks && result.begin_ns && run->core_mhz && (!counts || result.counts))
+	if (result.ticks && result.other_units && result.begin_ns && run->core_mhz &&
+	    (!counts || result.counts))
 		code = run_into(run, &result);
 	free(result.ticks);
+	free(result.other_units);
 	free(result.begin_ns);
 	free(result.counts);
 	free(run->core_mhz);

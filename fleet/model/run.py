@@ -79,7 +79,8 @@ class Burst:
     """The few samples of one pair taken at one visit; the unit the tables store (docs/tables.md).
 
     start_offset_ns: since the agent's hello. cpus, other_ticks, begin_ns: of all threads, where they work at
-    once. counters: of each thread, in the order of `cpus`, a Count of each of the hello's counters.
+    once. other_units: of all but ping, in its samples. counters: of each thread, in the order of `cpus`, a
+    Count of each of the hello's counters.
     """
 
     benchmark: str
@@ -105,6 +106,7 @@ class Burst:
     parameters: Parameters | None = None
     cpus: tuple[int, ...] | None = None
     other_ticks: tuple[tuple[int, ...], ...] | None = None
+    other_units: tuple[tuple[int, ...], ...] | None = None
     core_mhz: tuple[int, int] | None = None
     sample_mhz: int | None = None
     checked: bool | None = None

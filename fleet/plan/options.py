@@ -195,14 +195,18 @@ OPTIONS = (
     Option(
         *("operations", kinds.words_of(*_words_of("op"))),
         f"{_having('op')}: what is done; nt writes past the caches.",
-        "of fetch read, and swap after both; of interleave write",
+        "of fetch read, and swap after both; of interleave write; where threads contend all",
         flag="op",
     ),
     Option(
-        "threads", kinds.THREADS, f"{_having('threads')}: how many threads work at once, or on which CPUs."
+        *("threads", kinds.THREADS),
+        f"{_having('threads')}: how many threads work at once, or on which CPUs.",
+        "where they contend 2,all",
     ),
     Option(
-        "share", kinds.words_of(*_words_of("share")), "bandwidth: each thread its own memory, or all one."
+        *("share", kinds.words_of(*_words_of("share"))),
+        f"{_having('share')}: each thread its own memory, or all one.",
+        "where they contend all",
     ),
     Option(
         *("states", kinds.words_of(*_words_of("state"))),

@@ -87,7 +87,9 @@ class BurstColumns:
         ]
         if burst.point is not None:
             self._at_points[len(self)] = _values_at_point(burst)
-            self.other_samples += len(burst.ticks) * len(burst.other_ticks or ())
+            self.other_samples += len(burst.ticks) * len(
+                (burst.other_ticks or ()) + (burst.other_units or ())
+            )
         if burst.counters is not None:
             self._add_counts(burst, burst.counters)
         self._numbers.extend(row)
@@ -207,7 +209,10 @@ def _values_at_point(burst: Burst) -> tuple[Any, ...]:
         burst.unit,
         *(getattr(found, name) for name in _PARAMETERS),
         burst.cpus,
-        None if burst.other_ticks is None else tuple(array("q", ticks) for ticks in burst.other_ticks),
+        *(
+            None if lists is None else tuple(array("q", each) for each in lists)
+            for lists in (burst.other_ticks, burst.other_units)
+        ),
         burst.checked,
     )
 

@@ -39,6 +39,7 @@ WORD_BYTES = 500  # of a text that is repeated often
 _UNPACKED, _PACKED = 32 << 20, 64  # bytes of a file's rows in memory: so many, and times those of the file
 _TICKS = 1 << 26  # of a file, beside 8 for each of its bytes; samples of a coarse clock take next to none
 _GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
+_OF_SAMPLES = ("ticks", "other_ticks", "other_units")
 _UNPACKED_WORDS = 4 << 20  # bytes of a column
 _BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
 _REASON = 1000  # characters
@@ -48,7 +49,7 @@ _YEARS, _MOMENTS = (1970, 9998), ("started_utc", "ended_utc")
 _COUNTED = {"samples": "", "counters": "", "summaries": "", "pairs": "float"}
 """Tables without a negative number, but for one type: of `_pairs` the shares by which something changed."""
 _NUMBERS = {"int32": "i4", "int64": "i8", "float": "f4", "double": "f8"}
-_MOST = dict.fromkeys(("iterations", "ticks", "other_ticks"), EXACT_MAX)
+_MOST = dict.fromkeys(("iterations", *_OF_SAMPLES), EXACT_MAX)
 _MOST |= dict.fromkeys(("ping_cpu", "pong_cpu"), _CPUS - 1)
 _LEAST = {"iterations": 1, "ns_per_tick": 1e-7}
 _KEYS = frozenset(("run_id", "session_id", "host_id"))
@@ -231,7 +232,7 @@ def check_footer(name: str, about: Any, size: int) -> None:
             most = _UNPACKED_WORDS + WORD_BYTES * column.num_values
             if column.total_uncompressed_size > most:
                 raise ValueError(f"{column.path_in_schema} unpacks to {column.total_uncompressed_size} bytes")
-        elif column.path_in_schema.partition(".")[0] in ("ticks", "other_ticks"):
+        elif column.path_in_schema.partition(".")[0] in _OF_SAMPLES:
             lists[at] += column.num_values
     rows, ticks = 8 * about.num_rows * about.num_columns, sum(lists)
     if name == "samples" and (
@@ -289,10 +290,10 @@ def _check_lengths(found: Mapping[str, Any]) -> None:
         raise ValueError(f"a burst has {lengths.max()} ticks")
     if (raw(found["warmup"]) > lengths).any():
         raise ValueError("warmup is more than the ticks")
-    if (others := found.get("other_ticks")) is not None:
-        for at in np.flatnonzero(others.is_valid()).tolist():
-            if any(len(ticks) != lengths[at] for ticks in others[at]):
-                raise ValueError("other_ticks are not as many as ticks")
+    for name in found.keys() & {*_OF_SAMPLES[1:]}:
+        for at in np.flatnonzero(found[name].is_valid()).tolist():
+            if any(len(each) != lengths[at] for each in found[name][at]):
+                raise ValueError(f"{name} are not as many as ticks")
 
 
 @once

@@ -8,7 +8,7 @@ loop INNER and SECOND.
 
 from dataclasses import dataclass
 
-from tests.native import cross_gemm_loops, cross_loops, gemm_loops, line_loops, stream_loops
+from tests.native import contend_loops, cross_gemm_loops, cross_loops, gemm_loops, line_loops, stream_loops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +78,7 @@ X86_64 = Target(
         ),
         **stream_loops.X86_64,
         **line_loops.X86_64,
+        **contend_loops.X86_64,
         **gemm_loops.X86_64,
     },
     emulators={"native": ()},
@@ -132,6 +133,7 @@ AARCH64 = Target(
         },
         **stream_loops.AARCH64,
         **line_loops.AARCH64,
+        **contend_loops.AARCH64,
         **gemm_loops.AARCH64,
     },
     emulators={
@@ -164,6 +166,7 @@ I386 = Target(
         ),
         **cross_loops.I386,
         **line_loops.I386,
+        **contend_loops.I386,
         **cross_gemm_loops.I386,
     },
     emulators={"max": ("qemu-i386-static",)},
@@ -203,6 +206,7 @@ ARMV7 = Target(
         },
         **cross_loops.ARMV7,
         **line_loops.ARMV7,
+        **contend_loops.ARMV7,
     },
     emulators={"cortex-a15": ("qemu-arm-static", "-cpu", "cortex-a15")},
     auto=("ldrex", "ldr"),
@@ -245,6 +249,7 @@ RISCV64 = Target(
         },
         **cross_loops.RISCV64,
         **line_loops.RISCV64,
+        **contend_loops.RISCV64,
         **cross_gemm_loops.RISCV64,
     },
     emulators={
@@ -289,6 +294,7 @@ PPC64LE = Target(
         },
         **cross_loops.PPC64LE,
         **line_loops.PPC64LE,
+        **contend_loops.PPC64LE,
         **cross_gemm_loops.PPC64LE,
     },
     emulators={"power9": ("qemu-ppc64le-static", "-cpu", "power9")},
@@ -318,6 +324,7 @@ S390X = Target(
         ),
         **cross_loops.S390X,
         **line_loops.S390X,
+        **contend_loops.S390X,
         **cross_gemm_loops.S390X,
     },
     emulators={"max": ("qemu-s390x-static",)},
@@ -363,6 +370,7 @@ LOONGARCH64 = Target(
         },
         **cross_loops.LOONGARCH64,
         **line_loops.LOONGARCH64,
+        **contend_loops.LOONGARCH64,
         **cross_gemm_loops.LOONGARCH64,
     },
     # Guest memory reserved ahead: without it Zig's malloc, which asks each time for the addresses below

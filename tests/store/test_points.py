@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fleet.analysis.reduce.load import load_samples
+from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.model import Host, Parameters
 from fleet.store import Store, schema
@@ -111,3 +112,31 @@ def test_each_point_is_a_row_of_the_pairs_in_ns_a_unit_by_all_threads(tmp_path: 
     assert pairs["core_ghz"].iloc[0] == pytest.approx(3.65)
     assert pairs[["bytes", "operation", "threads", "core_ghz"]].iloc[2].isna().all()
     assert list(pairs["unit"].astype(object).where(pairs["unit"].notna(), None)) == ["byte", "byte", None]
+
+
+def test_where_all_units_are_counted_a_number_is_a_unit_of_all_and_says_who_got_most(tmp_path: Path) -> None:
+    bursts = [
+        builders.a_burst(
+            **AT_POINT
+            | {
+                "benchmark": "contend",
+                "unit": "operation",
+                "round": round_,
+                "iterations": 1000,
+                "warmup": 1,
+                "ticks": (1, 6000, 6000),
+                "other_ticks": None,
+                "other_units": ((0, 1000, 2000), (7, 1000, 0)),
+            }
+        )
+        for round_ in range(3)
+    ]
+    path = Store(tmp_path).publish(builders.a_run(), bursts)
+    (row, *_) = pq.read_table(tmp_path / path).to_pylist()
+    assert row["other_units"] == [[0, 1000, 2000], [7, 1000, 0]]
+    assert verify(place_of(tmp_path)).problems == ()
+    from_file, of_frame = load_pairs(tmp_path), pair_medians(load_samples(tmp_path))
+    for pairs in (from_file, of_frame):
+        assert pairs["median_ns"].iloc[0] == pytest.approx(6000 / 3000 * 1e9 / builders.TICKS_PER_SECOND)
+        assert pairs["least_share"].iloc[0] == pytest.approx(1000 / 2000)
+        assert pairs["most_share"].iloc[0] == pytest.approx(3000 / 2000)

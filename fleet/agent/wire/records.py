@@ -90,6 +90,7 @@ class _Burst(_Visit, tag="burst"):
     parameters: _Parameters | None = None
     cpus: Annotated[tuple[CpuNumber, ...], Meta(min_length=1, max_length=CPU_LIMIT)] | None = None
     other_ticks: tuple[tuple[Count, ...], ...] | None = None
+    other_units: tuple[tuple[Count, ...], ...] | None = None
     core_mhz: tuple[CoreMhz, CoreMhz] | None = None
     sample_mhz: CoreMhz | None = None
     checked: bool | None = None
@@ -206,8 +207,9 @@ def _burst(wire: _Burst) -> Burst:
     burst = Burst(*msgspec.structs.astuple(wire))
     if wire.point is not None:
         return _at_point(burst, wire)
-    if any(value is not None for value in (wire.unit, wire.parameters, wire.cpus, wire.other_ticks)):
-        raise WireError("burst: without a point it has no unit, parameters, cpus or other_ticks")
+    of_points = ("unit", "parameters", "cpus", "other_ticks", "other_units")
+    if any(getattr(wire, name) is not None for name in of_points):
+        raise WireError(f"burst: without a point it has no {', '.join(of_points)}")
     return burst
 
 
@@ -217,10 +219,11 @@ def _at_point(burst: Burst, wire: _Burst) -> Burst:
     others = wire.other_ticks or ()
     if wire.unit is None or (cpus[:1], cpus[-1:]) != ((wire.ping,), (wire.pong,)):
         raise WireError(f"burst: point {wire.point} needs a unit, and cpus from {wire.ping} to {wire.pong}")
-    if len(set(cpus)) < len(cpus) or len(others) not in (0, len(cpus) - 1):
-        raise WireError(f"burst: {len(cpus)} CPUs, each once, do not have {len(others)} lists of other_ticks")
-    if any(len(ticks) != len(wire.ticks) for ticks in others):
-        raise WireError(f"burst: other_ticks must be lists of {len(wire.ticks)} samples, as ticks is")
+    for name, lists in (("other_ticks", others), ("other_units", wire.other_units or ())):
+        if len(set(cpus)) < len(cpus) or len(lists) not in (0, len(cpus) - 1):
+            raise WireError(f"burst: {len(cpus)} CPUs, each once, do not have {len(lists)} lists of {name}")
+        if any(len(each) != len(wire.ticks) for each in lists):
+            raise WireError(f"burst: {name} must be lists of {len(wire.ticks)} samples, as ticks is")
     if wire.begin_ns is not None and len(wire.begin_ns) != 1 + len(others):
         raise WireError(f"burst: {len(wire.begin_ns)} values of begin_ns for {1 + len(others)} threads")
     return replace(burst, parameters=_parameters(wire.parameters))

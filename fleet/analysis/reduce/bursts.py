@@ -21,7 +21,8 @@ PARAMETERS = tuple(column.name for column in PARAMETER_COLUMNS)
 _OF_BURST, _OF_SAMPLES = ("run_id", "start_offset_ns"), ("iterations", "ns_per_tick")
 _OF_POINT, _OF_ALL = ("flags", "threads"), ("other_ticks", "core_ghz")
 COLUMNS = names_between("samples", _OF_BURST, _OF_SAMPLES, _OF_POINT, _OF_ALL)
-LISTS = ("ticks", "other_ticks")
+LISTS = ("ticks", "other_ticks", "other_units")
+SHARES = ("least_share", "most_share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,9 @@ class Bursts:
 def of_frame(samples: pd.DataFrame) -> Bursts:
     """Take a frame's bursts."""
     counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
-    return _bursts(samples, sample_ticks(samples), counts, samples["other_ticks"])
+    none = pd.Series(None, samples.index, dtype=object)
+    units = samples.get("other_units", none)
+    return _bursts(samples, sample_ticks(samples), counts, samples["other_ticks"], units)
 
 
 def of_arrow(table: Any) -> Bursts:
@@ -61,25 +64,32 @@ def of_arrow(table: Any) -> Bursts:
     counts = ticks.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
     about = table.drop_columns(LISTS).to_pandas()
     both = of_both(about["benchmark"])
-    groups = _column_of(table, ~both)
+    groups = _column_of(table, "other_ticks", ~both)
+    units = _column_of(table, "other_units", ~both)
     others = table.filter(pa.array(both)).column("other_ticks").combine_chunks() if both.any() else None
     if others is None or others.null_count == len(others):
-        return _bursts(about, ticks.flatten().to_numpy(), counts, groups)
+        return _bursts(about, ticks.flatten().to_numpy(), counts, groups, units)
     both[both] = others.is_valid().to_numpy(zero_copy_only=False)
     other_ticks = others.flatten().flatten().to_numpy()
     means = mean_of_both(ticks.flatten().to_numpy(), other_ticks, np.repeat(both, counts))
-    return _bursts(about, means, counts, groups)
+    return _bursts(about, means, counts, groups, units)
 
 
-def _column_of(table: Any, wanted: Bools) -> "pd.Series[Any]":
-    """The column `other_ticks` of the rows wanted, None in all others."""
+def _column_of(table: Any, name: str, wanted: Bools) -> "pd.Series[Any]":
+    """A column of lists of the rows wanted, None in all others."""
     found = pd.Series([None] * len(wanted), dtype=object)
     if wanted.any():
-        found[wanted] = table.filter(pa.array(wanted)).column("other_ticks").to_pandas().to_numpy()
+        found[wanted] = table.filter(pa.array(wanted)).column(name).to_pandas().to_numpy()
     return found
 
 
-def _bursts(samples: pd.DataFrame, ticks: Ints | Floats, counts: Ints, others: "pd.Series[Any]") -> Bursts:
+def _bursts(
+    samples: pd.DataFrame,
+    ticks: Ints | Floats,
+    counts: Ints,
+    others: "pd.Series[Any]",
+    units: "pd.Series[Any]",
+) -> Bursts:
     warmup = np.minimum(samples["warmup"].to_numpy(dtype=np.int64), counts)
     left, factor = counts - warmup, ns_per_sample_tick(samples)
     if (counts == counts[:1]).all() and (warmup == warmup[:1]).all() and len(counts):
@@ -89,7 +99,9 @@ def _bursts(samples: pd.DataFrame, ticks: Ints | Floats, counts: Ints, others: "
         place = np.arange(len(ticks)) - np.repeat(np.cumsum(counts) - counts, counts)
         latencies = ticks[place >= np.repeat(warmup, counts)].astype(np.float64) * np.repeat(factor, left)
     _join_threads(samples, latencies, left, others)
+    least, most = _join_units(samples, latencies, left, units)
     about = samples[[name for name in COLUMNS if name not in LISTS]].reset_index(drop=True)
+    about = about.assign(**dict(zip(SHARES, (least, most), strict=True)))
     measured = left > 0
     if not measured.all():
         about = about[measured].reset_index(drop=True)
@@ -111,6 +123,25 @@ def _join_threads(samples: pd.DataFrame, latencies: Floats, counts: Ints, others
         own = latencies[first[row] : first[row] + counts[row]]
         each = np.stack([own, *(np.asarray(one)[-counts[row] :] * factor[row] for one in others.iloc[row])])
         own[:] = 1 / (1 / each).sum(axis=0)
+
+
+def _join_units(
+    samples: pd.DataFrame, latencies: Floats, counts: Ints, units: "pd.Series[Any]"
+) -> tuple[Floats, Floats]:
+    """The same where what all threads did in ping's samples is counted.
+
+    units: of the other threads. Returns what the threads that did the least and the most of each burst did,
+    as shares of the mean; NaN where nothing is counted.
+    """
+    shares = np.full((2, len(samples)), np.nan)
+    first, iterations = np.cumsum(counts) - counts, samples["iterations"].to_numpy(dtype=np.float64)
+    for row in np.flatnonzero(units.notna().to_numpy() & (counts > 0)):
+        of_ping = np.full(counts[row], iterations[row])
+        each = np.stack([of_ping, *(np.asarray(one)[-counts[row] :] for one in units.iloc[row])])
+        latencies[first[row] : first[row] + counts[row]] *= of_ping / each.sum(axis=0)
+        done = each.sum(axis=1)
+        shares[:, row] = done.min() / done.mean(), done.max() / done.mean()
+    return shares[0], shares[1]
 
 
 def equal_rows(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:

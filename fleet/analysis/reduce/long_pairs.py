@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from fleet.analysis.arrays import Floats, Ints
-from fleet.analysis.reduce.bursts import LISTS, of_arrow
+from fleet.analysis.reduce.bursts import LISTS, SHARES, of_arrow
 from fleet.analysis.reduce.matrices import OF_SAMPLES, by_pair, middles_of, pair_numbers, pairs_of
 from fleet.store.reading import joined
 
@@ -60,11 +60,13 @@ def _quantile(values: Floats, counts: Ints, share: float) -> float:
 def reduced_in_parts(tables: Iterable[Any]) -> pd.DataFrame:
     """As `matrices.reduced` without regard to directions; tables: with COLUMNS, each fit to be held."""
     about, counts, middles, far = list[Any](), list[Ints](), list[Floats](), list[Ints]()
+    shares: list[pd.DataFrame] = []
     samples: dict[tuple[object, ...], _Samples] = {}
     for table in tables:
         kept = table.filter(pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup")))
         bursts = of_arrow(kept)
         about.append(kept.drop_columns(LISTS))
+        shares.append(bursts.about[list(SHARES)])
         counts.append(bursts.counts)
         middle, beyond = middles_of(bursts)
         middles.append(middle)
@@ -77,6 +79,7 @@ def reduced_in_parts(tables: Iterable[Any]) -> pd.DataFrame:
         for begin, latencies in zip(begins.tolist(), of_pairs, strict=len(begins) > 0):
             samples.setdefault(_pair(bursts.about.iloc[begin]), _Samples()).add(latencies.copy())
     whole = joined(about, "samples").to_pandas()
+    whole[list(SHARES)] = pd.concat(shares).to_numpy()
     order = by_pair(whole)
     return pairs_of(
         whole.iloc[order],

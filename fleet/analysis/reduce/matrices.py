@@ -10,7 +10,7 @@ import pandas as pd
 
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.burst_levels import asymmetry, burst_levels
-from fleet.analysis.reduce.bursts import PARAMETERS, Bursts, equal_rows, of_frame
+from fleet.analysis.reduce.bursts import PARAMETERS, SHARES, Bursts, equal_rows, of_frame
 from fleet.analysis.reduce.states import states
 from fleet.model import Shape, benchmark_named
 
@@ -82,7 +82,7 @@ def pairs_of(
             **of_samples(first),
         }
     )
-    table = table.assign(**_parameters(first, about["core_ghz"], pair))
+    table = table.assign(**_parameters(first, about, pair))
     table["outliers"] = np.bincount(pair, far, len(begins)) / table["samples"]
     return table.sort_values(PAIR, kind="stable").reset_index(drop=True)
 
@@ -111,16 +111,17 @@ def _words(column: "pd.Series[Any]") -> "pd.Series[Any]":
     return values.where(values.notna(), None)
 
 
-def _parameters(first: pd.DataFrame, ghz: "pd.Series[float]", pair: Ints) -> dict[str, "pd.Series[Any]"]:
-    """Of each pair the parameters of its point, and the median frequency of its bursts."""
+def _parameters(first: pd.DataFrame, about: pd.DataFrame, pair: Ints) -> dict[str, "pd.Series[Any]"]:
+    """Of each pair the parameters of its point, and medians over its bursts, `about`."""
     found = {
         name: _words(first[name])
         if isinstance(first[name].dtype, pd.CategoricalDtype)
         else first[name].reset_index(drop=True)
         for name in PARAMETERS
     }
-    clocks = ghz.astype(np.float64).groupby(pair).median()
-    return {**found, "core_ghz": clocks.reset_index(drop=True)}
+    of_bursts = ["core_ghz", *SHARES]
+    numbers = about[of_bursts].astype(np.float64).groupby(pair).median()
+    return found | {name: numbers[name].reset_index(drop=True) for name in of_bursts}
 
 
 def _turned(about: pd.DataFrame) -> Bools:

@@ -41,7 +41,12 @@ def point_tables(pairs: pd.DataFrame) -> PointTables:
     rows = rows or [_POINT]
     tables, columns = ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
     titled = [one for one in tables if one.type == "word" or pairs[one.name].nunique() > 1]
-    cells = _cells(pairs, tables, rows, columns)
+    cells = _cells(pairs, "median_ns", tables, rows, columns)
+    shares = [
+        _cells(pairs, name, tables, rows, columns)
+        for name in ("least_share", "most_share")
+        if name in pairs and pairs[name].notna().any()
+    ]
     heads = [", ".join(one.name.removesuffix("_bytes") for one in rows)]
     found = []
     for key in _in_order(cells, tables):
@@ -51,6 +56,13 @@ def point_tables(pairs: pd.DataFrame) -> PointTables:
         for row in _in_order(cells[key], rows):
             numbers = [cells[key][row].get(column) for column in across]
             lines.append([_label(row, rows), *("-" if ns is None else measured(name, ns) for ns in numbers)])
+            if shares:
+                served = zip(
+                    *([one[key][row].get(column) for column in across] for one in shares), strict=True
+                )
+                lines.append(
+                    ["", *("-" if None in ends else "{:.2f}-{:.2f}".format(*ends) for ends in served)]
+                )
             if known.view is View.BLOCKS:
                 lines[-1] += _ends(row[0], dict(zip(titles[1:], numbers, strict=True)))
         if known.view is View.BLOCKS:
@@ -61,6 +73,8 @@ def point_tables(pairs: pd.DataFrame) -> PointTables:
         found.append(PointTable(title, tuple(titles), [tuple(line) for line in lines]))
     legend = "; ".join([f"{known.heading}, median of pairs", *_words(pairs, [*rows, *columns])])
     note = bursts_text(pairs)
+    if shares:
+        note += "; below each: what the threads that did the least and the most did, as shares of the mean"
     if known.view is View.BLOCKS:
         note += "; boundary: what each end of a block costs, (shared - own) times its lines"
     return PointTables(f"{name}/{pairs['variant'].iloc[0]}", legend, found, note)
@@ -73,14 +87,16 @@ def in_order(rows: pd.DataFrame, name: str) -> list[Any]:
     return sorted(rows[name].unique(), key=place)
 
 
-def _cells(pairs: pd.DataFrame, *parameters: Sequence[Parameter]) -> dict[Key, dict[Key, dict[Key, float]]]:
-    """The median of each cell, by the values of the parameters of tables, rows and columns."""
+def _cells(
+    pairs: pd.DataFrame, number: str, *parameters: Sequence[Parameter]
+) -> dict[Key, dict[Key, dict[Key, float]]]:
+    """The median of a column in each cell, by the values of the parameters of tables, rows and columns."""
     names = [one.name for part in parameters for one in part]
-    medians = pairs.groupby(names, sort=False, dropna=False, observed=True)["median_ns"].median()
+    medians = pairs.groupby(names, sort=False, dropna=False, observed=True)[number].median()
     found: dict[Key, dict[Key, dict[Key, float]]] = {}
     for values in records(medians.reset_index()):
         table, row, column = (tuple(values[one.name] for one in part) for part in parameters)
-        found.setdefault(table, {}).setdefault(row, {})[column] = values["median_ns"]
+        found.setdefault(table, {}).setdefault(row, {})[column] = values[number]
     return found
 
 

@@ -40,3 +40,16 @@ def test_a_boundary_costs_the_difference_of_a_blocks_lines() -> None:
         ["64", "-", "5.00", "-", "-"],
         ["1K", "1.00", "3.50", "3.50", "40.0"],
     ]
+
+
+def contended(sharing: str, median_ns: float, *shares: float) -> dict[str, object]:
+    point = {"benchmark": "contend", "operation": "faa", "sharing": sharing, "threads": 2.0}
+    return {**COUNTS, **point, "median_ns": median_ns, "least_share": shares[0], "most_share": shares[1]}
+
+
+def test_below_what_all_threads_did_stands_who_did_the_least_and_the_most() -> None:
+    rows = [contended("own", 1.0, 0.999, 1.001), contended("one", 19.8, 0.9, 1.1)]
+    text = tables_text(point_tables(pd.DataFrame(rows)))
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[2:5] == [["operation", "one", "own"], ["faa", "19.8", "1.00"], ["0.90-1.10", "1.00-1.00"]]
+    assert "as shares of the mean" in text

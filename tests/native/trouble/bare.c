@@ -8,6 +8,7 @@ const char arch_name[] = "bare";
 
 const struct variant arch_cas[] = {{.name = NULL}};
 const struct variant arch_readwrite[] = {{.name = NULL}};
+const struct variant arch_contend[] = {{.name = NULL}};
 const struct variant arch_interleave[] = {{.name = NULL}};
 const struct variant arch_message[] = {{.name = NULL}};
 const struct variant arch_fetch[] = {{.name = NULL}};

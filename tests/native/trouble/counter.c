@@ -1,8 +1,8 @@
 /*
  * An architecture whose counter is said to tick STATED times a second. Without SCRIPTED it is the
  * OS's clock in nanoseconds, so what is stated may be wrong. With it, each thread sees its own: the
- * i-th stretch between two readings lasts 1,000 x (1 + i * i % 11) ticks, and one tick from 1,200 on: the
- * quantum. The OS's clock is ahead by APART_NS on CPU 1, twice as much on CPU 2, and so on.
+ * i-th stretch between two readings lasts 1,000 x (1 + i * i % 11) ticks, and one tick from 1,200
+ * on: the quantum. The OS's clock is ahead by APART_NS on CPU 1, twice as much on CPU 2, and so on.
  */
 #define _GNU_SOURCE
 #include "native/native.h"
@@ -18,6 +18,7 @@ const char arch_name[] = "counter";
 
 const struct variant arch_cas[] = {{.name = NULL}};
 const struct variant arch_readwrite[] = {{.name = NULL}};
+const struct variant arch_contend[] = {{.name = NULL}};
 const struct variant arch_interleave[] = {{.name = NULL}};
 const struct variant arch_message[] = {{.name = NULL}};
 const struct variant arch_fetch[] = {{.name = NULL}};

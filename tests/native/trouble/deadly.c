@@ -1,4 +1,5 @@
-/* An architecture with a loop that dies of an instruction that is not there, whatever the OS tells. */
+/* An architecture with a loop that dies of an instruction that is not there, whatever the OS tells.
+ */
 #include "native/native.h"
 
 #include <errno.h>
@@ -7,6 +8,7 @@ const char arch_name[] = "deadly";
 
 const struct variant arch_cas[] = {{.name = NULL}};
 const struct variant arch_readwrite[] = {{.name = NULL}};
+const struct variant arch_contend[] = {{.name = NULL}};
 const struct variant arch_interleave[] = {{.name = NULL}};
 const struct variant arch_message[] = {{.name = NULL}};
 const struct variant arch_fetch[] = {{.name = NULL}};

@@ -8,6 +8,7 @@ const char arch_name[] = "faulty";
 
 const struct variant arch_cas[] = {{.name = NULL}};
 const struct variant arch_readwrite[] = {{.name = NULL}};
+const struct variant arch_contend[] = {{.name = NULL}};
 const struct variant arch_interleave[] = {{.name = NULL}};
 const struct variant arch_message[] = {{.name = NULL}};
 const struct variant arch_fetch[] = {{.name = NULL}};
@@ -15,7 +16,8 @@ flush_fn *const arch_flush = NULL;
 const struct variant arch_chase[] = {{.name = NULL}};
 const struct variant arch_stream[] = {{.name = NULL}};
 
-/* A part of C of 4 by 4; the fault is at row 3, column 3 of each that lies at the start of a row. */
+/* A part of C of 4 by 4; the fault is at row 3, column 3 of each that lies at the start of a row.
+ */
 static void multiply(const struct gemm_tile *tile, float fault, size_t stored)
 {
 	for (size_t i = 0; i < 4; i++)
@@ -24,7 +26,8 @@ static void multiply(const struct gemm_tile *tile, float fault, size_t stored)
 			float sum = tile->add ? *c : 0;
 
 			for (size_t p = 0; p < tile->steps; p++)
-				sum += *(const float *)(tile->a + i * tile->a_row + p * tile->a_step) *
+				sum += *(const float *)(tile->a + i * tile->a_row +
+							p * tile->a_step) *
 				       ((const float *)tile->b)[4 * p + j];
 			*c = sum + (i == 3 && j == 3 ? fault : 0);
 		}
@@ -54,9 +57,11 @@ static void peak(const void *values, uint64_t turns)
 }
 
 #define GEMM(loop)                                                                                 \
-	&(const struct gemm){.value = GEMM_FP32, .rows = 4, .columns = 4, .depth = 1, .pack = 1,   \
-			     .block = 4, .peak_operations = 2, .multiply = loop,                   \
-			     .multiply_ahead = loop, .peak = peak}
+	&(const struct gemm)                                                                       \
+	{                                                                                          \
+		.value = GEMM_FP32, .rows = 4, .columns = 4, .depth = 1, .pack = 1, .block = 4,    \
+		.peak_operations = 2, .multiply = loop, .multiply_ahead = loop, .peak = peak       \
+	}
 
 const struct variant arch_gemm[] = {{.name = "more", .gemm = GEMM(one_too_many)},
 				    {.name = "fewer", .gemm = GEMM(one_too_few)},

@@ -1,0 +1,281 @@
+/*
+ * contend.c: what an operation on a word costs when several CPUs want it, and who gets it.
+ *
+ * All threads do the same, without pause, until ping has its samples. Each counts what it has done
+ * on a line of its own, which ping reads at each of its stamps. What all have done must be what the
+ * words hold in the end.
+ */
+#include "bench/sizes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+	BATCH = 32, /* operations between two looks of a thread at its count */
+	TURNS = 8,  /* the same of turns, but for the first */
+	LINE = 64,  /* bytes of a line, where nobody tells */
+	ARENA_BYTES = 4096,
+};
+
+#ifdef CONTEND_MISCOUNTS /* a build of the tests: a thread counts one that it did not do */
+enum { MISCOUNTED = 1 };
+#else
+enum { MISCOUNTED = 0 };
+#endif
+
+static const enum operation operations[] = {OPERATION_FAA,   OPERATION_SWAP,   OPERATION_CAS,
+					    OPERATION_STORE, OPERATION_MODIFY, OPERATION_TURN};
+
+static uint32_t done_here(void)
+{
+	uint32_t mask = 0;
+
+	for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+		mask |= 1u << operations[i];
+	return mask;
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+static bool waits(const struct point *point)
+{
+	return point->operation == OPERATION_TURN;
+}
+
+/* Has each thread a word of its own, in a line of all where they fit? */
+static bool is_possible(const struct point *point, const struct point_context *context)
+{
+	const struct cpu_cache *last = last_cache(context->facts);
+	int64_t line = last && last->line_bytes > 0 ? last->line_bytes : LINE;
+
+	switch (point->sharing) {
+	case SHARING_ONE: /* what is not atomic loses some, and nothing could be checked */
+		return point->operation != OPERATION_MODIFY;
+	case SHARING_WORDS:
+		return !waits(point) && point->threads * sizeof(uint32_t) <= (uint64_t)line;
+	default:
+		return !waits(point);
+	}
+}
+
+static int add_points(const struct options *options, const struct point_context *context,
+		      struct points *points, struct refusal *refusal)
+{
+	static const enum sharing sharings[] = {SHARING_ONE, SHARING_WORDS, SHARING_OWN};
+	uint32_t chosen = UINT32_MAX, shares = UINT32_MAX;
+	int err = 0;
+
+	if ((options->operations && operations_read(options->operations, &chosen, refusal)) ||
+	    (options->share &&
+	     words_read("share", options->share, sharing_name, SHARINGS, &shares, refusal)))
+		return -1;
+	for (size_t t = 0; t < context->thread_count; t++)
+		for (size_t o = 0; o < sizeof operations / sizeof *operations; o++)
+			for (size_t s = 0; !err && s < sizeof sharings / sizeof *sharings; s++) {
+				struct point point = {.operation = (uint8_t)operations[o],
+						      .sharing = (uint8_t)sharings[s],
+						      .threads = context->threads[t],
+						      .arena_bytes = ARENA_BYTES,
+						      .by_turns = operations[o] == OPERATION_TURN};
+
+				if (!(chosen >> point.operation & 1) ||
+				    !(shares >> point.sharing & 1) || point.threads < 2 ||
+				    !is_possible(&point, context))
+					continue;
+				point.huge_pages = points_huge(context);
+				snprintf(point.name, sizeof point.name, "%s.%s.x%" PRIu32 "%s",
+					 operation_name(point.operation),
+					 sharing_name(point.sharing), point.threads,
+					 point.huge_pages ? ".huge" : "");
+				err = points_add(points, &point, refusal);
+			}
+	if (!err && !points->count && chosen & done_here())
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--threads, --op and --share leave no point of contend: it is for "
+			      "two threads or more, turn for share one, modify for the others");
+	return err;
+}
+
+static bool can(const struct variant *variant, const struct point *point)
+{
+	enum operation operation = point->operation;
+
+	return operation == OPERATION_TURN ? variant->cas != NULL
+					   : variant->add[operation] || variant->put[operation];
+}
+
+static uint64_t grain(const struct point *point)
+{
+	return waits(point) ? 1 : BATCH;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+static void lay(struct side *sides, size_t count, struct random *random)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct side *side = &sides[i];
+		size_t word = side->point->sharing == SHARING_WORDS ? i : 0;
+		bool own = side->point->sharing == SHARING_OWN;
+
+		side->contest.word = own ? (uint32_t *)side->arena : side->lines[0] + word;
+		side->contest.from = (uint32_t)i;
+		side->contest.to = (uint32_t)((i + 1) % count);
+		side->contest.value = side->contest.first = (uint32_t)random_next(random);
+		side->done = MISCOUNTED && i == count - 1;
+		side->first = waits(side->point);
+	}
+}
+
+/* Of lines of its own; the others have been written by who owns them. */
+static int prepare(struct side *side)
+{
+	memset(side->arena, 0, LINE_BYTES);
+	return 0;
+}
+
+static void operate(struct side *side, uint32_t n)
+{
+	const struct variant *variant = side->variant;
+	enum operation operation = side->point->operation;
+	uint32_t *word = side->contest.word;
+
+	if (operation == OPERATION_TURN) {
+		variant->cas(word, side->contest.from, side->contest.to, n);
+	} else if (variant->add[operation]) {
+		side->contest.tries += variant->add[operation](word, n);
+	} else {
+		side->contest.sum += variant->put[operation](word, side->contest.value, n);
+		side->contest.value += n;
+	}
+}
+
+static void work(struct side *side, uint32_t n)
+{
+	uint32_t batch = waits(side->point) ? TURNS : BATCH;
+
+	for (uint32_t now; n; n -= now) {
+		now = n < batch ? n : batch;
+		operate(side, now);
+		__atomic_store_n(&side->done, side->done + now, __ATOMIC_RELAXED);
+	}
+}
+
+/* Of so many values from `first` on, one higher than the other. */
+static uint32_t sum_from(uint32_t first, uint32_t count)
+{
+	return (uint32_t)((uint64_t)first * count + (uint64_t)count * (count - 1) / 2);
+}
+
+/* Is what the threads counted what their word holds? */
+static bool is_right(const struct side *sides, size_t count)
+{
+	uint32_t held = *sides->contest.word, done = 0, put = 0, brought = 0;
+	bool is_last = false, alike = true;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct side *side = &sides[i];
+		uint32_t first = side->contest.first;
+
+		done += side->done;
+		put += sum_from(first, side->done);
+		brought += side->contest.sum;
+		is_last |= held == first + side->done - 1;
+		alike &= side->done == sides->done;
+	}
+	switch ((enum operation)sides->point->operation) {
+	case OPERATION_SWAP:
+		return put == brought + held;
+	case OPERATION_STORE:
+		return is_last;
+	case OPERATION_TURN:
+		return alike && held == 0;
+	default:
+		return held == done;
+	}
+}
+
+static bool check(const struct side *sides, size_t count, char *words, size_t room)
+{
+	size_t together = sides->point->sharing == SHARING_ONE ? count : 1;
+
+	for (size_t i = 0; i < count; i += together)
+		if (!is_right(sides + i, together)) {
+			snprintf(words, room,
+				 "the threads counted other operations than the words hold");
+			return false;
+		}
+	return true;
+}
+
+/* Moves on whoever waits for one that does not come. */
+static void release(struct side *sides, size_t count)
+{
+	uint32_t *word = sides->contest.word, held = __atomic_load_n(word, __ATOMIC_RELAXED);
+	uint32_t next = (uint32_t)((held + 1) % count);
+
+	if (waits(sides->point))
+		__atomic_compare_exchange_n(word, &held, next, 0, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+}
+
+static void attempt(const struct variant *variant)
+{
+	static uint32_t word;
+
+	for (enum operation o = OPERATION_READ; o < OPERATIONS; o++) {
+		if (variant->add[o])
+			variant->add[o](&word, 1);
+		if (variant->put[o])
+			variant->put[o](&word, 1, 1);
+	}
+	word = 0;
+	if (variant->cas)
+		variant->cas(&word, 0, 1, 1);
+}
+
+static const struct word operation_words[] = {{OPERATION_FAA, "fetch-and-add"},
+					      {OPERATION_SWAP, "exchange"},
+					      {OPERATION_CAS, "compare-and-swap until it holds"},
+					      {OPERATION_STORE, "plain store"},
+					      {OPERATION_MODIFY, "load, addition and store"},
+					      {OPERATION_TURN, "line handed round"},
+					      {.meaning = NULL}};
+static const struct word sharings[] = {{SHARING_ONE, "all on one word"},
+				       {SHARING_WORDS, "a word each in one line"},
+				       {SHARING_OWN, "a line each"},
+				       {.meaning = NULL}};
+
+static const struct parameter parameters[] = {
+	{"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,
+	 .words = operation_words},
+	{"sharing", "share", ROLE_COLUMN, POINT_MEMBER(sharing), sharing_name, .words = sharings},
+	{"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)},
+	PARAMETER_PAGES,
+	{.name = NULL}};
+
+const struct benchmark bench_contend = {
+	.name = "contend",
+	.question = "What an atomic operation costs when several CPUs want it, and who gets it",
+	.unit = "operation",
+	.heading = "ns per operation of all threads together",
+	.parameters = parameters,
+	.shape = SHAPE_GROUP,
+	.all_counted = true,
+	.lines = 1,
+	.least = 128,
+	.chunk = 512,
+	.samples = 5,
+	.sample_us = 200,
+	.native_variants = arch_contend,
+	.generic_variants = generic_contend,
+	.points = add_points,
+	.can = can,
+	.grain = grain,
+	.attempt = attempt,
+	.lay = lay,
+	.prepare = prepare,
+	.work = work,
+	.check = check,
+	.release = release,
+};

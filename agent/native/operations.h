@@ -1,0 +1,36 @@
+/* operations.h: what loops do, and the types of those for words that many want; for native.h. */
+#ifndef FLEET_OPERATIONS_H
+#define FLEET_OPERATIONS_H
+
+#include <stdint.h>
+
+/* What a loop does to the memory it goes through; nt: past the caches. */
+enum operation {
+	OPERATION_READ,
+	OPERATION_WRITE,
+	OPERATION_NT,
+	OPERATION_ZERO,
+	OPERATION_MODIFY,
+	OPERATION_COPY,
+	OPERATION_NTCOPY,
+	OPERATION_SWAP, /* of single lines only, as all that follow */
+	OPERATION_FAA,
+	OPERATION_CAS,
+	OPERATION_STORE,
+	OPERATION_TURN,
+	OPERATIONS
+};
+
+/*
+ * Adds 1 to a word n times, n >= 1, while other threads may do the same. Returns how many tries
+ * that took, where a try may fail; else anything.
+ */
+typedef uint32_t add_fn(uint32_t *word, uint32_t n);
+
+/*
+ * Puts `value`, `value` + 1, ... into a word, n of them, n >= 1. Returns the sum of what it held
+ * before each, where it is exchanged.
+ */
+typedef uint32_t put_fn(uint32_t *word, uint32_t value, uint32_t n);
+
+#endif

@@ -1,0 +1,116 @@
+"""The intended loops of contend on each architecture; written as in targets.py."""
+
+_Loop = tuple[str, ...]
+
+
+def _x86(ax: str) -> dict[str, _Loop]:
+    return {
+        "faa_lock": ("mov $0x1,%eax", "lock xadd %eax,(<word>)", "dec <n>", "jne LOOP"),
+        "add_lock": (
+            *("mov (<word>),%eax", f"lea 0x1({ax}),<next>", "inc <tries>"),
+            *("lock cmpxchg <next>,(<word>)", "jne INNER", "dec <n>", "jne LOOP"),
+        ),
+        "put_lock": (
+            *("mov <value>,%eax", "xchg %eax,(<word>)", "add %eax,<sum>"),
+            *("inc <value>", "dec <n>", "jne LOOP"),
+        ),
+    }
+
+
+def _named(arch: str, loops: dict[str, _Loop]) -> dict[str, _Loop]:
+    return {f"{arch}_{name}": loop for name, loop in loops.items()}
+
+
+X86_64 = _named("x86_64", _x86("%rax"))
+I386 = _named("i386", _x86("%eax"))
+
+_A64_END = ("sub <n>,<n>,#0x1", "cbnz <n>,LOOP")
+_A64_PUT = ("add <sum>,<sum>,<seen>", "add <value>,<value>,#0x1", *_A64_END)
+AARCH64 = _named(
+    "aarch64",
+    {
+        "faa_lse": ("mov <next>,#0x1", "ldadd <next>,<seen>,[<word>]", *_A64_END),
+        "add_lse": (
+            *("ldr <seen>,[<word>]", "mov <status>,<seen>", "add <next>,<seen>,#0x1"),
+            *("add <tries>,<tries>,#0x1", "cas <seen>,<next>,[<word>]", "cmp <seen>,<status>", "b.ne INNER"),
+            *_A64_END,
+        ),
+        "put_lse": ("swp <value>,<seen>,[<word>]", *_A64_PUT),
+        "faa_llsc": (
+            *("ldxr <seen>,[<word>]", "add <next>,<seen>,#0x1", "stxr <status>,<next>,[<word>]"),
+            *("cbnz <status>,LOOP", *_A64_END),
+        ),
+        "put_llsc": (
+            *("ldxr <seen>,[<word>]", "stxr <status>,<value>,[<word>]", "cbnz <status>,LOOP", *_A64_PUT),
+        ),
+    },
+)
+
+_ARM_END = ("subs <n>,<n>,#1", "bne LOOP")
+_ARM_FAILED = ("cmp <status>,#0", "bne LOOP")
+ARMV7 = _named(
+    "armv7",
+    {
+        "faa_ldrex": (
+            *("ldrex <seen>,[<word>]", "add <next>,<seen>,#1", "strex <status>,<next>,[<word>]"),
+            *(*_ARM_FAILED, *_ARM_END),
+        ),
+        "put_ldrex": (
+            *("ldrex <seen>,[<word>]", "strex <status>,<value>,[<word>]", *_ARM_FAILED),
+            *("add <sum>,<sum>,<seen>", "add <value>,<value>,#1", *_ARM_END),
+        ),
+    },
+)
+
+_RISCV_END = ("addw <n>,<n>,-1", "bnez <n>,LOOP")
+RISCV64 = _named(
+    "riscv64",
+    {
+        "faa_amo": ("li <next>,1", "amoadd.w <seen>,<next>,(<word>)", *_RISCV_END),
+        "put_amo": (
+            *("amoswap.w <seen>,<value>,(<word>)", "addw <sum>,<sum>,<seen>", "addw <value>,<value>,1"),
+            *_RISCV_END,
+        ),
+    },
+)
+
+_PPC_END = ("addi <n>,<n>,-1", "cmpwi <n>,0", "bne LOOP")
+PPC64LE = _named(
+    "ppc64le",
+    {
+        "faa_lwarx": (
+            *("lwarx <seen>,0,<word>", "addi <next>,<seen>,1", "stwcx. <next>,0,<word>", "bne LOOP"),
+            *_PPC_END,
+        ),
+        "put_lwarx": (
+            *("lwarx <seen>,0,<word>", "stwcx. <value>,0,<word>", "bne LOOP"),
+            *("add <sum>,<sum>,<seen>", "addi <value>,<value>,1", *_PPC_END),
+        ),
+    },
+)
+
+S390X = _named(
+    "s390x",
+    {
+        "add_cs": (
+            *("l <seen>,0(<word>)", "lr <next>,<seen>", "ahi <next>,1", "ahi <tries>,1"),
+            *("cs <seen>,<next>,0(<word>)", "jne INNER", "brct <n>,LOOP"),
+        ),
+        "put_cs": (
+            *("l <seen>,0(<word>)", "cs <seen>,<value>,0(<word>)", "jne INNER"),
+            *("ar <sum>,<seen>", "ahi <value>,1", "brct <n>,LOOP"),
+        ),
+    },
+)
+
+_LOONG_END = ("addi.w <n>,<n>,-1", "bnez <n>,LOOP")
+LOONGARCH64 = _named(
+    "loongarch64",
+    {
+        "faa_am": ("addi.w <next>,$zero,1", "amadd.w <seen>,<next>,<word>", *_LOONG_END),
+        "put_am": (
+            *("amswap.w <seen>,<value>,<word>", "add <sum>,<sum>,<seen>", "addi.w <value>,<value>,1"),
+            *_LOONG_END,
+        ),
+    },
+)

@@ -1,0 +1,132 @@
+"""`contend`: operations that several CPUs want; points, counts, and sums that must agree."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests import needs
+from tests.native.agent import Record, bursts, check_a_signal_ends_it, failures, measure, run, wrong
+from tests.native.build import build
+from tests.native.emulated import measure_emulated
+from tests.native.preload import TROUBLE
+from tests.native.targets import AARCH64, CROSS, X86_64, Target
+
+SHORT = ("-b", "contend", "--rounds", "2", "--samples", "2", "--seed", "7")
+EVERYWHERE = ("faa", "swap", "cas", "store")
+POINTS = {
+    *(f"{operation}.{place}" for operation in EVERYWHERE for place in ("one", "words", "own")),
+    *("modify.words", "modify.own"),
+    "turn.one",
+}
+WRONG_SUM = {"the threads counted other operations than the words hold"}
+
+
+def two_cpus() -> tuple[str, str]:
+    needs.cpus(2)
+    return "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    return measure(*SHORT, *two_cpus())
+
+
+def points(records: list[Record]) -> list[str]:
+    return [name for choice in records[0]["plan"]["benchmarks"] for name in choice["points"]]
+
+
+def test_each_operation_is_done_at_each_place_where_its_sum_can_be_checked(records: list[Record]) -> None:
+    assert sorted(points(records)) == sorted(f"{name}.x2" for name in POINTS)
+
+
+def test_every_burst_counts_what_the_others_did_in_each_sample_of_ping(records: list[Record]) -> None:
+    assert [one["reason"] for one in wrong(records)] == []
+    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
+    for burst in bursts(records):
+        operation, place, _ = burst["point"].split(".")
+        parameters = burst["parameters"]
+        assert (parameters["operation"], parameters["sharing"], parameters["threads"]) == (
+            operation,
+            place,
+            2,
+        )
+        assert burst["cpus"] == [burst["ping"], burst["pong"]]
+        assert "other_ticks" not in burst
+        (others,) = burst["other_units"]
+        assert len(others) == len(burst["ticks"]) == 3
+        assert burst["iterations"] % (1 if operation == "turn" else 32) == 0
+        assert min(others) > 0
+        if operation == "turn":  # each does one after the other, and says so every 8
+            assert all(abs(done - burst["iterations"]) <= 8 for done in others)
+
+
+def test_every_variant_counts_what_its_loops_did() -> None:
+    records = measure(*SHORT, "-v", "all", "--rounds", "1", *two_cpus())
+    found = {one["variant"]: {*one["points"]} for one in records[0]["plan"]["benchmarks"]}
+    assert found["c11"] == {f"{name}.x2" for name in POINTS}
+    assert not wrong(records)
+
+
+def test_a_thread_that_counts_one_too_many_yields_a_reason_and_no_number() -> None:
+    binary = build(X86_64, "-O2 -DCONTEND_MISCOUNTS")
+    records = measure(*SHORT, "-v", "all", *two_cpus(), binary=binary)
+    kept = {burst["point"] for burst in bursts(records)}
+    assert kept <= {"store.one.x2"}  # it holds what the other stored last
+    assert {one["reason"] for one in wrong(records) if one["point"] != "store.one.x2"} == WRONG_SUM
+
+
+def test_a_loop_that_leaves_an_addition_out_yields_a_reason_and_no_number() -> None:
+    target = dataclasses.replace(X86_64, name="linux-short", native=(str(TROUBLE / "short.c"),))
+    records = measure(*SHORT, "-v", "short", *two_cpus(), binary=build(target))
+    assert not bursts(records)
+    assert {one["reason"] for one in wrong(records)} == WRONG_SUM
+
+
+def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails() -> None:
+    """Alone an operation is cheap: what looks like a better number is none."""
+    _, cpus = two_cpus()
+    first, second = cpus.split(",")
+    busy = f"import os; os.sched_setaffinity(0, [{second}])\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", busy]) as neighbour:
+        try:
+            plan = ("--op", "faa", "--share", "one", "--priority", "0", "--iterations", "1000000")
+            records = measure(*SHORT, *plan, "-c", f"{first},{second}")
+        finally:
+            neighbour.kill()
+    assert not bursts(records)
+    assert all("other work held it" in one["reason"] for one in failures(records))
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["-c", "0"], 3, "contend needs two CPUs"),
+        (["--threads", "1"], 2, "no point of contend"),
+        (["--op", "nt"], 5, "none of the operations asked for"),
+        (["--op", "modify", "--share", "one"], 2, "no point of contend"),
+        (["--share", "here"], 2, "there is: own, one, shared, words"),
+    ],
+)
+def test_what_cannot_be_contended_for_is_refused(args: list[str], code: int, words: str) -> None:
+    needs.cpus(2)
+    done = run("-b", "contend", *args)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize("operation", ["faa", "turn"])
+def test_a_signal_ends_it_in_the_middle_of_a_burst(operation: str) -> None:
+    needs.cpus(2)
+    check_a_signal_ends_it("-b", "contend", "--op", operation, "--rounds", "1", "--iterations", "100000000")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
+def test_the_sums_agree_on_every_architecture(target: Target) -> None:
+    records = measure_emulated(target, *SHORT, "-v", "all", *two_cpus())
+    assert not wrong(records)
+    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
