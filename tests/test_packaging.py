@@ -11,8 +11,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+import build_agents
 import fleet
-from fleet.agent.build import elf, release
+from fleet.agent.build import elf
 from tests import needs
 from tests.hosts import odd
 
@@ -58,7 +59,7 @@ def full_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs.python_module("ziglang", "ziglang")
     source = tmp_path_factory.mktemp("source") / "corefleet"
     shutil.copytree(sdist, source)
-    release.build(source / "agent/build", SHIPPED)
+    build_agents.build(source / "agent/build", SHIPPED)
     (source / "build").mkdir()
     (source / "build/fleet.1").write_text(".TH FLEET 1\n")
     return build("wheel", source, source.with_name("dist"))
@@ -142,7 +143,7 @@ def test_a_full_wheel_carries_agents_that_are_the_same_bytes_every_time(
     shipped = agents(full_wheel)
     assert {f"linux-{machine}" for machine in shipped} == set(SHIPPED)
     assert members(full_wheel) == members(wheel)
-    release.build(tmp_path, SHIPPED)
+    build_agents.build(tmp_path, SHIPPED)
     again = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert sorted(again.values()) == sorted(shipped.values())
     assert all(elf.read_elf(binary).interpreter is None for binary in again.values()), "static"

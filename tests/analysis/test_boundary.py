@@ -1,6 +1,7 @@
 """Runs that were stored but cannot be shown: each is named and left out, and costs no other run its place."""
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import fleet
 from fleet.analysis import boundary
 from fleet.analysis.reduce import pairs
+from fleet.cli import main
 from fleet.errors import StoreError, StoreWarning
 from fleet.model import Burst, Cpu, Host, Parameters, Run
 from fleet.store import Store, new_run_id
@@ -130,45 +132,56 @@ def test_samples_that_are_damaged_cost_no_other_run_its_place(tmp_path: Path) ->
         assert command("verify").exit_code == 11
 
 
-def test_of_a_single_run_the_error_names_file_cause_and_remedy(tmp_path: Path) -> None:
-    run = lying(tmp_path / "results", "no state")
-    with Fleet(tmp_path) as command:
-        done = command("report", "liar", "-o", "-")
-        assert done.exit_code == 11
-        words = (f"run_id={run.run_id}", "KeyError", f"fleet withdraw {run.run_id}")
-        assert all(word in done.stderr for word in words)
-        assert "Traceback" not in done.stderr
-        command.environment["FLEET_DEBUG"] = "1"
-        assert "Traceback" in command("report", "liar", "-o", "-").stderr
-
-
-def test_what_was_withdrawn_is_named_no_more(tmp_path: Path) -> None:
-    root = tmp_path / "results"
-    honest(root, "a")
-    bad = lying(root, "no state")
-    with Fleet(tmp_path) as command:
-        before = command("report", "all", "-o", "-")
-        assert before.exit_code == 0
-        assert before.stderr.count(bad.run_id) == 2  # the file, and the remedy
-        assert command("withdraw", bad.run_id).exit_code == 0
-        after = command("report", "all", "-o", "-")
-    assert (after.exit_code, after.stderr) == (0, "")
-
-
-def test_a_notebook_goes_on_without_the_run_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    good, bad = honest(tmp_path, "a"), lying(tmp_path, "no state")
+@pytest.fixture
+def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A stored run that no view can be made of, whatever the reason."""
+    run, derive = lying(tmp_path / "results", "no state"), pairs.derive
 
     def failing(place: Any, runs: Any) -> Any:
-        if bad.run_id in {run.run_id for run in runs}:
+        if run.run_id in {one.run_id for one in runs}:
             raise ZeroDivisionError("of a number of none")
         return derive(place, runs)
 
-    derive = pairs.derive
     monkeypatch.setattr(pairs, "derive", failing)
+    monkeypatch.chdir(tmp_path)
+    return run
+
+
+def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """The exit code and the stderr of `fleet` in this process."""
+    monkeypatch.setattr(sys, "argv", ["fleet", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0), capsys.readouterr().err
+
+
+def test_of_a_single_run_the_error_names_file_cause_and_remedy(
+    bad: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exit_code, error = said(monkeypatch, capsys, "report", "liar", "-o", "-")
+    words = (f"run_id={bad.run_id}", "of a number of none", f"fleet withdraw {bad.run_id}")
+    assert (exit_code, [word for word in words if word not in error]) == (11, [])
+    assert "Traceback" not in error
+    monkeypatch.setenv("FLEET_DEBUG", "1")
+    assert "Traceback" in said(monkeypatch, capsys, "report", "liar", "-o", "-")[1]
+
+
+def test_what_was_withdrawn_is_named_no_more(
+    bad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    honest(tmp_path / "results", "a")
+    exit_code, error = said(monkeypatch, capsys, "report", "all", "-o", "-")
+    assert (exit_code, error.count(bad.run_id)) == (0, 2)  # the file, and the remedy
+    assert said(monkeypatch, capsys, "withdraw", bad.run_id)[0] == 0
+    assert said(monkeypatch, capsys, "report", "all", "-o", "-") == (0, "")
+
+
+def test_a_notebook_goes_on_without_the_run_too(bad: Run, tmp_path: Path) -> None:
+    good = honest(tmp_path / "results", "a")
     with pytest.warns(StoreWarning, match=r"cannot be computed with \(of a number of none\)"):
-        assert set(fleet.open(tmp_path).pairs()["run_id"]) == {good.run_id}
+        assert set(fleet.open(tmp_path / "results").pairs()["run_id"]) == {good.run_id}
     with pytest.raises(StoreError, match=f"fleet withdraw {bad.run_id}"):
-        fleet.open(tmp_path).pairs(bad.run_id)
+        fleet.open(tmp_path / "results").pairs(bad.run_id)
 
 
 def test_a_bug_that_no_run_explains_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,11 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -145,18 +146,22 @@ def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
 ) -> None:
     from fleet.analysis.report import read_runs  # noqa: PLC0415
 
-    real, asked = read_runs.load_samples, list[object]()
+    whole, parts, asked = read_runs.load_samples, read_runs.samples_in_parts, set[str]()
 
-    def spied(root: Listing, **how: object) -> pd.DataFrame:
-        if "ticks" in (how.get("columns") or ["ticks"]):  # type: ignore[operator]
-            asked.append(how["run_id"])
-        return real(root, **how)  # type: ignore[arg-type]
+    def without_ticks(root: Listing, **how: Any) -> pd.DataFrame:
+        assert "ticks" not in how["columns"]
+        return whole(root, **how)
 
-    monkeypatch.setattr(read_runs, "load_samples", spied)
+    def spied(root: Listing, run_id: str, **how: Any) -> Iterator[pd.DataFrame]:
+        asked.add(run_id)
+        return parts(root, run_id, **how)
+
+    monkeypatch.setattr(read_runs, "load_samples", without_ticks)
+    monkeypatch.setattr(read_runs, "samples_in_parts", spied)
     listing = Listing(root)
     page = render(listing, [run.run_id for run in listing.runs])
     last = {run.host_id: run.run_id for run in listing.runs}
-    assert sorted(map(str, asked)) == sorted(last.values())
+    assert asked == set(last.values())
     assert page.count('<section id="run-') == 2
 
 

@@ -49,7 +49,11 @@ class Thinned:
 
 def _own(part: Any) -> Any:
     """A copy that does not keep what it was cut from."""
-    lists = {name: part[name].map(deepcopy) for name in LISTS} if isinstance(part, pd.DataFrame) else {}
+    lists = (
+        {name: part[name].map(deepcopy) for name in LISTS if name in part}
+        if isinstance(part, pd.DataFrame)
+        else {}
+    )
     return part.assign(**lists) if lists else part.copy()
 
 
