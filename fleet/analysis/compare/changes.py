@@ -22,10 +22,9 @@ class Changes:
 
     rows: a row per change, with `ratio`. turns: of the columns of the arrays: a row per change, a column per
     run, NaN where a row lacks it. weights: of the runs in the change; residuals: what it leaves of them.
-    freedom: of the residuals; NaN where the runs are too few. of_levels: `p_of_levels`. unsure:
-    whether levels may be matched otherwise. levels: per row, how
-    many runs of A and of B are at each level of the numbers as measured; empty: there is one. switches:
-    whether the machine may switch between levels.
+    freedom: of the residuals; NaN where the runs are too few. of_levels: `p_of_levels`. unsure: whether
+    levels may be matched otherwise. levels: per row, how many runs of A and of B are at each level of the
+    numbers as measured; empty: there is one. switches: whether the machine may switch between levels.
     """
 
     rows: pd.DataFrame

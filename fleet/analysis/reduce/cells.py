@@ -37,9 +37,8 @@ def cells(pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None) -> 
     if point is not None:
         return _at_point(pairs, point)
     others = pairs[~views.isin([View.MATRIX, View.CPUS, View.LADDER])]
-    points = (
-        others["point"].astype(object).fillna("")
-    )  # of a benchmark that nobody described there may be none
+    # Of a benchmark that nobody described there may be no point.
+    points = others["point"].astype(object).fillna("")
     at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
     named = others.assign(relation=at_point)
     parts = [without_points(pairs), named]
