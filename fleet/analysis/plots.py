@@ -5,6 +5,7 @@ never read as mathematics or markup. docs/report.md says how to read each pictur
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ _FEW_DECADES = 200  # the same, up to which such an axis shows 20 and 50 as well
 _STEPS = 256  # points of a distribution: more make no visible difference
 _HIGHEST = 1.25  # times the 98th percentile, the upper edge of a trace; higher samples are drawn on the edge
 _LEAST_WIDTH = 0.05  # of the median; dots within it must not look far apart
+_SHORT = 9  # characters of a name of which three stand side by side
 _MANY_POINTS = 300  # from so many samples on a trace's dots are drawn as pixels
 
 # Each has a contrast of 3:1 or more to white and to the report's dark page, and a dash of its own.
@@ -55,6 +57,7 @@ RELATION_LINES = {
     "unknown": ("#737373", ":"),
 }
 _LINES = (("#3570eb", "-"), ("#c2500c", "--"), ("#1a8a45", "-."), ("#8b5cf6", ":"), ("#db2f7c", "-"))
+_OTHER_DASHES = (":", "-.", "--")  # of the same relation between other kinds of cores
 _TICK_EVERY = 8  # times larger, from one labelled size to the next
 
 # Purple: faster, orange: slower, grey: no change; grey is told from both on a white and on a dark page.
@@ -155,13 +158,16 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit:
     values: by name, not empty; names of relations get their colours. unit: of the values.
     """
     axes = _axes(axes)
-    lowest, highest = np.inf, 0.0
+    lowest, highest, alike = np.inf, 0.0, Counter[str]()
     for name, these in values.items():
         share = np.linspace(0, 1, _STEPS)
         x = np.quantile(np.asarray(these, dtype=np.float64), share)
         lowest, highest = min(lowest, x[0]), max(highest, float(x[-2]))
-        colour, dash = RELATION_LINES.get(name.split()[0], (None, "-"))
-        axes.plot(x, share, label=one_line(name), color=colour, linestyle=dash, linewidth=1.6)
+        relation = name.split()[0]
+        colour, dash = RELATION_LINES.get(relation, (None, "-"))
+        style = (dash, *_OTHER_DASHES)[alike[relation] % 4]
+        alike[relation] += 1
+        axes.plot(x, share, label=one_line(name), color=colour, linestyle=style, linewidth=1.6)
     if lowest > 0 and highest > LOG_BEYOND * lowest:
         axes.set_xscale("log")
         _name_steps(axes.xaxis, lowest, highest)
@@ -170,7 +176,7 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit:
     axes.set_ylim(0, 1)
     axes.set(xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
-    _legend(axes, 1.0)
+    _legend(axes, 1.0, legend_columns(values))
     return axes
 
 
@@ -256,9 +262,14 @@ def ladder(
     return axes
 
 
-def _legend(axes: Axes, bottom: float, **look: Any) -> None:
+def legend_columns(names: Iterable[str]) -> int:
+    """How many names of lines stand side by side above a figure as wide as a telephone."""
+    return 2 if max(map(len, names), default=0) > _SHORT else 3
+
+
+def _legend(axes: Axes, bottom: float, columns: int = 3, **look: Any) -> None:
     """The names of lines, above the axes."""
-    place: Any = {"loc": "lower left", "bbox_to_anchor": (0, bottom), "ncols": 3, "borderaxespad": 0.2}
+    place: Any = {"loc": "lower left", "bbox_to_anchor": (0, bottom), "ncols": columns, "borderaxespad": 0.2}
     for text in axes.legend(frameon=False, **place, **look).get_texts():
         text.set_parse_math(False)
 

@@ -326,7 +326,7 @@ def _ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
         f"Distribution of all samples of {part.name} on {reading.name}. {listed}",
         (_PANEL, 260),
         partial(plots.ecdf, part.curves, unit=part.heading),
-        margins=(50, 42, 18, 16 + 17 * -(-len(part.curves) // 3)),
+        margins=(50, 42, 18, 16 + 17 * -(-len(part.curves) // plots.legend_columns(part.curves))),
     )
 
 

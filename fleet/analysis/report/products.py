@@ -19,7 +19,7 @@ from fleet.analysis.reduce.load import view_of
 from fleet.analysis.report import figures
 from fleet.analysis.views.gemm import with_shares
 from fleet.analysis.views.ladders import cpus_text
-from fleet.model import View
+from fleet.model import View, benchmark_named
 from fleet.text import counted
 
 _WIDTH, _HEIGHT = 340, 280  # CSS pixels; as wide as a telephone shows without scrolling
@@ -61,6 +61,8 @@ def _products(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Products]:
     for threads, part in rows.groupby("threads", sort=True):
         numbers = {"gops": ("gops", "median")}
         alike = part.groupby(["variant", "operation", "shape"], sort=False).agg(**numbers).reset_index()
+        (row, *_) = benchmark_named(str(part["benchmark"].iloc[0])).in_role("row")
+        alike = alike.sort_values(row.name, key=lambda names: names.map(row.place), kind="stable")
         together = int(float(str(threads)))
         yield Products(together, cpus_text(part), _roofs(levels, together), alike)
 
