@@ -1,7 +1,7 @@
 """Writes runs and summaries as other tools print them, for their readers, and samples as CSV."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,14 @@ from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
 from fleet.analysis.reduce.bursts import of_frame
 from fleet.analysis.reduce.ladders import ladders, size_text
-from fleet.analysis.reduce.load import load_run, load_samples, of_benchmark, samples_long, view_of
+from fleet.analysis.reduce.load import (
+    load_run,
+    load_samples,
+    of_benchmark,
+    samples_in_parts,
+    samples_long,
+    view_of,
+)
 from fleet.analysis.reduce.matrices import pair_medians
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.views.text import csv_text, records
@@ -23,7 +30,7 @@ from fleet.text import one_line, printable
 
 SAMPLES = "samples"
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
-_BURSTS_AT_ONCE = 20_000
+_SAMPLES_AT_ONCE = 100_000
 _STREAM_NAMES = {"copy": "Copy", "read": "Read", "write": "Write", "nt": "WriteNT", "modify": "Update"}
 _MEGA = 1e6
 _LEFT_OUT = ["line_page", "line_offset", "line_node", "line_physical"]
@@ -117,7 +124,12 @@ def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFram
         .astype(str)
         .where(~known, rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str))
     )
-    there = [kind for kind in kinds.unique() if view_of(kind) is View.MATRIX]
+    chosen: pd.DataFrame = rows[kinds == _chosen_of(kinds.unique(), benchmark, what)]
+    return chosen
+
+
+def _chosen_of(kinds: Iterable[str], benchmark: str | None, what: str) -> str:
+    there = [kind for kind in kinds if view_of(kind) is View.MATRIX]
     wanted = [kind for kind in there if benchmark is None or benchmark in (kind, kind.partition("/")[0])]
     if not there:
         raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
@@ -126,20 +138,22 @@ def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFram
             f"{what}: --benchmark must name one of {', '.join(there)}"
             f"{f'; not {benchmark!r}' if benchmark else ''}."
         )
-    chosen: pd.DataFrame = rows[kinds == wanted[0]]
-    return chosen
+    return wanted[0]
 
 
 def _samples(root: Root, run_id: str, benchmark: str | None) -> Iterator[str]:
-    """A row per sample, warm-ups marked, ticks exact."""
-    bursts = load_samples(root, run_id=run_id)
-    if bursts.empty:
-        raise UsageError(f"{run_id}: has no samples to export.")
+    """A row per sample, warm-ups marked, ticks exact; some at a time."""
     if benchmark is not None:
-        bursts = _chosen(bursts, benchmark, run_id)
-    for begin in range(0, len(bursts), _BURSTS_AT_ONCE):
-        part = samples_long(bursts.iloc[begin : begin + _BURSTS_AT_ONCE]).drop(columns=_LEFT_OUT)
-        yield csv_text(part, header=begin == 0)
+        benchmark = _chosen_of(load_run(root, run_id)["benchmarks"], benchmark, run_id)
+    header = True
+    for bursts in samples_in_parts(root, run_id, benchmark=benchmark):
+        step = max(1, _SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
+        for begin in range(0, len(bursts), step):
+            part = samples_long(bursts.iloc[begin : begin + step]).drop(columns=_LEFT_OUT)
+            yield csv_text(part, header=header)
+            header = False
+    if header:
+        raise UsageError(f"{run_id}: has no samples to export.")
 
 
 def _points(root: Root, run_id: str, form: str, benchmark: str | None) -> Iterator[str]:
