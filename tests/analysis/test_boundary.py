@@ -95,6 +95,17 @@ def test_a_run_that_cannot_be_shown_costs_no_other_its_place(tmp_path: Path) -> 
             assert good[0].host.name in done.stdout
 
 
+@pytest.mark.parametrize("name", LIES)
+def test_a_report_of_hosts_with_nothing_in_common_is_a_report_without_comparison(
+    tmp_path: Path, name: str
+) -> None:
+    good, _ = honest(tmp_path / "results", "a"), lying(tmp_path / "results", name)
+    with Fleet(tmp_path) as command:
+        done = command("report", "all", "-o", "-")
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert f">{good.host.name}<" in done.stdout
+
+
 @pytest.mark.parametrize("what", RECORDS)
 def test_a_record_that_cannot_be_read_is_named_by_every_command(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch

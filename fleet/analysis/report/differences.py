@@ -20,6 +20,7 @@ from fleet.analysis.report.heatmap import CellTable, cell_table
 from fleet.analysis.report.read_runs import Reading, rows_by_run
 from fleet.analysis.views.answer import headlines, open_rows
 from fleet.analysis.views.text import change_shown, records
+from fleet.errors import UsageError
 from fleet.store.runs import Root
 
 _MANY = 2  # differences; of more, each map is but a small picture
@@ -104,8 +105,14 @@ def differences(
         if len(groups) < 2:
             return Differences(None, [], [], [], [])
         texts = [",".join(reading.run["run_id"] for reading in group) for group in groups]
+    try:
+        every = compare(root, sides or texts, tables=tables)
+    except UsageError:
+        if sides is None:  # nobody asked for a comparison, and these hosts have nothing to compare
+            return Differences(None, [], [], [], [])
+        raise
     compared, found = [], []
-    for one in (every := compare(root, sides or texts, tables=tables)):
+    for one in every:
         a, b = ([known[run] for run in side.runs["run_id"]] for side in (one.a, one.b))
         compared.append(one if sides is not None else _named(one, *_names(a, b)))
         rows = [range(len(tables.pairs))[places.get(one.run["run_id"], slice(0))] for one in (*a, *b)]
