@@ -2,16 +2,19 @@
 
 import gc
 import os
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fleet.cli import main
 from fleet.demo import lab
 from tests import shared
+from tests.command import Done
 from tests.hosts import slurm
 from tests.hosts.sshd import MakeHosts, SshHost, host_maker, keygen
 
@@ -49,6 +52,19 @@ def pytest_collection_finish() -> None:
     """Spare every later garbage collection the thousands of tests and modules that stay."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def fleet_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Runs `fleet` with these arguments in this process, where what it calls can be replaced."""
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["fleet", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Done(int(ended.value.code or 0), *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,12 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from fleet.analysis.views import runs as views
-from fleet.cli import main
 from fleet.errors import EXIT_BUG
 from fleet.model import Host, Run, RunState
 from fleet.store import Store
 from tests import builders
-from tests.command import ROOT, journal_lines
+from tests.command import ROOT, Done, journal_lines
 from tests.shared import agents_cache
 
 Say = Callable[..., tuple[int, str]]
@@ -24,15 +23,12 @@ EMPTY, CLOCK, UNDER_WAY = (f"r20260102T03040{number}Z-0000000{number}" for numbe
 
 
 @pytest.fixture
-def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+def say(fleet_here: Callable[..., Done]) -> Say:
     """Runs `fleet` in this process; hands out its exit code, and stdout and stderr together."""
 
     def said(*arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["fleet", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out + err
+        done = fleet_here(*arguments)
+        return done.exit_code, done.stdout + done.stderr
 
     return said
 

@@ -1,8 +1,7 @@
 """Runs that were stored but cannot be shown: each is named and left out, and costs no other run its place."""
 
 import os
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +12,6 @@ import pytest
 import fleet
 from fleet.analysis import boundary
 from fleet.analysis.reduce import pairs
-from fleet.cli import main
 from fleet.errors import StoreError, StoreWarning
 from fleet.model import Burst, Cpu, Host, Parameters, Run
 from fleet.store import Store, new_run_id
@@ -21,7 +19,7 @@ from fleet.store.places import place_of
 from fleet.store.publish import publish
 from fleet.store.rows import runs_row
 from tests import builders
-from tests.command import Fleet
+from tests.command import Done, Fleet
 
 CPUS = tuple(Cpu(number, core=number, package=0) for number in range(2))
 OF_FETCH = Parameters(operation="read", state="written", order="chase", stride_bytes=256, bytes=1 << 17)
@@ -158,33 +156,26 @@ def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """The exit code and the stderr of `fleet` in this process."""
-    monkeypatch.setattr(sys, "argv", ["fleet", *words])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0), capsys.readouterr().err
-
-
 def test_of_a_single_run_the_error_names_file_cause_and_remedy(
-    bad: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bad: Run, fleet_here: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exit_code, error = said(monkeypatch, capsys, "report", "liar", "-o", "-")
+    done = fleet_here("report", "liar", "-o", "-")
     words = (f"run_id={bad.run_id}", "of a number of none", f"fleet withdraw {bad.run_id}")
-    assert (exit_code, [word for word in words if word not in error]) == (11, [])
-    assert "Traceback" not in error
+    assert (done.exit_code, [word for word in words if word not in done.stderr]) == (11, [])
+    assert "Traceback" not in done.stderr
     monkeypatch.setenv("FLEET_DEBUG", "1")
-    assert "Traceback" in said(monkeypatch, capsys, "report", "liar", "-o", "-")[1]
+    assert "Traceback" in fleet_here("report", "liar", "-o", "-").stderr
 
 
 def test_what_was_withdrawn_is_named_no_more(
-    bad: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bad: Run, tmp_path: Path, fleet_here: Callable[..., Done]
 ) -> None:
     honest(tmp_path / "results", "a")
-    exit_code, error = said(monkeypatch, capsys, "report", "all", "-o", "-")
-    assert (exit_code, error.count(bad.run_id)) == (0, 2)  # the file, and the remedy
-    assert said(monkeypatch, capsys, "withdraw", bad.run_id)[0] == 0
-    assert said(monkeypatch, capsys, "report", "all", "-o", "-") == (0, "")
+    before = fleet_here("report", "all", "-o", "-")
+    assert (before.exit_code, before.stderr.count(bad.run_id)) == (0, 2)  # the file, and the remedy
+    assert fleet_here("withdraw", bad.run_id).exit_code == 0
+    after = fleet_here("report", "all", "-o", "-")
+    assert (after.exit_code, after.stderr) == (0, "")
 
 
 def test_a_notebook_goes_on_without_the_run_too(bad: Run, tmp_path: Path) -> None:
