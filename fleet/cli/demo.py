@@ -13,11 +13,13 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="The folder to make; it must be new or empty.")],
     quiet: Quiet = False,
 ) -> None:
-    """Make a folder with an inventory and the results of five made-up machines, to learn the commands on.
+    """Make a folder with an inventory and the results of made-up machines, to learn the commands on.
 
     Example: fleet demo lab
     """
     from fleet.demo import lab
 
-    lab.write(folder, lambda text: None if quiet else typer.echo(text, err=True))
-    typer.echo(f"Made {folder}: 5 made-up machines, 45 runs. Next: cd {folder}, then fleet show.")
+    runs = lab.write(folder, lambda text: None if quiet else typer.echo(text, err=True))
+    typer.echo(
+        f"Made {folder}: {len(lab.HOSTS)} made-up machines, {runs} runs. Next: cd {folder}, then fleet show."
+    )

@@ -1,1 +1,1 @@
-"""A lab to learn on: made-up machines with runs of eight nights, of one day, of every benchmark."""
+"""A lab to learn on: made-up machines with runs of many nights, of one day, of every benchmark."""

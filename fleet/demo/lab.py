@@ -14,10 +14,11 @@ from fleet.model import Agent, Burst, End, Facts, Hello, Host, Load, Plan, Run, 
 from fleet.model.version import VERSION
 from fleet.store import Store
 
-NIGHTS = ("old", "new", "new", "old", "old", "new", "new", "old")  # the kernel of each night
+LAST_NIGHT = 7  # labels begin with night 0
+HOSTS = (*MACHINES, EVERYTHING)
 REPEATS = 12  # of one machine on the day before
 NOTE = "Made up by `fleet demo`: no machine was measured."
-_FIRST = datetime(2026, 11, 1, 2, tzinfo=UTC)
+_FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 _KERNELS = {"old": "6.12.1-demo", "new": "6.13.0-demo"}
 _INVENTORY = """\
 # A lab to learn on, made by `fleet demo`. The machines are made up: nothing can connect to them, but
@@ -29,16 +30,18 @@ hosts:
 
 groups:
   servers: {{hosts: [rome, milan]}}
+  nodes: {{hosts: [{nodes}]}}
 """
 
 
-def write(folder: Path, note: Callable[[str], None]) -> None:
-    """Make `folder` with `inventory.yaml` and `results/`: four machines, a run each in eight nights.
+def write(folder: Path, note: Callable[[str], None]) -> int:
+    """Make `folder` with `inventory.yaml` and `results/`: runs of each machine in its nights.
 
-    On the day before, one of them was measured REPEATS times in turn, and a fifth once with every benchmark.
+    One of nine equal nodes is slow, one machine changes in a night, four have the kernels in turn.
+    On the day before, one of these was measured REPEATS times, and a machine once with every benchmark.
 
     Every run has the label made-up=yes and says so in its warnings. note: called before each night. Raises
-    UsageError where `folder` is there and is not empty, or cannot be made.
+    UsageError where `folder` is there and is not empty, or cannot be made. Returns how many runs it made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,20 +56,31 @@ def write(folder: Path, note: Callable[[str], None]) -> None:
     for place in range(1, REPEATS + 1):
         unchanged = bursts(UNCHANGED, -place, "old")
         store.publish(_run(UNCHANGED, -1, place, "old"), unchanged, batch=True)
-    for night, kernel in enumerate(NIGHTS):
-        note(f"night {night + 1} of {len(NIGHTS)}: {', '.join(machine.name for machine in MACHINES)}")
-        for place, machine in enumerate(MACHINES):
+    for night, measured in nights().items():
+        note(f"{_FIRST + timedelta(days=night):%Y-%m-%d}: {len(measured)} of {len(MACHINES)} machines")
+        for place, (machine, kernel) in enumerate(measured):
             store.publish(_run(machine, night, place, kernel), bursts(machine, night, kernel), batch=True)
     store.flush()
+    return 1 + REPEATS + sum(map(len, nights().values()))
+
+
+def nights() -> dict[int, list[tuple[Machine, str]]]:
+    """Which machines are measured in a night, each with its kernel."""
+    found: dict[int, list[tuple[Machine, str]]] = {}
+    for machine in MACHINES:
+        for ago, kernel in enumerate(reversed(machine.nights)):
+            found.setdefault(LAST_NIGHT - ago, []).append((machine, kernel))
+    return dict(sorted(found.items()))
 
 
 def inventory() -> str:
     """The lab's inventory.yaml."""
     entries = []
-    for machine in (*MACHINES, EVERYTHING):
+    for machine in HOSTS:
         labels = ", ".join(f"{key}: {value}" for key, value in machine.labels.items())
         entries.append(f"  {machine.name}: {{address: {machine.name}.invalid, labels: {{{labels}}}}}")
-    return _INVENTORY.format(hosts="\n".join(entries))
+    nodes = ", ".join(machine.name for machine in MACHINES if machine.labels["kind"] == "node")
+    return _INVENTORY.format(hosts="\n".join(entries), nodes=nodes)
 
 
 def _everything() -> Iterator[Burst]:
@@ -80,9 +94,10 @@ def _everything() -> Iterator[Burst]:
 def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
     """The run of a machine in one night, as the agent would have reported it."""
     chance = random.Random(f"{machine.name} {night} {place} names")
-    started = _FIRST + timedelta(days=night, seconds=5 + 70 * place)
+    session = _FIRST + timedelta(days=night, hours=machine.hour)
+    started = session + timedelta(seconds=5 + 70 * place)
     numbers = tuple(cpu.cpu for cpu in machine.cpus)
-    nightly = {"kernel": kernel} if night >= 0 else {}
+    nightly = {"kernel": kernel} if machine.labelled and night >= 0 else {}
     kinds: list[dict[str, object]] = [
         {"benchmark": name, "variant": variant}
         for name, variant, _ in (*KINDS[machine.arch], ("chase", "mov", 1), ("bandwidth", "avx2", 1))
@@ -99,7 +114,7 @@ def _run(machine: Machine, night: int, place: int, kernel: str) -> Run:
         counters = points.COUNTED
     return Run(
         run_id=f"r{started:%Y%m%dT%H%M%SZ}-{chance.getrandbits(32):08x}",
-        session_id=f"s{_FIRST + timedelta(days=night):%Y%m%dT%H%M%SZ}-{night:08x}",
+        session_id=f"s{session:%Y%m%dT%H%M%SZ}-{abs(night):08x}",
         host=Host(machine.name, f"{machine.name}.invalid", labels=machine.labels),
         plan=Plan(benchmarks=machine.benchmarks, rounds=machine.rounds, samples=SAMPLES, seed=night),
         facts=_facts(machine, night, kernel),

@@ -1,7 +1,7 @@
 """The made-up machines of the lab: their CPUs, and what a pair of them costs. Nothing here was measured."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ class Machine:
     run_sd, pair_sd, burst_sd: relative standard deviations between runs, between the pairs of a relation,
     between the bursts of a pair. changed: relations that another kernel makes slower, and by how much.
     by_kinds: how many times a pair of these kinds of cores costs. two_levels: pairs with a second level in
-    some bursts. rounds: visits to each pair in a run.
+    some bursts. rounds: visits to each pair in a run. nights: the kernel of each night, the last one last.
+    hour: when its session of a night begins. labelled: whether a run of a night is labelled with its kernel.
     """
 
     name: str
@@ -48,6 +49,9 @@ class Machine:
     run_sd: float = 0.004
     burst_sd: float = 0.01
     by_kinds: Mapping[str, float] = field(default_factory=dict)
+    nights: Sequence[str] = ("old", "new", "new", "old", "old", "new", "new", "old")
+    hour: int = 2
+    labelled: bool = True
 
 
 def _cpu(number: int, core: int, package: int = 0, node: int = 0, llc: int | None = None, **more: Any) -> Cpu:
@@ -92,19 +96,42 @@ def _workstation() -> tuple[Cpu, ...]:
     return tuple(found)
 
 
-_LAYOUTS = {"server": _server, "desktop": _desktop, "board": _board, "workstation": _workstation}
+def _mini() -> tuple[Cpu, ...]:
+    """4 cores of two siblings, which are numbered 4 higher."""
+    return tuple(_cpu(number, number % 4) for number in range(8))
 
 
-def _machine(about: dict[str, Any]) -> Machine:
-    """One of `machines.json`, in the words of its layout and of relations; a size is in bytes."""
-    made = about | {"cpus": _LAYOUTS[about["cpus"]]()}
-    for name in ("ns", "changed"):
-        made[name] = {Relation(key): value for key, value in about.get(name, {}).items()}
-    made["two_levels"] = frozenset(map(tuple, about.get("two_levels", ())))
-    made["benchmarks"] = tuple(about.get("benchmarks", ("cas", "readwrite")))
-    made["memory"] = Memory(**about["memory"]) if "memory" in about else None
-    return Machine(**made)
+def _node() -> tuple[Cpu, ...]:
+    """8 cores; 4 cores share a cache."""
+    return tuple(_cpu(number, number, llc=number & ~3) for number in range(8))
 
 
-*MACHINES, EVERYTHING = map(_machine, json.loads(Path(__file__).with_name("machines.json").read_text()))
-UNCHANGED = MACHINES[-1]  # measured several times on one day
+_LAYOUTS = {
+    "server": _server,
+    "desktop": _desktop,
+    "board": _board,
+    "workstation": _workstation,
+    "mini": _mini,
+    "node": _node,
+}
+
+
+def _machines(listed: Sequence[dict[str, Any]]) -> Iterator[Machine]:
+    """Those of `machines.json`, in the words of layouts and relations; like: all but what is named again."""
+    by_name: dict[str, dict[str, Any]] = {}
+    for each in listed:
+        about = by_name[each["name"]] = by_name.get(each.pop("like", ""), {}) | each
+        made = about | {"cpus": _LAYOUTS[about["cpus"]]()}
+        for name in ("ns", "changed"):
+            made[name] = {Relation(key): value for key, value in about.get(name, {}).items()}
+        made["two_levels"] = frozenset(map(tuple, about.get("two_levels", ())))
+        made["benchmarks"] = tuple(about.get("benchmarks", ("cas", "readwrite")))
+        made["memory"] = Memory(**about["memory"]) if "memory" in about else None
+        if "nights" in about:
+            made["nights"] = about["nights"].split()
+        yield Machine(**made)
+
+
+*MACHINES, EVERYTHING = _machines(json.loads(Path(__file__).with_name("machines.json").read_text()))
+# Measured several times on one day:
+UNCHANGED = next(machine for machine in MACHINES if machine.name == "siena")

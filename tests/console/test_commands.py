@@ -150,7 +150,7 @@ def test_the_shell_itself_offers_hosts_labels_and_runs(shell: str, tmp_path: Pat
             text=True,
             check=True,
         ).stdout.split()
-        for words in (("run", "mi"), ("show", "rack=b"), ("show", "r20261108"))
+        for words in (("run", "mi"), ("show", "rack=b"), ("show", "r20261108T02"))
     ]
     assert offered[:2] == [["milan"], ["rack=b2", "rack=b3"]]
     assert len(offered[2]) == 4

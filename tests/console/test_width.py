@@ -67,7 +67,7 @@ def test_narrow_listings_leave_out_columns_and_keep_what_is_pasted(demo: Demo) -
     narrow, wide = demo("runs", 80).stdout, demo("runs", 200).stdout
     assert "bursts" not in narrow
     assert "bursts" in wide
-    assert len(re.findall(r"^r2026\d{4}T\d{6}Z-[0-9a-f]{8}  ", narrow, re.MULTILINE)) == 45
+    assert len(re.findall(r"^r2026\d{4}T\d{6}Z-[0-9a-f]{8}  ", narrow, re.MULTILINE)) == 95
 
 
 def test_labels_that_all_runs_have_are_listed_once(demo: Demo) -> None:

@@ -9,7 +9,7 @@ from fleet.analysis import load_counters, load_pairs
 from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.load import load_runs, load_samples
 from fleet.demo import lab, points
-from fleet.demo.machines import EVERYTHING, MACHINES, UNCHANGED
+from fleet.demo.machines import EVERYTHING, MACHINES, UNCHANGED, Machine
 from fleet.demo.simulate import bursts
 from fleet.inventory.select import load
 from fleet.model import BENCHMARKS
@@ -20,7 +20,7 @@ from tests.command import Fleet
 
 def test_the_lab_is_a_results_root_like_any_other(made_lab: Path) -> None:
     found = verify(place_of(made_lab / "results"))
-    assert (found.problems, found.runs) == ((), len(MACHINES) * len(lab.NIGHTS) + lab.REPEATS + 1)
+    assert (found.problems, found.runs) == ((), sum(map(len, lab.nights().values())) + lab.REPEATS + 1)
 
 
 def test_every_run_says_that_it_is_made_up(made_lab: Path) -> None:
@@ -38,6 +38,10 @@ def test_the_inventory_names_the_machines_and_leads_to_none_of_them(made_lab: Pa
         "localhost",
     ]
     assert all(host.address.endswith(".invalid") for host in hosts[:-1])
+
+
+def machine_named(name: str) -> Machine:
+    return next(machine for machine in MACHINES if machine.name == name)
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
@@ -71,7 +75,20 @@ def test_numbers_of_different_benchmarks_fit_together(made_lab: Path) -> None:
 def test_the_kernel_matters_where_the_machine_says_so(made_lab: Path) -> None:
     rome = load_samples(made_lab / "results", host_id="rome", relation="llc", labels={"kernel": "old"})
     assert set(rome["benchmark"]) == {"cas"}
-    assert rome["run_id"].nunique() == lab.NIGHTS.count("old")
+    assert rome["run_id"].nunique() == machine_named("rome").nights.count("old")
+
+
+def test_one_of_the_equal_nodes_is_slow_and_one_machine_changed_in_a_night(made_lab: Path) -> None:
+    nodes = load_pairs(made_lab / "results", labels={"kind": "node"})
+    across = nodes[nodes["relation"] == "package"].groupby("host_id")["median_ns"].median()
+    assert across.idxmax() == "node6"
+    assert (across.drop("node6") < 0.95 * across["node6"]).all()
+    assert len(across) == 9
+    lucca = load_pairs(made_lab / "results", host_id="lucca", relation="package")
+    nightly = lucca.groupby("run_id")["median_ns"].median()
+    new = machine_named("lucca").nights.count("new")
+    assert len(nightly) == 14
+    assert nightly[-new:].min() > 1.03 * nightly[:-new].max()
 
 
 def test_one_machine_was_measured_often_enough_for_a_selftest(made_lab: Path) -> None:
