@@ -13,7 +13,7 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write;
 Force = Annotated[bool, typer.Option("--force", help="Replace the file even if it is no report of fleet.")]
 
 
-@app.command(short_help="Write one HTML page to keep and to send.")
+@app.command(short_help="Write an HTML page, or a card of one run, to keep and to send.")
 @runs_apart
 def report(
     select: SelectRuns = None,
@@ -34,12 +34,12 @@ def report(
     """Write one self-contained HTML page: tables, maps, levels of memory, roofline, differences, warnings.
 
     Hosts are reported with all their comparable runs; without a selection, those of the last session.
+    With -o card.png or card.svg: a picture of the last run, and on stdout what to paste beside it.
 
     Example: fleet report rpi5 server1 -o today.html
     """
     from fleet.analysis.compare.sides import sides
     from fleet.analysis.report import output as files
-    from fleet.analysis.report.page import render
     from fleet.analysis.views import hosts
     from fleet.errors import UsageError
     from fleet.store import Listing
@@ -54,6 +54,15 @@ def report(
         chosen = [run.run_id for run in hosts.chosen(root, select or ()).runs]
     if not to_stdout:
         files.check(output, force=force)
+    if output.suffix in files.CARDS:
+        from fleet.analysis.report import card as cards
+
+        card = cards.card_of(root, chosen[-1])
+        files.write(output, cards.FORMATS[output.suffix](card))
+        typer.echo(cards.markdown(card, output.name))
+        return
+    from fleet.analysis.report.page import render
+
     page = render(root, chosen, title, compare)
     if to_stdout:
         sys.stdout.write(page)

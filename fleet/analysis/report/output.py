@@ -1,13 +1,14 @@
-"""Writes a report in one step, and never over a file that is not a report."""
+"""Writes a report or a card in one step, and never over a file that is neither."""
 
 import os
 import secrets
 from pathlib import Path
 
-from fleet.analysis.report.page import GENERATOR
 from fleet.errors import UsageError
 
-_MARK = f'<meta name="generator" content="{GENERATOR} '.encode()
+GENERATOR, CARD = "fleet report", "fleet card"
+CARDS = (".svg", ".png")
+_MARKS = (f'<meta name="generator" content="{GENERATOR} '.encode(), CARD.encode())
 _HEAD = 2048  # bytes; the mark stands at the top of every report
 
 
@@ -29,12 +30,12 @@ def check(path: Path, *, force: bool = False) -> None:
         )
 
 
-def write(path: Path, page: str) -> None:
+def write(path: Path, page: str | bytes) -> None:
     """Put the page into place in one step; a link is followed. Raises UsageError where that fails."""
     target = Path(os.path.realpath(path))
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.draft")
     try:
-        draft.write_text(page, encoding="utf-8")
+        draft.write_bytes(page.encode() if isinstance(page, str) else page)
         draft.replace(target)
     except OSError as err:
         raise UsageError(
@@ -47,6 +48,7 @@ def write(path: Path, page: str) -> None:
 def _is_ours(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return _MARK in file.read(_HEAD)
+            head = file.read(_HEAD)
+            return any(mark in head for mark in _MARKS)
     except OSError:
         return False

@@ -32,6 +32,7 @@ from fleet.analysis.report.environment_table import environment
 from fleet.analysis.report.headline import overview_of, tables, warnings
 from fleet.analysis.report.heatmap import CellTable, cell_table, palette
 from fleet.analysis.report.ladders import picture
+from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
 from fleet.analysis.report.suspects import Suspect
@@ -56,7 +57,6 @@ from fleet.model.version import VERSION
 from fleet.store.runs import Root, listing_of
 from fleet.text import counted, one_line
 
-GENERATOR = "fleet report"
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _LEAST_MAP = 4  # CPUs; a smaller map shows nothing
 _FRONT = 300  # CSS pixels of a map on the first screen

@@ -212,15 +212,25 @@ def _legend(drawn: Heatmap) -> Text:
 
 @cache
 def _style(shade: int) -> Style:
-    share = shade / (SHADES - 1) * (len(_VIRIDIS) - 1)
-    return Style(color="black" if share > _LIGHT else "bright_white", bgcolor=_colour(shade))
+    return Style(color="black" if is_light(shade) else "bright_white", bgcolor=_colour(shade))
+
+
+def is_light(shade: int) -> bool:
+    """Whether black is easier to read on it than white."""
+    return shade / (SHADES - 1) * (len(_VIRIDIS) - 1) > _LIGHT
 
 
 def _colour(shade: int) -> Color:
+    return Color.from_rgb(*rgb_of(shade))
+
+
+def rgb_of(shade: int) -> tuple[int, ...]:
+    """The red, green and blue of a shade, 0 to 255."""
     share = shade / (SHADES - 1) * (len(_VIRIDIS) - 1)
     at = min(int(share), len(_VIRIDIS) - 2)
-    rgb = (round(a + (b - a) * (share - at)) for a, b in zip(_VIRIDIS[at], _VIRIDIS[at + 1], strict=True))
-    return Color.from_rgb(*rgb)
+    return tuple(
+        round(a + (b - a) * (share - at)) for a, b in zip(_VIRIDIS[at], _VIRIDIS[at + 1], strict=True)
+    )
 
 
 def ranked(text: str, rank: float) -> str:

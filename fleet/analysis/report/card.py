@@ -1,0 +1,323 @@
+"""Draws one run as a card of 1200 x 630: its map beside its medians, as SVG, as PNG and as Markdown.
+
+The layout is a list of pictures, lines and texts, which both files draw; agent/emit/svg.c lays out the same.
+Without matplotlib, which takes a second to import.
+"""
+
+import base64
+import io
+import struct
+import textwrap
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import escape
+from PIL import Image, ImageDraw, ImageFont
+from PIL.PngImagePlugin import PngInfo
+
+from fleet.analysis.arrays import Ints
+from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, flag_counts
+from fleet.analysis.reduce.heatmap import SHADES, Heatmap, is_log, of_cpus, value_at
+from fleet.analysis.reduce.ladders import plateaus
+from fleet.analysis.reduce.load import read_runs, view_of, without_points
+from fleet.analysis.reduce.matrices import matrix, relations
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.report.output import CARD, CARDS
+from fleet.analysis.views.heatmap import is_light, rgb_of
+from fleet.analysis.views.sections import number_of
+from fleet.analysis.views.text import measured, records, within
+from fleet.errors import UsageError
+from fleet.model import View, as_described_by, benchmark_named
+from fleet.model.version import VERSION
+from fleet.store.runs import Root
+from fleet.text import counted, one_line
+
+_SIZE = (1200, 630)
+_X, _Y, _SIDE = 64.0, 52.0, 520.0  # of the map
+_LEFT, _RIGHT, _FOOT = 700.0, 1160.0, 588.0  # of the words
+_COLUMNS = ((_LEFT, "start"), (940.0, "end"), (1050.0, "end"), (_RIGHT, "end"))
+_NUMBERED = 16  # CPUs; of more the numbers would be too small to read
+_MOST_ROWS = 9
+_TITLES = ("shared", "median", "±95%", "pairs")
+_EM = 0.64  # of a font's size a character is wide, in most sans-serif fonts less
+_FONTS = "mpl-data/fonts/ttf/DejaVuSans"  # of matplotlib, which is not imported
+_STYLE = (
+    ".page{fill:#fff}.ink,.strong{fill:#1b1f24}.muted{fill:#57606a}.white{fill:#fff}.black{fill:#000}"
+    ".strong{font-weight:bold}.edge{stroke:#fff}.start{text-anchor:start}.middle{text-anchor:middle}"
+    ".end{text-anchor:end}image{image-rendering:pixelated}@media(prefers-color-scheme:dark){"
+    ".page{fill:#15181c}.ink,.strong{fill:#e6e8eb}.muted{fill:#a3abb5}.edge{stroke:#15181c}}"
+)
+_ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
+_INKS = {"ink": "#1b1f24", "strong": "#1b1f24", "muted": "#57606a", "white": "#fff", "black": "#000"}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words on a card. kind: ink, strong, muted, white or black. anchor: start, middle or end."""
+
+    x: float
+    y: float
+    size: float
+    kind: str
+    anchor: str
+    words: str
+    upright: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card. title: its alternative text. cells: shades of the map, SHADES for none.
+
+    edges: of the map's cells, those with a line between groups. rows: the table beside it, titles first.
+    """
+
+    title: str
+    cells: Ints
+    edges: Sequence[float]
+    texts: Sequence[Text]
+    rows: Sequence[tuple[str, ...]]
+
+
+def card_of(root: Root, run_id: str) -> Card:
+    """The card of a run's first benchmark of pairs. Raises UsageError where it has none, or StoreError."""
+    (run,), _, cpus = read_runs(root, [run_id])
+    return card(run, cpus, widened(load_pairs(root, run_id=run_id)))
+
+
+def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame) -> Card:
+    """The same of what was read: its row of `runs`, decoded, and its rows of `cpus` and `pairs`."""
+    with as_described_by(run["hello"]):
+        pairs = without_points(every)
+        of_pairs = pairs["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)
+        named = pairs["benchmark"] + "/" + pairs["variant"]
+        kind = next((kind for kind in run["benchmarks"] if (of_pairs & (named == kind)).any()), None)
+        if kind is None:
+            raise UsageError(
+                f"{run['run_id']}: has no pairs of CPUs for a card; write a page: -o report.html."
+            )
+        pairs = pairs[named == kind]
+        order = layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
+        drawn = of_cpus(matrix(pairs, order.cpus, number_of(run)), order)
+        rows = [_row(row) for row in records(relations(pairs, number_of(run)))]
+        model = one_line(run["cpu_model"] or "unknown CPU model")
+        what = one_line(f"{kind}: {benchmark_named(pairs['benchmark'].iloc[0]).heading}")
+        memory = _memory(plateaus(every, cpus))
+        texts = [*_map_texts(drawn), *_words(model, _counts(order), what, rows, memory, _foot(run, pairs))]
+    listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in rows)
+    shades, cell = drawn.shades(), _SIDE / len(order.cpus)
+    return Card(
+        f"{model}, {what}: {listed}",
+        np.where(shades < 0, SHADES, shades),
+        [at * cell for at, border in enumerate(drawn.borders) if border],
+        texts,
+        [_TITLES, *rows],
+    )
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    return row["relation"], f"{row['median_ns']:.1f} ns", within(row["spread"]), f"{row['pairs']}"
+
+
+def _counts(order: Layout) -> str:
+    """Sockets, cores and threads where they are known, else CPUs."""
+    sockets, cores = ({groups[at] for groups in order.groups} for at in (0, -1))
+    if -1 in sockets | cores:
+        return counted(len(order.cpus), "CPU")
+    found = ((sockets, "socket"), (cores, "core"), (order.cpus, "thread"))
+    return ", ".join(counted(len(each), name) for each, name in found)
+
+
+def _memory(levels: pd.DataFrame) -> str:
+    """The levels of memory of the first ladder of one CPU's latencies; empty where none was measured."""
+    one = levels[(levels["threads"] == 1) & (levels["unit"] != "byte")]
+    keys = ["benchmark", "variant", "setting", "ping_cpu"]
+    one = one[(one[keys] == one[keys].iloc[:1].squeeze()).all(axis=1)] if len(one) else one
+    listed = [f"{row['level']} {measured(row['benchmark'], row['median_ns'])}" for row in records(one)]
+    return one_line(f"memory, {one['setting'].iloc[0]}: {', '.join(listed)} ns") if listed else ""
+
+
+def _foot(run: dict[str, Any], pairs: pd.DataFrame) -> str:
+    counts = flag_counts(pairs["flags"])
+    flags = [f"{flag} {counts[flag]}" for flag in MEANINGS if flag in counts and flag not in MINOR_IF_FEW]
+    found = (
+        f"fleet {VERSION}",
+        f"{run['started_utc']:%Y-%m-%d}",
+        f"kernel {run['kernel']}" if run["kernel"] else "",
+        f"governor {run['governor']}" if run["governor"] else "",
+        "virtual machine" if run["hypervisor"] else "",
+        f"flags of pairs: {', '.join(flags)}" if flags else "",
+        f"run {run['run_id'][-8:]}",
+    )
+    return one_line(" · ".join(filter(None, found)))
+
+
+def _line(x: float, y: float, most: float, words: str, kind: str = "ink", room: float = 460) -> Text:
+    """A text in a size at which it fits."""
+    return Text(x, y, min(most, room / (_EM * max(len(words), 1))), kind, "start", words)
+
+
+def _words(
+    model: str, counts: str, what: str, rows: Sequence[tuple[str, ...]], memory: str, foot: str
+) -> Iterator[Text]:
+    """What stands right of the map, and below it."""
+    y = 76.0
+    for line in textwrap.wrap(model, 26)[:3]:
+        yield _line(_LEFT, y, 24, line, "strong")
+        y += 30
+    yield _line(_LEFT, y, 17, counts)
+    yield _line(_LEFT, y + 32, 15, what, "muted")
+    y += 60
+    more = len(rows) - _MOST_ROWS + 1 if len(rows) > _MOST_ROWS else 0
+    step = 36 if len(rows) <= _MOST_ROWS // 2 else 27
+    shown = [_TITLES, *rows[: len(rows) - more], *([(f"and {more} more",)] if more else [])]
+    for place, row in enumerate(shown):
+        for (x, anchor), cell in zip(_COLUMNS, row, strict=False):
+            yield Text(x, y, 0.6 * step, "ink" if place else "muted", anchor, cell)
+        y += step
+    if memory:
+        yield _line(_LEFT, y + 8, 15, memory)
+    yield _line(40, _FOOT + 22, 14, foot, "muted", _SIZE[0] - 80)
+
+
+def _map_texts(drawn: Heatmap) -> Iterator[Text]:
+    """The names of groups, the numbers of a small map, and its scale."""
+    cell, numbered = _SIDE / len(drawn.labels), len(drawn.labels) <= _NUMBERED
+    for line, tier in enumerate(reversed(drawn.tiers)):
+        away = 8.0 + 18 * line + 22 * numbered
+        bounds = accumulate((size * cell for _, size in tier), initial=0.0)
+        for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
+            fitting = (
+                one for one in (name, name.rpartition(" ")[2]) if 13 * _EM * len(one) + 4 <= high - low
+            )
+            if shown := next(fitting, ""):
+                yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", shown)
+                yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", shown, upright=True)
+    size = min(24.0, cell / 3.6)
+    for at, label in enumerate(drawn.labels if numbered else ()):
+        middle = (at + 0.5) * cell
+        yield Text(_X + middle, _Y - 8, 13, "muted", "middle", label)
+        yield Text(_X - 8, _Y + middle + 5, 13, "muted", "end", label)
+        for other, (value, shade) in enumerate(zip(drawn.values[at], drawn.shades()[at], strict=True)):
+            if shade >= 0:
+                kind, words = "black" if is_light(shade) else "white", f"{value:.{1 if value < 1000 else 0}f}"
+                x, y = _X + (other + 0.5) * cell, _Y + middle + 0.36 * size
+                yield Text(x, y, size, kind, "middle", words)
+    for at in range(5):
+        words = f"{value_at(1 - at / 4, drawn.limits):.{1 if drawn.limits[1] < 1000 else 0}f}"
+        yield Text(_X + _SIDE + 38, _Y + 11 + at * (_SIDE - 13) / 4, 13, "muted", "start", words)
+    yield Text(_X + _SIDE + 38, _Y - 8, 13, "muted", "start", "ns, log" if is_log(drawn.limits) else "ns")
+
+
+def _pictures(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
+    """The map and its scale: left, upper edge, width, height, and shades."""
+    scale: Ints = np.arange(SHADES)[::-1, None]
+    return [((_X, _Y, _SIDE, _SIDE), card.cells), ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale)]
+
+
+def _palette() -> bytes:
+    """RGB of all shades, then of what was not measured, which is transparent."""
+    return bytes(value for shade in range(SHADES) for value in rgb_of(shade)) + b"\xff" * 3
+
+
+def _png(cells: Ints) -> bytes:
+    """A PNG of a pixel a cell, stored and not deflated, as the agent writes it, which has no zlib."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    rows = np.pad(cells.astype(np.uint8), ((0, 0), (1, 0))).tobytes()  # each begins with its filter, none
+    blocks = [rows[at : at + 65535] for at in range(0, len(rows), 65535)]
+    lengths = [struct.pack("<HH", len(one), len(one) ^ 0xFFFF) for one in blocks]
+    ends = [b"\0"] * (len(blocks) - 1) + [b"\1"]
+    stored = b"".join(map(b"".join, zip(ends, lengths, blocks, strict=True)))
+    size = struct.pack(">II5B", cells.shape[1], cells.shape[0], 8, 3, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        (
+            chunk(b"IHDR", size),
+            chunk(b"PLTE", _palette()),
+            chunk(b"tRNS", b"\xff" * SHADES + b"\0"),
+            chunk(b"IDAT", b"\x78\x01" + stored + struct.pack(">I", zlib.adler32(rows))),
+            chunk(b"IEND", b""),
+        )
+    )
+
+
+def svg(card: Card) -> str:
+    """The card as SVG, light or dark as the page it is shown on; the last line but one is its foot."""
+    width, height = _SIZE
+    shown = escape("; ".join(text.words for text in card.texts if text.kind not in ("white", "black")))
+    edges = "".join(
+        f"M{_X:.1f} {_Y + at:.1f}h{_SIDE:.1f}M{_X + at:.1f} {_Y:.1f}v{_SIDE:.1f}" for at in card.edges
+    )
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" font-family="sans-serif"><!-- {CARD} -->',
+        f"<title>{escape(card.title)}</title>",
+        f"<desc>{shown}</desc>",
+        f"<style>{_STYLE}</style>",
+        f'<rect class="page" width="{width}" height="{height}"/>',
+    ]
+    for (x, y, wide, high), cells in _pictures(card):
+        encoded = base64.b64encode(_png(cells)).decode()
+        parts.append(
+            f'<image x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" '
+            f'preserveAspectRatio="none" href="data:image/png;base64,{encoded}"/>'
+        )
+    parts.append(f'<path class="edge" d="{edges}"/>')
+    for one in card.texts:
+        place = f'x="{one.x:.1f}" y="{one.y:.1f}"'
+        if one.upright:
+            place = f'transform="translate({one.x:.1f} {one.y:.1f})rotate(-90)"'
+        how = f'{place} class="{one.kind} {one.anchor}" font-size="{one.size:.1f}"'
+        parts.append(f"<text {how}>{escape(one.words)}</text>")
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def png(card: Card) -> bytes:
+    """The card as PNG, light."""
+    image = Image.new("RGB", _SIZE, "#fff")
+    draw = ImageDraw.Draw(image)
+    for (x, y, wide, high), cells in _pictures(card):
+        small = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
+        small.putpalette(_palette())
+        image.paste(
+            small.convert("RGB").resize((int(wide), int(high)), Image.Resampling.NEAREST), (int(x), int(y))
+        )
+    for at in card.edges:
+        draw.line((_X, _Y + at, _X + _SIDE, _Y + at), "#fff")
+        draw.line((_X + at, _Y, _X + at, _Y + _SIDE), "#fff")
+    matplotlib = find_spec("matplotlib")
+    assert matplotlib is not None  # noqa: S101  (a dependency)
+    fonts = Path(str(matplotlib.origin)).parent / _FONTS
+    for one in card.texts:
+        font = ImageFont.truetype(f"{fonts}{'-Bold' if one.kind == 'strong' else ''}.ttf", one.size)
+        if one.upright:
+            turned = ImageFont.TransposedFont(font, Image.Transpose.ROTATE_90)
+            corner = (one.x - one.size, one.y - font.getlength(one.words) / 2)
+            draw.text(corner, one.words, _INKS[one.kind], turned)
+        else:
+            draw.text((one.x, one.y), one.words, _INKS[one.kind], font, _ANCHORS[one.anchor])
+    buffer = io.BytesIO()
+    about = PngInfo()
+    about.add_text("Software", CARD)
+    image.save(buffer, "png", optimize=True, pnginfo=about)
+    return buffer.getvalue()
+
+
+def markdown(card: Card, name: str) -> str:
+    """What to paste beside the picture: its line, and the table, all in Markdown."""
+    clean = [[cell.replace("|", "\\|") for cell in row] for row in card.rows]
+    lines = [f"| {' | '.join(row)} |" for row in clean]
+    alternative = card.title.replace("[", "\\[").replace("]", "\\]")
+    return "\n".join((f"![{alternative}]({name})", "", lines[0], "| --- | ---: | ---: | ---: |", *lines[1:]))
+
+
+FORMATS: Mapping[str, Callable[[Card], str | bytes]] = dict(zip(CARDS, (svg, png), strict=True))
