@@ -4,27 +4,23 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
-from fleet.analysis.reduce.bursts import of_frame
 from fleet.analysis.reduce.ladders import ladders, size_text
 from fleet.analysis.reduce.load import (
     load_run,
-    load_samples,
     of_benchmark,
     samples_in_parts,
     samples_long,
     view_of,
 )
-from fleet.analysis.reduce.matrices import pair_medians
-from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.reduce.pairs import load_pairs, pairs_of_run, widened
 from fleet.analysis.views.text import csv_text, records
 from fleet.errors import UsageError
-from fleet.model import Pairs, View
+from fleet.model import Pairs, View, as_described_by
 from fleet.store.runs import Root
 from fleet.text import one_line, printable
 
@@ -84,36 +80,30 @@ def _of_summary(root: Root, what: str, benchmark: str | None) -> Grid:
 def _of_run(root: Root, run_id: str, benchmark: str | None, value: str) -> Grid:
     run = load_run(root, run_id)
     ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
-    samples = _chosen(load_samples(root, run_id=run_id), benchmark, run_id)
-    pairs = pair_medians(samples, ordered=ordered)
-    kind = samples.iloc[0]
+    with as_described_by(run["hello"]):
+        chosen = _chosen_of(run["benchmarks"], benchmark, run_id)
+        pairs = pairs_of_run(root, run_id, chosen, ordered=ordered)
+    if pairs.empty:
+        raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
+    parts = samples_in_parts(root, run_id, benchmark=chosen, columns=["iterations"])
     ends = [
         (int(a), int(b)) if ordered else (int(max(a, b)), int(min(a, b)))
         for a, b in zip(pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
     ]
+    errors = pairs["deviation_ns"] / pairs["samples"] ** 0.5  # as if they were independent
     return Grid(
         cpus=tuple(sorted({int(cpu) for side in ("ping_cpu", "pong_cpu") for cpu in pairs[side]})),
         cells=dict(zip(ends, pairs[f"{value}_ns"].astype(float), strict=True)),
-        benchmark=str(kind["benchmark"]),
+        benchmark=pairs["benchmark"].iloc[0],
         samples=int(pairs["samples"].median()),
-        iterations=int(samples["iterations"].median()),
+        iterations=int(pd.concat([part["iterations"] for part in parts]).median()),
         cpu_model=run["cpu_model"] and one_line(run["cpu_model"]),
-        variant=str(kind["variant"]),
+        variant=pairs["variant"].iloc[0],
         arch=run["arch"],
-        errors=_standard_errors(samples, ordered=ordered) if value == "mean" else {},
+        errors={
+            end: error for end, error in zip(ends, errors, strict=True) if value == "mean" and error >= 0
+        },
     )
-
-
-def _standard_errors(samples: pd.DataFrame, *, ordered: bool) -> dict[tuple[int, int], float]:
-    """Of the mean of all samples of each pair, as if they were independent; none of a single sample."""
-    bursts = of_frame(samples)
-    ping, pong = (
-        np.repeat(bursts.about[name].to_numpy(), bursts.counts) for name in ("ping_cpu", "pong_cpu")
-    )
-    rows, columns = (ping, pong) if ordered else (np.maximum(ping, pong), np.minimum(ping, pong))
-    errors = pd.Series(bursts.latencies).groupby([rows, columns]).sem().dropna()
-    ends = (errors.index.get_level_values(level).astype(int) for level in (0, 1))
-    return dict(zip(zip(*ends, strict=True), errors.astype(float), strict=True))
 
 
 def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFrame:

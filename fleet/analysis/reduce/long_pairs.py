@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from fleet.analysis.arrays import Floats, Ints
 from fleet.analysis.reduce.bursts import LISTS, SHARES, of_arrow
-from fleet.analysis.reduce.matrices import OF_SAMPLES, by_pair, middles_of, pair_numbers, pairs_of
+from fleet.analysis.reduce.matrices import OF_SAMPLES, by_pair, deviation, middles_of, pair_numbers, pairs_of
 from fleet.store.reading import joined
 
 _FEW = 1 << 20  # values that are put together with the distinct ones only later
@@ -46,8 +46,11 @@ class _Samples:
         tenth, middle, last = (_quantile(values, counts, share) for share in (0.10, 0.5, 0.99))
         far = np.abs(values - middle)
         order = np.argsort(far)
-        mean = float(values @ counts) / counts.sum()
-        return values[0], tenth, mean, _quantile(far[order], counts[order], 0.5), last, values[-1]
+        number = counts.sum()
+        mean = float(values @ counts) / number
+        mad = _quantile(far[order], counts[order], 0.5)
+        around = deviation(far**2 @ counts, mean - middle, number)
+        return values[0], tenth, mean, mad, last, values[-1], around
 
 
 def _quantile(values: Floats, counts: Ints, share: float) -> float:
@@ -57,8 +60,8 @@ def _quantile(values: Floats, counts: Ints, share: float) -> float:
     return float(low + (place - int(place)) * (high - low))
 
 
-def reduced_in_parts(tables: Iterable[Any]) -> pd.DataFrame:
-    """As `matrices.reduced` without regard to directions; tables: with COLUMNS, each fit to be held."""
+def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> pd.DataFrame:
+    """As `matrices.reduced`; tables: with COLUMNS, each fit to be held."""
     about, counts, middles, far = list[Any](), list[Ints](), list[Floats](), list[Ints]()
     shares: list[pd.DataFrame] = []
     samples: dict[tuple[object, ...], _Samples] = {}
@@ -71,30 +74,32 @@ def reduced_in_parts(tables: Iterable[Any]) -> pd.DataFrame:
         middle, beyond = middles_of(bursts)
         middles.append(middle)
         far.append(beyond)
-        numbers = pair_numbers(bursts.about, ordered=False)
+        numbers = pair_numbers(bursts.about, ordered=ordered)
         bursts = bursts.in_order(np.argsort(numbers, kind="stable"))
         begins = np.flatnonzero(np.diff(np.sort(numbers), prepend=-1))
         ends = np.cumsum(bursts.counts)
         of_pairs = np.split(bursts.latencies, ends[begins[1:] - 1])
         for begin, latencies in zip(begins.tolist(), of_pairs, strict=len(begins) > 0):
-            samples.setdefault(_pair(bursts.about.iloc[begin]), _Samples()).add(latencies.copy())
+            samples.setdefault(_pair(bursts.about.iloc[begin], ordered), _Samples()).add(latencies.copy())
     whole = joined(about, "samples").to_pandas()
     whole[list(SHARES)] = pd.concat(shares).to_numpy()
-    order = by_pair(whole)
+    order = by_pair(whole, ordered=ordered)
     return pairs_of(
         whole.iloc[order],
         np.concatenate(counts)[order],
         np.concatenate(middles)[order],
         np.concatenate(far)[order],
-        partial(_columns, samples),
+        partial(_columns, samples, ordered),
+        ordered=ordered,
     )
 
 
-def _pair(burst: Any) -> tuple[object, ...]:
-    ends = sorted((int(burst["ping_cpu"]), int(burst["pong_cpu"])))
-    return *(str(burst[name]) for name in ("run_id", "benchmark", "variant", "point")), *ends
+def _pair(burst: Any, ordered: bool) -> tuple[object, ...]:
+    ends = [int(burst["ping_cpu"]), int(burst["pong_cpu"])]
+    kind = (str(burst[name]) for name in ("run_id", "benchmark", "variant", "point"))
+    return *kind, *(ends if ordered else sorted(ends))
 
 
-def _columns(samples: Mapping[Any, _Samples], first: pd.DataFrame) -> dict[str, Any]:
-    found = [samples[_pair(burst)].numbers() for _, burst in first.iterrows()]
+def _columns(samples: Mapping[Any, _Samples], ordered: bool, first: pd.DataFrame) -> dict[str, Any]:
+    found = [samples[_pair(burst, ordered)].numbers() for _, burst in first.iterrows()]
     return dict(zip(OF_SAMPLES, map(np.array, zip(*found, strict=True)), strict=True))

@@ -203,11 +203,10 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     rows = [record.row for record in records]
     with as_described_by(json.loads(rows[0]["hello_json"])):
         if len(files) == 1:
-            parts = [_reduced(part) for part in slices(files[0], SLICE_SAMPLES)]
+            pairs = _of_file(files[0])
         else:
             whole = joined([file.read(COLUMNS) for file in files], "samples", COLUMNS)
-            parts = [reduced(of_arrow(whole))]
-        pairs = pd.concat(parts, ignore_index=True)
+            pairs = reduced(of_arrow(whole))
         _check(pairs)
     asked = {run.run_id: row["precision"] for run, row in zip(runs, rows, strict=True)}
     hosts = {run.run_id: run.host_id for run in runs}
@@ -224,6 +223,23 @@ def derive(place: Place, runs: Sequence[RunSummary]) -> list[Any]:
     first = np.searchsorted(pairs["run_id"].to_numpy(dtype=str), sorted(asked)[1:])
     by_run = dict(zip(sorted(asked), np.split(np.arange(len(table)), first), strict=True))
     return [table[at[0] : at[-1] + 1] if len(at := by_run[run.run_id]) else table[:0] for run in runs]
+
+
+def pairs_of_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
+    """As `matrices.pair_medians` of the samples of a published run, however many they are.
+
+    kind: as `cas/llsc`. Those of a run without such samples have no rows.
+    """
+    listing = listing_of(root)
+    (run,) = published(listing, run_id=run_id)
+    benchmark, _, variant = kind.partition("/")
+    file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
+    return _of_file(file, rows_wanted(benchmark=benchmark, variant=variant), ordered=ordered)
+
+
+def _of_file(file: TableFile, where: Where | None = None, *, ordered: bool = False) -> pd.DataFrame:
+    parts = [_reduced(part, ordered=ordered) for part in slices(file, SLICE_SAMPLES, where or {})]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
 def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.DataFrame:
@@ -266,34 +282,34 @@ class _Slice(NamedTuple):
     last: int
 
 
-def _reduced(part: Iterator[Any]) -> pd.DataFrame:
+def _reduced(part: Iterator[Any], *, ordered: bool) -> pd.DataFrame:
     held, size = [], 0
     for table in part:
         held.append(table)
         size += sum(table.column(name).nbytes for name in LISTS)
         if size > _HELD:
-            return reduced_in_parts(chain(held, part))
-    return reduced(of_arrow(joined(held, "samples", COLUMNS)))
+            return reduced_in_parts(chain(held, part), ordered=ordered)
+    return reduced(of_arrow(joined(held, "samples", COLUMNS)), ordered=ordered)
 
 
-def slices(file: TableFile, most: int) -> Iterator[Iterator[Any]]:
+def slices(file: TableFile, most: int, where: Where) -> Iterator[Iterator[Any]]:
     """A samples file in slices of about `most` samples or fewer; all bursts of a pair are in one of them.
 
     A slice is an iterator of tables, so that the samples of a pair with more need not be held at once.
     """
     if (samples := file.values("ticks")) <= most:
-        yield iter([file.read(COLUMNS)])
+        yield iter([file.read(COLUMNS, where)])
         return
-    for part in _planned(file, most * file.rows / samples):
-        where = {"benchmark": part.benchmarks, "relation": {part.relation}}
-        tables = (_of_cpus(table, part) for table in file.stretches(COLUMNS, where))
+    for part in _planned(file, most * file.rows / samples, where):
+        inside = {**where, "benchmark": part.benchmarks, "relation": {part.relation}}
+        tables = (_of_cpus(table, part) for table in file.stretches(COLUMNS, inside))
         yield (table for table in tables if len(table))
 
 
-def _planned(file: TableFile, most: float) -> list[_Slice]:
+def _planned(file: TableFile, most: float, where: Where) -> list[_Slice]:
     """Slices of at most `most` bursts, or of one CPU; only the small columns are read."""
     counts: Counter[tuple[str, str, int]] = Counter()
-    for table in file.stretches(["benchmark", "relation", "ping_cpu", "pong_cpu"]):
+    for table in file.stretches(["benchmark", "relation", "ping_cpu", "pong_cpu"], where):
         rows = table.to_pandas()
         low = np.minimum(rows["ping_cpu"].to_numpy(), rows["pong_cpu"].to_numpy())
         keys = [rows["benchmark"].astype(str), rows["relation"].astype(str), low]

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,12 @@ import pandas as pd
 import pytest
 
 from fleet.analysis import load_pairs, load_samples
-from fleet.analysis.reduce import pairs
+from fleet.analysis.exchange.export import export
+from fleet.analysis.reduce import pairs as pairs_module
+from fleet.analysis.reduce.load import load_run, samples_long
+from fleet.analysis.reduce.pairs import pairs_of_run
 from fleet.errors import StoreError
+from fleet.model import PairChoice, Pairs
 from fleet.store import Store, gate
 from tests import builders
 
@@ -27,14 +32,39 @@ def test_a_pair_reduced_in_parts_has_the_same_numbers(
     at_once = load_pairs(tmp_path)
     for path in tmp_path.glob("_pairs/**/*.parquet"):
         path.unlink()
-    monkeypatch.setattr(pairs, "_HELD", 0)
-    monkeypatch.setattr(pairs, "SLICE_SAMPLES", 1)
-    monkeypatch.setattr("fleet.store.reading._STRETCH", 50)
-    monkeypatch.setattr("fleet.analysis.reduce.long_pairs._FEW", 100)
+    _in_small_parts(monkeypatch)
     in_parts = load_pairs(tmp_path)
     exact = [name for name in at_once if name != "mean_ns"]
     pd.testing.assert_frame_equal(in_parts[exact], at_once[exact], check_exact=True)
     np.testing.assert_allclose(in_parts["mean_ns"], at_once["mean_ns"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_an_export_in_parts_has_the_same_numbers_and_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool
+) -> None:
+    run = builders.a_run(builders.small_desktop(), benchmarks=("cas", "readwrite"), rounds=2)
+    if ordered:
+        run = replace(run, plan=replace(run.plan, pairs=PairChoice(Pairs.ORDERED)))
+    Store(tmp_path).publish(run, builders.bursts_of(run, samples=60, noise=0.2))
+    at_once = "".join(export(tmp_path, run.run_id, "core-to-core-latency-screen", "cas"))
+    _in_small_parts(monkeypatch)
+    assert "".join(export(tmp_path, run.run_id, "core-to-core-latency-screen", "cas")) == at_once
+    kind = next(name for name in load_run(tmp_path, run.run_id)["benchmarks"] if name.startswith("cas/"))
+    pairs = pairs_of_run(tmp_path, run.run_id, kind, ordered=ordered).sort_values(["ping_cpu", "pong_cpu"])
+    samples = samples_long(load_samples(tmp_path, benchmark="cas")).query("not is_warmup")
+    ends = samples[["ping_cpu", "pong_cpu"]].to_numpy()
+    ends = (ends if ordered else np.sort(ends, axis=1)).T
+    deviations = samples["latency_ns"].groupby([*ends]).std()
+    np.testing.assert_allclose(pairs["deviation_ns"], deviations, rtol=1e-9)
+    assert len(pairs) == 28 * (1 + ordered)
+
+
+def _in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs_module, "_HELD", 0)
+    monkeypatch.setattr(pairs_module, "SLICE_SAMPLES", 1)
+    monkeypatch.setattr("fleet.store.reading._STRETCH", 50)
+    monkeypatch.setattr("fleet.analysis.reduce.long_pairs._FEW", 100)
 
 
 def test_samples_of_a_coarse_clock_are_read_though_they_take_next_to_no_room(
