@@ -21,7 +21,7 @@ struct format {
 	void (*end)(const struct run *run, const struct totals *totals, const char *reason);
 };
 
-extern const struct format emit_jsonl, emit_csv, emit_matrix;
+extern const struct format emit_jsonl, emit_csv, emit_matrix, emit_svg;
 extern const struct format emit_c2clat, emit_core_latency, emit_core_to_core_latency;
 
 /* As formats do it that have no record for what is no sample: a sentence, or nothing. */

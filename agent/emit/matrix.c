@@ -17,9 +17,9 @@ struct reduced {
 static struct reduced *bursts;
 static size_t burst_count, burst_room;
 static double *scratch, *work;
-static uint8_t *rounds;  /* states of them */
-static bool *has_levels; /* of each visit */
-static uint64_t *units;  /* in its samples; 0: it has none */
+static uint8_t *rounds;        /* states of them */
+static struct level *found_at; /* of each visit */
+static uint64_t *units;        /* in its samples; 0: it has none */
 static struct text page;
 
 /* Of a hand-off one way. */
@@ -87,9 +87,9 @@ static void hello(const struct run *run)
 		calloc(longest > plan->visit_count ? longest : plan->visit_count, sizeof *scratch);
 	work = calloc(longest, 3 * sizeof *work);
 	rounds = calloc(longest, sizeof *rounds);
-	has_levels = calloc(plan->visit_count, sizeof *has_levels);
+	found_at = calloc(plan->visit_count, sizeof *found_at);
 	units = calloc(plan->visit_count, sizeof *units);
-	if (!scratch || !work || !rounds || !has_levels || !units)
+	if (!scratch || !work || !rounds || !found_at || !units)
 		stop_because("out of memory");
 }
 
@@ -114,7 +114,7 @@ static void burst(const struct run *run, const struct report *report)
 {
 	const struct plan *plan = run->plan;
 
-	if (!scratch || !work || !rounds || !has_levels || !units)
+	if (!scratch || !work || !rounds || !found_at || !units)
 		return;
 	uint32_t samples = report->result->samples - plan->warmup;
 
@@ -154,10 +154,9 @@ static double reduce_bursts(const struct plan *plan, uint32_t visit, double *val
 		return reduce(plan, values, count);
 	const struct series series = {values, count, false};
 	const struct states states = states_of(&series);
-	struct level level = level_of_most(&series, &states, work);
 
-	has_levels[visit] = level.levels > 1;
-	return level.median;
+	found_at[visit] = level_of_most(&series, &states, work);
+	return found_at[visit].median;
 }
 
 /* What all bursts of each visit come to; 0 where there were none. The caller frees it. */
@@ -207,7 +206,7 @@ static double *cells_of(const struct plan *plan, const struct choice *choice,
 			cells[rows == 1                      ? visit->a
 			      : plan->pairs == PAIRS_ORDERED ? visit->a * n + visit->b
 							     : visit->b * n + visit->a] =
-				has_levels[i] ? -found[i] : found[i];
+				found_at[i].levels > 1 ? -found[i] : found[i];
 	}
 	return cells;
 }
@@ -308,12 +307,12 @@ static void add_marked(const struct plan *plan, const struct point *point)
 	size_t marked = 0, listed = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++)
-		marked += plan_point(&plan->visits[i]) == point && has_levels[i];
+		marked += plan_point(&plan->visits[i]) == point && found_at[i].levels > 1;
 	if (!marked)
 		return;
 	text_add(&page, "     *  %zu with several levels: that of most bursts\n", marked);
 	for (uint32_t i = 0; i < plan->visit_count && listed < LISTED_MOST; i++)
-		if (plan_point(&plan->visits[i]) == point && has_levels[i]) {
+		if (plan_point(&plan->visits[i]) == point && found_at[i].levels > 1) {
 			add_levels(plan, i);
 			listed++;
 		}
@@ -376,7 +375,7 @@ static void add_as_tool(const struct run *run, const struct choice *choice, cons
 	const struct plan *plan = run->plan;
 	size_t n = plan->cpu_count, visits = 0;
 	double *cells = cells_of(plan, choice, choice->points, found);
-	struct tool_matrix matrix = {.choice = choice, .cpus = plan->cpus, .count = n, .ns = cells};
+	struct tool_matrix matrix = {choice, plan->cpus, n, cells, 0, 0, run, found, found_at};
 
 	for (size_t i = 0; cells && i < n * n; i++)
 		cells[i] = cells[i] < 0 ? -cells[i] : cells[i];
@@ -393,13 +392,13 @@ static void add_as_tool(const struct run *run, const struct choice *choice, cons
 static void end(const struct run *run, const struct totals *totals, const char *reason)
 {
 	const struct plan *plan = run->plan;
-	double *found =
-		scratch && work && rounds && has_levels && units ? reduce_visits(plan) : NULL;
+	double *found = scratch && work && rounds && found_at && units ? reduce_visits(plan) : NULL;
 	bool as_tool = tool_named(run->format->name);
 
 	for (size_t i = 0; as_tool && found && i < plan->choice_count; i++)
 		if (plan->choices[i].benchmark->shape == SHAPE_PAIR &&
-		    plan->choices[i].point_count == 1)
+		    plan->choices[i].point_count == 1 &&
+		    (run->format != &emit_svg || !page.length)) /* a card is of one */
 			add_as_tool(run, &plan->choices[i], found);
 	for (size_t i = 0; !as_tool && found && i < plan->choice_count; i++) {
 		text_add(&page, i ? "\n" : "");
@@ -417,7 +416,7 @@ static void end(const struct run *run, const struct totals *totals, const char *
 	free(scratch);
 	free(work);
 	free(rounds);
-	free(has_levels);
+	free(found_at);
 	free(units);
 }
 
@@ -427,5 +426,6 @@ static void end(const struct run *run, const struct totals *totals, const char *
 	}
 const struct format emit_matrix = FORMAT("matrix");
 const struct format emit_c2clat = FORMAT("c2clat");
+const struct format emit_svg = FORMAT("svg");
 const struct format emit_core_latency = FORMAT("core_latency");
 const struct format emit_core_to_core_latency = FORMAT("core-to-core-latency");

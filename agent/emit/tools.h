@@ -2,8 +2,9 @@
 #ifndef FLEET_EMIT_TOOLS_H
 #define FLEET_EMIT_TOOLS_H
 
+#include "base/levels.h"
 #include "base/text.h"
-#include "plan/plan.h"
+#include "emit/report.h"
 
 /* Of one benchmark and variant. ns: rows are ping, columns pong; 0 where there is no number. */
 struct tool_matrix {
@@ -12,11 +13,17 @@ struct tool_matrix {
 	size_t count;
 	const double *ns;
 	uint64_t samples, iterations; /* of each pair */
+	const struct run *run;
+	const double *found; /* of the plan's visits, as the next one: ns, 0 where there is none */
+	const struct level *levels;
 };
 
 typedef void tool_printer(struct text *page, const struct tool_matrix *matrix);
 
 /* How the program of this name prints; null if there is none of it. */
 tool_printer *tool_named(const char *name);
+
+/* Draws a card of it: emit/svg.c. */
+tool_printer card_draw;
 
 #endif

@@ -68,7 +68,8 @@ int machine_describe(int cpu, struct cpu_facts *facts)
 					      .core = UNKNOWN,
 					      .cluster = UNKNOWN,
 					      .die = UNKNOWN,
-					      .package = UNKNOWN}};
+					      .package = UNKNOWN,
+					      .node = UNKNOWN}};
 	pthread_t thread;
 	int err = -pthread_create(&thread, NULL, ask, &question);
 

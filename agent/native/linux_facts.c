@@ -73,6 +73,39 @@ static bool read_cache(int cpu, size_t index, struct cpu_cache *cache)
 	return cache->level > 0 && cache->kind;
 }
 
+/* The NUMA node, a link in the CPU's folder. */
+static int64_t read_node(int cpu)
+{
+	enum { NODES_MOST = 64 };
+	char name[48], line[256];
+
+	for (int node = 0; node < NODES_MOST; node++) {
+		snprintf(name, sizeof name, "node%d/cpulist", node);
+		if (read_file(cpu, name, line, sizeof line))
+			return node;
+	}
+	return UNKNOWN;
+}
+
+/* The model that a CPU gives itself, else the name of the board it is on. */
+static void read_name(char name[CPU_NAME_ROOM])
+{
+	char line[256];
+	FILE *file = fopen("/proc/cpuinfo", "re");
+
+	while (!*name && file && fgets(line, sizeof line, file)) {
+		char *words = strchr(line, ':');
+
+		line[strcspn(line, "\n")] = '\0';
+		if (words && !strncmp(line, "model name", 10))
+			snprintf(name, CPU_NAME_ROOM, "%s", words + 1 + strspn(words + 1, " "));
+	}
+	if (file)
+		fclose(file);
+	if (!*name && !linux_read_line("/proc/device-tree/model", line, sizeof line))
+		snprintf(name, CPU_NAME_ROOM, "%.*s", CPU_NAME_ROOM - 1, line);
+}
+
 int os_cpu_describe(int cpu, struct cpu_facts *facts)
 {
 	struct cpu_cache cache;
@@ -81,7 +114,11 @@ int os_cpu_describe(int cpu, struct cpu_facts *facts)
 	facts->mhz = khz > 0 ? khz / 1000 : UNKNOWN;
 	facts->capacity = read_number(cpu, "cpu_capacity");
 	facts->core = read_number(cpu, "topology/thread_siblings_list");
+	facts->cluster = read_number(cpu, "topology/cluster_cpus_list");
+	facts->die = read_number(cpu, "topology/die_cpus_list");
 	facts->package = read_number(cpu, "topology/core_siblings_list");
+	facts->node = read_node(cpu);
+	read_name(facts->name);
 	for (size_t i = 0; facts->cache_count < CPU_CACHES && read_cache(cpu, i, &cache); i++)
 		facts->caches[facts->cache_count++] = cache;
 	return facts->cache_count || facts->core >= 0 ? 0 : -ENOTSUP;

@@ -373,6 +373,7 @@ struct cpu_facts {
 	int64_t mhz, hardware_id; /* UNKNOWN, as all below, where it cannot be found */
 	int64_t capacity;         /* how fast a CPU of this kind is beside others of the machine */
 	int64_t core, cluster, die, package;
+	int64_t node; /* UNKNOWN too where facts of another machine have it elsewhere */
 	struct cpu_cache caches[CPU_CACHES];
 	size_t cache_count;
 };

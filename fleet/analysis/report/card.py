@@ -174,7 +174,7 @@ def _words(
         y += 30
     yield _line(_LEFT, y, 17, counts)
     yield _line(_LEFT, y + 32, 15, what, "muted")
-    y += 60
+    y += 66
     more = len(rows) - _MOST_ROWS + 1 if len(rows) > _MOST_ROWS else 0
     step = 36 if len(rows) <= _MOST_ROWS // 2 else 27
     shown = [_TITLES, *rows[: len(rows) - more], *([(f"and {more} more",)] if more else [])]

@@ -1,0 +1,53 @@
+/* card.h: what a card shows of a benchmark of pairs, before it is drawn. */
+#ifndef FLEET_EMIT_CARD_H
+#define FLEET_EMIT_CARD_H
+
+#include "emit/tools.h"
+
+enum { SHADES = 32, LEVELS = 6, ROWS_ROOM = 64 }; /* a shade of SHADES: not measured */
+
+/* A CPU: where it stands in the plan, and the number of each of its groups, outermost first. */
+struct place {
+	int cpu;
+	size_t at;
+	int64_t groups[LEVELS], capacity;
+};
+
+/* What the pairs of a relation have: medians; spread below 0: none. */
+struct row {
+	char name[48];
+	double ns, spread;
+	size_t pairs;
+};
+
+struct card {
+	const struct tool_matrix *matrix;
+	size_t count;
+	char model[CPU_NAME_ROOM]; /* of its CPUs; empty: not known */
+	struct place *places;      /* in the order of the map */
+	double *cells;             /* in the order of the plan; 0: not measured */
+	double low, high;          /* of the scale */
+	struct row rows[ROWS_ROOM];
+	size_t row_count;
+	int ruling, tiers[2]; /* levels whose groups have lines, and names; -1: none */
+	struct text words, body;
+};
+
+/* Fills in what is drawn; false: out of memory, or nothing was measured. */
+bool card_reduce(struct card *card);
+void card_free(struct card *card);
+
+/* The square root, which needs a library elsewhere. */
+double card_root(double square);
+
+/* Does a group of this level begin at this place of the map, which is not the first? */
+bool card_border(const struct card *card, size_t at, int level);
+
+/* "socket 1"; of a CPU in no group of the level nothing. */
+void card_group_name(const struct card *card, size_t at, int level, char *name, size_t room);
+
+/* Adds a PNG of a pixel a cell as base64, stored and not deflated. */
+typedef int shade_fn(const void *of, size_t row, size_t column);
+void card_add_png(struct text *page, shade_fn *shade, const void *of, size_t rows, size_t columns);
+
+#endif
