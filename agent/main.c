@@ -90,7 +90,7 @@ static int describe_machine(void)
 	int err = machine_here(&machine);
 
 	if (!err)
-		err = emit_machine(machine.cpus, machine.cpu_count);
+		err = emit_machine(&machine);
 	machine_free(&machine);
 	if (!err)
 		return emit_broken() ? EXIT_OTHER : EXIT_DONE;

@@ -50,8 +50,9 @@ void emit_note(const char *sentence)
 	emit_sentence("%s", sentence);
 }
 
-void emit_alive(void)
+void emit_alive(const struct report *report)
 {
+	(void)report;
 }
 
 static void end(const struct run *run, const struct totals *totals, const char *reason)

@@ -17,7 +17,7 @@ struct format {
 	void (*burst)(const struct run *run, const struct report *report);
 	void (*failed)(const struct run *run, const struct report *report);
 	void (*note)(const char *sentence);
-	void (*alive)(void);
+	void (*alive)(const struct report *report); /* of a visit that begins, or null */
 	void (*end)(const struct run *run, const struct totals *totals, const char *reason);
 };
 
@@ -27,13 +27,13 @@ extern const struct format emit_c2clat, emit_core_latency, emit_core_to_core_lat
 /* As formats do it that have no record for what is no sample: a sentence, or nothing. */
 void emit_failed(const struct run *run, const struct report *report);
 void emit_note(const char *sentence);
-void emit_alive(void);
+void emit_alive(const struct report *report);
 
 /* The format of this name; the options have checked it. */
 const struct format *emit_format(const char *name);
 
 /* Prints the records of docs/wire.md, "The machine". -ENOTSUP where the OS tells nothing. */
-int emit_machine(const int *cpus, size_t count);
+int emit_machine(const struct machine *machine);
 
 /* Prints the record of docs/wire.md, "The forecast". */
 void emit_forecast(const struct plan *plan, const struct forecast *forecast,

@@ -151,6 +151,7 @@ static void hello(const struct run *run)
 	json_count("bursts", (uint64_t)plan->rounds * plan->visit_count - run->done_minimum);
 	json_count("bursts_max", (uint64_t)plan->rounds_max * plan->visit_count - run->done);
 	json_count("monotonic_ns", (uint64_t)run->start_ns);
+	json_number_or_null("memory_kills", plan->machine->memory.kills);
 	add_counters(run->counters);
 	add_benchmarks(plan);
 	json_end();
@@ -307,9 +308,12 @@ static void note(const char *sentence)
 	json_end();
 }
 
-static void alive(void)
+static void alive(const struct report *report)
 {
-	json_begin("alive");
+	if (report)
+		begin("alive", report);
+	else
+		json_begin("alive");
 	json_end();
 }
 

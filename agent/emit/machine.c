@@ -37,29 +37,31 @@ static void print_cpu(int cpu, const struct cpu_facts *facts)
 	json_end();
 }
 
-static void print_machine(size_t count)
+static void print_machine(const struct machine *machine)
 {
 	json_begin("machine");
 	json_count("protocol", 1);
 	json_string("build", FLEET_BUILD_ID);
 	json_string("os", os_name);
 	json_string("arch", arch_name);
-	json_count("cpus", count);
+	json_count("cpus", machine->cpu_count);
+	json_string("memory_limit", *machine->memory.limit ? machine->memory.limit : NULL);
+	json_number_or_null("memory_kills", machine->memory.kills);
 	json_end();
 }
 
-int emit_machine(const int *cpus, size_t count)
+int emit_machine(const struct machine *machine)
 {
 	struct cpu_facts facts;
 
-	for (size_t i = 0; i < count; i++) {
-		int err = machine_describe(cpus[i], &facts);
+	for (size_t i = 0; i < machine->cpu_count; i++) {
+		int err = machine_describe(machine->cpus[i], &facts);
 
 		if (err)
 			return err;
 		if (!i)
-			print_machine(count);
-		print_cpu(cpus[i], &facts);
+			print_machine(machine);
+		print_cpu(machine->cpus[i], &facts);
 	}
 	return 0;
 }

@@ -13,7 +13,7 @@ struct run {
 	const struct format *format;
 	struct history *histories; /* of the plan's visits */
 	uint64_t done;             /* bursts that an earlier agent has made, in all rounds */
-	uint64_t done_minimum;     /* of them in the minimum rounds */
+	uint64_t done_minimum;     /* of them in the minimum rounds, and those given up */
 	uint32_t features;
 	const char *governor, *boost; /* set for the time of the run; null: left as they were */
 	int priority;                 /* realtime priority of the workers; 0: none */

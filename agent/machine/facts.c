@@ -86,13 +86,11 @@ int machine_here(struct machine *machine)
 {
 	*machine = (struct machine){.features = os_features(),
 				    .page_bytes = os_page_bytes(),
-				    .memory_bytes = UINT64_MAX};
+				    .memory = {.bytes = UINT64_MAX, .kills = UNKNOWN}};
 	strcpy(machine->arch, arch_name);
 	if (!arch_flush)
 		machine->features &= ~(uint32_t)FEATURE_FLUSH;
-	if (os_memory_available(&machine->memory_bytes, machine->memory_limit,
-				sizeof machine->memory_limit))
-		machine->memory_bytes = UINT64_MAX;
+	os_memory_look(&machine->memory);
 	int err = os_cpu_list(&machine->cpus, &machine->cpu_count);
 
 	return err ? err : machine->cpu_count ? 0 : -ENODEV;
@@ -256,14 +254,14 @@ static bool read_line(char *line, struct machine *machine)
 		return text;
 	}
 	if (!strcmp(word, "memory_limit")) {
-		snprintf(machine->memory_limit, sizeof machine->memory_limit, "%.*s",
+		snprintf(machine->memory.limit, sizeof machine->memory.limit, "%.*s",
 			 (int)strcspn(rest, "\n"), rest);
 		return true;
 	}
 	if (!read_size(&rest, &bytes))
 		return false;
 	if (!strcmp(word, "memory_bytes"))
-		machine->memory_bytes = bytes;
+		machine->memory.bytes = bytes;
 	else if (!strcmp(word, "page_bytes") && bytes)
 		machine->page_bytes = bytes;
 	else if (!strcmp(word, "huge_page_bytes"))
@@ -286,7 +284,7 @@ int machine_read(struct machine *machine, const char *path, struct refusal *refu
 			      strerror(errno));
 	*machine = (struct machine){.is_huge_known = true,
 				    .page_bytes = 4096,
-				    .memory_bytes = UINT64_MAX,
+				    .memory.bytes = UINT64_MAX,
 				    .others = calloc(CPUS_MOST, sizeof *machine->others),
 				    .cpus = calloc(CPUS_MOST, sizeof *machine->cpus)};
 	strcpy(machine->arch, arch_name);

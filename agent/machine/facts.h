@@ -26,8 +26,7 @@ struct machine {
 	size_t page_bytes;      /* of base pages */
 	size_t huge_page_bytes; /* 0: there are none, or nobody has tried yet */
 	bool is_huge_known;     /* somebody has */
-	uint64_t memory_bytes;  /* available; UINT64_MAX: not known */
-	char memory_limit[128]; /* what leaves only that much; empty: the machine has no more */
+	struct memory memory;   /* that may be taken */
 };
 
 /* What this machine tells. -errno. */

@@ -19,14 +19,23 @@ enum { PATH_ROOM = 1024 };
 struct limit {
 	uint64_t left, bytes; /* bytes: of the whole limit */
 	char name[96];
+	int64_t kills; /* in our own group */
 };
 
 /* The names of the same things in both versions: cgroup-v2.rst, cgroup-v1/memory.rst. */
 static const struct version {
-	const char *type, *limits[2], *used, *given_back;
+	const char *type, *limits[2], *used, *given_back, *kills;
 } versions[] = {
-	{"cgroup2", {"memory.max", "memory.high"}, "memory.current", "inactive_file"},
-	{"cgroup", {"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_inactive_file"},
+	{"cgroup2",
+	 {"memory.max", "memory.high"},
+	 "memory.current",
+	 "inactive_file",
+	 "memory.events"},
+	{"cgroup",
+	 {"memory.limit_in_bytes"},
+	 "memory.usage_in_bytes",
+	 "total_inactive_file",
+	 "memory.oom_control"},
 };
 
 static uint64_t number_in(const char *folder, const char *name)
@@ -40,17 +49,17 @@ static uint64_t number_in(const char *folder, const char *name)
 	return number;
 }
 
-/* Pages of files that the kernel takes back before it refuses or kills. */
-static uint64_t given_back(const char *folder, const char *name)
+/* The number behind a word in a file of such lines; UNKNOWN: there is none. */
+static int64_t number_of(const char *folder, const char *name, const char *word)
 {
 	char path[PATH_ROOM + 64], line[128], key[64];
-	uint64_t number, found = 0;
+	int64_t number, found = UNKNOWN;
 
-	snprintf(path, sizeof path, "%s/memory.stat", folder);
+	snprintf(path, sizeof path, "%s/%s", folder, name);
 	FILE *file = fopen(path, "re");
 
 	while (file && fgets(line, sizeof line, file))
-		if (sscanf(line, "%63s %" SCNu64, key, &number) == 2 && !strcmp(key, name))
+		if (sscanf(line, "%63s %" SCNd64, key, &number) == 2 && !strcmp(key, word))
 			found = number;
 	if (file)
 		fclose(file);
@@ -61,7 +70,8 @@ static void take_least(struct limit *least, uint64_t left, uint64_t bytes, const
 {
 	if (left >= least->left)
 		return;
-	*least = (struct limit){.left = left, .bytes = bytes};
+	least->left = left;
+	least->bytes = bytes;
 	snprintf(least->name, sizeof least->name, "%s", name);
 }
 
@@ -72,7 +82,9 @@ static void look_at(const struct version *version, const char *folder, size_t mo
 	uint64_t limit = number_in(folder, version->limits[0]);
 	uint64_t high = number_in(folder, version->limits[1]);
 	uint64_t used = number_in(folder, version->used);
-	uint64_t back = given_back(folder, version->given_back);
+	int64_t stat = number_of(folder, "memory.stat", version->given_back);
+	uint64_t back =
+		stat < 0 ? 0 : (uint64_t)stat; /* by the kernel before it refuses or kills */
 	char name[sizeof least->name];
 
 	limit = high < limit ? high : limit;
@@ -101,6 +113,8 @@ static void look_up(const struct version *version, const char *root, const char 
 		folder[length - 1] = '\0';
 	if (access(folder, F_OK))
 		folder[mount] = '\0';
+	if (least->kills < 0)
+		least->kills = number_of(folder, version->kills, "oom_kill");
 	for (char *end = folder; end;) {
 		look_at(version, folder, mount, least);
 		end = strlen(folder) > mount ? strrchr(folder, '/') : NULL;
@@ -164,9 +178,9 @@ static void look_at_groups(struct limit *least)
 		fclose(file);
 }
 
-void linux_limit_memory(uint64_t *bytes, char *words, size_t room)
+void linux_limit_memory(struct memory *memory)
 {
-	struct limit least = {.left = *bytes};
+	struct limit least = {.left = memory->bytes, .kills = UNKNOWN};
 	struct rlimit space;
 	char line[64];
 	uint64_t pages;
@@ -180,8 +194,10 @@ void linux_limit_memory(uint64_t *bytes, char *words, size_t room)
 		take_least(&least, space.rlim_cur > used ? space.rlim_cur - used : 0,
 			   space.rlim_cur, "ulimit -v");
 	}
-	*bytes = least.left;
-	*words = '\0';
+	memory->bytes = least.left;
 	if (*least.name)
-		snprintf(words, room, "%s, %.0f MiB", least.name, (double)least.bytes / (1 << 20));
+		snprintf(memory->limit, sizeof memory->limit, "%s, %.0f MiB", least.name,
+			 (double)least.bytes / (1 << 20));
+	/* A kernel that does not count in groups counts for the machine. */
+	memory->kills = least.kills < 0 ? number_of("/proc", "vmstat", "oom_kill") : least.kills;
 }

@@ -36,7 +36,7 @@ void os_pages_unmap(void *start, size_t bytes)
 }
 
 /* What programs may still take: as the kernel reckons, and as limits leave it. */
-int os_memory_available(uint64_t *bytes, char *limit, size_t room)
+int os_memory_look(struct memory *memory)
 {
 	FILE *file = fopen("/proc/meminfo", "re");
 	char line[128];
@@ -50,8 +50,8 @@ int os_memory_available(uint64_t *bytes, char *limit, size_t room)
 	fclose(file);
 	if (!found)
 		return -ENOTSUP;
-	*bytes = kib * 1024;
-	linux_limit_memory(bytes, limit, room);
+	memory->bytes = kib * 1024;
+	linux_limit_memory(memory);
 	return 0;
 }
 

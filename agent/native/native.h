@@ -281,8 +281,14 @@ void os_pages_unmap(void *start, size_t bytes);
 /* Is what is touched of this mapping in huge pages? -ENOTSUP if not all of it is. */
 int os_huge_pages_check(const void *start);
 
-/* How much memory this process may take, and what limits it, "": the machine; or -ENOTSUP. */
-int os_memory_available(uint64_t *bytes, char *limit, size_t room);
+struct memory {
+	uint64_t bytes;  /* that this process may take; UINT64_MAX: not known */
+	char limit[128]; /* what leaves only that much; empty: the machine has no more */
+	int64_t kills;   /* so often the OS killed for lack of it where we count; or UNKNOWN */
+};
+
+/* -ENOTSUP: not told, and nothing is filled in. */
+int os_memory_look(struct memory *memory);
 
 /* May this process place pages on this NUMA node? Says why not. */
 int os_node_check(int node);

@@ -278,9 +278,9 @@ void os_pages_unmap(void *start, size_t bytes)
 }
 
 /* A mapping that does not fit is refused at once. */
-int os_memory_available(uint64_t *bytes, char *limit, size_t room)
+int os_memory_look(struct memory *memory)
 {
-	(void)bytes, (void)limit, (void)room;
+	(void)memory;
 	return -ENOTSUP;
 }
 

@@ -209,7 +209,7 @@ static int want_arenas(const struct plan *plan, const struct visit *visit)
 int plan_want_memory(struct plan *plan, struct refusal *refusal)
 {
 	const struct machine *machine = plan->machine;
-	uint64_t available = machine->memory_bytes;
+	uint64_t available = machine->memory.bytes;
 
 	for (size_t i = 0; i < plan->visit_count; i++)
 		if (want_arenas(plan, &plan->visits[i]))
@@ -226,7 +226,7 @@ int plan_want_memory(struct plan *plan, struct refusal *refusal)
 			      "%.0f MiB available%s%s%s may be taken: --sizes, --threads, "
 			      "--pairs and --cpus reduce it",
 			      (double)total / (1 << 20), (double)available / (1 << 20),
-			      *machine->memory_limit ? " (" : "", machine->memory_limit,
-			      *machine->memory_limit ? ")" : "");
+			      *machine->memory.limit ? " (" : "", machine->memory.limit,
+			      *machine->memory.limit ? ")" : "");
 	return 0;
 }

@@ -81,18 +81,45 @@ static bool find_cpus(const struct plan *plan, struct visit *wanted, int first, 
 	return a >= 0 && b >= 0;
 }
 
-/* Takes a pair's outcomes, in the order of rounds: twice a median in ticks, or - for none. */
+/*
+ * A visit that killed its agent takes others with it: all that want as much memory, its variant, or
+ * its point. False: that is no word for one of these.
+ */
+static bool give_up(struct run *run, const struct visit *lost, const char *what)
+{
+	uint64_t bytes = plan_point(lost)->arena_bytes + plan_point(lost)->walk_bytes;
+
+	for (size_t i = 0; i < run->plan->visit_count; i++) {
+		struct history *history = &run->histories[i];
+		const struct point *point = plan_point(history->visit);
+		bool as_much = bytes && point->arena_bytes + point->walk_bytes >= bytes;
+		bool like = history->visit->choice == lost->choice;
+
+		if (!strcmp(what, "point"))
+			like &= history->visit->point == lost->point && *point->name;
+		if (!strcmp(what, "memory") ? as_much : like)
+			history->left_out = history->given_up = true;
+	}
+	return !strcmp(what, "memory") || !strcmp(what, "variant") || !strcmp(what, "point");
+}
+
+/*
+ * Takes a pair's outcomes, in the order of rounds: twice a median in ticks, or - for none, with
+ * what is given up for it.
+ */
 static bool take_outcomes(struct run *run, struct history *history, bool measured, char **rest)
 {
 	const char *word;
 	uint64_t twice;
 
 	while ((word = strtok_r(NULL, blanks, rest))) {
-		bool failed = !strcmp(word, "-");
+		bool failed = *word == '-';
 
 		if (history->done == run->plan->rounds_max)
 			return false;
 		if (!failed && (!measured || !read_count(word, UINT64_MAX, &twice)))
+			return false;
+		if (failed && word[1] && !give_up(run, history->visit, word + 1))
 			return false;
 		history_recall(run->plan, history, failed ? NULL : &twice);
 		run->done++;
@@ -168,5 +195,11 @@ int done_take(struct run *run, const char *path, struct refusal *refusal)
 		return refuse_line(path, number, refusal);
 	if (!ended)
 		return refuse(refusal, EXIT_OPTIONS, "--done: %s has no end", path);
+	for (size_t i = 0; i < run->plan->visit_count; i++) {
+		const struct history *history = &run->histories[i];
+
+		if (history->given_up && history->done < run->plan->rounds)
+			run->done_minimum += run->plan->rounds - history->done;
+	}
 	return 0;
 }

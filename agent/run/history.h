@@ -33,7 +33,8 @@ struct history {
 	bool slow;             /* a single grain takes long: few samples do */
 	bool precise;          /* its level is known to the precision wanted */
 	bool fair;             /* and to 2.5 times it */
-	bool left_out;         /* the time budget had no room for it: not visited any more */
+	bool left_out;         /* not visited any more: the time budget had no room for it, */
+	bool given_up;         /* or an agent was killed there, or at one like it */
 };
 
 /* One for each visit of the plan, in their order, of which nothing is known; null: no memory. */

@@ -29,7 +29,7 @@ static const struct format *format; /* of the run; idle() has no other way to it
 static void idle(void)
 {
 	if (now_ns() - emit_last_ns() >= ALIVE_S * NS_PER_S)
-		format->alive();
+		format->alive(NULL);
 }
 
 static struct burst_order order_of(const struct run *run, const struct history *history,
@@ -160,6 +160,7 @@ static bool try_visit(const struct run *run, struct history *history, struct ran
 	double ticks_per_second = (double)run->clock->clock.ticks_per_second;
 	int64_t start_ns = now_ns();
 
+	format->alive(&report);
 	order.iterations = 0;
 	order.samples = order.samples_slow = 1;
 	order.warmup = 0;
@@ -220,6 +221,9 @@ static bool visit_pair(const struct run *run, struct history *history, uint32_t 
 {
 	struct report report = report_of(run, history->visit, round, result);
 	int64_t start_ns = now_ns();
+
+	if (!history->took_s || plan_point(history->visit)->arena_bytes)
+		format->alive(&report); /* for who finds us killed */
 	enum burst_outcome outcome = take(run, history, &report, lines, result);
 
 	if (outcome != BURST_STOPPED)
@@ -284,15 +288,19 @@ static void measure(struct schedule *schedule, struct burst_result *result, stru
 	}
 }
 
-static void note_unreached(const struct run *run)
+static void note_unreached(const struct run *run, bool given_up)
 {
 	struct text named = {0}, text = {0};
+	size_t count = unreached_count(run, given_up);
 
-	unreached_name(run, &named);
+	unreached_name(run, given_up, &named);
 	text_add(&text,
-		 "The time budget ended in the first round: %zu of %zu visits were not made: %s.",
-		 unreached_count(run), run->plan->visit_count, named.data);
-	format->note(text.data);
+		 given_up ? "Given up after an agent was killed: %zu of %zu visits: %s."
+			  : "The time budget ended in the first round: %zu of %zu visits were not "
+			    "made: %s.",
+		 count, run->plan->visit_count, named.data);
+	if (count)
+		format->note(text.data);
 	text_free(&named);
 	text_free(&text);
 }
@@ -304,7 +312,7 @@ static const char *why_ended(const struct run *run)
 
 	if (reason && strcmp(reason, BUDGET_REASON))
 		return reason;
-	return run->plan->budget_ends && unreached_count(run) ? BUDGET_REASON : NULL;
+	return run->plan->budget_ends && unreached_count(run, false) ? BUDGET_REASON : NULL;
 }
 
 int run_begin(struct run *run, const char *done, struct refusal *refusal)
@@ -336,6 +344,7 @@ static enum exit_code run_into(struct run *run, struct burst_result *result)
 	for (size_t i = 0; i < run->notes->count; i++)
 		format->note(run->notes->text[i]);
 	note_coarse_clock(run->clock);
+	note_unreached(run, true);
 	history_judge(run->plan, run->histories, idle);
 	measure(&schedule, result, &totals);
 	history_judge(run->plan, run->histories, idle);
@@ -345,7 +354,7 @@ static enum exit_code run_into(struct run *run, struct burst_result *result)
 	if (!reason)
 		convergence_note(&schedule, &totals);
 	else if (!strcmp(reason, BUDGET_REASON))
-		note_unreached(run);
+		note_unreached(run, false);
 	format->end(run, &totals, reason ? reason : "done");
 	free(schedule.order);
 	if (!reason)

@@ -60,8 +60,8 @@ static bool wants(const struct schedule *schedule, const struct history *history
 {
 	const struct plan *plan = schedule->run->plan;
 
-	if (schedule->first_wanted && round >= plan->rounds && round % OTHERS &&
-	    !is_read_first(history))
+	if (history->left_out || (schedule->first_wanted && round >= plan->rounds &&
+				  round % OTHERS && !is_read_first(history)))
 		return false;
 	return round < plan->rounds_wanted || (history->failed_in_row < FAILED_MOST &&
 					       !history->precise && !gives_up(schedule, history));

@@ -5,21 +5,23 @@
 
 enum { NAMED_BYTES = 1200 };
 
-static bool is_reached(const struct history *history)
+/* Is it one of those that no agent has reached, or of those given up? */
+static bool is_of(const struct history *history, bool given_up)
 {
-	return history->took_s > 0 || history->done;
+	return given_up ? history->given_up
+			: !history->given_up && history->took_s <= 0 && !history->done;
 }
 
-size_t unreached_count(const struct run *run)
+size_t unreached_count(const struct run *run, bool given_up)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < run->plan->visit_count; i++)
-		count += !is_reached(&run->histories[i]);
+		count += is_of(&run->histories[i], given_up);
 	return count;
 }
 
-void unreached_name(const struct run *run, struct text *text)
+void unreached_name(const struct run *run, bool given_up, struct text *text)
 {
 	const struct plan *plan = run->plan;
 	size_t unnamed = 0;
@@ -32,7 +34,7 @@ void unreached_name(const struct run *run, struct text *text)
 		for (next = i; next < plan->visit_count &&
 			       plan_point(&plan->visits[next]) == plan_point(visit);
 		     next++)
-			count += !is_reached(&run->histories[next]);
+			count += is_of(&run->histories[next], given_up);
 		if (count && text->length > NAMED_BYTES) {
 			unnamed++;
 			continue;

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
+from fleet.agent.wire.killed import verdict
 from fleet.agent.wire.line import PREFIX, REFUSED, WireError
 from fleet.agent.wire.parts import RunSoFar, check_same_run
 from fleet.agent.wire.records import Record
@@ -19,7 +20,7 @@ IDLE_TIMEOUT_S = 30.0  # the agent sends a record at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen
 PUT_TIMEOUT_S = 300.0  # the list of done visits may be many megabytes
 _NO_SUCH_COMMAND = (126, 127)
-_POST_RUN_MARK = "@fleet-post-run-5d80c2f6@"  # the line between the agent's output and the post-run command's
+_POST_RUN_MARK = "@fleet-post-run-5d80c2f6@"  # behind the agent's output, whose last line may be torn
 _POST_RUN_LINES = 1000
 _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
@@ -60,8 +61,9 @@ def agent_command(
 
     lock: for which run and whom the machine is locked. done: a file on the host that lists the done visits;
     it is removed afterwards. post_run: sh text to run once the agent has ended well. The shell stays as the
-    agent's parent, so that an agent killed by a signal differs from a lost link. The empty line first ends
-    whatever a login shell may have printed without a newline.
+    agent's parent, so that an agent killed by a signal differs from a lost link; it then says which, and what
+    the agent finds of the machine. The empty line first ends whatever a login shell may have printed
+    without a newline.
     """
     words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan)]
     if lock is not None:
@@ -73,6 +75,8 @@ def agent_command(
         lines.append(f"rm -f {shlex.quote(done)}")
     if post_run is not None:
         lines.append(f"if [ $code -eq 0 ]; then echo {_POST_RUN_MARK}\n{post_run}\nfi")
+    after = f"echo {_POST_RUN_MARK}; kill -l $((code - 128)); {shlex.quote(agent.path)} --machine"
+    lines.append(f"if [ $code -gt 128 ]; then {after}; fi")
     return "\n".join([*lines, "exit $code"])
 
 
@@ -88,6 +92,7 @@ def measure(
 ) -> RunSoFar:
     """Carry out what `so_far` lacks of `run.plan`; return the whole run. AgentError if the agent ended badly.
 
+    The run still lacks something where a signal killed the agent: the journal then has its visit as failed.
     Every line is in the journal before it is read. on_start: receives the stream, so that another thread
     may stop it. on_record: called after each record. post_run: filled in if the agent ends well.
     LockedError: another agent measures there. RefusedError: the agent did not
@@ -95,21 +100,22 @@ def measure(
     """
     host, agent, plan = run.host, run.agent, run.plan
     reader = Reader(so_far.done, so_far.hello)
+    after = post_run or PostRunCommand("")
     command = agent_command(
         agent,
         plan,
         lock=lock,
         done=_put_done(connection, run, so_far.done),
-        post_run=post_run.command if post_run else None,
+        post_run=after.command or None,
     )
     limit_s = plan.deadline_s + GRACE_S
     with connection.stream(command, idle_timeout_s=IDLE_TIMEOUT_S, limit_s=limit_s) as stream:
         on_start(stream)
         ended = False
         for line in stream:
-            if ended and post_run:
-                post_run.add_line(line)
-            elif line == _POST_RUN_MARK.encode() and reader.end is not None:
+            if ended:
+                after.add_line(line)
+            elif line.endswith(_POST_RUN_MARK.encode()) and reader.hello is not None:
                 ended = True
             else:
                 journal.append(line)
@@ -125,6 +131,11 @@ def measure(
             f"{host.name}: {_stderr(stream)}. If it does so again, `fleet resume --publish-partial` stores "
             "what was measured."
         )
+    if (failed := verdict(reader, after.lines)) is not None:
+        after.lines.clear()
+        journal.append(failed)
+        _read(run, so_far, reader, failed)
+        return so_far.then(reader)
     why = reader.verdict()
     if why is not None:
         raise AgentError(_ended_badly(host, agent, stream, reader, why))

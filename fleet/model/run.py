@@ -139,6 +139,8 @@ class Failed:
     reason: str
     point: str | None = None
     parameters: Parameters | None = None
+    given_up: str | None = None
+    """Where it killed its agent: its `point`, its `variant`, or what takes as much `memory`."""
 
 
 @dataclass(frozen=True, slots=True)

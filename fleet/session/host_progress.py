@@ -11,7 +11,7 @@ from fleet.plan.forecast import Duration
 from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
 from fleet.session.outcome import Outcome, State
 from fleet.session.so_far import Medians, SoFar
-from fleet.text import hidden
+from fleet.text import counted, hidden
 
 MOST_NOTES = 500  # of a host, which may send any number
 NOTE_LIMIT = 2_000  # characters
@@ -89,11 +89,12 @@ class HostProgress:
         if not run.failed:
             text = f"{self.host.name}: the run is incomplete; what had arrived is stored as a partial run."
             return self._outcome(State.PARTIAL, text, EXIT_SOME_FAILED)
-        first = run.failed[0]
+        first = min(run.failed, key=lambda one: one.given_up is None)  # one that killed its agent
         return self._outcome(
             State.PARTIAL,
-            f"{self.host.name}: {len(run.failed)} bursts failed, the others are stored; the first failure: "
-            f"{first.benchmark} {first.ping_cpu}-{first.pong_cpu}: {first.reason}.",
+            f"{self.host.name}: {counted(len(run.failed), 'burst')} failed, the others are stored; the first "
+            f"failure: {' '.join(filter(None, (first.benchmark, first.point)))} "
+            f"{first.ping_cpu}-{first.pong_cpu}: {first.reason}.",
             EXIT_SOME_FAILED,
         )
 

@@ -20,6 +20,7 @@ from fleet.store import Journal
 from fleet.store.gate import check_machine
 from fleet.text import counted
 
+DEATHS_MOST = 5  # of agents by a signal, in one session
 KEPT_BYTES = 64 << 20  # of decoded bursts in memory, for all hosts at once
 
 
@@ -27,11 +28,11 @@ def measure_run(link: HostLink, run: Run, journal: Journal, so_far: RunSoFar | N
     """Measure what `so_far`, read from the journal, lacks of `run`; return the run as it ended.
 
     It is not yet published. A link that breaks is reconnected for context.reconnect_s, anew whenever bursts
-    have arrived since.
+    have arrived since. What kills an agent is given up, and another measures the rest.
     """
     with link.turn(run):
         measurement = _Measurement(link, run, journal, so_far or read_journal(link, run, journal))
-        while measurement.so_far.lacking is not None:
+        while measurement.so_far.lacking is not None and measurement.deaths < DEATHS_MOST:
             try:
                 measurement.measure_part()
             except LinkError as lost:
@@ -114,6 +115,7 @@ class _Measurement:
         self._end_by = time.monotonic() + run.plan.deadline_s
         self._give_up: float | None = None
         self._visits = 0
+        self.deaths = 0
 
     def measure_part(self) -> None:
         """Have one agent measure what is missing; wait for another controller's if the policy is to wait."""
@@ -145,7 +147,10 @@ class _Measurement:
                 link.progress.enter("wait")
                 link.context.cancellation.pause(pause)
             else:
-                return
+                break
+        if self.so_far.lacking is not None:
+            self.deaths += 1
+            self.so_far = read_journal(link, self.run, self._journal)
 
     def _follow(self, record: Record, reader: Reader) -> None:
         if isinstance(record, Burst):

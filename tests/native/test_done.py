@@ -148,6 +148,7 @@ def test_what_a_pair_of_wide_levels_needs_is_said(tmp_path: Path) -> None:
         ("clock VARIANT CPU CPU 100 1\nclock VARIANT CPU CPU 100 1\nend\n", "line 2 of"),
         ("clock VARIANT 99999 99999 100 1\nend\n", "line 1 of"),
         ("clock VARIANT CPU CPU 100 -1\nend\n", "line 1 of"),
+        ("clock VARIANT CPU CPU 100 -all\nend\n", "line 1 of"),
     ],
 )
 def test_what_is_not_of_this_plan_is_refused(tmp_path: Path, text: str, words: str) -> None:
@@ -158,6 +159,43 @@ def test_what_is_not_of_this_plan_is_refused(tmp_path: Path, text: str, words: s
     refused = run(*PLAN, "--done", str(file))
     assert refused.returncode == 2
     assert words in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "lost", "left"),
+    [
+        ("memory", "random.64K.base", {"random.16K.base", "rising.16K.base", "window.16K.base", None}),
+        ("variant", "random.64K.base", {None}),
+        ("point", "random.16K.base", {"rising.16K.base", "window.16K.base", "64K", None}),
+        ("", "random.16K.base", {"random.16K.base", "rising.16K.base", "window.16K.base", "64K", None}),
+    ],
+)
+def test_what_killed_an_agent_is_given_up_with_what_is_like_it(
+    tmp_path: Path, what: str, lost: str, left: set[str | None]
+) -> None:
+    if "64K" in left:
+        left = left - {"64K"} | {f"{order}.64K.base" for order in ("random", "rising", "window")}
+    plan = (
+        "-b",
+        "chase,clock",
+        "--sizes",
+        "16K,64K",
+        "--pages",
+        "base",
+        "-c",
+        "0",
+        "-v",
+        "chase=c11",
+        *PLAN[2:],
+    )
+    file = tmp_path / "done"
+    file.write_text(f"chase c11 {lost} 0 0 0 -{what}\nend\n")
+    hello, *rest = simulated(*plan, "--done", str(file))
+    assert {record.get("point") for record in bursts(rest)} == left
+    here = what == "" and 1  # it goes on from the second round
+    assert hello["bursts"] == len(bursts(rest)) == 4 * len(left) - here
+    assert rest[-1]["reason"] == "done"
+    assert any("Given up after an agent was killed" in note for note in notes(rest)) == (what != "")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.command import Fleet
 from tests.hosts import odd
 
@@ -22,3 +24,19 @@ def test_a_plan_keeps_to_the_limit_or_is_refused_by_its_name(tmp_path: Path) -> 
         (kept,) = fleet("run", *CHASE, "--sizes", "16K,32K").json
         assert kept["state"] in {"complete", "partial"}, kept
         assert len(fleet.samples()) > 0
+
+
+@pytest.mark.slow
+def test_a_limit_that_cannot_be_seen_costs_what_lies_beyond_it(tmp_path: Path) -> None:
+    name = f"fleet-test-hidden-{os.getpid()}"
+    with odd.memory_group(name, 160 << 20) as group, Fleet(tmp_path) as fleet:
+        words = f'echo $$ >{group}/cgroup.procs; umount -l /sys/fs/cgroup/memory; exec "$@"'
+        host = f"via: command, workdir: {tmp_path}/work, command: [unshare, -m, sh, -c, '{words}', -]"
+        fleet.inventory(f"hosts:\n  job: {{{host}}}\n")
+        (kept,) = fleet("run", "-b", "chase,clock", "--sizes", "16K,128M", *CHASE[2:]).json
+        assert kept["state"] == "partial"
+        assert "128M" in kept["message"]
+        assert "the agent was killed for lack of memory (oom_kill 1)" in kept["message"]
+        assert any(note.startswith("Given up after an agent was killed: ") for note in kept["notes"])
+        assert {*fleet.samples()["bytes"].dropna()} == {16 << 10}
+        assert "no unfinished session" in fleet("resume").stdout

@@ -47,6 +47,7 @@ class Reader:
         self.bursts = 0
         self.failed: list[Failed] = []
         self.notes: list[str] = []
+        self.visiting: bytes | None = None  # the record that names the visit, until its burst is there
         self._noise = 0
         self._words = 0
         self._round = 0
@@ -77,6 +78,10 @@ class Reader:
             if self._words > WORDS_LIMIT_BYTES:
                 raise WireError(f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts")
         self._take(record)
+        if not isinstance(record, Alive):
+            self.visiting = None
+        elif record.benchmark is not None:
+            self.visiting = line
         return completed(record, self.hello, self._first) if isinstance(record, Burst) else record
 
     def _take(self, record: Record) -> None:
@@ -101,7 +106,7 @@ class Reader:
         visits = self.bursts + len(self.failed)
         least, most = self.hello.bursts, self.hello.bursts_max
         if self.end is None:
-            return f"cut after {visits} of {_least(least, most)} bursts"
+            return f"cut after {visits} of {_least(max(least, visits), most)} bursts"
         if (self.end.bursts, self.end.failed) != (self.bursts, len(self.failed)):
             return (
                 f"the end record counts {self.end.bursts} bursts and {self.end.failed} failed ones, "

@@ -12,7 +12,8 @@ from fleet.agent.wire.line import WireError
 from fleet.model import Burst, Failed
 
 Place = tuple[str | int, ...]  # the words that begin a line
-_FAILED = 2**64 - 1
+_FAILED = {None: 2**64 - 1, "memory": 2**64 - 2, "variant": 2**64 - 3, "point": 2**64 - 4}
+_WORDS = {code: f"-{what or ''}" for what, code in _FAILED.items()}
 
 
 class Done:
@@ -48,13 +49,13 @@ class Done:
             self._iterations[place] = record.iterations
             self.bursts += 1
         else:
-            outcomes.append(_FAILED)
+            outcomes.append(_FAILED[record.given_up])
         self.visits += 1
 
     def lines(self) -> Iterator[str]:
         """The lines of the file for the agent's --done."""
         for place, outcomes in self._outcomes.items():
-            medians = " ".join("-" if outcome == _FAILED else str(outcome) for outcome in outcomes)
+            medians = " ".join(_WORDS.get(outcome) or str(outcome) for outcome in outcomes)
             yield f"{' '.join(map(str, place))} {self._iterations.get(place, 0)} {medians}\n"
         yield "end\n"
 

@@ -5,7 +5,7 @@ by the column they go to, and by what is computed from them.
 """
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -42,7 +42,9 @@ CpuNumber = Annotated[int, Meta(ge=0, le=MAX_CPU)]
 
 
 class Alive(Struct, tag_field="record", tag="alive"):
-    """The agent is working and has nothing to report."""
+    """The agent is working; benchmark: on a visit of which there is no burst of its own yet."""
+
+    benchmark: str | None = None
 
 
 Record = Hello | Burst | Failed | Note | Alive | End
@@ -102,6 +104,7 @@ class _Failed(_Visit, tag="failed"):
     reason: str
     point: PointName | None = None
     parameters: _Parameters | None = None
+    given_up: Literal["memory", "variant", "point"] | None = None
 
 
 class _Note(Struct, tag_field="record", tag="note"):
@@ -179,10 +182,9 @@ def decode(line: bytes) -> Record:
     match checked(_RECORD, line):
         case _Burst() as burst:
             return _burst(burst)
-        case _Failed(benchmark, variant, round_, ping, pong, reason, point, parameters):
-            return Failed(
-                benchmark, variant, round_, ping, pong, _kept(reason), point, _parameters(parameters)
-            )
+        case _Failed(benchmark, variant, round_, ping, pong, reason, point, parameters, given_up):
+            found = _parameters(parameters)
+            return Failed(benchmark, variant, round_, ping, pong, _kept(reason), point, found, given_up)
         case _Note(text):
             return Note(_kept(text))
         case _End(bursts, failed, reason, converged, unconverged, reached_ppm):

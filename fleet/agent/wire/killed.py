@@ -1,0 +1,48 @@
+"""What follows from an agent that a signal killed: its visit has failed, what is like it is given up. Pure.
+
+Its shell, a member of the same control groups, says afterwards which signal it was and how often the OS has
+killed for lack of memory (docs/wire.md).
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.line import Int64, WireError, checked
+
+BY_VARIANT = ("ILL", "SEGV", "FPE", "ABRT", "SYS", "TRAP")
+"""Signals that instructions or the agent itself bring about; KILL and BUS come from elsewhere."""
+
+
+class _Machine(Struct):
+    memory_limit: Annotated[str, Meta(max_length=200)] | None = None
+    memory_kills: Int64 | None = None
+
+
+_MACHINE = msgspec.json.Decoder(_Machine)
+
+
+def verdict(reader: Reader, after: Sequence[bytes]) -> bytes | None:
+    """The `failed` record of the visit that the agent was killed in; None: by no signal of these, or in none.
+
+    after: the name of the signal and the agent's `machine` record, if that came.
+    """
+    name = after[0].decode("ascii", "replace") if after else ""
+    if reader.hello is None or reader.visiting is None or name not in (*BY_VARIANT, "KILL", "BUS"):
+        return None
+    try:
+        machine = checked(_MACHINE, after[1]) if len(after) > 1 else _Machine()
+    except WireError:
+        machine = _Machine()
+    before, now = reader.hello.raw.get("memory_kills"), machine.memory_kills
+    kills = now - before if isinstance(before, int) and now is not None else None
+    limit = f"; {machine.memory_limit}" if machine.memory_limit else ""
+    reason = f"for lack of memory (oom_kill {kills}{limit})" if kills and name == "KILL" else f"by SIG{name}"
+    what = "variant" if name in BY_VARIANT else "point" if kills == 0 and name == "KILL" else "memory"
+    record = msgspec.json.decode(reader.visiting)
+    return msgspec.json.encode(
+        record | {"record": "failed", "reason": f"the agent was killed {reason}", "given_up": what}
+    )

@@ -1,0 +1,42 @@
+"""Agents that a signal kills in a burst: what is like its visit is given up, the rest is stored."""
+
+import json
+import signal
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests import needs
+from tests.command import Fleet
+from tests.native.preload import preload
+
+PLAN = ("-b", "chase,clock", "--sizes", "16K,64K,8M", "--pages", "base", "--cpus", "0", "--rounds", "2")
+"""Memory is written 4 MiB at a time."""
+
+
+@pytest.mark.parametrize(
+    ("number", "what", "deaths"),
+    [(signal.SIGBUS, "memory", 1), (signal.SIGKILL, "point", 3), (signal.SIGILL, "variant", 1)],
+    ids=str,
+)
+def test_what_kills_the_agent_is_given_up_and_the_rest_is_stored(
+    tmp_path: Path, number: signal.Signals, what: str, deaths: int
+) -> None:
+    needs.program("cc", "gcc")
+    env = preload("lethal.c") | {"LETHAL_BYTES": str(6 << 20), "LETHAL_SIGNAL": str(int(number))}
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory(f"hosts:\n  here: {{via: local, env: {json.dumps(env)}}}\n")
+        (found,) = fleet("run", *PLAN, "--json").json
+        assert found["state"] == "partial"
+        assert f"8M.base 0-0: the agent was killed by {number.name}." in found["message"]
+        assert any("Given up after an agent was killed: " in note for note in found["notes"])
+        failed = json.loads(pd.read_parquet(fleet.results / "_runs")["failed_json"][0])
+        killed = [one for one in failed if f"killed by {number.name}" in one["reason"]]
+        assert (len(killed), {one["given_up"] for one in killed}) == (deaths, {what})
+        visits = [*fleet.samples().to_dict("records"), *(one for one in failed if one not in killed)]
+        measured = [visit["point"] for visit in visits if visit["benchmark"] == "chase"]
+        assert "8M.base" not in str(measured)
+        assert what == "variant" or len(measured) == 2 * 3 * 2  # rounds, orders, sizes
+        assert len(visits) == len(measured) + 2
+        assert "no unfinished session" in fleet("resume").stdout
