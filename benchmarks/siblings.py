@@ -1,62 +1,104 @@
-"""Find the SMT siblings of published machines in their latencies alone, and hold them against the truth.
+"""Simulate equal machines, and count how often `fleet compare --siblings` finds one odd that is, or is not.
 
-Usage: python benchmarks/siblings.py [FOLDER]
+Usage: python -m benchmarks.siblings [--sessions 100] [--seed 1]
 
-Without a folder: the published tables that fleet ships, whose cores are known from the vendor. With one: the
-tables in it, as core_latency, core-to-core-latency or c2clat print them; only what was found is printed.
+Machines differ by 1 %, half of the variance common to all 8 relations; runs vary by 1 %, on some machines by
+1.5 %. `levels`: one run in ten is at a level 2.1 times as high, on virtual machines. `heavy`: machines differ
+by t(3). `any`: sessions in which a machine is odd, and none was made so; `none`: machines x relations without
+a verdict; 5 %, 10 %: one relation of one machine is slower; `all 5 %`: all of one machine's are.
+`CPUs`: 32 CPUs whose pairs vary by 2 %; one is slower.
 """
 
-import sys
+import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
-import pandas as pd
+import numpy as np
 
-from fleet.analysis.exchange import tools
-from fleet.analysis.exchange.imports import load_published
-from fleet.analysis.reduce.topology_check import nearest_pairs
-from fleet.errors import FleetError
+from fleet.analysis.arrays import Floats
+from fleet.analysis.compare.odd import Distances, beside_the_same, distances, numbers
+from fleet.analysis.compare.verdicts import THRESHOLD
 
-FACTORS = (1.3, 1.6)
-_KIND = ["summary", "benchmark", "variant"]
-
-
-def shipped() -> pd.DataFrame:
-    """A row per published table: `smt` (known sibling pairs), and per factor `found` and `wrong` ones."""
-    rows = []
-    for (summary, benchmark, variant), part in load_published().groupby(_KIND, sort=False):
-        is_sibling = part[part["relation"] == "smt"]
-        ends = zip(is_sibling["ping_cpu"], is_sibling["pong_cpu"], strict=True)
-        true = {(min(pair), max(pair)) for pair in ends}
-        row = {"summary": summary, "benchmark": benchmark, "variant": variant, "smt": len(true)}
-        for factor in FACTORS:
-            found = nearest_pairs(part.rename(columns={"latency_ns": "median_ns"}), factor)
-            row |= {f"found_{factor}": len(found & true), f"wrong_{factor}": len(found - true)}
-        rows.append(row)
-    return pd.DataFrame(rows)
+RELATIONS, CPUS = 8, 32
+CELLS = [
+    (count, runs, kind)
+    for kind in ("normal", "levels", "heavy")
+    for runs in (1, 3)
+    for count in (3, 4, 8, 30, 100, 500)
+]
+_LEVEL = np.log(2.1)
+_MOST = 12  # sessions of the largest
 
 
-def of_folder(folder: Path) -> None:
-    """Print what is found in each table of a folder."""
-    for file in sorted(folder.glob("*.txt")):
-        try:
-            _, grids = tools.read(file.read_text(), file.name)
-        except FleetError as err:
-            print(f"{file.name}: {err}")
-            continue
-        for grid in grids:
-            cells = [(a, b, ns) for (a, b), ns in grid.cells.items()]
-            found = nearest_pairs(pd.DataFrame(cells, columns=["ping_cpu", "pong_cpu", "median_ns"]))
-            print(f"{file.name}: {len(found)} pairs: {sorted(found)}")
+def session(chance: np.random.Generator, count: int, runs: int, kind: str, slower: Floats) -> Distances:
+    """One session; slower: the first machine's logarithm by relation."""
+    machines = np.repeat(np.arange(count), runs)
+    common, own = (
+        chance.standard_t(3, size) / 3**0.5 if kind == "heavy" else chance.standard_normal(size)
+        for size in ((1, count), (RELATIONS, count))
+    )
+    found = 0.01 * 0.5**0.5 * (common + own)
+    found[:, 0] += slower
+    wide = np.where(np.arange(count) % 4 == 0, 0.015, 0.01)
+    of_runs = found[:, machines] + wide[machines] * chance.standard_normal((RELATIONS, len(machines)))
+    if kind == "levels":
+        of_runs += _LEVEL * (chance.random(of_runs.shape) < 0.1)
+    return distances(numbers(of_runs, machines, switches=kind == "levels")[0], THRESHOLD)
+
+
+def of_cpus(chance: np.random.Generator, count: int, slower: float) -> Distances:
+    """One session of CPUs; slower: the logarithm of the first machine's CPU 3."""
+    pairs = 0.02 * chance.standard_normal((count, CPUS, CPUS))
+    pairs = np.triu(pairs, 1) + np.triu(pairs, 1).transpose(0, 2, 1)
+    pairs[0, 3] += slower
+    pairs[0, :, 3] += slower
+    pairs[:, range(CPUS), range(CPUS)] = np.nan
+    return distances(beside_the_same(pairs, np.zeros(CPUS, dtype=np.int64))[0], THRESHOLD, 0.5)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a row per table."""
-    asked = sys.argv[1:] if arguments is None else list(arguments)
-    if asked:
-        of_folder(Path(asked[0]))
-    else:
-        print(shipped().to_string(index=False))
+    """Print a row per number of machines, runs and kind of noise."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args(arguments)
+    one, whole = np.eye(RELATIONS)[0], np.ones(RELATIONS)
+    print("kind    machines  runs  sessions   any   none    5%   10%  all 5%")
+    for count, runs, kind in CELLS:
+        chance, times = np.random.default_rng(asked.seed), min(asked.sessions, max(_MOST, 10000 // count))
+        rows = []
+        for _ in range(times):
+            null = session(chance, count, runs, kind, 0 * one)
+            made = [
+                session(chance, count, runs, kind, np.log1p(by) * at)
+                for by, at in ((0.05, one), (0.1, one), (0.05, whole))
+            ]
+            found = [each.found(THRESHOLD) for each in made]
+            rows.append(
+                (
+                    null.found(THRESHOLD).any(),
+                    np.isnan(null.p).mean(),
+                    found[0][0, 0],
+                    found[1][0, 0],
+                    found[2][:, 0].any(),
+                )
+            )
+        shares = np.mean(rows, axis=0)
+        print(
+            f"{kind:<8}{count:>8}{runs:>6}{times:>10}" + "".join(f"{share:>6.0%}" for share in shares),
+            flush=True,
+        )
+    print("CPUs: machines  sessions   any    3%    5%")
+    for count in (8, 30):
+        chance = np.random.default_rng(asked.seed)
+        null, *made = (
+            [of_cpus(chance, count, np.log1p(by)).found(THRESHOLD) for _ in range(asked.sessions)]
+            for by in (0, 0.03, 0.05)
+        )
+        shares = [
+            np.mean([each.any() for each in null]),
+            *(np.mean([each[3, 0] for each in one]) for one in made),
+        ]
+        print(f"{count:>14}{asked.sessions:>10}" + "".join(f"{share:>6.0%}" for share in shares), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pandas as pd
 from fleet.analysis.boundary import apart
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
+from fleet.analysis.compare.siblings import siblings
 from fleet.analysis.exchange.imports import PREFIX, load_imports, load_published, published_layout
 from fleet.analysis.reduce.heatmap import Limits
 from fleet.analysis.reduce.load import (
@@ -128,6 +129,15 @@ class Results:
         threshold: the smallest change that matters, as a share. Each has `relations`, `pairs`, `environment`.
         """
         return compared(Listing(self._place), [a, *others], threshold=threshold)
+
+    @_runs_apart
+    def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
+        """How far each of equal machines is from the others, as `fleet compare --siblings`; `odd`: a finding.
+
+        A row per group of equal machines, host and relation, CPU or node, as of `compare.siblings.Siblings`.
+        """
+        found = siblings(Listing(self._place), selection, threshold=threshold)
+        return pd.concat([one.rows.assign(group=at) for at, one in enumerate(found)], ignore_index=True)
 
     def _chosen(self, selection: Sequence[str]) -> tuple[Listing, list[str]]:
         """What the root holds now, and the ids of the runs selected."""

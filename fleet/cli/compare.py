@@ -1,6 +1,7 @@
 """The command that sets runs side by side: compare."""
 
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -12,12 +13,15 @@ from fleet.cli.app import (
     ResultsPath,
     app,
     paged,
-    print_text,
     runs_apart,
     terminal,
 )
 from fleet.cli.completion import side_words
 from fleet.errors import EXIT_CHANGED, UsageError
+
+if TYPE_CHECKING:
+    from fleet.analysis.reduce.cells import Only
+    from fleet.store import Listing
 
 
 @app.command(short_help="Say what changed between runs, and what is equivalent.")
@@ -45,11 +49,14 @@ def compare(
         str | None,
         typer.Option(help="Compare within blocks of runs of both sides: time, or the name of a label."),
     ] = None,
+    siblings: Annotated[
+        bool, typer.Option("--siblings", help="Hold each machine against its equals: which is odd?")
+    ] = False,
     fail_on_change: Annotated[
         bool,
         typer.Option(
             "--fail-on-change",
-            help="Exit with 20 if a relation changed, or may have; 2 if no verdict is possible.",
+            help="Exit with 20 if a relation changed, or may have, or a machine is odd; 2 without a verdict.",
         ),
     ] = False,
     json: Json = False,
@@ -59,43 +66,102 @@ def compare(
 
     Example: fleet compare kernel=6.12 kernel=6.13
     """
-    from fleet.analysis.compare import comparison as analysis
-    from fleet.analysis.exchange import beside as description
+    from fleet.analysis.exchange import beside
     from fleet.analysis.reduce.cells import Only
-    from fleet.analysis.views import compare as views
-    from fleet.analysis.views.text import csv_text, json_text
     from fleet.store import Listing
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
-    root = Listing(results)
-    if description.is_beside(sides):
+    root, width, only = Listing(results), terminal()["width"], Only(benchmark, cpus)
+    if siblings:
+        if point is not None or blocks is not None:
+            raise UsageError("--point and --blocks: not with --siblings.")
+        answer = _siblings(root, sides, _share(threshold), only, width)
+    elif beside.is_beside(sides):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
-        if any(one is not None for one in (benchmark, cpus, point, blocks)):
-            raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")
-        points = description.has_points(sides)
-        rows = (description.beside_points if points else description.beside)(root, sides)
-        text = description.beside_points_text if points else description.beside_text
-        shown = json_text(rows) if json else csv_text(rows).rstrip("\n") if csv else text(rows)
-        (typer.echo if json or csv else print_text)(shown)
-        return
-
-    if len(sides) < 2:
+        answer = _beside(root, sides, (benchmark, cpus, point, blocks))
+    elif len(sides) < 2:
         raise UsageError("compare takes two sides or more; `fleet show` shows one.")
-    found = analysis.compare(
-        root, sides, threshold=_share(threshold), only=Only(benchmark, cpus), point=point, blocks=blocks
-    )
-    if json or csv:
-        typer.echo((views.compare_json if json else views.compare_csv)(found))
     else:
-        width = terminal()["width"]
-        paged(views.compare_text(found, width), width)
-    if fail_on_change:
-        if not all(one.judged for one in found):
+        answer = _sides(
+            root, sides, _share(threshold), Only(benchmark, cpus), width, point=point, blocks=blocks
+        )
+    if json or csv:
+        typer.echo((answer.json if json else answer.csv)())
+    else:
+        paged(answer.text(), width)
+    if fail_on_change and not answer.judged:
+        raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
+    if fail_on_change and answer.changed:
+        raise typer.Exit(EXIT_CHANGED)
+
+
+class _Answer(NamedTuple):
+    """What a comparison prints, and what --fail-on-change asks of it."""
+
+    text: Callable[[], str]
+    json: Callable[[], str]
+    csv: Callable[[], str]
+    judged: bool = False
+    changed: bool = False
+
+    def fail_on_change(self) -> None:
+        """End with the exit code of a change; raise UsageError without a verdict."""
+        if not self.judged:
             raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
-        if any(one.changed for one in found):
+        if self.changed:
             raise typer.Exit(EXIT_CHANGED)
+
+
+def _sides(
+    root: "Listing",
+    sides: list[str],
+    threshold: float | None,
+    only: "Only",
+    width: int | None,
+    point: str | None,
+    blocks: str | None,
+) -> _Answer:
+    from fleet.analysis.compare.comparison import compare
+    from fleet.analysis.views import compare as views
+
+    found = compare(root, sides, threshold=threshold, only=only, point=point, blocks=blocks)
+    return _Answer(
+        lambda: views.compare_text(found, width),
+        lambda: views.compare_json(found),
+        lambda: views.compare_csv(found),
+        all(one.judged for one in found),
+        any(one.changed for one in found),
+    )
+
+
+def _siblings(
+    root: "Listing", sides: list[str], threshold: float | None, only: "Only", width: int | None
+) -> _Answer:
+    from fleet.analysis.compare.siblings import siblings
+    from fleet.analysis.views import siblings as views
+
+    found = siblings(root, sides, threshold=threshold, only=only)
+    return _Answer(
+        lambda: views.siblings_text(found, width),
+        lambda: views.siblings_json(found),
+        lambda: views.siblings_csv(found),
+        any(one.judged for one in found),
+        any(one.odd for one in found),
+    )
+
+
+def _beside(root: "Listing", sides: list[str], asked: Sequence[str | None]) -> _Answer:
+    from fleet.analysis.exchange import beside
+    from fleet.analysis.views.text import csv_text, json_text
+
+    if any(one is not None for one in asked):
+        raise UsageError("--benchmark, --cpus, --point and --blocks: a summary is shown whole.")
+    points = beside.has_points(sides)
+    rows = (beside.beside_points if points else beside.beside)(root, sides)
+    text = beside.beside_points_text if points else beside.beside_text
+    return _Answer(lambda: text(rows), lambda: json_text(rows), lambda: csv_text(rows).rstrip("\n"))
 
 
 def _share(text: str | None) -> float | None:

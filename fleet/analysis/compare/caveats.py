@@ -19,9 +19,9 @@ _MEASURED = {"complete", "partial"}
 _SAMPLING = ["preset", "estimator"]
 
 
-def number_of_all(a: ComparisonSide, b: ComparisonSide) -> str:
+def number_of_all(*sides: ComparisonSide) -> str:
     """The column to compare: that of the runs' estimator if they share one, else the median."""
-    runs = pd.concat([a.runs, b.runs])
+    runs = pd.concat([side.runs for side in sides])
     estimators = {row["estimator"] if row["preset"] else "median" for row in records(runs[_SAMPLING])}
     return NUMBERS[str(estimators.pop())] if len(estimators) == 1 else "median_ns"
 

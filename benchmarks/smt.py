@@ -1,0 +1,63 @@
+"""Find the SMT siblings of published machines in their latencies alone, and hold them against the truth.
+
+Usage: python benchmarks/smt.py [FOLDER]
+
+Without a folder: the published tables that fleet ships, whose cores are known from the vendor. With one: the
+tables in it, as core_latency, core-to-core-latency or c2clat print them; only what was found is printed.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from fleet.analysis.exchange import tools
+from fleet.analysis.exchange.imports import load_published
+from fleet.analysis.reduce.topology_check import nearest_pairs
+from fleet.errors import FleetError
+
+FACTORS = (1.3, 1.6)
+_KIND = ["summary", "benchmark", "variant"]
+
+
+def shipped() -> pd.DataFrame:
+    """A row per published table: `smt` (known sibling pairs), and per factor `found` and `wrong` ones."""
+    rows = []
+    for (summary, benchmark, variant), part in load_published().groupby(_KIND, sort=False):
+        is_sibling = part[part["relation"] == "smt"]
+        ends = zip(is_sibling["ping_cpu"], is_sibling["pong_cpu"], strict=True)
+        true = {(min(pair), max(pair)) for pair in ends}
+        row = {"summary": summary, "benchmark": benchmark, "variant": variant, "smt": len(true)}
+        for factor in FACTORS:
+            found = nearest_pairs(part.rename(columns={"latency_ns": "median_ns"}), factor)
+            row |= {f"found_{factor}": len(found & true), f"wrong_{factor}": len(found - true)}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def of_folder(folder: Path) -> None:
+    """Print what is found in each table of a folder."""
+    for file in sorted(folder.glob("*.txt")):
+        try:
+            _, grids = tools.read(file.read_text(), file.name)
+        except FleetError as err:
+            print(f"{file.name}: {err}")
+            continue
+        for grid in grids:
+            cells = [(a, b, ns) for (a, b), ns in grid.cells.items()]
+            found = nearest_pairs(pd.DataFrame(cells, columns=["ping_cpu", "pong_cpu", "median_ns"]))
+            print(f"{file.name}: {len(found)} pairs: {sorted(found)}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a row per table."""
+    asked = sys.argv[1:] if arguments is None else list(arguments)
+    if asked:
+        of_folder(Path(asked[0]))
+    else:
+        print(shipped().to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

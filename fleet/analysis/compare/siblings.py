@@ -1,0 +1,274 @@
+"""Reads runs, groups machines that are equal by facts, and finds those that are odd.
+
+`odd` has the method, `views.siblings` prints what is found.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.arrays import Bools, Floats, Ints
+from fleet.analysis.compare.caveats import number_of_all
+from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, detectable, interval
+from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, beside_the_same, distances, numbers
+from fleet.analysis.compare.run_levels import CLASS
+from fleet.analysis.compare.sides import ComparisonSide
+from fleet.analysis.compare.verdicts import THRESHOLD, are_virtual
+from fleet.analysis.reduce.cells import ALL, Only, cells
+from fleet.analysis.reduce.environment import environments
+from fleet.analysis.reduce.load import Texts, decoded, load_cpus, load_runs, view_of, without_points
+from fleet.analysis.reduce.matrices import by_relation, grid
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.selection import by_host, comparable, select
+from fleet.analysis.views.text import records
+from fleet.errors import UsageError
+from fleet.hostnames import folded
+from fleet.model import View
+from fleet.store.runs import Root, listing_of
+from fleet.text import counted
+
+_EQUAL = ("cpu_model", "cpu_stepping", "cpus_measured", "smt", "target")
+_GIB = 1 << 30
+MEAN = "all"  # the row of a machine's mean over relations
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """Equal machines, and how far each is from the others.
+
+    about: what they have in common, in words. runs: how many were read. rows: a row per host and number:
+    `host`, `benchmark`, `variant`, `relation` (or "CPU 3", "node 1", or MEAN), `ns` and `others_ns` (the mean
+    of `others` machines), `ratio` with its 95 % interval `low`, `high`, `scatter` (standard deviation between
+    machines, relative), `p`, `q`, `odd`; NaN where there is no verdict. smallest: how far apart one relation
+    must be, relative, for 8 of 10 such comparisons to find it; NaN without verdicts. environment: of odd
+    hosts, `host`, `what`, `value`, and `others`: the value of how many of the others.
+    """
+
+    hosts: tuple[str, ...]
+    about: str
+    runs: int
+    threshold: float
+    rows: pd.DataFrame
+    smallest: float
+    environment: pd.DataFrame
+    caveats: tuple[str, ...]
+
+    @property
+    def judged(self) -> bool:
+        """Whether there are enough machines and runs for a verdict."""
+        return bool(self.rows["p"].notna().any())
+
+    @property
+    def odd(self) -> list[str]:
+        """The hosts that differ from their siblings."""
+        return list(self.rows.loc[self.rows["odd"], "host"].unique())
+
+
+def siblings(
+    root: Root,
+    texts: Sequence[str],
+    *,
+    threshold: float | None = None,
+    only: Only = ALL,
+    note: Callable[[str], None] | None = None,
+) -> list[Siblings]:
+    """The groups of equal machines, the largest first; a machine without siblings is a group of its own.
+
+    texts: a selection. Of a host the runs like its last one count. Equal: CPU model, stepping, sockets, CPUs
+    measured, SMT, target and memory to the GiB. threshold: as of `compare`. Raises UsageError.
+    """
+    listing = listing_of(root)
+    chosen = by_host(select(listing.runs, texts, listing.place))
+    ids = [run.run_id for of_host in chosen.values() for run in comparable(of_host)]
+    if not ids:
+        raise UsageError(
+            f"{listing.place}: no runs are stored here. `fleet run` measures; --results names a root."
+        )
+    runs, cpus = load_runs(listing, run_id=ids), load_cpus(listing, run_id=ids)
+    keys = _equal(runs, cpus)
+    last = keys.groupby(runs["host_id"]).transform("last")
+    runs = runs[keys == last].assign(key=keys)
+    number = number_of_all(ComparisonSide("", runs))
+    groups = sorted(
+        (part for _, part in runs.groupby("key", sort=False)), key=lambda part: -part["host_id"].nunique()
+    )
+    return [
+        _group(
+            listing,
+            part,
+            cpus[cpus["run_id"].isin(part["run_id"])],
+            number,
+            threshold or THRESHOLD,
+            only,
+            note,
+        )
+        for part in groups
+    ]
+
+
+def _equal(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
+    """What makes machines equal, as text, of each run."""
+    sockets = runs["run_id"].map(cpus[cpus["measured"]].groupby("run_id")["package"].nunique())
+    memory = np.ceil(runs["memory_bytes"].astype(float) / _GIB)
+    return pd.Series(
+        [str(key) for key in zip(*(runs[name] for name in _EQUAL), sockets, memory, strict=True)],
+        index=runs.index,
+    )
+
+
+def _group(
+    root: Root,
+    runs: pd.DataFrame,
+    cpus: pd.DataFrame,
+    number: str,
+    threshold: float,
+    only: Only,
+    note: Callable[[str], None] | None,
+) -> Siblings:
+    hosts = tuple(sorted(runs["host_id"].unique()))
+    table, maps, layout = _read(root, runs, cpus, number, only, note)
+    machines = (
+        runs.set_index("run_id")["host_id"]
+        .reindex(table.columns)
+        .map({host: at for at, host in enumerate(hosts)})
+    )
+    switches = are_virtual(runs)
+    logs, elsewhere = numbers(np.log(table.to_numpy()), machines.to_numpy(), switches=switches)
+    names = [*table.index, *[("", "", MEAN)] * (len(logs) > len(table))]
+    share, of_cpus = 1.0, list[pd.DataFrame]()
+    few = runs["host_id"].value_counts() < LEAST_RUNS
+    if maps and len(hosts) >= LEAST_MACHINES and not (few.any() and (switches or elsewhere.any())):
+        share = 0.5
+        of_cpus.append(_rows(hosts, *_of_cpus(maps, *layout, threshold), threshold))
+    found = distances(logs, threshold, share)
+    rows = pd.concat([_rows(hosts, names, found, threshold, np.exp(logs)), *of_cpus], ignore_index=True)
+    known = ~np.isnan(found.p)
+    smallest = np.nan
+    if known.any():
+        error, freedom = (np.array([np.median(each[known])]) for each in (found.error, found.freedom))
+        level, matters = LEVEL * share / known.sum(), np.array([np.log1p(threshold)])
+        smallest = float(np.expm1(detectable(error, freedom, level, matters)[0]))
+    caveats = [*_too_few(hosts, found.p, few.reindex(hosts).to_numpy()), *_elsewhere(hosts, table, elsewhere)]
+    about = _about(runs.iloc[-1])
+    return Siblings(hosts, about, len(runs), threshold, rows, smallest, _unlike(runs, rows), tuple(caveats))
+
+
+def _read(
+    root: Root,
+    runs: pd.DataFrame,
+    cpus: pd.DataFrame,
+    number: str,
+    only: Only,
+    note: Callable[[str], None] | None,
+) -> tuple[pd.DataFrame, dict[tuple[str, str], Floats], tuple[list[int], Ints]]:
+    """A row per relation, a column per run; where all are laid out alike, maps by benchmark; CPUs, nodes."""
+    order = cpus[cpus["measured"]].sort_values("cpu").drop_duplicates("cpu")
+    numbers_of = list(order["cpu"])
+    nodes = pd.factorize(order["node"], sort=True)[0].clip(0)
+    places = cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()
+    alike = len(places) == places["cpu"].nunique()
+    parts, maps = [], dict[tuple[str, str], list[Floats]]()
+    for _, of_host in runs.groupby("host_id", sort=True):
+        ids = of_host["run_id"].tolist()
+        own = cpus[cpus["run_id"].isin(ids)]
+        pairs = only.of(widened(load_pairs(root, run_id=ids, note=note)), own)
+        parts.append(by_relation(cells(pairs, own), ["run_id", *CLASS], number))
+        single = without_points(pairs)
+        for kind, rows in single.groupby(CLASS[:2], sort=False):
+            if alike and view_of(str(kind[0])) is View.MATRIX:
+                maps.setdefault((str(kind[0]), str(kind[1])), []).append(
+                    np.log(grid(rows, numbers_of, number))
+                )
+    table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
+    stacks = {kind: np.array(each) for kind, each in maps.items() if len(each) == runs["host_id"].nunique()}
+    return table, stacks, (numbers_of, nodes)
+
+
+def _of_cpus(
+    maps: dict[tuple[str, str], Floats], cpus: Sequence[int], nodes: Ints, threshold: float
+) -> tuple[list[tuple[str, str, str]], Distances]:
+    names, parts = [], []
+    for kind, stack in maps.items():
+        own, of_nodes = beside_the_same(stack, nodes)
+        names += [(*kind, f"CPU {cpu}") for cpu in cpus]
+        parts.append(own)
+        if len(of_nodes) > 1:
+            names += [(*kind, f"node {node}") for node in range(len(of_nodes))]
+            parts.append(of_nodes)
+    return names, distances(np.concatenate(parts), threshold, 0.5)
+
+
+def _rows(
+    hosts: Sequence[str],
+    names: Sequence[tuple[str, str, str]],
+    found: Distances,
+    threshold: float,
+    ns: Floats | None = None,
+) -> pd.DataFrame:
+    """A row per host and number that it has. ns: in the rows of the names, but for MEAN."""
+    shown = np.full(found.moved.shape, np.nan)
+    if ns is not None:
+        of = sum(name[-1] != MEAN for name in names)
+        shown[:of] = ns[:of]
+    low, high = np.exp(interval(found.moved, found.error, found.freedom))
+    columns = {
+        "ns": shown,
+        "others_ns": np.where(np.isnan(shown), np.nan, np.exp(found.mean)),
+        "others": found.others,
+        "ratio": np.exp(found.moved),
+        "low": low,
+        "high": high,
+        "scatter": np.where(np.isnan(found.p), np.nan, np.expm1(found.scatter)),
+        "p": found.p,
+        "q": found.q,
+        "odd": found.found(threshold),
+    }
+    every = np.repeat(np.array(names, dtype=object), len(hosts), axis=0)
+    rows = pd.DataFrame(every, columns=CLASS).assign(
+        **{name: values.ravel() for name, values in columns.items()}
+    )
+    rows.insert(0, "host", list(hosts) * len(names))
+    return rows[rows["ratio"].notna()]
+
+
+def _about(run: pd.Series) -> str:
+    memory = f"{np.ceil(run['memory_bytes'] / _GIB):.0f} GiB" if pd.notna(run["memory_bytes"]) else ""
+    words = (run["cpu_model"] or "unknown CPU", counted(run["cpus_measured"], "CPU"), memory)
+    return ", ".join(filter(None, words))
+
+
+def _too_few(hosts: Sequence[str], p: Floats, few: Bools) -> Iterator[str]:
+    if 1 < len(hosts) < LEAST_MACHINES:
+        yield f"{folded(hosts)}: no verdict: {len(hosts)} equal machines; it needs {LEAST_MACHINES} or more."
+    elif len(hosts) > 1 and (
+        none := [host for at, host in enumerate(hosts) if few[at] and np.isnan(p[:, at]).all()]
+    ):
+        yield (
+            f"{folded(none)}: no verdict: fewer than {LEAST_RUNS} runs, and these machines switch levels, or "
+            f"may under their hypervisor."
+        )
+
+
+def _elsewhere(hosts: Sequence[str], table: pd.DataFrame, elsewhere: Bools) -> Iterator[str]:
+    for name, row in zip(table.index, elsewhere, strict=True):
+        if row.any():
+            names = folded(host for host, has in zip(hosts, row, strict=True) if has)
+            yield f"{names}: runs at another level are left out of {name[0]}/{name[1]} {name[2]}."
+
+
+def _unlike(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """The facts of each odd host's last run that most of the others' last runs agree on, and it does not."""
+    last, texts = runs.groupby("host_id").tail(1).sort_values("host_id"), Texts()
+    hosts, found = list(last["host_id"]), []
+    around = environments([decoded(row, texts) for row in records(last)])
+    for host in dict.fromkeys(rows.loc[rows["odd"], "host"]):
+        at = hosts.index(host)
+        for what, values in around.items():
+            others = Counter(values[:at] + values[at + 1 :])
+            usual, count = others.most_common(1)[0]
+            if values[at] != usual and count * 2 > len(hosts) - 1:
+                found.append((host, what, values[at], f"{usual} ({count} of {len(hosts) - 1})"))
+    return pd.DataFrame(found, columns=["host", "what", "value", "others"])

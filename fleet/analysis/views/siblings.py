@@ -1,0 +1,115 @@
+"""What `fleet compare --siblings` prints: equal machines, and those that are odd."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.compare.siblings import MEAN, Siblings
+from fleet.analysis.views.text import (
+    change_shown,
+    csv_text,
+    in_words,
+    interval,
+    is_none,
+    json_text,
+    measured,
+    records,
+    signed,
+    units_text,
+    within,
+)
+from fleet.analysis.views.warnings import warnings_text
+from fleet.hostnames import folded
+from fleet.text import counted, one_line, table
+
+_LISTED = 20  # rows of a group
+
+
+def siblings_text(groups: Sequence[Siblings], width: int | None = None) -> str:
+    """For people: of each group its odd machines and what else differs; then what the words mean."""
+    several = [one for one in groups if len(one.hosts) > 1]
+    parts = ["\n".join(_part(one, width)) for one in several]
+    alone = [one.hosts[0] for one in groups if len(one.hosts) == 1]
+    if alone:
+        parts.append(f"Without siblings: {folded(alone)}")
+    shown = pd.concat([_shown(one) for one in several]) if several else pd.DataFrame()
+    if len(shown):
+        legend = (
+            f"Others: {units_text(filter(None, shown['benchmark']))}; mean of the others ± standard deviation"
+        )
+        if (shown["relation"] == MEAN).any():
+            legend += "; all: the mean over relations"
+        if shown["relation"].str.startswith("CPU ").any():
+            legend += "; a CPU: against the same CPU of the others, beside its machine"
+        words = in_words(name for name in shown["relation"] if name != MEAN)
+        parts.append("\n".join(filter(None, (words, f"{legend}."))))
+    parts.append(warnings_text([caveat for one in groups for caveat in one.caveats]))
+    return "\n\n".join(filter(None, parts))
+
+
+def siblings_json(groups: Sequence[Siblings]) -> str:
+    """A list of groups; latencies one way in ns, shares as fractions, null where unknown."""
+    return json_text([_object(one) for one in groups])
+
+
+def siblings_csv(groups: Sequence[Siblings]) -> str:
+    """A row per host and number, with its group's number."""
+    return csv_text(pd.concat([one.rows.assign(group=at) for at, one in enumerate(groups)])).rstrip("\n")
+
+
+def _shown(one: Siblings) -> pd.DataFrame:
+    """The rows to list: of odd machines; without verdicts those beyond the threshold."""
+    apart = one.rows["odd"]
+    if not one.judged:
+        apart = (one.rows["ratio"] > 1 + one.threshold) | (one.rows["ratio"] < 1 / (1 + one.threshold))
+    return one.rows[apart].sort_values(["host", "p"], kind="stable")
+
+
+def _part(one: Siblings, width: int | None) -> Iterator[str]:
+    found = one.odd
+    answer = (
+        f"{len(found)} odd: {folded(found, 60)}" if found else "none is odd" if one.judged else "no verdict"
+    )
+    yield one_line(
+        f"{folded(one.hosts, 60)}: {len(one.hosts)} equal machines, {counted(one.runs, 'run')}: {answer}"
+    )
+    yield one_line(f"  {one.about}")
+    rows = _shown(one)
+    if len(rows):
+        titles = ("host", "benchmark", "of", "this", "others", "apart", "95 % interval", "q")
+        listed = [_line(row) for row in records(rows[:_LISTED])]
+        yield "\n" + table(titles, listed, right={3, 4, 5, 6, 7}, width=width, drop=("benchmark", "q"))
+        if len(rows) > _LISTED:
+            yield f"{len(rows) - _LISTED} more with --csv"
+    elif one.judged:
+        yield f"  One relation {one.smallest:.1%} apart would be found in 8 of 10 such comparisons."
+    for host, facts in one.environment.groupby("host", sort=False):
+        words = (f"{row['what']} {row['value']}, others {row['others']}" for row in records(facts))
+        yield one_line(f"{host} also differs in {'; '.join(words)}")
+
+
+def _line(row: dict[str, Any]) -> tuple[str, ...]:
+    this = others = "-"
+    if not is_none(row["ns"]):
+        this, others = (measured(row["benchmark"], row[name]) for name in ("ns", "others_ns"))
+        others += f" {within(row['scatter'])}" * (not is_none(row["scatter"]))
+    change, low, high = change_shown(row)
+    benchmark = f"{row['benchmark']}/{row['variant']}" if row["benchmark"] else "-"
+    q = "-" if is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
+    return (row["host"], benchmark, row["relation"], this, others, signed(change), interval(low, high), q)
+
+
+def _object(one: Siblings) -> dict[str, Any]:
+    return {
+        "hosts": one.hosts,
+        "about": one.about,
+        "runs": one.runs,
+        "threshold": one.threshold,
+        "judged": one.judged,
+        "odd": one.odd,
+        "smallest": None if is_none(one.smallest) else one.smallest,
+        "rows": records(one.rows),
+        "environment": records(one.environment),
+        "caveats": list(one.caveats),
+    }

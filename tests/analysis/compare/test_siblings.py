@@ -1,0 +1,115 @@
+"""Which of equal machines are odd: the method on arrays, and the command on the lab's nine equal nodes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import siblings as simulated
+from fleet import open as open_results
+from fleet.analysis.arrays import Floats
+from fleet.analysis.compare.odd import beside_the_same, distances, median, numbers
+from fleet.analysis.compare.siblings import siblings
+from fleet.analysis.compare.verdicts import THRESHOLD
+from fleet.errors import UsageError
+from tests.command import Fleet
+
+NONE = np.zeros(simulated.RELATIONS)
+ONE = np.eye(simulated.RELATIONS)[0]
+
+
+def machines(count: int, seed: int = 1) -> Floats:
+    return 0.01 * np.random.default_rng(seed).standard_normal((4, count))
+
+
+def test_the_odd_machine_is_no_part_of_what_it_is_held_against() -> None:
+    logs = machines(8)
+    logs[2, 5] += 0.2
+    found = distances(logs, THRESHOLD)
+    assert np.argwhere(found.found(THRESHOLD)).tolist() == [[2, 5]]
+    assert found.moved[2, 5] == pytest.approx(logs[2, 5] - np.delete(logs[2], 5).mean())
+    assert list(found.others[2]) == [6] * 5 + [7] + [6] * 2, "the others are held against those without it"
+
+
+def test_three_machines_get_distances_and_no_verdict() -> None:
+    found = distances(machines(3), THRESHOLD)
+    assert np.isnan(found.q).all()
+    assert not np.isnan(found.moved).any()
+
+
+def test_a_level_of_some_runs_or_of_several_machines_is_left_out() -> None:
+    runs = np.tile(np.log([50.0, 50.2, 49.9]), 4)[None, :] + 0.001 * np.arange(12)
+    whose = np.repeat(np.arange(4), 3)
+    switched = runs.copy()
+    switched[0, [0, 4]] += np.log(2)
+    found, elsewhere = numbers(switched, whose)
+    assert np.exp(found[0]) == pytest.approx(50, rel=0.02)
+    assert elsewhere[0].tolist() == [True, True, False, False]
+    slow = runs.copy()
+    slow[0, :3] += np.log(2)
+    found, elsewhere = numbers(slow, whose)
+    assert np.exp(found[0, 0]) == pytest.approx(100, rel=0.02), "all runs of one machine alone"
+    assert not elsewhere.any()
+
+
+def test_where_levels_switch_two_runs_have_no_number() -> None:
+    runs, whose = np.log([[50.0, 50.1, 50.2, 50.1, 50.0]]), np.array([0, 0, 0, 1, 1])
+    assert not np.isnan(numbers(runs, whose)[0]).any()
+    assert np.isnan(numbers(runs, whose, switches=True)[0][0]).tolist() == [False, True]
+
+
+def test_a_cpu_is_held_beside_its_node_and_a_node_against_the_same_node() -> None:
+    pairs = np.zeros((5, 8, 8))
+    pairs[0, 3, :] += 0.1
+    pairs[0, :, 3] += 0.1
+    pairs[1, 4:, :] += 0.2
+    pairs[1, :4, 4:] += 0.2
+    pairs[:, range(8), range(8)] = np.nan
+    cpus, nodes = beside_the_same(pairs, np.repeat([0, 1], 4))
+    assert cpus[3, 0] == pytest.approx(0.1)
+    assert np.abs(np.delete(cpus, 3, axis=0)).max() < 0.01
+    assert nodes[1, 1] == pytest.approx(0.2)
+    assert np.abs(nodes[:, [0, 2, 3, 4]]).max() == pytest.approx(0)
+
+
+def test_a_median_is_of_the_values_there() -> None:
+    values = np.array([[3.0, np.nan, 1.0, 2.0], [np.nan] * 4, [4.0, 1.0, 2.0, 3.0]])
+    assert median(values, axis=1) == pytest.approx([2.0, np.nan, 2.5], nan_ok=True)
+
+
+def test_simulated_machines_are_found_and_healthy_ones_are_not() -> None:
+    chance = np.random.default_rng(3)
+    healthy = [simulated.session(chance, 8, 3, "normal", NONE).found(THRESHOLD).any() for _ in range(10)]
+    slow = [simulated.session(chance, 8, 3, "normal", 0.1 * ONE).found(THRESHOLD)[0, 0] for _ in range(10)]
+    assert not any(healthy)
+    assert sum(slow) >= 8
+
+
+def test_the_slow_node_of_the_lab_is_named(made_lab: Path) -> None:
+    fleet = Fleet(made_lab, {"COLUMNS": "80"})
+    done = fleet("compare", "node*", "lucca", "--siblings", "--fail-on-change")
+    assert done.exit_code == 20
+    assert "9 equal machines, 36 runs: 1 odd: node6" in done.stdout
+    assert "Without siblings: lucca" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert fleet("compare", "node[1-3]", "--siblings", "--fail-on-change", "--json").exit_code == 2
+
+
+def test_notebooks_get_the_same_table(made_lab: Path) -> None:
+    found = open_results(made_lab / "results").odd("node*")
+    assert list(found.loc[found["odd"], "relation"]) == ["package", "all"]
+
+
+def test_healthy_nodes_are_not_odd_and_few_have_no_verdict(made_lab: Path) -> None:
+    (healthy,) = siblings(made_lab / "results", ["node*", "!node6"])
+    assert healthy.judged
+    assert healthy.odd == []
+    assert 0.01 < healthy.smallest < 0.05
+    (few,) = siblings(made_lab / "results", ["node[1-3]"])
+    assert not few.judged
+    assert few.caveats == ("node[1-3]: no verdict: 3 equal machines; it needs 4 or more.",)
+
+
+def test_an_unknown_selection_is_refused(made_lab: Path) -> None:
+    with pytest.raises(UsageError, match="did you mean"):
+        siblings(made_lab / "results", ["nodee"])
