@@ -13,6 +13,10 @@ from fleet.facts.probe import Sections, value
 from fleet.model import Compiler, Cpu, Facts, Load, arch_named
 from fleet.plan.cpulist import cpus_text
 
+_PICKED = re.compile(
+    r"(Cpus_allowed_list|MemTotal|MemAvailable|PRETTY_NAME|Max (?:address space|processes|realtime priority))"
+    r"(?:[:=]\s*|\s+)(.*)"
+)
 _USERLAND_32 = {
     "x86_64": "i386",
     "aarch64": "armv7",
@@ -73,7 +77,10 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     rt_runtime = files.get("proc/sys/kernel/sched_rt_runtime_us")
     noise = [*sections.get("noise", []), *sections.get("picked", [])]
     idle_state, idle_exit_us = settings.parse_idle_state(noise)
-    available, limit = _memory(files, "MemAvailable"), settings.parse_memory_limit(noise)
+    available, limits = _memory(files, "MemAvailable"), [settings.parse_memory_limit(noise)]
+    if (space := _limit(files, "address space")) is not None:
+        limits.append((space, f"ulimit -v, {space / (1 << 20):.0f} MiB"))
+    limit = min(filter(None, limits), default=None)
     if limit and available is not None and available <= limit[0]:
         limit = None
     return Facts(
@@ -103,6 +110,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         memory_bytes=_memory(files, "MemTotal"),
         memory_available_bytes=limit[0] if limit else available,
         memory_limit=limit[1] if limit else None,
+        processes_most=_limit(files, "processes"),
+        priority_most=_limit(files, "realtime priority"),
         page_bytes=_whole(system.get("page_bytes")),
         huge_pages=_chosen(files.get("sys/kernel/mm/transparent_hugepage/enabled")),
         clock_source=files.get("sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -162,7 +171,7 @@ def parse_files(lines: Iterable[str]) -> dict[str, str]:
         path, colon, value = line.partition(":")
         if not colon or "/" not in path:
             continue
-        if found := re.fullmatch(r"(Cpus_allowed_list|MemTotal|MemAvailable|PRETTY_NAME)[:=]\s*(.*)", value):
+        if found := _PICKED.fullmatch(value):
             files[f"{path}:{found[1]}"] = found[2]
         elif path == "proc/self/cgroup":
             files[path] = f"{files.get(path, '')}{value}\n"
@@ -307,6 +316,11 @@ def _common(values: Iterable[str | None]) -> str | None:
 def _memory(files: Mapping[str, str], which: str) -> int | None:
     found = re.fullmatch(r"([0-9]{1,15}) kB", files.get(f"proc/meminfo:{which}", "").strip())
     return int(found[1]) * 1024 if found else None
+
+
+def _limit(files: Mapping[str, str], what: str) -> int | None:
+    """A soft limit, as proc_pid_limits(5) prints it; None: there is none."""
+    return _whole(files.get(f"proc/self/limits:Max {what}", "").partition(" ")[0])
 
 
 def _chosen(text: str | None) -> str | None:

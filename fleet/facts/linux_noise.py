@@ -14,6 +14,7 @@ BUSY_SHARE = 0.5  # of the CPUs
 HOT_C = 85.0
 DEEP_IDLE_US = 10
 MEASURING_THREADS = 2
+OWN_PROCESSES = 8  # beside the threads that measure: a login, shells, the agent
 _SYS = "/sys/devices/system"
 _X86 = ("x86_64", "i386")
 _NOT_THE_COUNTER = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"}
@@ -33,6 +34,7 @@ def findings(facts: Facts, later: Load | None = None) -> Iterator[Finding]:
     yield from _frequency(facts)
     yield from _heat_and_sleep(facts)
     yield from _machine(facts)
+    yield from _limits(facts)
     yield from _clock(facts)
     yield from _kernel(facts)
     yield from _cpus(facts)
@@ -122,6 +124,9 @@ def _machine(facts: Facts) -> Iterator[Finding]:
             f"We are in a container ({facts.container}): neighbours and their load may be out of our sight.",
             "Measure on the machine itself, or give the container CPUs that nobody else uses (cpuset).",
         )
+
+
+def _limits(facts: Facts) -> Iterator[Finding]:
     if facts.cpu_quota is not None:
         stops = facts.cpu_quota <= MEASURING_THREADS
         yield _finding(
@@ -133,6 +138,31 @@ def _machine(facts: Facts) -> Iterator[Finding]:
             ),
             "Lift the limit: no --cpus for docker, no CPU limit in Kubernetes, no CPUQuota= in systemd.",
             "cpu_quota",
+        )
+    if facts.memory_limit is not None and facts.memory_available_bytes is not None:
+        yield _info(
+            "memory",
+            f"A limit ({facts.memory_limit}) leaves us {facts.memory_available_bytes >> 20} MiB of memory: a "
+            "plan may take half of it.",
+            "Lift it (--mem of Slurm, -m of docker, limits.memory in Kubernetes, MemoryMax= of systemd).",
+            "memory_limit",
+        )
+    if facts.user == "root":  # whom these limits do not bind
+        return
+    if facts.processes_most is not None and facts.processes_most < len(facts.usable_cpus) + OWN_PROCESSES:
+        yield _serious(
+            "processes",
+            f"This account may have {facts.processes_most} processes and threads; we need one for each of "
+            f"{len(facts.usable_cpus)} CPUs and some {OWN_PROCESSES} more.",
+            "ulimit -u unlimited # in a login script, up to the hard limit; else in limits.conf (root)",
+            "processes_most",
+        )
+    if facts.priority_most == 0:
+        yield _info(
+            "priority",
+            "This account gets no realtime priority: other programs may run between ours.",
+            "Allow it: rtprio in limits.conf, LimitRTPRIO= in systemd (root).",
+            "priority_most",
         )
 
 

@@ -182,6 +182,8 @@ class Facts:
     memory_bytes: int | None = None
     memory_available_bytes: int | None = None
     memory_limit: str | None = None
+    processes_most: int | None = None
+    priority_most: int | None = None
     page_bytes: int | None = None
     huge_pages: str | None = None
     clock_source: str | None = None

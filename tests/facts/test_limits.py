@@ -136,6 +136,26 @@ def test_the_agent_keeps_to_a_limit_of_the_shell_too() -> None:
     assert "(ulimit -v, 293 MiB)" in done.stderr
 
 
+def test_the_limits_of_a_shell_are_facts(tmp_path: Path) -> None:
+    tree = trees.Tree(2)
+    tree.files["proc/meminfo"] = "MemTotal: 9999999999 kB\nMemAvailable: 9999999999 kB"
+    tree.files["proc/self/limits"] = (
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max processes             40                   96365                processes \n"
+        "Max address space         307200000            unlimited            bytes     \n"
+        "Max realtime priority     0                    0                    "
+    )
+    root = str(tree.write(tmp_path / "root"))
+    found = linux.parse(probe.sections(ask(["/bin/sh"], tmp_path / "home", root=root)))
+    assert (found.memory_available_bytes, found.memory_limit) == (307200000, "ulimit -v, 293 MiB")
+    assert (found.processes_most, found.priority_most) == (40, 0)
+    tree.files["proc/self/limits"] = tree.files["proc/self/limits"].replace("307200000", "unlimited")
+    found = linux.parse(
+        probe.sections(ask(["/bin/sh"], tmp_path / "home", root=str(tree.write(tmp_path / "2"))))
+    )
+    assert found.memory_limit is None
+
+
 @pytest.mark.parametrize(
     "line", ["memory", "memory x 1 1 /", "memory 1 x 1 /", "memory 1 1", "memory ² 1 1 /"]
 )

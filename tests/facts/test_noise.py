@@ -47,6 +47,9 @@ PLANTED = [
     ("container", INFO, {"container": "docker"}),
     ("quota", SERIOUS, {"cpu_quota": 1.5}),
     ("quota", INFO, {"cpu_quota": 4.0}),
+    ("memory", INFO, {"memory_limit": "ulimit -v, 96 MiB", "memory_available_bytes": 96 << 20}),
+    ("processes", SERIOUS, {"processes_most": 9, "cpus": (Cpu(0, node=0), Cpu(1, node=1))}),
+    ("priority", INFO, {"priority_most": 0}),
     ("clock", WARNING, {"clock_source": "hpet"}),
     ("clock", WARNING, {"clock_source": "acpi_pm"}),
     ("clock", WARNING, {"clock_source": "jiffies"}),
@@ -66,7 +69,7 @@ PLANTED = [
     ("busy", WARNING, {"load": Load(running=3)}),
 ]
 SENTENCES = {"boost", "temperature", "hypervisor", "container", "quota", "clock", "mitigations"}
-SENTENCES |= {"isolation", "tick"}
+SENTENCES |= {"isolation", "tick", "memory", "priority"}
 
 
 def test_a_quiet_machine_has_no_findings() -> None:
