@@ -11,10 +11,15 @@ from fleet.cli import completion
 from fleet.cli.app import RESULTS, Json, OfBenchmark, ResultsPath, app, runs_apart, terminal
 
 
-@app.command("import", short_help="Store matrices of other tools as a summary.")
+@app.command("import", short_help="Store matrices of other tools, or runs that others exported.")
 def import_(
-    files: Annotated[list[Path], typer.Argument(help="What the tools printed; - reads stdin.")],
-    name: Annotated[str, typer.Option("--name", help="What to call the summary.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="What the tools printed; - reads stdin. Or runs: .parquet, .zip."),
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", help="What to call the summary, or the host of runs.")
+    ] = None,
     results: ResultsPath = RESULTS,
     tool: Annotated[
         str | None, typer.Option(help="core_latency, c2clat or core-to-core-latency; default: found out.")
@@ -48,10 +53,19 @@ def import_(
 ) -> None:
     """Store matrices of other tools as a summary: one number a pair, marked, never mixed with samples.
 
+    Files that `fleet export RUN -o run.parquet` wrote become runs, with all samples, of a host called --name.
+
     Example: fleet import friend.csv --name friend-9950x -b cas --cpu-model 'Ryzen 9 9950X'
     """
-    from fleet.analysis.exchange import import_matrices
+    from fleet.analysis.exchange import import_matrices, run_files
+    from fleet.errors import UsageError
     from fleet.plan import options
+
+    if all(file.suffix in run_files.SUFFIXES for file in files):
+        typer.echo(run_files.import_runs(results, files, name))
+        return
+    if name is None:
+        raise UsageError("--name is missing: what to call the summary.")
 
     metadata = import_matrices.ImportMetadata(
         tool=tool,
@@ -87,7 +101,9 @@ def export(
             "-F",
             help="csv: the matrix, for a spreadsheet; as core-to-core-latency (its CSV), "
             "core-to-core-latency-screen, core_latency, c2clat; of ladders stream, likwid, multichase; "
-            "samples: every one, as CSV; of all hosts selected their medians: bmf, openmetrics, markdown.",
+            "samples: every one, as CSV; of all hosts selected their medians: bmf, openmetrics, markdown. "
+            "-o run.parquet: the run itself, for `fleet import`, without what names person, site or machine; "
+            "-o runs.zip: all selected.",
         ),
     ] = "csv",
     benchmark: OfBenchmark = None,
@@ -98,6 +114,10 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file to write; - for stdout, as by default.")
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="In a file of runs, too: labels, hostname; repeatable."),
+    ] = None,
 ) -> None:
     """Write a run's matrix or all its samples as CSV, or a run as another tool prints it.
 
@@ -107,6 +127,7 @@ def export(
     from fleet.analysis.exchange.export import FORMATS, VALUES
     from fleet.analysis.exchange.export import export as pieces
     from fleet.analysis.exchange.imports import PREFIX
+    from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
     from fleet.analysis.reduce.cells import Only, overview_history
     from fleet.analysis.reduce.load import without_points
     from fleet.analysis.selection import select
@@ -124,6 +145,10 @@ def export(
         rows = overview_history(root, hosts.chosen(root, [what] if what else []).runs, Only(benchmark))
         text = iter([DASHBOARDS[format_](medians(without_points(rows)))])
         _write(text, output)
+        return
+    if output is not None and output.suffix in SUFFIXES:
+        named = select(root.runs, [what], root.place) if what else root.runs[-1:]
+        typer.echo(export_runs(root, [run.run_id for run in named], output, keep or ()))
         return
     if what is None:
         chosen = last_session(root.runs, root.place)[-1]

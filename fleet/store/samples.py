@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import StoreError
+from fleet.late import np
 from fleet.model import Burst, Run
 from fleet.store import schema
 from fleet.store.burst_columns import COUNTS, MAYBE, SINCE_1_2, BurstColumns
 from fleet.store.checksums import check
-from fleet.store.columns import list_parts, raw, words
+from fleet.store.columns import coded, list_parts, raw, words
 from fleet.store.files import open_regular
 from fleet.store.reading import TableFile, reading
 from fleet.store.rows import Contents, RunRecord, cpus_rows, packed, runs_row, unpacked
@@ -149,10 +150,37 @@ def _writer(path: Path, shape: Any, *, in_memory: bool, small: bool) -> TableWri
 
 
 def content_sha256(file: TableFile) -> str:
-    """The digest of the samples a file holds now; StoreError where it cannot be read.
+    """The digest of the samples a file holds now; StoreError where it cannot be read."""
+    digest = hashlib.sha256()
+    for table in file.as_stored(_sizes(file)):
+        _feed(digest, table)
+    return digest.hexdigest()
 
-    Bursts were hashed in the chunks they were written in. Files of schema 1.1 do not tell how large those
-    were; it follows from bursts of equal length.
+
+def rewritten(file: TableFile, path: Path, record: RunRecord) -> RunRecord:
+    """Write the samples of a file to a new one, as those of another record; return this with their digest."""
+    digest, sizes = hashlib.sha256(), _sizes(file)
+    writer: TableWriter | None = None
+    for table in file.as_stored(sizes):
+        for name in ("host_id", "run_id"):
+            at = table.column_names.index(name)
+            once = np.zeros(len(table), "i8")
+            table = table.set_column(at, name, coded(table.field(at).type, once, [record.row[name]]))  # noqa: PLW2901
+        _feed(digest, table)
+        if writer is None:
+            writer = _writer(path, table.schema, in_memory=False, small=False)
+        writer.write(table, ROW_GROUP_BURSTS)
+    assert writer is not None  # noqa: S101  there is at least one chunk
+    with writer:
+        made = RunRecord({**record.row, "content_sha256": digest.hexdigest()}, record.cpus)
+        writer.describe(_metadata(made, sizes))
+    return made
+
+
+def _sizes(file: TableFile) -> list[int]:
+    """The chunks, in bursts, that a file was written in, in which it is hashed.
+
+    Files of schema 1.1 do not tell; it follows from bursts of equal length.
     """
     sizes_text = file.metadata.get(b"fleet.chunks")
     if sizes_text:
@@ -163,10 +191,7 @@ def content_sha256(file: TableFile) -> str:
     else:
         each = -(-CHUNK_SAMPLES * file.rows // max(file.values("ticks"), 1))
         sizes = [min(each, file.rows - at) for at in range(0, file.rows, max(each, 1))] or [0]
-    digest = hashlib.sha256()
-    for table in file.as_stored(sizes):
-        _feed(digest, table)
-    return digest.hexdigest()
+    return sizes
 
 
 def _feed(digest: Any, table: Any) -> None:

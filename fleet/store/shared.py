@@ -1,0 +1,134 @@
+"""A run as a file for others: its samples file without what names a person, a site or a machine.
+
+What is not in STAYS is left out, so a new column leaves only once somebody has put it there.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import StoreError
+from fleet.model import Plan
+from fleet.store import run_tables, schema
+from fleet.store.files import draft_of, storing
+from fleet.store.ids import checked_key, new_run_id, new_session_id
+from fleet.store.places import Folder, Place, samples_name
+from fleet.store.publish import stored_record
+from fleet.store.reading import TableFile
+from fleet.store.rows import RunRecord, to_json
+from fleet.store.samples import content_sha256, record_of, rewritten
+
+_STAYS = """
+state benchmarks cpus_measured pairs bursts samples failed_bursts flagged_bursts preset estimator precision
+precision_reached converged unconverged content_sha256 target agent_build agent_compiler agent_cflags
+fleet_version clock ticks_per_second clock_cost_ticks clock_quantum_ticks load_1m_before load_1m_after
+running_before running_after temperature_c_before temperature_c_after steal_ticks_before steal_ticks_after
+os arch kernel distribution libc cpu_model cpu_vendor cpu_family cpu_model_number cpu_stepping microcode
+board firmware firmware_date hypervisor container memory_bytes page_bytes huge_pages clock_source governor
+frequency_driver boost idle_driver idle_state idle_exit_us cpu_quota rt_runtime_us irqbalance core_throttles
+package_throttles smt numa_balancing cpu_flags isolated_cpus nohz_full_cpus mitigations_json cpu online
+allowed measured core cluster llc die package node kind capacity model max_khz isolated caches_json
+"""
+STAYS = frozenset(_STAYS.split())  # columns of `runs` and `cpus` that leave as they are
+KEEP: Mapping[str, tuple[str, ...]] = {"labels": ("labels_json",), "hostname": ("host_name", "hostname")}
+_WORDS = re.compile(  # of a kernel's command line, that matter for latencies
+    r"(isolcpus|nohz_full|rcu_nocbs|mitigations|nosmt|maxcpus|(transparent_)?hugepage\w*|[\w.]*idle[\w.]*|"
+    r"[\w.]*pstate[\w.]*|clocksource|tsc|iommu|numa_balancing|preempt)(=[\w,.:-]*)?"
+)
+_EMPTY = {"failed_json": "[]"}
+
+
+def scrubbed(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
+    """The record that leaves: with new ids, its day, and what may leave. keep: words of KEEP."""
+    row, kept = record.row, {name for word in keep for name in KEEP[word]}
+    day = row["started_utc"].replace(hour=0, minute=0, second=0, microsecond=0)
+    host = f"shared-{hashlib.sha256(os.urandom(16) + str(row['cpu_model']).encode()).hexdigest()[:8]}"
+    plan, known = json.loads(row["plan_json"]), {part.name for part in fields(Plan)}
+    found = {column.name: _left(column, row, kept) for column in schema.TABLES["runs"]} | {
+        "run_id": new_run_id(day),
+        "session_id": new_session_id(day),
+        "host_id": host,
+        "started_utc": day,
+        "ended_utc": row["ended_utc"] and day + (row["ended_utc"] - row["started_utc"]),
+        "kernel_cmdline": " ".join(_words(row["kernel_cmdline"] or "")) or None,
+        "plan_json": to_json({name: value for name, value in plan.items() if name in known}),
+        "hello_json": to_json(_hello(json.loads(row["hello_json"]))),
+    }
+    found["host_name"] = found["host_name"] or host
+    ids = {"run_id": found["run_id"], "host_id": host}
+    cpus = [
+        {column.name: _left(column, cpu, ()) for column in schema.TABLES["cpus"]} | ids
+        for cpu in record.cpus or ()
+    ]
+    return RunRecord(found, None if record.cpus is None else cpus)
+
+
+def _left(column: schema.Column, row: Mapping[str, Any], kept: Collection[str]) -> Any:
+    if column.name in STAYS or column.name in kept:
+        return row[column.name]
+    if column.type.startswith("list<"):
+        return []
+    if column.nullable:
+        return None
+    return _EMPTY.get(column.name, "{}" if column.name.endswith("_json") else "")
+
+
+def _words(line: str) -> list[str]:
+    return [word for word in line.split() if _WORDS.fullmatch(word)]
+
+
+def _hello(hello: dict[str, Any]) -> dict[str, Any]:
+    """Of the agent's first record its version, and what its benchmarks are."""
+    plan = hello.get("plan")
+    listed = plan.get("benchmarks") if isinstance(plan, dict) else None
+    found = {name: hello[name] for name in ("record", "protocol", "agent", "benchmarks") if name in hello}
+    kinds = [
+        {key: one[key] for key in ("benchmark", "variant", "points") if key in one} for one in listed or ()
+    ]
+    return found | ({"plan": {"benchmarks": kinds}} if kinds else {})
+
+
+def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] = ()) -> RunRecord:
+    """Write a run for others to a new file; its record there. Raises StoreError."""
+    name = samples_name(run.row["host_id"], run.row["run_id"])
+    return _rewritten(TableFile(place, name, "samples", whole=True), path, lambda: scrubbed(run, keep))
+
+
+def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[RunRecord, bool]:
+    """Publish the run of such a file, as of a host of this name; its record, and whether it is new.
+
+    Nothing in the file is trusted: it passes the reader's gate, and holds the samples of its own digest, or
+    StoreError is raised; as it is where the same run is there with other samples.
+    """
+    file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
+    record = record_of(file)
+    if record.cpus is None:
+        raise StoreError(f"{path}: a file of an early fleet, which cannot be imported.")
+    if content_sha256(file) != record.row["content_sha256"] or file.rows != record.row["bursts"]:
+        raise StoreError(f"{path}: does not hold the samples that its record is of; nothing was imported.")
+    run_id, host_id = record.row["run_id"], record.row["host_id"]
+    name, draft = samples_name(host_id, run_id), draft_of(place.state_dir, run_id)
+    own = {"host_name": checked_key(host_name, "host") if host_name else record.row["host_name"]}
+    with storing("import the run", place):
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            made = _rewritten(file, draft, lambda: RunRecord({**record.row, **own}, record.cpus))
+            is_new = run_id not in place.samples() and place.put(draft, name)
+        finally:
+            draft.unlink(missing_ok=True)
+        if is_new:
+            run_tables.add(place, [made])
+    there = made if is_new else stored_record(place, place.samples()[run_id])
+    if there.row["content_sha256"] != record.row["content_sha256"]:
+        raise StoreError(f"{path}: run {run_id} is here already, with other samples; nothing was changed.")
+    return there, is_new
+
+
+def _rewritten(file: TableFile, path: Path, record: Callable[[], RunRecord]) -> RunRecord:
+    with storing("write the run", path):
+        return rewritten(file, path, record())

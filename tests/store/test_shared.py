@@ -1,0 +1,158 @@
+"""Runs as files for others: what leaves, and that it comes back whole."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from fleet.analysis.reduce.load import load_samples
+from fleet.errors import StoreError
+from fleet.store import Listing, schema, shared
+from fleet.store.places import Folder, samples_name
+from fleet.store.publish import stored_record
+from fleet.store.rows import RunRecord
+from fleet.store.verify import verify
+from tests import simulated
+from tests.command import Done
+
+MARKER = "Zq7secret"
+GOES = {  # and what it is replaced by is tested below
+    *("run_id", "session_id", "host_id", "host_name", "started_utc", "ended_utc", "kernel_cmdline"),
+    *("agent_place", "hostname", "kernel_version", "machine_id", "boot_id", "uptime_s", "user", "notes"),
+    *("labels_json", "plan_json", "hello_json", "host_json", "failed_json", "probe"),
+}
+CALL = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    facts = {"hostname": MARKER, "kernel_cmdline": f"root=UUID={MARKER} nosmt isolcpus=1-3 ip=::{MARKER}"}
+    desk = simulated.desktop(f"desk-{MARKER}", facts=facts)
+    for number in range(2):
+        simulated.publish(folder, desk, number, benchmarks=("cas", "clock"), labels={"who": MARKER})
+    return folder
+
+
+def stored(root: Path) -> RunRecord:
+    run = Listing(root).runs[-1]
+    return stored_record(Folder(root), samples_name(run.host_id, run.run_id))
+
+
+def planted(record: RunRecord) -> RunRecord:
+    """The record with the marker in every column of text that does not leave, and within every JSON."""
+    row, number = dict(record.row), 0
+    for column in schema.TABLES["runs"]:
+        if column.name in {*shared.STAYS, "kernel_cmdline"} or column.type not in ("string", "list<string>"):
+            continue
+        number += 1
+        if column.name.endswith("_json"):
+            value = json.loads(row[column.name])
+            own = {"secret": MARKER, "deep": [{"deeper": MARKER}]}
+            row[column.name] = json.dumps([own] if isinstance(value, list) else value | own)
+        else:
+            row[column.name] = [MARKER] if column.type.startswith("list") else f"{MARKER}{number}"
+    ids = {name: record.row[name] for name in ("run_id", "host_id")}  # by which the samples are found
+    return RunRecord(row | ids | {"ended_utc": row["started_utc"] + timedelta(seconds=62)}, record.cpus)
+
+
+def test_every_column_is_known_to_leave_or_not() -> None:
+    names = {column.name for table in ("runs", "cpus") for column in schema.TABLES[table]}
+    assert names == shared.STAYS | GOES
+    assert not shared.STAYS & GOES
+
+
+def test_nothing_that_names_somebody_is_in_the_file(root: Path, tmp_path: Path) -> None:
+    record = stored(root)
+    made = shared.export_run(Folder(root), planted(record), tmp_path / "shared.parquet")
+    data = (tmp_path / "shared.parquet").read_bytes()
+    there = stored_record(Folder(tmp_path), "shared.parquet")
+    texts = json.dumps([there.row, there.cpus], default=str)
+    for text in (MARKER, record.row["run_id"], record.row["session_id"], record.row["host_id"]):
+        assert text not in texts
+        assert text.encode() not in data
+    assert MARKER not in str(pq.read_table(tmp_path / "shared.parquet").to_pylist()[:3])
+    assert made.row["kernel_cmdline"] == "nosmt isolcpus=1-3"
+    assert (made.row["started_utc"].hour, made.row["started_utc"].minute) == (0, 0)
+    assert made.row["ended_utc"] - made.row["started_utc"] == timedelta(seconds=62)
+
+
+def test_the_file_becomes_the_same_run_of_another_host(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
+    file, there = tmp_path / "rome.parquet", tmp_path / "there"
+    done = fleet_here("export", "desk*", "-o", str(file), "-r", str(root))
+    assert done.exit_code == 0, done.stderr
+    assert "Left out: labels, hostname" in done.stdout
+    for word in ("imported", "is here already"):
+        done = fleet_here("import", str(file), "--name", "friend", "-r", str(there))
+        assert (done.exit_code, word in done.stdout) == (0, True), done.stderr
+    (run,) = Listing(there).runs
+    ours, theirs = load_samples(root, run_id=stored(root).row["run_id"]), load_samples(there)
+    for name in set(ours) - {"host_id", "run_id"}:
+        assert (ours[name].map(str) == theirs[name].map(str)).all(), name
+    assert run.host_name == "friend"
+    assert verify(Folder(there)).problems == ()
+    before, now = stored(root), stored(there)
+    assert {name: now.row[name] for name in shared.STAYS & set(now.row) - {"content_sha256"}} == {
+        name: before.row[name] for name in shared.STAYS & set(now.row) - {"content_sha256"}
+    }
+
+
+def test_what_is_to_be_kept_is_kept(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
+    file = tmp_path / "a.parquet"
+    assert fleet_here("export", "-o", str(file), "--keep", "labels", "-r", str(root)).exit_code == 0
+    row = stored_record(Folder(tmp_path), file.name).row
+    assert json.loads(row["labels_json"])["who"] == MARKER
+    assert row["hostname"] is None
+    done = fleet_here("export", "-o", str(tmp_path / "b.parquet"), "--keep", "all", "-r", str(root))
+    assert (done.exit_code, "hostname" in done.stderr) == (2, True)
+    assert fleet_here("export", "-o", str(file), "-r", str(root)).exit_code == 2  # is there
+
+
+def test_several_runs_travel_in_a_zip(root: Path, tmp_path: Path, fleet_here: CALL) -> None:
+    file = tmp_path / "all.zip"
+    assert fleet_here("export", "desk*", "-o", str(file), "-r", str(root)).exit_code == 0
+    assert len(zipfile.ZipFile(file).namelist()) == 2
+    assert fleet_here("import", str(file), "-r", str(tmp_path / "there")).exit_code == 0
+    assert len(Listing(tmp_path / "there").runs) == 2
+    file.write_bytes(file.read_bytes()[:-30])
+    assert fleet_here("import", str(file), "-r", str(tmp_path / "other")).exit_code == 2
+
+
+def test_an_altered_file_is_refused(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    shared.export_run(Folder(root), stored(root), file)
+    data, chance = file.read_bytes(), np.random.default_rng(27)
+    for at in chance.integers(0, len(data), 60).tolist():
+        other = bytearray(data)
+        other[at] ^= 1 << int(chance.integers(0, 8))
+        file.write_bytes(other)
+        with pytest.raises(StoreError):
+            shared.import_run(Folder(tmp_path / "there"), file)
+    assert not (tmp_path / "there").exists() or Folder(tmp_path / "there").samples() == {}
+
+
+def test_other_samples_under_the_same_id_are_refused(root: Path, tmp_path: Path) -> None:
+    file, there = tmp_path / "a.parquet", Folder(tmp_path / "there")
+    made = shared.export_run(Folder(root), stored(root), file)
+    shared.import_run(there, file)
+    first = Listing(root).runs[0]
+    source = samples_name(first.host_id, first.run_id)
+    table = shared.TableFile(Folder(root), source, "samples", whole=True)
+    file.unlink()
+    shared.rewritten(table, file, RunRecord(made.row, made.cpus))
+    with pytest.raises(StoreError, match="with other samples; nothing was changed"):
+        shared.import_run(there, file)
+
+
+def test_samples_that_the_record_is_not_of_are_refused(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    shared.export_run(Folder(root), stored(root), file)
+    whole = pq.read_table(file)
+    pq.write_table(whole.slice(0, len(whole) - 1), file)  # no checksums, its record kept
+    with pytest.raises(StoreError):
+        shared.import_run(Folder(tmp_path / "there"), file)
