@@ -7,6 +7,8 @@ from typing import NamedTuple
 from fleet.model import Host
 
 HOST_LIMIT = 20_000
+ALL = "all"  # the pattern of every host
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a host
 NAMES_LIMIT = 1_000  # characters
 _RANGE = re.compile(r"\[(?=[0-9]+[-,])([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)\]")
 _RUN_ID = r"r\d{8}T\d{6}Z-[0-9a-f]+"

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
@@ -216,17 +216,17 @@ INVENTORY = Path("inventory.yaml")
 RESULTS = "results"
 
 
-def load_inventory(path: Path) -> "Inventory":
+def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inventory":
     """Read the inventory; where nobody named one and there is none, it is this machine alone.
 
-    Raises InventoryError.
+    listed: as `load` has it. Raises InventoryError.
     """
     from fleet.inventory.select import load, this_machine
 
     if path == INVENTORY and not os.path.lexists(path):
         typer.echo(f"fleet: no {INVENTORY} here: this machine alone. `fleet init` writes one.", err=True)
         return this_machine(path)
-    return load(path)
+    return load(path, listed)
 
 
 def _say_version(asked: bool) -> None:

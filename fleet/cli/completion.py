@@ -57,9 +57,10 @@ def _beginning(incomplete: str, words: Iterator[str]) -> list[str]:
 
 
 def _of_inventory(path: Path) -> Iterator[str]:
-    from fleet.inventory.select import ALL, load
+    from fleet.hostnames import ALL
+    from fleet.inventory.select import load
 
-    found = load(path)
+    found = load(path, {})  # no program is started for a completion
     yield from (host.name for host in found.hosts)
     yield from found.groups
     yield from sorted({f"{key}={value}" for host in found.hosts for key, value in host.labels.items()})

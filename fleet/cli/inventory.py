@@ -36,6 +36,9 @@ def init(
     from_kubectl: Annotated[bool, typer.Option("--from-kubectl", help="List the running pods.")] = False,
     from_docker: Annotated[bool, typer.Option("--from-docker", help="List docker's containers.")] = False,
     from_podman: Annotated[bool, typer.Option("--from-podman", help="List podman's containers.")] = False,
+    from_labgrid: Annotated[
+        bool, typer.Option("--from-labgrid", help="List the places that you have acquired.")
+    ] = False,
 ) -> None:
     """Write a commented inventory.yaml; an existing one is never touched.
 
@@ -45,7 +48,7 @@ def init(
     from fleet.inventory import ansible, clusters, starter
     from fleet.remote.ssh.config_lookup import user_file
 
-    asked = (from_slurm, from_kubectl, from_docker, from_podman)
+    asked = (from_slurm, from_kubectl, from_docker, from_podman, from_labgrid)
     if (from_ansible is not None) + from_ssh_config + sum(asked) > 1:
         raise UsageError("The options --from-... exclude one another; take one, add the rest.")
     if any(asked):

@@ -191,7 +191,8 @@ def resume(
         resume.forget(remaining, store)
         typer.echo(f"Session {remaining.session_id} is given up; its journals are removed.")
         return
-    known = {} if publish_partial else {host.name: host for host in load_inventory(inventory).select([])}
+    found = [] if publish_partial else load_inventory(inventory, remaining.intent.listed or None).select([])
+    known = {host.name: host for host in found}
     hosts = resume.hosts_of(remaining, known, partial=publish_partial)
     not_begun = [host for host in hosts if host.name in remaining.hosts and not publish_partial]
     check_hosts(not_begun, remaining.intent.requested)

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import InventoryError
-from fleet.hostnames import HOST_LIMIT
+from fleet.hostnames import ALL, HOST_LIMIT, NAME
 from fleet.inventory import schema
 from fleet.inventory.ansible_listing import listing
 from fleet.inventory.document import read
-from fleet.inventory.select import ALL, NAME
 from fleet.inventory.starter import comment, head
 
 _KEYS = {

@@ -1,17 +1,17 @@
-"""A first inventory.yaml of what a cluster's own program lists: nodes, pods or containers."""
+"""Hosts that a program lists: nodes, pods, containers, places, or lines of the user's own program."""
 
+import getpass
 import json
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import InventoryError
-from fleet.hostnames import HOST_LIMIT
-from fleet.inventory.select import ALL, NAME
+from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.inventory.starter import comment, head
 
 _TIMEOUT_S = 30
@@ -59,13 +59,34 @@ def _containers(printed: str) -> Iterator[_Listed]:
         yield _Listed(name, name)
 
 
+def _places(printed: str) -> Iterator[_Listed]:
+    """Format: `labgrid-client who`: below a heading a line for each place that somebody has acquired."""
+    for line in printed.splitlines()[1:]:
+        user, _, place, *_ = line.split()
+        yield _Listed(place, place, {}, f"{user} has acquired it" if user != getpass.getuser() else "")
+
+
+def _lines(printed: str) -> Iterator[_Listed]:
+    """A host a line: NAME [ADDRESS] [KEY=LABEL...]; without an address NAME may be a range: n[1-3]."""
+    for line in printed.splitlines():
+        name, *words = line.split("#")[0].split() or [""]
+        labels = dict(word.split("=", 1) for word in words if "=" in word)
+        address, *more = [word for word in words if "=" not in word] or [""]
+        if more:
+            raise ValueError(f"{line[:_SHOWN]!r} is not NAME [ADDRESS] [KEY=LABEL...]")
+        for one in expand_range(name) if name else ():
+            yield _Listed(one, address or one, labels)
+
+
 _Reader = Callable[[str], Iterator[_Listed]]
 _PS = ("ps", "--format", "json")
-_CLUSTERS: Mapping[str, tuple[str, tuple[str, ...], str, _Reader]] = {
-    "slurm": ("scontrol", ("-o", "show", "nodes"), "srun", _nodes),
-    "kubectl": ("kubectl", ("get", "pods", "-o", "json"), "kubectl", _pods),
-    "docker": ("docker", _PS, "docker", _containers),
-    "podman": ("podman", _PS, "podman", _containers),
+_SSH = ["labgrid-client", "-p", "{address}", "ssh", "{shell}"]
+_CLUSTERS: Mapping[str, tuple[tuple[str, ...], dict[str, Any], _Reader]] = {
+    "slurm": (("scontrol", "-o", "show", "nodes"), {"via": "srun"}, _nodes),
+    "kubectl": (("kubectl", "get", "pods", "-o", "json"), {"via": "kubectl"}, _pods),
+    "docker": (("docker", *_PS), {"via": "docker"}, _containers),
+    "podman": (("podman", *_PS), {"via": "podman"}, _containers),
+    "labgrid": (("labgrid-client", "who"), {"via": "command", "command": _SSH}, _places),
 }
 CLUSTERS = tuple(_CLUSTERS)
 
@@ -75,9 +96,30 @@ def from_cluster(kind: str) -> str:
 
     Comments name what is left out. Raises InventoryError.
     """
-    program, words, via, read = _CLUSTERS[kind]
+    command, defaults, _ = _CLUSTERS[kind]
+    hosts, left_out = _listed(kind)
+    entries = [f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in hosts.items()]
+    begin = [head(), f"# What {' '.join(command[1:4])} of {command[0]} listed.", *left_out, ""]
+    keys = [f"  {key}: {json.dumps(value) if key == 'command' else value}" for key, value in defaults.items()]
+    return "\n".join([*begin, "defaults:", *keys, "", "hosts:", *entries]) + "\n"
+
+
+def hosts_from(source: str | Sequence[str], defaults: Collection[str]) -> dict[str, dict[str, Any]]:
+    """The entries of the hosts that a cluster's program, or the user's own, lists now. Raises InventoryError.
+
+    defaults: the keys that need not be given how such hosts are reached.
+    """
+    hosts, _ = _listed(source)
+    reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
+    return {name: {**reached, **entry} for name, entry in hosts.items()}
+
+
+def _listed(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The entry of each host, and a comment for each that is left out."""
+    command, _, read = _CLUSTERS[source] if isinstance(source, str) else (tuple(source), {}, _lines)
     allocated = os.environ.get("SLURM_JOB_NODELIST")
-    command = (program, *words, *([allocated] if kind == "slurm" and allocated else []))
+    command = (*command, *([allocated] if source == "slurm" and allocated else []))
+    program = command[0]
     try:
         listed = list(read(_output(command)))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as err:
@@ -98,9 +140,7 @@ def from_cluster(kind: str) -> str:
         raise InventoryError(
             f"{program} lists no host that could be measured. {' '.join(left_out[:3])}".rstrip()
         )
-    entries = [f"  {json.dumps(one.name)}: {json.dumps(_entry(one))}" for one in hosts.values()]
-    begin = [head(), f"# What {' '.join(words[:3])} of {program} listed.", *left_out, ""]
-    return "\n".join([*begin, "defaults:", f"  via: {via}", "", "hosts:", *entries]) + "\n"
+    return {one.name: _entry(one) for one in hosts.values()}, left_out
 
 
 def _entry(listed: _Listed) -> dict[str, Any]:

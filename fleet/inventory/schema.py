@@ -78,7 +78,7 @@ _MUST_BE = {
 def _known_keys(path: Path) -> tuple[str, ...]:
     """The keys allowed where `path` leads."""
     if not path:
-        return ("defaults", "groups", "hosts")
+        return ("defaults", "groups", "hosts", "hosts_from")
     inner = {"toolchain": _TOOLCHAIN, "plan": _PLAN}.get(str(path[-1]))
     if inner is not None and len(path) > 1:
         return tuple(inner)

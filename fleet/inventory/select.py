@@ -3,7 +3,6 @@
 `document` reads the YAML, `schema` checks it, `starter` and `ansible` write a first inventory.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -12,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import InventoryError, UsageError
-from fleet.hostnames import HOST_LIMIT, expand_range
+from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.model import BuildPlace, Host, RequestedOptions, RequestedToolchain, Via
 from fleet.plan.conflicts import conflicts, excluding
 from fleet.plan.options import BY_NAME, of_host
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from fleet.inventory.document import Path as KeyPath
 
 SIZE_LIMIT_BYTES = 8 << 20
-ALL = "all"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NAME_ADVICE = (
     "a name is letters, digits, dot, dash and _, letter or digit first, at most 100; "
     "put the machine's real name in `address:`"
@@ -92,8 +89,11 @@ def this_machine(path: Path) -> Inventory:
     )
 
 
-def load(path: Path) -> Inventory:
-    """Read an inventory. Raises InventoryError with each problem and its line."""
+def load(path: Path, listed: Mapping[str, Any] | None = None) -> Inventory:
+    """Read an inventory. Raises InventoryError with each problem and its line.
+
+    listed: entries of hosts in place of what the program of `hosts_from` lists now.
+    """
     from fleet.inventory import schema  # noqa: PLC0415  its library is heavy
     from fleet.inventory.document import BrokenError, read  # noqa: PLC0415
 
@@ -107,11 +107,30 @@ def load(path: Path) -> Inventory:
         document.problem((), "must be a mapping with `hosts:` and perhaps `defaults:` and `groups:`")
     if document.problems:
         raise _error(path, document.problems)
+    if "hosts_from" in document.data:
+        _add_listed(document, listed)
     declared = schema.check(document)
     inventory = _Resolver(path, document, declared).inventory() if not document.problems else None
     if inventory is None or document.problems:
         raise _error(path, document.problems)
     return inventory
+
+
+def _add_listed(document: "Document", listed: Mapping[str, Any] | None) -> None:
+    """Put the hosts that a program lists among those of the file, whose keys win."""
+    from fleet.inventory.clusters import CLUSTERS, hosts_from  # noqa: PLC0415  few inventories need it
+
+    source, hosts = document.data.pop("hosts_from"), document.data.get("hosts") or {}
+    words = isinstance(source, list) and source and all(isinstance(word, str) for word in source)
+    if not (words or source in CLUSTERS) or not isinstance(hosts, dict):
+        document.problem(("hosts_from",), f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]")
+        return
+    for name, entry in (
+        hosts_from(source, document.data.get("defaults") or ()) if listed is None else listed
+    ).items():
+        document.lines.setdefault(("hosts", name), document.line(("hosts_from",)))
+        hosts[name] = {**entry, **(hosts.get(name) or {})}
+    document.data["hosts"] = hosts
 
 
 def _text(path: Path) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.errors import InventoryError
-from fleet.inventory.select import ALL, NAME
+from fleet.hostnames import ALL, NAME
 
 INCLUDE_DEPTH = 16  # as ssh itself
 

@@ -32,9 +32,9 @@ from fleet.session.link import HostLink
 from fleet.session.log import prune
 from fleet.session.outcome import Outcome, State
 from fleet.session.resume import resume_host
-from fleet.session.runner import on_each, run_host, with_tables
+from fleet.session.runner import intent_of, on_each, run_host, with_tables
 from fleet.session.shards import deal
-from fleet.store import Intent, RunSummary, Store
+from fleet.store import RunSummary, Store
 from fleet.store.places import Folder
 
 HOSTS_A_SHARD = 25  # few enough that a lost worker costs little, enough to keep its links busy
@@ -75,8 +75,7 @@ def run(
         reconnect_s=context.reconnect_s,
         connect_timeout_s=connect_timeout_s,
     )
-    intent = Intent(job.session_id, tuple(host.name for host in hosts), job.requested, job.labels)
-    with _client(cluster) as client, context.store.under_way(intent):
+    with _client(cluster) as client, context.store.under_way(intent_of(hosts, context)):
         prune(context.store)
         shards = deal(hosts, max(_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD)))
         by_name = _collect(client, shards, job, EventReceiver(hosts, context.emit))

@@ -34,8 +34,7 @@ def run(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:
     Ctrl-C (KeyboardInterrupt in this thread) stops the agents; what arrived stays in the journals and
     every host still gets its outcome. What is to be measured is recorded first, for `fleet resume`.
     """
-    names = tuple(host.name for host in hosts)
-    intent = Intent(context.session_id, names, context.requested, context.labels)
+    intent = intent_of(hosts, context)
 
     def measured(progress: HostProgress) -> Outcome:
         return progress.stored(run_host(HostLink(context, progress)))
@@ -47,6 +46,13 @@ def run(hosts: Sequence[Host], context: SessionContext) -> list[Outcome]:
         if all(outcome.settled for outcome in outcomes):
             context.store.ended(context.session_id)
     return outcomes
+
+
+def intent_of(hosts: Sequence[Host], context: SessionContext) -> Intent:
+    """What is noted of the session before it begins."""
+    names = tuple(host.name for host in hosts)
+    listed = {host.name: {"address": host.address, "labels": dict(host.labels)} for host in hosts}
+    return Intent(context.session_id, names, context.requested, context.labels, listed)
 
 
 def with_tables(outcomes: list[Outcome], context: SessionContext) -> list[Outcome]:

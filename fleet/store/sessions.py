@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 from warnings import warn
 
 from fleet.errors import LockedError, StoreError, StoreWarning
@@ -24,12 +25,13 @@ from fleet.store.rows import as_object, to_json
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a session was asked to do. hosts: their inventory names."""
+    """What a session was asked to do. hosts: their inventory names; listed: how each is reached."""
 
     session_id: str
     hosts: tuple[str, ...]
     requested: RequestedOptions = field(default_factory=RequestedOptions)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    listed: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`fleet init --from-slurm` and its kin: what a cluster's program lists becomes an inventory that loads."""
 
+import getpass
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from fleet.errors import InventoryError
 from fleet.inventory import clusters
 from fleet.inventory.select import Inventory, load
+from fleet.model.client import client_words
 from tests.command import Fleet
 
 NODES = """\
@@ -108,6 +110,92 @@ def test_what_cannot_be_listed_is_named(
     with pytest.raises(InventoryError) as refused:
         listed(kind, printed, program, code)
     assert problem in str(refused.value)
+
+
+WHO = """User   Host  Place  Changed
+{user}  lab   imx8   2026-11-24 04:00:00.000000
+other  lab   rpi4   2026-11-24 04:00:00.000000
+"""
+
+
+def test_places_of_labgrid_that_are_ours(listed) -> None:
+    text, inventory = listed("labgrid", WHO.format(user=getpass.getuser()), "labgrid-client")
+    (host,) = inventory.hosts
+    assert client_words(host, ("/bin/sh",)) == ("labgrid-client", "-p", "imx8", "ssh", "/bin/sh")
+    assert "# Left out: rpi4: other has acquired it." in text
+
+
+LISTING = "n[1-2] rack=a\n\n# not this one\nweb 192.0.2.7 kind=board rack=b\n"
+
+
+def test_hosts_come_from_a_program_whenever_the_inventory_is_read(tmp_path: Path) -> None:
+    listing = tmp_path / "listing"
+    path = tmp_path / "inventory.yaml"
+    path.write_text(
+        f"hosts_from: [cat, {listing}]\ndefaults: {{via: command, command: [sh, -c, 'exec \"$@\"', -]}}\n"
+        "groups: {all-n: {hosts: n*, labels: {x: y}}}\nhosts: {web: {labels: {rack: c}}, own: {user: me}}\n"
+    )
+    listing.write_text(LISTING)
+    found = {host.name: host for host in load(path).hosts}
+    assert {name: (host.address, dict(host.labels)) for name, host in found.items()} == {
+        "web": ("192.0.2.7", {"rack": "c"}),
+        "own": ("own", {}),
+        "n1": ("n1", {"rack": "a", "x": "y"}),
+        "n2": ("n2", {"rack": "a", "x": "y"}),
+    }
+    listing.write_text("n3\n")
+    assert "n3" in {host.name for host in load(path).hosts}
+    again = load(path, {"n1": {"address": "there"}, "own": {"address": "o"}})
+    assert {host.name: host.address for host in again.hosts} == {
+        "web": "web",
+        "own": "o",
+        "n1": "there",
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "printed", "problem"),
+    [
+        (
+            "slurm5",
+            "",
+            "inventory.yaml:1: hosts_from: must be slurm, kubectl, docker, podman, labgrid, or a list",
+        ),
+        ("[]", "", "hosts_from: must be slurm"),
+        ("[cat, PRINTED]", "", "cat lists no host that could be measured."),
+        ("[cat, PRINTED]", "-oProxyCommand=x\n", "Left out: -oProxyCommand=x: no host may have that name"),
+        (
+            "[cat, PRINTED]",
+            "a -oProxyCommand\n",
+            "inventory.yaml:1: hosts.a.address: must be a name or an IP",
+        ),
+        ("[cat, PRINTED]", "a b c\n", "cat printed what is not its list: ValueError 'a b c' is not NAME"),
+        ("[cat, PRINTED]", "a b 1/2=3\n", "inventory.yaml:1: hosts.a.labels"),
+        ("[false]", "", "false ended with 1"),
+        ("[no-such-program]", "", "PATH leads to no no-such-program"),
+    ],
+)
+def test_what_is_no_list_of_hosts_is_named(tmp_path: Path, source: str, printed: str, problem: str) -> None:
+    (tmp_path / "printed").write_text(printed)
+    path = tmp_path / "inventory.yaml"
+    path.write_text(f"hosts_from: {source.replace('PRINTED', str(tmp_path / 'printed'))}\n")
+    with pytest.raises(InventoryError) as refused:
+        load(path)
+    assert problem in str(refused.value)
+
+
+def test_resume_asks_no_program_again(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        (tmp_path / "listing").write_text("one\ntwo\n")
+        words = f"[sh, -c, 'test -e {tmp_path}/open || exit 9; exec \"$@\"', -]"
+        defaults = f"{{via: command, workdir: {tmp_path}/work, command: {words}}}"
+        fleet.inventory(f"hosts_from: [cat, {tmp_path}/listing]\ndefaults: {defaults}\n")
+        plan = ("-b", "clock", "--rounds", "1", "--parallel", "1")
+        assert {one["state"] for one in fleet("run", *plan, "--json", "-q").json} == {"failed"}
+        (tmp_path / "listing").write_text("three\n")
+        (tmp_path / "open").touch()
+        done = fleet("resume", "--json", "-q")
+        assert {one["host"] for one in done.json if one["bursts"]} == {"one", "two"}, done
 
 
 def test_one_list_at_a_time(tmp_path: Path) -> None:
