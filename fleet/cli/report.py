@@ -9,15 +9,20 @@ import typer
 from fleet.cli.app import RESULTS, ResultsPath, SelectRuns, app, runs_apart
 
 Open = Annotated[bool, typer.Option("--open", help="Show the page in a browser.")]
-Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write; - for stdout.")]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", help="page.html; card.svg, card.png: the last run; FOLDER/: a site; - for stdout."
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file even if it is no report of fleet.")]
 
 
-@app.command(short_help="Write an HTML page, or a card of one run, to keep and to send.")
+@app.command(short_help="Write an HTML page, a card of one run, or a site.")
 @runs_apart
 def report(
     select: SelectRuns = None,
-    output: Output = Path("fleet-report.html"),
+    output: Output = "fleet-report.html",
     title: Annotated[str | None, typer.Option("--title", help="The heading of the page.")] = None,
     force: Force = False,
     compare: Annotated[
@@ -35,6 +40,7 @@ def report(
 
     Hosts are reported with all their comparable runs; without a selection, those of the last session.
     With -o card.png or card.svg: a picture of the last run, and on stdout what to paste beside it.
+    With -o FOLDER/: a site, of which only what changed is made anew.
 
     Example: fleet report rpi5 server1 -o today.html
     """
@@ -45,21 +51,28 @@ def report(
     from fleet.store import Listing
     from fleet.text import counted
 
+    file = Path(output)
     if compare and select:
         raise UsageError("--compare A B names the runs of the page; leave the other words out.")
-    root, to_stdout = Listing(results), str(output) == "-"
+    root, to_stdout = Listing(results), output == "-"
     if compare:
         chosen = [run for side in sides(root, compare) for run in side.runs["run_id"]]
     else:
         chosen = [run.run_id for run in hosts.chosen(root, select or ()).runs]
+    if output.endswith("/") or file.is_dir():
+        from fleet.analysis.report.site import write_site
+
+        wanted = set(chosen)
+        typer.echo(write_site(root, [run for run in root.runs if run.run_id in wanted], file, title))
+        return
     if not to_stdout:
-        files.check(output, force=force)
-    if output.suffix in files.CARDS:
+        files.check(file, force=force)
+    if file.suffix in files.CARDS:
         from fleet.analysis.report import card as cards
 
         card = cards.card_of(root, chosen[-1])
-        files.write(output, cards.FORMATS[output.suffix](card))
-        typer.echo(cards.markdown(card, output.name))
+        files.write(file, cards.FORMATS[file.suffix](card))
+        typer.echo(cards.markdown(card, file.name))
         return
     from fleet.analysis.report.page import render
 
@@ -67,10 +80,10 @@ def report(
     if to_stdout:
         sys.stdout.write(page)
         return
-    files.write(output, page)
+    files.write(file, page)
     typer.echo(f"{output}: {counted(len(set(chosen)), 'run')}, {len(page.encode()) / 1e6:.1f} MB")
     if open_:
-        typer.launch(output.absolute().as_uri())
+        typer.launch(file.absolute().as_uri())
 
 
 app.command("portrait", hidden=True)(report)  # its name for one machine before

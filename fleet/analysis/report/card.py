@@ -74,11 +74,13 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A card. title: its alternative text. cells: shades of the map, SHADES for none.
+    """A card. kind: its benchmark and variant. title: its alternative text.
 
-    edges: of the map's cells, those with a line between groups. rows: the table beside it, titles first.
+    cells: shades of the map, SHADES for none. edges: of the map's cells, those with a line between groups.
+    rows: the table beside it, titles first.
     """
 
+    kind: str
     title: str
     cells: Ints
     edges: Sequence[float]
@@ -114,6 +116,7 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame) -> Card:
     listed = ", ".join(f"{relation} {ns} {half.strip('-')}".rstrip() for relation, ns, half, _ in rows)
     shades, cell = drawn.shades(), _SIDE / len(order.cpus)
     return Card(
+        kind,
         f"{model}, {what}: {listed}",
         np.where(shades < 0, SHADES, shades),
         [at * cell for at, border in enumerate(drawn.borders) if border],
@@ -222,7 +225,7 @@ def _pictures(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
     return [((_X, _Y, _SIDE, _SIDE), card.cells), ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale)]
 
 
-def _palette() -> bytes:
+def palette() -> bytes:
     """RGB of all shades, then of what was not measured, which is transparent."""
     return bytes(value for shade in range(SHADES) for value in rgb_of(shade)) + b"\xff" * 3
 
@@ -242,7 +245,7 @@ def _png(cells: Ints) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         (
             chunk(b"IHDR", size),
-            chunk(b"PLTE", _palette()),
+            chunk(b"PLTE", palette()),
             chunk(b"tRNS", b"\xff" * SHADES + b"\0"),
             chunk(b"IDAT", b"\x78\x01" + stored + struct.pack(">I", zlib.adler32(rows))),
             chunk(b"IEND", b""),
@@ -287,7 +290,7 @@ def png(card: Card) -> bytes:
     draw = ImageDraw.Draw(image)
     for (x, y, wide, high), cells in _pictures(card):
         small = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
-        small.putpalette(_palette())
+        small.putpalette(palette())
         image.paste(
             small.convert("RGB").resize((int(wide), int(high)), Image.Resampling.NEAREST), (int(x), int(y))
         )
@@ -308,7 +311,7 @@ def png(card: Card) -> bytes:
     buffer = io.BytesIO()
     about = PngInfo()
     about.add_text("Software", CARD)
-    image.save(buffer, "png", optimize=True, pnginfo=about)
+    image.save(buffer, "png", pnginfo=about)
     return buffer.getvalue()
 
 

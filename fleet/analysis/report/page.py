@@ -6,7 +6,7 @@ jinja2 escapes all text of hosts and inventories; `one_line` makes control chara
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jinja2
@@ -94,7 +94,7 @@ def render(
     starts = [reading.run["started_utc"] for reading in readings]
     shared = {kind: colour_limits(maps) for kind, maps in _maps_by_kind(detailed).items()}
     thumbnails = _thumbnails(detailed, shared)
-    return _template().render(
+    return template("page.html").render(
         title=title or f"{_subject(readings)}: {_names(readings)}",
         generator=f"{GENERATOR} {VERSION}",
         made=datetime.now(UTC),
@@ -116,7 +116,9 @@ def render(
     )
 
 
-def _template() -> jinja2.Template:
+@cache
+def template(name: str) -> jinja2.Template:
+    """A page of reports or of sites."""
     pages = jinja2.Environment(
         loader=jinja2.PackageLoader("fleet.analysis.report"),
         autoescape=True,
@@ -150,7 +152,7 @@ def _template() -> jinja2.Template:
         "change_shown": change_shown,
         "sides_text": sides_text,
     }
-    return pages.get_template("page.html")
+    return pages.get_template(name)
 
 
 def _printable(value: Any) -> Any:

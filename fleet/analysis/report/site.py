@@ -1,0 +1,268 @@
+"""Writes a static site about machines: an index, a page and a card of each (docs/report.md, "A site").
+
+Only pages whose runs changed are made anew, and only files that `.fleet-site.json` lists are ever replaced or
+removed. The same runs give the same bytes.
+"""
+
+import base64
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+from PIL import Image
+
+from fleet.analysis.reduce.cells import overview_history
+from fleet.analysis.reduce.heatmap import SHADES
+from fleet.analysis.reduce.load import read_runs
+from fleet.analysis.reduce.pairs import STATS_VERSION, load_pairs, widened
+from fleet.analysis.report import card as cards
+from fleet.analysis.report.output import GENERATOR, write
+from fleet.analysis.report.page import template
+from fleet.analysis.selection import by_host
+from fleet.analysis.views.history import sparkline
+from fleet.analysis.views.text import measured, records, shown_value, within
+from fleet.errors import UsageError
+from fleet.model import as_described_by
+from fleet.model.version import VERSION
+from fleet.store import RunSummary
+from fleet.store.runs import Root, listing_of
+from fleet.text import counted, one_line
+
+STATE = ".fleet-site.json"
+_AT_ONCE = 16  # machines whose pairs are held
+_MAP = 96  # pixels
+_OURS = re.compile(r"(index\.html|runs\.json|(m|card|map)/[A-Za-z][\w.-]*\.(html|svg|png))\Z")
+_FACTS = ("kernel", "distribution", "governor", "microcode", "board", "firmware", "hypervisor")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A machine in the index. shared: medians by relation in words; far: the last of them, in ns."""
+
+    host: str
+    name: str
+    run: str
+    date: str
+    model: str
+    cpus: int
+    kernel: str
+    benchmark: str
+    shared: str
+    far: float | None
+    memory: float | None
+    bandwidth: float | None
+    course: str
+    runs: int
+    has_map: bool
+
+
+def write_site(root: Root, runs: Sequence[RunSummary], folder: Path, title: str | None = None) -> str:
+    """Write the pages about these runs into a folder; how many were made, in words.
+
+    Raises UsageError where a file of another is in the way, or cannot be written.
+    """
+    listing, hosts = listing_of(root), by_host(runs)
+    before = _state(folder)
+    keys = {host: _key([[run.run_id, dict(run.labels)] for run in own]) for host, own in hosts.items()}
+    kept = {host: one for host, one in before["machines"].items() if one["key"] == keys.get(host)}
+    found = {host: Row(**one["row"]) for host, one in kept.items()}
+    files: dict[str, str] = {name: mark for name, mark in before["files"].items() if _host_of(name) in kept}
+    new = {host: own for host, own in hosts.items() if host not in kept}
+    for name in ("index.html", "runs.json", *(f"m/{host}.html" for host in new)):
+        if (folder / name).exists() and name not in before["files"]:
+            raise UsageError(f"{folder / name}: not made by fleet; it was not changed. Name another folder.")
+    for row, made in _machines(listing, new):
+        found[row.host] = row
+        for name, data in made.items():
+            files[name] = _put(folder, name, data)
+    rows = sorted(found.values(), key=lambda row: (row.model, row.name, row.host))
+    subject = title or f"Core-to-core latency and memory of {counted(len(rows), 'machine')}"
+    written = len(files)
+    for name, text in (
+        ("index.html", _page("site.html", title=subject, rows=rows)),
+        ("runs.json", json.dumps([asdict(row) for row in rows], indent=0, ensure_ascii=False)),
+    ):
+        mark = hashlib.sha256(text.encode()).hexdigest()
+        if before["files"].get(name) != mark or not (folder / name).exists():
+            _put(folder, name, text)
+        files[name] = mark
+    for name in before["files"].keys() - files.keys():
+        (folder / name).unlink(missing_ok=True)
+    machines = {row.host: {"key": keys[row.host], "row": asdict(row)} for row in rows}
+    _put(folder, STATE, json.dumps({"machines": machines, "files": files}, indent=0, sort_keys=True))
+    return f"{folder}: {counted(len(rows), 'machine')}, {len(new)} of them made anew, {written + 2} files"
+
+
+def _state(folder: Path) -> dict[str, dict[str, Any]]:
+    """What an earlier site in the folder is of; nothing where there is none, or another version's."""
+    try:
+        found = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        files = {str(name): str(mark) for name, mark in found["files"].items() if _OURS.match(name)}
+        machines = {
+            host: {"key": one["key"], "row": asdict(Row(**one["row"]))}
+            for host, one in found["machines"].items()
+        }
+    except FileNotFoundError:
+        return {"machines": {}, "files": {}}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as err:
+        raise UsageError(
+            f"{folder / STATE}: cannot be read as what fleet wrote: {err}. Remove the folder."
+        ) from err
+    whole = all((folder / name).exists() for name in files)
+    return {"machines": machines if whole else {}, "files": files}
+
+
+def _host_of(name: str) -> str:
+    return name.rpartition("/")[2].rpartition(".")[0] if "/" in name else ""
+
+
+def _key(runs: object) -> str:
+    return hashlib.sha256(json.dumps([_code(), runs], sort_keys=True).encode()).hexdigest()[:32]
+
+
+@cache
+def _code() -> str:
+    """What pages are made by, beside the runs."""
+    here = Path(__file__).parent
+    sources = [here / "card.py", here / "site.py", *sorted((here / "templates").iterdir())]
+    texts = b"".join(path.read_bytes() for path in sources)
+    return hashlib.sha256(texts + f"{VERSION} {STATS_VERSION}".encode()).hexdigest()
+
+
+def _put(folder: Path, name: str, data: str | bytes) -> str:
+    path = folder / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise UsageError(f"{path.parent}: cannot be made: {err.strerror}.") from err
+    write(path, data)
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def _machines(
+    root: Root, hosts: Mapping[str, Sequence[RunSummary]]
+) -> Iterator[tuple[Row, dict[str, str | bytes]]]:
+    """The row of each machine in the index, and its files."""
+    names = list(hosts)
+    for at in range(0, len(names), _AT_ONCE):
+        batch = names[at : at + _AT_ONCE]
+        past = overview_history(root, [run for host in batch for run in hosts[host]])
+        runs, _, cpus = read_runs(root, [hosts[host][-1].run_id for host in batch])
+        pairs = widened(load_pairs(root, run_id=[run["run_id"] for run in runs]))
+        for host, run in zip(batch, runs, strict=True):
+            own = pairs[pairs["run_id"] == run["run_id"]].reset_index(drop=True)
+            of_run = cpus[cpus["run_id"] == run["run_id"]].reset_index(drop=True)
+            with as_described_by(run["hello"]):
+                yield _machine(run, of_run, own, past[past["host_id"] == host], len(hosts[host]))
+
+
+def _machine(
+    run: dict[str, Any], cpus: pd.DataFrame, pairs: pd.DataFrame, past: pd.DataFrame, runs: int
+) -> tuple[Row, dict[str, str | bytes]]:
+    host = run["host_id"]
+    last = past[past["run_id"] == run["run_id"]]
+    try:
+        card = cards.card(run, cpus, pairs)
+    except UsageError:  # it has no pairs of CPUs
+        card = None
+    kind = card.kind if card else ""
+    shared = last[(last["benchmark"] + "/" + last["variant"]) == kind].sort_values("median_ns", kind="stable")
+    far = shared["relation"].iloc[-1] if len(shared) else ""
+    course = past[(past["benchmark"] + "/" + past["variant"] == kind) & (past["relation"] == far)]
+    row = Row(
+        host=host,
+        name=one_line(run["host_name"]),
+        run=run["run_id"],
+        date=f"{run['started_utc']:%Y-%m-%d}",
+        model=one_line(run["cpu_model"] or "unknown CPU model"),
+        cpus=run["cpus_measured"],
+        kernel=one_line(run["kernel"] or ""),
+        benchmark=kind,
+        shared=", ".join(
+            f"{one['relation']} {measured(one['benchmark'], one['median_ns'])}" for one in records(shared)
+        ),
+        far=round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
+        memory=_number(last, "chase", "mem"),
+        bandwidth=_number(last, "bandwidth", "mem"),
+        course=sparkline(course["median_ns"].to_numpy(dtype=float)) if len(course) > 1 else "",
+        runs=runs,
+        has_map=card is not None,
+    )
+    facts = [(name, str(run[name])) for name in _FACTS if run.get(name)]
+    made: dict[str, str | bytes] = {
+        f"m/{host}.html": _page(
+            "machine.html", title=row.name, row=row, facts=facts, lines=_lines(last, past), card=card
+        )
+    }
+    if card is not None:
+        made |= {
+            f"card/{host}.svg": cards.svg(card),
+            f"card/{host}.png": cards.png(card),
+            f"map/{host}.png": _small(card),
+        }
+    return row, made
+
+
+def _number(last: pd.DataFrame, benchmark: str, level: str) -> float | None:
+    """The best number of a level of memory, as it is shown: ns of a load, GB/s."""
+    found = last[(last["benchmark"] == benchmark) & (last["relation"] == level)]
+    return round(float(shown_value(benchmark, found["median_ns"].min())), 3) if len(found) else None
+
+
+def _lines(last: pd.DataFrame, past: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Of each number of the last run a row: what it is, the number, ±95 %, pairs, and all runs."""
+    keys = ["benchmark", "variant", "about", "relation"]
+    courses = {key: part["median_ns"].to_numpy(dtype=float) for key, part in past.groupby(keys, sort=False)}
+    found = []
+    for row in records(last):
+        values = courses[tuple(row[key] for key in keys)]
+        ends = [measured(row["benchmark"], ns) for ns in (values.min(), values.max())]
+        what = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
+        number = measured(row["benchmark"], row["median_ns"])
+        course = sparkline(values) if len(values) > 1 else ""
+        found.append(
+            (
+                what,
+                row["relation"],
+                number,
+                within(row["spread"]),
+                str(row["pairs"]),
+                str(len(values)),
+                *ends,
+                course,
+            )
+        )
+    return found
+
+
+def _small(card: cards.Card) -> bytes:
+    """The map as a picture of at most _MAP pixels a side."""
+    image = Image.frombytes("P", card.cells.shape[::-1], card.cells.astype(np.uint8).tobytes())
+    image.putpalette(cards.palette())
+    side = min(_MAP, len(card.cells))
+    buffer = io.BytesIO()
+    image.resize((side, side), Image.Resampling.NEAREST).save(buffer, "png", transparency=SHADES)
+    return buffer.getvalue()
+
+
+def _page(name: str, **values: Any) -> str:
+    """A page of the site, whose policy has the digests of its own style and script."""
+    pages = template(name).environment
+    style = pages.get_template("style.css").render(viridis=[], diverging=[], readings=[], thumbnails={})
+    style += (Path(__file__).parent / "templates" / "site.css").read_text(encoding="utf-8")
+    script = (Path(__file__).parent / "templates" / "site.js").read_text(encoding="utf-8")
+    parts = {"style": Markup(f"\n{style}"), "script": Markup(f"\n{script}")}  # noqa: S704  (our own files)
+    digests = {
+        f"{part}_digest": "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for part, text in parts.items()
+    }
+    return template(name).render(generator=f"{GENERATOR} {VERSION}", **parts, **digests, **values)
