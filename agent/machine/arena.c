@@ -1,6 +1,7 @@
 /* arena.c: mapping, writing and giving back the memory of arena.h. */
 #include "machine/arena.h"
 
+#include "base/stop.h"
 #include "native/native.h"
 
 #include <errno.h>
@@ -77,10 +78,21 @@ uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes)
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
+void arena_unmap(void *start, size_t bytes)
+{
+	char reason[64];
+	int err = os_pages_unmap(start, bytes);
+
+	if (!err)
+		return;
+	snprintf(reason, sizeof reason, "munmap: %s", strerror(-err));
+	stop_because(reason);
+}
+
 static void give_back(struct arena *arena)
 {
 	if (arena->start)
-		os_pages_unmap(arena->start, arena->bytes);
+		arena_unmap(arena->start, arena->bytes);
 	arena_leave(arena);
 }
 
@@ -102,7 +114,7 @@ void arena_end_round(void)
 		struct arena *arena = &arenas[i];
 
 		if (arena->last_start)
-			os_pages_unmap(arena->last_start, arena->last_bytes);
+			arena_unmap(arena->last_start, arena->last_bytes);
 		arena->last_start = keeps_last ? arena->start : NULL;
 		arena->last_bytes = arena->bytes;
 		if (keeps_last)

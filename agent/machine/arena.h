@@ -49,6 +49,9 @@ bool arena_is_placed(struct arena *arena, int node, char *words, size_t room);
 /* A thread may still work on it: it is left to it. */
 void arena_leave(struct arena *arena);
 
+/* Unmaps memory; a run that cannot is asked to end. */
+void arena_unmap(void *start, size_t bytes);
+
 /* Can memory in huge pages be had? Tries it. */
 bool arena_try_huge_pages(void);
 

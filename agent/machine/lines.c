@@ -1,6 +1,7 @@
 /* lines.c: mapping, placing and retiring the lines of lines.h. */
 #include "machine/lines.h"
 
+#include "machine/arena.h"
 #include "native/native.h"
 
 #include <stdio.h>
@@ -73,7 +74,7 @@ int lines_map(struct lines *lines, size_t count, const struct placement *placeme
 
 	if (err) {
 		if (lines->start)
-			os_pages_unmap(lines->start, lines->bytes);
+			arena_unmap(lines->start, lines->bytes);
 		lines->start = NULL;
 		return err;
 	}
@@ -95,10 +96,10 @@ void lines_retire(struct lines *lines)
 	if (!lines->start || lines->kept)
 		return;
 	if (lines->bytes > RETIRED_MAX * os_page_bytes()) {
-		os_pages_unmap(lines->start, lines->bytes);
+		arena_unmap(lines->start, lines->bytes);
 	} else {
 		if (retired[next].start)
-			os_pages_unmap(retired[next].start, retired[next].bytes);
+			arena_unmap(retired[next].start, retired[next].bytes);
 		retired[next] = *lines;
 		next = (next + 1) % RETIRED_MAX;
 	}
@@ -161,7 +162,7 @@ int lines_try_huge_page(void)
 	if (!err) {
 		__atomic_store_n((uint32_t *)start, 0, __ATOMIC_RELAXED);
 		err = os_huge_pages_check(start);
-		os_pages_unmap(start, bytes);
+		arena_unmap(start, bytes);
 	}
 	return err;
 }

@@ -30,9 +30,9 @@ int os_pages_map(size_t pages, void **start)
 	return 0;
 }
 
-void os_pages_unmap(void *start, size_t bytes)
+int os_pages_unmap(void *start, size_t bytes)
 {
-	munmap(start, bytes);
+	return munmap(start, bytes) ? -errno : 0;
 }
 
 /* What programs may still take: as the kernel reckons, and as limits leave it. */
@@ -55,6 +55,8 @@ int os_memory_look(struct memory *memory)
 	return 0;
 }
 
+enum { POOL_SHIFT = 26 }; /* MAP_HUGE_SHIFT of mmap(2), which a C library need not have */
+
 /* ---- huge pages ------------------------------------------------------------------------------ */
 
 /* A stretch that begins where a huge page can, for the kernel to put transparent ones there. */
@@ -74,37 +76,60 @@ static int map_aligned(size_t bytes, size_t page_bytes, void **start)
 	return madvise(*start, bytes, MADV_HUGEPAGE) ? -errno : 0;
 }
 
-static int transparent_page_bytes(size_t *bytes)
+/* Has the pool free pages of this size? Documentation/admin-guide/mm/hugetlbpage.rst. */
+static bool pool_has(size_t bytes)
+{
+	char path[96], line[32];
+
+	snprintf(path, sizeof path, "/sys/kernel/mm/hugepages/hugepages-%zukB/free_hugepages",
+		 bytes >> 10);
+	return !linux_read_line(path, line, sizeof line) && strtoul(line, NULL, 10);
+}
+
+/*
+ * The size of transparent huge pages; where these are too large, as the 512 MiB of an arm64 kernel
+ * with pages of 64 KiB, of the largest that the pool has.
+ */
+static size_t huge_page_bytes(bool *transparent)
 {
 	char line[32];
-	int err = linux_read_line("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", line,
-				  sizeof line);
 
-	*bytes = err ? 2u << 20 : strtoul(line, NULL, 10);
-	return err;
+	*transparent = !linux_read_line("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", line,
+					sizeof line);
+	size_t bytes = *transparent ? strtoul(line, NULL, 10) : 2u << 20;
+
+	if (bytes <= HUGE_MOST)
+		return bytes;
+	*transparent = false;
+	for (bytes = HUGE_MOST; bytes > os_page_bytes() && !pool_has(bytes);)
+		bytes /= 2;
+	return bytes > os_page_bytes() ? bytes : 0;
 }
 
 size_t os_huge_page_bytes(void)
 {
-	size_t bytes;
+	bool transparent;
 
-	transparent_page_bytes(&bytes);
-	return bytes;
+	return huge_page_bytes(&transparent);
 }
 
-/* From the pool of huge pages if it has enough, otherwise transparent ones. */
+/* From the pool of huge pages of this size if it has enough, otherwise transparent ones. */
 int os_huge_pages_map(void **start, size_t *bytes)
 {
-	size_t page_bytes;
-	int err = transparent_page_bytes(&page_bytes);
+	bool transparent;
+	size_t page_bytes = huge_page_bytes(&transparent);
 
 	*start = NULL;
+	if (!page_bytes)
+		return -ENOTSUP;
 	*bytes = (*bytes + page_bytes - 1) / page_bytes * page_bytes;
 	void *pooled = mmap(NULL, *bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB |
+				    __builtin_ctzl(page_bytes) << POOL_SHIFT,
+			    -1, 0);
 
 	if (pooled == MAP_FAILED)
-		return err ? -ENOTSUP : map_aligned(*bytes, page_bytes, start);
+		return transparent ? map_aligned(*bytes, page_bytes, start) : -ENOTSUP;
 	*start = pooled;
 	return 0;
 }

@@ -259,8 +259,7 @@ extern const int os_priority_usual;
 /* The clock that is always there. */
 void os_clock(struct clock *clock);
 
-/* The rate of the architecture's counter where the OS states it; -ENOTSUP where it must be
- * measured. */
+/* The rate of the architecture's counter, or -ENOTSUP where the OS does not state it. */
 int os_counter_rate(uint64_t *ticks_per_second);
 
 size_t os_page_bytes(void);
@@ -268,15 +267,14 @@ size_t os_page_bytes(void);
 /* Maps fresh pages that no thread has touched, of the base page size. */
 int os_pages_map(size_t pages, void **start);
 
+enum { HUGE_MOST = 32 << 20 }; /* larger pages are not used */
+
 /* The size of a huge page; 0 where there are none. */
 size_t os_huge_page_bytes(void);
 
-/*
- * Maps huge pages that no thread has touched, for *bytes, which it rounds up; only
- * os_huge_pages_check() tells if they became such.
- */
+/* Maps huge pages, untouched, for *bytes, rounded up; os_huge_pages_check() tells if they are. */
 int os_huge_pages_map(void **start, size_t *bytes);
-void os_pages_unmap(void *start, size_t bytes);
+int os_pages_unmap(void *start, size_t bytes);
 
 /* Is what is touched of this mapping in huge pages? -ENOTSUP if not all of it is. */
 int os_huge_pages_check(const void *start);

@@ -272,9 +272,9 @@ int os_pages_map(size_t pages, void **start)
 	return *start == MAP_FAILED ? -errno : 0;
 }
 
-void os_pages_unmap(void *start, size_t bytes)
+int os_pages_unmap(void *start, size_t bytes)
 {
-	munmap(start, bytes);
+	return munmap(start, bytes) ? -errno : 0;
 }
 
 /* A mapping that does not fit is refused at once. */

@@ -167,7 +167,9 @@ static bool choose_pages(const struct plan *plan, const struct options *options,
 		return true;
 	if (!expected)
 		return false;
-	notes_add(notes, "No huge pages are to be had here: memory lies in base pages.");
+	notes_add(notes,
+		  "No huge pages of up to %d MiB are to be had here: memory lies in base pages.",
+		  HUGE_MOST >> 20);
 	return false;
 }
 

@@ -14,6 +14,7 @@ BUSY_SHARE = 0.5  # of the CPUs
 HOT_C = 85.0
 DEEP_IDLE_US = 10
 MEASURING_THREADS = 2
+USUAL_PAGE = 4096  # bytes
 OWN_PROCESSES = 8  # beside the threads that measure: a login, shells, the agent
 _SYS = "/sys/devices/system"
 _X86 = ("x86_64", "i386")
@@ -216,6 +217,13 @@ def _kernel(facts: Facts) -> Iterator[Finding]:
             f"Realtime threads may run {facts.rt_runtime_us} µs of each period; only --priority is affected.",
             "echo -1 > /proc/sys/kernel/sched_rt_runtime_us # root, until reboot; a runaway can keep a CPU",
             "rt_runtime_us",
+        )
+    if facts.page_bytes is not None and facts.page_bytes > USUAL_PAGE:
+        yield _info(
+            "pages",
+            f"Base pages are {facts.page_bytes >> 10} KiB. Huge ones are used if of up to 32 MiB.",
+            "Compare only with machines whose pages are of that size.",
+            "page_bytes",
         )
     if "mitigations=off" in (facts.kernel_cmdline or "").split():
         yield _info(

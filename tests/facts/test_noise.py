@@ -58,6 +58,7 @@ PLANTED = [
     ("numa_balancing", WARNING, {"numa_balancing": True}),
     ("irqbalance", INFO, {"irqbalance": True}),
     ("rt_throttling", INFO, {"rt_runtime_us": 950_000}),
+    ("pages", INFO, {"page_bytes": 65536}),
     ("mitigations", INFO, {"kernel_cmdline": "quiet mitigations=off"}),
     ("smt", INFO, {"smt": True}),
     ("offline", WARNING, {"cpus": (Cpu(0), Cpu(3, online=False))}),
@@ -69,7 +70,7 @@ PLANTED = [
     ("busy", WARNING, {"load": Load(running=3)}),
 ]
 SENTENCES = {"boost", "temperature", "hypervisor", "container", "quota", "clock", "mitigations"}
-SENTENCES |= {"isolation", "tick", "memory", "priority"}
+SENTENCES |= {"isolation", "tick", "memory", "priority", "pages"}
 
 
 def test_a_quiet_machine_has_no_findings() -> None:

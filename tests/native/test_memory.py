@@ -184,6 +184,20 @@ def test_base_pages_can_be_asked_for_and_are_in_the_name() -> None:
     assert not [text for text in notes(records) if "huge pages" in text]
 
 
+@pytest.mark.parametrize(("size", "base"), [(2 << 20, False), (512 << 20, True), (0, True)])
+def test_huge_pages_that_are_too_large_are_not_used(tmp_path: Path, size: int, base: bool) -> None:
+    kernel = tmp_path / "sys/kernel/mm"
+    (kernel / "transparent_hugepage").mkdir(parents=True)
+    (kernel / "transparent_hugepage/hpage_pmd_size").write_text(f"{size}\n")
+    (kernel / "hugepages/hugepages-1024kB").mkdir(parents=True)  # a size that no pool here has
+    (kernel / "hugepages/hugepages-1024kB/free_hugepages").write_text("8\n")
+    tree = preload("groups.c") | {"TREE": str(tmp_path)}
+    (told,) = decode(run("-b", "chase", "--sizes", "64K", "-c", "0", "--forecast", env=tree).stdout)
+    note = "No huge pages of up to 32 MiB are to be had here: memory lies in base pages."
+    assert (note in told["notes"]) == base
+    assert told["bytes"] == 2 * (64 << 10 if base else 2 << 20)
+
+
 def test_the_stride_asked_for_is_in_the_name() -> None:
     records = measure("-b", "chase", "--stride", "128", *SMALL)
     assert all(".s128." in burst["point"] for burst in bursts(records))

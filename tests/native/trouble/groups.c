@@ -1,6 +1,6 @@
 /*
- * Preloaded into the agent: what it reads below /proc/self and /sys/fs/cgroup lies below TREE
- * instead, a tree of the test's own; statm stays its own.
+ * Preloaded into the agent: what it reads below /proc/self, /sys/fs/cgroup and /sys/kernel/mm
+ * lies below TREE instead, a tree of the test's own; statm and smaps stay its own.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,7 +12,8 @@
 
 static const char *moved(const char *path, char room[2048])
 {
-	if (strncmp(path, "/sys/fs/cgroup", 14) && strncmp(path, "/proc/self/mountinfo", 20) &&
+	if (strncmp(path, "/sys/fs/cgroup", 14) && strncmp(path, "/sys/kernel/mm", 14) &&
+	    strncmp(path, "/proc/self/mountinfo", 20) &&
 	    strncmp(path, "/proc/self/cgroup", 17))
 		return path;
 	snprintf(room, 2048, "%s%s", getenv("TREE"), path);
