@@ -137,6 +137,8 @@ struct point_context {
 	bool huge_pages;             /* are to be had */
 	bool flushes;                /* lines can be flushed */
 	bool base_asked, huge_asked; /* --pages */
+	uint32_t rows, columns, depth; /* that all variants of gemm in the plan multiply at once */
+	struct notes *others;          /* takes why a shape is left out; null: gemm is alone */
 };
 
 /* Bytes of gemm's matrices, in a thread's memory: C lies at its start, then A, then B. */

@@ -44,10 +44,11 @@ static bool read_side(const char **at, uint32_t *side)
 	return number <= SIDE_MOST;
 }
 
-static int read_shape(const char *text, const struct variant *variant, struct point *point,
-		      struct refusal *refusal)
+/* Beside other benchmarks a shape that does not fit is noted, and there are no points. */
+static int read_shape(const char *text, const struct point_context *context, struct point *point,
+		      bool *fits, struct refusal *refusal)
 {
-	const struct gemm *gemm = variant->gemm;
+	const struct gemm *gemm = context->variant->gemm;
 	bool given = strcmp(text, "auto");
 	const char *at = given ? text : "256x256x256";
 
@@ -62,13 +63,19 @@ static int read_shape(const char *text, const struct variant *variant, struct po
 	point->m = next_multiple(point->m, gemm->rows);
 	point->n = next_multiple(point->n, gemm->block);
 	point->k = next_multiple(point->k, gemm->depth);
-	if (given && (point->m != asked.m || point->n != asked.n || point->k != asked.k))
-		return refuse(
-			refusal, EXIT_OPTIONS,
-			"--shape %s: gemm/%s multiplies %d rows, %d columns and a depth of %d "
-			"at once; the nearest shape is %" PRIu32 "x%" PRIu32 "x%" PRIu32,
-			text, variant->name, gemm->rows, gemm->block, gemm->depth, point->m,
-			point->n, point->k);
+	*fits = !given || (point->m == asked.m && point->n == asked.n && point->k == asked.k);
+	if (*fits)
+		return 0;
+	refuse(refusal, EXIT_OPTIONS,
+	       "--shape %s: gemm/%s multiplies %d rows, %d columns and a depth of %d at once; the "
+	       "nearest shape for all its variants is %" PRIu32 "x%" PRIu32 "x%" PRIu32,
+	       text, context->variant->name, gemm->rows, gemm->block, gemm->depth,
+	       next_multiple(asked.m, context->rows), next_multiple(asked.n, context->columns),
+	       next_multiple(asked.k, context->depth));
+	if (!context->others)
+		return -1;
+	notes_add(context->others, "gemm/%s is left out: %s.", context->variant->name,
+		  refusal->text);
 	return 0;
 }
 
@@ -135,9 +142,10 @@ int gemm_add_points(const struct options *options, const struct point_context *c
 		    struct points *points, struct refusal *refusal)
 {
 	struct point point = {0};
-	int err = read_shape(options->shape, context->variant, &point, refusal);
+	bool fits = false;
+	int err = read_shape(options->shape, context, &point, &fits, refusal);
 
-	for (size_t t = 0; !err && t < context->thread_count; t++)
+	for (size_t t = 0; !err && fits && t < context->thread_count; t++)
 		for (enum gemm_point kind = GEMM_PEAK; !err && kind < GEMM_POINTS; kind++) {
 			point.operation = (uint8_t)kind;
 			point.threads = context->threads[t];

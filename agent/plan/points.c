@@ -110,7 +110,7 @@ static int drop_empty(struct plan *plan, struct refusal *refusal)
 
 			choice->points = NULL; /* they belong to one choice, whoever frees them */
 			plan->choices[kept++] = moved;
-		} else if (last && !any)
+		} else if (last && !any && choice->benchmark->can)
 			return refuse(refusal, EXIT_VARIANT,
 				      "%s/%s does none of the operations asked for",
 				      choice->benchmark->name, choice->variant->name);
@@ -173,6 +173,33 @@ static bool choose_pages(const struct plan *plan, const struct options *options,
 	return false;
 }
 
+static uint32_t common_multiple(uint32_t a, uint32_t b)
+{
+	uint32_t multiple = a;
+
+	while (multiple % b)
+		multiple += a;
+	return multiple;
+}
+
+/* What shapes must be multiples of, and whether a plan is left without gemm. */
+static void look_at_shapes(const struct plan *plan, struct notes *notes,
+			   struct point_context *context)
+{
+	context->rows = context->columns = context->depth = 1;
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		const struct gemm *gemm = plan->choices[i].variant->gemm;
+
+		if (!gemm) {
+			context->others = notes;
+			continue;
+		}
+		context->rows = common_multiple(context->rows, gemm->rows);
+		context->columns = common_multiple(context->columns, gemm->block);
+		context->depth = common_multiple(context->depth, gemm->depth);
+	}
+}
+
 int plan_make_points(struct plan *plan, const struct options *options, struct notes *notes,
 		     struct refusal *refusal)
 {
@@ -185,6 +212,7 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 					.huge_pages = choose_pages(plan, options, notes)};
 	int err = 0;
 
+	look_at_shapes(plan, notes, &context);
 	for (size_t i = 0; !err && i < plan->choice_count; i++)
 		err = make_points(plan, &plan->choices[i], options, &context, refusal);
 	if (err || drop_empty(plan, refusal))

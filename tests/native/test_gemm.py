@@ -104,8 +104,8 @@ def test_odd_shapes_are_exact_too(asked: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("255x256x256", "nearest shape is 256x256x256"),
-        ("256x250x256", "nearest shape is 256x256x256"),
+        ("255x256x256", "nearest shape for all its variants is 256x256x256"),
+        ("256x250x256", "nearest shape for all its variants is 256x256x256"),
         ("256x256", "wants auto or MxNxK"),
         ("0x8x8", "wants auto or MxNxK"),
         ("8x8x8x8", "wants auto or MxNxK"),
@@ -118,6 +118,21 @@ def test_a_shape_that_cannot_be_is_refused_with_the_nearest(asked: str, words: s
     done = run("-b", "gemm", "-v", "c11", "--shape", asked)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
+
+
+def test_one_shape_is_named_that_fits_all_variants_and_none_ends_a_run_of_others() -> None:
+    plan = ("-b", "gemm", "-v", "gemm=all", "-c", "0", "--threads", "1", "--shape")
+    refused = run(*plan, "65x65x65", "--forecast").stderr
+    (fitting,) = re.findall(r"nearest shape for all its variants is (\S+)", refused)
+    assert run(*plan, fitting, "--forecast").returncode == 0
+    beside = run(*plan, "65x65x65", "-b", "gemm,clock", "--forecast")
+    (told,) = decode(beside.stdout)
+    assert "clock" in {one["benchmark"] for one in told["benchmarks"]}
+    assert sum(note.startswith("gemm/") and fitting in note for note in told["notes"]) >= 1
+    (told,) = decode(
+        run("-b", "gemm,clock", "-v", "gemm=c11", "--shape", "5x5x5", "-c", "0", "--forecast").stdout
+    )
+    assert [one["benchmark"] for one in told["benchmarks"]] == ["clock"]
 
 
 def faulty() -> Target:
