@@ -41,12 +41,12 @@ KINDS = {
 
 
 def core_kinds(cpus: Iterable[tuple[int, str | None, int | None]]) -> dict[int, str]:
-    """The kind of each CPU's core, one of KINDS; empty for a machine that has one kind.
+    """The kind of each CPU's core, one of KINDS, where it is known; empty for a machine that has one kind.
 
     cpus: of each its number, `kind` and `capacity`.
     """
     rows = list(cpus)
-    found = {cpu: kind[0].upper() for cpu, kind, _ in rows if kind}
+    found = {cpu: kind[0].upper() for cpu, kind, _ in rows if kind and kind[0].upper() in KINDS}
     if not found and len(speeds := sorted({capacity for *_, capacity in rows if capacity})) > 1:
         names = {speeds[0]: "LITTLE", speeds[-1]: "big"}
         found = {cpu: names.get(capacity, "middle") for cpu, _, capacity in rows if capacity}

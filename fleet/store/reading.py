@@ -282,7 +282,9 @@ class TableFile:
             try:
                 return work()
             except FileNotFoundError as err:
-                raise VanishedError(f"{self.what}: it is not there any more.") from err
+                raise VanishedError(
+                    f"{self.what}: it is not there any more. Put it back from a copy, or look with `fleet verify`."
+                ) from err
 
 
 def _checked(place: Place, name: str, *, whole: bool) -> Any:

@@ -32,6 +32,7 @@ PHONE = (160, 160, 160, 160, 498, 498, 1024)
     [
         (("performance", "efficiency"), (1024, 1000), ("P", "E")),
         (("performance", "performance"), (1024, 1009), ()),
+        (("performance", "efficiency", "x"), (None,) * 3, ("P", "E")),
         ((None,) * 7, PHONE, (*["LITTLE"] * 4, *["middle"] * 2, "big")),
         ((None, None), (446, 1024), ("LITTLE", "big")),
         ((None, None), (1024, 1024), ()),

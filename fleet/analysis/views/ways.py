@@ -5,12 +5,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.reduce.load import load_samples
+from fleet.analysis.reduce.load import samples_in_parts
 from fleet.analysis.views.text import records
 from fleet.store.runs import Root
 from fleet.text import table
 
-_COLUMNS = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu", "iterations", "warmup", "ns_per_tick"]
+_COLUMNS = [
+    *("variant", "point", "ping_cpu", "pong_cpu", "iterations", "warmup", "ns_per_tick"),
+    *("ticks", "other_ticks"),
+]
 _PAIR = ["variant", "point", "low", "high"]
 _ONE_COUNTER = ("aarch64", "riscv64", "s390x", "ppc64le")  # all CPUs read the same one
 _STEPS = 2.0  # of the clock; half a difference below them is none
@@ -32,11 +35,10 @@ def directions(root: Root, run_id: str) -> pd.DataFrame:
     medians of the bursts' medians), `mean_ns`, `least_ns` and `most_ns` (between which the offset of the
     higher CPU's clock must be, since no message arrives before it was sent).
     """
-    found = load_samples(
-        root, run_id=run_id, benchmark="message", columns=[*_COLUMNS, "ticks", "other_ticks"]
-    )
+    parts = samples_in_parts(root, run_id, benchmark="message", columns=_COLUMNS)
+    rows = (row for part in parts for row in records(part.dropna(subset=["other_ticks"])))
     bursts = pd.DataFrame(
-        [_of_burst(row) for row in records(found) if len(row["ticks"]) > row["warmup"]],
+        [_of_burst(row) for row in rows if len(row["ticks"]) > row["warmup"]],
         columns=[*_PAIR, "up_ns", "down_ns", "up_min", "down_min"],
     )
     of_pair = {"up_ns": "median", "down_ns": "median", "up_min": "min", "down_min": "min"}

@@ -105,22 +105,37 @@ def test_a_burst_that_its_benchmark_cannot_have_is_named(
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_samples_of_a_pair(tmp_path: Path) -> None:
-    """Four times the samples of one pair, which take few bytes, take `fleet report` little more memory."""
+@pytest.mark.parametrize(
+    ("words", "benchmark"),
+    [
+        (["report", "-o", "{root}/page.html"], "cas"),
+        (["show", "--ways"], "message"),
+        (["export", "--value", "mean"], "cas"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else value,
+)
+def test_memory_does_not_grow_with_the_samples_of_a_pair(
+    tmp_path: Path, words: list[str], benchmark: str
+) -> None:
+    """Four times the samples of one pair, which take few bytes, take a command little more memory."""
+    of_messages = {"point": "one", "unit": "message", "other_ticks": ((1000,) * 200,)}
+    others = of_messages if benchmark == "message" else {}
     peaks = []
     for rounds in (5_000, 20_000):
         root = tmp_path / str(rounds)
         bursts = (
-            builders.a_burst(round=at, start_offset_ns=at * 2_000_003, ticks=(1000,) * 200)
+            builders.a_burst(
+                benchmark=benchmark, round=at, start_offset_ns=at * 2_000_003, ticks=(1000,) * 200, **others
+            )
             for at in range(rounds)
         )
-        Store(root).publish(builders.a_run(rounds=rounds), bursts)
+        Store(root).publish(builders.a_run(benchmarks=(benchmark,), rounds=rounds), bursts)
         code = (
             "import re, sys; from pathlib import Path; from fleet.__main__ import main\n"
             "try: main()\n"
             "finally: print(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1])\n"
         )
-        arguments = ["report", "-r", str(root), "-o", str(root / "page.html")]
+        arguments = [*(word.format(root=root) for word in words), "-r", str(root)]
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
         )
