@@ -283,7 +283,7 @@ class TableFile:
                 return work()
             except FileNotFoundError as err:
                 raise VanishedError(
-                    f"{self.what}: it is not there any more. Put it back from a copy, or look with `fleet verify`."
+                    f"{self.what}: it is not there any more. Put it back from a copy; see `fleet verify`."
                 ) from err
 
 
