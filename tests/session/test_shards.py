@@ -98,9 +98,9 @@ def test_a_shard_reads_as_it_is_written() -> None:
 
 
 def test_a_dry_run_shows_the_shard_and_an_empty_one_is_no_failure(tmp_path: Path) -> None:
-    full, empty = ("1/2", "2/2") if parts([Host("only", "192.0.2.1")], 2)[0] else ("2/2", "1/2")
+    full, empty = ("1/2", "2/2") if parts([Host("only", "127.9.9.9")], 2)[0] else ("2/2", "1/2")
     with Fleet(tmp_path) as fleet:
-        fleet.inventory("hosts: {only: {address: 192.0.2.1}}\n")
+        fleet.inventory("hosts: {only: {address: 127.9.9.9, port: 1}}\n")
         shown = fleet("run", "--shard", full, "--dry-run", "--json")
         assert [plan["host"]["name"] for plan in shown.json] == ["only"]
         assert shown.stderr == f"shard {full}: 1 of 1 hosts\n"

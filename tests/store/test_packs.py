@@ -17,7 +17,12 @@ from fleet.store import Listing, packs
 from fleet.store.reading import TableFile
 from tests.store.test_one_reading import fill
 
-RUNS = 40
+RUNS = 16
+
+
+@pytest.fixture(autouse=True)
+def _few_runs_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packs, "_MANY", RUNS)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +126,7 @@ def test_a_run_that_changed_is_read_from_its_own_file(stored: Path) -> None:
 def test_new_runs_join_the_packs(tmp_path: Path) -> None:
     fill(tmp_path, 1, RUNS)
     same(views(tmp_path), from_files(tmp_path))
-    fill(tmp_path, 1, 2)  # too few to make it anew
+    fill(tmp_path, 1, 1)  # too few to make it anew
     before = [path.stat().st_ino for path in packs_of(tmp_path)]
     same(views(tmp_path), from_files(tmp_path))
     assert [path.stat().st_ino for path in packs_of(tmp_path)] == before
