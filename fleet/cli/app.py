@@ -106,6 +106,7 @@ app = _Program(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+INVENTORY = Path("inventory.yaml")
 Select = Annotated[
     list[str] | None,
     typer.Argument(
@@ -113,11 +114,34 @@ Select = Annotated[
         autocompletion=completion.inventory_words,
     ),
 ]
+
+
+def with_groups(texts: list[str] | None) -> list[str] | None:
+    """What selects runs, with the hosts of a group of the inventory, where there is one, for its name."""
+    path = Path(os.environ.get("FLEET_INVENTORY") or INVENTORY)
+    try:
+        groups = path.read_text(encoding="utf-8").partition("\ngroups:")[2]
+    except (OSError, ValueError):
+        return texts
+    words = {part for text in texts or () for part in text.removeprefix("!").split(",")}
+    if not any(f"{word}:" in groups for word in words):  # reading the inventory takes longer
+        return texts
+    from fleet.inventory.select import load
+
+    members = {name: ",".join(hosts) for name, hosts in load(path).groups.items() if hosts}
+
+    def named(text: str) -> str:
+        return ",".join(members.get(part, part) for part in text.split(","))
+
+    return [f"!{named(text[1:])}" if text.startswith("!") else named(text) for text in texts or ()]
+
+
 SelectRuns = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Hosts, globs, web[01-04], label=value, host@label=value, run ids; !… excludes.",
+        help="Hosts, groups, globs, web[01-04], label=value, host@label=value, run ids; !… excludes.",
         show_default=False,
+        callback=with_groups,
         autocompletion=completion.stored_words,
     ),
 ]
@@ -212,7 +236,6 @@ Lock = Annotated[
 Reconnect = Annotated[
     float, _duration(0, 86_400, RECONNECT_S, "Time for which a connection lost during a run is reconnected.")
 ]
-INVENTORY = Path("inventory.yaml")
 RESULTS = "results"
 
 

@@ -15,6 +15,7 @@ from fleet.cli.app import (
     paged,
     runs_apart,
     terminal,
+    with_groups,
 )
 from fleet.cli.completion import side_words
 from fleet.errors import EXIT_CHANGED, UsageError
@@ -30,7 +31,8 @@ def compare(
     sides: Annotated[
         list[str],
         typer.Argument(
-            help="A host, label=value, host@label=value, a run, runs joined by commas, or summary:NAME.",
+            help="A host, group, label=value, host@label=value, a run, several by commas, or summary:NAME.",
+            callback=with_groups,
             autocompletion=side_words,
         ),
     ],

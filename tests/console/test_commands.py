@@ -1,5 +1,6 @@
 """What a person types: help in groups, suggestions once, the version, an option that need not be given."""
 
+import json
 import os
 import re
 import subprocess
@@ -169,3 +170,14 @@ def test_a_dry_run_of_hosts_not_measured_loads_neither_tables_nor_drawing_nor_re
     loaded = set(done.stderr.split())
     assert "fleet.console.dry_run" in loaded
     assert not {"pandas", "numpy", "pyarrow", "rich", "fleet.agent.wire.records", "fleet.model.run"} & loaded
+
+
+def test_a_group_of_the_inventory_selects_stored_runs(made_lab: Path) -> None:
+    with Fleet(made_lab, {"COLUMNS": "80"}) as fleet:
+        shown = [
+            json.loads(fleet("runs", *words, "--json").stdout)
+            for words in (["nodes"], ["kind=node"], ["!nodes"])
+        ]
+    assert shown[0] == shown[1]
+    assert len(shown[0]) == 36
+    assert not any(run["host_name"].startswith("node") for run in shown[2])

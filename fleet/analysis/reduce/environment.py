@@ -72,7 +72,7 @@ def _boots(side: pd.DataFrame) -> str:
 def _requested(value: Any) -> str:
     """A value of the plan, as on the command line."""
     if isinstance(value, list):
-        return ",".join(map(str, value)) or "none"
+        return ", ".join(map(str, value)) or "none"
     if not isinstance(value, Mapping):
         return DEFAULT if value is None else _text(value)
     if value.get("listed"):

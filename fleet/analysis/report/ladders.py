@@ -11,7 +11,7 @@ from markupsafe import Markup
 from fleet.analysis import plots
 from fleet.analysis.reduce.ladders import ladders, plateaus, settings_in_order
 from fleet.analysis.report import figures
-from fleet.analysis.views.ladders import cpus_text, level_table, marks
+from fleet.analysis.views.ladders import alike, cpus_text, level_table, marks
 from fleet.analysis.views.text import is_rate
 from fleet.model import View, benchmark_named
 
@@ -21,7 +21,7 @@ _IN_A_LINE = 3  # settings of the legend
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The ladders of one benchmark, variant and number of threads; lines are medians over CPUs alike.
+    """The ladders of one benchmark and variant on CPUs alike; lines are medians over them.
 
     titles, lines: the table of levels; no lines where no level is known. steps: rows by setting and size.
     """
@@ -58,16 +58,13 @@ def ladders_of(pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str]) ->
 
 def _ladders(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Ladder]:
     numbers = {name: (name, "median") for name in ("median_ns", "low_ns", "high_ns")}
-    for (benchmark, variant, threads), part in rows.groupby(["benchmark", "variant", "threads"], sort=True):
-        own = levels[
-            (levels["benchmark"] == benchmark)
-            & (levels["variant"] == variant)
-            & (levels["threads"] == threads)
-        ]
+    known = alike(levels, "benchmark", "variant")
+    for key, part in alike(rows, "benchmark", "variant").items():
+        own = known.get(key, levels[:0])
         titles, lines = level_table(own) if len(own) else ((), [])
         yield Ladder(
-            f"{benchmark}/{variant}",
-            benchmark_named(str(benchmark)).heading,
+            f"{key[0]}/{key[1]}",
+            benchmark_named(str(key[0])).heading,
             cpus_text(part),
             titles,
             lines,

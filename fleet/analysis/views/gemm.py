@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.reduce.load import view_of
-from fleet.analysis.views.ladders import bursts_text, cpus_text, pages_text
+from fleet.analysis.views.ladders import alike, bursts_text, cpus_text, pages_text
 from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.analysis.views.text import is_none, records, within
 from fleet.model import View, benchmark_named
@@ -19,7 +19,7 @@ def products(pairs: pd.DataFrame) -> PointTables:
     """
     rows = with_shares(pairs)
     first = rows.iloc[0]
-    tables = [PointTable(cpus_text(group), *_table(group)) for _, group in rows.groupby("threads", sort=True)]
+    tables = [PointTable(cpus_text(group), *_table(group)) for group in alike(rows).values()]
     pages = pages_text(rows[rows["operation"] != "peak"])
     note = f"{bursts_text(rows)}; every product was compared with the exact one"
     return PointTables(f"{first['benchmark']}/{first['variant']}", f"Gop/s; {pages}", tables, note)

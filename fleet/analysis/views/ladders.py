@@ -1,21 +1,23 @@
 """The ladders of `fleet show`: what memory costs by its level, and by its size, of benchmarks with points."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from fleet.analysis.reduce.ladders import LADDER, MEMORY, STEP, ladders, settings_in_order, size_text
 from fleet.analysis.views.text import is_none, is_rate, measured, percent, records, within
-from fleet.model import benchmark_named
+from fleet.model import benchmark_named, nearness
 from fleet.text import counted, table
 
 _NONE = "-"
+_ENDS = ["ping_cpu", "pong_cpu"]
 
 
 def ladder(
     pairs: pd.DataFrame, plateaus: pd.DataFrame, *, all_sizes: bool = False, width: int | None = None
 ) -> str:
-    """One benchmark and variant: of each number of CPUs a row per level, then, if asked for, one per size.
+    """One benchmark and variant: of CPUs `alike` a row per level, then, if asked for, one per size.
 
     pairs: its rows of the table `pairs`. plateaus: those of `reduce.ladders.plateaus`; where there are none
     all sizes are printed. Columns are the orders of a chase, or the operations; cycles only where they fit.
@@ -27,12 +29,11 @@ def ladder(
     ]
     what = "by the level of the memory" if len(levels) else "by its size"
     parts = [f"{first['benchmark']}/{first['variant']}: {known.heading}, {what}; {pages_text(rows)}"]
-    for _, group in levels.groupby("threads", sort=True):
-        parts.append(f"{cpus_text(group)}\n{_levels(group, width)}")
+    parts += [f"{cpus_text(group)}\n{_levels(group, width)}" for group in alike(levels).values()]
     if len(levels):
         parts += _about_levels(levels)
     if all_sizes or not len(levels):
-        for _, group in rows.groupby(["threads", "ping_cpu", "pong_cpu"], sort=True):
+        for _, group in rows.groupby(["threads", *_ENDS], sort=True):
             parts.append(f"{cpus_text(group)}\n{_sizes(group, width)}")
     ending = bursts_text(rows)
     if known.unit == "byte":
@@ -58,7 +59,7 @@ def best_variants(plateaus: pd.DataFrame) -> str:
         return ""
     name = str(plateaus["benchmark"].iloc[0])
     parts = [f"{name}: {benchmark_named(name).heading}, the best of {plateaus['variant'].nunique()} variants"]
-    for _, group in plateaus.groupby("threads", sort=True):
+    for group in alike(plateaus).values():
         best = group.loc[group.groupby([*LADDER[2:], "level"])["median_ns"].idxmin()]
         columns = settings_in_order(best)
         lines = [(level, *(_best(best, level, column) for column in columns)) for level in _level_names(best)]
@@ -79,7 +80,7 @@ def level_table(
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Titles and a row per level; a number is the median over the CPUs that were measured alike.
 
-    group: plateaus of one benchmark and variant, all of as many threads. in_cycles: loads in cycles too.
+    group: plateaus of one benchmark and variant, `alike`. in_cycles: loads in cycles too.
     """
     columns, cycles = settings_in_order(group), in_cycles and _has_cycles(group)
     lines = []
@@ -169,6 +170,13 @@ def _level_names(rows: pd.DataFrame) -> list[str]:
     return sorted(names, key=lambda name: name == MEMORY)
 
 
+def alike(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
+    """The rows of as many threads on the same kinds of cores, together; and by these columns."""
+    kinds = [tuple(nearness(str(name))[1]) for name in rows["relation"]]
+    key = [*by, "threads", pd.Series(kinds, rows.index, dtype=object)]
+    return dict(iter(rows.groupby(key, sort=True, observed=True)))
+
+
 def pages_text(rows: pd.DataFrame) -> str:
     """The kinds of pages that the memory of these rows lay in."""
     return " and ".join(f"{kind} pages" for kind in sorted(rows["pages"].dropna().unique(), reverse=True))
@@ -176,14 +184,14 @@ def pages_text(rows: pd.DataFrame) -> str:
 
 def cpus_text(rows: pd.DataFrame) -> str:
     """The CPUs of a table: one, several that were measured one after the other, or groups at once."""
-    threads = int(rows["threads"].iloc[0])
-    sets = rows[["ping_cpu", "pong_cpu"]].drop_duplicates()
-    ends = [(row["ping_cpu"], row["pong_cpu"]) for row in records(sets)]
+    threads, kind = int(rows["threads"].iloc[0]), str(rows["relation"].iloc[0]).partition(" ")[2]
+    ends = [(row["ping_cpu"], row["pong_cpu"]) for row in records(rows[_ENDS].drop_duplicates())]
+    of_kind = f" ({kind})" if kind else ""
     if threads == 1:
         cpus = sorted({ping for ping, _ in ends})
         if len(cpus) == 1:
-            return f"CPU {cpus[0]}"
-        return f"one CPU: median of {len(cpus)}, {cpus[0]} to {cpus[-1]}, one after the other"
+            return f"CPU {cpus[0]}{of_kind}"
+        return f"one CPU{of_kind}: median of {len(cpus)}, {cpus[0]} to {cpus[-1]}, one after the other"
     if len(ends) == 1:
-        return f"{threads} CPUs, {ends[0][0]} to {ends[0][1]}, all together"
-    return f"{threads} CPUs together: median of {counted(len(ends), 'group')}"
+        return f"{threads} CPUs{of_kind}, {ends[0][0]} to {ends[0][1]}, all together"
+    return f"{threads} CPUs{of_kind} together: median of {counted(len(ends), 'group')}"

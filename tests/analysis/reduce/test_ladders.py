@@ -1,5 +1,6 @@
 """The levels of memory in the ladders of runs with known caches and costs."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,6 +100,17 @@ def test_show_has_the_levels_first_and_every_size_on_demand(tmp_path: Path) -> N
         "768K",
     ]
     assert "bandwidth" not in every
+
+
+def test_kinds_of_cores_have_tables_of_their_own(tmp_path: Path) -> None:
+    memory.publish(tmp_path)
+    pairs = widened(load_pairs(tmp_path))
+    fast = pairs[pairs["benchmark"] == "chase"].assign(relation="self P")
+    slow = fast.assign(relation="self E", ping_cpu=1, pong_cpu=1, median_ns=2 * fast["median_ns"])
+    both = pd.concat([fast, slow], ignore_index=True)
+    found = ladder(both, plateaus(both, load_cpus(tmp_path)))
+    numbers = re.findall(r"^(CPU .*)\n.*\nL1 +\S+ +\S+ +(\S+)", found, re.MULTILINE)
+    assert numbers == [("CPU 0 (P)", "1.00"), ("CPU 1 (E)", "2.00")]
 
 
 def test_a_size_that_jumps_shows_its_levels(tmp_path: Path) -> None:
