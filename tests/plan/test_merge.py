@@ -39,7 +39,7 @@ HOST = Host("board", "192.0.2.1")
 
 def arguments(plan: Plan) -> dict[str, str]:
     """The options an agent would be given, as name and value."""
-    command = agent_command(AGENT, plan).removeprefix("echo; ").removesuffix("; code=$?\nexit $code")
+    command = agent_command(AGENT, plan).removeprefix("echo; ").partition("; code=$?")[0]
     words = [word.removeprefix("--").partition("=") for word in shlex.split(command)[1:]]
     return {name: value for name, _, value in words}
 

@@ -80,8 +80,8 @@ def _of_summary(root: Root, what: str, benchmark: str | None) -> Grid:
 def _of_run(root: Root, run_id: str, benchmark: str | None, value: str) -> Grid:
     run = load_run(root, run_id)
     ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
+    chosen = _chosen_of(_measured(root, run_id), benchmark, run_id)
     with as_described_by(run["hello"]):
-        chosen = _chosen_of(run["benchmarks"], benchmark, run_id)
         pairs = pairs_of_run(root, run_id, chosen, ordered=ordered)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
@@ -106,14 +106,21 @@ def _of_run(root: Root, run_id: str, benchmark: str | None, value: str) -> Grid:
     )
 
 
+def _measured(root: Root, run_id: str) -> list[str]:
+    """Each benchmark/variant of the stored samples, whatever the host said it would measure."""
+    parts = samples_in_parts(root, run_id, columns=["benchmark", "variant"])
+    return list(dict.fromkeys(kind for part in parts for kind in _kinds(part)))
+
+
+def _kinds(rows: pd.DataFrame) -> "pd.Series[str]":
+    names = rows["benchmark"].astype(str)
+    known = rows["variant"].notna()
+    return names.where(~known, names + "/" + rows["variant"].astype(str))
+
+
 def _chosen(rows: pd.DataFrame, benchmark: str | None, what: str) -> pd.DataFrame:
     """The rows of the one benchmark and variant chosen."""
-    known = rows["variant"].notna()
-    kinds = (
-        rows["benchmark"]
-        .astype(str)
-        .where(~known, rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str))
-    )
+    kinds = _kinds(rows)
     chosen: pd.DataFrame = rows[kinds == _chosen_of(kinds.unique(), benchmark, what)]
     return chosen
 
@@ -134,7 +141,7 @@ def _chosen_of(kinds: Iterable[str], benchmark: str | None, what: str) -> str:
 def _samples(root: Root, run_id: str, benchmark: str | None) -> Iterator[str]:
     """A row per sample, warm-ups marked, ticks exact; some at a time."""
     if benchmark is not None:
-        benchmark = _chosen_of(load_run(root, run_id)["benchmarks"], benchmark, run_id)
+        benchmark = _chosen_of(_measured(root, run_id), benchmark, run_id)
     header = True
     for bursts in samples_in_parts(root, run_id, benchmark=benchmark):
         step = max(1, _SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
