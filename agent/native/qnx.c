@@ -129,7 +129,7 @@ int os_pin_self(int cpu)
 		return -EINVAL;
 	int err = cpu_count() <= WORD_BITS ? set_runmask(cpu) : exchange_masks(cpu, &masks);
 
-	for (int tries = 0; !err && SchedGetCpuNum() != cpu; tries++) {
+	for (int tries = 0; !err && os_current_cpu() != cpu; tries++) {
 		if (tries == PIN_TRIES)
 			return -EXDEV;
 		nanosleep(&nap, NULL);
@@ -140,7 +140,7 @@ int os_pin_self(int cpu)
 void os_pin_place(char place[PLACE_ROOM])
 {
 	struct masks masks;
-	int length = snprintf(place, PLACE_ROOM, "on CPU %d, its runmask ", (int)SchedGetCpuNum());
+	int length = snprintf(place, PLACE_ROOM, "on CPU %d, its runmask ", os_current_cpu());
 
 	if (read_masks(&masks)) {
 		snprintf(place + length, PLACE_ROOM - (size_t)length, "unknown");
@@ -154,7 +154,7 @@ void os_pin_place(char place[PLACE_ROOM])
 
 int os_current_cpu(void)
 {
-	return SchedGetCpuNum();
+	return (int)SchedGetCpuNum();
 }
 
 int64_t os_thread_self(void)

@@ -291,18 +291,18 @@ int ThreadCtl(int command, void *data)
 	return err;
 }
 
-int SchedGetCpuNum(void)
+unsigned SchedGetCpuNum(void)
 {
 	begin();
 	int cpu = only_cpu();
 
 	bool late = now_ns() - bound_ns < (uint64_t)setting("QNX_STANDIN_LATE_MS", 0) * 1000000;
 
-	if (cpu >= 0)
-		return late || cpu == setting("QNX_STANDIN_STUCK", -1)
-			       ? (cpu + 1) % system_page.page.num_cpu
-			       : cpu;
-	return sched_getcpu() % system_page.page.num_cpu;
+	if (cpu < 0)
+		return (unsigned)(sched_getcpu() % system_page.page.num_cpu);
+	if (late || cpu == setting("QNX_STANDIN_STUCK", -1))
+		cpu = (cpu + 1) % system_page.page.num_cpu;
+	return (unsigned)cpu;
 }
 
 /* ---- priorities

@@ -24,7 +24,7 @@ enum {
 #define RMSK_ISSET(cpu, words) (((words)[STANDIN_WORD(cpu)] & STANDIN_BIT(cpu)) != 0)
 
 int ThreadCtl(int command, void *data);
-int SchedGetCpuNum(void);
+unsigned SchedGetCpuNum(void);
 uint64_t ClockCycles(void);
 
 #endif
