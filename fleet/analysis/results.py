@@ -10,6 +10,7 @@ import pandas as pd
 from fleet.analysis.boundary import apart
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
+from fleet.analysis.compare.history import history
 from fleet.analysis.compare.siblings import siblings
 from fleet.analysis.exchange.imports import PREFIX, load_imports, load_published, published_layout
 from fleet.analysis.reduce.heatmap import Limits
@@ -129,6 +130,11 @@ class Results:
         threshold: the smallest change that matters, as a share. Each has `relations`, `pairs`, `environment`.
         """
         return compared(Listing(self._place), [a, *others], threshold=threshold)
+
+    @_runs_apart
+    def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
+        """What changed when, as `fleet compare SELECTION` says: `changes` of `compare.history.History`."""
+        return history(Listing(self._place), selection, threshold=threshold).changes
 
     @_runs_apart
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:

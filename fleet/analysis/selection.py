@@ -59,6 +59,24 @@ def comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:
     return [run for run in published if _kind(run) == _kind(published[-1])]
 
 
+def comparable_of_all(
+    listed: Sequence[RunSummary], texts: Sequence[str], place: Place, benchmark: str | None = None
+) -> list[RunSummary]:
+    """Of each selected host the comparable runs, of those that measured `benchmark`.
+
+    Raises UsageError where there is none.
+    """
+    chosen = by_host(select(listed, texts, place)).values()
+    every = [run for of_host in chosen for run in comparable(of_host)]
+    found = [run for run in every if benchmark is None or has_measured(run, benchmark)]
+    if not every:
+        raise UsageError(f"{place}: no runs are stored here. `fleet run` measures; --results names a root.")
+    if not found:
+        there = ", ".join(sorted({kind for run in every for kind in run.benchmarks}))
+        raise UsageError(f"--benchmark {benchmark}: not measured; there are {there or 'none'}.")
+    return found
+
+
 def has_measured(run: RunSummary, benchmark: str) -> bool:
     """Whether a run measured a benchmark, as `cas` or `cas/llsc`."""
     return any(benchmark in (kind, kind.partition("/")[0]) for kind in run.benchmarks)

@@ -66,6 +66,8 @@ def compare(
 ) -> None:
     """Compare sides with the first, A: what changed, what is equivalent, what these runs cannot tell.
 
+    Of a single selection: what changed when, over its nights; --siblings: which of its machines is odd.
+
     Example: fleet compare kernel=6.12 kernel=6.13
     """
     from fleet.analysis.exchange import beside
@@ -75,28 +77,22 @@ def compare(
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     root, width, only = Listing(results), terminal()["width"], Only(benchmark, cpus)
-    if siblings:
+    if siblings or (len(sides) < 2 and not beside.is_beside(sides)):
         if point is not None or blocks is not None:
-            raise UsageError("--point and --blocks: not with --siblings.")
-        answer = _siblings(root, sides, _share(threshold), only, width)
+            raise UsageError("--point and --blocks: only to compare two sides or more.")
+        answer = (_siblings if siblings else _over_time)(root, sides, _share(threshold), only, width)
     elif beside.is_beside(sides):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
         answer = _beside(root, sides, (benchmark, cpus, point, blocks))
-    elif len(sides) < 2:
-        raise UsageError("compare takes two sides or more; `fleet show` shows one.")
     else:
-        answer = _sides(
-            root, sides, _share(threshold), Only(benchmark, cpus), width, point=point, blocks=blocks
-        )
+        answer = _sides(root, sides, _share(threshold), only, width, point, blocks)
     if json or csv:
         typer.echo((answer.json if json else answer.csv)())
     else:
         paged(answer.text(), width)
-    if fail_on_change and not answer.judged:
-        raise UsageError("--fail-on-change: no verdict is possible, for the reason given above.")
-    if fail_on_change and answer.changed:
-        raise typer.Exit(EXIT_CHANGED)
+    if fail_on_change:
+        answer.fail_on_change()
 
 
 class _Answer(NamedTuple):
@@ -151,6 +147,22 @@ def _siblings(
         lambda: views.siblings_csv(found),
         any(one.judged for one in found),
         any(one.odd for one in found),
+    )
+
+
+def _over_time(
+    root: "Listing", sides: list[str], threshold: float | None, only: "Only", _width: int | None
+) -> _Answer:
+    from fleet.analysis.compare.history import history
+    from fleet.analysis.views import over_time as views
+
+    found = history(root, sides, threshold=threshold, only=only)
+    return _Answer(
+        lambda: views.changes_text(found),
+        lambda: views.changes_json(found),
+        lambda: views.changes_csv(found),
+        found.judged,
+        found.changed,
     )
 
 

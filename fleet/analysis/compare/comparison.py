@@ -17,7 +17,7 @@ from fleet.analysis.compare.error_rate import find_pairs, judge_relations
 from fleet.analysis.compare.evidence import together
 from fleet.analysis.compare.fleet_effect import fleet_effect
 from fleet.analysis.compare.run_levels import CELL, Matched, about_levels, match_levels
-from fleet.analysis.compare.sides import ComparisonSide, sides
+from fleet.analysis.compare.sides import NOTHING, ComparisonSide, sides
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, are_virtual
 from fleet.analysis.reduce import environment
 from fleet.analysis.reduce.cells import ALL, Only, are_pairs, cells
@@ -112,10 +112,7 @@ def compare(
     cpus, rows = (table[table["run_id"].isin(ids)] for table in (tables.cpus, tables.pairs))
     pairs = cells(only.of(rows, cpus), cpus, point)
     if pairs.empty:
-        raise UsageError(
-            "these runs have no latencies between CPUs and no levels of memory to compare; --point compares "
-            "one point of a ladder, and `fleet show` lists them."
-        )
+        raise UsageError(f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists them.")
     topologies, turns = _topologies(cpus, ids), _turns(runs)
     matched = [pair for side in others for pair in _matched(first, side)]
     measured = frozenset(pairs["run_id"])

@@ -15,14 +15,14 @@ from fleet.analysis.compare.caveats import number_of_all
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, detectable, interval
 from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, beside_the_same, distances, numbers
 from fleet.analysis.compare.run_levels import CLASS
-from fleet.analysis.compare.sides import ComparisonSide
+from fleet.analysis.compare.sides import NOTHING, ComparisonSide
 from fleet.analysis.compare.verdicts import THRESHOLD, are_virtual
 from fleet.analysis.reduce.cells import ALL, Only, cells
 from fleet.analysis.reduce.environment import environments
 from fleet.analysis.reduce.load import Texts, decoded, load_cpus, load_runs, view_of, without_points
 from fleet.analysis.reduce.matrices import by_relation, grid
 from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.selection import by_host, comparable, select
+from fleet.analysis.selection import comparable_of_all
 from fleet.analysis.views.text import records
 from fleet.errors import UsageError
 from fleet.hostnames import folded
@@ -81,12 +81,8 @@ def siblings(
     measured, SMT, target and memory to the GiB. threshold: as of `compare`. Raises UsageError.
     """
     listing = listing_of(root)
-    chosen = by_host(select(listing.runs, texts, listing.place))
-    ids = [run.run_id for of_host in chosen.values() for run in comparable(of_host)]
-    if not ids:
-        raise UsageError(
-            f"{listing.place}: no runs are stored here. `fleet run` measures; --results names a root."
-        )
+    chosen = comparable_of_all(listing.runs, texts, listing.place, only.benchmark)
+    ids = [run.run_id for run in chosen]
     runs, cpus = load_runs(listing, run_id=ids), load_cpus(listing, run_id=ids)
     keys = _equal(runs, cpus)
     last = keys.groupby(runs["host_id"]).transform("last")
@@ -182,6 +178,8 @@ def _read(
                 maps.setdefault((str(kind[0]), str(kind[1])), []).append(
                     np.log(grid(rows, numbers_of, number))
                 )
+    if not sum(map(len, parts)):
+        raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
     table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
     stacks = {kind: np.array(each) for kind, each in maps.items() if len(each) == runs["host_id"].nunique()}
     return table, stacks, (numbers_of, nodes)

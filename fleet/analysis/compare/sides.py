@@ -10,6 +10,8 @@ from fleet.analysis.selection import matching
 from fleet.errors import StoreError, UsageError
 from fleet.store.runs import Root, listing_of
 
+NOTHING = "these runs have no latencies between CPUs and no levels of memory to compare"
+
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSide:

@@ -1,0 +1,178 @@
+"""Simulate fleets over many nights, and count what `fleet compare SELECTION` finds that is there, or is not.
+
+Usage: python -m benchmarks.over_time [--sessions 100] [--seed 1] [--table]
+
+A session: 20 hosts with 8 relations, which vary from run to run by 0.7 to 1.4 %, half of the variance common
+to a host's night. heavy: t(3). AR: correlation 0.5 from night to night. levels: 24, 54 or 128 ns by chance.
+sticky: 24 or 50 ns, drawn again with chance 0.1 a night. drift: 5 % steadily. season: a sine of 1.5 %.
+spikes: 5 % of the hosts' nights +20 %. `any`: sessions with any finding; `dated`: with any date.
+Then one series in eight changed at its own date (15 to 85 %): how many are found within 3 nights or a
+twentieth, with a date, within a night; how often the interval of the change holds it; false dates a session;
+and how often 2 % on all hosts is found and dated. --table: make the constants.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from fleet.analysis.arrays import Floats
+from fleet.analysis.compare import over_time
+
+HOSTS, RELATIONS = 20, 8
+NOISES = ("normal", "heavy", "AR", "levels", "sticky", "spikes", "drift", "season")
+_ONE_IN = 8
+_AT = 5e-4  # the p for which the table is made
+
+
+def series(chance: np.random.Generator, nights: int, noise: str) -> Floats:
+    """Series without any change, hosts one after the other."""
+    shape = (HOSTS, RELATIONS, nights)
+
+    def drawn(size: Sequence[int]) -> Floats:
+        if noise == "heavy":
+            return chance.standard_t(3, size) / 3**0.5
+        values = chance.standard_normal(size)
+        if noise == "AR":
+            for night in range(1, nights):
+                values[..., night] = 0.5 * values[..., night - 1] + 0.75**0.5 * values[..., night]
+        return values
+
+    both = 0.5**0.5 * (drawn((HOSTS, 1, nights)) + drawn(shape))
+    logs = (np.exp(chance.uniform(np.log(0.007), np.log(0.014), shape[:2]))[..., None] * both).reshape(
+        -1, nights
+    )
+    time_of = np.arange(nights)
+    if noise == "levels":
+        logs += np.log(chance.choice([24.0, 54.0, 128.0], logs.shape, p=[0.7, 0.2, 0.1]))
+    if noise == "sticky":
+        drawn_again = chance.random(logs.shape) < 0.1
+        last = np.maximum.accumulate(np.where(drawn_again, time_of, 0), axis=1)
+        logs += np.take_along_axis(np.log(chance.choice([24.0, 50.0], logs.shape)), last, axis=1)
+    if noise == "drift":
+        logs += 0.05 * time_of / nights
+    if noise == "season":
+        logs += 0.015 * np.sin(2 * np.pi * (time_of / max(nights, 60) + chance.random()))
+    if noise == "spikes":
+        logs += np.repeat(np.log(1.2) * (chance.random((HOSTS, nights)) < 0.05), RELATIONS, axis=0)
+    return logs
+
+
+def found(logs: Floats, noise: str) -> list[over_time.Change]:
+    """What is found in one session."""
+    hosts, relations = np.divmod(np.arange(len(logs)), RELATIONS)
+    switches = np.full(len(logs), noise in ("levels", "sticky"))
+    clean = over_time.cleaned(logs, switches).logs
+    return over_time.changes(over_time.pooled(clean, hosts, relations).logs)
+
+
+def power(chance: np.random.Generator, nights: int, change: float) -> Floats:
+    """Of one session the columns of the second table."""
+    logs = series(chance, nights, "normal")
+    rows = chance.choice(len(logs), len(logs) // _ONE_IN, replace=False)
+    dates = chance.integers(round(0.15 * nights), round(0.85 * nights) + 1, len(rows)).clip(3, nights - 3)
+    for row, date in zip(rows, dates, strict=True):
+        logs[row, date:] += np.log1p(change)
+    all_found = found(logs, "normal")
+    near = max(3, nights / 20)
+    hits, false = {}, 0
+    for one in all_found:
+        at = np.flatnonzero(rows == one.row)
+        if len(at) and abs(one.at - dates[at[0]]) <= near:
+            hits[one.row] = (
+                one.dated,
+                abs(one.at - dates[at[0]]) <= 1,
+                one.low <= np.log1p(change) <= one.high,
+            )
+        elif one.row < len(logs) and one.dated:
+            false += 1
+    shares = np.array(list(hits.values())).mean(axis=0) if hits else np.full(3, np.nan)
+    whole = series(chance, nights, "normal")
+    whole[:, nights // 2 :] += np.log1p(0.02)
+    of_all = [
+        one
+        for one in found(whole, "normal")
+        if one.row >= len(whole) and abs(one.at - nights // 2) <= 1 and one.dated
+    ]
+    return np.array(
+        [len(hits) / len(rows), len(hits) / len(rows) * shares[0], *shares[1:], false, bool(of_all)]
+    )
+
+
+def table(chance: np.random.Generator, sessions: int) -> None:
+    """Print the constants of `fleet.analysis.compare.over_time`."""
+    lengths = np.exp(over_time._NIGHTS).round().astype(int)
+    names = ("_LEFT", "_CORRELATED", "_SEEN", "_LESS")
+    rows = []
+    for nights in lengths:
+        noise = chance.standard_normal((2, 4000, nights)) * 0.01
+        for night in range(1, nights):
+            noise[1, :, night] = 0.5 * noise[1, :, night - 1] + 0.75**0.5 * noise[1, :, night]
+        best = [
+            over_time._best_split(over_time.cleaned(each, np.zeros(4000, dtype=bool)).logs) for each in noise
+        ]
+        left, correlated = (
+            np.array([each.mean() for each in of]) for of in zip(*(one[2:4] for one in best), strict=True)
+        )
+        rows.append((left[0] / 1e-4, correlated[0], (correlated[1] - correlated[0]) / 0.5, left[1] / left[0]))
+    found = dict(zip(names, np.array(rows).T, strict=True))
+    vars(over_time).update(found, _SPLITS=np.ones(len(lengths)))
+    splits = []
+    for nights in lengths:
+        of_noise = []
+        for noise in ("normal", "heavy"):
+            p = []
+            for _ in range(sessions):
+                rows = over_time.cleaned(series(chance, nights, noise), np.zeros(160, dtype=bool)).logs
+                p.append(over_time._tested(rows, [(row, np.arange(nights)) for row in range(160)])[0])
+            of_noise.append(_AT / np.quantile(np.concatenate(p), _AT))
+        splits.append(max(of_noise))
+        print(nights, of_noise, flush=True)
+    for name, values in (("_SPLITS", splits), *found.items()):
+        print(f"{name} = np.array([{', '.join(f'{value:.3g}' for value in values)}])")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--nights", type=int, nargs="*", default=[8, 30, 90])
+    parser.add_argument("--table", action="store_true")
+    asked = parser.parse_args(arguments)
+    if asked.table:
+        table(np.random.default_rng(asked.seed), asked.sessions)
+        return
+    print("nights  noise   sessions    any  dated  CPU ms a session")
+    for nights in asked.nights:
+        for noise in NOISES:
+            chance, begun = np.random.default_rng(asked.seed), time.process_time()
+            every = [found(series(chance, nights, noise), noise) for _ in range(asked.sessions)]
+            spent = (time.process_time() - begun) / asked.sessions * 1000
+            shares = [
+                np.mean([bool(one) for one in every]),
+                np.mean([any(each.dated for each in one) for one in every]),
+            ]
+            print(
+                f"{nights:>6}  {noise:<8}{asked.sessions:>8}"
+                + "".join(f"{share:>7.0%}" for share in shares)
+                + f"{spent:>9.0f}",
+                flush=True,
+            )
+    print("nights  change  sessions  found  dated  night  holds  false  all 2%")
+    for nights in asked.nights:
+        for change in (0.05, 0.03, 0.02):
+            chance, times = np.random.default_rng(asked.seed), max(asked.sessions // 4, 3)
+            rows = np.array([power(chance, nights, change) for _ in range(times)])
+            *shares, false, whole = np.nanmean(rows, axis=0)
+            print(
+                f"{nights:>6}{change:>8.0%}{times:>10}"
+                + "".join(f"{share:>7.0%}" for share in shares)
+                + f"{false:>7.2f}{whole:>8.0%}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Reads stored runs into series of nights, and says what changed when, and what else did in that run.
+
+`over_time` has the method, `views.over_time` prints what is found.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.arrays import Floats
+from fleet.analysis.compare.caveats import number_of_all
+from fleet.analysis.compare.over_time import LEAST_NIGHTS, Change, Pooled, changes, cleaned, pooled
+from fleet.analysis.compare.run_levels import CLASS
+from fleet.analysis.compare.sides import NOTHING, ComparisonSide
+from fleet.analysis.compare.verdicts import THRESHOLD
+from fleet.analysis.reduce.cells import ALL, Only, cells
+from fleet.analysis.reduce.environment import environments
+from fleet.analysis.reduce.load import Texts, decoded, load_cpus, load_runs
+from fleet.analysis.reduce.matrices import by_relation
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.selection import comparable_of_all
+from fleet.analysis.views.text import records
+from fleet.errors import UsageError
+from fleet.hostnames import folded
+from fleet.store.runs import Root, listing_of
+from fleet.text import counted
+
+_ROW = ["host", *CLASS]
+_Step = tuple[str, str, str]  # a fact, and its values before and after
+_MOST = 0.75  # of the members that move by half as much as their mean, or more
+_APART = 2  # nights between the dates of a change and of a wider one that it is part of
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What changed in the runs of some hosts.
+
+    nights: those with a run. changes: a row per change, the oldest first: `hosts` (a tuple), `benchmark`,
+    `variant`, `relation` (of all relations: empty), `before`, `after` (the nights beside it), `first`, `last`
+    (the interval of `after`), `begin`, `end` (the nights compared), `ratio` with its 95 % interval `low`,
+    `high`, `q`, `dated` (a step; else gradual), `changed` (beyond the threshold) and `else`: facts that
+    changed in that run. odd: a row per host, relation and `night` far from the nights around it, by `ratio`.
+    elsewhere: a row per host and relation that is at another level since `night`.
+    """
+
+    hosts: tuple[str, ...]
+    relations: int
+    runs: int
+    nights: tuple[date, ...]
+    judged: bool
+    threshold: float
+    changes: pd.DataFrame
+    odd: pd.DataFrame
+    elsewhere: pd.DataFrame
+    caveats: tuple[str, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether a change is beyond the threshold."""
+        return bool(self.changes["changed"].any())
+
+
+def history(
+    root: Root,
+    texts: Sequence[str],
+    *,
+    threshold: float | None = None,
+    only: Only = ALL,
+    note: Callable[[str], None] | None = None,
+) -> History:
+    """What changed when in the runs of a selection; of each host those like its last one.
+
+    A night is the day on which a session began (UTC); of several runs of a night the mean counts. threshold:
+    as of `compare`. Raises UsageError.
+    """
+    listing = listing_of(root)
+    chosen = comparable_of_all(listing.runs, texts, listing.place, only.benchmark)
+    ids = [run.run_id for run in chosen]
+    runs, cpus = load_runs(listing, run_id=ids), load_cpus(listing, run_id=ids)
+    runs["night"] = runs.groupby("session_id")["started_utc"].transform("min").dt.date
+    number, night_of = number_of_all(ComparisonSide("", runs)), runs.set_index("run_id")["night"]
+    parts = []
+    for host, of_host in runs.groupby("host_id", sort=True):
+        own = cpus[cpus["run_id"].isin(of_host["run_id"])]
+        pairs = only.of(widened(load_pairs(listing, run_id=of_host["run_id"].tolist(), note=note)), own)
+        found = by_relation(cells(pairs, own), ["run_id", *CLASS], number)
+        parts.append(
+            found.assign(host=host, night=found["run_id"].map(night_of), log=np.log(found["median_ns"]))
+        )
+    if not sum(map(len, parts)):
+        raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
+    table = pd.concat(parts).groupby([*_ROW, "night"], sort=True)["log"].mean().unstack("night")
+    rows, logs = table.index.to_frame(index=False), table.to_numpy()
+    virtual = set(runs.loc[runs["hypervisor"].notna(), "host_id"])
+    clean = cleaned(logs, rows["host"].isin(virtual).to_numpy())
+    relations = rows.groupby(CLASS, sort=False).ngroup().to_numpy()
+    pool = pooled(clean.logs, *(np.asarray(each) for each in (rows.groupby("host").ngroup(), relations)))
+    kept = _without_parts(changes(pool.logs), pool)
+    matters, nights = threshold or THRESHOLD, tuple[Any, ...](table.columns)
+    counts = (~np.isnan(logs)).sum(axis=1)
+    short = rows.loc[counts < LEAST_NIGHTS, "host"].unique()
+    words = (
+        f"{folded(short)}: relations with fewer than {LEAST_NIGHTS} nights have no verdict."
+        if len(short)
+        else ""
+    )
+    return History(
+        tuple(rows["host"].unique()),
+        int(relations.max()) + 1,
+        len(runs),
+        nights,
+        bool((counts >= LEAST_NIGHTS).any()),
+        matters,
+        _table(kept, pool, rows, nights, runs, matters),
+        _of_nights(clean.odd, rows, nights),
+        _of_nights(clean.elsewhere, rows, nights),
+        (words,) if words else (),
+    )
+
+
+def _without_parts(found: Sequence[Change], pool: Pooled) -> list[Change]:
+    """Without pooled rows that few of their members moved with, and without members where most did."""
+    kept: list[Change] = []
+    for one in sorted(found, key=lambda one: -int(pool.members[one.row].sum())):
+        own = pool.members[one.row]
+        if any(_is_part(one, wider, pool) for wider in kept):
+            continue
+        if own.sum() > 1:
+            members = pool.logs[: pool.members.shape[1]][own]
+            moved = _means(members[:, one.at : one.end + 1]) - _means(members[:, one.begin : one.at])
+            if (moved * np.sign(one.moved) > abs(one.moved) / 2).mean() < _MOST:
+                continue
+        kept.append(one)
+    return sorted(kept, key=lambda one: (one.at, one.row))
+
+
+def _means(values: Floats) -> Floats:
+    there = ~np.isnan(values)
+    counts = there.sum(axis=1)
+    return np.asarray(np.where(there, values, 0.0).sum(axis=1) / np.where(counts > 0, counts, np.nan))
+
+
+def _is_part(one: Change, wider: Change, pool: Pooled) -> bool:
+    inside = bool((pool.members[wider.row] >= pool.members[one.row]).all())
+    dates = (wider.first, wider.last) if wider.dated else (wider.begin, wider.end)
+    own = (one.first, one.last) if one.dated else (one.begin, one.end)
+    near = own[0] - _APART <= dates[1] and dates[0] - _APART <= own[1]
+    return inside and near and (one.moved > 0) == (wider.moved > 0)
+
+
+def _table(
+    found: Sequence[Change],
+    pool: Pooled,
+    rows: pd.DataFrame,
+    nights: Sequence[Any],
+    runs: pd.DataFrame,
+    threshold: float,
+) -> pd.DataFrame:
+    steps = _steps(runs) if any(one.dated for one in found) else {}
+    listed = []
+    for one in found:
+        own = rows[pool.members[one.row]]
+        kinds = own[CLASS].drop_duplicates()
+        hosts = tuple(own["host"].unique())
+        known = np.flatnonzero(~np.isnan(pool.logs[one.row]))
+        listed.append(
+            {
+                "hosts": hosts,
+                **dict(zip(CLASS, kinds.iloc[0] if len(kinds) == 1 else ("", "", ""), strict=True)),
+                "before": nights[known[known < one.at][-1]],
+                **{
+                    name: nights[at]
+                    for name, at in zip(("after", "first", "last", "begin", "end"), one[1:6], strict=True)
+                },
+                **{
+                    name: float(np.exp(each))
+                    for name, each in zip(("ratio", "low", "high"), one[6:9], strict=True)
+                },
+                "q": one.q,
+                "dated": one.dated,
+                "changed": abs(one.moved) > np.log1p(threshold),
+                "else": tuple(_else(hosts, nights[one.at], steps)) if one.dated else (),
+            }
+        )
+    columns = ("hosts", *CLASS, *("before", "after", "first", "last", "begin", "end", "ratio", "low", "high"))
+    return pd.DataFrame(listed, columns=[*columns, "q", "dated", "changed", "else"])
+
+
+def _steps(runs: pd.DataFrame) -> dict[str, dict[date, set[_Step]]]:
+    """Of each host and night which facts changed since the night before that it was measured in."""
+    texts, found = Texts(), dict[str, dict[date, set[_Step]]]()
+    for host, of_host in runs.groupby("host_id"):
+        last = of_host.groupby("night").tail(1)
+        around = environments([decoded(row, texts) for row in records(last.drop(columns="night"))])
+        nights = list(last["night"])
+        found[str(host)] = {
+            night: {
+                (what, each[at], each[at + 1]) for what, each in around.items() if each[at] != each[at + 1]
+            }
+            for at, night in enumerate(nights[1:])
+        }
+    return found
+
+
+def _else(hosts: Sequence[str], night: date, steps: dict[str, dict[date, set[_Step]]]) -> Iterator[str]:
+    """What else changed in that night, on how many of these hosts, and on how many others in any night."""
+    counts = Counter(step for host in hosts for step in steps[host].get(night, ()))
+    for step, count in counts.most_common():
+        others = sum(any(step in of for of in steps[host].values()) for host in steps.keys() - {*hosts})
+        what, before, after = step
+        beside = f"; {others} others without this change" if others else ""
+        yield f"{what} {before} → {after} ({count} of {counted(len(hosts), 'host')}{beside})"
+
+
+def _of_nights(
+    found: Sequence[tuple[int, int, float]], rows: pd.DataFrame, nights: Sequence[Any]
+) -> pd.DataFrame:
+    listed = [(*rows.iloc[row], nights[at], float(np.exp(apart))) for row, at, apart in found]
+    return pd.DataFrame(listed, columns=[*_ROW, "night", "ratio"])

@@ -1,0 +1,301 @@
+"""What changed when: change points of many series of nights, on arrays of logarithms.
+
+Pure: a row per series, a column per night, NaN where a night is missing. `history` reads runs into series.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
+
+from fleet.analysis.arrays import Bools, Floats, Ints
+from fleet.analysis.compare.inference import LEVEL, ROUNDING, false_discovery, interval, shrunk
+from fleet.analysis.reduce.split import run_levels
+
+LEAST_NIGHTS = 8
+_SIDE = 3  # nights on either side of a split
+_WINDOW = 7  # nights of the running median
+_CLIPPED = 16  # nights, from which on outliers are clipped
+_FAR, _NEAR = 5.0, 2.0  # standard deviations: beyond, a night is odd; and what counts of any
+_MAD = 1.4826  # of normal noise, standard deviations
+_SELDOM = 0.1  # of the nights: those at another level are odd nights
+_AROUND = 15  # nights of a step, or a quarter of all
+_LIKELY = 1.92  # log likelihood that a 95 % interval leaves out
+_MOST_CORRELATED = 0.9
+# By number of nights (`python -m benchmarks.over_time --table`): the effective number of
+# splits of which the largest t is taken; the share of the variance that is left after the best split, and its
+# correlation from night to night; of a correlation of 0.5 the share that is seen, and of the variance.
+_NIGHTS = np.log([6, 8, 10, 12, 16, 20, 30, 45, 60, 90, 130, 200, 365])
+_SPLITS = np.array([0.434, 1.8, 2.0, 3.5, 11, 25, 35, 50, 65, 160, 250, 340, 420])
+_LEFT = np.array([0.989, 0.883, 0.859, 0.866, 0.701, 0.716, 0.735, 0.766, 0.777, 0.794, 0.805, 0.818, 0.827])
+_CORRELATED = -np.array(
+    [0.333, 0.283, 0.252, 0.221, 0.171, 0.146, 0.101, 0.058, 0.037, 0.017, 0.002, -0.01, -0.023]
+)
+_SEEN = np.array([0.158, 0.257, 0.346, 0.406, 0.551, 0.653, 0.787, 0.849, 0.891, 0.933, 0.959, 0.975, 0.987])
+_LESS = np.array([0.577, 0.58, 0.616, 0.632, 0.692, 0.736, 0.814, 0.855, 0.893, 0.936, 0.964, 0.98, 1.0])
+
+
+class Cleaned(NamedTuple):
+    """Series at one level each, without outliers.
+
+    odd: rows and nights, with their distance as a logarithm. elsewhere: rows that have been at another level
+    since a night.
+    """
+
+    logs: Floats
+    odd: list[tuple[int, int, float]]
+    elsewhere: list[tuple[int, int, float]]
+
+
+class Pooled(NamedTuple):
+    """Series, and below them the means of some; members: which of the series each row is the mean of."""
+
+    logs: Floats
+    members: Bools
+
+
+class Change(NamedTuple):
+    """A change of a row between two nights.
+
+    at: the first night after it, likely from `first` to `last`. moved: the logarithm, with its 95 % interval
+    `low`, `high`. dated: whether it is a step; else it came gradually, between `begin` and `end`, the ends of
+    the stretch that was compared. q: of no change.
+    """
+
+    row: int
+    at: int
+    first: int
+    last: int
+    begin: int
+    end: int
+    moved: float
+    low: float
+    high: float
+    q: float
+    dated: bool
+
+
+class _Split(NamedTuple):
+    """The best split of each of some stretches of as many nights."""
+
+    at: Ints
+    moved: Floats
+    left: Floats
+    correlated: Floats
+    gain: Floats
+
+
+def cleaned(logs: Floats, switches: Bools) -> Cleaned:
+    """Move levels to the commonest, and clip outliers; switches: of each row, whether it may switch levels.
+
+    A level that is left and met again is none of a change, nor what is between. At a level of few nights they
+    are odd. A single lasting switch of a row that may switch, or has levels beside, is to another level.
+    """
+    found, odd, elsewhere = logs.copy(), list[tuple[int, int, float]](), list[tuple[int, int, float]]()
+    for row, values in enumerate(logs):
+        nights = np.flatnonzero(~np.isnan(values))
+        if len(nights) < LEAST_NIGHTS:
+            continue
+        known = values[nights]
+        labels = run_levels(np.exp(known)[None, :])[0]
+        if labels.any():
+            known = _at_one_level(known, labels, switches[row], nights, row, odd, elsewhere)
+        if len(known) >= _CLIPPED:
+            usual = _running_median(known)
+            apart = known - usual
+            scale = max(_MAD * float(np.median(np.abs(apart))), ROUNDING**0.5)
+            odd += [
+                (row, int(nights[at]), float(apart[at]))
+                for at in np.flatnonzero(np.abs(apart) > _FAR * scale)
+            ]
+            known = usual + np.clip(apart, -_NEAR * scale, _NEAR * scale)
+        found[row, nights] = known
+    return Cleaned(found, odd, elsewhere)
+
+
+def _at_one_level(
+    known: Floats,
+    labels: Ints,
+    switches: bool,
+    nights: Ints,
+    row: int,
+    odd: list[tuple[int, int, float]],
+    elsewhere: list[tuple[int, int, float]],
+) -> Floats:
+    begins = np.flatnonzero(np.diff(labels, prepend=-1))
+    order = labels[begins]
+    counts = np.bincount(labels)
+    usual = int(counts.argmax())
+    means = np.array([known[labels == level].mean() for level in range(len(counts))])
+    again = [level for level in range(len(counts)) if (order == level).sum() > 1]
+    seldom = counts <= max(1, _SELDOM * len(known))
+    if not again and not switches:
+        return known
+    last = labels[-1]
+    if (order == last).sum() == 1 and len(order) > 1 and not seldom[last]:
+        before = order[-2]
+        if not switches and seldom[np.delete(order, -1)].sum() >= len(set(order)) - 2 > 0:
+            kept = labels == last  # odd nights, then a step
+            moved = np.where(kept, known, known - means[labels] + means[before])
+            odd += [
+                (row, int(nights[at]), float(known[at] - means[before]))
+                for at in np.flatnonzero(seldom[labels])
+            ]
+            return np.where(seldom[labels], moved, known)
+        elsewhere.append((row, int(nights[begins[-1]]), float(means[last] - means[before])))
+    odd += [(row, int(nights[at]), float(known[at] - means[usual])) for at in np.flatnonzero(seldom[labels])]
+    return np.asarray(known - means[labels] + means[usual])
+
+
+def _running_median(values: Floats) -> Floats:
+    half = _WINDOW // 2
+    found = np.median(np.lib.stride_tricks.sliding_window_view(values, _WINDOW), axis=1)
+    return np.concatenate([np.repeat(found[0], half), found, np.repeat(found[-1], half)])
+
+
+def pooled(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
+    """The rows, then the means: of each relation over hosts, of each host over relations, of all.
+
+    hosts, relations: of the rows, from 0. Of fewer than two rows there is none.
+    """
+    groups = [relations == each for each in np.unique(relations)] + [
+        hosts == each for each in np.unique(hosts)
+    ]
+    groups = [group for group in [*groups, np.ones(len(logs), dtype=bool)] if group.sum() > 1]
+    unlike = list({group.tobytes(): group for group in groups}.values())
+    members = np.array([*np.eye(len(logs), dtype=bool), *unlike])
+    there = ~np.isnan(logs)
+    middle = np.array(
+        [np.median(row[known]) if known.any() else 0.0 for row, known in zip(logs, there, strict=True)]
+    )
+    apart = np.where(there, logs - middle[:, None], 0.0)
+    counts = members.astype(float) @ there
+    means = members.astype(float) @ apart / np.where(counts > 0, counts, np.nan)
+    return Pooled(np.vstack([logs, means[len(logs) :]]), members)
+
+
+def changes(logs: Floats) -> list[Change]:
+    """The changes of all rows at one error rate, by row and night.
+
+    Of all splits with three nights on either side the largest t, its variance shrunk over rows and widened by
+    the correlation from night to night, that too shrunk. Rows with q < 0.05 are split further at the same p.
+    """
+    whole = [np.flatnonzero(~np.isnan(row)) for row in logs]
+    kept = [(row, nights) for row, nights in enumerate(whole) if len(nights) >= LEAST_NIGHTS]
+    if not kept:
+        return []
+    p, _, widened = _tested(logs, kept)
+    q = false_discovery(p)
+    limit = float(p[q < LEVEL].max(initial=0.0))
+    parts, ends = kept, dict[int, list[int]]()
+    while True:
+        p, at, _ = _tested(logs, parts)
+        further, same = [], []
+        for (row, nights), each, cut in zip(parts, p, at, strict=True):
+            if each > limit or limit == 0.0:
+                same.append((row, nights))
+                continue
+            ends.setdefault(row, []).append(int(nights[cut]))
+            further += [(row, part) for part in (nights[:cut], nights[cut:])]
+        if not further:
+            break
+        parts = same + [part for part in further if len(part[1]) >= 2 * _SIDE]
+    about = {
+        row: (each, wide) for (row, _), each, wide in zip(kept, q.tolist(), widened.tolist(), strict=True)
+    }
+    found = []
+    for row, cuts in sorted(ends.items()):
+        found += _of_row(logs[row], row, whole[row], sorted(cuts), *about[row], len(kept))
+    return found
+
+
+def _tested(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, Floats]:
+    """Of each stretch p, the best split, and how many times wider correlation makes the variance of means."""
+    counts = np.array([len(nights) for _, nights in parts])
+    at, moved, left, correlated = np.zeros(len(parts), dtype=np.int64), *np.zeros((3, len(parts)))
+    for count in np.unique(counts):
+        which = np.flatnonzero(counts == count)
+        best = _best_split(np.array([logs[parts[one][0], parts[one][1]] for one in which]))
+        at[which], moved[which], left[which], correlated[which] = best[:4]
+    splits, kept, bias, seen, less = (
+        np.interp(np.log(counts), _NIGHTS, each) for each in (_SPLITS, _LEFT, _CORRELATED, _SEEN, _LESS)
+    )
+    correlated = (correlated - bias) / seen
+    middle, chance = float(np.median(correlated)), 1 / (counts * seen**2)
+    between = max(float(np.mean((correlated - middle) ** 2 - chance)), 0.0)
+    usual = np.clip(middle + (correlated - middle) * between / (between + chance), 0.0, _MOST_CORRELATED)
+    kept = kept * (1 - 2 * np.minimum(usual, 0.5) * (1 - less))
+    variance, freedom = shrunk(np.maximum(left / kept, ROUNDING), counts - 2.0)
+    wider = (1 + usual) / (1 - usual)
+    error = np.sqrt(variance * (1 / at + 1 / (counts - at)) * wider)
+    p = 2 * special.stdtr(freedom, -np.abs(moved) / error) * splits
+    return np.minimum(p, 1.0), at, wider
+
+
+def _best_split(rows: Floats) -> _Split:
+    """Where the means before and after differ most, of rows without gaps."""
+    count = rows.shape[1]
+    values = rows - rows.mean(axis=1, keepdims=True)
+    cuts = np.arange(_SIDE, count - _SIDE + 1)
+    sums = np.cumsum(values, axis=1)[:, cuts - 1]
+    gain = sums**2 * count / (cuts * (count - cuts))
+    best = gain.argmax(axis=1)
+    every, at = np.arange(len(rows)), cuts[best]
+    moved = -sums[every, best] * count / (at * (count - at))
+    after = np.arange(count) >= at[:, None]
+    residuals = values - np.where(
+        after, -sums[every, best][:, None] / (count - at)[:, None], sums[every, best][:, None] / at[:, None]
+    )
+    squares = np.maximum((residuals**2).sum(axis=1), ROUNDING)
+    correlated = (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1) / squares
+    return _Split(at, moved, squares / (count - 2), correlated, gain)
+
+
+def _of_row(
+    logs: Floats, row: int, nights: Ints, cuts: list[int], q: float, wider: float, rows: int
+) -> list[Change]:
+    """The changes of one row, each between the ones beside it; what came gradually the same way is one."""
+    found = list[Change]()
+    edges = [int(nights[0]), *cuts, int(nights[-1]) + 1]
+    values = logs[nights]
+    for begin, at, end in zip(edges, edges[1:], edges[2:], strict=False):
+        first, cut, last = np.searchsorted(nights, (begin, at, end))
+        dated = _is_step(values, int(cut), wider, rows)
+        moved, (low, high), (near, far) = _difference(values[first:last], int(cut - first), wider)
+        likely = int(nights[first + near]), int(nights[first + far])
+        one = Change(row, at, *likely, int(nights[first]), int(nights[last - 1]), moved, low, high, q, dated)
+        if found and not dated and not found[-1].dated and (found[-1].moved > 0) == (moved > 0):
+            before = found.pop()
+            total = before.moved + moved
+            half = float(np.hypot(before.high - before.low, one.high - one.low)) / 2
+            one = one._replace(begin=before.begin, moved=total, low=total - half, high=total + half)
+        found.append(one)
+    return found
+
+
+def _difference(values: Floats, cut: int, wider: float) -> tuple[float, tuple[float, float], tuple[int, int]]:
+    """The change at a cut, its 95 % interval, and the first and last cut that is nearly as likely."""
+    count = len(values)
+    squares = max(
+        float(sum(((side - side.mean()) ** 2).sum() for side in (values[:cut], values[cut:]))), ROUNDING
+    )
+    moved = float(values[cut:].mean() - values[:cut].mean())
+    error = (squares / max(count - 2, 1) * (1 / cut + 1 / (count - cut)) * wider) ** 0.5
+    low, high = interval(np.array(moved), np.array(error), max(count - 2.0, 1.0))
+    cuts = np.arange(1, count)
+    apart = values - values.mean()
+    left = (apart**2).sum() - np.cumsum(apart)[:-1] ** 2 * count / (cuts * (count - cuts))
+    likely = -count / 2 / wider * np.log(np.maximum(left, ROUNDING))
+    close = cuts[likely >= likely[cut - 1] - _LIKELY]
+    return moved, (float(low), float(high)), (int(close.min()), int(close.max()))
+
+
+def _is_step(values: Floats, cut: int, wider: float, rows: int) -> bool:
+    """Whether a step is likelier than a smooth course around it, for so many rows."""
+    around = max(_AROUND, len(values) // 4)
+    window, place = values[max(cut - around, 0) : cut + around], min(cut, around)
+    turns = np.linspace(-1, 1, len(window))
+    smooth = window - np.polynomial.Polynomial.fit(turns, window, 3)(turns)
+    step = np.concatenate([part - part.mean() for part in (window[:place], window[place:])])
+    squares = [max(float(each @ each), ROUNDING) for each in (smooth, step)]
+    return bool(len(window) / 2 / wider * np.log(squares[0] / squares[1]) >= np.log(rows))

@@ -1,0 +1,116 @@
+"""What `fleet compare` prints of one selection: what changed when."""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.compare.history import History
+from fleet.analysis.views.text import change_shown, interval, json_text, records, signed
+from fleet.analysis.views.warnings import warnings_text
+from fleet.hostnames import folded
+from fleet.text import counted, one_line, table
+
+_LISTED = 10
+
+
+def changes_text(found: History) -> str:
+    """For people: a sentence, a row per change, then odd nights, and hosts at another level."""
+    parts = ["\n".join(_head(found))]
+    if len(found.changes):
+        lines = [_line(row, found) for row in records(found.changes)]
+        titles = ("when", "where", "change", "95 % interval", "what else changed in that run")
+        parts.append(table(titles, lines, right={2, 3}))
+    for title, rows in (("Odd nights", found.odd), ("At another level since", found.elsewhere)):
+        if len(rows):
+            parts.append("\n".join((title, *_nights(rows))))
+    parts.append(warnings_text(list(found.caveats)))
+    return "\n\n".join(filter(None, parts))
+
+
+def changes_json(found: History) -> str:
+    """An object; dates as text, shares as fractions."""
+    about = {
+        name: getattr(found, name)
+        for name in ("hosts", "relations", "runs", "judged", "threshold", "caveats")
+    }
+    tables = {name: _plain(getattr(found, name)) for name in ("changes", "odd", "elsewhere")}
+    return json_text({**about, "nights": [f"{night}" for night in found.nights], **tables})
+
+
+def changes_csv(found: History) -> str:
+    """A row per change."""
+    rows = found.changes.assign(
+        **{"hosts": found.changes["hosts"].map(" ".join), "else": found.changes["else"].map("; ".join)}
+    )
+    return str(rows.to_csv(index=False, lineterminator="\n")).rstrip("\n")
+
+
+def _plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {key: f"{value}" if isinstance(value, date) else value for key, value in row.items()}
+        for row in records(rows)
+    ]
+
+
+def _head(found: History) -> Iterator[str]:
+    counts = (
+        (len(found.hosts), "host"),
+        (found.relations, "relation"),
+        (found.runs, "run"),
+        (len(found.nights), "night"),
+    )
+    measured = f"{folded(found.hosts, 60)}: {', '.join(counted(*each) for each in counts)}"
+    if not found.judged:
+        yield one_line(f"{measured}: no verdict")
+        return
+    dated, beyond = found.changes["dated"], found.changes["changed"]
+    share = f"{found.threshold * 100:g}%"
+    parts = [
+        counted(int((dated & beyond).sum()), "change"),
+        f"{int((~dated & beyond).sum())} gradual",
+        f"{int((~beyond).sum())} below {share}",
+        counted(found.odd["night"].nunique(), "odd night"),
+    ]
+    yield one_line(
+        f"{measured}: {', '.join(part for at, part in enumerate(parts) if at == 0 or part[0] != '0')}"
+    )
+
+
+def _line(row: dict[str, Any], found: History) -> tuple[str, ...]:
+    change, low, high = change_shown(row)
+    if not row["dated"]:
+        when = f"gradual, {row['begin']} to {_short(row['end'], row['begin'])}"
+    elif row["first"] == row["last"]:
+        when = f"{row['before']} to {_short(row['after'], row['before'])}"
+    else:
+        when = f"{row['after']} ({_short(row['first'], row['after'])} to {_short(row['last'], row['after'])})"
+    several = len(found.hosts) > 1
+    hosts = (
+        f"all {len(found.hosts)}"
+        if several and len(row["hosts"]) == len(found.hosts)
+        else folded(row["hosts"], 40)
+    )
+    beside = "; ".join(row["else"]) or ("nothing known" if row["dated"] else "")
+    return (when, f"{hosts}, {_relation(row)}", signed(change), interval(low, high), beside)
+
+
+def _relation(row: dict[str, Any]) -> str:
+    return f"{row['benchmark']} {row['relation']}" if row["relation"] else "all relations"
+
+
+def _short(night: date, beside: date) -> str:
+    return f"{night:%m-%d}" if night.year == beside.year else f"{night}"
+
+
+def _nights(rows: pd.DataFrame) -> Iterator[str]:
+    """A line for each host and night, with the relation that is furthest off."""
+    rows = rows.assign(apart=(rows["ratio"] - 1).abs()).sort_values("apart", ascending=False)
+    groups = list(rows.groupby(["host", "night"], sort=False))
+    for (host, night), of_night in groups[:_LISTED]:
+        first = records(of_night)[0]
+        more = f", and {len(of_night) - 1} more" if len(of_night) > 1 else ""
+        yield one_line(f"  {night}  {host} {_relation(first)} {first['ratio'] - 1:+.0%}{more}")
+    if len(groups) > _LISTED:
+        yield f"  {len(groups) - _LISTED} more with --json"

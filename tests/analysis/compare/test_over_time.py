@@ -1,0 +1,116 @@
+"""What changed when: the method on arrays, and the command on the lab's machine that changed in one night."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import over_time as simulated
+from fleet import open as open_results
+from fleet.analysis.arrays import Floats
+from fleet.analysis.compare.history import _without_parts
+from fleet.analysis.compare.over_time import changes, cleaned, pooled
+from tests.command import Fleet
+
+
+def quiet(rows: int = 12, nights: int = 30, seed: int = 2) -> Floats:
+    return np.log(50) + 0.005 * np.random.default_rng(seed).standard_normal((rows, nights))
+
+
+def test_a_step_has_a_date_and_a_slow_change_has_none() -> None:
+    logs = quiet()
+    logs[3, 17:] += 0.05
+    logs[8] += np.linspace(0, 0.08, 30)
+    step, gradual = changes(logs)
+    assert (step.row, step.at, step.dated) == (3, 17, True)
+    assert step.first <= 17 <= step.last
+    assert step.low < 0.05 < step.high
+    assert (gradual.row, gradual.dated) == (8, False)
+    assert gradual.moved > 0.03
+
+
+def test_nothing_is_found_where_nothing_changed_nor_in_a_few_nights() -> None:
+    assert changes(quiet()) == []
+    logs = quiet(nights=7)
+    logs[3, 4:] += 0.2
+    assert changes(logs) == []
+
+
+def test_missing_nights_are_just_missing() -> None:
+    logs = quiet()
+    logs[3, 17:] += 0.05
+    logs[3, [2, 9, 17, 18, 25]] = np.nan
+    logs[5, :12] = np.nan
+    (step,) = changes(logs)
+    assert (step.row, step.at) == (3, 19)
+
+
+def test_several_changes_of_a_row_are_all_found() -> None:
+    logs = quiet(nights=60)
+    logs[3, 20:] += 0.05
+    logs[3, 40:] += 0.06
+    assert [(one.row, one.at) for one in changes(logs)] == [(3, 20), (3, 40)]
+
+
+def test_levels_met_again_are_one_and_a_lasting_switch_is_named() -> None:
+    logs = quiet(rows=2)
+    logs[0, [4, 5, 6, 12, 13, 20, 21, 22]] += np.log(2)
+    logs[1, 18:] += np.log(2)
+    clean = cleaned(logs, np.array([True, True]))
+    assert np.ptp(clean.logs, axis=1).max() < 0.05
+    ((row, night, moved),) = clean.elsewhere
+    assert (row, night) == (1, 18)
+    assert moved == pytest.approx(np.log(2), abs=0.01)
+    kept = cleaned(logs, np.array([False, False]))
+    assert kept.elsewhere == []
+    assert np.ptp(kept.logs[1]) > 0.6, "of a machine that does not switch it is a change"
+
+
+def test_odd_nights_are_named_and_hide_no_change() -> None:
+    logs = quiet()
+    logs[3, 17:] += 0.05
+    logs[3, [5, 24]] += np.log(1.3)
+    clean = cleaned(logs, np.zeros(12, dtype=bool))
+    assert [(row, night) for row, night, _ in clean.odd] == [(3, 5), (3, 24)]
+    assert [(one.row, one.at) for one in changes(clean.logs)] == [(3, 17)]
+
+
+def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> None:
+    hosts, relations = np.divmod(np.arange(12), 3)
+    logs = quiet(nights=12)
+    logs[relations == 1, 6:] += 0.03
+    pool = pooled(logs, hosts, relations)
+    (one,) = _without_parts(changes(pool.logs), pool)
+    assert one.at == 6
+    assert pool.members[one.row].tolist() == (relations == 1).tolist()
+    alone = quiet(nights=12)
+    alone[4, 6:] += 0.2
+    pool = pooled(alone, hosts, relations)
+    assert [each.row for each in _without_parts(changes(pool.logs), pool)] == [4]
+
+
+def test_correlation_from_night_to_night_is_no_change() -> None:
+    chance = np.random.default_rng(5)
+    found = [simulated.found(simulated.series(chance, 30, "AR"), "AR") for _ in range(5)]
+    assert not any(one.dated for each in found for one in each)
+
+
+def test_the_night_in_which_a_machine_of_the_lab_changed(made_lab: Path) -> None:
+    fleet = Fleet(made_lab, {"COLUMNS": "80"})
+    done = fleet("compare", "lucca", "--fail-on-change")
+    assert done.exit_code == 20
+    assert "14 runs, 14 nights: 1 change\n" in done.stdout
+    assert "2026-11-03 to 11-04  lucca, cas package" in done.stdout
+    assert "kernel 6.12.1-demo → 6.13.0-demo (1 of 1 host)" in " ".join(done.stdout.split())
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    few = fleet("compare", "node1", "--fail-on-change", "--json")
+    assert few.exit_code == 2
+    assert not few.json["judged"]
+
+
+def test_notebooks_get_the_same_changes(made_lab: Path) -> None:
+    results = open_results(made_lab / "results")
+    (found,) = results.changes("lucca").to_dict("records")
+    assert (found["hosts"], found["relation"], f"{found['after']}") == (("lucca",), "package", "2026-11-04")
+    assert found["changed"]
+    assert results.changes("siena").empty
