@@ -72,10 +72,8 @@ static void put_palette(struct png *png)
 	begin(png, "PLTE", 3 * (SHADES + 1));
 	for (int shade = 0; shade < SHADES; shade++)
 		for (int i = 0; i < 3; i++) {
-			int at = shade * 6 / (SHADES - 1), rest = shade * 6 % (SHADES - 1);
-
-			at -= at == 6;
-			rest = shade * 6 - at * (SHADES - 1);
+			int at = shade == SHADES - 1 ? 5 : shade * 6 / (SHADES - 1);
+			int rest = shade * 6 - at * (SHADES - 1);
 			int step = (points[at + 1][i] - points[at][i]) * rest;
 
 			put(png,

@@ -198,8 +198,8 @@ def _agreed(
 ) -> str | None:
     if by_uname is not None and by_pidin is not None and by_uname != by_pidin:
         raise ValueError(
-            f"its {what} is {by_uname} by `uname -a` ({uname_line[:200]!r}), "
-            f"but {by_pidin} by `pidin info` ({pidin_line[:200]!r})"
+            f"its {what} is {by_uname[:200]} by `uname -a` ({uname_line[:200]!r}), "
+            f"but {by_pidin[:200]} by `pidin info` ({pidin_line[:200]!r})"
         )
     return by_uname or by_pidin
 
