@@ -303,8 +303,8 @@ static void write_counts(const struct card *card, char *words, size_t room)
 				is_new = card->places[j].groups[levels[i]] != group;
 			count += is_new;
 			if (group == UNKNOWN) {
-				snprintf(words, room, "%zu CPU%s", card->count,
-					 card->count == 1 ? "" : "s");
+				*words = '\0';
+				add_counted(words, room, card->count, "CPU");
 				return;
 			}
 		}

@@ -12,22 +12,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.arrays import Floats
 from fleet.analysis.compare.caveats import number_of_all
+from fleet.analysis.compare.odd import mean
 from fleet.analysis.compare.over_time import LEAST_NIGHTS, Change, Pooled, changes, cleaned, pooled
 from fleet.analysis.compare.run_levels import CLASS
-from fleet.analysis.compare.sides import NOTHING, ComparisonSide
+from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
 from fleet.analysis.compare.verdicts import THRESHOLD
-from fleet.analysis.reduce.cells import ALL, Only, cells
+from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.environment import environments
-from fleet.analysis.reduce.load import Texts, decoded, load_cpus, load_runs
-from fleet.analysis.reduce.matrices import by_relation
-from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.selection import comparable_of_all
+from fleet.analysis.reduce.load import Texts, decoded
 from fleet.analysis.views.text import records
-from fleet.errors import UsageError
 from fleet.hostnames import folded
-from fleet.store.runs import Root, listing_of
+from fleet.store.runs import Root
 from fleet.text import counted
 
 _ROW = ["host", *CLASS]
@@ -78,22 +74,14 @@ def history(
     A night is the day on which a session began (UTC); of several runs of a night the mean counts. threshold:
     as of `compare`. Raises UsageError.
     """
-    listing = listing_of(root)
-    chosen = comparable_of_all(listing.runs, texts, listing.place, only.benchmark)
-    ids = [run.run_id for run in chosen]
-    runs, cpus = load_runs(listing, run_id=ids), load_cpus(listing, run_id=ids)
+    listing, runs, cpus = selected(root, texts, only.benchmark)
     runs["night"] = runs.groupby("session_id")["started_utc"].transform("min").dt.date
     number, night_of = number_of_all(ComparisonSide("", runs)), runs.set_index("run_id")["night"]
     parts = []
-    for host, of_host in runs.groupby("host_id", sort=True):
-        own = cpus[cpus["run_id"].isin(of_host["run_id"])]
-        pairs = only.of(widened(load_pairs(listing, run_id=of_host["run_id"].tolist(), note=note)), own)
-        found = by_relation(cells(pairs, own), ["run_id", *CLASS], number)
+    for host, _, found in relations_of_hosts(listing, runs, cpus, number, only, note):
         parts.append(
             found.assign(host=host, night=found["run_id"].map(night_of), log=np.log(found["median_ns"]))
         )
-    if not sum(map(len, parts)):
-        raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
     table = pd.concat(parts).groupby([*_ROW, "night"], sort=True)["log"].mean().unstack("night")
     rows, logs = table.index.to_frame(index=False), table.to_numpy()
     virtual = set(runs.loc[runs["hypervisor"].notna(), "host_id"])
@@ -132,17 +120,13 @@ def _without_parts(found: Sequence[Change], pool: Pooled) -> list[Change]:
             continue
         if own.sum() > 1:
             members = pool.logs[: pool.members.shape[1]][own]
-            moved = _means(members[:, one.at : one.end + 1]) - _means(members[:, one.begin : one.at])
+            moved = mean(members[:, one.at : one.end + 1], axis=1) - mean(
+                members[:, one.begin : one.at], axis=1
+            )
             if (moved * np.sign(one.moved) > abs(one.moved) / 2).mean() < _MOST:
                 continue
         kept.append(one)
     return sorted(kept, key=lambda one: (one.at, one.row))
-
-
-def _means(values: Floats) -> Floats:
-    there = ~np.isnan(values)
-    counts = there.sum(axis=1)
-    return np.asarray(np.where(there, values, 0.0).sum(axis=1) / np.where(counts > 0, counts, np.nan))
 
 
 def _is_part(one: Change, wider: Change, pool: Pooled) -> bool:

@@ -66,12 +66,7 @@ def numbers(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Fl
         found[:, machine] = np.where((~np.isnan(runs[:, own])).sum(axis=1) >= enough, values, np.nan)
         elsewhere[:, machine] = left_out[:, own].any(axis=1)
     if len(runs) > 1:
-        apart = found - median(found, axis=1)[:, None]
-        there = ~np.isnan(apart)
-        mean = np.where(there, apart, 0.0).sum(axis=0) / np.where(
-            there.any(axis=0), there.sum(axis=0), np.nan
-        )
-        found = np.vstack([found, mean])
+        found = np.vstack([found, mean(found - median(found, axis=1)[:, None], axis=0)])
     return found, elsewhere
 
 
@@ -121,12 +116,12 @@ def _tested(logs: Floats, out: Bools, share: float) -> Distances:
     others = used.sum(axis=1, keepdims=True) - used
     known = there & (others >= LEAST_MACHINES - 1)
     count = np.maximum(others, 1)
-    mean = (values.sum(axis=1, keepdims=True) - values) / count
-    squares = (values**2).sum(axis=1, keepdims=True) - values**2 - count * mean**2
+    middle = (values.sum(axis=1, keepdims=True) - values) / count
+    squares = (values**2).sum(axis=1, keepdims=True) - values**2 - count * middle**2
     variance, freedom = np.ones(logs.shape), np.full(logs.shape, np.nan)
     found = np.maximum(squares / np.maximum(count - 1, 1), ROUNDING)[known]
     variance[known], freedom[known] = shrunk(found, (others - 1.0)[known])
-    moved = np.where(others > 0, logs - usual - mean, np.nan)
+    moved = np.where(others > 0, logs - usual - middle, np.nan)
     size = np.abs(moved) / np.sqrt(variance * (1 + 1 / count))
     sizes = np.where(known & used, size, np.nan)
     freedom = np.minimum(freedom, [_freedom_of(np.delete(sizes, at, axis=1)) for at in range(logs.shape[1])])
@@ -134,7 +129,7 @@ def _tested(logs: Floats, out: Bools, share: float) -> Distances:
     p[known] = 2 * special.stdtr(freedom[known], -size[known])
     if known.any():
         q[known] = np.minimum(false_discovery(p[known]) / share, 1.0)
-    return Distances(moved, mean + usual, others, np.sqrt(variance), freedom, p, q)
+    return Distances(moved, middle + usual, others, np.sqrt(variance), freedom, p, q)
 
 
 def _freedom_of(sizes: Floats) -> float:
@@ -163,6 +158,13 @@ def beside_the_same(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
         quarter = len(members) // 4
         of_nodes.append(members[quarter : len(members) - quarter].mean(axis=0))
     return own - np.array(of_nodes)[nodes], np.array(of_nodes)
+
+
+def mean(values: Floats, axis: int) -> Floats:
+    """The mean of the values that are there; NaN of none."""
+    there = ~np.isnan(values)
+    counts = there.sum(axis=axis)
+    return np.asarray(np.where(there, values, 0.0).sum(axis=axis) / np.where(counts > 0, counts, np.nan))
 
 
 def median(values: Floats, axis: int) -> Floats:

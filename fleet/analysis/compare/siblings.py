@@ -15,19 +15,16 @@ from fleet.analysis.compare.caveats import number_of_all
 from fleet.analysis.compare.inference import LEAST_RUNS, LEVEL, detectable, interval
 from fleet.analysis.compare.odd import LEAST_MACHINES, Distances, beside_the_same, distances, numbers
 from fleet.analysis.compare.run_levels import CLASS
-from fleet.analysis.compare.sides import NOTHING, ComparisonSide
+from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
 from fleet.analysis.compare.verdicts import THRESHOLD, are_virtual
-from fleet.analysis.reduce.cells import ALL, Only, cells
+from fleet.analysis.reduce.cells import ALL, Only
 from fleet.analysis.reduce.environment import environments
-from fleet.analysis.reduce.load import Texts, decoded, load_cpus, load_runs, view_of, without_points
-from fleet.analysis.reduce.matrices import by_relation, grid
-from fleet.analysis.reduce.pairs import load_pairs, widened
-from fleet.analysis.selection import comparable_of_all
+from fleet.analysis.reduce.load import Texts, decoded, view_of, without_points
+from fleet.analysis.reduce.matrices import grid
 from fleet.analysis.views.text import records
-from fleet.errors import UsageError
 from fleet.hostnames import folded
 from fleet.model import View
-from fleet.store.runs import Root, listing_of
+from fleet.store.runs import Root
 from fleet.text import counted
 
 _EQUAL = ("cpu_model", "cpu_stepping", "cpus_measured", "smt", "target")
@@ -80,10 +77,7 @@ def siblings(
     texts: a selection. Of a host the runs like its last one count. Equal: CPU model, stepping, sockets, CPUs
     measured, SMT, target and memory to the GiB. threshold: as of `compare`. Raises UsageError.
     """
-    listing = listing_of(root)
-    chosen = comparable_of_all(listing.runs, texts, listing.place, only.benchmark)
-    ids = [run.run_id for run in chosen]
-    runs, cpus = load_runs(listing, run_id=ids), load_cpus(listing, run_id=ids)
+    listing, runs, cpus = selected(root, texts, only.benchmark)
     keys = _equal(runs, cpus)
     last = keys.groupby(runs["host_id"]).transform("last")
     runs = runs[keys == last].assign(key=keys)
@@ -167,19 +161,14 @@ def _read(
     places = cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()
     alike = len(places) == places["cpu"].nunique()
     parts, maps = [], dict[tuple[str, str], list[Floats]]()
-    for _, of_host in runs.groupby("host_id", sort=True):
-        ids = of_host["run_id"].tolist()
-        own = cpus[cpus["run_id"].isin(ids)]
-        pairs = only.of(widened(load_pairs(root, run_id=ids, note=note)), own)
-        parts.append(by_relation(cells(pairs, own), ["run_id", *CLASS], number))
+    for _, pairs, found in relations_of_hosts(root, runs, cpus, number, only, note):
+        parts.append(found)
         single = without_points(pairs)
         for kind, rows in single.groupby(CLASS[:2], sort=False):
             if alike and view_of(str(kind[0])) is View.MATRIX:
                 maps.setdefault((str(kind[0]), str(kind[1])), []).append(
                     np.log(grid(rows, numbers_of, number))
                 )
-    if not sum(map(len, parts)):
-        raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
     table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
     stacks = {kind: np.array(each) for kind, each in maps.items() if len(each) == runs["host_id"].nunique()}
     return table, stacks, (numbers_of, nodes)

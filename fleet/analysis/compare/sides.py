@@ -1,13 +1,18 @@
-"""Resolves the sides of a comparison to runs; `selection` has what a side can be."""
+"""Resolves the sides of a comparison, or one selection, to runs; `selection` has what each can be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from fleet.analysis.reduce.load import load_runs
-from fleet.analysis.selection import matching
+from fleet.analysis.compare.run_levels import CLASS
+from fleet.analysis.reduce.cells import Only, cells
+from fleet.analysis.reduce.load import load_cpus, load_runs
+from fleet.analysis.reduce.matrices import by_relation
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.selection import comparable_of_all, matching
 from fleet.errors import StoreError, UsageError
+from fleet.store import Listing
 from fleet.store.runs import Root, listing_of
 
 NOTHING = "these runs have no latencies between CPUs and no levels of memory to compare"
@@ -60,3 +65,39 @@ def sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = None) ->
                     f"be compared with itself. Make one of them narrower."
                 )
     return found
+
+
+def selected(
+    root: Root, texts: Sequence[str], benchmark: str | None
+) -> tuple[Listing, pd.DataFrame, pd.DataFrame]:
+    """The listing, and the rows of `runs` and `cpus` of a selection; of each host the runs like its last one.
+
+    Raises UsageError.
+    """
+    listing = listing_of(root)
+    ids = [run.run_id for run in comparable_of_all(listing.runs, texts, listing.place, benchmark)]
+    return listing, load_runs(listing, run_id=ids), load_cpus(listing, run_id=ids)
+
+
+def relations_of_hosts(
+    root: Root,
+    runs: pd.DataFrame,
+    cpus: pd.DataFrame,
+    number: str,
+    only: Only,
+    note: Callable[[str], None] | None,
+) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Of each host its pairs, and a row per run and relation, whose `median_ns` is of the column `number`.
+
+    One host is read at a time. Raises UsageError in the end where no host has such rows.
+    """
+    empty = True
+    for host, of_host in runs.groupby("host_id", sort=True):
+        ids = of_host["run_id"].tolist()
+        own = cpus[cpus["run_id"].isin(ids)]
+        pairs = only.of(widened(load_pairs(root, run_id=ids, note=note)), own)
+        found = by_relation(cells(pairs, own), ["run_id", *CLASS], number)
+        empty &= found.empty
+        yield str(host), pairs, found
+    if empty:
+        raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")

@@ -230,6 +230,13 @@ def palette() -> bytes:
     return bytes(value for shade in range(SHADES) for value in rgb_of(shade)) + b"\xff" * 3
 
 
+def picture(cells: Ints) -> Image.Image:
+    """A pixel a cell, in the palette."""
+    made = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
+    made.putpalette(palette())
+    return made
+
+
 def _png(cells: Ints) -> bytes:
     """A PNG of a pixel a cell, stored and not deflated, as the agent writes it, which has no zlib."""
 
@@ -289,11 +296,8 @@ def png(card: Card) -> bytes:
     image = Image.new("RGB", _SIZE, "#fff")
     draw = ImageDraw.Draw(image)
     for (x, y, wide, high), cells in _pictures(card):
-        small = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
-        small.putpalette(palette())
-        image.paste(
-            small.convert("RGB").resize((int(wide), int(high)), Image.Resampling.NEAREST), (int(x), int(y))
-        )
+        large = picture(cells).convert("RGB").resize((int(wide), int(high)), Image.Resampling.NEAREST)
+        image.paste(large, (int(x), int(y)))
     for at in card.edges:
         draw.line((_X, _Y + at, _X + _SIDE, _Y + at), "#fff")
         draw.line((_X + at, _Y, _X + at, _Y + _SIDE), "#fff")

@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 from PIL import Image
@@ -246,11 +245,10 @@ def _lines(last: pd.DataFrame, past: pd.DataFrame) -> list[tuple[str, ...]]:
 
 def _small(card: cards.Card) -> bytes:
     """The map as a picture of at most _MAP pixels a side."""
-    image = Image.frombytes("P", card.cells.shape[::-1], card.cells.astype(np.uint8).tobytes())
-    image.putpalette(cards.palette())
     side = min(_MAP, len(card.cells))
     buffer = io.BytesIO()
-    image.resize((side, side), Image.Resampling.NEAREST).save(buffer, "png", transparency=SHADES)
+    small = cards.picture(card.cells).resize((side, side), Image.Resampling.NEAREST)
+    small.save(buffer, "png", transparency=SHADES)
     return buffer.getvalue()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.compare.history import History
-from fleet.analysis.views.text import change_shown, interval, json_text, records, signed
+from fleet.analysis.views.text import change_shown, csv_text, interval, json_text, records, signed
 from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import folded
 from fleet.text import counted, one_line, table
@@ -35,8 +35,8 @@ def changes_json(found: History) -> str:
         name: getattr(found, name)
         for name in ("hosts", "relations", "runs", "judged", "threshold", "caveats")
     }
-    tables = {name: _plain(getattr(found, name)) for name in ("changes", "odd", "elsewhere")}
-    return json_text({**about, "nights": [f"{night}" for night in found.nights], **tables})
+    tables = {name: getattr(found, name) for name in ("nights", "changes", "odd", "elsewhere")}
+    return json_text({**about, **tables})
 
 
 def changes_csv(found: History) -> str:
@@ -44,14 +44,7 @@ def changes_csv(found: History) -> str:
     rows = found.changes.assign(
         **{"hosts": found.changes["hosts"].map(" ".join), "else": found.changes["else"].map("; ".join)}
     )
-    return str(rows.to_csv(index=False, lineterminator="\n")).rstrip("\n")
-
-
-def _plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    return [
-        {key: f"{value}" if isinstance(value, date) else value for key, value in row.items()}
-        for row in records(rows)
-    ]
+    return csv_text(rows).rstrip("\n")
 
 
 def _head(found: History) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from io import StringIO
 from itertools import chain
 from textwrap import fill
@@ -230,6 +230,8 @@ def json_text(value: Any) -> str:
 def _plain_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
     return records(value) if hasattr(value, "columns") else value.tolist()
 
 
