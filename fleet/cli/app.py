@@ -120,7 +120,7 @@ def with_groups(texts: list[str] | None) -> list[str] | None:
     """What selects runs, with the hosts of a group of the inventory, where there is one, for its name."""
     path = Path(os.environ.get("FLEET_INVENTORY") or INVENTORY)
     try:
-        groups = path.read_text(encoding="utf-8").partition("\ngroups:")[2]
+        groups = f"\n{path.read_text(encoding='utf-8')}".partition("\ngroups:")[2]
     except (OSError, ValueError):
         return texts
     words = {part for text in texts or () for part in text.removeprefix("!").split(",")}

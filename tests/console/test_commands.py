@@ -12,6 +12,7 @@ import typer
 from click.testing import CliRunner
 
 from fleet.cli import app
+from fleet.cli.app import with_groups
 from fleet.cli.help import PANELS
 from fleet.remote.ssh import config_lookup
 from fleet.store import Store
@@ -181,3 +182,10 @@ def test_a_group_of_the_inventory_selects_stored_runs(made_lab: Path) -> None:
     assert shown[0] == shown[1]
     assert len(shown[0]) == 36
     assert not any(run["host_name"].startswith("node") for run in shown[2])
+
+
+def test_groups_may_stand_first_in_the_inventory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "inventory.yaml"
+    path.write_text("groups: {rest: {hosts: [milan, rome]}}\nhosts: {rome: {}, milan: {}}\n")
+    monkeypatch.setenv("FLEET_INVENTORY", str(path))
+    assert with_groups(["rest", "!rest,pisa"]) == ["rome,milan", "!rome,milan,pisa"]
