@@ -17,88 +17,63 @@ class FleetError(Exception):
     stage: ClassVar[str] = "fleet"
     exit_code: ClassVar[int] = 1
 
+    def __init_subclass__(cls, *, stage: str = "", exit_code: int = 0) -> None:
+        cls.stage = stage or cls.stage
+        cls.exit_code = exit_code or cls.exit_code
 
-class UsageError(FleetError):
+
+class UsageError(FleetError, stage="usage", exit_code=2):
     """An option, a plan or a selection that cannot be carried out."""
 
-    stage = "usage"
-    exit_code = 2
 
-
-class InventoryError(UsageError):
+class InventoryError(UsageError, stage="inventory"):
     """The inventory cannot be read, or says something it must not; the message begins `file:line: field:`."""
 
-    stage = "inventory"
 
-
-class UnreachableError(FleetError):
+class UnreachableError(FleetError, stage="connect", exit_code=3):
     """No SSH session could be opened: name, route, refusal, silence, banner, key exchange.
 
     passing: the host hung up before it had asked who we are, as a busy sshd does; worth another try.
     """
-
-    stage = "connect"
-    exit_code = 3
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)
         self.passing = passing
 
 
-class HostKeyError(FleetError):
+class HostKeyError(FleetError, stage="host-key", exit_code=4):
     """The host's key is unknown or has changed."""
 
-    stage = "host-key"
-    exit_code = 4
 
-
-class AuthError(FleetError):
+class AuthError(FleetError, stage="auth", exit_code=5):
     """The host refused every identity we were allowed to offer."""
 
-    stage = "auth"
-    exit_code = 5
 
-
-class LinkError(FleetError):
+class LinkError(FleetError, stage="link", exit_code=6):
     """A session that had been open broke, or the host stopped answering; what the command did is unknown.
 
     passing: another connection may do better.
     """
-
-    stage = "link"
-    exit_code = 6
 
     def __init__(self, message: str, *, passing: bool = True) -> None:
         super().__init__(message)
         self.passing = passing
 
 
-class ProbeError(FleetError):
+class ProbeError(FleetError, stage="probe", exit_code=7):
     """The host answered, but not in a way we understand: no shell, unknown OS or architecture."""
 
-    stage = "probe"
-    exit_code = 7
 
-
-class BuildError(FleetError):
+class BuildError(FleetError, stage="build", exit_code=8):
     """No agent could be built for this host's target."""
 
-    stage = "build"
-    exit_code = 8
 
-
-class DeployError(FleetError):
+class DeployError(FleetError, stage="deploy", exit_code=9):
     """The agent could not be put on the host, or what lies there is not what we put there."""
 
-    stage = "deploy"
-    exit_code = 9
 
-
-class AgentError(FleetError):
+class AgentError(FleetError, stage="measure", exit_code=10):
     """The agent refused the plan, ended early, or sent something the wire does not allow."""
-
-    stage = "measure"
-    exit_code = 10
 
 
 class RefusedError(AgentError):
@@ -108,29 +83,20 @@ class RefusedError(AgentError):
     """
 
 
-class LockedError(FleetError):
+class LockedError(FleetError, stage="lock", exit_code=12):
     """The machine, or the run, is in the hands of another fleet at this moment."""
 
-    stage = "lock"
-    exit_code = 12
 
-
-class StoreError(FleetError):
+class StoreError(FleetError, stage="store", exit_code=11):
     """The results root cannot be read or written; unless `lost`, what had arrived stays in the journal."""
-
-    stage = "store"
-    exit_code = 11
 
     def __init__(self, message: str, *, lost: bool = False) -> None:
         super().__init__(message)
         self.lost = lost
 
 
-class MemoryLimitError(FleetError):
+class MemoryLimitError(FleetError, stage="memory", exit_code=13):
     """Memory, or the number of threads, is too limited here; the message names the limit."""
-
-    stage = "memory"
-    exit_code = 13
 
 
 _LACK = ("failed to map segment", "cannot allocate memory", "can't start new thread", "launch worker thread")
