@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from fleet.remote.connection import Completed, Stream
+from fleet.remote.output import Completed
+from fleet.remote.stream import Stream
 
 Answer = Completed | bytes | Exception
 

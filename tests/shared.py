@@ -5,7 +5,12 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+
+from fleet.model import Host, Via
+from fleet.remote.clients import client_of
+from fleet.remote.command import CommandConnection
 
 VARIABLE = "FLEET_TEST_RUN"  # conftest.py sets it
 
@@ -20,6 +25,11 @@ def run_folder() -> Path:
 def agents_cache() -> Path:
     """An XDG_CACHE_HOME with the agents that were built before."""
     return run_folder() / "cache"
+
+
+def local_connection(host: Host, kind: type[CommandConnection] = CommandConnection) -> CommandConnection:
+    """A connection to this machine, whatever the host's entry says."""
+    return kind.open(host, client_of(replace(host, via=Via.LOCAL), 15.0))
 
 
 @contextmanager

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from fleet.model import BuildPlace, Host, Via
-from fleet.remote.local import LocalConnection
 from fleet.session.events import ignore
 from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
 from fleet.text import as_json, hidden, one_line, printable
 from tests import needs
 from tests.command import ROOT, Done, Fleet
+from tests.shared import local_connection
 
 SECRETS = {
     "environment of the inventory": "hunter2-environment",
@@ -221,7 +221,7 @@ def test_a_binary_at_work_is_not_written_into(tmp_path: Path) -> None:
     path = tmp_path / "fleet-agent-x"
     shutil.copy(needs.program("cat", "coreutils"), path)
     with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        with LocalConnection(Host("here", "localhost", via=Via.LOCAL)) as connection:
+        with local_connection(Host("here", "localhost", via=Via.LOCAL)) as connection:
             assert connection.put(b"#!/bin/sh\n", str(path), mode=0o700).exit_code == 0
         assert path.read_bytes() == b"#!/bin/sh\n"
         assert running.communicate(b"still here")[0] == b"still here"

@@ -14,7 +14,8 @@ from fleet.agent.wire.records import Record
 from fleet.errors import AgentError, DeployError, LockedError, RefusedError
 from fleet.model import Agent, Hello, Host, Plan, Run
 from fleet.plan.options import agent_arguments
-from fleet.remote.connection import Connection, Stream
+from fleet.remote.connection import Connection
+from fleet.remote.stream import Stream
 
 IDLE_TIMEOUT_S = 30.0  # the agent sends a record at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen

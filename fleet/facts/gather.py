@@ -11,7 +11,8 @@ from fleet.facts import probe, systems
 from fleet.facts.systems import SYSTEMS, Os
 from fleet.model import Facts, Host, Load, Via
 from fleet.model.client import client_words
-from fleet.remote.connection import Completed, Connection
+from fleet.remote.connection import Connection
+from fleet.remote.output import Completed
 
 PROBE_TIMEOUT_S = 30.0
 LOAD_TIMEOUT_S = 20.0

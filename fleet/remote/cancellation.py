@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from fleet.remote.connection import Stream
+from fleet.remote.stream import Stream
 
 
 class Closable(Protocol):

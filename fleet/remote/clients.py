@@ -1,4 +1,4 @@
-"""The client programs of `via: command` and its named kin: what they print when they fail, and what it means.
+"""The client program of each `via` but `ssh`: its words, what it prints when it fails, and what that means.
 
 By the program's name, so that the same words of the inventory's own are understood as well.
 """
@@ -8,10 +8,11 @@ import shlex
 from functools import partial
 
 from fleet.errors import AuthError, ProbeError, UnreachableError
-from fleet.model import Host
+from fleet.model import Host, Via
 from fleet.model.client import client_words
 from fleet.remote import shell
 from fleet.remote.command import Client, Sign
+from fleet.remote.openssh import openssh
 
 _PASSING = partial(UnreachableError, passing=True)
 _NO_SHELL = "The image has no /bin/sh; use one that has it, or add busybox to it."
@@ -64,12 +65,22 @@ _SIGNS = {
 
 
 def client_of(host: Host, timeout_s: float) -> Client:
-    """The client program that the host's entry names."""
+    """The client program that the host's entry names; for this machine its shell."""
+    if host.via is Via.OPENSSH:
+        return openssh(host, timeout_s)
+    if host.via is Via.LOCAL:
+        return Client(
+            program="sh",
+            words=lambda mark, _: shell.loader(mark),
+            by_hand="/bin/sh -c uname",
+            answer_s=timeout_s,
+            ends_input=True,
+        )
     program = os.path.basename(host.command[0])  # noqa: PTH119
     return Client(
         program=program,
         words=lambda mark, _: client_words(host, shell.loader(mark)),
         by_hand=shlex.join(client_words(host, ("/bin/sh", "-c", "uname"))),
-        signs=_SIGNS.get(program, ()),
         answer_s=timeout_s,
+        signs=_SIGNS.get(program, ()),
     )

@@ -1,4 +1,4 @@
-"""A host over a client program (`via: openssh`, `command`, `srun`, ...): a Connection on its three pipes.
+"""A host over a client program (`via: openssh`, `command`, `local`, ...): a Connection on its three pipes.
 
 The conversation is that of `ssh`: one client runs one command after another in the loader's shell. How a
 command ended is what the loader prints, never the client's exit code.
@@ -19,11 +19,10 @@ from typing import Self
 from fleet.errors import FleetError, LinkError, ProbeError, UnreachableError
 from fleet.model import Host
 from fleet.remote import shell
-from fleet.remote.base import BaseConnection
-from fleet.remote.command_stream import CommandStream
-from fleet.remote.connection import Completed
-from fleet.remote.output import Answer, answer, never_ended
+from fleet.remote.connection import Connection
+from fleet.remote.output import Answer, Completed, answer, never_ended
 from fleet.remote.process import Process
+from fleet.remote.stream import Stream
 
 _GRACE_S, _STOP_GRACE_S = 1.0, 5.0  # for a shell and a command to end after end-of-file on its stdin
 _SIGNALLED = 128  # smaller exit codes are the command's
@@ -52,15 +51,15 @@ class Client:
     program: str
     words: Callable[[str, Path], Sequence[str]]
     by_hand: str
-    signs: Sequence[Sign]
     answer_s: float
+    signs: Sequence[Sign] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     shares: bool = False
     ends_input: bool = False
     own_code: int | None = None
 
 
-class CommandConnection(BaseConnection):
+class CommandConnection(Connection):
     """Open sessions of a client program with one host."""
 
     # `banner` stays empty: ssh tells it only among its debugging messages.
@@ -261,7 +260,7 @@ class _Session:
             yield is_stderr, data
 
 
-class ClientStream(CommandStream):
+class ClientStream(Stream):
     """A command running through a client; see Stream."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Connect to a host by `ssh`, `local` or a client program, as its inventory entry says.
+"""Connect to a host by `ssh` or a client program, as its inventory entry says.
 
 Each is imported when a host needs it, because paramiko and fabric take long to load.
 """
@@ -12,22 +12,11 @@ def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
 
     Raises UnreachableError, HostKeyError or AuthError. The caller closes the connection.
     """
-    match host.via:
-        case Via.LOCAL:
-            from fleet.remote.local import LocalConnection  # noqa: PLC0415  see above
+    if host.via is Via.SSH:
+        from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
 
-            return LocalConnection(host)
-        case Via.SSH:
-            from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
+        return SshConnection.open(host, timeout_s)
+    from fleet.remote.clients import client_of  # noqa: PLC0415  see above
+    from fleet.remote.command import CommandConnection  # noqa: PLC0415
 
-            return SshConnection.open(host, timeout_s)
-        case Via.OPENSSH:
-            from fleet.remote.command import CommandConnection  # noqa: PLC0415  see above
-            from fleet.remote.openssh import openssh  # noqa: PLC0415
-
-            return CommandConnection.open(host, openssh(host, timeout_s))
-        case Via.COMMAND | Via.SRUN | Via.KUBECTL | Via.PODMAN | Via.DOCKER:
-            from fleet.remote.clients import client_of  # noqa: PLC0415  see above
-            from fleet.remote.command import CommandConnection  # noqa: PLC0415
-
-            return CommandConnection.open(host, client_of(host, timeout_s))
+    return CommandConnection.open(host, client_of(host, timeout_s))

@@ -10,7 +10,7 @@ import zlib
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from fleet.remote.connection import Completed
+from fleet.remote.output import Completed
 
 _NO_PROGRAM = 127
 _NOT_THERE = 95

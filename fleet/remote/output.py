@@ -3,14 +3,25 @@
 import re
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from fleet.errors import LinkError
-from fleet.remote.connection import LINE_LIMIT_BYTES, RUN_LIMIT_BYTES, Completed
 
+RUN_LIMIT_BYTES = 16 << 20  # a host that prints more than this to one command is refused
+LINE_LIMIT_BYTES = 1 << 20  # the longest line a stream hands out
 STDERR_TAIL_BYTES = 64 << 10
 _MARK_ROOM_BYTES = 64
 _EXIT_CODE = re.compile(rb"[0-9]{1,3}")
 LINE_TIMEOUT_S = 60.0  # a line that takes longer to arrive is not an agent's, however slow the link
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A command that ran to its end. Bytes as received, never longer than RUN_LIMIT_BYTES each."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
 
 
 def never_ended(host_name: str, timeout_s: float) -> str:

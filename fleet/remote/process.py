@@ -1,4 +1,4 @@
-"""A child process with pipes: what `local` and `openssh` run their commands through."""
+"""A child process with pipes: what `command` runs its client programs through."""
 
 import contextlib
 import fcntl
@@ -18,7 +18,6 @@ from fleet.errors import LinkError
 
 _SLICE_BYTES = 64 << 10
 _GRACE_S, _TERM_S = 1.0, 2.0  # for a child to end after end-of-file on its stdin, and after SIGTERM
-BY_MESSAGE, BY_FORCE = (signal.SIGTERM, signal.SIGKILL), (signal.SIGKILL,)
 _BEAT_S = 10.0
 _LOOK_S = 0.1  # how often to see whether a silent child has ended
 
@@ -115,14 +114,14 @@ class Process:
             with contextlib.suppress(OSError):
                 stdin.close()
 
-    def end(self, grace_s: float = _GRACE_S, signals: Sequence[signal.Signals] = BY_MESSAGE) -> None:
+    def end(self, grace_s: float = _GRACE_S) -> None:
         """End the child by end-of-file on stdin, then by signals to its group; give the pipes back.
 
         A client that is killed tells its host nothing, and what it started there lives on. What the child
         prints meanwhile is thrown away.
         """
         self.close_stdin()
-        for number in signals:
+        for number in (signal.SIGTERM, signal.SIGKILL):
             if self._ends_within(grace_s):
                 break
             self.signal(number)

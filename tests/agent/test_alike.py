@@ -16,11 +16,11 @@ from fleet.model import Agent, BuildPlace, Compiler, Facts, Host, RequestedToolc
 from fleet.remote.cancellation import Cancellation, Cancelled
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
-from fleet.remote.local import LocalConnection
 from tests import needs
 from tests.agent.test_deploy import HERE, SMALL_AGENT, build_id_of, script
 from tests.command import wait_for
 from tests.hosts.sshd import SshHost
+from tests.shared import local_connection
 
 VERSION = "cc 12.2"
 SENT = f"built with {VERSION} on a host like this one"
@@ -65,7 +65,7 @@ class Hosts:
         return replace(known, **more)  # type: ignore[arg-type]
 
     def deploy(self, host: Host, **more: object) -> Agent:
-        with LocalConnection(host) as connection:
+        with local_connection(host) as connection:
             return deploy(connection, host, self.facts(host, **more), self.builder, self.notes.append)
 
     def together(self, hosts: list[Host]) -> list[Agent]:

@@ -14,9 +14,9 @@ from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import deploy, preview
 from fleet.errors import BuildError, DeployError, ProbeError
 from fleet.model import BuildPlace, Compiler, Facts, Host, RequestedToolchain, Via
-from fleet.remote.local import LocalConnection
 from tests import needs
 from tests.command import UNOPTIMIZED
+from tests.shared import local_connection
 
 HERE = Host(name="here", address="localhost", via=Via.LOCAL, toolchain=UNOPTIMIZED)
 SMALL_AGENT = {
@@ -59,7 +59,7 @@ class Deployer:
         )
 
     def __call__(self, host: Host, facts: Facts):
-        with LocalConnection(host) as connection:
+        with local_connection(host) as connection:
             return deploy(connection, host, facts, Builder(self.cache), self.notes.append)
 
 
@@ -135,7 +135,7 @@ def test_a_host_without_a_hash_program_gets_a_name_without_one(deployer: Deploye
     few.mkdir()
     for name in ("cat", "mkdir", "mv", "rm", "cc", "as", "ld"):
         (few / name).symlink_to(needs.program(name, "coreutils"))
-    with LocalConnection(replace(HERE, env={"PATH": str(few)})) as connection:
+    with local_connection(replace(HERE, env={"PATH": str(few)})) as connection:
         agent = deploy(connection, HERE, deployer.facts("cc"), Builder(deployer.cache), deployer.notes.append)
     assert Path(agent.path).name == f"fleet-agent-{agent.build}"
     assert deployer(HERE, deployer.facts("cc")).path == agent.path
@@ -156,7 +156,7 @@ def test_a_compiler_is_asked_for_its_version_only_where_something_has_to_be_buil
     assert build_id_of(first.path) == first.build
 
     talking = script(tmp_path / "cc", 'touch "$0.asked"; echo mine')
-    with LocalConnection(replace(HERE, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})) as connection:
+    with local_connection(replace(HERE, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})) as connection:
         again = deploy(connection, HERE, names("cc"), Builder(deployer.cache), deployer.notes.append)
     assert (again.place, again.path) == ("already on the host", first.path)
     assert not Path(f"{talking}.asked").exists()

@@ -11,10 +11,10 @@ import pytest
 from fleet.errors import DeployError, LinkError, ProbeError
 from fleet.facts.gather import gather, read, reread_load
 from fleet.model import Host, RequestedToolchain, Via
-from fleet.remote.connection import Completed
-from fleet.remote.local import LocalConnection
+from fleet.remote.output import Completed
 from tests import needs
 from tests.replay import Replay
+from tests.shared import local_connection
 
 RECORDED = (Path(__file__).parent.parent / "recordings/facts/x86_64-guest.txt").read_bytes()
 HOST = Host("guest", "guest", origin="inventory.yaml:7")
@@ -33,7 +33,7 @@ def local(**wishes) -> Host:
 
 
 def facts_here(host: Host):
-    with LocalConnection(host) as connection:
+    with local_connection(host) as connection:
         return gather(connection, host)
 
 
@@ -85,7 +85,7 @@ def test_this_machine_is_read_over_a_real_connection(home):
 
 
 def test_the_load_after_a_run_is_one_small_exec():
-    with LocalConnection(local()) as connection:
+    with local_connection(local()) as connection:
         load = reread_load(connection, read(RECORDED.decode(), HOST))
     assert load.load_1m is not None
     assert load.running >= 1

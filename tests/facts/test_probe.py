@@ -13,7 +13,7 @@ from fleet.facts import linux, probe
 from fleet.facts.systems import SYSTEMS
 from fleet.facts.topology import parse_cpus
 from fleet.model import Compiler
-from fleet.remote.connection import RUN_LIMIT_BYTES
+from fleet.remote.output import RUN_LIMIT_BYTES
 from tests import needs
 from tests.facts import trees
 from tests.facts.shells import POSIX_SHELLS, ask

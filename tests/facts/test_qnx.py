@@ -15,10 +15,10 @@ from fleet.facts import probe, qnx, systems
 from fleet.facts.gather import gather, raw_lines, read, survey
 from fleet.facts.systems import SYSTEMS, Os
 from fleet.model import Host, Via
-from fleet.remote.local import LocalConnection
 from tests import needs
 from tests.facts.shells import QNX_SHELLS
 from tests.replay import Replay
+from tests.shared import local_connection
 
 RPI4 = "QNX rpi4-800 8.0.0 2025/07/30-19:17:34EDT RaspberryPi4B aarch64le"  # github.com/jcurl/code.research
 QEMU = "QNX qnxqemu 8.0.0 2026/02/27-11:02:56EST x86pc x86_64"  # github.com/Tyrostir/qnx-zero-to-hero
@@ -320,7 +320,7 @@ def test_asked_as_qnx_a_linux_host_only_says_that_it_is_none(tmp_path):
 
 def test_a_linux_host_whose_path_leads_nowhere_is_told_so(tmp_path):
     host = Host("here", "localhost", via=Via.LOCAL, env={"PATH": f"{tmp_path}/none"})
-    with LocalConnection(host) as connection, pytest.raises(ProbeError) as refused:
+    with local_connection(host) as connection, pytest.raises(ProbeError) as refused:
         gather(connection, host)
     assert "has no `uname`" in str(refused.value)
     assert f"PATH is '{tmp_path}/none' there" in str(refused.value)

@@ -15,7 +15,8 @@ from fleet.model import Host, Via
 from fleet.model.client import PRESETS
 from fleet.remote import output
 from fleet.remote.connect import connect
-from fleet.remote.connection import LINE_LIMIT_BYTES, RUN_LIMIT_BYTES, Connection
+from fleet.remote.connection import Connection
+from fleet.remote.output import LINE_LIMIT_BYTES, RUN_LIMIT_BYTES
 from tests.command import ROOT
 from tests.hosts.sshd import SshHost
 

@@ -11,7 +11,6 @@ from fleet.agent.deploy import deploy
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import BuildPlace, Facts, Host, RequestedToolchain, Via
 from fleet.remote.connect import connect
-from fleet.remote.local import LocalConnection
 from fleet.session import runner
 from fleet.session.context import SessionContext
 from fleet.session.events import ignore
@@ -21,6 +20,7 @@ from fleet.store import Store
 from tests.command import wait_for
 from tests.hosts.qnx import sdp
 from tests.hosts.sshd import SshHost
+from tests.shared import local_connection
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
     def deployed(progress: HostProgress) -> Outcome:
         progress.enter("deploy")
         host = progress.host
-        deploy(LocalConnection(host), host, facts, context.builder, progress.note)
+        deploy(local_connection(host), host, facts, context.builder, progress.note)
         return progress.complete()
 
     main = threading.get_ident()

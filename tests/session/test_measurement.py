@@ -16,7 +16,7 @@ from fleet.console.summary import outcomes_text
 from fleet.errors import AgentError, LinkError, LockedError, UsageError
 from fleet.model import Host, LockPolicy, RequestedOptions, RunState, Via
 from fleet.remote import output
-from fleet.remote.local import LocalConnection
+from fleet.remote.command import CommandConnection
 from fleet.session import link, measurement, resume, runner
 from fleet.session.context import DEFAULT_PARALLEL, SessionContext
 from fleet.session.events import Event, StageEntered, ignore
@@ -25,14 +25,14 @@ from fleet.session.outcome import Outcome, State
 from fleet.store import Intent, Store
 from tests import builders, needs
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
-from tests.shared import agents_cache
+from tests.shared import agents_cache, local_connection
 
 HERE = Host("here", "localhost", Via.LOCAL)
 ROUNDS = 40
 SHORT = RequestedOptions(benchmarks=("clock",), rounds=ROUNDS, samples=3, iterations=100, spread_s=0.0)
 
 
-class Breaking(LocalConnection):
+class Breaking(CommandConnection):
     """A connection to this machine that breaks as soon as an agent has sent so many bursts.
 
     breaks: how many bursts each agent may send; the agents after those are not cut.
@@ -82,7 +82,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Se
         left = list(breaks)
 
         def connect(host: Host) -> Breaking:
-            connection = Breaking(host)
+            connection = local_connection(host, Breaking)
             connection.breaks = left
             return connection
 
@@ -190,7 +190,7 @@ def test_a_plan_refused_after_a_lost_link_costs_no_burst(context, after: int) ->
     left = [after]
 
     def connect(host: Host) -> Shrinking:
-        connection = Shrinking(host)
+        connection = local_connection(host, Shrinking)
         connection.breaks = left
         return connection
 

@@ -11,7 +11,8 @@ from fleet.agent.build.upload import check_put, stderr_end
 from fleet.errors import BuildError, DeployError, LinkError
 from fleet.model import Agent, Compiler, Facts, Host
 from fleet.remote.cancellation import Cancellation
-from fleet.remote.connection import Completed, Connection
+from fleet.remote.connection import Connection
+from fleet.remote.output import Completed
 
 BUILD_TIMEOUT_S = 300.0  # small boards need a while
 VERSIONS_TIMEOUT_S = 30.0

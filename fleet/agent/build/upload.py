@@ -10,7 +10,8 @@ from fleet.agent.build.qnx_sdp import major
 from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError, DeployError
 from fleet.model import Agent, Facts, Host
-from fleet.remote.connection import Completed, Connection
+from fleet.remote.connection import Connection
+from fleet.remote.output import Completed
 
 PUT_TIMEOUT_S = 120.0
 PREBUILT = "0" * 16  # stands in a file's name for the build id that only the binary itself can tell

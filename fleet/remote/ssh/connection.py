@@ -18,22 +18,21 @@ from paramiko.ssh_exception import ChannelException, SSHException
 from fleet.errors import LinkError
 from fleet.model import Host
 from fleet.remote import shell
-from fleet.remote.base import BaseConnection
-from fleet.remote.command_stream import CommandStream
-from fleet.remote.connection import Completed
-from fleet.remote.output import Answer, answer, never_ended
+from fleet.remote.connection import Connection
+from fleet.remote.output import Answer, Completed, answer, never_ended
 from fleet.remote.ssh import channels
 from fleet.remote.ssh.channels import LOST
 from fleet.remote.ssh.dial import Dialled, dial
 from fleet.remote.ssh.sftp import SftpChannel, open_sftp
 from fleet.remote.ssh.sockets import DEAD_PEER_S
+from fleet.remote.stream import Stream
 from fleet.remote.watchdog import WATCHDOG
 
 _HANG_UP_AFTER_S = 1.0
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 
 
-class SshConnection(BaseConnection):
+class SshConnection(Connection):
     """An open SSH session with one host."""
 
     def __init__(self, host: Host, dialled: Dialled) -> None:
@@ -168,7 +167,7 @@ class SshConnection(BaseConnection):
         )
 
 
-class SshStream(CommandStream):
+class SshStream(Stream):
     """A command running over SSH; see Stream."""
 
     def __init__(

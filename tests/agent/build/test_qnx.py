@@ -16,10 +16,11 @@ from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import deploy
 from fleet.errors import BuildError, DeployError, UnreachableError
 from fleet.model import ARCHES, Agent, BuildPlace, Compiler, Facts, Host, RequestedToolchain, Target, Via
-from fleet.remote.local import LocalConnection
+from fleet.remote.connection import Connection
 from tests import needs
 from tests.agent.build.test_elf import headers
 from tests.hosts.qnx import sdp as standin
+from tests.shared import local_connection
 
 BOARD = Host(name="board", address="localhost", via=Via.LOCAL)
 BUILDER = Host(name="builder", address="localhost", via=Via.LOCAL)
@@ -52,7 +53,7 @@ class Deployer:
         )
 
     def __call__(self, host: Host, facts: Facts | None = None) -> Agent:
-        with LocalConnection(host) as connection:
+        with local_connection(host) as connection:
             return deploy(connection, host, facts or self.facts(), self.builder, self.notes.append)
 
 
@@ -288,7 +289,7 @@ def test_a_build_host_without_an_sdp_says_where_it_looked(
 
 
 def test_a_build_host_that_cannot_be_reached_costs_only_its_way(deployer: Deployer) -> None:
-    def unreachable(host: Host) -> LocalConnection:
+    def unreachable(host: Host) -> Connection:
         raise UnreachableError(f"{host.name}: nobody answers.")
 
     deployer.builder = Builder(deployer.cache, unreachable)

@@ -12,10 +12,10 @@ from fleet.agent.wire.line import WireError
 from fleet.agent.wire.machine import KEPT_BEHIND, Machine, complete, describe, read
 from fleet.facts.gather import gather
 from fleet.model import Agent, Cache, Cpu, Facts, Host, Relation, Target, Topology, Via
-from fleet.remote.local import LocalConnection
 from tests import needs
 from tests.native import qnx
 from tests.native.agent import run
+from tests.shared import local_connection
 
 BOARD = Facts(os="qnx", arch="aarch64", cpus=(Cpu(0, model="Cortex-A76"), Cpu(1)), probe="as asked")
 
@@ -152,7 +152,7 @@ def test_an_agent_that_cannot_tell_costs_only_a_note(tmp_path: Path) -> None:
     silent = tmp_path / "it's silent"
     silent.write_text("#!/bin/sh\necho 'fleet-agent: cannot' >&2; exit 1\n")
     silent.chmod(0o755)
-    with LocalConnection(Host("here", "localhost", via=Via.LOCAL)) as connection:
+    with local_connection(Host("here", "localhost", via=Via.LOCAL)) as connection:
         facts = describe(connection, agent_at(str(silent)), BOARD)
         (note,) = facts.notes
         assert note.endswith("relations are unknown: fleet-agent: cannot")
@@ -167,7 +167,7 @@ def test_the_stand_ins_agent_groups_this_machine_as_linux_does() -> None:
     done = run("--machine", prefix=qnx.loader("x86_64"), binary=qnx.agent("x86_64"))
     machine = read(done.stdout.encode())
     host = Host("here", "localhost", via=Via.LOCAL)
-    with LocalConnection(host) as connection:
+    with local_connection(host) as connection:
         known = {cpu.cpu: cpu for cpu in gather(connection, host).cpus}
     for cpu in machine.cpus:  # None: the CPU itself does not report it
         linux = known[cpu.cpu]

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.remote import minimal_put
-from fleet.remote.connection import Completed
-from fleet.remote.output import Answer
+from fleet.remote.output import Answer, Completed
 from fleet.remote.shell import LOADER, last, new_mark
 from tests.hosts.odd import Options
 from tests.hosts.qnx import image

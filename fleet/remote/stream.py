@@ -1,4 +1,4 @@
-"""What the streams of all connections share: lines up to the command's mark, time limits, and the end."""
+"""A running command, whatever the connection: its lines up to its mark, time limits, and the end."""
 
 import abc
 import time
@@ -9,8 +9,14 @@ from fleet.errors import LinkError
 from fleet.remote.output import Lines, Tail, UntilMark
 
 
-class CommandStream(abc.ABC):
-    """A running command; see Stream.
+class Stream(abc.ABC):
+    """A running command whose stdin we hold open; iterate it for stdout lines without their newline.
+
+    Iterating raises LinkError when the link breaks, when no byte came for `idle_timeout_s`, when the command
+    runs longer than `limit_s` whatever it prints, or when a line is longer than LINE_LIMIT_BYTES or takes too
+    long to arrive. It ends normally only at the end of the command; an unterminated last line is handed out
+    like any other. After that `exit_code` and `stderr` (its last 64 KiB) are known. Leaving its context stops
+    and releases everything, and never replaces an exception that is already being raised.
 
     _mark: what the host prints on both outputs after the command's own. _stdin: to feed it while reading.
     """
@@ -32,7 +38,7 @@ class CommandStream(abc.ABC):
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """See Stream.stop."""
+        """Close the command's stdin, the agent's order to end. Safe to call twice, from any thread."""
 
     @abc.abstractmethod
     def _pieces(self) -> Iterator[tuple[bool, bytes]]:
