@@ -58,7 +58,8 @@ class Connection(abc.ABC):
         worked; a put whose link breaks leaves `path` as it was.
         """
         if self._minimal_tools:
-            return minimal_put.put(self, data, path, mode, timeout_s)
+            with self.sftp(timeout_s) as sftp:
+                return minimal_put.put(self.run, sftp, data, path, mode, timeout_s)
         return self.run(put_command(path, mode, len(data)), stdin=data, timeout_s=timeout_s)
 
     def use_minimal_tools(self, path: str) -> None:

@@ -7,7 +7,8 @@ renamed, or copied if it cannot be renamed. An existing file is compared, never 
 import secrets
 import shlex
 import zlib
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from fleet.remote.output import Completed
@@ -43,25 +44,14 @@ class Sftp(Protocol):
         ...
 
 
-class Runner(Protocol):
-    """What is needed of a connection."""
-
-    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
-        """See Connection.run."""
-        ...
-
-    def sftp(self, timeout_s: float) -> AbstractContextManager[Sftp | None]:
-        """Open a file transfer, or None where the host has none."""
-        ...
-
-
-def put(connection: Runner, data: bytes, path: str, mode: int, timeout_s: float) -> Completed:
+def put(
+    run: Callable[..., Completed], sftp: Sftp | None, data: bytes, path: str, mode: int, timeout_s: float
+) -> Completed:
     """Put `data` at `path`. Exit code 0 only if it is there, whole; else stderr has the reason.
 
-    A broken link leaves at most a file `path`.SOMETHING. LinkError passes through.
+    run: as of a Connection. A broken link leaves at most a file `path`.SOMETHING. LinkError passes through.
     """
-    with connection.sftp(timeout_s) as sftp:
-        return _Put(connection, sftp, data, path, mode, timeout_s).put()
+    return _Put(partial(run, timeout_s=timeout_s), sftp, data, path, mode).put()
 
 
 def cksum(data: bytes) -> str:
@@ -75,15 +65,14 @@ class _Put:
     """One file being sent."""
 
     def __init__(
-        self, connection: Runner, sftp: Sftp | None, data: bytes, path: str, mode: int, timeout_s: float
+        self, run: Callable[..., Completed], sftp: Sftp | None, data: bytes, path: str, mode: int
     ) -> None:
-        self._connection = connection
+        self._run = run
         self._sftp = sftp
         self._data = data
         self._path = path
         self._new = f"{path}.{secrets.token_hex(8)}"
         self._mode = mode
-        self._timeout_s = timeout_s
 
     def put(self) -> Completed:
         if self._is_there():
@@ -161,9 +150,6 @@ class _Put:
                 self._sftp.remove(path)
             except RefusedError:
                 return
-
-    def _run(self, command: str, stdin: bytes = b"") -> Completed:
-        return self._connection.run(command, stdin=stdin, timeout_s=self._timeout_s)
 
 
 def _receive(path: str, mode: int, size: int) -> str:

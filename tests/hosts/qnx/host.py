@@ -1,6 +1,5 @@
 """A STAND-IN for a QNX host: a real sshd on loopback that runs every command inside an image. Not QNX."""
 
-import contextlib
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -63,11 +62,7 @@ class Inside:
 
     def put(self, data: bytes, path: str, *, mode: int = 0o600, timeout_s: float = 60.0) -> Completed:
         """As over SSH to a host of few means."""
-        return minimal_put.put(self, data, path, mode, timeout_s)
-
-    def sftp(self, timeout_s: float) -> contextlib.AbstractContextManager[None]:
-        """There is none."""
-        return contextlib.nullcontext()
+        return minimal_put.put(self.run, None, data, path, mode, timeout_s)
 
     def use_minimal_tools(self, path: str) -> None:
         """See Connection.use_minimal_tools."""
