@@ -39,6 +39,7 @@ SESSION = [  # in the order of reading
     "check",
     "clean",
     "dry_run",
+    "steps",
     "runner",
     "log",
     "known",

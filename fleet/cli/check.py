@@ -38,6 +38,10 @@ def check(
     connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
     quiet: Quiet = False,
     json: Json = False,
+    script: Annotated[
+        bool,
+        typer.Option("--script", help="Print what a scheduler's step has to start."),
+    ] = False,
 ) -> None:
     """Name what would disturb a run on each host, its remedy, and what `fleet run` would do; changes nothing.
 
@@ -48,6 +52,11 @@ def check(
     from fleet.session import outcome
     from fleet.session.check import check as check_hosts
 
+    if script:
+        from fleet.facts.gather import step_script
+
+        typer.echo(step_script(), nl=False)
+        return
     chosen = load_inventory(inventory).select(select or [])
     check_together(chosen, requested)
     with _access(chosen, parallel, connect_timeout, quiet=quiet) as access:

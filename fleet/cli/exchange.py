@@ -1,14 +1,15 @@
 """The commands between fleet and other tools: import, export, summaries."""
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from fleet.cli import completion
-from fleet.cli.app import RESULTS, Json, OfBenchmark, ResultsPath, app, runs_apart, terminal
+from fleet.cli.app import INVENTORY, RESULTS, Json, OfBenchmark, ResultsPath, app, runs_apart, terminal
 
 
 @app.command("import", short_help="Store matrices of other tools, or runs that others exported.")
@@ -21,6 +22,9 @@ def import_(
         str | None, typer.Option("--name", help="What to call the summary, or the host of runs.")
     ] = None,
     results: ResultsPath = RESULTS,
+    agent: Annotated[
+        bool, typer.Option("--agent", help="They are what a step with `fleet check --script` printed.")
+    ] = False,
     tool: Annotated[
         str | None, typer.Option(help="core_latency, c2clat or core-to-core-latency; default: found out.")
     ] = None,
@@ -61,6 +65,8 @@ def import_(
     from fleet.errors import UsageError
     from fleet.plan import options
 
+    if agent:
+        _import_steps(files, results, options.labels(label or []))
     if all(file.suffix in run_files.SUFFIXES for file in files):
         typer.echo(run_files.import_runs(results, files, name))
         return
@@ -81,6 +87,22 @@ def import_(
         labels=options.labels(label or []),
     )
     typer.echo(import_matrices.import_files(results, files, name, metadata))
+
+
+def _import_steps(files: list[Path], results: str, labels: Mapping[str, str]) -> NoReturn:
+    from fleet.cli.run import hints_of, print_outcomes
+    from fleet.remote.connect import connect
+    from fleet.session.context import HostAccess
+    from fleet.session.outcome import exit_code
+    from fleet.session.steps import import_steps
+    from fleet.store import Store
+
+    started, store = time.monotonic(), Store(results)
+    store.make_ready()
+    access = HostAccess(connect=connect, emit=lambda _: None, parallel=4)
+    outcomes = import_steps(files, store, labels, access)
+    print_outcomes(store, outcomes, started, hints_of(results, INVENTORY, ""), json=False)
+    raise typer.Exit(exit_code(outcomes))
 
 
 @app.command(short_help="Write a run as CSV, or as another tool prints it.")

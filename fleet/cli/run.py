@@ -135,7 +135,7 @@ def run(
         ended += outcomes
         if any(one.state is outcome.State.INTERRUPTED for one in outcomes):
             break
-    _print_outcomes(store, ended, started, _hints(results, inventory, logs), json=json, as_map=map_)
+    print_outcomes(store, ended, started, hints_of(results, inventory, logs), json=json, as_map=map_)
     raise typer.Exit(outcome.exit_code(ended))
 
 
@@ -204,7 +204,7 @@ def resume(
         context, logs = _context(store, remaining.session_id, so_far, connect_timeout, **asked)
         ended = resume.resume(remaining, hosts, context, partial=publish_partial)
     without = given_up_text(remaining, damaged)
-    _print_outcomes(store, ended, started, _hints(results, inventory, logs), json=json, without=without)
+    print_outcomes(store, ended, started, hints_of(results, inventory, logs), json=json, without=without)
     if more := resume.others(store, remaining):
         typer.echo(more, err=True)
     raise typer.Exit(outcome.exit_code(ended) if ended else StoreError.exit_code if damaged else 0)
@@ -272,7 +272,7 @@ def _print_plans(chosen: Sequence[Host], requested: RequestedOptions, results: s
         print_text(dry_run.plans_text(plans))
 
 
-def _hints(results: str, inventory: Path, logs: str) -> "Hints":
+def hints_of(results: str, inventory: Path, logs: str) -> "Hints":
     """The options to repeat in a command: those that are not what the command would take anyway."""
     from fleet.console.summary import Hints
 
@@ -282,7 +282,7 @@ def _hints(results: str, inventory: Path, logs: str) -> "Hints":
     return Hints(at, of, logs)
 
 
-def _print_outcomes(
+def print_outcomes(
     store: "Store",
     outcomes: "Sequence[Outcome]",
     started: float,

@@ -4,6 +4,7 @@ import re
 import shlex
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 from fleet.errors import DeployError, FleetError, LinkError, ProbeError
@@ -28,6 +29,9 @@ _LIMITS = {  # what a shell prints, and what to do
     "Cannot fork": _NO_PROCESSES,
     "Resource temporarily unavailable": _NO_PROCESSES,
 }
+STEP_HEAD_BYTES = 8 << 20
+_STEP_HEAD = '#!/bin/sh\ndate -u "+@fleet-step %Y-%m-%dT%H:%M:%SZ"'
+_STEP_BEGAN = re.compile(rb"^@fleet-step (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)$", re.MULTILINE)
 _SHOWN = 240  # characters of an answer that is none, in a message
 _PLACES = 8  # refused, in a message
 _REMEDIES = {
@@ -163,6 +167,27 @@ def _hashes(lines: list[str]) -> dict[str, str]:
     """SHA-256 by file name, as sha256sum prints them; lines of another kind are skipped."""
     found = (re.fullmatch(r"([0-9a-f]{64}) [ *].*/([^/]+)", line) for line in lines)
     return {match[2]: match[1] for match in found if match}
+
+
+def step_script() -> str:
+    """Sh text for a scheduler's step on Linux: the time, the probe's answer, then its arguments' output."""
+    asked = probe.script(SYSTEMS["linux"].probe, read_only=True).decode()
+    return f'{_STEP_HEAD}\n(\n{asked})\nexec "$@" --format=jsonl </dev/null\n'
+
+
+def step_facts(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
+    """When such a step began, the facts it found, and where the lines of what it started begin.
+
+    head: the first STEP_HEAD_BYTES of its output. Raises ProbeError.
+    """
+    began, text = _STEP_BEGAN.search(head), probe.answer(head)
+    if began is None or text is None:
+        raise ProbeError(
+            f"{path}: does not hold what `fleet check --script` finds out, before the agent's lines. "
+            "Start the agent by that script (docs/remote.md)."
+        )
+    end = head.index(b"\n", head.index(f"\n{probe.MARK} end".encode()) + 1)
+    return began[1].decode(), survey(text, host)[0], end + 1
 
 
 def raw_lines(text: str) -> tuple[str, ...]:

@@ -86,22 +86,11 @@ class HostLink:
     def ready(self, examine: Callable[[Facts], None] = lambda _: None) -> tuple[Facts, Agent]:
         """Gather the facts and deploy the agent, unless `examine` raises."""
         self.enter("facts")
-        facts = self._storable(gather(self.connection, self.host))
+        facts = storable(gather(self.connection, self.host), self.host)
         examine(facts)
         self.enter("deploy")
         agent = deploy(self.connection, self.host, facts, self.context.builder, self.progress.note)
-        return self._storable(describe(self.connection, agent, facts)), agent
-
-    def _storable(self, facts: Facts) -> Facts:
-        """The facts. Raises ProbeError where the tables cannot take one."""
-        try:
-            check_machine(facts)
-        except ValueError as err:
-            raise ProbeError(
-                f"{self.host.name}: what the host says of itself cannot be stored: {err}. `fleet check "
-                f"{self.host.name}` prints all it answered."
-            ) from err
-        return facts
+        return storable(describe(self.connection, agent, facts), self.host), agent
 
     def reconnect(self, lost: LinkError, give_up: float) -> tuple[Facts, Agent]:
         """Reconnect until the host is ready. Raises LinkError after `give_up` (time.monotonic)."""
@@ -127,3 +116,15 @@ class HostLink:
     def _connect(self) -> None:
         self._connection = self._resources.enter_context(self.context.connection(self.host))
         self.progress.note_once(*self._connection.notes)
+
+
+def storable(facts: Facts, host: Host) -> Facts:
+    """The facts. Raises ProbeError where the tables cannot take one."""
+    try:
+        check_machine(facts)
+    except ValueError as err:
+        raise ProbeError(
+            f"{host.name}: what the host says of itself cannot be stored: {err}. `fleet check "
+            f"{host.name}` prints all it answered."
+        ) from err
+    return facts

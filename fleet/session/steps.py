@@ -1,0 +1,113 @@
+"""Runs from the files of a scheduler's step: of each machine the probe's answer and its agent's lines.
+
+The step starts `gather.step_script` once on each machine. A file is trusted no more than a host.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from fleet.agent.wire import parts
+from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
+from fleet.agent.wire.records import planned
+from fleet.errors import AgentError, UsageError
+from fleet.facts.gather import STEP_HEAD_BYTES, step_facts
+from fleet.hostnames import NAME
+from fleet.model import Agent, Hello, Host, Plan, Run, Via
+from fleet.model.version import VERSION
+from fleet.session.context import HostAccess
+from fleet.session.host_progress import HostProgress
+from fleet.session.link import storable
+from fleet.session.measurement import ended
+from fleet.session.outcome import Outcome
+from fleet.session.runner import on_each
+from fleet.store import Store, new_run_id, new_session_id
+from fleet.store.files import open_regular, storing
+
+if TYPE_CHECKING:
+    from io import BytesIO
+
+_ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
+
+
+def import_steps(
+    paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
+) -> list[Outcome]:
+    """Publish a run of each of these files, and of those in these folders; one outcome for each.
+
+    A host is called what its file is. What is imported again changes nothing. Raises UsageError, StoreError.
+    """
+    files, session = _files(paths), new_session_id()
+
+    def imported(progress: HostProgress) -> Outcome:
+        path = files[progress.host.name]
+        with storing("read what the step left", path), os.fdopen(open_regular(path), "rb") as stream:
+            run = replace(_begun(path, stream, progress), session_id=session, labels=labels)
+            at = stream.tell()
+            so_far = parts.read([_lines(stream)])
+            if so_far.damage or so_far.hello is None:
+                why = so_far.damage or f"{NO_HELLO}; {' '.join(so_far.notes) or 'nothing follows the facts'}"
+                raise AgentError(f"{path}: {why}. Nothing of it was imported.")
+            progress.count(so_far.bursts)
+            run = replace(ended(_of_hello(run, so_far.hello), so_far, progress), ended_utc=None)
+            progress.enter("store", run)
+            stream.seek(at)
+            store.publish(run, parts.bursts([_lines(stream)]), batch=True)
+        return progress.stored(run)
+
+    outcomes = on_each([Host(name, name, Via.COMMAND) for name in files], imported, access)
+    store.flush()
+    return outcomes
+
+
+def _files(paths: Sequence[Path]) -> dict[str, Path]:
+    """The files by the names of their hosts. Raises UsageError."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            name = _ENDING.sub("", file.name)
+            if not NAME.fullmatch(name):
+                raise UsageError(f"{file}: no host may be called {name!r}; give the file the host's name.")
+            if other := found.get(name):
+                raise UsageError(f"{file}: {other} is of the host {name}, too; import one at a time.")
+            found[name] = file
+    if not found:
+        raise UsageError(f"{', '.join(map(str, paths))}: no files there.")
+    return found
+
+
+def _begun(path: Path, stream: BinaryIO, progress: HostProgress) -> Run:
+    """The run as the step began it; the stream is then at the agent's first line. Raises ProbeError."""
+    started, facts, end = step_facts(path, stream.read(STEP_HEAD_BYTES), progress.host)
+    stream.seek(0)
+    digest = hashlib.file_digest(cast("BytesIO", stream), "sha256").hexdigest()
+    stream.seek(end)
+    return Run(
+        run_id=f"{new_run_id(datetime.fromisoformat(started))[:-8]}{digest[:8]}",
+        session_id="",
+        host=progress.host,
+        plan=Plan(),
+        facts=storable(facts, progress.host),
+        agent=Agent("", "", facts.target, "started by a scheduler"),
+        started_utc=started,
+        fleet_version=VERSION,
+    )
+
+
+def _of_hello(run: Run, hello: Hello) -> Run:
+    """The run with what its agent tells of itself and its plan."""
+    benchmarks = tuple(dict.fromkeys(benchmark for benchmark, *_ in planned(hello)))
+    seed = hello.raw.get("seed")
+    plan = Plan(benchmarks=benchmarks, seed=seed if isinstance(seed, int) else 0)
+    return replace(run, plan=plan, agent=replace(run.agent, build=hello.build))
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Every whole line, without its newline; what is longer than the wire allows is one."""
+    while (line := stream.readline(LINE_LIMIT_BYTES + 2)).endswith(b"\n") or len(line) > LINE_LIMIT_BYTES:
+        yield line.removesuffix(b"\n")

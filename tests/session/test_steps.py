@@ -1,0 +1,109 @@
+"""`fleet import --agent`: what a scheduler's step left in a folder becomes runs, or is named."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.command import Fleet
+from tests.hosts import slurm
+from tests.native.build import build
+
+PLAN = ("-b", "clock", "--rounds", "3", "--samples", "3")
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
+    """The step's script, and what it printed on this machine."""
+    folder = tmp_path_factory.mktemp("step")
+    with Fleet(folder) as fleet:
+        script = fleet("check", "--script").stdout
+    (folder / "step.sh").write_text(script)
+    done = subprocess.run(["sh", "step.sh", build(), *PLAN], check=True, stdout=subprocess.PIPE, cwd=folder)
+    return script, done.stdout
+
+
+@pytest.fixture
+def folder(tmp_path: Path, printed: tuple[str, bytes]) -> Path:
+    """The script beside a folder with that output."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "step.sh").write_text(printed[0])
+    (tmp_path / "out/n1.jsonl").write_bytes(printed[1])
+    return tmp_path
+
+
+def test_a_step_becomes_runs_and_again_nothing(folder: Path) -> None:
+    (folder / "out/n2.out").write_bytes(b"Welcome to n2\n" + (folder / "out/n1.jsonl").read_bytes())
+    with Fleet(folder) as fleet:
+        done = fleet("import", "--agent", "out", "-l", "rack=b")
+        assert (done.exit_code, "2 of 2 hosts stored" in done.stdout) == (0, True), done
+        before = fleet("runs", "--json").json
+        assert {run["host_name"]: run["state"] for run in before} == {"n1": "complete", "n2": "complete"}
+        assert {run["labels"]["rack"] for run in before} == {"b"}
+        assert fleet("import", "--agent", "out/n1.jsonl").exit_code == 0
+        assert fleet("runs", "--json").json == before
+        assert fleet("verify").exit_code == 0
+    row = pd.read_parquet(folder / "results/_runs").iloc[0]
+    assert row["benchmarks"].tolist()[0].startswith("clock/")
+    assert (row["kernel"], row["pairs"] > 0) == (os.uname().release, True)
+
+
+def _changed(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
+    return lambda data: data.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "words"),
+    [
+        (lambda data: data[: data.rindex(b'{"record":"burst"') + 40], "partial", "stored as a partial run"),
+        (lambda data: data[data.index(b"\n", data.index(b" end\n")) :], "failed", "`fleet check --script`"),
+        (_changed(b"@fleet-step 20", b"@fleet-step x"), "failed", "`fleet check --script`"),
+        (lambda data: data[: data.index(b'{"record":"hello"')], "failed", "sent no hello record"),
+        (_changed(b'"round":1', b'"round":-1'), "failed", "Nothing of it was imported"),
+        (lambda data: data + data, "failed", "a line after the end record"),
+        (_changed(b'"record":"burst"', b'"record":"burts"'), "failed", "Nothing of it was imported"),
+        (lambda data: data.replace(b"\nproc/uptime:", b"\nproc/uptime:-"), "complete", ""),
+        (lambda data: data + b"x" * (3 << 20), "failed", "a line of 1048578 bytes"),
+        (lambda data: b"\0" * (9 << 20) + data, "failed", "`fleet check --script`"),
+    ],
+)
+def test_a_file_is_trusted_no_more_than_a_host(
+    folder: Path, change: Callable[[bytes], bytes], state: str, words: str
+) -> None:
+    file = folder / "out/n1.jsonl"
+    file.write_bytes(change(file.read_bytes()))
+    with Fleet(folder) as fleet:
+        done = fleet("import", "--agent", "out")
+        assert "Traceback" not in done.stderr
+        assert words in " ".join(done.stdout.split()), done
+        runs = fleet("runs", "--json").json
+        assert [run["state"] for run in runs] == ([] if state == "failed" else [state])
+        assert (done.exit_code == 0) == (state == "complete")
+
+
+def test_files_without_a_name_of_their_own_are_refused(folder: Path) -> None:
+    with Fleet(folder) as fleet:
+        (folder / "out/n1.txt").touch()
+        assert "of the host n1, too" in fleet("import", "--agent", "out").stderr
+        (folder / "out/-x").touch()
+        assert "no host may be called" in fleet("import", "--agent", "out").stderr
+        (folder / "none").mkdir()
+        assert "no files there" in fleet("import", "--agent", "none").stderr
+        assert "No such file" in fleet("import", "--agent", "missing").stdout
+
+
+@pytest.mark.slow
+def test_one_step_of_slurm_measures_all_nodes(folder: Path, slurm_job: dict[str, str]) -> None:
+    (folder / "out/n1.jsonl").unlink()
+    each = (
+        'exec sh step.sh "$@" >out/$SLURMD_NODENAME'  # --output=%N is the name of the machine: all are this
+    )
+    words = [*("srun", "-N3", "--ntasks-per-node=1", "--mem=0"), *("sh", "-c", each, "sh", build(), *PLAN)]
+    subprocess.run(words, check=True, cwd=folder, env=os.environ | slurm_job)
+    with Fleet(folder) as fleet:
+        done = fleet("import", "--agent", "out")  # three agents share this machine: bursts may fail
+        assert "3 of 3 hosts stored" in done.stdout, done
+        assert {run["host_name"] for run in fleet("runs", "--json").json} == {*slurm.NODES}
