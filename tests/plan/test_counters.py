@@ -14,7 +14,11 @@ from tests.native.agent import run
 XEON = Facts("linux", "x86_64", cpu_vendor="GenuineIntel", cpu_family="6", cpu_model_number="143")
 ZEN = replace(XEON, cpu_vendor="AuthenticAMD", cpu_family="26", cpu_model_number="2")
 ARM = Facts("linux", "aarch64", cpu_vendor="0x41", cpu_family="8", cpu_model_number="0xd0c")
-UNKNOWN = replace(XEON, cpu_model_number="167", cpu_model="Rocket")
+UNKNOWN = replace(XEON, cpu_model_number="92", cpu_model="Goldmont")
+
+
+def _like(facts: Facts, model: str, family: str = "8") -> Facts:
+    return replace(facts, cpu_model_number=model, cpu_family=family)
 
 
 @pytest.mark.parametrize(
@@ -25,9 +29,21 @@ UNKNOWN = replace(XEON, cpu_model_number="167", cpu_model="Rocket")
             ("snoop_hit_modified=4:0x4d2", "snoop_hit_clean=4:0x2d2", "no_snoop=4:0x8d2"),
         ),
         (ZEN, ("fill_complex=4:0x243", "fill_near_cache=4:0x443", "fill_far_cache=4:0x1043")),
+        (
+            _like(ZEN, "113", "23"),
+            ("fill_near_cache=4:0x243", "fill_far_cache=4:0x1043", "memory_local=4:0x843"),
+        ),
+        (_like(ZEN, "8", "23"), ("l2_hit=4:0xf064", "l2_miss=4:0x864", "l2_upgrade=4:0x860")),
+        (
+            _like(XEON, "183", "6"),
+            ("snoop_hit_modified=4:0x4d2", "snoop_hit_clean=4:0x2d2", "no_snoop=4:0x8d2"),
+        ),
         (ARM, ("l1_refill=4:0x3", "l2_refill=4:0x17", "last_cache_read=4:0x36")),
+        (_like(ARM, "0xd84"), ("l1_refill=4:0x3", "l2_refill=4:0x17", "last_cache_read=4:0x36")),
+        (_like(ARM, "0xd08"), ("l1_refill_read=4:0x42", "l1_refill_write=4:0x43", "l1_invalidated=4:0x48")),
+        (_like(ARM, "0xd0b"), ("l1_refill=4:0x3", "l2_refill=4:0x17", "l3_refill=4:0x2a")),
     ],
-    ids=["Intel", "AMD", "Arm"],
+    ids=["Xeon", "Zen 5", "Zen 2", "Zen 1", "Raptor Lake", "N1", "V3", "A72", "A76"],
 )
 def test_coherence_is_what_the_cpu_can_count(facts: Facts, codes: tuple[str, ...]) -> None:
     found = counters.resolved(("coherence",), facts)
