@@ -2,8 +2,11 @@
 
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from fleet.model import (
     Agent,
@@ -20,6 +23,7 @@ from fleet.model import (
     Target,
     Topology,
 )
+from fleet.store.checksums import seal
 
 TICKS_PER_SECOND = 2_500_000_000
 ITERATIONS = 1000
@@ -179,3 +183,9 @@ _USUAL: dict[str, Any] = {
     "start_offset_ns": 12345,
     "switches": (0, 0, 0, 0),
 }
+
+
+def put_table(table: Any, path: Path, **options: Any) -> None:
+    """Write a table over a file as somebody else may, with checksums that fit."""
+    pq.write_table(table, path, **options)
+    seal(path)

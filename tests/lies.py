@@ -130,7 +130,7 @@ def craft(file: Path, seed: int) -> str:
                 _put(row, (what,), value)
             metadata[b"fleet.run"] = packed(json.dumps(read).encode())
             what = f"{kind} {what} {value!r:.40}"
-    pq.write_table(table.replace_schema_metadata(metadata), file)
+    builders.put_table(table.replace_schema_metadata(metadata), file)
     return what
 
 

@@ -189,7 +189,9 @@ def test_a_word_is_not_unpacked_in_every_row(tmp_path: Path, length: int, words:
     (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
     table = pq.read_table(file).slice(0, 4)
     long = pa.array(["x" * length] * len(table))  # plain text, which readers would spread over the rows
-    pq.write_table(table.set_column(table.column_names.index("unit"), "unit", long), file, compression="zstd")
+    builders.put_table(
+        table.set_column(table.column_names.index("unit"), "unit", long), file, compression="zstd"
+    )
     with pytest.raises(StoreError, match=words):
         TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "samples").read(["unit"])
 
@@ -204,7 +206,7 @@ def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
     (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
     table = pq.read_table(file).slice(0, len(counts))
     ticks = pa.array([[1000] * count for count in counts])
-    pq.write_table(table.set_column(table.column_names.index("ticks"), "ticks", ticks), file)
+    builders.put_table(table.set_column(table.column_names.index("ticks"), "ticks", ticks), file)
     assert file.stat().st_size < 1 << 20
     with pytest.raises(StoreError, match=words):
         TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "samples").read(["ticks", "warmup"])
@@ -235,7 +237,7 @@ def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:
     lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
     (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
     table = pq.read_table(file)
-    pq.write_table(table.replace_schema_metadata({"fleet.run": bomb.decode()}), file)
+    builders.put_table(table.replace_schema_metadata({"fleet.run": bomb.decode()}), file)
     with pytest.raises(StoreError, match="no record of its run"):
         stored_record(place_of(tmp_path), str(file.relative_to(tmp_path)))
     with pytest.raises(ValueError, match="cannot be unpacked"):

@@ -193,7 +193,7 @@ def test_tables_of_a_later_fleet_are_refused_and_damage_is_named(say: Say, tmp_p
     (samples,) = tmp_path.glob("host_id=*/*/samples.parquet")
     table = pq.ParquetFile(samples).read()
     later = {**table.schema.metadata, b"fleet.schema_version": b"2.0"}
-    pq.write_table(table.replace_schema_metadata(later), samples)
+    builders.put_table(table.replace_schema_metadata(later), samples)
     exit_code, said = say("show", "-r", str(tmp_path))
     assert (exit_code, "its schema is version 2.0" in said) == (11, True)
     samples.write_bytes(b"PAR1 and no more")

@@ -48,10 +48,11 @@ def seal(path: Path) -> None:
         file.write(footer)
 
 
-def check(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
-    """Return the footer of a Parquet file of `size` bytes; DamagedError unless it is as it was written.
+def check(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> tuple[bytes, bool]:
+    """Return the footer of a Parquet file of `size` bytes, and whether it has checksums.
 
-    read: so many bytes from a place on. pages: compare these too, not the footer alone.
+    read: so many bytes from a place on. pages: compare these too, not the footer alone. Raises DamagedError
+    unless it is as it was written.
     """
     at = _footer_at(read(_TAIL, max(size - _TAIL, 0)), size)
     room = min(_ROOM, at)
@@ -62,7 +63,7 @@ def check(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes
         for start in range(0, at - room, _PIECE):
             crc = zlib.crc32(read(min(_PIECE, at - room - start), start), crc)
         _compare("pages", crc, expected)
-    return end[room:]
+    return end[room:], expected is not None
 
 
 def sealed_json(text: str) -> bytes:

@@ -19,6 +19,7 @@ from fleet.once import once
 from fleet.store import schema
 from fleet.store.columns import raw, words
 from fleet.store.decoding import prepared
+from fleet.store.footer import Footer
 from fleet.store.ids import KEY
 from fleet.text import decoding_words
 
@@ -40,7 +41,7 @@ _UNPACKED, _PACKED = 32 << 20, 64  # bytes of a file's rows in memory: so many, 
 _TICKS = 1 << 26  # of a file, beside 8 for each of its bytes; samples of a coarse clock take next to none
 _GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
 _OF_SAMPLES = ("ticks", "other_ticks", "other_units")
-_UNPACKED_WORDS = 4 << 20  # bytes of a column
+FEW_BYTES = 4 << 20  # in memory: of a column, or of a file that needs no other look
 _BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
 _REASON = 1000  # characters
 _CPUS = 1 << 16  # and numbers in a list
@@ -214,27 +215,18 @@ def check_machine(found: "Facts | Load") -> None:
             row_of("cpus", values, values)
 
 
-def check_footer(name: str, about: Any, size: int) -> None:
-    """Raise ValueError where a file of `size` bytes unpacks to more than any has, as its footer tells.
-
-    about: the footer, as pyarrow has it.
-    """
-    groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    if name != "samples" and sum(group.total_byte_size for group in groups) <= _UNPACKED_WORDS:
-        return
-    lists = [0] * len(groups)
-    words = schema.words_of(name)
-    columns = [
-        (at, group.column(number)) for at, group in enumerate(groups) for number in range(group.num_columns)
+def check_footer(name: str, footer: Footer, size: int) -> None:
+    """Raise ValueError where a file of `size` bytes unpacks to more than any has, as its footer tells."""
+    columns = [column for group in footer.groups for column in group.columns]
+    words = {(word,) for word in schema.words_of(name)}
+    for column in columns:
+        if column.path in words and column.unpacked > FEW_BYTES + WORD_BYTES * column.values:
+            raise ValueError(f"{column.path[0]} unpacks to {column.unpacked} bytes")
+    lists = [
+        sum(column.values for column in group.columns if column.path[0] in _OF_SAMPLES)
+        for group in footer.groups
     ]
-    for at, column in columns:
-        if column.path_in_schema in words:
-            most = _UNPACKED_WORDS + WORD_BYTES * column.num_values
-            if column.total_uncompressed_size > most:
-                raise ValueError(f"{column.path_in_schema} unpacks to {column.total_uncompressed_size} bytes")
-        elif column.path_in_schema.partition(".")[0] in _OF_SAMPLES:
-            lists[at] += column.num_values
-    rows, ticks = 8 * about.num_rows * about.num_columns, sum(lists)
+    rows, ticks = 8 * footer.rows * len(footer.paths), sum(lists)
     if name == "samples" and (
         rows > _UNPACKED + _PACKED * size
         or ticks > _TICKS + _PACKED // 8 * size

@@ -5,16 +5,16 @@ It opens the files itself: `pyarrow.dataset` imports pandas, and takes three tim
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 from warnings import warn
 
 from fleet.errors import FleetError, StoreError, StoreWarning, is_lack_of_memory, lack_of_memory
 from fleet.late import pa, pc, pq
 from fleet.store import schema
-from fleet.store.checksums import check
 from fleet.store.files import check_regular
-from fleet.store.gate import check_footer, check_table
+from fleet.store.footer import Footer, Group, checked_footer, footer_of
+from fleet.store.gate import FEW_BYTES, check_footer, check_table
 from fleet.store.places import Folder, Place
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
@@ -163,27 +163,32 @@ class TableFile:
         self.what = f"{place}: cannot read the {table} table: {name}"
         self._table = table
         whole = whole or table != "samples"
-        source = self._try(lambda: _checked(place, name, whole=whole))
-        self._file = self._try(lambda: pq.ParquetFile(source, page_checksum_verification=True))
-        there = self._file.schema_arrow
-        words = [word for word in schema.words_of(table) if word in there.names]
-        if any(str(there.field(word).type) == "string" for word in words):  # each word once, not in each row
-            self._file = self._try(
-                lambda: pq.ParquetFile(source, page_checksum_verification=True, read_dictionary=words)
-            )
-        said = (self._file.metadata.metadata or {}).get(b"fleet.schema_version", b"")
-        version = said.decode("ascii", "replace")
+        source, self._footer = self._try(lambda: _checked(place, name, whole=whole))
+        self._size = source.size()
+        self._file = self._try(lambda: _opened(source, schema.words_of(table)))
+        version = self.metadata.get(b"fleet.schema_version", b"").decode("ascii", "replace")
         if version.partition(".")[0] not in ("", schema.SCHEMA_VERSION.partition(".")[0]):
             raise StoreError(
                 f"{self.what}: its schema is version {version}, and this fleet knows "
                 f"{schema.SCHEMA_VERSION}. Read it with a newer fleet."
             )
-        self._try(lambda: check_footer(table, self._file.metadata, source.size()))
 
-    @property
-    def metadata(self) -> dict[bytes, bytes]:
+    @cached_property
+    def _about(self) -> Footer:
+        """What its footer says, checked: in a file of a coarse clock few bytes are many samples."""
+
+        def read() -> Footer:
+            footer = footer_of(self._footer)
+            check_footer(self._table, footer, self._size)
+            return footer
+
+        found: Footer = self._try(read)
+        return found
+
+    @cached_property
+    def metadata(self) -> Mapping[bytes, bytes]:
         """Its key-value metadata."""
-        return {**(self._file.schema_arrow.metadata or {}), **(self._file.metadata.metadata or {})}
+        return self._file.metadata.metadata or {}
 
     @property
     def rows(self) -> int:
@@ -192,21 +197,18 @@ class TableFile:
 
     def values(self, column: str) -> int:
         """How many values a list column has in all, as the footer tells."""
-        at = self._place_of(column)
-        return sum(group.column(at).num_values for group in self._row_groups())
-
-    def _row_groups(self) -> list[Any]:
-        """What the footer says of each."""
-        about = self._file.metadata
-        return [about.row_group(number) for number in range(about.num_row_groups)]
+        found = [one.values for group in self._about.groups for one in group.columns if one.path[0] == column]
+        if not found and self.rows:
+            raise StoreError(f"{self.what}: it has no column {column}.")
+        return sum(found)
 
     @property
     def _stretch(self) -> int:
         """How many rows to read at a time: fewer where each has many values, as the footer tells."""
         found = _STRETCH
-        for group in self._row_groups():
-            most = max(group.column(at).num_values for at in range(group.num_columns))
-            found = min(found, _VALUES * group.num_rows // max(1, most))
+        for group in self._about.groups:
+            most = max((column.values for column in group.columns), default=0)
+            found = min(found, _VALUES * group.rows // max(1, most))
         return max(1, found)
 
     def as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
@@ -230,7 +232,7 @@ class TableFile:
     ) -> Any:
         """The rows wanted, in the schema of the table; unless `gated`, the caller calls `check_table`."""
         where, shape = _old_and_new(where or {}), _shape(self._table, columns)
-        groups = [group for group in range(self._file.num_row_groups) if self._may_hold(group, where)]
+        groups = self._groups(where)
         if not groups:
             return shape.empty_table()
         needed, read = self._needed(shape, where), self._file.read_row_groups
@@ -242,7 +244,7 @@ class TableFile:
     def stretches(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
         """The same, some rows at a time, so that no more than these have to be held."""
         where, shape = _old_and_new(where or {}), _shape(self._table, columns)
-        groups = [group for group in range(self._file.num_row_groups) if self._may_hold(group, where)]
+        groups = self._groups(where)
         batches = self._try(
             lambda: self._file.iter_batches(
                 self._stretch, groups, columns=self._needed(shape, where), use_threads=self._threads
@@ -250,6 +252,14 @@ class TableFile:
         )
         while (rows := self._try(lambda: _table_of(next(batches, None)))) is not None:
             yield self._try(partial(self._shaped, _only(rows, where), shape))
+
+    def _groups(self, where: Where) -> list[int]:
+        """The row groups whose statistics leave room for a value of each column."""
+        count, about = self._file.num_row_groups, self._file.metadata.row_group
+        few = self._table != "samples" and sum(about(n).total_byte_size for n in range(count)) <= FEW_BYTES
+        groups = () if few and not where else self._about.groups
+        excluded = {number for number, group in enumerate(groups) if not _may_hold(group, where)}
+        return [number for number in range(count) if number not in excluded]
 
     def _needed(self, shape: Any, where: Where) -> list[str]:
         return sorted({*shape.names, *where} & set(self._file.schema_arrow.names))
@@ -259,23 +269,6 @@ class TableFile:
         shaped = _shaped(table, shape)
         check_table(self._table, shaped)
         return shaped
-
-    def _may_hold(self, group: int, where: Where) -> bool:
-        """Whether the statistics of the row group leave room for a value of each column."""
-        about = self._file.metadata.row_group(group)
-        for column, values in where.items():
-            statistics = about.column(self._place_of(column)).statistics
-            known = statistics is not None and statistics.has_min_max
-            if known and not any(statistics.min <= value <= statistics.max for value in values):
-                return False
-        return True
-
-    def _place_of(self, column: str) -> int:
-        """Which of the file's columns it is; in our tables every field, list or not, is one column there."""
-        at: int = self._file.schema_arrow.get_field_index(column)
-        if at < 0:
-            raise StoreError(f"{self.what}: it has no column {column}.")
-        return at
 
     def _try(self, work: Callable[[], Any]) -> Any:
         with reading(self.what, REMEDIES[self._table]):
@@ -287,8 +280,8 @@ class TableFile:
                 ) from err
 
 
-def _checked(place: Place, name: str, *, whole: bool) -> Any:
-    """The file for pyarrow to read, checked; of a large one, unless `whole`, only the footer is."""
+def _checked(place: Place, name: str, *, whole: bool) -> tuple[Any, bytes]:
+    """The file for pyarrow to read, checked, and its footer; of a large one, unless `whole`, only this is."""
     if isinstance(place, Folder):
         check_regular(place.path(name))
         if not name.isprintable():  # pyarrow opens no name that is not UTF-8
@@ -299,8 +292,28 @@ def _checked(place: Place, name: str, *, whole: bool) -> Any:
         small = source.read_buffer()
         source.close()
         source, whole = pa.BufferReader(small), True
-    check(source.read_at, size, pages=whole)
-    return source
+    return source, checked_footer(source.read_at, size, pages=whole)
+
+
+def _opened(source: Any, words: Sequence[str]) -> Any:
+    """The file, of whose columns of words each word is read once, not in each row."""
+    open_ = partial(pq.ParquetFile, source, page_checksum_verification=True)
+    try:
+        return open_(read_dictionary=words)
+    except KeyError:  # a column that an older file lacks
+        there = open_()
+        return open_(read_dictionary=[word for word in words if word in there.schema_arrow.names])
+
+
+def _may_hold(group: Group, where: Where) -> bool:
+    for column in group.columns:
+        least: Any = column.least
+        most: Any = column.most
+        if least is not None and most is not None and len(column.path) == 1 and column.path[0] in where:
+            values = [one.encode() if isinstance(one, str) else one for one in where[column.path[0]]]
+            if not any(type(one) is not type(least) or least <= one <= most for one in values):
+                return False
+    return True
 
 
 def _table_of(batch: Any | None) -> Any | None:

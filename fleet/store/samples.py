@@ -18,18 +18,15 @@ from fleet.late import np
 from fleet.model import Burst, Run
 from fleet.store import schema
 from fleet.store.burst_columns import COUNTS, MAYBE, SINCE_1_2, BurstColumns
-from fleet.store.checksums import check
 from fleet.store.columns import coded, list_parts, raw, words
 from fleet.store.files import open_regular
+from fleet.store.footer import checked_footer, footer_of
 from fleet.store.reading import TableFile, reading
 from fleet.store.rows import Contents, RunRecord, cpus_rows, packed, runs_row, unpacked
 from fleet.store.writing import TableWriter
 
 CHUNK_SAMPLES = 4 << 20
 RECORD = b"fleet.run"  # of the metadata
-_IN_FOOTER = re.compile(
-    rb"\x18\x09fleet\.run\x18([\x80-\xff]{0,4}[\0-\x7f])"
-)  # as Thrift's compact protocol has it
 _CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
 SMALL_SAMPLES = 4096
 ROW_GROUP_BURSTS = 16_384
@@ -109,11 +106,9 @@ def glanced(path: Path) -> RunRecord:
     Raises OSError, ValueError.
     """
     with os.fdopen(open_regular(path), "rb") as file:
-        footer = check(lambda count, at: os.pread(file.fileno(), count, at), file.seek(0, 2), pages=False)
-    if (found := _IN_FOOTER.search(footer)) is None:
-        raise ValueError("no record of its run")
-    length = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(found[1]))
-    return unpacked(footer[found.end() : found.end() + length])
+        size = file.seek(0, 2)
+        footer = checked_footer(lambda count, at: os.pread(file.fileno(), count, at), size, pages=False)
+    return read_record(footer_of(footer).metadata)
 
 
 def record_of(file: TableFile) -> RunRecord:

@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 def make_old(path: Path) -> None:
     """Write the file again with the word of schema 1.1."""
     file = pq.ParquetFile(path)
-    metadata = {**(file.schema_arrow.metadata or {}), **(file.metadata.metadata or {})}
+    metadata = {**(file.metadata.metadata or {}), b"fleet.schema_version": b"1.1"}
     table = file.read()
     at = table.column_names.index("relation")
     words = ["machine" if word == "system" else word for word in table["relation"].to_pylist()]

@@ -84,7 +84,7 @@ def test_a_file_that_changed_is_read_again(store: Store) -> None:
     file = store.state_dir / "_runs" / f"{first.run_id}.parquet"
     table = pq.read_table(file)
     at = table.column_names.index("host_name")
-    pq.write_table(table.set_column(at, "host_name", pa.array(["renamed"])), file)
+    builders.put_table(table.set_column(at, "host_name", pa.array(["renamed"])), file)
     assert [run.host_name for run in store.runs()] == ["renamed", second.host_name]
 
 

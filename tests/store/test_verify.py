@@ -10,6 +10,7 @@ import pytest
 from fleet.analysis import load_cpus, load_pairs, load_runs, load_samples
 from fleet.errors import StoreError
 from fleet.store import Store, reading, samples
+from fleet.store.checksums import seal
 from fleet.store.places import place_of
 from fleet.store.verify import verify
 from tests import builders, simulated
@@ -77,15 +78,28 @@ def test_other_samples_than_those_published_are_found(root: Path) -> None:
     with pq.ParquetWriter(file, table.schema) as writer:
         writer.write_table(table.slice(1))
         writer.add_key_value_metadata(metadata)
+    seal(file)
     (problem,) = verify(place_of(root)).problems
     assert "not the samples that were published" in problem
+
+
+@pytest.mark.parametrize(("version", "refused"), [(b"1.1", False), (b"1.2", True), (b"", True)])
+def test_a_file_without_checksums_is_read_only_if_it_is_older_than_they(
+    root: Path, version: bytes, refused: bool
+) -> None:
+    file = samples_file(root)
+    table = pq.ParquetFile(file).read()
+    about = {**pq.read_metadata(file).metadata, b"fleet.schema_version": version}
+    pq.write_table(table.replace_schema_metadata(about), file)
+    said = " ".join(verify(place_of(root)).problems)
+    assert ("it has no checksums" in said) == refused, said
 
 
 def test_a_row_of_another_publication_is_found(root: Path) -> None:
     (file,) = (root / "_runs").iterdir()
     table = pq.read_table(file)
     at = table.column_names.index("content_sha256")
-    pq.write_table(table.set_column(at, "content_sha256", pa.array(["0" * 64])), file)
+    builders.put_table(table.set_column(at, "content_sha256", pa.array(["0" * 64])), file)
     (problem,) = verify(place_of(root)).problems
     assert "is not that of the samples: content_sha256. Remove it" in problem
 
@@ -94,10 +108,10 @@ def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(root: Pat
     (cpus,), (runs,) = (root / "_cpus").iterdir(), (root / "_runs").iterdir()
     table = pq.read_table(cpus)
     at = table.column_names.index("core")
-    pq.write_table(table.set_column(at, "core", pa.array([7] * len(table), pa.int32())), cpus)
+    builders.put_table(table.set_column(at, "core", pa.array([7] * len(table), pa.int32())), cpus)
     table = pq.read_table(runs)
     at = table.column_names.index("cpu_model")
-    pq.write_table(table.set_column(at, "cpu_model", pa.array(["Another"])), runs)
+    builders.put_table(table.set_column(at, "cpu_model", pa.array(["Another"])), runs)
     in_runs, in_cpus = verify(place_of(root)).problems
     assert "that of the samples: cpu_model. Remove it: it is made again" in in_runs
     assert "that of the samples: core. Remove it and the files of _runs" in in_cpus
@@ -105,7 +119,7 @@ def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(root: Pat
 
 def test_a_row_that_is_missing_is_found(root: Path) -> None:
     (cpus,) = (root / "_cpus").iterdir()
-    pq.write_table(pq.read_table(cpus).slice(1), cpus)
+    builders.put_table(pq.read_table(cpus).slice(1), cpus)
     (problem,) = verify(place_of(root)).problems
     assert "that of the samples: number of rows" in problem
 
@@ -149,7 +163,7 @@ def test_a_root_with_runs_of_both_versions_is_one_table(tmp_path: Path) -> None:
 
 
 def test_a_samples_file_of_another_program_is_named_wherever_it_is_read(root: Path) -> None:
-    pq.write_table(pq.read_table(samples_file(root), partitioning=None), samples_file(root))
+    builders.put_table(pq.read_table(samples_file(root), partitioning=None), samples_file(root))
     with pytest.raises(StoreError, match="no record of its run"):
         load_pairs(root, host_id="desktop")
     (problem,) = verify(place_of(root)).problems

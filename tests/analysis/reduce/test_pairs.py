@@ -97,7 +97,7 @@ def test_what_is_missing_spoilt_or_old_is_made_again(
         case _:
             key = b"fleet.stats_version" if spoil == "older statistics" else b"fleet.samples_sha256"
             table = pq.read_table(file, partitioning=None)
-            pq.write_table(table.replace_schema_metadata({**table.schema.metadata, key: b"0"}), file)
+            builders.put_table(table.replace_schema_metadata({**table.schema.metadata, key: b"0"}), file)
     runs, notes = derivations(monkeypatch), list[str]()
     pd.testing.assert_frame_equal(load_pairs(root, note=notes.append), first)
     assert len(runs) == 1

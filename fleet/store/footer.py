@@ -1,0 +1,202 @@
+"""Reads the footer of a Parquet file: its metadata, and of each row group's columns what they hold.
+
+pyarrow is asked for no column's description, since it ends the whole process where one is damaged. A footer
+is one struct of Thrift's compact protocol, whose fields have numbers; parquet.thrift tells what they are.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fleet.store.checksums import DamagedError, check
+
+_DEPTH = 12  # of structs and lists in one another; Parquet has 8
+# The types of values; 1 and 2 are true and false.
+_BYTE, _I16, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 3, 4, 6, 7, 8, 9, 10, 12
+_WITHOUT_CHECKSUMS = (b"1.0", b"1.1")  # versions of the schema
+
+_Wanted = Mapping[int, Any]  # fields of a struct that are kept, and of each those that are kept of it
+_WANTED: _Wanted = {
+    2: {4: {}, 5: {}},  # schema: name, num_children
+    3: {},  # num_rows
+    4: {  # row_groups: columns with their meta_data, num_rows
+        1: {3: {1: {}, 3: {}, 5: {}, 6: {}, 12: {5: {}, 6: {}}}},
+        3: {},
+    },
+    5: {1: {}, 2: {}},  # key_value_metadata
+}
+_INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
+
+
+class Column(NamedTuple):
+    """A column of a row group. least, most: of its values where the file tells; of a text in UTF-8."""
+
+    path: tuple[str, ...]
+    values: int
+    unpacked: int
+    least: bytes | int | None
+    most: bytes | int | None
+
+
+class Group(NamedTuple):
+    """A row group."""
+
+    rows: int
+    columns: Sequence[Column]
+
+
+class Footer(NamedTuple):
+    """What a file says of itself. paths: of its columns, the fields inside a list behind its own."""
+
+    rows: int
+    paths: Sequence[tuple[str, ...]]
+    groups: Sequence[Group]
+    metadata: Mapping[bytes, bytes]
+
+
+def checked_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
+    """The footer of a Parquet file, as `checksums.check` reads it. Raises DamagedError, ValueError."""
+    data, sealed = check(read, size, pages=pages)
+    if not sealed and footer_of(data).metadata.get(b"fleet.schema_version") not in _WITHOUT_CHECKSUMS:
+        raise DamagedError("it has no checksums, and only files of schema 1.1 may lack them")
+    return data
+
+
+def footer_of(data: bytes) -> Footer:
+    """What these bytes say; whatever follows the footer in them is left. Raises ValueError."""
+    try:
+        found, _ = _struct(data, 0, _WANTED, 0)
+        paths = list(_paths(iter(found[2]), 0))
+        groups = [Group(group[3], _columns(paths, group[1])) for group in found.get(4, ())]
+        metadata = {pair[1]: b"" + pair.get(2, b"") for pair in found.get(5, ())}
+        if sum(group.rows for group in groups) != found[3] or any(group.rows < 0 for group in groups):
+            raise ValueError("its row groups do not have its rows")
+        return Footer(found[3], paths, groups, metadata)
+    except ValueError as err:
+        raise ValueError(f"its footer is damaged: {err}") from err
+    except (LookupError, TypeError, AttributeError) as err:
+        raise ValueError("its footer is damaged") from err
+
+
+def _paths(
+    schema: Iterator[dict[int, Any]], depth: int, above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
+    """The columns of the next field, which are those of the fields in it."""
+    field = next(schema, {})
+    path = (*above, field[4].decode()) if depth else ()
+    if not (inner := field.get(5)):
+        yield path
+    elif depth > _DEPTH:
+        raise ValueError("nested too deeply")
+    else:
+        for _ in range(inner):
+            yield from _paths(schema, depth + 1, path)
+
+
+def _columns(paths: Sequence[tuple[str, ...]], chunks: Sequence[dict[int, Any]]) -> list[Column]:
+    columns = []
+    for path, chunk in zip(paths, chunks, strict=True):
+        meta = chunk[3]
+        if tuple([name.decode() for name in meta[3]]) != path or meta[5] < 0 or meta[6] < 0:
+            raise ValueError("its row groups do not have its columns")
+        bounds = meta.get(12, {})
+        least, most = _bound(meta[1], bounds.get(6)), _bound(meta[1], bounds.get(5))
+        columns.append(Column(path, meta[5], meta[6], least, most))
+    return columns
+
+
+def _bound(type_: int, value: bytes | None) -> bytes | int | None:
+    if value is None or type_ == _BYTE_ARRAY:
+        return value
+    return int.from_bytes(value, "little", signed=True) if type_ in (_INT32, _INT64) else None
+
+
+def _struct(data: bytes, at: int, wanted: _Wanted, depth: int) -> tuple[dict[int, Any], int]:
+    """The wanted fields of the struct that begins there, by number, and where it ends."""
+    found: dict[int, Any] = {}
+    number = 0
+    while head := data[at]:
+        at += 1
+        if head > 15:
+            number += head >> 4
+        else:
+            number, at = _integer(data, at)
+        kind, inner = head & 15, wanted.get(number)
+        if inner is not None and number in found:
+            raise ValueError("a field is there twice")
+        if _I16 <= kind <= _I64:
+            value, at = data[at], at + 1
+            if value > 127:
+                value, at = _varint(data, at - 1)
+            if inner is not None:
+                found[number] = value >> 1 ^ -(value & 1)
+        elif inner is not None:
+            found[number], at = _value(data, at, kind, inner, depth)
+        elif kind >= _BYTE:  # not true or false
+            at = _skipped(data, at, kind, depth)
+    return found, at + 1
+
+
+def _value(data: bytes, at: int, kind: int, wanted: _Wanted, depth: int) -> tuple[Any, int]:
+    """A value that is wanted, and where it ends: a whole number, bytes, a struct, or a list of these."""
+    if _I16 <= kind <= _I64:
+        return _integer(data, at)
+    if kind == _BINARY:
+        length, at = _varint(data, at)
+        return data[at : at + length], at + length
+    if depth > _DEPTH or kind not in (_LIST, _STRUCT):
+        raise ValueError("a value of another type, or nested too deeply")
+    if kind == _STRUCT:
+        return _struct(data, at, wanted, depth + 1)
+    kind, count, at = _head(data, at)
+    values = []
+    for _ in range(count):
+        value, at = _value(data, at, kind, wanted, depth + 1)
+        values.append(value)
+    return values, at
+
+
+def _skipped(data: bytes, at: int, kind: int, depth: int) -> int:
+    """Where a value ends that begins there."""
+    if _I16 <= kind <= _I64:
+        while data[at] > 127:
+            at += 1
+        return at + 1
+    if kind == _BINARY:
+        length, at = _varint(data, at)
+        return at + length
+    if kind in (_BYTE, _DOUBLE):
+        return at + (1 if kind == _BYTE else 8)
+    if depth > _DEPTH or kind not in (_LIST, _SET, _STRUCT):
+        raise ValueError("a value of no known type, or nested too deeply")
+    if kind == _STRUCT:
+        return _struct(data, at, {}, depth + 1)[1]
+    kind, count, at = _head(data, at)
+    if kind <= _BYTE:
+        return at + count
+    for _ in range(count):
+        at = _skipped(data, at, kind, depth + 1)
+    return at
+
+
+def _head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Of a list of what type its elements are, how many there are, and where the first begins."""
+    head = data[at]
+    count, at = (head >> 4, at + 1) if head < 0xF0 else _varint(data, at + 1)
+    if count > len(data) - at:
+        raise ValueError("a list is too long")
+    return head & 15, count, at
+
+
+def _integer(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _varint(data, at)
+    return value >> 1 ^ -(value & 1), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value, shift = data[at], 7
+    while value >> shift:  # its last byte has a continuation bit
+        at += 1
+        value, shift = value & (1 << shift) - 1 | data[at] << shift, shift + 7
+        if shift > 70:
+            raise ValueError("a number is too long")
+    return value, at + 1
