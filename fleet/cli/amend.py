@@ -13,13 +13,13 @@ def label(
     select: Annotated[
         str,
         typer.Argument(
-            help="The runs: a selection as of `fleet runs`.", autocompletion=completion.stored_words
+            help="The runs, as `fleet runs` selects them.", autocompletion=completion.stored_words
         ),
     ],
     labels: Annotated[list[str], typer.Argument(help="key=value to set, key= to remove.")],
     results: ResultsPath = RESULTS,
 ) -> None:
-    """Set labels of runs that are stored; their samples stay as they were written.
+    """Set labels of stored runs; samples stay as they were written.
 
     Example: fleet label rome@kernel=old bios=2.1
     """
@@ -44,14 +44,12 @@ def label(
 def withdraw(
     select: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Runs, by selections; default: list those withdrawn.", autocompletion=completion.stored_words
-        ),
+        typer.Argument(help="Runs; default: list those withdrawn.", autocompletion=completion.stored_words),
     ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Read the runs again.")] = False,
     results: ResultsPath = RESULTS,
 ) -> None:
-    """Withdraw runs that should not count: they are kept, but no command reads them, until --undo.
+    """Keep runs, but read them no longer, until --undo.
 
     Example: fleet withdraw r20261121T170344Z-10246bc8
     """

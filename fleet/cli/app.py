@@ -150,7 +150,7 @@ OfBenchmark = Annotated[
     typer.Option(
         "--benchmark",
         "-b",
-        help="Only this one, as bandwidth or bandwidth/avx2.",
+        help="Only this one: bandwidth, bandwidth/avx2.",
         autocompletion=completion.benchmark_words,
     ),
 ]
@@ -160,12 +160,20 @@ OfCpus = Annotated[
         "--cpus",
         "-c",
         metavar="CPUS",
-        help="Only these CPUs, as 0-7, or one kind of core: P, E, big, middle, LITTLE.",
+        help="Only these: 0-7, or a kind of core: P, E, big, middle, LITTLE.",
         autocompletion=completion.kind_words,
     ),
 ]
 InventoryPath = Annotated[
-    Path, typer.Option("--inventory", "-f", envvar="FLEET_INVENTORY", help="The inventory file.")
+    Path,
+    typer.Option(
+        "--inventory",
+        "-f",
+        envvar="FLEET_INVENTORY",
+        show_envvar=False,
+        show_default=False,
+        help="The inventory. [$FLEET_INVENTORY, else inventory.yaml]",
+    ),
 ]
 
 
@@ -206,7 +214,7 @@ def _duration(low_s: float, high_s: float, default_s: float, purpose: str) -> An
         except ValueError as err:
             raise typer.BadParameter(f"{err}.") from err
 
-    shown = f"{purpose} [{kind.allowed}; default: {kind.show(default_s)}]"
+    shown = f"{purpose} [default: {kind.show(default_s)}]"
     return typer.Option(parser=read, metavar=kind.metavar, show_default=False, help=shown)
 
 
@@ -217,25 +225,28 @@ ResultsPath = Annotated[
         "-r",
         envvar="FLEET_RESULTS",
         callback=_root,
-        help="The results root: a folder, or s3://….",
+        metavar="ROOT",
+        show_envvar=False,
+        show_default=False,
+        help="Results: a folder, or s3://…. [$FLEET_RESULTS, else results]",
     ),
 ]
-Parallel = Annotated[int, typer.Option("--parallel", "-p", min=1, max=1000, help="Hosts at once.")]
+Parallel = Annotated[
+    int, typer.Option("--parallel", "-p", min=1, max=1000, metavar="N", help="Hosts at once.")
+]
 NEEDED_BYTES = 1 << 30  # of address space
 CONNECT_TIMEOUT_S = 15.0
 RECONNECT_S = 60.0
 ConnectTimeout = Annotated[
-    float, _duration(0.1, 3600, CONNECT_TIMEOUT_S, "Time that a host has to answer before it is given up.")
+    float, _duration(0.1, 3600, CONNECT_TIMEOUT_S, "Give up a host that takes longer to answer.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Lock = Annotated[
     LockPolicy | None,
-    typer.Option(help="Where another fleet measures: refuse (default), wait for it, or off."),
+    typer.Option(help="Where another fleet measures; default: refuse."),
 ]
-Reconnect = Annotated[
-    float, _duration(0, 86_400, RECONNECT_S, "Time for which a connection lost during a run is reconnected.")
-]
+Reconnect = Annotated[float, _duration(0, 86_400, RECONNECT_S, "Reconnect for so long.")]
 RESULTS = "results"
 
 
@@ -262,9 +273,7 @@ def _say_version(asked: bool) -> None:
 def common(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", "-V", callback=_say_version, is_eager=True, help="Say the version and exit."
-        ),
+        typer.Option("--version", "-V", callback=_say_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""

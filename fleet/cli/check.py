@@ -43,7 +43,9 @@ def check(
         typer.Option("--script", help="Print what a scheduler's step has to start."),
     ] = False,
 ) -> None:
-    """Name what would disturb a run on each host, its remedy, and what `fleet run` would do; changes nothing.
+    """Name what would disturb a run on each host, its remedy, and what `fleet run` would do; change nothing.
+
+    Takes every option of a plan that `fleet run --help-all` lists.
 
     Example: fleet check localhost -b cas --pairs per-relation:3
     """
@@ -71,13 +73,11 @@ def clean(
     inventory: InventoryPath = INVENTORY,
     parallel: Parallel = 32,
     connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="List what would be removed; remove nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only list it.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Remove agents, leftovers of builds and our then empty directory from the chosen hosts.
+    """Remove from the hosts what fleet left there.
 
     Example: fleet clean 'rpi*' --dry-run
     """

@@ -41,32 +41,30 @@ def compare(
     cpus: OfCpus = None,
     point: Annotated[
         str | None,
-        typer.Option(help="Compare this point of a ladder, such as random.512K.huge, not its levels."),
+        typer.Option(help="Compare this point of a ladder: random.512K.huge."),
     ] = None,
     threshold: Annotated[
         str | None,
-        typer.Option(help="The change that matters, as 2%; default: 3%."),
+        typer.Option(help="The change that matters. [default: 3%]", metavar="SHARE"),
     ] = None,
     blocks: Annotated[
         str | None,
-        typer.Option(help="Compare within blocks of runs of both sides: time, or the name of a label."),
+        typer.Option(help="Compare within blocks: time, or a label."),
     ] = None,
-    siblings: Annotated[
-        bool, typer.Option("--siblings", help="Hold each machine against its equals: which is odd?")
-    ] = False,
+    siblings: Annotated[bool, typer.Option("--siblings", help="Which of equal machines is odd?")] = False,
     fail_on_change: Annotated[
         bool,
         typer.Option(
             "--fail-on-change",
-            help="Exit with 20 if a relation changed, or may have, or a machine is odd; 2 without a verdict.",
+            help="Exit with 20 for a change or an odd machine, 2 without a verdict.",
         ),
     ] = False,
     json: Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the relations as CSV instead of text.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Compare sides with the first, A: what changed, what is equivalent, what these runs cannot tell.
+    """Say what changed from the first side to the others, and what is equivalent.
 
-    Of a single selection: what changed when, over its nights; --siblings: which of its machines is odd.
+    Of a single selection: what changed when, over its nights.
 
     Example: fleet compare kernel=6.12 kernel=6.13
     """

@@ -92,7 +92,7 @@ def _of_benchmarks(root: str) -> Iterator[str]:
 
 
 def script(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")]) -> None:
-    """Print the completion of a shell, to be evaluated in its start-up file.
+    """Print the completion of a shell.
 
     Example: fleet completion bash >> ~/.bashrc
     """

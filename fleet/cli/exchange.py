@@ -16,48 +16,40 @@ from fleet.cli.app import INVENTORY, RESULTS, Json, OfBenchmark, ResultsPath, ap
 def import_(
     files: Annotated[
         list[Path],
-        typer.Argument(help="What the tools printed; - reads stdin. Or runs: .parquet, .zip."),
+        typer.Argument(help="What the tools printed (-: stdin), or runs: .parquet, .zip."),
     ],
     name: Annotated[
-        str | None, typer.Option("--name", help="What to call the summary, or the host of runs.")
+        str | None, typer.Option("--name", help="Name of the summary, or host of the runs.")
     ] = None,
     results: ResultsPath = RESULTS,
     agent: Annotated[
         bool, typer.Option("--agent", help="They are what a step with `fleet check --script` printed.")
     ] = False,
     tool: Annotated[
-        str | None, typer.Option(help="core_latency, c2clat or core-to-core-latency; default: found out.")
+        str | None, typer.Option(help="core_latency, c2clat or core-to-core-latency. [default: found out]")
     ] = None,
     benchmark: Annotated[
         str | None, typer.Option("--benchmark", "-b", help="cas or readwrite, where the file does not say.")
     ] = None,
-    variant: Annotated[
-        str | None, typer.Option(help="The instructions it used, by our names, as cmpxchg or llsc.")
-    ] = None,
-    estimator: Annotated[
-        str | None, typer.Option(help="median, mean or min; default: what the tool usually prints.")
-    ] = None,
+    variant: Annotated[str | None, typer.Option(help="The instructions it used: cmpxchg, llsc, …")] = None,
+    estimator: Annotated[str | None, typer.Option(help="median, mean or min. [default: the tool's]")] = None,
     cpus: Annotated[
         str | None,
-        typer.Option("--cpus", "-c", help="The CPUs of rows and columns, as 0-3,8; default: 0, 1, …"),
+        typer.Option("--cpus", "-c", help="CPUs of rows and columns: 0-3,8. [default: 0, 1, …]"),
     ] = None,
     topology: Annotated[
         str | None,
-        typer.Option(help="A host or run with the same CPUs; what two CPUs share is taken from it."),
+        typer.Option(help="A host or run that says what two CPUs share."),
     ] = None,
     cpu_model: Annotated[str | None, typer.Option(help="The CPU model.")] = None,
-    os: Annotated[str | None, typer.Option("--os", help="Such as linux or qnx.")] = None,
-    conditions: Annotated[
-        str | None, typer.Option(help="What else to know of the machine, as 'boost off'.")
-    ] = None,
-    source: Annotated[str | None, typer.Option(help="Where it comes from; default: the file.")] = None,
+    os: Annotated[str | None, typer.Option("--os", help="linux, qnx, …")] = None,
+    conditions: Annotated[str | None, typer.Option(help="What else to know: 'boost off'.")] = None,
+    source: Annotated[str | None, typer.Option(help="Where it comes from. [default: the file]")] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", "-l", help="key=value stored with it; repeatable.")
+        list[str] | None, typer.Option("--label", "-l", help="key=value, stored with it; repeatable.")
     ] = None,
 ) -> None:
-    """Store matrices of other tools as a summary: one number a pair, marked, never mixed with samples.
-
-    Files that `fleet export RUN -o run.parquet` wrote become runs, with all samples, of a host called --name.
+    """Store matrices of other tools as a summary, or runs that `fleet export` wrote with all samples.
 
     Example: fleet import friend.csv --name friend-9950x -b cas --cpu-model 'Ryzen 9 9950X'
     """
@@ -121,27 +113,30 @@ def export(
         typer.Option(
             "--format",
             "-F",
-            help="csv: the matrix, for a spreadsheet; as core-to-core-latency (its CSV), "
-            "core-to-core-latency-screen, core_latency, c2clat; of ladders stream, likwid, multichase; "
-            "samples: every one, as CSV; of all hosts selected their medians: bmf, openmetrics, markdown. "
-            "-o run.parquet: the run itself, for `fleet import`, without what names person, site or machine; "
-            "-o runs.zip: all selected.",
+            help="Matrix: csv, core_latency, core-to-core-latency, core-to-core-latency-screen, c2clat. "
+            "Ladders: stream, likwid, multichase. Samples: samples. Medians of hosts: bmf, openmetrics, "
+            "markdown.",
         ),
     ] = "csv",
     benchmark: OfBenchmark = None,
     value: Annotated[
         str | None,
-        typer.Option(help="The number of a pair: median, mean, min, p10, p99 or max; default: the tool's."),
+        typer.Option(help="Of a pair: median, mean, min, p10, p99 or max. [default: the tool's]"),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; - for stdout, as by default.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file; .parquet: the run itself, .zip: all selected, without names. [default: stdout]",
+        ),
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="In a file of runs, too: labels, hostname; repeatable."),
+        typer.Option(help="Leave in a file of runs: labels, hostname; repeatable."),
     ] = None,
 ) -> None:
-    """Write a run's matrix or all its samples as CSV, or a run as another tool prints it.
+    """Write a run as CSV, as another tool prints it, or whole, for `fleet import`.
 
     Example: fleet export rpi5 -b cas -o rpi5.csv
     """
@@ -202,7 +197,7 @@ def summaries(
     results: ResultsPath = RESULTS,
     json: Json = False,
 ) -> None:
-    """List what others measured, imported or shipped with fleet, or show one of them.
+    """List what others measured, imported or shipped with fleet, or show one.
 
     Example: fleet summaries rpi4-qnx800
     """

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 from typer.core import TyperCommand
 
+from fleet.plan.options import BY_NAME
+
 _WHAT = (
     "benchmarks variant preset pairs ordered cpus sizes stride_bytes operations threads share "
     "message_lines shape few_pairs states blocks counters"
@@ -24,6 +26,7 @@ _USUAL_OF_RUN = (
 )
 USUAL = frozenset(_USUAL_OF_RUN.split())
 """Of the options of a command with groups, those that its --help lists; --help-all has the others too."""
+MEASURES = "run"  # the command whose help lists all options of a plan; `check` takes them, too
 _OTHERS = "Options"
 _HELP = ("-h, --help", "--help-all")  # come last
 _HYPHEN = "\u2011"  # stands for "-" while lines are broken, so that names and options stay whole
@@ -36,9 +39,8 @@ class GroupedCommand(TyperCommand):
         """Write the arguments, then each group of options."""
         records: dict[str, list[tuple[str, str]]] = {}
         grouped, whole = self._is_grouped(), ctx.meta.get(_WHOLE)
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and (whole or not grouped or parameter.name in USUAL):
+        for parameter, record in self.listed(ctx):
+            if whole or not grouped or parameter.name in USUAL:
                 records.setdefault(_panel(parameter), []).append(record)
         for title, rows in _in_order(records, grouped=grouped):
             with formatter.section(title):
@@ -50,8 +52,27 @@ class GroupedCommand(TyperCommand):
         found = super().get_params(ctx)
         return [*found, _HELP_ALL] if self._is_grouped() else found
 
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """--help, in fewer words than click has."""
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.help = "Show this."
+        return found
+
+    def listed(self, ctx: click.Context) -> Iterator[tuple[click.Parameter, tuple[str, str]]]:
+        """The parameters that help tells of; all options of a plan only in that of MEASURES."""
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            elsewhere = (
+                self.name != MEASURES
+                and parameter.name in BY_NAME
+                and parameter.name not in ("benchmarks", "cpus")
+            )
+            if record is not None and not elsewhere:
+                yield parameter, record
+
     def _is_grouped(self) -> bool:
-        return any(parameter.name == "benchmarks" for parameter in self.params)
+        return self.name == MEASURES
 
 
 def _print_whole(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -68,7 +89,7 @@ _HELP_ALL = click.Option(
     is_eager=True,
     expose_value=False,
     callback=_print_whole,
-    help="Show every option, and exit.",
+    help="Show every option.",
 )
 
 

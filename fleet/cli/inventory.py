@@ -24,23 +24,23 @@ from fleet.cli.app import (
 def init(
     inventory: InventoryPath = INVENTORY,
     from_ssh_config: Annotated[
-        bool, typer.Option("--from-ssh-config", help="List the hosts of ~/.ssh/config in it.")
+        bool, typer.Option("--from-ssh-config", help="With the hosts of ~/.ssh/config.")
     ] = False,
     from_ansible: Annotated[
         Path | None,
-        typer.Option("--from-ansible", help="List the hosts of this Ansible inventory, a file or directory."),
+        typer.Option("--from-ansible", help="Of an Ansible inventory, a file or directory."),
     ] = None,
     from_slurm: Annotated[
-        bool, typer.Option("--from-slurm", help="List the nodes of a Slurm allocation, or of the cluster.")
+        bool, typer.Option("--from-slurm", help="Nodes of a Slurm allocation, or of the cluster.")
     ] = False,
-    from_kubectl: Annotated[bool, typer.Option("--from-kubectl", help="List the running pods.")] = False,
-    from_docker: Annotated[bool, typer.Option("--from-docker", help="List docker's containers.")] = False,
-    from_podman: Annotated[bool, typer.Option("--from-podman", help="List podman's containers.")] = False,
+    from_kubectl: Annotated[bool, typer.Option("--from-kubectl", help="Running pods.")] = False,
+    from_docker: Annotated[bool, typer.Option("--from-docker", help="Containers of docker.")] = False,
+    from_podman: Annotated[bool, typer.Option("--from-podman", help="Containers of podman.")] = False,
     from_labgrid: Annotated[
-        bool, typer.Option("--from-labgrid", help="List the places that you have acquired.")
+        bool, typer.Option("--from-labgrid", help="Places that you have acquired.")
     ] = False,
 ) -> None:
-    """Write a commented inventory.yaml; an existing one is never touched.
+    """Write a commented inventory.yaml, if there is none.
 
     Example: fleet init --from-ssh-config
     """
@@ -71,7 +71,7 @@ def hosts(
     results: ResultsPath = RESULTS,
     json: Json = False,
 ) -> None:
-    """Show what the inventory resolves to, and when each host was last measured; connects to nothing.
+    """Show what the inventory resolves to, and when each host was last measured.
 
     Example: fleet hosts 'rpi*' rack=b2 '!rpi-old'
     """

@@ -8,6 +8,7 @@ import click
 import typer
 
 from fleet.cli.app import app
+from fleet.cli.help import GroupedCommand
 from fleet.model.version import VERSION
 
 _END = Path(__file__).with_name("man_end.roff")
@@ -47,10 +48,9 @@ def _section(name: str, command: click.Command, root: click.Context) -> Iterator
     yield f".SS {_text(command.get_usage(context).removeprefix('Usage: '))}"
     for paragraph in (command.help or "").split("\n\n"):
         yield from (".PP", _text(paragraph))
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is not None:
-            yield from (".TP", rf"\fB{_text(record[0])}\fR", _text(record[1]) or r"\&")
+    assert isinstance(command, GroupedCommand)  # noqa: S101  as all of fleet's
+    for _, record in command.listed(context):
+        yield from (".TP", rf"\fB{_text(record[0])}\fR", _text(record[1]) or r"\&")
 
 
 def _text(words: str) -> str:

@@ -33,6 +33,7 @@ def with_plan_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _parameter(option: Option) -> Parameter:
     names = [f"--{option.flag}", *([f"-{option.letter}"] if option.letter else [])]
-    text = f"{option.help} [{option.kind.allowed}; default: {option.default}]"
+    allowed = "" if option.kind.limits else f"{option.kind.allowed}; "  # an error says which numbers
+    text = f"{option.help} [{allowed}default: {option.default}]"
     kind = Annotated[str | None, typer.Option(*names, metavar=option.kind.metavar, help=text)]
     return Parameter(option.name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)

@@ -8,14 +8,14 @@ import typer
 
 from fleet.cli.app import RESULTS, ResultsPath, SelectRuns, app, runs_apart
 
-Open = Annotated[bool, typer.Option("--open", help="Show the page in a browser.")]
+Open = Annotated[bool, typer.Option("--open", help="Show it in a browser.")]
 Output = Annotated[
     str,
     typer.Option(
-        "--output", "-o", help="page.html; card.svg, card.png: the last run; FOLDER/: a site; - for stdout."
+        "--output", "-o", help="page.html; card.svg, card.png: the last run; FOLDER/: a site; -: stdout."
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace the file even if it is no report of fleet.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is no report.")]
 
 
 @app.command(short_help="Write an HTML page, a card of one run, or a site.")
@@ -23,24 +23,22 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file even if i
 def report(
     select: SelectRuns = None,
     output: Output = "fleet-report.html",
-    title: Annotated[str | None, typer.Option("--title", help="The heading of the page.")] = None,
+    title: Annotated[str | None, typer.Option("--title", help="Its heading.")] = None,
     force: Force = False,
     compare: Annotated[
         tuple[str, str] | None,
         typer.Option(
             "--compare",
             metavar="A B",
-            help="Compare two sides as `fleet compare` does, host by host: labels, hosts, run ids.",
+            help="Two sides, as `fleet compare` takes them.",
         ),
     ] = None,
     open_: Open = False,
     results: ResultsPath = RESULTS,
 ) -> None:
-    """Write one self-contained HTML page: tables, maps, levels of memory, roofline, differences, warnings.
+    """Write one self-contained HTML page about hosts, by default those of the last session.
 
-    Hosts are reported with all their comparable runs; without a selection, those of the last session.
-    With -o card.png or card.svg: a picture of the last run, and on stdout what to paste beside it.
-    With -o FOLDER/: a site, of which only what changed is made anew.
+    A card is a picture of the last run; what to paste beside it goes to stdout.
 
     Example: fleet report rpi5 server1 -o today.html
     """

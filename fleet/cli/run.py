@@ -52,41 +52,35 @@ def run(
     results: ResultsPath = RESULTS,
     requested: RequestedOptions = NOT_GIVEN,
     label: Annotated[
-        list[str] | None, typer.Option("--label", "-l", help="key=value stored with every run; repeatable.")
+        list[str] | None, typer.Option("--label", "-l", help="key=value, stored with every run; repeatable.")
     ] = None,
     parallel: Parallel = 32,
     connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
     lock: Lock = None,
     reconnect: Reconnect = RECONNECT_S,
     shard: Annotated[
-        str | None, typer.Option(help="Only part i of n of the hosts, as 2/4; n controllers do all of them.")
+        str | None, typer.Option(help="Only this part of the hosts, such as 2/4.", metavar="I/N")
     ] = None,
     dask: Annotated[
         str | None,
-        typer.Option(help="Let the workers of a Dask scheduler measure: tcp://host:8786, or local:N."),
+        typer.Option(help="Let workers of Dask measure: tcp://host:8786, local:N.", metavar="SCHEDULER"),
     ] = None,
     repeat: Annotated[
         int,
-        typer.Option("--repeat", min=1, max=10_000, help="Measure all hosts so many times in turn."),
+        typer.Option("--repeat", min=1, max=10_000, help="Measure all hosts so often, in turn.", metavar="N"),
     ] = 1,
     alternate: Annotated[
         str | None,
-        typer.Option(
-            metavar="KEY=A,B", help="Measure each of these labels in turn, in an order drawn; see --switch."
-        ),
+        typer.Option(metavar="KEY=A,B", help="Measure each label in turn, in an order drawn."),
     ] = None,
     switch: Annotated[
         str | None,
-        typer.Option(
-            metavar="COMMAND", help="Run here before each change of --alternate; $FLEET_VALUE is A or B."
-        ),
+        typer.Option(metavar="COMMAND", help="Run before each change; $FLEET_VALUE is A or B."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Say what would be done; connect to nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
     map_: Annotated[
         bool,
-        typer.Option("--map", help="Draw the heat map of each host, in colours on a terminal as it fills."),
+        typer.Option("--map", help="Draw heat maps as they fill."),
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -142,29 +136,27 @@ def run(
 @app.command(short_help="Finish a session that was interrupted.")
 def resume(
     session: Annotated[
-        str | None, typer.Argument(help="A session id, or its beginning. Default: the last one unfinished.")
+        str | None, typer.Argument(help="A session id, or its beginning; default: the last.")
     ] = None,
     inventory: InventoryPath = INVENTORY,
     results: ResultsPath = RESULTS,
     publish_partial: Annotated[
         bool,
-        typer.Option("--publish-partial", help="Connect to no host; store what arrived, as partial runs."),
+        typer.Option("--publish-partial", help="Store what arrived, as partial runs."),
     ] = False,
     forget: Annotated[
         bool,
-        typer.Option("--forget", help="Give up the session named: remove its journals, with all they hold."),
+        typer.Option("--forget", help="Remove the journals of the session named."),
     ] = False,
     parallel: Parallel = 32,
     connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,
     lock: Lock = None,
     reconnect: Reconnect = RECONNECT_S,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Show what would be done; connect to no host.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Finish a session that a lost link, a killed controller or Ctrl-C interrupted; measure nothing twice.
+    """Finish a session that was interrupted; measure nothing twice.
 
     Example: fleet resume
     """

@@ -24,16 +24,14 @@ def runs(
     select: SelectRuns = None,
     relation: Annotated[
         str | None,
-        typer.Option("--relation", help="The latency of this relation or level, run by run: smt, L2, mem, …"),
+        typer.Option("--relation", help="This relation or level, run by run: smt, L2, mem, …"),
     ] = None,
-    point: Annotated[
-        str | None, typer.Option(help="The number of this point, run by run, such as random.512K.huge.")
-    ] = None,
+    point: Annotated[str | None, typer.Option(help="This point, run by run: random.512K.huge.")] = None,
     benchmark: OfBenchmark = None,
     results: ResultsPath = RESULTS,
     json: Json = False,
 ) -> None:
-    """List stored runs: host, time, benchmarks, state, labels; or how a relation or level has changed.
+    """List stored runs, or how a relation or level has changed.
 
     Example: fleet runs rpi5 --relation smt
     """
@@ -82,23 +80,19 @@ def show(
     cpus: OfCpus = None,
     ladder: Annotated[
         bool,
-        typer.Option("--ladder", help="Every size and every counted event, not only the levels of memory."),
+        typer.Option("--ladder", help="Every size and every counted event."),
     ] = False,
-    map_: Annotated[
-        bool, typer.Option("--map", help="Draw the heat map of each host, in colours on a terminal.")
-    ] = False,
+    map_: Annotated[bool, typer.Option("--map", help="Draw heat maps.")] = False,
     results: ResultsPath = RESULTS,
     json: Json = False,
-    csv: Annotated[
-        bool, typer.Option("--csv", help="Print every pair and point as a line of CSV instead.")
-    ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print every pair and point as CSV.")] = False,
     ways: Annotated[
-        bool, typer.Option("--ways", help="Show both directions of messages, and the offset of the clocks.")
+        bool, typer.Option("--ways", help="Both directions of messages, and the offset of clocks.")
     ] = False,
 ) -> None:
     """Show hosts, by default those of the last session: several in one table, a single one in detail.
 
-    A host's numbers are of all its comparable runs; its details, and --json and --csv, of the last of them.
+    Numbers are of all comparable runs; details, --json and --csv of the last.
 
     Example: fleet show rpi5 -b bandwidth --ladder
     """

@@ -9,11 +9,11 @@ from fleet.cli.app import RESULTS, Json, ResultsPath, app, print_text, runs_apar
 
 @app.command(short_help="Read all that is stored and name every damaged file.")
 def verify(
-    root: Annotated[str | None, typer.Argument(help="A results root; default: that of --results.")] = None,
+    root: Annotated[str | None, typer.Argument(help="The same as --results.")] = None,
     results: ResultsPath = RESULTS,
     json: Json = False,
 ) -> None:
-    """Compare every stored sample with the digest it was published with, and name every damaged file.
+    """Read all that is stored and name every damaged file.
 
     Exits with 11 if a file is damaged. Example: fleet verify results
     """
@@ -41,13 +41,11 @@ def verify(
 @app.command(short_help="Say how often unchanged machines would be called changed.")
 @runs_apart
 def selftest(
-    host: Annotated[
-        str | None, typer.Argument(help="Only the runs of this host; default: all hosts.")
-    ] = None,
+    host: Annotated[str | None, typer.Argument(help="Only this host's runs; default: all.")] = None,
     results: ResultsPath = RESULTS,
     json: Json = False,
 ) -> None:
-    """Say how often a comparison would call your machines changed though they are not.
+    """Say how often a comparison would call your unchanged machines changed.
 
     Example: fleet selftest rpi5
     """

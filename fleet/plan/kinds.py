@@ -241,7 +241,7 @@ def _state(on: bool) -> str:
 
 
 BENCHMARKS = Kind("LIST", f"{', '.join(VARIANTS)}, or all", _benchmarks, ",".join, ",".join, lists=True)
-VARIANT = Kind("NAME", "auto, all, a name, or one for each benchmark: cas=lse,readwrite=ldar", variant_choice)
+VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", variant_choice)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
 PAIRS = Kind(
     *("PAIRS", f"half, ordered, {_SOME_PAIRS}", _pair_choice, _pairs_argument, _pairs_text), lists=True
@@ -250,7 +250,7 @@ FEW_PAIRS = replace(PAIRS, allowed=_SOME_PAIRS, read=_few_pairs)
 CPUS = Kind(
     *(
         "CPUS",
-        f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}",
+        f"0-3,8, or a kind of core: {', '.join(KINDS)}",
         _cpus,
         _numbers,
         cpus_words,
@@ -258,12 +258,12 @@ CPUS = Kind(
     lists=True,
 )
 SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _sizes, lists=True)
-SHAPE = Kind("MxNxK", f"auto, or rows, columns and depth such as 256x256x256, at most {_SIDE} each", _shape)
+SHAPE = Kind("MxNxK", f"auto, or such as 256x256x256, at most {_SIDE} each", _shape)
 BLOCKS = Kind("SIZES", "a list such as 64,256..64K, powers of two from 64 to 64K", _blocks, lists=True)
 THREADS = Kind("LIST", "a list of llc, package, all and numbers", _threads, ",".join, ",".join, lists=True)
 COUNTERS = Kind(
     "LIST",
-    "generic, coherence, or a list of events and raw codes such as r04d2",
+    "generic, coherence, or a list of events and codes such as r04d2",
     counters.read,
     ",".join,
     ",".join,
