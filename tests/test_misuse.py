@@ -270,7 +270,7 @@ def test_names_that_are_not_utf_8_are_no_bug(
     Store(tmp_path / "results").publish(run, builders.bursts_of(run))
     (tmp_path / "results" / "_runs" / "\udcff.parquet").touch()
     exit_code, said = say("runs")
-    assert (exit_code, "its name is not UTF-8" in said, run.run_id in said) == (0, True, True)
+    assert (exit_code, "its name is not printable UTF-8" in said, run.run_id in said) == (0, True, True)
     (tmp_path / "inventory\udcff.yaml").write_text("hosts: {here: {via: local}}")
     exit_code, said = say(
         "run", "-f", "inventory\udcff.yaml", "-b", "clock", "--rounds", "1", "-s", "1", "--lock", "off"

@@ -28,7 +28,7 @@ def never_ended(host_name: str, timeout_s: float) -> str:
     """What to say of a command whose time is up."""
     return (
         f"{host_name}: a command did not end within {timeout_s:g} s. Log in by hand: is the host overloaded, "
-        "or does its login shell wait for something?"
+        "or does its login shell wait for something, or close its output?"
     )
 
 

@@ -285,7 +285,7 @@ def _checked(place: Place, name: str, *, whole: bool) -> tuple[Any, bytes]:
     if isinstance(place, Folder):
         check_regular(place.path(name))
         if not name.isprintable():  # pyarrow opens no name that is not UTF-8
-            raise OSError("its name is not UTF-8; rename it or move it away")
+            raise OSError("its name is not printable UTF-8; rename it or move it away")
     source = place.filesystem.open_input_file(place.path(name))
     size = source.size()
     if size <= _READ_WHOLE:

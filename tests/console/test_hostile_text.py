@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -26,6 +27,7 @@ CPUS = tuple(Cpu(number, core=number, package=0, governor=HOSTILE, model=HOSTILE
 OF_FETCH = Parameters(operation=HOSTILE, state=HOSTILE, order="chase", sharing=HOSTILE, bytes=1 << 17)
 KIND = {"benchmark": "fetch", "variant": HOSTILE}
 KEPT = "\n\t"
+OF_CARDS = {"svg", "title", "desc", "style", "rect", "image", "path", "text"}
 
 
 def hostile(noun: Any, *names: str) -> Any:
@@ -148,6 +150,22 @@ def test_no_page_holds_markup_of_a_host(fleet: Fleet, words: str) -> None:
     assert raw(done.stdout + done.stderr) == []
     assert "<b>" not in done.stdout
     assert "&lt;b&gt;" in done.stdout
+
+
+def test_a_card_and_a_site_hold_no_markup_of_a_host(fleet: Fleet, tmp_path: Path) -> None:
+    card, site = tmp_path / "card.svg", tmp_path / "site"
+    for place in (card, f"{site}/"):
+        done = fleet("report", "all", "-o", str(place))
+        assert done.exit_code == 0, done.stderr
+        assert raw(done.stdout + done.stderr) == []
+    drawn = [card, *site.rglob("*.svg")]
+    assert len(drawn) > 1
+    for path in drawn:
+        assert {one.tag.partition("}")[2] for one in ElementTree.parse(path).iter()} <= OF_CARDS
+    for path in [*drawn, *site.rglob("*.html"), *site.rglob("*.json")]:
+        assert raw(path.read_text()) == []
+    for path in site.rglob("*.html"):
+        assert "<b>" not in path.read_text()
 
 
 @pytest.mark.parametrize("words", ["show all --csv", "compare label=a label=b --csv", "export -F samples"])

@@ -100,7 +100,8 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame) -> Card:
         pairs = without_points(every)
         of_pairs = pairs["benchmark"].map(lambda name: view_of(str(name)) is View.MATRIX).astype(bool)
         named = pairs["benchmark"] + "/" + pairs["variant"]
-        kind = next((kind for kind in run["benchmarks"] if (of_pairs & (named == kind)).any()), None)
+        there = named[of_pairs].unique().tolist()
+        kind = next((kind for kind in (*run["benchmarks"], *there) if kind in there), None)
         if kind is None:
             raise UsageError(
                 f"{run['run_id']}: has no pairs of CPUs for a card; write a page: -o report.html."
