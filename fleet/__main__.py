@@ -26,7 +26,7 @@ def main() -> None:
         sys.stderr.write("fleet: interrupted\n")
         sys.exit(EXIT_INTERRUPTED)
     finally:
-        gc.freeze()  # what is left goes with the process: to look for circles in it takes a fifth of a command
+        gc.freeze()  # to look for circles in what goes with the process takes a fifth of a command
 
 
 if __name__ == "__main__":
