@@ -42,7 +42,6 @@ SESSION = [  # in the order of reading
     "steps",
     "runner",
     "log",
-    "known",
     "measurement",
     "link",
     "context",

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
@@ -16,6 +15,7 @@ from fleet.model import Agent, Hello, Host, Plan, Run
 from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
 from fleet.remote.stream import Stream
+from fleet.store import Journal
 
 IDLE_TIMEOUT_S = 30.0  # the agent sends a record at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen
@@ -24,14 +24,6 @@ _NO_SUCH_COMMAND = (126, 127)
 _POST_RUN_MARK = "@fleet-post-run-5d80c2f6@"  # behind the agent's output, whose last line may be torn
 _POST_RUN_LINES = 1000
 _LOCKED = 7  # the agent's exit code where another agent measures on the machine
-
-
-class LineSink(Protocol):
-    """Where every line is kept before it is read."""
-
-    def append(self, line: bytes) -> None:
-        """Keep the line, given without its newline. Raises StoreError if it cannot."""
-        ...
 
 
 @dataclass(slots=True)
@@ -85,7 +77,7 @@ def measure(
     connection: Connection,
     run: Run,
     so_far: RunSoFar,
-    journal: LineSink,
+    journal: Journal,
     on_start: Callable[[Stream], None],
     on_record: Callable[[Record, Reader], None],
     lock: str | None = None,

@@ -39,7 +39,7 @@ from fleet.model import Host, RequestedOptions
 if TYPE_CHECKING:
     from fleet.console.summary import Hints
     from fleet.session.context import SessionContext
-    from fleet.session.known import KnownOutcomes
+    from fleet.session.events import Event, EventHandler
     from fleet.session.outcome import Outcome
     from fleet.store import Store
 
@@ -205,35 +205,39 @@ def resume(
 @contextmanager
 def _followed(
     hosts: Sequence[Host], before: Sequence["Outcome"], *, quiet: bool, json: bool, as_map: bool = False
-) -> Iterator["KnownOutcomes"]:
+) -> Iterator["EventHandler"]:
     """Receive the events of a session, shown on stderr; if it is left at once, print what is known so far.
 
     before: the outcomes of earlier sessions of this command. as_map: with the heat map of a host at work.
     """
     from fleet.console import summary
     from fleet.console.progress import progress
-    from fleet.session.known import KnownOutcomes
+    from fleet.console.rows import Rows
 
-    so_far = KnownOutcomes(hosts)
+    known = Rows(hosts)
 
     def leave() -> None:
         if json:
-            typer.echo(summary.outcomes_json([*before, *so_far.now()]))
+            typer.echo(summary.outcomes_json([*before, *(row.ended_now() for row in known.of.values())]))
 
     with progress(hosts, quiet=quiet, as_map=as_map) as show, stop_on_signals(leave):
-        so_far.then = show
-        yield so_far
+
+        def take(event: "Event") -> None:
+            known.take(event)
+            show(event)
+
+        yield take
 
 
 def _context(
-    store: "Store", session_id: str, so_far: "KnownOutcomes", timeout_s: float, **asked: Any
+    store: "Store", session_id: str, emit: "EventHandler", timeout_s: float, **asked: Any
 ) -> tuple["SessionContext", str]:
     """What the hosts of a session share, and the folder of its logs. asked: as of SessionContext."""
     from fleet.remote.connect import connect
     from fleet.session.context import SessionContext
     from fleet.session.log import SessionLog
 
-    log = SessionLog(store.state_dir / "_logs" / session_id, so_far)
+    log = SessionLog(store.state_dir / "_logs" / session_id, emit)
     reach = partial(connect, timeout_s=timeout_s)
     context = SessionContext(session_id=session_id, store=store, emit=log, connect=reach, **asked)
     return context, str(log.folder)

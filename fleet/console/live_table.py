@@ -105,9 +105,10 @@ class LiveTable:
         return table
 
     def _cells(self, row: Row) -> tuple[Text | str, ...]:
-        if row.state is not None:
-            word = f"{row.state}" if row.state is State.COMPLETE else f"{row.state} ({row.stage})"
-            return Text(word, style=_COLOURS[row.state]), row.bursts, f"in {row.seconds:.1f} s"
+        if row.outcome is not None:
+            state = row.outcome.state
+            word = f"{state}" if state is State.COMPLETE else f"{state} ({row.stage})"
+            return Text(word, style=_COLOURS[state]), row.bursts, f"in {row.outcome.seconds:.1f} s"
         left = row.left(self._rows.clock())[1] if row.stage == "measure" else ""
         return Text(row.stage, style="dim" if row.stage == WAITING else ""), row.bursts, left
 

@@ -1,15 +1,16 @@
-"""What is known of the hosts of a session in progress; the live table and the lines of a log show it."""
+"""What is known of the hosts of a session in progress: for the live table, lines, and who leaves at once."""
 
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import Host
 from fleet.plan.forecast import Duration, seconds_text
 from fleet.session import events
-from fleet.session.outcome import State
+from fleet.session.outcome import Outcome, State
 from fleet.session.so_far import Medians, SoFar
 
 MANY = 30  # hosts; above it they are counted, also on a tall terminal
@@ -20,6 +21,7 @@ WAITING = "queued"
 class Row:
     """The state of one host. started, began: when it left the queue, when its stage began (by the clock)."""
 
+    host: Host
     stage: str = WAITING
     done: int = 0
     total: int = 0
@@ -28,8 +30,13 @@ class Row:
     started: float = 0.0
     began: float = 0.0
     expected: Duration | None = None
-    state: State | None = None
-    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    outcome: Outcome | None = None
+
+    @property
+    def state(self) -> State | None:
+        """The final state; None while it is at work."""
+        return self.outcome.state if self.outcome is not None else None
 
     @property
     def word(self) -> str:
@@ -42,6 +49,20 @@ class Row:
         if self.state is None and self.stage == "measure" and self.done >= self.total > 0:
             return f"{self.done}+"
         return f"{self.done}/{self.total}" if self.total else ""
+
+    def ended_now(self) -> Outcome:
+        """Its outcome; of a host at work what that would be if we left."""
+        name, waits = self.host.name, self.stage == WAITING
+        left = f"{name}: left in stage {self.stage}; `fleet resume` finishes what it has begun."
+        return self.outcome or Outcome(
+            self.host,
+            State.INTERRUPTED,
+            stage=self.stage,
+            message=f"{name}: not begun." if waits else left,
+            exit_code=EXIT_INTERRUPTED,
+            bursts=self.done,
+            notes=tuple(self.notes),
+        )
 
     def left(self, now: float) -> tuple[float, str]:
         """How long it measures on, in seconds and in words: by its pace, after the minimum rounds at most."""
@@ -72,7 +93,7 @@ class Rows:
     def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.guard = threading.Lock()
-        self.of = {host.name: Row() for host in hosts}
+        self.of = {host.name: Row(host) for host in hosts}
         self._began = clock()
 
     def take(self, event: events.Event) -> None:
@@ -81,17 +102,16 @@ class Rows:
             row = self.of[event.host.name]
             match event:
                 case events.StageEntered(_, stage):
-                    row.stage, row.state, row.began = stage, None, self.clock()
+                    row.stage, row.outcome, row.began = stage, None, self.clock()
                     row.started = row.started or row.began
                 case events.BurstsReceived(_, done, total, medians, so_far):
                     row.done, row.total, row.medians, row.so_far = done, total, medians, so_far
                 case events.DurationEstimated(_, duration):
                     row.expected = duration
                 case events.HostFinished(outcome):
-                    row.state, row.seconds, row.stage = outcome.state, outcome.seconds, outcome.stage
-                    row.so_far = None
-                case events.NoteAdded():
-                    pass
+                    row.outcome, row.stage, row.so_far = outcome, outcome.stage, None
+                case events.NoteAdded(_, text):
+                    row.notes.append(text)
 
     def overview(self) -> str:
         """How many hosts do what, and how long the session will take; the guard is the caller's."""

@@ -152,16 +152,12 @@ def outcomes_json(outcomes: Sequence[Outcome]) -> str:
     """The same for programs: a list, one object a host."""
     return as_json(
         [
-            {
-                "host": o.host.name,
+            outcome_object(o)
+            | {
                 "host_id": o.host.host_id,
-                "state": o.state,
-                "stage": o.stage,
                 "run_id": o.run_id,
                 "bursts": o.bursts,
                 "seconds": round(o.seconds, 3),
-                "exit_code": o.exit_code,
-                "message": o.message,
                 "notes": list(o.notes),
             }
             for o in outcomes
@@ -170,7 +166,7 @@ def outcomes_json(outcomes: Sequence[Outcome]) -> str:
 
 
 def outcome_object(outcome: Outcome) -> dict[str, object]:
-    """How a host ended, for the objects of commands that store nothing."""
+    """How a host ended, for the objects of all commands."""
     return {
         "host": outcome.host.name,
         "state": outcome.state,

@@ -91,7 +91,7 @@ def _ask(connection: Connection, host: Host, *, read_only: bool) -> str:
     text = ""
     for name in sorted(SYSTEMS, key=lambda name: host.os != name):
         text = _ask_as(SYSTEMS[name], connection, host, read_only=read_only)
-        if not probe.is_other(text):
+        if "other" not in probe.sections(text):  # the host runs another OS than the probe is for
             break
     return text
 
@@ -216,7 +216,7 @@ def read_load(output: bytes, facts: Facts) -> Load:
 
 
 def _unknown_os(host: Host, sections: probe.Sections) -> str:
-    uname = probe.kernel_name(sections)
+    uname = probe.value(sections, "uname_s")
     if not uname:
         path = probe.value(sections, "path")
         return (

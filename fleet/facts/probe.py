@@ -34,7 +34,7 @@ def script(
     root: str = "",
     read_only: bool = False,
 ) -> bytes:
-    """The whole probe of an OS as sh text; a host of another OS answers what `is_other` recognises.
+    """The whole probe of an OS as sh text; a host of another OS answers with a section `other`.
 
     names: its scripts, files beside this one. workdir: the only place to try; None tries the usual ones.
     cc: a compiler to look for first. root: where /proc, /sys and /etc lie; a test's own tree. read_only: make
@@ -83,16 +83,6 @@ def answer(output: bytes) -> str | None:
     text = output.decode("utf-8", "replace").replace("\r\n", "\n")
     found = re.search(rf"{MARK} begin$.*?^{MARK} end$", text, re.MULTILINE | re.DOTALL)
     return _private(found[0]) if found else None
-
-
-def is_other(text: str) -> bool:
-    """Whether an answer says only that the host runs another OS than the one the probe is for."""
-    return f"\n{MARK} other\n" in text
-
-
-def kernel_name(sections: Sections) -> str:
-    """What `uname -s` printed on a host of another OS; empty if it has no `uname`."""
-    return value(sections, "uname_s")
 
 
 def value(sections: Sections, key: str) -> str:

@@ -4,7 +4,6 @@
 that we do not use never reaches the result, so no secret does.
 """
 
-import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -19,7 +18,7 @@ from fleet.hostnames import ALL, HOST_LIMIT, NAME
 from fleet.inventory import schema
 from fleet.inventory.ansible_listing import listing
 from fleet.inventory.document import read
-from fleet.inventory.starter import comment, head
+from fleet.inventory.starter import as_yaml, comment, written
 
 _KEYS = {
     "address": ("ansible_host", "ansible_ssh_host"),
@@ -78,7 +77,14 @@ def from_ansible(path: Path) -> str:
     if not result.entries:
         why = comment("; ".join(_sentences(result)))
         raise InventoryError(f"{path}: none of its hosts can be carried over: {why}")
-    return _written(path, result, _groups(listed, result))
+    common = _common(result.entries.values())
+    own = {
+        name: {key: value for key, value in entry.items() if key not in common}
+        for name, entry in result.entries.items()
+    }
+    groups = _groups(listed, result)
+    left_out = (f"Not carried over: {text}" for text in _sentences(result))
+    return written(f"Hosts of the Ansible inventory {path}.", left_out, own, common, groups)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -212,7 +218,7 @@ def _accepted(entry: Mapping[str, object], host: str, result: _Result) -> dict[s
 
 @cache
 def _is_valid(key: str, value: object) -> bool:
-    document = read(_yaml({"hosts": {"any": {key: value}}}))
+    document = read(as_yaml({"hosts": {"any": {key: value}}}))
     schema.check(document)
     return not document.problems
 
@@ -225,30 +231,12 @@ def _groups(listed: Mapping[str, Any], result: _Result) -> dict[str, dict[str, l
             kept[group] = name
         else:
             result.leave_out("groups whose name is taken or cannot be used", group)
-    return {
-        name: {
-            "hosts": [result.names[host] for host in _names(listed[group], "hosts") if host in result.names],
-            "children": [kept[child] for child in _names(listed[group], "children") if child in kept],
-        }
-        for group, name in kept.items()
-    }
-
-
-def _written(path: Path, result: _Result, groups: Mapping[str, dict[str, list[str]]]) -> str:
-    common = _common(result.entries.values())
-    lines = [head(), f"# Hosts of the Ansible inventory {comment(path)}."]
-    lines += [f"# Not carried over: {comment(text)}" for text in _sentences(result)]
-    if common:
-        lines += ["", "defaults:", *(f"  {key}: {_yaml(value)}" for key, value in common.items())]
-    if groups:
-        lines += ["", "groups:"]
-        for name, body in groups.items():
-            lines.append(f"  {_yaml(name)}: {_yaml({key: value for key, value in body.items() if value})}")
-    lines += ["", "hosts:"]
-    for name, entry in result.entries.items():
-        own = {key: value for key, value in entry.items() if key not in common}
-        lines.append(f"  {_yaml(name)}:{f' {_yaml(own)}' if own else ''}")
-    return "\n".join(lines) + "\n"
+    found = {}
+    for group, name in kept.items():
+        hosts = [result.names[host] for host in _names(listed[group], "hosts") if host in result.names]
+        children = [kept[child] for child in _names(listed[group], "children") if child in kept]
+        found[name] = {key: value for key, value in (("hosts", hosts), ("children", children)) if value}
+    return found
 
 
 def _common(entries: Iterable[Mapping[str, object]]) -> dict[str, object]:
@@ -257,12 +245,6 @@ def _common(entries: Iterable[Mapping[str, object]]) -> dict[str, object]:
     shared = first.items() - {("address", first.get("address"))} if rest else set()
     kept = [item for item in shared if all(entry.get(item[0]) == item[1] for entry in rest)]
     return dict(sorted(kept))
-
-
-def _yaml(value: object) -> str:
-    """A value as YAML on one line: JSON, with unprintable characters escaped as YAML does."""
-    text = json.dumps(value, ensure_ascii=False)
-    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in text)
 
 
 def _sentences(result: _Result) -> Iterable[str]:

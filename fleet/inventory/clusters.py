@@ -12,7 +12,7 @@ from typing import Any
 
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
-from fleet.inventory.starter import comment, head
+from fleet.inventory.starter import comment, written
 
 _TIMEOUT_S = 30
 _SHOWN = 300  # characters of what a program printed
@@ -98,10 +98,7 @@ def from_cluster(kind: str) -> str:
     """
     command, defaults, _ = _CLUSTERS[kind]
     hosts, left_out = _listed(kind)
-    entries = [f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in hosts.items()]
-    begin = [head(), f"# What {' '.join(command[1:4])} of {command[0]} listed.", *left_out, ""]
-    keys = [f"  {key}: {json.dumps(value) if key == 'command' else value}" for key, value in defaults.items()]
-    return "\n".join([*begin, "defaults:", *keys, "", "hosts:", *entries]) + "\n"
+    return written(f"What {' '.join(command[1:4])} of {command[0]} listed.", left_out, hosts, defaults)
 
 
 def hosts_from(source: str | Sequence[str], defaults: Collection[str]) -> dict[str, dict[str, Any]]:
@@ -115,7 +112,7 @@ def hosts_from(source: str | Sequence[str], defaults: Collection[str]) -> dict[s
 
 
 def _listed(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """The entry of each host, and a comment for each that is left out."""
+    """The entry of each host, and a sentence for each that is left out."""
     command, _, read = _CLUSTERS[source] if isinstance(source, str) else (tuple(source), {}, _lines)
     allocated = os.environ.get("SLURM_JOB_NODELIST")
     command = (*command, *([allocated] if source == "slurm" and allocated else []))
@@ -133,7 +130,7 @@ def _listed(source: str | Sequence[str]) -> tuple[dict[str, dict[str, Any]], lis
         elif not unusable and one.name.casefold() in hosts:
             unusable = f"{one.name} is there already, by {hosts[one.name.casefold()].address}"
         if unusable:
-            left_out.append(f"# Left out: {comment(one.address)}: {comment(unusable)}.")
+            left_out.append(f"Left out: {comment(one.address)}: {comment(unusable)}.")
         else:
             hosts[one.name.casefold()] = one
     if not hosts:

@@ -1,12 +1,14 @@
 """A first inventory.yaml: the commented one `fleet init` writes, or one made from ~/.ssh/config."""
 
 import glob
+import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from fleet.errors import InventoryError
 from fleet.hostnames import ALL, NAME
@@ -19,9 +21,28 @@ def starter() -> str:
     return Path(__file__).with_name("starter.yaml").read_text(encoding="utf-8")
 
 
-def head() -> str:
-    """What an inventory that we write begins with, before its hosts: the first comment of `starter`."""
-    return starter().partition("\n\n")[0] + "\n"
+def written(
+    origin: str,
+    left_out: Iterable[str],
+    hosts: Mapping[str, Mapping[str, object]],
+    defaults: Mapping[str, object] = MappingProxyType({}),
+    groups: Mapping[str, object] = MappingProxyType({}),
+) -> str:
+    """An inventory of these hosts that begins as `starter`; comments say where they are from."""
+    lines = [starter().partition("\n\n")[0], "", f"# {comment(origin)}"]
+    lines += [f"# {comment(text)}" for text in left_out]
+    for title, entries in (("defaults", defaults), ("groups", groups), ("hosts", hosts)):
+        lines += ["", f"{title}:"] if entries else []
+        for key, value in entries.items():
+            name = key if title == "defaults" else as_yaml(key)
+            lines.append(f"  {name}: {as_yaml(value)}" if value else f"  {name}:")
+    return "\n".join(lines) + "\n"
+
+
+def as_yaml(value: object) -> str:
+    """A value as YAML on one line: JSON, with unprintable characters escaped as YAML does."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in text)
 
 
 def from_ssh_config(path: Path) -> str:
@@ -32,13 +53,13 @@ def from_ssh_config(path: Path) -> str:
     """
     found = _Found()
     _read(path, found, 0)
-    lines = [head(), f"# Hosts of {comment(path)}, which still sets their address, port, user and keys."]
-    lines += [f"# Not carried over: {comment(text)}" for text in found.left_out]
-    lines += ["", "hosts:"]
-    lines += [f'  "{name}":{_address(name, alias)}' for name, alias in found.hosts.items()]
-    if not found.hosts:
-        lines += ["  # The file names no host; this is the local machine.", "  localhost: {via: local}"]
-    return "\n".join(lines) + "\n"
+    origin = f"Hosts of {path}, which still sets their address, port, user and keys."
+    left_out = [f"Not carried over: {text}" for text in found.left_out]
+    hosts = {name: {"address": alias} if name != alias else {} for name, alias in found.hosts.items()}
+    if not hosts:
+        left_out.append("The file names no host; this is the local machine.")
+        hosts["localhost"] = {"via": "local"}
+    return written(origin, left_out, hosts)
 
 
 def write_new(path: Path, text: str) -> None:
@@ -124,10 +145,6 @@ def _included(words: list[str]) -> Iterator[Path]:
     for word in words:
         pattern = os.path.join(Path.home(), ".ssh", os.path.expanduser(word))  # noqa: PTH111, PTH118
         yield from (Path(name) for name in sorted(glob.glob(pattern)))  # noqa: PTH207  absolute patterns
-
-
-def _address(name: str, alias: str) -> str:
-    return "" if name == alias else " {address: '" + alias.replace("'", "''") + "'}"
 
 
 def comment(text: object) -> str:

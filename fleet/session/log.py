@@ -10,6 +10,7 @@ import re
 import threading
 from collections import deque
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from fleet.errors import StoreError
@@ -18,7 +19,6 @@ from fleet.model import Host
 from fleet.session import events
 from fleet.session.outcome import Outcome, State
 from fleet.store import Store
-from fleet.store.files import write_all
 from fleet.text import one_line, printable
 
 KEPT_DAYS = 90  # after a session's last line
@@ -117,9 +117,5 @@ def _remove(folder: Path) -> None:
 
 
 def _append(path: Path, text: str) -> None:
-    with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            write_all(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
+    with contextlib.suppress(OSError), open(path, "ab", opener=partial(os.open, mode=0o600)) as log:
+        log.write(text.encode())

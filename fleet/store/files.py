@@ -68,13 +68,11 @@ def sync(path: Path) -> None:
 
 def write(path: Path, data: Any, *, lasting: bool = True) -> None:
     """Make a new file of `data`, bytes or a buffer of them; lasting: wait until they are on the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        write_all(descriptor, data)
+    with path.open("xb") as file:
+        file.write(data)
         if lasting:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def write_all(descriptor: int, data: Any) -> None:

@@ -10,75 +10,115 @@ import os
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fleet.errors import UsageError
 from fleet.late import fs
 from fleet.store.files import sync
 from fleet.store.ids import checked_key
-from fleet.store.s3 import bucket_of
+from fleet.store.s3 import Bucket, bucket_of
 
 SAMPLES_FILE = "samples.parquet"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
 
 
-class Place(Protocol):
-    """A results root. `str(place)` names it for people; it never holds a credential."""
+def samples_name(host_id: str, run_id: str) -> str:
+    """The name of a run's samples file, relative to the root."""
+    return f"host_id={checked_key(host_id, 'host')}/run_id={checked_key(run_id, 'run')}/{SAMPLES_FILE}"
 
-    @property
-    def state_dir(self) -> Path:
-        """The folder on this machine for `_journal` and `_staging`; of a local root, the root itself."""
-        ...
+
+class Folder:
+    """A root on this machine, or on a file system that looks like it.
+
+    state_dir: for `_journal` and `_staging` too.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.state_dir = root
+        self._known: set[Path] = {root}  # folders whose own names are on the disk
+
+    def __str__(self) -> str:
+        return str(self.state_dir)
 
     @property
     def address(self) -> str:
-        """What names this place to `place_of` in any other process."""
-        ...
+        """The whole path, which names this place to `place_of` in any other process."""
+        return str(self.state_dir.resolve())
 
-    @property
+    @cached_property
     def filesystem(self) -> Any:
-        """The pyarrow filesystem that opens `path(name)`."""
-        ...
+        """The files of this machine, as pyarrow opens them."""
+        return fs.LocalFileSystem()
 
     def path(self, name: str) -> str:
-        """Where `name` stands in `filesystem`."""
-        ...
+        """The file's path, as `filesystem` opens it."""
+        return str(self.state_dir / name)
 
     def reach(self) -> None:
-        """Raise OSError if what must be there already does not answer or is missing."""
-        ...
+        """Nothing: folders are made when they are needed."""
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file of this name. Raises OSError where that cannot be known."""
-        ...
+        """Whether the file is there. Raises OSError where that cannot be known."""
+        return (self.state_dir / name).exists()
 
     def files(self, pattern: str) -> list[str]:
         """Names of the files that match, sorted; `*` and `?` match inside one part of a name.
 
-        Empty where the root, or the folder, does not exist. Raises OSError where it cannot be read.
+        Empty where the root, or the folder, does not exist; listed again where it was exchanged for another
+        meanwhile. Raises OSError where it cannot be read.
         """
-        ...
+        folder = self.state_dir / pattern.partition("*")[0].rpartition("/")[0]
+        while True:
+            before = _identity(folder)
+            found = sorted(str(path.relative_to(self.state_dir)) for path in self.state_dir.glob(pattern))
+            if _identity(folder) == before:
+                return found
 
     def samples(self) -> dict[str, str]:
-        """The name of each samples file by its run id, by host, then run. Raises OSError."""
-        ...
+        """The name of each samples file by its run id, by host, then run: a directory is listed per host."""
+        found = {}
+        for host in _folders(self.state_dir, "host_id="):
+            if not (self.state_dir / host).is_dir():  # a file of somebody else's
+                continue
+            for run in _folders(self.state_dir / host, "run_id="):
+                found[run.removeprefix("run_id=")] = f"{host}/{run}/{SAMPLES_FILE}"
+        return found
 
     def modified(self, name: str) -> float:
-        """When a file got its name, in seconds since the epoch. Raises OSError."""
-        ...
+        """When the file got its name, in seconds since the epoch. Raises OSError."""
+        return (self.state_dir / name).stat().st_mtime
 
     def put(self, draft: Path, name: str) -> bool:
         """Make the finished file `draft` appear as `name`, whole; False if there is a file already.
 
-        The draft is used up. Raises OSError; whether the file is there must then be asked again.
+        The draft, which is linked into place, is used up. Raises OSError; whether the file is there must
+        then be asked again.
         """
-        ...
+        target = self.state_dir / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(draft, target)
+        except FileExistsError:
+            return False
+        except OSError as err:
+            if err.errno not in _NO_LINKS:
+                raise
+            if target.exists():  # file systems without hard links: a rename would replace it
+                return False
+            draft.rename(target)
+        draft.unlink(missing_ok=True)
+        folder = target.parent
+        sync(folder)
+        while folder not in self._known:
+            sync(folder.parent)
+            self._known.add(folder)
+            folder = folder.parent
+        return True
 
 
-def samples_name(host_id: str, run_id: str) -> str:
-    """The name of a run's samples file, relative to the root."""
-    return f"host_id={checked_key(host_id, 'host')}/run_id={checked_key(run_id, 'run')}/{SAMPLES_FILE}"
+Place = Folder | Bucket
+"""A results root. `str(place)` names it for people; it never holds a credential."""
 
 
 def place_of(root: str | Path) -> Place:
@@ -102,84 +142,6 @@ def place_of(root: str | Path) -> Place:
             f"Many other stores answer as S3 too: name theirs with s3://bucket/prefix?endpoint_override=…"
         )
     return bucket_of(text)
-
-
-class Folder:
-    """A root on this machine, or on a file system that looks like it."""
-
-    def __init__(self, root: Path) -> None:
-        self.state_dir = root
-        self._known: set[Path] = {root}  # folders whose own names are on the disk
-
-    def __str__(self) -> str:
-        return str(self.state_dir)
-
-    @property
-    def address(self) -> str:
-        """The whole path."""
-        return str(self.state_dir.resolve())
-
-    @cached_property
-    def filesystem(self) -> Any:
-        """The files of this machine, as pyarrow opens them."""
-        return fs.LocalFileSystem()
-
-    def path(self, name: str) -> str:
-        """The file's path."""
-        return str(self.state_dir / name)
-
-    def reach(self) -> None:
-        """Nothing: folders are made when they are needed."""
-
-    def exists(self, name: str) -> bool:
-        """Whether the file is there."""
-        return (self.state_dir / name).exists()
-
-    def files(self, pattern: str) -> list[str]:
-        """The files that match, sorted; listed again where the folder was exchanged for another meanwhile."""
-        folder = self.state_dir / pattern.partition("*")[0].rpartition("/")[0]
-        while True:
-            before = _identity(folder)
-            found = sorted(str(path.relative_to(self.state_dir)) for path in self.state_dir.glob(pattern))
-            if _identity(folder) == before:
-                return found
-
-    def samples(self) -> dict[str, str]:
-        """The samples files, found by the names of their folders: one directory is listed per host."""
-        found = {}
-        for host in _folders(self.state_dir, "host_id="):
-            if not (self.state_dir / host).is_dir():  # a file of somebody else's
-                continue
-            for run in _folders(self.state_dir / host, "run_id="):
-                found[run.removeprefix("run_id=")] = f"{host}/{run}/{SAMPLES_FILE}"
-        return found
-
-    def modified(self, name: str) -> float:
-        """When the file was written."""
-        return (self.state_dir / name).stat().st_mtime
-
-    def put(self, draft: Path, name: str) -> bool:
-        """Link the draft into place, so that a file which is there stays; then wait for the disk."""
-        target = self.state_dir / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(draft, target)
-        except FileExistsError:
-            return False
-        except OSError as err:
-            if err.errno not in _NO_LINKS:
-                raise
-            if target.exists():  # file systems without hard links: a rename would replace it
-                return False
-            draft.rename(target)
-        draft.unlink(missing_ok=True)
-        folder = target.parent
-        sync(folder)
-        while folder not in self._known:
-            sync(folder.parent)
-            self._known.add(folder)
-            folder = folder.parent
-        return True
 
 
 def _identity(folder: Path) -> int | None:

@@ -16,7 +16,7 @@ from typing import Any
 from fleet.model import BENCHMARKS
 from fleet.store import gate
 from fleet.store.checksums import opened_line, sealed_line
-from fleet.store.files import open_regular, read_regular, write_all
+from fleet.store.files import open_regular, read_regular
 from fleet.store.places import Folder, Place
 
 _FILE = "runs.jsonl"
@@ -66,11 +66,8 @@ class RunsIndex:
             if not self._fits or self._total - same > same:
                 self._write(found)
             elif new := {name: rows for name, rows in found.items() if name not in self._seen}:
-                file = open_regular(self._file, os.O_WRONLY | os.O_APPEND)
-                try:
-                    write_all(file, b"".join([b"\n", *self._lines(new)]))
-                finally:
-                    os.close(file)
+                with os.fdopen(open_regular(self._file, os.O_WRONLY | os.O_APPEND), "ab") as file:
+                    file.write(b"".join([b"\n", *self._lines(new)]))
 
     def _write(self, found: Rows) -> None:
         draft = self._file.with_name(f".{_FILE}.{os.urandom(4).hex()}")

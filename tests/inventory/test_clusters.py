@@ -100,7 +100,7 @@ def test_containers_by_their_names(listed) -> None:
         ("kubectl", "kubectl", "{}", 0, "kubectl printed what is not its list: KeyError 'items'"),
         ("podman", "podman", "no json", 0, "podman printed what is not its list: JSONDecodeError"),
         ("docker", "docker", "", 0, "docker lists no host that could be measured."),
-        ("slurm", "scontrol", NODES.splitlines()[2], 0, "could be measured. # Left out: n3: it is DOWN*."),
+        ("slurm", "scontrol", NODES.splitlines()[2], 0, "could be measured. Left out: n3: it is DOWN*."),
         ("slurm", "another", "", 0, "PATH leads to no scontrol"),
     ],
 )
