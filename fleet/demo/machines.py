@@ -54,12 +54,6 @@ class Machine:
     labelled: bool = True
 
 
-def _cpu(number: int, core: int, package: int = 0, node: int = 0, llc: int | None = None, **more: Any) -> Cpu:
-    """A CPU whose package is a die, and has one last-level cache unless `llc` says otherwise."""
-    outer = package if llc is None else llc
-    return Cpu(number, core=core, llc=outer, die=package, package=package, node=node, **more)
-
-
 def _caches(core: tuple[int, ...], outer_bytes: int, outer: Sequence[int]) -> tuple[Cache, ...]:
     """The caches of a core and, behind them, the one it shares with `outer`."""
     return (
@@ -69,59 +63,38 @@ def _caches(core: tuple[int, ...], outer_bytes: int, outer: Sequence[int]) -> tu
     )
 
 
-def _server() -> tuple[Cpu, ...]:
-    """2 sockets of 16 cores; 8 cores share a cache; siblings are numbered 32 higher."""
-    cores = [(number, number % 32) for number in range(64)]
-    return tuple(_cpu(n, core, core // 16 * 16, core // 16, llc=core // 8 * 8) for n, core in cores)
+def _alike(cores: int, threads: int = 1, sockets: int = 1, llc: int = 0, outer_bytes: int = 0) -> list[Cpu]:
+    """Equal cores, `llc` of which share a cache, or a socket's; siblings are numbered `cores` higher."""
+    found, every, of_socket = [], range(cores * threads), cores // sockets
+    for number in every:
+        core, node = number % cores, number % cores // of_socket
+        outer = core // (llc or of_socket) * (llc or of_socket)
+        sharing = [each for each in every if 0 <= each % cores - outer < (llc or of_socket)]
+        caches = _caches((core, core + cores), outer_bytes, sharing) if outer_bytes else ()
+        socket = node * of_socket
+        found.append(Cpu(number, core=core, llc=outer, die=socket, package=socket, node=node, caches=caches))
+    return found
 
 
-def _desktop() -> tuple[Cpu, ...]:
+def _desktop() -> list[Cpu]:
     """4 fast cores of two siblings side by side, 8 slow cores in clusters of four, one cache for all."""
-    caches = [_caches((n & ~1, n | 1), 30 << 20, range(16)) for n in range(8)]
-    fast = [_cpu(n, n & ~1, cluster=n & ~1, kind="performance", caches=own) for n, own in enumerate(caches)]
-    return (*fast, *(_cpu(n, n, cluster=n & ~3, kind="efficiency") for n in range(8, 16)))
-
-
-def _board() -> tuple[Cpu, ...]:
-    return tuple(_cpu(number, number) for number in range(4))
-
-
-def _workstation() -> tuple[Cpu, ...]:
-    """2 sockets of 2 cores of two siblings, which are numbered 4 higher."""
     found = []
-    for number in range(8):
-        core, node = number % 4, number % 4 // 2
-        caches = _caches((core, core + 4), 16 << 20, [n for n in range(8) if n % 4 // 2 == node])
-        found.append(_cpu(number, core, 2 * node, node, caches=caches))
-    return tuple(found)
-
-
-def _mini() -> tuple[Cpu, ...]:
-    """4 cores of two siblings, which are numbered 4 higher."""
-    return tuple(_cpu(number, number % 4) for number in range(8))
-
-
-def _node() -> tuple[Cpu, ...]:
-    """8 cores; 4 cores share a cache."""
-    return tuple(_cpu(number, number, llc=number & ~3) for number in range(8))
-
-
-_LAYOUTS = {
-    "server": _server,
-    "desktop": _desktop,
-    "board": _board,
-    "workstation": _workstation,
-    "mini": _mini,
-    "node": _node,
-}
+    for number in range(16):
+        core = number & ~1 if number < 8 else number
+        cluster, kind = (core, "performance") if number < 8 else (number & ~3, "efficiency")
+        caches = _caches((core, core + 1), 30 << 20, range(16)) if number < 8 else ()
+        groups: dict[str, Any] = {"core": core, "llc": 0, "die": 0, "package": 0, "node": 0}
+        found.append(Cpu(number, **groups, cluster=cluster, kind=kind, caches=caches))
+    return found
 
 
 def _machines(listed: Sequence[dict[str, Any]]) -> Iterator[Machine]:
-    """Those of `machines.json`, in the words of layouts and relations; like: all but what is named again."""
+    """Those of `machines.json`, in the words of `_alike` and relations; like: all but what is named again."""
     by_name: dict[str, dict[str, Any]] = {}
     for each in listed:
         about = by_name[each["name"]] = by_name.get(each.pop("like", ""), {}) | each
-        made = about | {"cpus": _LAYOUTS[about["cpus"]]()}
+        cpus = about["cpus"]
+        made = about | {"cpus": tuple(_desktop() if cpus == "desktop" else _alike(**cpus))}
         for name in ("ns", "changed"):
             made[name] = {Relation(key): value for key, value in about.get(name, {}).items()}
         made["two_levels"] = frozenset(map(tuple, about.get("two_levels", ())))
