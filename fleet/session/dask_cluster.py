@@ -22,7 +22,7 @@ from fleet.errors import (
     UnreachableError,
     UsageError,
 )
-from fleet.model import Host, LockPolicy, RequestedOptions, RunState
+from fleet.model import Host, RunState
 from fleet.model.version import VERSION
 from fleet.remote.connect import connect
 from fleet.session.context import SessionContext
@@ -45,16 +45,12 @@ _LOCAL = re.compile(r"local(?::([0-9]{1,3}))?")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every worker needs to know besides its hosts."""
+    """What every worker needs to know besides its hosts. asked: as of SessionContext."""
 
     session_id: str
     root: str
-    requested: RequestedOptions
-    labels: Mapping[str, str]
-    parallel: int
-    lock: LockPolicy | None
-    reconnect_s: float
     connect_timeout_s: float
+    asked: Mapping[str, Any]
 
 
 def run(
@@ -65,16 +61,9 @@ def run(
     cluster: a scheduler's address (tcp://…, tls://…), or local:N for N workers on this machine. Raises
     UsageError or UnreachableError where nothing could begin. Ctrl-C withdraws the shards not begun.
     """
-    job = Job(
-        session_id=context.session_id,
-        root=context.store.place.address,
-        requested=context.requested,
-        labels=dict(context.labels),
-        parallel=context.parallel,
-        lock=context.lock,
-        reconnect_s=context.reconnect_s,
-        connect_timeout_s=connect_timeout_s,
-    )
+    asked = {name: getattr(context, name) for name in ("requested", "parallel", "lock", "reconnect_s")}
+    asked["labels"] = dict(context.labels)
+    job = Job(context.session_id, context.store.place.address, connect_timeout_s, asked)
     with _client(cluster) as client, context.store.under_way(intent_of(hosts, context)):
         prune(context.store)
         shards = deal(hosts, max(_workers(client), math.ceil(len(hosts) / HOSTS_A_SHARD)))
@@ -105,12 +94,8 @@ def measure_shard(job: Job, hosts: Sequence[Host]) -> list[Outcome]:
         session_id=job.session_id,
         store=store,
         emit=EventSender(partial(_distributed().get_worker().log_event, _topic(job))),
-        requested=job.requested,
-        labels=job.labels,
-        parallel=job.parallel,
-        lock=job.lock,
-        reconnect_s=job.reconnect_s,
         connect=partial(connect, timeout_s=job.connect_timeout_s),
+        **job.asked,
     )
 
     def measured(progress: HostProgress) -> Outcome:

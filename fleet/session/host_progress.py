@@ -104,11 +104,8 @@ class HostProgress:
 
     def failed(self, err: FleetError) -> Outcome:
         """The outcome of a known error."""
-        kept = (
-            ""
-            if isinstance(err, StoreError) and err.lost
-            else self._kept(resume="`fleet resume" not in str(err))
-        )
+        lost = isinstance(err, StoreError) and err.lost
+        kept = "" if lost else self._kept(resume="`fleet resume" not in str(err))
         outcome = self._outcome(State.FAILED, f"{err}{kept}", err.exit_code, err.stage)
         refused = isinstance(err, RefusedError)
         return replace(outcome, given_up=refused, run_id=None if refused else outcome.run_id)

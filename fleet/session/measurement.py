@@ -9,7 +9,7 @@ from fleet.agent.wire import parts
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.parts import RunSoFar
 from fleet.agent.wire.records import Record
-from fleet.errors import AgentError, FleetError, LinkError, LockedError
+from fleet.errors import AgentError, FleetError, LinkError, LockedError, RefusedError
 from fleet.facts.frequency import slower_cpus
 from fleet.facts.gather import load_script, read_load, reread_load
 from fleet.model import Agent, Burst, Facts, Load, LockPolicy, Run, RunState
@@ -72,6 +72,15 @@ def ended(run: Run, so_far: RunSoFar, progress: HostProgress) -> Run:
         failed=so_far.failed,
         notes=tuple(dict.fromkeys([*run.notes, *progress.notes])),
     )
+
+
+def measured(link: HostLink, run: Run, journal: Journal, so_far: RunSoFar | None = None) -> Run:
+    """Measure and publish a run; drop the journal of one that the agent refused: it holds nothing."""
+    try:
+        return publish(link, measure_run(link, run, journal, so_far), journal)
+    except RefusedError:
+        link.context.store.drop(run.run_id)
+        raise
 
 
 def publish(link: HostLink, run: Run, journal: Journal) -> Run:

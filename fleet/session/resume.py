@@ -7,13 +7,13 @@ intent names and that have no run at all.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fleet.errors import LockedError, RefusedError, UsageError
+from fleet.errors import LockedError, UsageError
 from fleet.model import Host, Run
 from fleet.session.context import SessionContext
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink
 from fleet.session.log import prune
-from fleet.session.measurement import check_same_machine, ended, measure_run, publish, read_journal
+from fleet.session.measurement import check_same_machine, ended, measured, publish, read_journal
 from fleet.session.outcome import Outcome
 from fleet.session.runner import on_each, run_host, with_tables
 from fleet.store import Intent, Listing, Store
@@ -162,8 +162,4 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
             facts, agent = link.ready()
             check_same_machine(run, facts, agent)
             same = replace(run, agent=replace(run.agent, path=agent.path))
-            try:
-                return publish(link, measure_run(link, same, journal, so_far), journal)
-            except RefusedError:
-                store.drop(run.run_id)  # nothing was measured, and nothing will be
-                raise
+            return measured(link, same, journal, so_far)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from fleet.errors import BuildError, FleetError, RefusedError, StoreError, is_lack_of_memory, lack_of_memory
+from fleet.errors import BuildError, FleetError, StoreError, is_lack_of_memory, lack_of_memory
 from fleet.facts import systems
 from fleet.model import Agent, Facts, Host, Plan, Run, merged
 from fleet.model.version import VERSION
@@ -21,7 +21,7 @@ from fleet.session.events import HostFinished
 from fleet.session.host_progress import HostProgress
 from fleet.session.link import HostLink
 from fleet.session.log import prune
-from fleet.session.measurement import measure_run, now, publish
+from fleet.session.measurement import measured, now
 from fleet.session.outcome import Outcome
 from fleet.store import Intent, new_run_id
 
@@ -108,12 +108,8 @@ def run_host(link: HostLink) -> Run:
         if events and (lacking := counters.missing(events, facts)):
             link.progress.note(lacking)
         store = link.context.store
-        try:
-            with store.journal(replace(run, notes=tuple(link.progress.notes))) as journal:
-                return publish(link, measure_run(link, run, journal), journal)
-        except RefusedError:
-            store.drop(run.run_id)  # nothing was measured, and nothing will be
-            raise
+        with store.journal(replace(run, notes=tuple(link.progress.notes))) as journal:
+            return measured(link, run, journal)
 
 
 def _check(link: HostLink, facts: Facts) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import StoreError, UsageError
-from fleet.model import Host, LockPolicy, RequestedOptions, Via
+from fleet.model import Host, Via
 from fleet.session.dask_cluster import Job, measure_shard
 from fleet.session.shards import Shard, deal, machine, parse, take
 from tests.command import Fleet
@@ -110,9 +110,7 @@ def test_a_dry_run_shows_the_shard_and_an_empty_one_is_no_failure(tmp_path: Path
 
 
 def test_a_worker_that_does_not_see_the_shared_folder_measures_nothing(tmp_path: Path) -> None:
-    job = Job(
-        "s20260101T000000Z-00000000", str(tmp_path), RequestedOptions(), {}, 1, LockPolicy.REFUSE, 0.0, 1.0
-    )
+    job = Job("s20260101T000000Z-00000000", str(tmp_path), 1.0, {})
     with pytest.raises(StoreError, match="does not see the folder"):
         measure_shard(job, HOSTS[:1])
 

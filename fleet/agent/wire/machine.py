@@ -29,9 +29,7 @@ _Text = Annotated[str, Meta(max_length=200)]
 class Machine:
     """What the agent sent: its OS, which for an imitation is not the host's, and the CPUs it may use."""
 
-    build: str
     os: str
-    arch: str
     cpus: tuple[Cpu, ...]
     text: str
 
@@ -102,7 +100,7 @@ def read(output: bytes) -> Machine:
         if not text.isprintable():
             raise WireError(f"machine: printable text expected, got {short(text)}")
     text = b"\n".join(lines).decode("utf-8", "replace")
-    return Machine(first.build, first.os, first.arch, _cpus(cpus, first.arch), text)
+    return Machine(first.os, _cpus(cpus, first.arch), text)
 
 
 def complete(facts: Facts, machine: Machine) -> Facts:
