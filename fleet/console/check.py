@@ -23,7 +23,8 @@ def checks_text(checked: Sequence[Checked]) -> str:
         parts = [*(_block(one, with_findings=False) for one in checked), *_findings(checked)]
     else:
         parts = [*_machines(checked), *failures([one.outcome for one in checked]), *_findings(checked)]
-        parts.append(_verdict(checked))
+        able = sum(one.check is not None and one.check.intended is not None for one in checked)
+        parts.append(f"{able} of {len(checked)} hosts can be measured.")
     return "\n\n".join(parts)
 
 
@@ -107,11 +108,6 @@ def _finding_of(by_name: dict[str, Finding]) -> str:
     differ = len({each.found for each in by_name.values()}) > 1
     where = f" (on {name}; similar on the others)" if differ else ""
     return _finding(first, f"{where}\n      {counted(len(by_name), 'host')}: {folded(by_name)}")
-
-
-def _verdict(checked: Sequence[Checked]) -> str:
-    able = sum(one.check is not None and one.check.intended is not None for one in checked)
-    return f"{able} of {len(checked)} hosts can be measured."
 
 
 def checks_json(checked: Sequence[Checked]) -> str:

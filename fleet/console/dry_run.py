@@ -26,7 +26,7 @@ def plans_text(plans: Sequence[PlannedHost]) -> str:
             where(one.host),
             "all" if set(one.plan.benchmarks) == set(BENCHMARKS) else ",".join(one.plan.benchmarks),
             one.plan.variant or "auto",
-            _cpus(one.plan),
+            "all allowed" if one.plan.cpus is None else cpus_words(one.plan.cpus),
             _visits(one.plan),
         )
         for one in plans
@@ -65,10 +65,6 @@ def _pairs(choice: PairChoice) -> str:
             return f"{len(choice.listed)} pairs"
         case Pairs.PER_RELATION:
             return f"{choice.per_relation} pairs of each relation"
-
-
-def _cpus(plan: Plan) -> str:
-    return "all allowed" if plan.cpus is None else cpus_words(plan.cpus)
 
 
 def _costs(plans: Sequence[PlannedHost]) -> str:

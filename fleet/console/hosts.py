@@ -5,7 +5,7 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
-from fleet.model import Host, RequestedOptions
+from fleet.model import Host
 from fleet.text import as_json, table
 
 
@@ -59,10 +59,6 @@ def host_object(host: Host) -> dict[str, Any]:
         labels=dict(host.labels),
         toolchain=asdict(host.toolchain),
         build_host=host.build_host.name if host.build_host else None,
-        plan=_requested(host.plan),
+        plan={key: value for key, value in asdict(host.plan).items() if value is not None},
     )
     return shown
-
-
-def _requested(options: RequestedOptions) -> dict[str, Any]:
-    return {key: value for key, value in asdict(options).items() if value is not None}

@@ -1,19 +1,10 @@
 """Ends all work in progress on Ctrl-C: agents first, then connections that are still open."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from fleet.remote.stream import Stream
-
-
-class Closable(Protocol):
-    """A process or connection that another thread can close."""
-
-    def close(self) -> None:
-        """End it."""
-        ...
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: the user asked for it
@@ -27,7 +18,7 @@ class Cancellation:
         self._requested = threading.Event()
         self._guard = threading.Lock()
         self._streams: list[Stream] = []
-        self._open: list[Closable] = []
+        self._open: list[Callable[[], None]] = []
         self._closing = False
 
     @property
@@ -53,18 +44,21 @@ class Cancellation:
             stream.stop()
 
     @contextmanager
-    def closing(self, resource: Closable) -> Iterator[None]:
-        """Close a connection or a local compiler if it does not end in time after a cancellation."""
+    def closing(self, close: Callable[[], None]) -> Iterator[None]:
+        """Close a connection or a local compiler if it does not end in time after a cancellation.
+
+        close: may be called from any thread.
+        """
         with self._guard:
-            self._open.append(resource)
+            self._open.append(close)
             late = self._closing
         try:
             if late:
-                resource.close()
+                close()
             yield
         finally:
             with self._guard:
-                self._open.remove(resource)
+                self._open.remove(close)
 
     def request(self) -> None:
         """Let no host begin another stage, and stop every agent."""
@@ -79,5 +73,5 @@ class Cancellation:
         with self._guard:
             self._closing = True
             still_open = list(self._open)
-        for resource in still_open:
-            resource.close()
+        for close in still_open:
+            close()

@@ -79,7 +79,7 @@ class HostAccess:
     def connection(self, host: Host) -> Iterator[Connection]:
         """Open a connection that a cancellation closes. Raises Cancelled."""
         self.cancellation.check()
-        with self.connect(host) as connection, self.cancellation.closing(connection):
+        with self.connect(host) as connection, self.cancellation.closing(connection.close):
             self.cancellation.check()
             yield connection
 

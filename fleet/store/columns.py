@@ -63,7 +63,7 @@ def coded(type_: Any, places: Any, words: Sequence[str]) -> Any:
 
 def lists(type_: Any, ends: "array[int]", values: "array[int]", order: Any) -> Any:
     """An array of the list type `type_`, in this order; ends: where each list ends in `values`, after a 0."""
-    bounds, flat = _view(ends, "i4"), _view(values, "i8")
+    bounds, flat = np.frombuffer(ends, "i4"), np.frombuffer(values, "i8")
     lengths = np.diff(bounds)[order]
     new = np.zeros(len(bounds), "i4")
     np.cumsum(lengths, out=new[1:])
@@ -110,10 +110,6 @@ def _array(type_: Any, length: int, known: Any, buffers: Iterable[Any], children
     valid = _bits(known) if known is not None and not known.all() else None
     wrapped = [valid and pa.py_buffer(valid), *(pa.py_buffer(buffer) for buffer in buffers)]
     return pa.Array.from_buffers(type_, length, wrapped, children=children)
-
-
-def _view(values: Any, dtype: str) -> Any:
-    return np.frombuffer(values, dtype)
 
 
 def _ends(lengths: Iterable[int]) -> Any:

@@ -5,7 +5,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +82,27 @@ def write_all(descriptor: int, data: Any) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def draft_of(state_dir: Path, name: str) -> Path:
-    """A path in `_staging` that no other process uses; what killed ones leave there is removed in time."""
-    return state_dir / "_staging" / f"{name}-{os.urandom(8).hex()}"
+@contextmanager
+def draft(state_dir: Path, name: str) -> Iterator[Path]:
+    """A path in `_staging` that no other process uses; what is there in the end is removed.
+
+    What killed processes leave there is removed in time. Raises OSError.
+    """
+    path = state_dir / "_staging" / f"{name}-{os.urandom(8).hex()}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield path
+    finally:
+        discard(path)
+
+
+def discard(path: Path) -> None:
+    """Remove a file, or a folder with all in it, as far as that is possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def remove(path: Path, graveyard: Path) -> None:

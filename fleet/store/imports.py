@@ -7,7 +7,7 @@ from typing import Any
 from fleet.errors import UsageError
 from fleet.late import pa
 from fleet.store import schema
-from fleet.store.files import draft_of, storing
+from fleet.store.files import draft, storing
 from fleet.store.gate import check_table
 from fleet.store.ids import checked_key
 from fleet.store.places import place_of
@@ -23,20 +23,16 @@ def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -
     be written.
     """
     place, file = place_of(root), f"_summaries/{checked_key(name, 'summary')}.parquet"
-    draft = draft_of(place.state_dir, f"{name}-summary")
     with storing("store the summary", place):
         place.reach()
-        draft.parent.mkdir(parents=True, exist_ok=True)
         try:
             table = pa.Table.from_pylist(list(rows), schema=schema.arrow_schema("summaries"))
             check_table("summaries", table)
         except (ValueError, OverflowError) as err:
             raise UsageError(f"{name}: cannot be stored as a summary: {err}.") from err
-        try:
-            write_table(draft, table)
-            new = place.put(draft, file)
-        finally:
-            draft.unlink(missing_ok=True)
+        with draft(place.state_dir, f"{name}-summary") as path:
+            write_table(path, table)
+            new = place.put(path, file)
     if not new:
         raise UsageError(f"{place}: a summary {name!r} is stored already; choose another --name.")
     return file

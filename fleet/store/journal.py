@@ -8,6 +8,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Self
@@ -152,8 +153,7 @@ class Journal:
 
     def lines(self) -> Iterator[bytes | None]:
         """Read back every whole line of all parts, without its newline."""
-        for part in self.parts():
-            yield from part
+        return chain.from_iterable(self.parts())
 
     def close(self) -> None:
         """Bring everything to the disk, close, and let go of the lock. Safe to call twice."""
@@ -201,12 +201,10 @@ class Journal:
             self._named = True
 
     def _drop_torn_line(self) -> None:
-        """Cut back to the last whole line; where even that fails, `lines` leaves the torn one out."""
+        """Cut back to the last whole line; where even that fails, `parts` leaves the torn one out."""
         if self._descriptor is not None:
-            try:
+            with suppress(OSError):
                 os.ftruncate(self._descriptor, self._length)
-            except OSError:
-                return
 
 
 def _whole_lines(path: Path) -> Iterator[bytes | None]:

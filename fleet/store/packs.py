@@ -15,7 +15,7 @@ from fleet.errors import StoreError
 from fleet.late import np
 from fleet.store.checksums import opened_line, sealed_line
 from fleet.store.columns import words
-from fleet.store.files import draft_of, read_regular, write
+from fleet.store.files import draft, read_regular, write
 from fleet.store.ids import checked_key
 from fleet.store.places import Folder, Place, samples_name
 from fleet.store.reading import TableFile, Where, chosen, joined, readable
@@ -164,9 +164,9 @@ def _renewed(
     return _Pack(rows, {run_id: pack.marks[run_id] for run_id in old} | {key: marks[key] for key in new})
 
 
-def _write(draft: Path, pack: _Pack) -> None:
+def _write(path: Path, pack: _Pack) -> None:
     about = {**(pack.rows.schema.metadata or {}), _MARKS: json.dumps(pack.marks).encode()}
-    write_table(draft, pack.rows.replace_schema_metadata(about), lasting=False)
+    write_table(path, pack.rows.replace_schema_metadata(about), lasting=False)
 
 
 def _texts(file: Path, marks: Mapping[str, str]) -> dict[str, bytes]:
@@ -183,15 +183,10 @@ def _texts(file: Path, marks: Mapping[str, str]) -> dict[str, bytes]:
 
 def _put(place: Place, file: Path, make: Callable[[Path], None]) -> None:
     """Make a pack anew; where that is not possible, reading only stays slower."""
-    draft = draft_of(place.state_dir, file.name)
-    with suppress(OSError):
-        try:
-            draft.parent.mkdir(parents=True, exist_ok=True)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            make(draft)
-            draft.replace(file)
-        finally:
-            draft.unlink(missing_ok=True)
+    with suppress(OSError), draft(place.state_dir, file.name) as new:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        make(new)
+        new.replace(file)
 
 
 def _in_order(rows: Any, runs: Sequence[RunSummary]) -> Any:

@@ -5,11 +5,10 @@ cannot be read, counts as absent; writing it anew replaces it whole. So it may b
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from fleet.errors import StoreError
-from fleet.store.files import draft_of
+from fleet.store.files import draft
 from fleet.store.gate import check_table
 from fleet.store.ids import checked_key
 from fleet.store.places import Folder, Place
@@ -64,17 +63,12 @@ def _made_of(run: RunSummary, version: int) -> dict[bytes, bytes]:
 
 def _replace(place: Place, name: str, table: Any) -> None:
     """Make `table` the file's content, whole, for whoever opens it from now on."""
-    draft = draft_of(place.state_dir, "pairs")
-    try:
-        draft.parent.mkdir(exist_ok=True)
-        write_table(draft, table, _ROW_GROUP, lasting=False)
+    with draft(place.state_dir, "pairs") as new:
+        write_table(new, table, _ROW_GROUP, lasting=False)
         if isinstance(place, Folder):
             target = place.state_dir / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            draft.replace(target)
+            new.replace(target)
         else:
             with place.filesystem.open_output_stream(place.path(name)) as stream:
-                stream.write(draft.read_bytes())
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+                stream.write(new.read_bytes())

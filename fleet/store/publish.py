@@ -5,7 +5,6 @@ publication that was cut short is completed by publishing again.
 """
 
 import contextlib
-import shutil
 import threading
 import time
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store.burst_columns import BurstColumns
 from fleet.store.counters import CountersDraft
-from fleet.store.files import draft_of, storing
+from fleet.store.files import discard, draft, storing
 from fleet.store.places import SAMPLES_FILE, Folder, Place, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord
@@ -31,18 +30,18 @@ def publish(place: Place, run: Run, bursts: Iterable[Burst] | BurstColumns) -> t
     Doing it again with the same bursts changes nothing; with others it raises StoreError.
     """
     name = samples_name(run.host.host_id, run.run_id)
-    staging = draft_of(place.state_dir, run.run_id)
-    with _at_once, storing("publish the run", place, kept=True):
-        staging.mkdir(parents=True)
-        try:
-            with CountersDraft(staging / "counters.parquet") as counters:
-                record = write_samples(staging / SAMPLES_FILE, run, bursts, counters.add)
-            placed = place.put(staging / SAMPLES_FILE, name)
-            if not (placed and isinstance(place, Folder)):  # a bucket cannot tell who was first
-                record = _compared(place, name, record)
-            counters.put(place, run)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+    with (
+        _at_once,
+        storing("publish the run", place, kept=True),
+        draft(place.state_dir, run.run_id) as staging,
+    ):
+        staging.mkdir()
+        with CountersDraft(staging / "counters.parquet") as counters:
+            record = write_samples(staging / SAMPLES_FILE, run, bursts, counters.add)
+        placed = place.put(staging / SAMPLES_FILE, name)
+        if not (placed and isinstance(place, Folder)):  # a bucket cannot tell who was first
+            record = _compared(place, name, record)
+        counters.put(place, run)
     return name, record
 
 
@@ -62,14 +61,7 @@ def clear_leftovers(state_dir: Path, run_id: str) -> None:
         mine = leftover.name.startswith(f"{run_id}-") or "-removed-" in leftover.name
         with contextlib.suppress(OSError):  # another controller was first, or they are not ours to remove
             if mine or leftover.lstat().st_mtime < old:
-                _remove(leftover)
-
-
-def _remove(leftover: Path) -> None:
-    if leftover.is_dir() and not leftover.is_symlink():
-        shutil.rmtree(leftover, ignore_errors=True)
-    else:
-        leftover.unlink()
+                discard(leftover)
 
 
 def _compared(place: Place, name: str, record: RunRecord) -> RunRecord:

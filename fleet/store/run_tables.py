@@ -8,7 +8,6 @@ import fcntl
 import hashlib
 import itertools
 import os
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import StoreError
 from fleet.store import columns, schema
-from fleet.store.files import draft_of, open_regular, sync
+from fleet.store.files import draft, open_regular, sync
 from fleet.store.places import Folder, Place
 from fleet.store.reading import TableFile, joined, readable
 from fleet.store.writing import TableWriter
@@ -66,13 +65,9 @@ def _add(place: Place, table: str, records: "Sequence[RunRecord]") -> None:
     ids = sorted(record.row["run_id"] for record in records)
     name = ids[-1] if len(ids) == 1 else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
     rows = [row for record in records for row in (record.cpus or () if table == "cpus" else [record.row])]
-    draft = draft_of(place.state_dir, f"{name}-{table}")
-    draft.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        _write(draft, [columns.table(schema.arrow_schema(table), rows)])
-        place.put(draft, f"_{table}/{name}.parquet")
-    finally:
-        draft.unlink(missing_ok=True)
+    with draft(place.state_dir, f"{name}-{table}") as path:
+        _write(path, [columns.table(schema.arrow_schema(table), rows)])
+        place.put(path, f"_{table}/{name}.parquet")
 
 
 def _write(path: Path, groups: Iterable[Any]) -> None:
@@ -110,25 +105,21 @@ def _put_together(root: Path, table: str) -> bool:
     if not (small := _to_join(root, table)):
         return True
     folder = root / f"_{table}"
-    draft = draft_of(root, f"_{table}")
-    draft.mkdir(parents=True)
-    try:
-        _join([folder / name for name in sorted(small)], draft, table)
+    with suppress(OSError), draft(root, f"_{table}") as new:
+        new.mkdir()
+        _join([folder / name for name in sorted(small)], new, table)
         for path in folder.iterdir():
             if path.name not in small:
-                os.link(path, draft / path.name)
-        sync(draft)
-        if not _exchange(folder, draft):
+                os.link(path, new / path.name)
+        sync(new)
+        if not _exchange(folder, new):
             return False
         sync(root)
-        for path in draft.iterdir():  # added meanwhile by a controller that our lock does not reach
+        for path in new.iterdir():  # added meanwhile by a controller that our lock does not reach
             if path.name not in small and not (folder / path.name).exists():
                 os.link(path, folder / path.name)
-    except OSError:
-        return False
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return True
+        return True
+    return False
 
 
 def _join(paths: Sequence[Path], folder: Path, table: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from fleet.model import BENCHMARKS
 from fleet.store import gate
 from fleet.store.checksums import opened_line, sealed_line
-from fleet.store.files import open_regular, read_regular
+from fleet.store.files import draft, open_regular, read_regular
 from fleet.store.places import Folder, Place
 
 _FILE = "runs.jsonl"
@@ -70,13 +70,11 @@ class RunsIndex:
                     file.write(b"".join([b"\n", *self._lines(new)]))
 
     def _write(self, found: Rows) -> None:
-        draft = self._file.with_name(f".{_FILE}.{os.urandom(4).hex()}")
-        try:
-            draft.parent.mkdir(exist_ok=True)
-            draft.write_bytes(b"".join([self._head, *self._lines(found)]))
-            draft.replace(self._file)
-        finally:
-            draft.unlink(missing_ok=True)
+        lines = self._lines(found)
+        self._file.parent.mkdir(exist_ok=True)
+        with draft(self._place.state_dir, _FILE) as new:
+            new.write_bytes(b"".join([self._head, *lines]))
+            new.replace(self._file)
 
     def _lines(self, found: Rows) -> list[bytes]:
         return [

@@ -7,8 +7,9 @@ is stored. So the hosts that a dead controller had not begun are known too.
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +19,7 @@ from fleet.errors import LockedError, StoreError, StoreWarning
 from fleet.model import RequestedOptions, Run
 from fleet.store.checksums import opened_json, sealed_json
 from fleet.store.decoding import decode
-from fleet.store.files import open_regular, read_regular, storing, sync, write_all
+from fleet.store.files import open_regular, read_regular, storing, sync
 from fleet.store.ids import RUN_FILE, checked_key
 from fleet.store.rows import as_object, to_json
 
@@ -41,27 +42,22 @@ def under_way(state_dir: Path, intent: Intent) -> Iterator[None]:
     The note stays when the process ends, however it ends; the kernel's lock on it does not.
     """
     path = _intent_path(state_dir, intent.session_id)
-    with storing("note the session", path):
-        pid = _owner(path) if path.exists() else None
-    if pid:
-        raise LockedError(
-            f"session {intent.session_id} is under way: process {pid} on this machine is measuring it."
-        )
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with storing("note the session", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    with ExitStack() as held:
         with storing("note the session", path):
+            if path.exists() and (pid := _owner(path)):
+                who = f"process {pid} on this machine is measuring it."
+                raise LockedError(f"session {intent.session_id} is under way: {who}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            note = held.enter_context(open(draft, "wb", opener=partial(os.open, mode=0o600)))
             with suppress(OSError):  # a file system without locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            write_all(descriptor, sealed_json(to_json({**as_object(intent), "pid": os.getpid()})))
-            os.fsync(descriptor)
+                fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            note.write(sealed_json(to_json({**as_object(intent), "pid": os.getpid()})))
+            note.flush()
+            os.fsync(note.fileno())
             draft.replace(path)
             sync(path.parent)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def remove_intent(state_dir: Path, session_id: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from fleet.errors import StoreError
 from fleet.model import Plan
 from fleet.store import run_tables, schema
-from fleet.store.files import draft_of, storing
+from fleet.store.files import draft, storing
 from fleet.store.ids import checked_key, new_run_id, new_session_id
 from fleet.store.places import Folder, Place, samples_name
 from fleet.store.publish import stored_record
@@ -112,15 +112,12 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
     if content_sha256(file) != record.row["content_sha256"] or file.rows != record.row["bursts"]:
         raise StoreError(f"{path}: does not hold the samples that its record is of; nothing was imported.")
     run_id, host_id = record.row["run_id"], record.row["host_id"]
-    name, draft = samples_name(host_id, run_id), draft_of(place.state_dir, run_id)
+    name = samples_name(host_id, run_id)
     own = {"host_name": checked_key(host_name, "host") if host_name else record.row["host_name"]}
     with storing("import the run", place):
-        draft.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            made = _rewritten(file, draft, lambda: RunRecord({**record.row, **own}, record.cpus))
-            is_new = run_id not in place.samples() and place.put(draft, name)
-        finally:
-            draft.unlink(missing_ok=True)
+        with draft(place.state_dir, run_id) as new:
+            made = _rewritten(file, new, lambda: RunRecord({**record.row, **own}, record.cpus))
+            is_new = run_id not in place.samples() and place.put(new, name)
         if is_new:
             run_tables.add(place, [made])
     there = made if is_new else stored_record(place, place.samples()[run_id])

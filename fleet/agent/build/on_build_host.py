@@ -85,7 +85,7 @@ def build_script(
         "trap 'rm -rf \"$folder\"' EXIT",
         'cd "$folder" || exit 1',
         *unpack(toolchain.sources(sources, build), "exit 1"),
-        f"LC_ALL=C {toolchain.command_line(sources, 'agent')} </dev/null >&2 || exit",
+        f"LC_ALL=C {shlex.join(toolchain.arguments(sources, 'agent'))} </dev/null >&2 || exit",
         f"echo {mark} && cat agent",
     ]
     return "\n".join(lines).encode() + b"\n"

@@ -21,12 +21,12 @@ from fleet.agent.build.systems import SYSTEMS
 from fleet.errors import BuildError
 from fleet.model import Host, Target, arch_named
 from fleet.model.version import VERSION
-from fleet.remote.cancellation import Cancellation, Closable
+from fleet.remote.cancellation import Cancellation
 from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
 
 Connect = Callable[[Host], AbstractContextManager[Connection]]
-Watching = Callable[[Closable], AbstractContextManager[object]]
+Watching = Callable[[Callable[[], None]], AbstractContextManager[object]]
 
 PATIENCE_S, POLL_S = 60.0, 0.2  # with another host that builds for all of its kind
 BUILD_TIMEOUT_S = 600  # the first build for a target with zig compiles its C library as well: a minute or two
@@ -248,28 +248,20 @@ def run_tool(
             stderr=err,
             process_group=0,  # compilers start others, which end with them only as a group
         )
-        group = _Group(process.pid)
-        with process, watching(group):
+
+        def end() -> None:
+            with suppress(OSError):  # they have ended
+                os.killpg(process.pid, signal.SIGKILL)
+
+        with process, watching(end):
             try:
                 process.wait(BUILD_TIMEOUT_S)
             except BaseException:
-                group.close()
+                end()
                 raise
         out.seek(0)
         err.seek(0)
         return subprocess.CompletedProcess(arguments, process.returncode, out.read(), err.read())
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A compiler and what it has started."""
-
-    leader: int
-
-    def close(self) -> None:
-        """End them all."""
-        with suppress(OSError):  # they have ended
-            os.killpg(self.leader, signal.SIGKILL)
 
 
 def last_lines(text: str, count: int = 12) -> str:

@@ -5,8 +5,6 @@
 
 import hashlib
 import re
-import shlex
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -50,10 +48,6 @@ class Toolchain:
         """The whole command line that makes `output` from the C files among `sources`."""
         units = (name for name in sources if name.endswith(".c"))
         return (*self.command, *self.cflags, "-I.", "-o", output, *units)
-
-    def command_line(self, sources: Iterable[str], output: str) -> str:
-        """The same, quoted for sh."""
-        return shlex.join(self.arguments(sources, output))
 
 
 def on_host(command: str, target: Target, extra: Sequence[str] = ()) -> Toolchain:
@@ -120,25 +114,17 @@ def targets(files: Mapping[str, bytes]) -> list[str]:
 
 def build_id(sources: Mapping[str, bytes], toolchain: Toolchain) -> str:
     """Name a build by its content: sources, target, release, compiler command, flags. 16 hex digits."""
-    key = (toolchain.target, toolchain.release, toolchain.command, toolchain.cflags)
-    with _guard:
-        known = _ids.get(key)
-        if known is None or known[0] != sources:  # hosts have the same bytes objects, which compare at once
-            known = _ids[key] = (dict(sources), _build_id(sources, toolchain))
-        return known[1]
+    words = (f"{toolchain.target}{toolchain.release}", *toolchain.command, *toolchain.cflags)
+    return _build_id(tuple(sorted(sources.items())), words)
 
 
-_guard = threading.Lock()
-_ids: dict[tuple[object, ...], tuple[dict[str, bytes], str]] = {}
-
-
-def _build_id(sources: Mapping[str, bytes], toolchain: Toolchain) -> str:
+@once
+def _build_id(sources: tuple[tuple[str, bytes], ...], words: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
-    target = f"{toolchain.target}{toolchain.release}"
-    for part in (target, *toolchain.command, *toolchain.cflags):
-        digest.update(part.encode() + b"\0")
-    for name in sorted(sources):
-        digest.update(f"{name}\0{len(sources[name])}\0".encode() + sources[name])
+    for word in words:
+        digest.update(word.encode() + b"\0")
+    for name, text in sources:
+        digest.update(f"{name}\0{len(text)}\0".encode() + text)
     return digest.hexdigest()[:16]
 
 

@@ -254,10 +254,7 @@ def flags_of(burst: Burst, hello: Hello) -> tuple[str, ...]:
         flags.append("coarse_clock")
     if burst.core_mhz is not None and max(burst.core_mhz) > (1 + MOVED) * min(burst.core_mhz):
         flags.append("frequency_moved")
-    if burst.begin_ns is not None and max(burst.begin_ns) > SKEW * _sample_ns(burst, hello):
-        flags.append("skewed")
+    if burst.begin_ns is not None:
+        sample_ns = median(burst.ticks[burst.warmup :]) * 1e9 / hello.ticks_per_second
+        flags += ["skewed"] if max(burst.begin_ns) > SKEW * sample_ns else []
     return tuple(flags)
-
-
-def _sample_ns(burst: Burst, hello: Hello) -> float:
-    return median(burst.ticks[burst.warmup :]) * 1e9 / hello.ticks_per_second

@@ -11,8 +11,8 @@ from fleet.plan.forecast import Duration, Forecast
 
 # The agent's names of features that Linux calls otherwise.
 _FLAGS = {"avx512f": "avx512", "atomics": "lse", "asimd": "neon", "lamcas": "lam_cas"}
-# Architectures where user code may flush lines; where an OS forbids it, the points need more memory.
-_FLUSHING = ("x86_64", "i386", "aarch64", "ppc64le", "riscv64")
+# Where an OS forbids user code to flush lines, which its architecture allows, points need more memory.
+_BY_ARCH = {"flush": ("x86_64", "i386", "aarch64", "ppc64le", "riscv64"), "zva": ("aarch64",)}
 HUGE_MOST = 32 << 20  # bytes: the agent uses no larger pages
 _TABLE_ENTRY = 8  # bytes: a huge page has as many base pages as a page of the page table has entries
 
@@ -68,7 +68,8 @@ def _of_machine(facts: Facts) -> Iterator[str]:
     page = facts.page_bytes or 4096
     if facts.arch:
         yield f"arch {facts.arch}"
-    yield " ".join(["features", *(_FLAGS.get(flag, flag) for flag in facts.cpu_flags), *_by_arch(facts.arch)])
+    by_arch = [name for name, arches in _BY_ARCH.items() if facts.arch in arches]
+    yield " ".join(["features", *(_FLAGS.get(flag, flag) for flag in facts.cpu_flags), *by_arch])
     yield f"page_bytes {page}"
     if facts.huge_pages not in (None, "never") and (huge := page * page // _TABLE_ENTRY) <= HUGE_MOST:
         yield f"huge_page_bytes {huge}"
@@ -76,10 +77,6 @@ def _of_machine(facts: Facts) -> Iterator[str]:
         yield f"memory_bytes {facts.memory_available_bytes}"
     if facts.memory_limit is not None:
         yield f"memory_limit {facts.memory_limit}"
-
-
-def _by_arch(arch: str) -> list[str]:
-    return (["flush"] if arch in _FLUSHING else []) + (["zva"] if arch == "aarch64" else [])
 
 
 def _of_cpus(facts: Facts) -> Iterator[str]:

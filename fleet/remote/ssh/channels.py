@@ -53,7 +53,8 @@ def talk(
     TimeoutError after such a silence, or at `deadline` (time.monotonic) whatever has come.
     """
     left = memoryview(stdin)
-    readable = _poll(channel)
+    readable = select.poll()  # wakes up when either output has data or has ended
+    readable.register(channel.fileno(), select.POLLIN)
     while True:
         ended = (
             channel.eof_received or channel.closed
@@ -72,13 +73,6 @@ def talk(
             wait_s = min(time_left, _WINDOW_TICK_S if left else idle_timeout_s)
             if not readable.poll(1000 * wait_s) and wait_s == idle_timeout_s:
                 raise TimeoutError
-
-
-def _poll(channel: paramiko.Channel) -> select.poll:
-    """Return a poll object that wakes up when either output has data or has ended."""
-    poll = select.poll()
-    poll.register(channel.fileno(), select.POLLIN)
-    return poll
 
 
 def _received(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:

@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -81,14 +82,16 @@ def _open(
     check = HostKeyCheck(host_name, endpoint)
     connect_kwargs = {
         "auth_strategy": Identities(host_name, endpoint),
-        "transport_factory": _transport_factory(check, timeout_s),
+        "transport_factory": partial(_transport, check, timeout_s),
         "timeout": timeout_s,
         "banner_timeout": timeout_s,
         "auth_timeout": timeout_s,
         "channel_timeout": timeout_s,
     }
-    if gateway is None:
-        connect_kwargs["sock"] = _first_socket(host_name, endpoint, timeout_s)
+    if gateway is None and endpoint.proxy_command:
+        connect_kwargs["sock"] = open_proxy(host_name, endpoint.proxy_command)
+    elif gateway is None:
+        connect_kwargs["sock"] = open_tcp(host_name, endpoint, endpoint.connect_timeout_s or timeout_s)
     link = _Link(
         host=endpoint.address,
         user=endpoint.user,
@@ -104,12 +107,6 @@ def _open(
     link.transport.set_keepalive(KEEPALIVE_S)
     notes.extend(check.notes)
     return link
-
-
-def _first_socket(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.socket:
-    if endpoint.proxy_command:
-        return open_proxy(host_name, endpoint.proxy_command)
-    return open_tcp(host_name, endpoint, endpoint.connect_timeout_s or timeout_s)
 
 
 class _Link(fabric.Connection):  # type: ignore[misc]  # fabric has no types
@@ -137,22 +134,18 @@ class _Transport(paramiko.Transport):
         """Skip what sshd says for debugging; paramiko would format it for a log that nobody reads."""
 
 
-class _transport_factory:  # noqa: N801  paramiko expects a function
-    """Makes the Transport paramiko asks for, with our preferences."""
-
-    def __init__(self, check: HostKeyCheck, timeout_s: float) -> None:
-        self._check = check
-        self._timeout_s = timeout_s
-
-    def __call__(self, sock: socket.socket, **options: object) -> paramiko.Transport:
-        transport = _Transport(sock, **options)  # type: ignore[arg-type]
-        transport.handshake_timeout = self._timeout_s
-        allowed = transport.get_security_options()
-        # paramiko lists the AES-GCM ciphers last, though they cost it less than half of what CTR does.
-        allowed.ciphers = _first(_CIPHERS_FIRST, allowed.ciphers)
-        allowed.kex = _first(_KEX_FIRST, allowed.kex)
-        allowed.key_types = self._check.algorithms(allowed.key_types)
-        return transport
+def _transport(
+    check: HostKeyCheck, timeout_s: float, sock: socket.socket, **options: object
+) -> paramiko.Transport:
+    """Make the Transport paramiko asks for, with our preferences."""
+    transport = _Transport(sock, **options)  # type: ignore[arg-type]
+    transport.handshake_timeout = timeout_s
+    allowed = transport.get_security_options()
+    # paramiko lists the AES-GCM ciphers last, though they cost it less than half of what CTR does.
+    allowed.ciphers = _first(_CIPHERS_FIRST, allowed.ciphers)
+    allowed.kex = _first(_KEX_FIRST, allowed.kex)
+    allowed.key_types = check.algorithms(allowed.key_types)
+    return transport
 
 
 def _first(preferred: tuple[str, ...], offered: Sequence[str]) -> tuple[str, ...]:

@@ -81,7 +81,9 @@ class Identities(AuthStrategy):
             for source in sources:
                 tried.append(source.shown)
                 if self._offer(transport, source, tried):
-                    return _settled(self, source)
+                    result = AuthResult(self)
+                    result.append(SourceResult(source, []))
+                    return result
         raise AuthError(self._refused(tried))
 
     def get_sources(self) -> Generator[Identity, None, None]:
@@ -229,12 +231,6 @@ def _is_public(path: str) -> bool:
         return Path(path).read_bytes().startswith((b"ssh-", b"ecdsa-", b"sk-"))
     except OSError:
         return False
-
-
-def _settled(strategy: AuthStrategy, source: Identity) -> AuthResult:
-    result = AuthResult(strategy)
-    result.append(SourceResult(source, []))
-    return result
 
 
 def _public_blob(path: str) -> bytes | None:

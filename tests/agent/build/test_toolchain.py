@@ -1,5 +1,6 @@
 """Toolchains are chosen by what they make, builds named by what went in."""
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def test_flags_with_quotes_reach_the_agent_unharmed(tmp_path: Path) -> None:
     for name, text in toolchain.sources({"show.c": show}, "id").items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(text)
-    line = toolchain.command_line(["show.c"], "show")
+    line = shlex.join(toolchain.arguments(["show.c"], "show"))
     assert "FLEET_" not in line
     subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, check=True)
     shown = subprocess.run([tmp_path / "show"], capture_output=True, text=True, check=True)
