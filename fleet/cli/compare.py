@@ -1,7 +1,8 @@
 """The command that sets runs side by side: compare."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -21,7 +22,6 @@ from fleet.cli.completion import side_words
 from fleet.errors import EXIT_CHANGED, UsageError
 
 if TYPE_CHECKING:
-    from fleet.analysis.reduce.cells import Only
     from fleet.store import Listing
 
 
@@ -74,17 +74,18 @@ def compare(
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
-    root, width, only = Listing(results), terminal()["width"], Only(benchmark, cpus)
+    root, width = Listing(results), terminal()["width"]
+    how = {"threshold": _share(threshold), "only": Only(benchmark, cpus)}
     if siblings or (len(sides) < 2 and not beside.is_beside(sides)):
         if point is not None or blocks is not None:
             raise UsageError("--point and --blocks: only to compare two sides or more.")
-        answer = (_siblings if siblings else _over_time)(root, sides, _share(threshold), only, width)
+        answer = (_siblings if siblings else _over_time)(root, sides, width, **how)
     elif beside.is_beside(sides):
         if fail_on_change:
             raise UsageError("--fail-on-change: a summary allows no verdict.")
         answer = _beside(root, sides, (benchmark, cpus, point, blocks))
     else:
-        answer = _sides(root, sides, _share(threshold), only, width, point, blocks)
+        answer = _sides(root, sides, width, **how, point=point, blocks=blocks)
     if json or csv:
         typer.echo((answer.json if json else answer.csv)())
     else:
@@ -110,58 +111,34 @@ class _Answer(NamedTuple):
             raise typer.Exit(EXIT_CHANGED)
 
 
-def _sides(
-    root: "Listing",
-    sides: list[str],
-    threshold: float | None,
-    only: "Only",
-    width: int | None,
-    point: str | None,
-    blocks: str | None,
-) -> _Answer:
+def _sides(root: "Listing", sides: list[str], width: int | None, **how: Any) -> _Answer:
     from fleet.analysis.compare.comparison import compare
     from fleet.analysis.views import compare as views
 
-    found = compare(root, sides, threshold=threshold, only=only, point=point, blocks=blocks)
-    return _Answer(
-        lambda: views.compare_text(found, width),
-        lambda: views.compare_json(found),
-        lambda: views.compare_csv(found),
-        all(one.judged for one in found),
-        any(one.changed for one in found),
-    )
+    found = compare(root, sides, **how)
+    text, json, csv = views.compare_text, views.compare_json, views.compare_csv
+    judged, changed = all(one.judged for one in found), any(one.changed for one in found)
+    return _Answer(partial(text, found, width), partial(json, found), partial(csv, found), judged, changed)
 
 
-def _siblings(
-    root: "Listing", sides: list[str], threshold: float | None, only: "Only", width: int | None
-) -> _Answer:
+def _siblings(root: "Listing", sides: list[str], width: int | None, **how: Any) -> _Answer:
     from fleet.analysis.compare.siblings import siblings
     from fleet.analysis.views import siblings as views
 
-    found = siblings(root, sides, threshold=threshold, only=only)
-    return _Answer(
-        lambda: views.siblings_text(found, width),
-        lambda: views.siblings_json(found),
-        lambda: views.siblings_csv(found),
-        any(one.judged for one in found),
-        any(one.odd for one in found),
-    )
+    found = siblings(root, sides, **how)
+    text, json, csv = views.siblings_text, views.siblings_json, views.siblings_csv
+    judged, changed = any(one.judged for one in found), any(one.odd for one in found)
+    return _Answer(partial(text, found, width), partial(json, found), partial(csv, found), judged, changed)
 
 
-def _over_time(
-    root: "Listing", sides: list[str], threshold: float | None, only: "Only", _width: int | None
-) -> _Answer:
+def _over_time(root: "Listing", sides: list[str], _width: int | None, **how: Any) -> _Answer:
     from fleet.analysis.compare.history import history
     from fleet.analysis.views import over_time as views
 
-    found = history(root, sides, threshold=threshold, only=only)
-    return _Answer(
-        lambda: views.changes_text(found),
-        lambda: views.changes_json(found),
-        lambda: views.changes_csv(found),
-        found.judged,
-        found.changed,
-    )
+    found = history(root, sides, **how)
+    text, json, csv = views.changes_text, views.changes_json, views.changes_csv
+    judged, changed = found.judged, found.changed
+    return _Answer(partial(text, found), partial(json, found), partial(csv, found), judged, changed)
 
 
 def _beside(root: "Listing", sides: list[str], asked: Sequence[str | None]) -> _Answer:
