@@ -149,7 +149,7 @@ def compared(null: str, logs: Floats, of_b: Bools) -> list[Changes]:
     switching = np.flatnonzero(labels.any(axis=1))
     for row, of_row in zip(whole[switching], labels[switching], strict=True):
         matched = match_values(measured[row], of_row, of_b)
-        moved[row], limits[row] = matched.logs, (matched.freedom, matched.unsure)
+        moved[row], limits[row] = matched.logs, (matched.freedom, matched.doubt)
     rows = pd.DataFrame(
         {"benchmark": "cas", "variant": "", "relation": [str(each) for each in range(relations)] * hosts}
     )

@@ -22,8 +22,8 @@ class Changes:
 
     rows: a row per change, with `ratio`. turns: of the columns of the arrays: a row per change, a column per
     run, NaN where a row lacks it. weights: of the runs in the change; residuals: what it leaves of them.
-    freedom: of the residuals; NaN where the runs are too few. of_levels: `p_of_levels`. unsure: whether
-    levels may be matched otherwise. levels: per row, how many runs of A and of B are at each level of the
+    freedom: of the residuals; NaN where the runs are too few. of_levels: `p_of_levels`. doubt: how surely
+    levels are matched (`Doubt`). levels: per row, how many runs of A and of B are at each level of the
     numbers as measured; empty: there is one. switches: whether the machine may switch between levels.
     """
 
@@ -33,14 +33,14 @@ class Changes:
     residuals: Floats
     freedom: Floats
     of_levels: Floats
-    unsure: Bools
+    doubt: Floats
     levels: tuple[Ints, ...]
     switches: bool
 
     def only(self, at: Ints) -> "Changes":
         """The rows at these places, in this order."""
         rows = self.rows.iloc[at].reset_index(drop=True)
-        arrays = (self.weights[at], self.residuals[at], self.freedom[at], self.of_levels[at], self.unsure[at])
+        arrays = (self.weights[at], self.residuals[at], self.freedom[at], self.of_levels[at], self.doubt[at])
         return Changes(rows, self.turns, *arrays, tuple(self.levels[row] for row in at), self.switches)
 
 
@@ -149,7 +149,7 @@ def changes_of(
     measured: before they were moved to one level. of_b, blocks, turns: of the columns. limits: a row each,
     as of `Matched.about_pairs`.
     """
-    most, unsure = limits.T
+    most, doubt = limits.T
     weights, residuals = np.full((2, *logs.shape), np.nan)
     moved, freedom, of_levels = np.full(len(rows), np.nan), np.full(len(rows), np.nan), np.zeros(len(rows))
     enough = blocks is not None or min(of_b.sum(), (~of_b).sum()) >= LEAST_RUNS
@@ -169,7 +169,7 @@ def changes_of(
         of_levels[at] = p_of_levels(logs[here], side) if known.any() else 0.0
     levels = _levels(measured, of_b)
     changed = rows.assign(ratio=np.exp(moved))
-    return Changes(changed, turns, weights, residuals, freedom, of_levels, unsure > 0, levels, switches)
+    return Changes(changed, turns, weights, residuals, freedom, of_levels, doubt, levels, switches)
 
 
 def _in_groups(placed: Sequence[InBlock], of_b: Bools) -> tuple[Ints | None, Floats]:

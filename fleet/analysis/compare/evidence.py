@@ -24,7 +24,7 @@ from fleet.analysis.compare.inference import (
     interval,
     moderated,
 )
-from fleet.analysis.compare.run_levels import CLASS
+from fleet.analysis.compare.run_levels import CLASS, Doubt
 
 LEAST_HOSTS = 3  # that show what all hosts have in common
 _MUCH = 0.25  # of the variance of a change
@@ -52,6 +52,11 @@ class Evidence:
         return pd.concat([one.rows for one in self.comparisons], ignore_index=True)
 
     @cached_property
+    def doubt(self) -> Floats:
+        """How the levels of each row are matched (`Doubt`)."""
+        return np.concatenate([np.empty(0), *(one.doubt for one in self.comparisons)])
+
+    @cached_property
     def known(self) -> Bools:
         """Of which changes enough runs are known."""
         found: Bools = ~np.isnan(self.freedom)
@@ -77,10 +82,11 @@ class Evidence:
         return np.asarray((np.nan_to_num(self.weights[self.known]) ** 2).sum(axis=1))
 
     def table(self, sessions: Iterable[Sequence[int]] = ()) -> pd.DataFrame:
-        """The rows with the interval, `p`, `error`, `freedom`, `shared` and `q_levels`.
+        """The rows with the interval, `p`, `error`, `freedom`, `shared`, `q_levels` and `either_way`.
 
         sessions: groups of comparisons, each of another host. shared: what all hosts of a session have in
-        common, as a ratio, where it is taken out of `ratio` (`beside_session`); else 1.
+        common, as a ratio, where it is taken out of `ratio` (`beside_session`); else 1. either_way: whether
+        B may be faster as well as slower.
         """
         found = np.full((len(self.rows), 7), np.nan)
         if self.known.any():
@@ -101,7 +107,8 @@ class Evidence:
             found[self.known] = np.column_stack([np.exp(moved), *ends, p, error, left, np.exp(shared)])
         columns = dict(zip(("ratio", "low", "high", "p", "error", "freedom", "shared"), found.T, strict=True))
         columns["ratio"] = np.where(self.known, columns["ratio"], self.rows["ratio"])
-        return self.rows.assign(**columns, q_levels=self.of_levels())
+        either_way = self.doubt == Doubt.DIRECTION
+        return self.rows.assign(**columns, q_levels=self.of_levels(), either_way=either_way)
 
     def of_levels(self) -> Floats:
         """The share of changes like each that are expected to be other levels only; 1: chance explains all.
@@ -111,7 +118,7 @@ class Evidence:
         the chance of this one alone. Where some do, chance explains as many as it brings among those and
         these in one session of twenty or more. All rows of a comparison may switch together, and count once;
         but of so many that do, there are as many times fewer to expect (Markov's inequality). Where levels
-        may be matched otherwise, it is 5 % or more.
+        may be matched otherwise, it is 5 % or more; where without a change they hardly can, none.
         """
         of_levels = np.concatenate([np.empty(0), *(one.of_levels for one in self.comparisons)])
         switches = np.array([one.switches for one in self.comparisons])[self.of]
@@ -129,8 +136,8 @@ class Evidence:
                 explained = bool(others) and special.pdtrc(seen - 1, of_each + p * seen) >= LEVEL
                 at = (of_levels == p) & (rows[self.of] == together)
                 found = np.where(at, 1.0 if explained else np.minimum(share, 1 - ROUNDING), found)
-        unsure = np.concatenate([np.zeros(0, dtype=bool), *(one.unsure for one in self.comparisons)])
-        return np.where(unsure, np.maximum(found, LEVEL), found)
+        found[self.doubt == Doubt.LEAST] = 0.0
+        return np.where(self.doubt >= Doubt.SIZE, np.maximum(found, LEVEL), found)
 
 
 def together(comparisons: Sequence[Changes]) -> Evidence:

@@ -19,6 +19,7 @@ from fleet.analysis.compare.inference import interval
 from fleet.analysis.compare.run_levels import CLASS
 
 _OF_CHANGE = ("ratio", "low", "high", "p", "error", "freedom", "between", "heterogeneity")
+_NONE = {"q_levels": 0.0, "either_way": False, "shared": 1.0}  # of all hosts
 COLUMNS = (*CLASS, "hosts", *_OF_CHANGE)
 
 
@@ -31,7 +32,7 @@ def fleet_effect(evidence: Evidence, comparisons: Collection[int]) -> pd.DataFra
     """
     known = np.flatnonzero(evidence.known & np.isin(evidence.of, list(comparisons)))
     if not len(known):
-        return pd.DataFrame(columns=[*COLUMNS, "q_levels", "shared"])
+        return pd.DataFrame(columns=[*COLUMNS, *_NONE])
     own = np.full(len(evidence.rows), np.nan)
     parts, _ = evidence.variances
     own[evidence.known] = np.sqrt(parts[1:].sum(axis=0) * evidence.scale)
@@ -45,7 +46,7 @@ def fleet_effect(evidence: Evidence, comparisons: Collection[int]) -> pd.DataFra
             moved = np.log(part["ratio"].to_numpy(dtype=float))
             sessions = evidence.measured[evidence.of[at]]
             found.append((*key, len(at), *mean_change(moved, own[at], runs, sessions, evidence.freedom[at])))
-    return pd.DataFrame(found, columns=list(COLUMNS)).assign(q_levels=0.0, shared=1.0)
+    return pd.DataFrame(found, columns=list(COLUMNS)).assign(**_NONE)
 
 
 def mean_change(

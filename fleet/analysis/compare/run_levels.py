@@ -6,6 +6,7 @@ by the difference of the levels within the sides. So the change is that within e
 """
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 from itertools import product
 from typing import Any
 
@@ -27,10 +28,22 @@ CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
 SHARES_LEVEL = 0.01  # p below which shares differ; the change within the levels is tested beside it
 
-_UNCHANGED = 25  # times as likely as it looks
-_UNSURE = 10  # times less likely than another
+_UNCHANGED = 25.0  # times as likely as any change: most pairs have not changed
+_UNSURE = 10.0  # the other ways to match levels are likelier together than one in so many
+_PROVED = 1000.0  # a change, against none
+_RANGE = 2.0  # of levels, as logarithms
+_SCATTER, _KNOWN = 0.01, 4.0  # of runs at a level, and as well known as from so many of them
 _LISTED = 3
 _UNEQUAL = "the sides have them in different shares, which counts as a change"
+
+
+class Doubt(IntEnum):
+    """Whether levels may be matched otherwise. LEAST: without a change, they can hardly be matched at all."""
+
+    LEAST = -1
+    NONE = 0
+    SIZE = 1
+    DIRECTION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +52,7 @@ class Matched:
 
     measured: the rows before. levels: a row per pair and level: `ns`, `a_units`, `b_units` (how many were at
     it), `p` (Fisher's, of equal shares of the pair's levels on both sides), `moved` (False: the shares
-    differ, so the numbers stay). about: of each pair with levels, `freedom` and `unsure` of `MatchedValues`.
+    differ, so the numbers stay). about: of each pair with levels, `freedom` and `doubt` of `MatchedValues`.
     """
 
     a: pd.DataFrame
@@ -48,7 +61,7 @@ class Matched:
     levels: pd.DataFrame = field(
         default_factory=lambda: pd.DataFrame(columns=[*CELL, "ns", "a_units", "b_units", "p", "moved"])
     )
-    about: dict[tuple[Any, ...], tuple[float, bool]] = field(default_factory=dict)
+    about: dict[tuple[Any, ...], tuple[float, Doubt]] = field(default_factory=dict)
 
     def about_pairs(self, cells: pd.DataFrame) -> pd.DataFrame:
         """A row for each of these pairs, as of `about`; infinite freedom: it has one level."""
@@ -79,7 +92,7 @@ def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
         if not apart.any():
             continue
         matched = match_values(logs[place], apart, of_b)
-        moved[place], about[both.index[place]] = matched.logs, (matched.freedom, matched.unsure)
+        moved[place], about[both.index[place]] = matched.logs, (matched.freedom, matched.doubt)
         for level, count in enumerate(matched.counts):
             ns = float(np.exp(logs[place][matched.labels == level].mean()))
             found.append((*both.index[place], ns, *count, matched.p, matched.moved))
@@ -122,8 +135,7 @@ class MatchedValues:
     """The values of one pair, as logarithms, moved to its most frequent level.
 
     labels: the level of each. counts: the runs of A and B at each level; none where the levels are the sides.
-    p: of equal shares of the levels. freedom: of the change within the levels. unsure: whether
-    levels may be matched otherwise.
+    p: of equal shares of the levels. freedom: of the change within the levels.
     """
 
     logs: Floats
@@ -131,7 +143,7 @@ class MatchedValues:
     counts: Ints
     p: float
     freedom: float
-    unsure: bool
+    doubt: Doubt
 
     @property
     def moved(self) -> bool:
@@ -142,33 +154,69 @@ class MatchedValues:
 def match_values(logs: Floats, labels: Ints, of_b: Bools) -> MatchedValues:
     """Match the levels of one pair; labels: as `run_levels` finds them.
 
-    Where no level has runs of both sides, they are found again without each difference of a level of B and
-    one of A, and the likeliest difference is taken out. Where only some have, there may be such a difference
-    too; that there is none is 25 times likelier than it looks, as most pairs have not changed so far.
+    Where a level has runs of one side only, the sides may be at other levels, or all levels of B may be
+    moved, by the difference of one of them and one of A. How likely each is, `_likelihoods` says.
     """
-    joined, unsure = labels, False
-    if not (shared := _shared(labels, of_b)).all():
+    joined, doubt = labels, Doubt.NONE
+    if not _shared(labels, of_b).all():
         tops = [_of_levels(logs[side], labels[side]) for side in (of_b, ~of_b)]
-        shifts = np.array([0.0, *sorted((b - a for b, a in product(*tops)), key=abs)])
-        found = run_levels(np.exp(logs - shifts[:, None] * of_b))
-        likely = np.array([_likelihood(each) for each in found])
-        likely[0] = likely[0] + np.log(_UNCHANGED) if shared.any() else -np.inf
-        best = 0 if shared.any() else int(likely.argmax())
-        others = np.abs(shifts - shifts[best]) > np.log(BETWEEN_RUNS.ratio)
-        joined, unsure = found[best], bool((likely[others] >= likely[best] - np.log(_UNSURE)).any())
+        shifts = np.array([0.0, *(b - a for b, a in product(*tops))])
+        found = np.concatenate([labels[None, :], run_levels(np.exp(logs - shifts[1:, None] * of_b))])
+        likely, changes = _likelihoods(logs - shifts[:, None] * of_b, found, of_b)
+        best = int(likely.argmax())
+        joined = found[max(best - 1, 0)]
+        doubt = _doubt(np.exp(likely - likely.max()), changes + np.append(0.0, shifts), best)
     if not joined.any():
-        return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, np.inf, unsure)
+        return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, np.inf, doubt)
     counts = counts_at(joined, of_b)
     p = equal_shares(counts)
     values, freedom = to_one_level(logs, joined, of_b) if p >= SHARES_LEVEL else (logs, np.inf)
-    return MatchedValues(values, joined, counts, p, freedom, unsure)
+    return MatchedValues(values, joined, counts, p, freedom, doubt)
 
 
-def _likelihood(labels: Ints) -> float:
-    """How likely runs are at these levels, as a logarithm, where every mixture of so many is as likely."""
-    counts = np.bincount(labels)
-    ways = special.gammaln(counts + 1).sum() + special.gammaln(len(counts))
-    return float(ways - special.gammaln(len(labels) + len(counts)))
+def _doubt(shares: Floats, changes: Floats, best: int) -> Doubt:
+    """How sure the best way to match levels is; shares: how likely each way is, the first of no change."""
+    unchanged = shares[0]
+    if best < 2:  # a change within the levels is one that the first does not explain
+        best, unchanged = 1, 0.0
+    others = np.abs(changes - changes[best]) > np.log(BETWEEN_RUNS.ratio)
+    others[0] = False
+    if shares[others].sum() + unchanged > shares.sum() / _UNSURE:
+        opposite = shares[1:][changes[1:] * changes[best] < 0].sum()
+        return Doubt.DIRECTION if opposite > shares[1:].sum() / _UNSURE else Doubt.SIZE
+    return Doubt.LEAST if 0 < unchanged < shares.sum() / _PROVED else Doubt.NONE
+
+
+def _likelihoods(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, Floats]:
+    """How likely runs are where nothing changed, and where B's levels are moved; and the changes beside that.
+
+    logs, labels: a row per way to match the levels, the first as measured, which may be without a change. The
+    logarithms are marginal likelihoods: every mixture of levels is as likely, levels and changes
+    are spread evenly over `_RANGE`, runs scatter around them by about `_SCATTER`.
+    """
+    member = (labels[:, None, :] == np.arange(labels.max() + 1)[:, None]).astype(float)
+    counts = member.sum(axis=2)
+    count, runs = (counts > 0).sum(axis=1), labels.shape[1]
+
+    def around(values: Floats) -> Floats:
+        means = np.einsum("ckn,cn->ck", member, values) / np.maximum(counts, 1)
+        return np.asarray(values - np.einsum("ckn,ck->cn", member, means))
+
+    values, side = around(logs), around(np.broadcast_to(of_b.astype(float), logs.shape))
+    known = (side**2).sum(axis=1)
+    changes = (values * side).sum(axis=1) / np.where(known > 0, known, np.inf)
+    left = np.append((values[0] ** 2).sum(), ((values - changes[:, None] * side) ** 2).sum(axis=1))
+    with np.errstate(divide="ignore"):
+        precise = np.log(np.maximum(counts, 1)).sum(axis=1) + np.append(0.0, np.log(known))[:, None][1:, 0]
+    precise = np.append(np.log(np.maximum(counts[0], 1)).sum(), precise)
+    own = runs - np.append(count[0], count + 1)
+    shape = (_KNOWN + own) / 2
+    fit = special.gammaln(shape) - shape * np.log((_KNOWN * _SCATTER**2 + left) / 2)
+    range_ = own * np.log(_RANGE / np.sqrt(2 * np.pi)) - precise / 2
+    ways = special.gammaln(counts + 1).sum(axis=1) + special.gammaln(count) - special.gammaln(runs + count)
+    likely = fit + range_ + np.append(ways[0] + np.log(_UNCHANGED), ways)
+    likely[1:][known <= 0] = -np.inf
+    return likely, np.append(0.0, changes)
 
 
 def to_one_level(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, float]:

@@ -30,9 +30,9 @@ def are_virtual(*runs: pd.DataFrame) -> bool:
 def judge(relations: pd.DataFrame, threshold: float, tests: int) -> pd.DataFrame:
     """The same rows with `verdict` and `why`.
 
-    relations: `ratio`, `low`, `high`, `p`, `q`, `q_levels`, `q_beyond`, `smallest`, `shared`, `error`,
-    `freedom`, `a_units`, `b_units`; NaN beside the ratio where runs were too few. threshold: the smallest
-    change that matters, as a share of A, in either direction. tests: how many relations the command tests.
+    relations: `ratio`, `low`, `high`, `p`, `q`, `q_levels`, `either_way`, `q_beyond`, `smallest`, `shared`,
+    `error`, `freedom`, `a_units`, `b_units`; NaN beside the ratio where runs were too few. threshold: the
+    smallest change that matters, as a share of A, in either direction. tests: how many the command tests.
     """
     judged = [_judged(row, threshold, tests) for row in relations.to_dict("records")]
     return relations.assign(verdict=[str(verdict) for verdict, _ in judged], why=[why for _, why in judged])
@@ -46,7 +46,8 @@ def _judged(row: Mapping[Any, Any], threshold: float, tests: int) -> tuple[Verdi
     if row["q_levels"] == 1:
         return Verdict.CANNOT_TELL, "may be another level: runs of one side differ as much"
     if (row["q"] < LEVEL or row["q_levels"] >= LEVEL) and abs(moved) > matters:
-        words = f"{'slower' if moved > 0 else 'faster'}{' than all hosts' if row['shared'] != 1 else ''}"
+        word = "slower or faster" if row["either_way"] else "slower" if moved > 0 else "faster"
+        words = f"{word}{' than all hosts' if row['shared'] != 1 else ''}"
         if row["q_levels"] >= LEVEL:
             return Verdict.CHANGED_OR_LEVEL, words
         size = f"by more than {share}" if row["q_beyond"] < LEVEL else f"perhaps by less than {share}"

@@ -36,8 +36,9 @@ USUAL = Rule()
 SELDOM = Rule(ratio=1.25, share=0.1, fewest=1, most=2, few=0)  # of two modes too seldom for the usual rule
 STRAY = Rule(ratio=1.25, share=0.0, fewest=1, most=2, few=0)
 MODE_BURSTS = 5  # fewer bursts cannot show two modes
-BETWEEN_RUNS = Rule(ratio=1.08, share=0.02, fewest=1)  # runs at one level differ by less
+BETWEEN_RUNS = Rule(ratio=1.08, share=0.02, fewest=1, most=12)  # runs at one level differ by less
 MOST_CUTS = 200  # longer rows are parted at so many places at most
+_SCATTERED = 3  # values more than parts, where a part may be a single value
 _FLOOR = 1e-4  # scatter of a level, at least: values are rounded
 _CELLS = 2 << 20  # numbers of a table that is worked on at once
 
@@ -80,7 +81,8 @@ def _parts(ordered: Floats, least: int, rule: Rule) -> Ints:
     ordered = ordered - ordered.mean(axis=1, keepdims=True)  # for the squares' sake
     sums, squares = (np.pad(np.cumsum(ordered**power, axis=1), ((0, 0), (1, 0))) for power in (1, 2))
     cuts = np.unique(np.linspace(0, count, min(count, MOST_CUTS) + 1).astype(np.int64))
-    backs = _partitions(sums[:, cuts], squares[:, cuts], cuts, min(rule.most, count // max(least, 2)), least)
+    most = count // least if least > 1 else max(count // 2, count - _SCATTERED)
+    backs = _partitions(sums[:, cuts], squares[:, cuts], cuts, min(rule.most, most), least)
     every, open_rows = np.arange(rows), np.ones(rows, dtype=bool)
     found = np.zeros((rows, count), dtype=np.int64)
     for parts in range(len(backs) + 1, 1, -1):
@@ -114,13 +116,15 @@ def _are_apart(sums: Floats, squares: Floats, ends: Ints, least: int, rule: Rule
     counts = np.diff(ends, axis=1)
     means = np.diff(np.take_along_axis(sums, ends, axis=1), axis=1) / np.maximum(counts, 1)
     within = np.diff(np.take_along_axis(squares, ends, axis=1), axis=1) - counts * means**2
+    known = sums.shape[1] - 1
     if least == 1:  # a part of one value shows no scatter, so that of all parts counts
-        variance = within.sum(axis=1, keepdims=True) / max(sums.shape[1] - 1 - counts.shape[1], 1)
+        known = max(known - counts.shape[1], 1)
+        variance = within.sum(axis=1, keepdims=True) / known
     else:
         freedom = np.maximum(counts[:, 1:] + counts[:, :-1] - 2, 1)
         variance = (within[:, 1:] + within[:, :-1]) / freedom
     scatter = np.sqrt(np.maximum(variance, _FLOOR**2))
-    apart = np.maximum(np.log(rule.ratio), (rule.apart + rule.few / (sums.shape[1] - 1)) * scatter)
+    apart = np.maximum(np.log(rule.ratio), (rule.apart + rule.few / known) * scatter)
     found: Bools = (np.diff(means, axis=1) >= apart).all(axis=1) & (counts >= least).all(axis=1)
     return found
 

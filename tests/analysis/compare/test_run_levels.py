@@ -11,7 +11,7 @@ from fleet.analysis.compare.changes import relation_changes
 from fleet.analysis.compare.error_rate import compare_relations, judge_relations
 from fleet.analysis.compare.evidence import together
 from fleet.analysis.compare.inference import p_of_levels
-from fleet.analysis.compare.run_levels import Matched, about_levels, match_levels, match_values
+from fleet.analysis.compare.run_levels import Doubt, Matched, about_levels, match_levels, match_values
 from fleet.analysis.reduce.split import run_levels
 
 
@@ -116,23 +116,29 @@ def test_a_change_is_that_of_the_most_frequent_levels_where_no_level_has_both_si
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "unsure"),
+    ("a", "b", "doubt", "verdict", "ratio"),
     [
-        ([24, 24, 24, 50, 50], [48, 48, 48, 100, 100], True),  # twice as slow, or 4 % faster with new levels
-        ([24, 24, 24, 54, 54], [28, 147, 147, 147, 147], True),  # 15 % slower, or most at another level
-        ([24, 24, 24, 50, 50], [24, 24, 50, 50, 50], False),
-        ([24, 24, 24, 24, 50], [28, 28, 28, 28, 28], False),
+        ([24, 24, 24, 50, 50], [48, 48, 48, 100, 100], Doubt.LEAST, "changed", 2),  # no 4 % faster
+        ([24, 24, 54, 54, 128], [48, 48, 108, 108, 108], Doubt.LEAST, "changed", 2),  # no 13 % faster
+        ([24, 24, 50, 50, 50], [48, 48, 48, 48, 48], Doubt.DIRECTION, "changed, or at another level", 0.96),
+        ([24, 24, 24, 54, 54], [28, 147, 147, 147, 147], Doubt.SIZE, "changed, or at another level", None),
+        ([24, 24, 24, 50, 50], [24, 24, 50, 50, 50], Doubt.NONE, "equivalent", 1),
+        ([24, 24, 24, 24, 50], [28, 28, 28, 28, 28], Doubt.NONE, "changed", 28 / 24),
+        ([24, 24, 33, 33, 50], [72, 72, 99, 99, 150], Doubt.LEAST, "changed", 3),  # six levels
     ],
 )
-def test_levels_that_may_be_matched_otherwise_are_no_change(
-    a: list[float], b: list[float], *, unsure: bool
+def test_levels_are_matched_as_is_likeliest(
+    a: list[float], b: list[float], doubt: Doubt, verdict: str, ratio: float | None
 ) -> None:
     noise = np.exp(0.003 * np.random.default_rng(5).normal(size=10))
     matched = match_levels(
         side("a", np.array(a) * noise[:5]), side("b", np.array(b) * noise[5:]), "median_ns"
     )
-    assert [found for _, found in matched.about.values()] == [unsure]
-    assert judged(matched)["verdict"][0] != "changed" or not unsure
+    assert [found for _, found in matched.about.values()] == [doubt]
+    (row,) = judged(matched).to_dict("records")
+    assert row["verdict"] == verdict
+    assert row["why"].startswith("slower or faster") == (doubt is Doubt.DIRECTION)
+    assert ratio is None or row["ratio"] == pytest.approx(ratio, rel=0.01)
 
 
 def test_the_interval_within_levels_is_that_of_least_squares() -> None:
