@@ -75,16 +75,6 @@ class Change(NamedTuple):
     dated: bool
 
 
-class _Split(NamedTuple):
-    """The best split of each of some stretches of as many nights."""
-
-    at: Ints
-    moved: Floats
-    left: Floats
-    correlated: Floats
-    gain: Floats
-
-
 def cleaned(logs: Floats, switches: Bools) -> Cleaned:
     """Move levels to the commonest, and clip outliers; switches: of each row, whether it may switch levels.
 
@@ -215,8 +205,8 @@ def _tested(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, 
     at, moved, left, correlated = np.zeros(len(parts), dtype=np.int64), *np.zeros((3, len(parts)))
     for count in np.unique(counts):
         which = np.flatnonzero(counts == count)
-        best = _best_split(np.array([logs[parts[one][0], parts[one][1]] for one in which]))
-        at[which], moved[which], left[which], correlated[which] = best[:4]
+        rows = np.array([logs[parts[one][0], parts[one][1]] for one in which])
+        at[which], moved[which], left[which], correlated[which] = _best_split(rows)
     splits, kept, bias, seen, less = (
         np.interp(np.log(counts), _NIGHTS, each) for each in (_SPLITS, _LEFT, _CORRELATED, _SEEN, _LESS)
     )
@@ -232,8 +222,11 @@ def _tested(logs: Floats, parts: list[tuple[int, Ints]]) -> tuple[Floats, Ints, 
     return np.minimum(p, 1.0), at, wider
 
 
-def _best_split(rows: Floats) -> _Split:
-    """Where the means before and after differ most, of rows without gaps."""
+def _best_split(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
+    """Where the means before and after differ most, of rows without gaps; by how much, and what it leaves.
+
+    The last two: the variance left, and its correlation from night to night.
+    """
     count = rows.shape[1]
     values = rows - rows.mean(axis=1, keepdims=True)
     cuts = np.arange(_SIDE, count - _SIDE + 1)
@@ -248,7 +241,7 @@ def _best_split(rows: Floats) -> _Split:
     )
     squares = np.maximum((residuals**2).sum(axis=1), ROUNDING)
     correlated = (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1) / squares
-    return _Split(at, moved, squares / (count - 2), correlated, gain)
+    return at, moved, squares / (count - 2), correlated
 
 
 def _of_row(

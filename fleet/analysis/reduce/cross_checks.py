@@ -260,8 +260,6 @@ def _name(key: Any) -> str:
     return " ".join([f"{benchmark}/{variant}", str(what), *(word for word in map(str, many) if word != "1")])
 
 
-_own_lines = partial(_as_chase, state="own", most=OWN)
-_memory_lines = partial(_as_chase, state="memory", most=FROM_MEMORY)
 CHECKS = (
     CrossCheck("l1_cycles", "a load from L1 does not take a whole number of cycles from 3 to 6", _cycles),
     CrossCheck("ladder_order", "a farther level of memory is faster than a nearer one", _order),

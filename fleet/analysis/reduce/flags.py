@@ -30,8 +30,6 @@ MEANINGS: Mapping[str, str] = {
 }
 MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed")  # medians tolerate a few such bursts
 
-Marks = Bools
-
 
 def flag_counts(flags: "pd.Series[str]") -> dict[str, int]:
     """How many rows have each flag, the most frequent first; flags: those of each row, comma-separated."""
@@ -61,14 +59,14 @@ def with_pair_flags(pairs: pd.DataFrame, precision: Floats | float | None = None
     return pairs.assign(flags=texts)
 
 
-def _not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> Marks:
+def _not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> Bools:
     asked = np.asarray(precision, dtype=float)
-    reached: Marks = pairs["spread"].to_numpy(dtype=float) <= asked
-    found: Marks = ~reached & ~np.isnan(asked)
+    reached: Bools = pairs["spread"].to_numpy(dtype=float) <= asked
+    found: Bools = ~reached & ~np.isnan(asked)
     return found
 
 
-def _smt_pair(pairs: pd.DataFrame) -> Marks:
+def _smt_pair(pairs: pd.DataFrame) -> Bools:
     """Siblings that are not each other's nearest, and pairs far nearer than the others of their relation."""
     marks = np.zeros(len(pairs), dtype=bool)
     single = without_points(pairs.reset_index(drop=True))
@@ -104,9 +102,9 @@ def _alone(relations: "pd.Series[str]") -> "pd.Series[bool]":
     return relations.str.match("(smt|self)\\b")
 
 
-def _strangely_near(rows: pd.DataFrame) -> Marks:
+def _strangely_near(rows: pd.DataFrame) -> Bools:
     by_relation = rows.groupby([*_KIND, "relation"], sort=False)["median_ns"]
     usual, size = by_relation.transform("median"), by_relation.transform("size")
     parted = ~_alone(rows["relation"])
-    near: Marks = (parted & (size >= SMALLEST_CLASS) & (rows["median_ns"] < FAR_NEARER * usual)).to_numpy()
+    near: Bools = (parted & (size >= SMALLEST_CLASS) & (rows["median_ns"] < FAR_NEARER * usual)).to_numpy()
     return near

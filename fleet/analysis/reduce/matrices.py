@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -286,53 +286,23 @@ def relation_statistics(pairs: pd.DataFrame) -> pd.DataFrame:
 
 def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
     """The same for each combination of `keys` there is, in the order of `pairs`."""
-    codes = np.zeros(len(pairs), dtype=np.int64)
-    for key in keys:
-        of_key, names = pd.factorize(pairs[key], use_na_sentinel=False)
-        codes = codes * len(names) + of_key
-    codes, _ = pd.factorize(codes)
-    order = np.argsort(codes, kind="stable")
-    begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    sizes = np.diff(np.append(begins, len(codes)))
-    rows = pairs.iloc[order[begins]]
-    numbers = _ordered(pairs[number].to_numpy(dtype=float), codes, begins, sizes)
-    spreads = _ordered(pairs["spread"].to_numpy(), codes, begins, sizes)
-    no_spread = np.full(len(sizes), np.nan)
-    bursts, flagged = (pairs[name].to_numpy()[order] for name in ("bursts", "flagged_bursts"))
-    bursts, flagged = (
-        np.add.reduceat(one, begins, dtype=one.dtype) if len(begins) else one for one in (bursts, flagged)
+    spread = pairs["spread"] if number == "median_ns" else np.nan
+    groups = pairs.assign(number=pairs[number].astype(float), spread=spread).groupby(
+        [*keys], sort=False, observed=True, dropna=False
     )
-    return pd.DataFrame(
-        {
-            **{key: rows[key].astype(str).array for key in keys},
-            "pairs": sizes,
-            "median_ns": numbers.median,
-            "min_ns": numbers.low,
-            "max_ns": numbers.high,
-            "p99_ns": _ordered(pairs["p99_ns"].to_numpy(), codes, begins, sizes).median,
-            "spread": spreads.median if number == "median_ns" else no_spread,
-            "widest": spreads.high if number == "median_ns" else no_spread,
-            "bursts": bursts,
-            "flagged_share": flagged / bursts,
-        }
+    table = groups.agg(
+        pairs=("number", "size"),
+        median_ns=("number", "median"),
+        min_ns=("number", "min"),
+        max_ns=("number", "max"),
+        p99_ns=("p99_ns", "median"),
+        spread=("spread", "median"),
+        widest=("spread", "max"),
+        bursts=("bursts", "sum"),
+        flagged_share=("flagged_bursts", "sum"),
     )
-
-
-class _Ordered(NamedTuple):
-    """Of each group the median, the least and the most of its values; NaN where it has none."""
-
-    median: npt.NDArray[Any]
-    low: npt.NDArray[Any]
-    high: npt.NDArray[Any]
-
-
-def _ordered(values: npt.NDArray[Any], codes: Ints, begins: Ints, sizes: Ints) -> _Ordered:
-    """codes: the group of each value; begins, sizes: of each group in the order of `codes`."""
-    ordered = values[np.lexsort((values, codes))]  # NaN last in each group
-    known = sizes - np.bincount(codes[np.isnan(values)], minlength=len(sizes))
-    last = begins + np.maximum(known - 1, 0)
-    lower, upper = ordered[begins + (last - begins) // 2], ordered[begins + np.minimum(known // 2, sizes - 1)]
-    return _Ordered((lower + upper) / 2, ordered[begins], ordered[last])
+    table["flagged_share"] /= table["bursts"]
+    return table.reset_index().astype(dict.fromkeys(keys, str))
 
 
 def matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns") -> pd.DataFrame:

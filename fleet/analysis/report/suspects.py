@@ -19,8 +19,6 @@ _LEVEL = 0.05  # over all pairs of a benchmark together
 _DRIFT_BY_CHANCE = 0.01  # of pairs without a drift have the flag
 _FAR_WIDER = 3.0  # than the relation's usual interval
 
-Marks = Bools
-
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
@@ -77,12 +75,12 @@ def _beyond_chance(pairs: pd.DataFrame) -> list[list[str]]:
     return [[flag for flag in FLAGS if kept[flag][at]] for at in range(len(listed))]
 
 
-def _more_outliers(pairs: pd.DataFrame) -> Marks:
+def _more_outliers(pairs: pd.DataFrame) -> Bools:
     """Pairs with more outliers than the run's share explains, in a test of all pairs."""
     samples = pairs["samples"].to_numpy()
     far = np.rint(pairs["outliers"].to_numpy() * samples)
     share = far.sum() / max(samples.sum(), 1)
-    found: Marks = special.bdtrc(far - 1, samples, share) < _LEVEL / len(pairs)
+    found: Bools = special.bdtrc(far - 1, samples, share) < _LEVEL / len(pairs)
     return found
 
 
