@@ -1,6 +1,6 @@
 """A matrix as it is drawn: CPUs or groups in order, the lines between them, the colour scale and its shades.
 
-Its renderers are `views.heatmap` (terminal), `report.heatmap` (HTML) and `plots` (matplotlib).
+Its renderers are `views.heatmap` (terminal), `report.maps` and a macro (HTML), `report.card`, and `plots`.
 """
 
 from collections.abc import Sequence
@@ -56,6 +56,16 @@ class Heatmap:
         return [
             [number.format(value) if np.isfinite(value) else missing for value in row] for row in self.values
         ]
+
+    def sides(self) -> list[list[tuple[str, int]]]:
+        """For each row the names of `tiers` that begin there, each with its number of rows."""
+        begins: list[list[tuple[str, int]]] = [[] for _ in self.labels]
+        for tier in self.tiers:
+            at = 0
+            for name, count in tier:
+                begins[at].append((name, count))
+                at += count
+        return begins
 
 
 def is_log(limits: Limits) -> bool:

@@ -12,11 +12,10 @@ from fleet.analysis.arrays import Floats
 from fleet.analysis.compare.chance import largest_by_chance
 from fleet.analysis.compare.comparison import Comparison, Tables, compare
 from fleet.analysis.plots import CHANGES
-from fleet.analysis.reduce.heatmap import MOST_NUMBERS, of_changes
+from fleet.analysis.reduce.heatmap import Heatmap, of_changes
 from fleet.analysis.reduce.matrices import grids, matrix
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
-from fleet.analysis.report.heatmap import CellTable, cell_table
 from fleet.analysis.report.read_runs import Reading, rows_by_run
 from fleet.analysis.views.answer import headlines, open_rows
 from fleet.analysis.views.text import change_shown, records
@@ -31,30 +30,21 @@ _ANSWERED = 3  # hosts beside the first one; of more, the table of medians says 
 class Residual:
     """The change of each pair of a benchmark relative to the change of its relation.
 
-    limit: the end of its colour scale, relative. chance: of each pair the largest change that chance over all
-    pairs explains; such pairs are grey. cells: on small machines; picture: a data URI, where there are many
-    differences.
+    Pairs that changed no more than chance over all pairs explains are grey. picture: a data URI, where there
+    are many differences.
     """
 
     kind: str
-    change: pd.DataFrame
-    chance: pd.DataFrame
-    order: Layout
-    limit: float
-    cells: CellTable | None
+    drawn: Heatmap
     picture: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """b against a. relations: as `compare_relations` returns them, a row each."""
+    """A comparison, and its maps. rows: its relations, one each."""
 
-    a: str
-    b: str
-    threshold: float
-    relations: list[dict[str, Any]]
-    environment: list[dict[str, Any]]
-    caveats: tuple[str, ...]
+    found: Comparison
+    rows: list[dict[str, Any]]
     residuals: list[Residual]
 
 
@@ -119,7 +109,8 @@ def differences(
         pairs = tables.pairs.iloc[[*chain(*rows)]].assign(
             run=np.repeat(np.arange(len(rows)), [*map(len, rows)])
         )
-        found.append(_difference(compared[-1], a, b, pairs, small=len(every) > _MANY))
+        residuals = _residuals(one, a, b, pairs, small=len(every) > _MANY) if _alike(a, b) else []
+        found.append(Difference(compared[-1], records(one.relations), residuals))
     few = [one for one in compared if len(one.relations)] if sides or len(compared) <= _ANSWERED else []
     return Differences(sides, found, _forests(compared), headlines(few), open_rows(few))
 
@@ -175,21 +166,6 @@ def _forest_row(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {"name": name, "change": change, "low": low, "high": high, "pooled": "between" in row}
 
 
-def _difference(
-    found: Comparison, a: Sequence[Reading], b: Sequence[Reading], pairs: pd.DataFrame, *, small: bool
-) -> Difference:
-    """pairs: of the readings, with `run`, which of them each is of."""
-    return Difference(
-        a=found.a.name,
-        b=found.b.name,
-        threshold=found.threshold,
-        relations=records(found.relations),
-        environment=records(found.environment),
-        caveats=found.caveats,
-        residuals=_residuals(found, a, b, pairs, small=small) if _alike(a, b) else [],
-    )
-
-
 def _alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
     """Whether a cell means the same on both sides: one host, or one CPU model, with the same topology."""
     runs = (*a, *b)
@@ -202,6 +178,7 @@ def _alike(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
 def _residuals(
     found: Comparison, a: Sequence[Reading], b: Sequence[Reading], pairs: pd.DataFrame, *, small: bool
 ) -> list[Residual]:
+    """pairs: of the readings, with `run`, which of them each is of."""
     order, residuals = a[0].order, []
     for part in a[0].parts:
         benchmark, _, variant = part.name.partition("/")
@@ -214,11 +191,8 @@ def _residuals(
         shift = matrix(_shifts(found, rows[rows["run"] == 0]), order.cpus, "ratio")
         moved = np.mean(logs[len(a) :], axis=0) - np.mean(logs[: len(a)], axis=0)
         change = pd.DataFrame(np.exp(moved), index=shift.index, columns=shift.columns) / shift - 1
-        chance = _chance(rows, len(a), order)
-        drawn = of_changes(change, order, chance)
-        cells = cell_table(drawn, "{:+.0f}") if len(order.cpus) <= MOST_NUMBERS and not small else None
-        picture = thumbnail(drawn, CHANGES) if small else None
-        residuals.append(Residual(part.name, change, chance, order, drawn.limits[1] / 100, cells, picture))
+        drawn = of_changes(change, order, _chance(rows, len(a), order))
+        residuals.append(Residual(part.name, drawn, thumbnail(drawn, CHANGES) if small else None))
     return residuals
 
 

@@ -20,6 +20,7 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from fleet.analysis.plots import ink_on
 from fleet.analysis.reduce.heatmap import SHADES, Heatmap
 from fleet.text import one_line
 
@@ -28,6 +29,7 @@ _STYLE: Any = mpl.rc_params_from_file(Path(__file__).with_suffix(".mplstyle"), u
 _FITTED: Any = ConstrainedLayoutEngine(w_pad=8 / 72, h_pad=4 / 72)
 _NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # else matplotlib writes its own
 _NO_SOFTWARE: Any = {"Software": None}
+_SHORT = 20  # characters
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 
 
@@ -66,11 +68,16 @@ def thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def short(name: str, most: int = 20) -> str:
+def palette(colours: str | Colormap) -> list[tuple[str, str]]:
+    """The background and the ink of every shade, as CSS colours."""
+    every = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES))[:, :3]
+    return [(mpl.colors.to_hex(one), ink_on(*map(float, one))) for one in every]
+
+
+def short(name: str) -> str:
     """A name that fits beside a picture: its middle is left out where it is long."""
     clean = one_line(name)
-    half = (most - 1) // 2
-    return clean if len(clean) <= most else f"{clean[: most - 1 - half]}…{clean[-half:]}"
+    return clean if len(clean) <= _SHORT else f"{clean[:10]}…{clean[-9:]}"
 
 
 def _fitted(svg: ET.Element, name: str, title: str, size: tuple[int, int]) -> Markup:

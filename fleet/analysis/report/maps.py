@@ -5,6 +5,7 @@ Its cells are one picture of a pixel each, so that a map of 256 CPUs stays small
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -66,24 +67,20 @@ def picture(
     return Markup("".join([*parts, "</svg>"]))  # noqa: S704  (texts are escaped above)
 
 
-def pair_text(row: dict[str, object], number: str) -> str:
-    """A pair for a tip: its CPUs, what they share, its number with its interval, and its flags."""
+def _pair_text(row: dict[str, Any], number: str) -> str:
+    """Its CPUs, what they share, its number with its interval, and its flags."""
     flags = f", {row['flags']}" if row["flags"] else ""
-    half = within(row["spread"]) if number == "median_ns" else "-"  # type: ignore[arg-type]
+    half = within(row["spread"]) if number == "median_ns" else "-"
     return one_line(
         f"{row['ping_cpu']}-{row['pong_cpu']} {row['relation']}: {row[number]:.1f} ns"
         f"{'' if half == '-' else f' {half}'}{flags}"
     )
 
 
-def pair_tips(rows: Sequence[dict[str, object]], order: Layout, number: str) -> list[tuple[str, str]]:
-    """A tip for each pair, at both its cells. rows: of `pairs`. number: the column that is drawn."""
+def pair_tips(rows: Sequence[dict[str, Any]], order: Layout, number: str) -> dict[tuple[int, int], str]:
+    """What to say of each pair, by one of its cells. rows: of `pairs`. number: the column that is drawn."""
     places = {cpu: place for place, cpu in enumerate(order.cpus)}
-    found = []
-    for row in rows:
-        a, b = (places[row[name]] for name in ("ping_cpu", "pong_cpu"))  # type: ignore[index]
-        found.append((f"M{b} {a}h1v1h-1zM{a} {b}h1v1h-1z", pair_text(row, number)))
-    return found
+    return {(places[row["ping_cpu"]], places[row["pong_cpu"]]): _pair_text(row, number) for row in rows}
 
 
 def block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 jinja2 escapes all text of hosts and inventories; `one_line` makes control characters visible.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -22,7 +22,6 @@ from fleet.analysis.reduce.heatmap import (
     Limits,
     colour_limits,
     is_log,
-    of_changes,
     of_cpus,
     of_groups,
 )
@@ -30,7 +29,6 @@ from fleet.analysis.report import figures, maps
 from fleet.analysis.report.differences import Difference, Forest, Residual, differences
 from fleet.analysis.report.environment_table import environment
 from fleet.analysis.report.headline import overview_of, tables, warnings
-from fleet.analysis.report.heatmap import CellTable, cell_table, palette
 from fleet.analysis.report.ladders import picture
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
@@ -41,12 +39,14 @@ from fleet.analysis.views.text import (
     SHARED,
     change_shown,
     in_words,
+    interval,
     is_none,
     measured,
     percent,
     records,
     shown_value,
     sides_text,
+    signed,
     span_text,
     within,
 )
@@ -66,12 +66,14 @@ _FRONT = 300  # CSS pixels of a map on the first screen
 class Map:
     """A map of one run: pairs in numbers where they fit, else a picture of the pairs, and groups in numbers.
 
-    limits: of its own scale. groups: what the groups are; empty for pairs.
+    limits: of its own scale. cells: what is shown in numbers. tips: of cells, by row and column, one of the
+    two cells of a pair.
     """
 
     limits: Limits
-    cells: CellTable | None
-    groups: str
+    cells: Heatmap | None
+    number: str
+    tips: Mapping[tuple[int, int], str]
     picture: Markup | None
 
 
@@ -92,8 +94,9 @@ def render(
     detailed = [reading for reading in readings if reading.detailed]
     overall = overview_of(readings, tables_read)
     starts = [reading.run["started_utc"] for reading in readings]
-    shared = {kind: colour_limits(maps) for kind, maps in _maps_by_kind(detailed).items()}
-    thumbnails = _thumbnails(detailed, shared)
+    found = _maps_by_kind(detailed)
+    shared = {kind: colour_limits([table for _, table in of_kind]) for kind, of_kind in found.items()}
+    thumbnails = _thumbnails(found, shared)
     return template("page.html").render(
         title=title or f"{_subject(readings)}: {_names(readings)}",
         generator=f"{GENERATOR} {VERSION}",
@@ -111,8 +114,8 @@ def render(
         shared=shared,
         differences=differences(root, readings, tables_read, sides),
         environment=environment(readings),
-        viridis=palette("viridis"),
-        diverging=palette(plots.CHANGES),
+        viridis=figures.palette("viridis"),
+        diverging=figures.palette(plots.CHANGES),
     )
 
 
@@ -132,7 +135,7 @@ def template(name: str) -> jinja2.Template:
         "within": within,
         "percent": percent,
         "number": _number,
-        "change": _change,
+        "signed": signed,
         "moment": _moment,
     }
     pages.globals |= {
@@ -150,6 +153,8 @@ def template(name: str) -> jinja2.Template:
         "measured": measured,
         "is_log": is_log,
         "change_shown": change_shown,
+        "interval": interval,
+        "most_numbers": MOST_NUMBERS,
         "sides_text": sides_text,
     }
     return pages.get_template(name)
@@ -170,11 +175,6 @@ def _moment(when: datetime) -> str:
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
-def _change(ratio: float | None) -> str:
-    """A ratio as a change: 1.034 -> "+3.4%"."""
-    return "-" if is_none(ratio) or ratio is None else f"{ratio - 1:+.1%}"
-
-
 def _subject(readings: Sequence[Reading]) -> str:
     """What a page is about, for its title."""
     memory = any(reading.ladders for reading in readings)
@@ -188,30 +188,27 @@ def _names(readings: Sequence[Reading]) -> str:
     return ", ".join(hosts) if len(hosts) <= 4 else f"{len(hosts)} hosts"
 
 
-def _maps_by_kind(readings: Sequence[Reading]) -> dict[str, list[pd.DataFrame]]:
-    found: dict[str, list[pd.DataFrame]] = {}
+def _maps_by_kind(readings: Sequence[Reading]) -> dict[str, list[tuple[Reading, pd.DataFrame]]]:
+    found: dict[str, list[tuple[Reading, pd.DataFrame]]] = {}
     for reading in readings:
         for part in reading.parts:
             if part.table is not None:
-                found.setdefault(part.name, []).append(part.table)
+                found.setdefault(part.name, []).append((reading, part.table))
     return found
 
 
 def _thumbnails(
-    readings: Sequence[Reading], shared: dict[str, Limits]
+    found: Mapping[str, Sequence[tuple[Reading, pd.DataFrame]]], shared: Mapping[str, Limits]
 ) -> dict[str, list[tuple[Reading, str]]]:
     """By benchmark each run with its map as a small picture, all in one scale; of most runs first."""
-    found = {
+    several = [kind for kind in found if len(found[kind]) > 1]
+    return {
         kind: [
-            (reading, figures.thumbnail(of_cpus(part.table, reading.order, limits), "viridis"))
-            for reading in readings
-            for part in reading.parts
-            if part.name == kind and part.table is not None
+            (reading, figures.thumbnail(of_cpus(table, reading.order, shared[kind]), "viridis"))
+            for reading, table in found[kind]
         ]
-        for kind, limits in shared.items()
+        for kind in sorted(several, key=lambda kind: -len(found[kind]))
     }
-    several = {kind: pictures for kind, pictures in found.items() if len(pictures) > 1}
-    return dict(sorted(several.items(), key=lambda item: -len(item[1])))
 
 
 def _history(rows: pd.DataFrame, readings: Sequence[Reading]) -> dict[str, list[tuple[str, Markup]]]:
@@ -262,42 +259,24 @@ def _map(reading: Reading, part: Part, shared: dict[str, Limits], readings: Sequ
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     common, order = shared[part.name], reading.order
     drawn = of_cpus(part.table, order)
-    numbers = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
+    number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
     fits, few = len(order.cpus) <= MOST_NUMBERS, len(readings) <= MANY_RUNS
+    named = fits or (few and len(order.cpus) <= maps.MOST_PAIR_TIPS)
+    tips = maps.pair_tips(records(part.pairs), order, part.number) if named else {}
     if fits and few:
-        return Map(drawn.limits, cell_table(drawn, numbers, common, _tips(reading, part)), "", None)
-    grouped = None if fits else of_groups(part.table, order)
-    return Map(
-        drawn.limits,
-        cell_table(grouped, numbers, common) if grouped else None,
-        grouped.groups if grouped else "",
-        _picture(reading, part, drawn, common if len(readings) > 1 else None, pairs=fits or few),
+        return Map(drawn.limits, drawn, number, tips, None)
+    shapes = (
+        [(f"M{b} {a}h1v1h-1zM{a} {b}h1v1h-1z", text) for (a, b), text in tips.items()]
+        if named
+        else maps.block_tips(part.pairs, order, part.number)
     )
-
-
-def _picture(reading: Reading, part: Part, drawn: Heatmap, common: Limits | None, *, pairs: bool) -> Markup:
-    """The map as a picture, in its own scale and in the common one. pairs: whether each has a tip."""
-    order = reading.order
-    if pairs and len(order.cpus) <= maps.MOST_PAIR_TIPS:
-        tips = maps.pair_tips(records(part.pairs), order, part.number)
-    else:
-        tips = maps.block_tips(part.pairs, order, part.number)
-    scales = [("own", drawn)] + ([("common", replace(drawn, limits=common))] if common else [])
+    scales = [("own", drawn), *([("common", replace(drawn, limits=common))] if len(readings) > 1 else [])]
     title = (
         f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; "
         "its numbers are in the tables and in fleet show"
     )
-    return maps.picture(title, drawn, scales, tips)
-
-
-def _tips(reading: Reading, part: Part) -> dict[tuple[int, int], str]:
-    """What a pointer shows on each cell of a table of pairs."""
-    places = {cpu: place for place, cpu in enumerate(reading.order.cpus)}
-    found = {}
-    for row in records(part.pairs):
-        a, b = places[row["ping_cpu"]], places[row["pong_cpu"]]
-        found[a, b] = found[b, a] = maps.pair_text(row, part.number)
-    return found
+    grouped = None if fits else of_groups(part.table, order)
+    return Map(drawn.limits, grouped, number, {}, maps.picture(title, drawn, scales, shapes))
 
 
 def _front(readings: Sequence[Reading]) -> tuple[str, Markup] | None:
@@ -346,9 +325,9 @@ def _trace(reading: Reading, part: Part, suspect: Suspect, place: int) -> Markup
 
 def _residual(difference: Difference, residual: Residual) -> Markup:
     """The map of relative changes of a large machine."""
-    drawn = of_changes(residual.change, residual.order, residual.chance)
-    title = f"Change of {residual.kind} from {difference.a} to {difference.b} relative to its relation, in %"
-    return maps.picture(title, drawn, [("own", drawn)], palette=plots.CHANGES)
+    a, b = difference.found.a.name, difference.found.b.name
+    title = f"Change of {residual.kind} from {a} to {b} relative to its relation, in %"
+    return maps.picture(title, residual.drawn, [("own", residual.drawn)], palette=plots.CHANGES)
 
 
 def _forest(forest: Forest, place: int) -> Markup:

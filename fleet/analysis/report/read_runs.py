@@ -60,7 +60,6 @@ _DRAWN = (
     *("ticks", "other_ticks", "ns_per_tick", "flags"),
 )
 _NO_ROWS = pd.DataFrame()
-_NO_FINDINGS = pd.DataFrame(columns=list(COLUMNS))
 _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 
 
@@ -68,10 +67,9 @@ _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 class Part:
     """One benchmark and variant of a run. of_cpus: it measures single CPUs.
 
-    number: the column of `pairs` that is the run's number. relations: as `relations` returns them. flagged:
-    the share of bursts with a flag. Only of a run in detail: pairs (a row each, with flags), table (the
-    matrix, None where CPUs are single), rounds (columns `relation`, `ns`, a row per round), curves (quantiles
-    of all samples by relation), suspects.
+    number: the column of `pairs` that is the run's number. relations: as `relations` returns them. Only of a
+    run in detail: pairs (a row each, with flags), table (the matrix, None where CPUs are single), rounds
+    (columns `relation`, `ns`, a row per round), curves (quantiles of all samples by relation), suspects.
     """
 
     name: str
@@ -79,7 +77,6 @@ class Part:
     of_cpus: bool
     number: str
     relations: list[dict[str, Any]]
-    flagged: float
     pairs: pd.DataFrame = field(default_factory=lambda: _NO_ROWS)
     table: pd.DataFrame | None = None
     rounds: pd.DataFrame = field(default_factory=lambda: _NO_ROWS)
@@ -112,17 +109,16 @@ class Reading:
 class _Rows:
     """Some runs' rows of the tables, by run id. places: their rows of `pairs`. relations: by kind, too.
 
-    kinds: the share of bursts with a flag by benchmark/variant. findings: of `check_runs`.
+    findings: of `check_runs`.
     """
 
     pairs: pd.DataFrame
     places: Mapping[str, slice]
     orders: Mapping[str, Layout]
-    kinds: Mapping[str, Mapping[str, float]]
     marked: Mapping[str, Marked]
     counters: dict[str, pd.DataFrame]
-    relations: dict[tuple[str, str], list[dict[str, Any]]]
-    findings: Mapping[str, Sequence[tuple[object, ...]]]
+    relations: Mapping[str, Mapping[str, list[dict[str, Any]]]]
+    findings: Mapping[str, list[tuple[object, ...]]]
 
 
 def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
@@ -197,12 +193,12 @@ def _rows(
     others = [run_id for run_id in ids if run_id not in detailed]
     brief = load_marked(listing, others)
     in_detail = [load_samples(listing, run_id=run_id, columns=BURST_COLUMNS) for run_id in detailed]
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for number in dict.fromkeys(map(number_of, runs)):
         own = [run["run_id"] for run in runs if number_of(run) == number]
         table = by_relation(pairs[pairs["run_id"].isin(own)], _BY_RELATION, number)
         for row in records(table.sort_values("median_ns", kind="stable")):
-            found.setdefault((row["run_id"], kind_of(row)), []).append(row)
+            found.setdefault(row["run_id"], {}).setdefault(kind_of(row), []).append(row)
     past |= _medians(pairs)
     earlier = {run_id: [row for one in before[run_id] for row in past.get(one, ())] for run_id in ids}
     places = dict.fromkeys(ids, slice(0)) | rows_by_run(pairs)
@@ -212,7 +208,6 @@ def _rows(
         pairs,
         places,
         layouts(cpus, {run_id: np.unique(ends[places[run_id]]).tolist() for run_id in ids}),
-        _flagged_shares(pairs),
         marked(pairs, pd.concat([brief, *in_detail]), {run["run_id"]: run["bursts"] for run in runs}),
         {run_id: counters[at] for run_id, at in rows_by_run(counters).items()},
         found,
@@ -227,14 +222,6 @@ def rows_by_run(rows: pd.DataFrame) -> dict[str, slice]:
     return {str(ids[at]): slice(at, end) for at, end in pairwise(begins) if at < end}
 
 
-def _flagged_shares(pairs: pd.DataFrame) -> dict[str, dict[str, float]]:
-    sums = pairs.groupby(["run_id", "benchmark", "variant"], sort=False)[["flagged_bursts", "bursts"]].sum()
-    found: dict[str, dict[str, float]] = {}
-    for (run_id, *kind), (flagged, bursts) in zip(sums.index, sums.to_numpy().tolist(), strict=True):
-        found.setdefault(run_id, {})["/".join(kind)] = flagged / max(bursts, 1)
-    return found
-
-
 def _reading(
     listing: Listing,
     run: dict[str, Any],
@@ -244,16 +231,16 @@ def _reading(
     traces: int | None,
 ) -> Reading:
     """traces: how many suspects of each benchmark are drawn; None for a run that is not shown in detail."""
-    run_id, shares = run["run_id"], rows.kinds.get(run["run_id"], {})
-    kinds = list(dict.fromkeys(kind for kind in (*run["benchmarks"], *shares) if kind in shares))
+    run_id = run["run_id"]
+    relations = rows.relations.get(run_id, {})
+    kinds = list(dict.fromkeys(kind for kind in (*run["benchmarks"], *relations) if kind in relations))
     parts = {
         kind: Part(
             name=kind,
             heading=benchmark_named(kind.partition("/")[0]).heading,
             of_cpus=view_of(kind) is View.CPUS,
             number=number_of(run),
-            relations=rows.relations[run_id, kind],
-            flagged=shares[kind],
+            relations=relations[kind],
         )
         for kind in kinds
         if view_of(kind) in (View.MATRIX, View.CPUS)
@@ -272,7 +259,7 @@ def _reading(
         )
     if traces is not None:
         reading = _in_detail(listing, reading, pairs, parts, kinds, rows, traces)
-    findings = _findings(rows.findings.get(run_id, ()))
+    findings = pd.DataFrame(rows.findings.get(run_id, []), columns=list(COLUMNS))
     return replace(reading, warnings=run_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
 
 
@@ -302,10 +289,6 @@ def _in_detail(
             if counted := events(own_counts, reading.run["hello"]):
                 points.append(counted)
     return replace(reading, parts=found, points=points)
-
-
-def _findings(found: Sequence[tuple[object, ...]]) -> pd.DataFrame:
-    return pd.DataFrame(found, columns=list(COLUMNS)) if found else _NO_FINDINGS
 
 
 def _part_in_detail(
