@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -19,9 +19,7 @@ from fleet.analysis.compare.run_levels import CLASS
 from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
 from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.cells import ALL, Only
-from fleet.analysis.reduce.environment import environments
-from fleet.analysis.reduce.load import Texts, decoded
-from fleet.analysis.views.text import records
+from fleet.analysis.reduce.environment import of_rows
 from fleet.hostnames import folded
 from fleet.store.runs import Root
 from fleet.text import counted
@@ -67,7 +65,6 @@ def history(
     *,
     threshold: float | None = None,
     only: Only = ALL,
-    note: Callable[[str], None] | None = None,
 ) -> History:
     """What changed when in the runs of a selection; of each host those like its last one.
 
@@ -78,7 +75,7 @@ def history(
     runs["night"] = runs.groupby("session_id")["started_utc"].transform("min").dt.date
     number, night_of = number_of_all(ComparisonSide("", runs)), runs.set_index("run_id")["night"]
     parts = []
-    for host, _, found in relations_of_hosts(listing, runs, cpus, number, only, note):
+    for host, _, found in relations_of_hosts(listing, runs, cpus, number, only):
         parts.append(
             found.assign(host=host, night=found["run_id"].map(night_of), log=np.log(found["median_ns"]))
         )
@@ -177,10 +174,10 @@ def _table(
 
 def _steps(runs: pd.DataFrame) -> dict[str, dict[date, set[_Step]]]:
     """Of each host and night which facts changed since the night before that it was measured in."""
-    texts, found = Texts(), dict[str, dict[date, set[_Step]]]()
+    found = dict[str, dict[date, set[_Step]]]()
     for host, of_host in runs.groupby("host_id"):
         last = of_host.groupby("night").tail(1)
-        around = environments([decoded(row, texts) for row in records(last.drop(columns="night"))])
+        around = of_rows(last)
         nights = list(last["night"])
         found[str(host)] = {
             night: {

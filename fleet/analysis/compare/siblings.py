@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +18,9 @@ from fleet.analysis.compare.run_levels import CLASS
 from fleet.analysis.compare.sides import ComparisonSide, relations_of_hosts, selected
 from fleet.analysis.compare.verdicts import THRESHOLD, are_virtual
 from fleet.analysis.reduce.cells import ALL, Only
-from fleet.analysis.reduce.environment import environments
-from fleet.analysis.reduce.load import Texts, decoded, view_of, without_points
+from fleet.analysis.reduce.environment import of_rows
+from fleet.analysis.reduce.load import view_of, without_points
 from fleet.analysis.reduce.matrices import grid
-from fleet.analysis.views.text import records
 from fleet.hostnames import folded
 from fleet.model import View
 from fleet.store.runs import Root
@@ -70,7 +69,6 @@ def siblings(
     *,
     threshold: float | None = None,
     only: Only = ALL,
-    note: Callable[[str], None] | None = None,
 ) -> list[Siblings]:
     """The groups of equal machines, the largest first; a machine without siblings is a group of its own.
 
@@ -85,18 +83,7 @@ def siblings(
     groups = sorted(
         (part for _, part in runs.groupby("key", sort=False)), key=lambda part: -part["host_id"].nunique()
     )
-    return [
-        _group(
-            listing,
-            part,
-            cpus[cpus["run_id"].isin(part["run_id"])],
-            number,
-            threshold or THRESHOLD,
-            only,
-            note,
-        )
-        for part in groups
-    ]
+    return [_group(listing, part, cpus, number, threshold or THRESHOLD, only) for part in groups]
 
 
 def _equal(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
@@ -116,15 +103,13 @@ def _group(
     number: str,
     threshold: float,
     only: Only,
-    note: Callable[[str], None] | None,
 ) -> Siblings:
+    """cpus: of these runs, and of others."""
     hosts = tuple(sorted(runs["host_id"].unique()))
-    table, maps, layout = _read(root, runs, cpus, number, only, note)
-    machines = (
-        runs.set_index("run_id")["host_id"]
-        .reindex(table.columns)
-        .map({host: at for at, host in enumerate(hosts)})
-    )
+    of_runs = cpus[cpus["run_id"].isin(runs["run_id"])]
+    table, maps, layout = _read(root, runs, of_runs, number, only)
+    places = {host: at for at, host in enumerate(hosts)}
+    machines = runs.set_index("run_id")["host_id"].reindex(table.columns).map(places)
     switches = are_virtual(runs)
     logs, elsewhere = numbers(np.log(table.to_numpy()), machines.to_numpy(), switches=switches)
     names = [*table.index, *[("", "", MEAN)] * (len(logs) > len(table))]
@@ -147,12 +132,7 @@ def _group(
 
 
 def _read(
-    root: Root,
-    runs: pd.DataFrame,
-    cpus: pd.DataFrame,
-    number: str,
-    only: Only,
-    note: Callable[[str], None] | None,
+    root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, number: str, only: Only
 ) -> tuple[pd.DataFrame, dict[tuple[str, str], Floats], tuple[list[int], Ints]]:
     """A row per relation, a column per run; where all are laid out alike, maps by benchmark; CPUs, nodes."""
     order = cpus[cpus["measured"]].sort_values("cpu").drop_duplicates("cpu")
@@ -161,7 +141,7 @@ def _read(
     places = cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()
     alike = len(places) == places["cpu"].nunique()
     parts, maps = [], dict[tuple[str, str], list[Floats]]()
-    for _, pairs, found in relations_of_hosts(root, runs, cpus, number, only, note):
+    for _, pairs, found in relations_of_hosts(root, runs, cpus, number, only):
         parts.append(found)
         single = without_points(pairs)
         for kind, rows in single.groupby(CLASS[:2], sort=False):
@@ -248,9 +228,8 @@ def _elsewhere(hosts: Sequence[str], table: pd.DataFrame, elsewhere: Bools) -> I
 
 def _unlike(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """The facts of each odd host's last run that most of the others' last runs agree on, and it does not."""
-    last, texts = runs.groupby("host_id").tail(1).sort_values("host_id"), Texts()
-    hosts, found = list(last["host_id"]), []
-    around = environments([decoded(row, texts) for row in records(last)])
+    last = runs.groupby("host_id").tail(1).sort_values("host_id")
+    hosts, found, around = list(last["host_id"]), [], of_rows(last)
     for host in dict.fromkeys(rows.loc[rows["odd"], "host"]):
         at = hosts.index(host)
         for what, values in around.items():

@@ -1,6 +1,6 @@
 """Resolves the sides of a comparison, or one selection, to runs; `selection` has what each can be."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -80,12 +80,7 @@ def selected(
 
 
 def relations_of_hosts(
-    root: Root,
-    runs: pd.DataFrame,
-    cpus: pd.DataFrame,
-    number: str,
-    only: Only,
-    note: Callable[[str], None] | None,
+    root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, number: str, only: Only
 ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
     """Of each host its pairs, and a row per run and relation, whose `median_ns` is of the column `number`.
 
@@ -95,7 +90,7 @@ def relations_of_hosts(
     for host, of_host in runs.groupby("host_id", sort=True):
         ids = of_host["run_id"].tolist()
         own = cpus[cpus["run_id"].isin(ids)]
-        pairs = only.of(widened(load_pairs(root, run_id=ids, note=note)), own)
+        pairs = only.of(widened(load_pairs(root, run_id=ids)), own)
         found = by_relation(cells(pairs, own), ["run_id", *CLASS], number)
         empty &= found.empty
         yield str(host), pairs, found

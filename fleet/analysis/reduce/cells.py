@@ -182,22 +182,17 @@ def _kinds_text(rows: pd.DataFrame) -> "pd.Series[str]":
     return kinds.map(lambda text: f" {text}" if {*text.split("-")} - _FASTEST else "")
 
 
-def overview_history(
-    root: Root,
-    runs: Sequence[RunSummary],
-    only: Only = ALL,
-    note: Callable[[str], None] | None = None,
-) -> pd.DataFrame:
+def overview_history(root: Root, runs: Sequence[RunSummary], only: Only = ALL) -> pd.DataFrame:
     """A row per run and cell of the `overview`, in the columns of `reduce.pairs.history`.
 
     Benchmarks are in the order of their descriptions, columns by place, runs oldest first.
     """
-    pairs, cpus = _loaded(root, runs, note, cpus=only.cpus is not None)
+    pairs, cpus = _loaded(root, runs, cpus=only.cpus is not None)
     return in_order(by_run(runs, overview(only.of(pairs, cpus), cpus), OVERVIEW))
 
 
 def _loaded(
-    root: Root, runs: Sequence[RunSummary], note: Callable[[str], None] | None, *, cpus: bool = False
+    root: Root, runs: Sequence[RunSummary], note: Callable[[str], None] | None = None, *, cpus: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of `pairs`, where there are no points only the columns of a history, and those of `cpus`."""
     ids = [run.run_id for run in runs]

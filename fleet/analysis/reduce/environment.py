@@ -1,10 +1,11 @@
 """What a run was measured in, as text by name: the machine, its settings, the agent, labels and the plan.
 
-And what of it differs between two sides of a comparison.
+And what of it differs between two sides of a comparison, or several runs.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,12 +13,22 @@ import pandas as pd
 
 from fleet.analysis.reduce.load import Texts, decoded
 from fleet.analysis.views.text import records
+from fleet.hostnames import folded
 from fleet.store.schema import ENVIRONMENT
+from fleet.text import counted
 
 UNKNOWN, DEFAULT = "unknown", "default"
 _OBJECTS = {"labels": "label", "mitigations": "mitigation", "plan": "plan"}
 _NO_EFFECT = {"plan.seed", "plan.deadline_s"}  # on the measurement
 _CLOCK_RATE = 3  # significant figures; two calibrations of one clock differ beyond
+_NAMES_WIDTH = 60  # characters of host names
+_ALSO = (
+    *("started_utc", "ended_utc", "state", "precision", "agent_place", "fleet_version", "clock_cost_ticks"),
+    *("clock_quantum_ticks", "load_1m_before", "load_1m_after", "temperature_c_before"),
+    *("temperature_c_after", "os", "arch", "cpu_vendor", "firmware_date", "memory_bytes", "core_throttles"),
+    *("package_throttles", "cpu_flags"),
+)
+_ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a difference
 
 
 def environments(runs: Sequence[Mapping[str, Any]], also: Sequence[str] = ()) -> dict[str, list[str]]:
@@ -37,6 +48,13 @@ def environments(runs: Sequence[Mapping[str, Any]], also: Sequence[str] = ()) ->
     return {name: texts for name, texts in found.items() if name not in _NO_EFFECT}
 
 
+def of_rows(runs: pd.DataFrame) -> dict[str, list[str]]:
+    """The same of rows of the `runs` table."""
+    texts = Texts()
+    needed = runs[[*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS)]]
+    return environments([decoded(row, texts) for row in records(needed)])
+
+
 def differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """A row per difference: `what`, `a`, `b` (values as text, most frequent first), `between`.
 
@@ -45,9 +63,8 @@ def differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     a, b: rows of the `runs` table. A value that changes within a side is listed unless the other side has the
     same set of values.
     """
-    texts, rows = Texts(), list[dict[str, object]]()
-    both = pd.concat([a, b])[[*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS)]]
-    for name, of_runs in environments([decoded(row, texts) for row in records(both)]).items():
+    rows = list[dict[str, object]]()
+    for name, of_runs in of_rows(pd.concat([a, b])).items():
         values = [Counter(of_runs[: len(a)]), Counter(of_runs[len(a) :])]
         if set(values[0]) != set(values[1]):
             between = not set(values[0]) & set(values[1])
@@ -94,3 +111,57 @@ def _text(value: Any) -> str:
             return " ".join(map(_text, value)) or "none"
         case _:
             return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property. odd: per run, whether most of the others agree on another value."""
+
+    name: str
+    values: tuple[str, ...]
+    odd: tuple[bool, ...]
+    differs: bool
+
+    def by_value(self, hosts: Sequence[str]) -> list[tuple[str, str]]:
+        """Each value with the hosts whose runs have it, the most frequent value first. hosts: of each run."""
+        found: dict[str, list[str]] = {}
+        for value, host in zip(self.values, hosts, strict=True):
+            found.setdefault(value, []).append(host)
+        ordered = sorted(found.items(), key=lambda item: -len(item[1]))
+        return [(value, _counted(names)) for value, names in ordered]
+
+
+def _counted(hosts: Sequence[str]) -> str:
+    """Hosts, each with the number of its runs: "web[01-17]", "rome (3 runs), milan"."""
+    runs = {host: hosts.count(host) for host in dict.fromkeys(hosts)}
+    once = [host for host, count in runs.items() if count == 1]
+    more = [f"{host} ({counted(count, 'run')})" for host, count in runs.items() if count > 1]
+    return ", ".join([*more, *([folded(once, _NAMES_WIDTH)] if once else [])])
+
+
+def properties(runs: Sequence[Mapping[str, Any]]) -> list[Property]:
+    """A row per property any run knows, those that differ first; values in the order of `runs`."""
+    found = environments(runs, _ALSO)
+    if len(runs) > 1:
+        found["cpu_flags"] = _shortened([set(run["cpu_flags"]) for run in runs])
+    rows = [_row(name, values) for name, values in found.items()]
+    known = [row for row in rows if not set(row.values) <= {UNKNOWN, DEFAULT}]
+    return sorted(known, key=lambda row: not row.differs)
+
+
+def _row(name: str, values: list[str]) -> Property:
+    ((most, count),) = Counter(values).most_common(1)
+    differs = count < len(values) and name not in _ALWAYS_OTHERWISE
+    agreed = differs and count > len(values) / 2
+    return Property(
+        name.replace("_", " ").replace(".", " ", 1),
+        tuple(values),
+        tuple(agreed and v != most for v in values),
+        differs,
+    )
+
+
+def _shortened(flags: Sequence[set[str]]) -> list[str]:
+    """Of each run only the CPU features that not every run has; there are hundreds."""
+    common = set.intersection(*flags)
+    return [f"{len(common)} in common; {' '.join(sorted(own - common)) or 'no others'}" for own in flags]

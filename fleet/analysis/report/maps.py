@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from matplotlib.colors import Colormap
 
 from fleet.analysis.arrays import Ints
 from fleet.analysis.reduce.heatmap import Heatmap, blocks_of
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import thumbnail
+from fleet.analysis.report.markup import pages
 from fleet.analysis.views.text import within
 from fleet.plan.cpulist import cpus_text
 from fleet.text import one_line
@@ -40,31 +41,30 @@ def picture(
     scales: classes of elements, and the map coloured as that scale has it. tips: the path of some cells, in
     cells from the upper left corner, and what to say of them. title: its content, for screen readers.
     """
-    count = len(drawn.labels)
-    cell = min(_MOST_CELL, side / count)
-    size = cell * count
+    cell = min(_MOST_CELL, side / len(drawn.labels))
+    size = cell * len(drawn.labels)
     beside = _DIGIT * max(map(len, drawn.labels)) + 8
     margin = beside + _TIER * len(drawn.tiers)
-    whole = f"{margin + size + 2:.0f}"
-    parts = [
-        f'<svg viewBox="0 0 {whole} {whole}" width="{whole}" height="{whole}" role="img" '
-        f'aria-label="{escape(one_line(title))}">',
-        *_labels(drawn, cell, margin),
-        *_names(drawn, cell, margin, beside),
-    ]
-    at = f'x="{margin:.1f}" y="{margin:.1f}" width="{size:.1f}" height="{size:.1f}"'
-    parts += [
-        f'<image class="cells {name}" {at} href="{thumbnail(scaled, palette)}"/>' for name, scaled in scales
-    ]
-    lines = [margin + place * cell for place, border in enumerate(drawn.borders) if border]
-    end = margin + size
-    path = "".join(f"M{margin:.1f} {x:.1f}H{end:.1f}M{x:.1f} {margin:.1f}V{end:.1f}" for x in lines)
-    parts.append(f'<path class="borders" d="{path}"/>' if path else "")
-    if tips:
-        shapes = "".join(f'<path d="{path}"><title>{escape(text)}</title></path>' for path, text in tips)
-        place = f"translate({margin:.1f} {margin:.1f}) scale({cell:.4f})"
-        parts.append(f'<g class="tips" transform="{place}">{shapes}</g>')
-    return Markup("".join([*parts, "</svg>"]))  # noqa: S704  (texts are escaped above)
+    every = max(1, int(np.ceil(_TEXT / cell)))  # CPU that has room for its number
+    svg = (
+        pages()
+        .get_template("map.svg")
+        .render(
+            title=one_line(title),
+            whole=f"{margin + size + 2:.0f}",
+            margin=margin,
+            near=margin - 4,
+            size=size,
+            cell=cell,
+            labels=[(name, margin + (at + 0.5) * cell) for at, name in enumerate(drawn.labels)][::every],
+            upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
+            groups=[*_groups(drawn, cell, margin, margin - beside)],
+            pictures=[(name, thumbnail(scaled, palette)) for name, scaled in scales],
+            borders=[margin + place * cell for place, border in enumerate(drawn.borders) if border],
+            tips=tips,
+        )
+    )
+    return Markup(svg)  # noqa: S704  (the template escapes)
 
 
 def _pair_text(row: dict[str, Any], number: str) -> str:
@@ -111,46 +111,16 @@ def _block(starts: Ints, row: int, column: int) -> str:
     return f"M{starts[column]} {starts[row]}h{width}v{height}h-{width}z"
 
 
-def _labels(drawn: Heatmap, cell: float, margin: float) -> Iterator[str]:
-    """The numbers of CPUs on both axes, as many as can be read."""
-    every = max(1, int(np.ceil(_TEXT / cell)))
-    upright = max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every
-    yield '<g class="labels">'
-    for place in range(0, len(drawn.labels), every):
-        name, at = escape(drawn.labels[place]), margin + (place + 0.5) * cell
-        near = margin - 4
-        yield f'<text x="{near:.1f}" y="{at:.1f}" class="end">{name}</text>'
-        yield (
-            f'<text transform="translate({at:.1f} {near:.1f}) rotate(-90)">{name}</text>'
-            if upright
-            else f'<text x="{at:.1f}" y="{near - 4:.1f}" class="middle">{name}</text>'
-        )
-    yield "</g>"
+def _groups(
+    drawn: Heatmap, cell: float, margin: float, far: float
+) -> Iterator[tuple[str, float, float, float]]:
+    """The names of groups, where each begins and ends, and how far from the edge; the outermost at it.
 
-
-def _names(drawn: Heatmap, cell: float, margin: float, beside: float) -> Iterator[str]:
-    """The names of groups on both axes, the outermost at the edge, each with a line as long as the group."""
-    yield '<g class="names">'
+    A name that does not fit beside its group is its number alone, else nothing.
+    """
     for line, tier in enumerate(reversed(drawn.tiers)):
-        far = margin - beside - _TIER * line
         bounds = np.cumsum([0, *(count for _, count in tier)]) * cell + margin
         for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
-            text = _fitting(name, high - low)
-            if not name:
-                continue
-            middle, above = (low + high) / 2, far - 8
-            yield (
-                f'<path d="M{low + 1:.1f} {far:.1f}H{high - 1:.1f}M{far:.1f} {low + 1:.1f}V{high - 1:.1f}"/>'
-                f'<text x="{middle:.1f}" y="{above:.1f}" class="middle">{text}</text>'
-                f'<text transform="translate({above:.1f} {middle:.1f}) rotate(-90)" class="middle">'
-                f"{text}</text>"
-            )
-    yield "</g>"
-
-
-def _fitting(name: str, room: float) -> str:
-    """A name that fits beside its group: whole, else its number alone, else nothing."""
-    for text in (name, name.rpartition(" ")[2]):
-        if len(text) * _DIGIT + 4 <= room:
-            return text
-    return ""
+            fitting = (one for one in (name, name.rpartition(" ")[2]) if len(one) * _DIGIT + 4 <= high - low)
+            if name:
+                yield next(fitting, ""), low, high, far - _TIER * line

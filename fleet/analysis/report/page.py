@@ -1,21 +1,17 @@
-"""Builds a report: reads the runs, draws them and renders one HTML page without scripts.
-
-jinja2 escapes all text of hosts and inventories; `one_line` makes control characters visible.
-"""
+"""Builds a report: reads the runs, draws them and renders one HTML page without scripts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
-import jinja2
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from fleet.analysis import plots
 from fleet.analysis.reduce.cells import OVERVIEW, in_order
+from fleet.analysis.reduce.environment import properties
 from fleet.analysis.reduce.heatmap import (
     MOST_NUMBERS,
     Heatmap,
@@ -27,9 +23,9 @@ from fleet.analysis.reduce.heatmap import (
 )
 from fleet.analysis.report import figures, maps
 from fleet.analysis.report.differences import Difference, Forest, Residual, differences
-from fleet.analysis.report.environment_table import environment
 from fleet.analysis.report.headline import overview_of, tables, warnings
 from fleet.analysis.report.ladders import picture
+from fleet.analysis.report.markup import number, pages
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
@@ -38,24 +34,18 @@ from fleet.analysis.views.sections import level_lines
 from fleet.analysis.views.text import (
     SHARED,
     change_shown,
-    in_words,
     interval,
-    is_none,
     measured,
-    percent,
     records,
     shown_value,
     sides_text,
-    signed,
     span_text,
-    within,
 )
 from fleet.analysis.views.topology import topology_lines
 from fleet.errors import UsageError
 from fleet.model import benchmark_named
 from fleet.model.version import VERSION
 from fleet.store.runs import Root, listing_of
-from fleet.text import counted, one_line
 
 _PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _LEAST_MAP = 4  # CPUs; a smaller map shows nothing
@@ -97,82 +87,46 @@ def render(
     found = _maps_by_kind(detailed)
     shared = {kind: colour_limits([table for _, table in of_kind]) for kind, of_kind in found.items()}
     thumbnails = _thumbnails(found, shared)
-    return template("page.html").render(
-        title=title or f"{_subject(readings)}: {_names(readings)}",
-        generator=f"{GENERATOR} {VERSION}",
-        made=datetime.now(UTC),
-        readings=readings,
-        span=span_text(min(starts), max(starts)),
-        kinds=list(dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"])),
-        warnings=warnings(readings),
-        tables=tables(overall, readings),
-        dots=_history(overall, readings) if len(readings) > 1 else {},
-        detailed=detailed,
-        anchors={reading.anchor for reading in detailed},
-        front=None if thumbnails else _front(readings),
-        thumbnails=thumbnails,
-        shared=shared,
-        differences=differences(root, readings, tables_read, sides),
-        environment=environment(readings),
-        viridis=figures.palette("viridis"),
-        diverging=figures.palette(plots.CHANGES),
+    return (
+        pages()
+        .get_template("page.html")
+        .render(
+            title=title or f"{_subject(readings)}: {_names(readings)}",
+            generator=f"{GENERATOR} {VERSION}",
+            made=datetime.now(UTC),
+            readings=readings,
+            span=span_text(min(starts), max(starts)),
+            kinds=list(dict.fromkeys(kind for reading in readings for kind in reading.run["benchmarks"])),
+            warnings=warnings(readings),
+            tables=tables(overall, readings),
+            dots=_history(overall, readings) if len(readings) > 1 else {},
+            detailed=detailed,
+            anchors={reading.anchor for reading in detailed},
+            front=None if thumbnails else _front(readings),
+            thumbnails=thumbnails,
+            shared=shared,
+            differences=differences(root, readings, tables_read, sides),
+            environment=properties([reading.run for reading in readings]),
+            viridis=figures.palette("viridis"),
+            diverging=figures.palette(plots.CHANGES),
+            meanings=SHARED,
+            topology_of=topology_lines,
+            levels_of=level_lines,
+            map_of=_map,
+            ecdf_of=_ecdf,
+            trace_of=_trace,
+            residual_of=_residual,
+            forest_of=_forest,
+            ladder_of=picture,
+            roofline_of=roofline,
+            measured=measured,
+            is_log=is_log,
+            change_shown=change_shown,
+            interval=interval,
+            most_numbers=MOST_NUMBERS,
+            sides_text=sides_text,
+        )
     )
-
-
-@cache
-def template(name: str) -> jinja2.Template:
-    """A page of reports or of sites."""
-    pages = jinja2.Environment(
-        loader=jinja2.PackageLoader("fleet.analysis.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_printable,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    pages.filters |= {
-        "counted": counted,
-        "within": within,
-        "percent": percent,
-        "number": _number,
-        "signed": signed,
-        "moment": _moment,
-    }
-    pages.globals |= {
-        "meanings": SHARED,
-        "meaning_of": in_words,
-        "topology_of": topology_lines,
-        "levels_of": level_lines,
-        "map_of": _map,
-        "ecdf_of": _ecdf,
-        "trace_of": _trace,
-        "residual_of": _residual,
-        "forest_of": _forest,
-        "ladder_of": picture,
-        "roofline_of": roofline,
-        "measured": measured,
-        "is_log": is_log,
-        "change_shown": change_shown,
-        "interval": interval,
-        "most_numbers": MOST_NUMBERS,
-        "sides_text": sides_text,
-    }
-    return pages.get_template(name)
-
-
-def _printable(value: Any) -> Any:
-    return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _number(value: float | None) -> str:
-    """Nanoseconds with one decimal, from a thousand on with none."""
-    if is_none(value) or value is None:
-        return "-"
-    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
-
-
-def _moment(when: datetime) -> str:
-    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def _subject(readings: Sequence[Reading]) -> str:
@@ -244,7 +198,7 @@ def _history(rows: pd.DataFrame, readings: Sequence[Reading]) -> dict[str, list[
 def _panel(kind: str, column: str, runs: pd.DataFrame, rounds: pd.DataFrame | None, unit: str) -> Markup:
     """runs, rounds: `host` and `ns`, which is a number of any unit."""
     medians = runs.groupby("host", sort=False)["ns"].median()
-    listed = "; ".join(f"{host} {_number(float(ns))}" for host, ns in medians.items())
+    listed = "; ".join(f"{host} {number(float(ns))}" for host, ns in medians.items())
     return figures.draw(
         f"dots-{kind.replace('/', '-')}-{column}",
         f"Run medians of {kind}, {column}: {listed} {unit.rpartition(' ')[2]}",
@@ -298,8 +252,8 @@ def _front(readings: Sequence[Reading]) -> tuple[str, Markup] | None:
 
 def _ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
     listed = "; ".join(
-        f"{relation}: half within {_number(float(np.median(curve)))} ns, 99% within "
-        f"{_number(float(np.quantile(curve, 0.99)))} ns"
+        f"{relation}: half within {number(float(np.median(curve)))} ns, 99% within "
+        f"{number(float(np.quantile(curve, 0.99)))} ns"
         for relation, curve in part.curves.items()
     )
     return figures.draw(
@@ -316,7 +270,7 @@ def _trace(reading: Reading, part: Part, suspect: Suspect, place: int) -> Markup
     return figures.draw(
         f"{reading.anchor}-trace-{part.name.replace('/', '-')}-{place}",
         f"Samples of pair {row['ping_cpu']}-{row['pong_cpu']} over time, {part.name} on {reading.name}: "
-        f"{row['flags']}, median {_number(row['median_ns'])} ns",
+        f"{row['flags']}, median {number(row['median_ns'])} ns",
         (_PANEL, 200),
         partial(plots.trace, suspect.bursts),
         margins=(56, 42, 18, 10),

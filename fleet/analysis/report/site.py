@@ -24,8 +24,8 @@ from fleet.analysis.reduce.heatmap import SHADES
 from fleet.analysis.reduce.load import read_runs
 from fleet.analysis.reduce.pairs import STATS_VERSION, load_pairs, widened
 from fleet.analysis.report import card as cards
+from fleet.analysis.report.markup import pages
 from fleet.analysis.report.output import GENERATOR, write
-from fleet.analysis.report.page import template
 from fleet.analysis.selection import by_host
 from fleet.analysis.views.history import sparkline
 from fleet.analysis.views.text import measured, records, shown_value, within
@@ -254,8 +254,7 @@ def _small(card: cards.Card) -> bytes:
 
 def _page(name: str, **values: Any) -> str:
     """A page of the site, whose policy has the digests of its own style and script."""
-    pages = template(name).environment
-    style = pages.get_template("style.css").render(viridis=[], diverging=[], readings=[], thumbnails={})
+    style = pages().get_template("style.css").render(viridis=[], diverging=[], readings=[], thumbnails={})
     style += (Path(__file__).parent / "templates" / "site.css").read_text(encoding="utf-8")
     script = (Path(__file__).parent / "templates" / "site.js").read_text(encoding="utf-8")
     parts = {"style": Markup(f"\n{style}"), "script": Markup(f"\n{script}")}  # noqa: S704  (our own files)
@@ -263,4 +262,4 @@ def _page(name: str, **values: Any) -> str:
         f"{part}_digest": "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         for part, text in parts.items()
     }
-    return template(name).render(generator=f"{GENERATOR} {VERSION}", **parts, **digests, **values)
+    return pages().get_template(name).render(generator=f"{GENERATOR} {VERSION}", **parts, **digests, **values)

@@ -27,7 +27,6 @@ from fleet.analysis.views.text import (
     csv_text,
     in_words,
     indented,
-    is_none,
     json_text,
     kind_of,
     measured,
@@ -238,17 +237,13 @@ def _object(one: Comparison) -> dict[str, Any]:
         "b": _side(one.b),
         "unit": one.unit,
         "threshold": one.threshold,
-        "relations": [_finite(row) for row in records(one.relations)],
-        "pairs": [_finite(row) for row in records(one.pairs)],
-        "levels": [_finite(row) for row in records(one.levels)],
-        "environment": records(one.environment),
-        "caveats": list(one.caveats),
-        "fleet": [_finite(row) for row in records(one.fleet)],
+        "relations": one.relations,
+        "pairs": one.pairs,
+        "levels": one.levels,
+        "environment": one.environment,
+        "caveats": one.caveats,
+        "fleet": one.fleet,
     }
-
-
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: None if isinstance(value, float) and is_none(value) else value for key, value in row.items()}
 
 
 def _side(side: ComparisonSide) -> dict[str, Any]:

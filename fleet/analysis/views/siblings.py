@@ -50,7 +50,12 @@ def siblings_text(groups: Sequence[Siblings], width: int | None = None) -> str:
 
 def siblings_json(groups: Sequence[Siblings]) -> str:
     """A list of groups; latencies one way in ns, shares as fractions, null where unknown."""
-    return json_text([_object(one) for one in groups])
+    about = ("hosts", "about", "runs", "threshold", "judged", "odd", "smallest")
+    names = (*about, "rows", "environment", "caveats")
+    found = [{name: getattr(one, name) for name in names} for one in groups]
+    return json_text(
+        [one | {"smallest": None if is_none(one["smallest"]) else one["smallest"]} for one in found]
+    )
 
 
 def siblings_csv(groups: Sequence[Siblings]) -> str:
@@ -98,18 +103,3 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
     benchmark = f"{row['benchmark']}/{row['variant']}" if row["benchmark"] else "-"
     q = "-" if is_none(row["q"]) else "<0.001" if row["q"] < 0.001 else f"{row['q']:.3f}"
     return (row["host"], benchmark, row["relation"], this, others, signed(change), interval(low, high), q)
-
-
-def _object(one: Siblings) -> dict[str, Any]:
-    return {
-        "hosts": one.hosts,
-        "about": one.about,
-        "runs": one.runs,
-        "threshold": one.threshold,
-        "judged": one.judged,
-        "odd": one.odd,
-        "smallest": None if is_none(one.smallest) else one.smallest,
-        "rows": records(one.rows),
-        "environment": records(one.environment),
-        "caveats": list(one.caveats),
-    }

@@ -1,0 +1,42 @@
+"""The templates of pages, maps and cards. Text of hosts is escaped, and control characters made visible."""
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from fleet.analysis.views.text import is_none, percent, signed, within
+from fleet.text import counted, one_line
+
+
+@cache
+def pages() -> jinja2.Environment:
+    """All templates, with their filters."""
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("fleet.analysis.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {"counted": counted, "within": within, "percent": percent, "signed": signed}
+    found.filters |= {"number": number, "moment": _moment, "px": "{:.1f}".format}
+    return found
+
+
+def number(value: float | None) -> str:
+    """Nanoseconds with one decimal, from a thousand on with none."""
+    if is_none(value) or value is None:
+        return "-"
+    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def _printable(value: Any) -> Any:
+    return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _moment(when: datetime) -> str:
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
