@@ -28,7 +28,7 @@ from fleet.analysis.reduce.heatmap import (
     of_cpus,
 )
 from fleet.analysis.reduce.ladders import size_text
-from fleet.analysis.reduce.load import ns_per_sample_tick, sample_ticks
+from fleet.analysis.reduce.load import latencies
 from fleet.analysis.reduce.topology import Layout
 from fleet.text import one_line
 
@@ -312,15 +312,6 @@ def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
             axes.axvline(row["cache_bytes"], color="#858585", linewidth=1, linestyle=(0, (4, 3)), zorder=0)
         middle = (row["least_bytes"] * row["most_bytes"]) ** 0.5
         axes.text(middle, 1.0, row["level"], transform=top, ha="center", va="bottom", fontsize=10)
-
-
-def latencies(samples: pd.DataFrame) -> tuple[Floats, Ints, Bools]:
-    """Every sample's one-way ns in stored order, the position of its burst, and whether it is a warm-up."""
-    counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
-    burst = np.repeat(np.arange(len(samples)), counts)
-    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    latency: Floats = sample_ticks(samples) * ns_per_sample_tick(samples)[burst]
-    return latency, burst, place < samples["warmup"].to_numpy()[burst]
 
 
 def ink_on(red: float, green: float, blue: float) -> str:

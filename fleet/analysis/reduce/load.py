@@ -182,16 +182,23 @@ def samples_long(samples: pd.DataFrame) -> pd.DataFrame:
     samples: as `load_samples` returns it. Every column but `ticks` and `warmup` is repeated; added are
     `sample` (position in its burst), `is_warmup` (bool), `ticks` (int64) and `latency_ns` (float64).
     """
-    counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
-    long = samples.drop(columns=["ticks", "warmup"]).iloc[np.repeat(np.arange(len(samples)), counts)]
-    first = np.cumsum(counts) - counts
-    place = np.arange(counts.sum()) - np.repeat(first, counts)
+    latency, burst, is_warmup = latencies(samples)
+    long = samples.drop(columns=["ticks", "warmup"]).iloc[burst]
     return long.reset_index(drop=True).assign(
-        sample=place,
-        is_warmup=place < np.repeat(samples["warmup"].to_numpy(), counts),
+        sample=np.arange(len(burst)) - np.searchsorted(burst, burst),
+        is_warmup=is_warmup,
         ticks=flat_ticks(samples),
-        latency_ns=sample_ticks(samples) * np.repeat(ns_per_sample_tick(samples), counts),
+        latency_ns=latency,
     )
+
+
+def latencies(samples: pd.DataFrame) -> tuple[Floats, Ints, Bools]:
+    """Every sample's one-way ns in stored order, the position of its burst, and whether it is a warm-up."""
+    counts = samples["ticks"].map(len).to_numpy(dtype=np.int64)
+    burst = np.repeat(np.arange(len(samples)), counts)
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    latency: Floats = sample_ticks(samples) * ns_per_sample_tick(samples)[burst]
+    return latency, burst, place < samples["warmup"].to_numpy()[burst]
 
 
 def view_of(kind: str) -> View:

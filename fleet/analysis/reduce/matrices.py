@@ -90,20 +90,12 @@ def pairs_of(
 
 def pair_numbers(about: pd.DataFrame, *, ordered: bool) -> Ints:
     """For each burst a number that those of its run, benchmark, variant and pair share."""
-    ping, pong = (about[name].to_numpy(dtype=np.int64) for name in ("ping_cpu", "pong_cpu"))
+    ends = about[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64)
     if not ordered:
-        ping, pong = np.minimum(ping, pong), np.maximum(ping, pong)
-    key = np.zeros(len(about), dtype=np.int64)
-    for name in (*KIND, "point"):
-        codes, values = pd.factorize(about[name], use_na_sentinel=False)
-        key = key * max(len(values), 1) + codes
-    size = (
-        int(pong.max(initial=0)) + 1
-        if not ordered
-        else int(max(ping.max(initial=0), pong.max(initial=0))) + 1
-    )
-    numbers: Ints = (key * size + ping) * size + pong
-    return numbers
+        ends = np.sort(ends, axis=1)
+    keys = [*(about[name] for name in (*KIND, "point")), *ends.T]
+    groups = about.groupby(keys, sort=False, observed=True, dropna=False)
+    return np.asarray(groups.ngroup(), dtype=np.int64)
 
 
 def _words(column: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -232,12 +224,11 @@ def _quantile(ordered: Floats, share: float) -> Floats:
 
 def _flags(flags: "pd.Series[str]", pair: Ints, pairs: int) -> dict[str, Ints | list[str]]:
     """How many bursts of each pair have a flag, and all their flags once."""
-    codes, texts = pd.factorize(flags)
-    marked = np.array([text != "" for text in texts], dtype=bool)[codes] if len(codes) else codes.astype(bool)
+    marked = (flags != "").to_numpy(dtype=bool)
     found: list[set[str]] = [set() for _ in range(pairs)]
-    numbers = np.unique(pair[marked] * max(len(texts), 1) + codes[marked])
-    for number in numbers:
-        found[number // len(texts)].update(str(texts[number % len(texts)]).split(","))
+    unlike = pd.DataFrame({"pair": pair[marked], "flags": flags[marked].to_numpy()}).drop_duplicates()
+    for number, text in zip(unlike["pair"], unlike["flags"], strict=True):
+        found[number].update(str(text).split(","))
     return {
         "flagged_bursts": np.bincount(pair[marked], minlength=pairs),
         "flags": [",".join(sorted(each)) for each in found],

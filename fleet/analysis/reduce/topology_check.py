@@ -170,4 +170,4 @@ def _asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 
 def _values(rows: pd.DataFrame, *columns: str) -> Iterable[tuple[Any, ...]]:
     """These columns of the rows, as plain values."""
-    return zip(*(rows[name].tolist() for name in columns), strict=True)
+    return rows[[*columns]].itertuples(index=False, name=None)

@@ -15,9 +15,9 @@ import pandas as pd
 
 from fleet.analysis.arrays import Floats, Ints
 from fleet.analysis.compare.comparison import Tables
-from fleet.analysis.plots import latencies
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, compared, summary
 from fleet.analysis.reduce.load import (
+    latencies,
     load_counters,
     load_samples,
     read_runs,
