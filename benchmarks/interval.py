@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.analysis.reduce.burst_levels import BurstLevels, burst_levels
-from fleet.analysis.reduce.states import of_most, states_of_rounds
+from fleet.analysis.reduce.split import of_most, states_of_rounds
 
 GAP_S, LEAST, BUDGET_S, DENSER, PRECISION, FAIR = 0.5, 10, 20, 6, 0.01, 2.5
 USUAL = int(BUDGET_S / GAP_S)  # bursts that the budget holds without shorter pauses

@@ -77,8 +77,7 @@ def _of_results(root: str) -> Iterator[str]:
 
 
 def _of_summaries(root: str) -> Iterator[str]:
-    from fleet.analysis.exchange.imports import all_summaries
-    from fleet.analysis.exchange.published_points import index
+    from fleet.analysis.exchange.imports import all_summaries, index
 
     yield from all_summaries(root)["summary"]
     yield from index()["points"]

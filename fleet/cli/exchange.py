@@ -201,8 +201,14 @@ def summaries(
 
     Example: fleet summaries rpi4-qnx800
     """
-    from fleet.analysis.exchange.imports import PREFIX, all_summaries, find_summary
-    from fleet.analysis.exchange.published_points import points_list, points_text, published_points
+    from fleet.analysis.exchange.imports import (
+        PREFIX,
+        all_summaries,
+        find_summary,
+        points_list,
+        points_text,
+        published_points,
+    )
     from fleet.analysis.views import imports as views
     from fleet.analysis.views.heatmap import Canvas
     from fleet.analysis.views.text import fitted, json_text

@@ -11,7 +11,7 @@ import pytest
 
 from fleet.analysis.reduce.burst_levels import burst_levels
 from fleet.analysis.reduce.interval import effective_count, t_factor
-from fleet.analysis.reduce.states import states
+from fleet.analysis.reduce.split import states
 from tests import needs
 from tests.intervals import half_width
 from tests.native.build import AGENT

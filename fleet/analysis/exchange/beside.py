@@ -13,8 +13,7 @@ import pandas as pd
 
 from fleet.analysis.compare.comparison import load_run_pairs
 from fleet.analysis.compare.sides import sides
-from fleet.analysis.exchange.imports import PREFIX, find_summary
-from fleet.analysis.exchange.published_points import published_points
+from fleet.analysis.exchange.imports import PREFIX, find_summary, published_points
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.reduce.pairs import load_pairs
 from fleet.analysis.views.text import is_none, records

@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
-from fleet.analysis.exchange.imports import PREFIX, load_published, renumbered, rows_of
-from fleet.analysis.exchange.published_points import published_points
+from fleet.analysis.exchange.imports import PREFIX, load_published, published_points, renumbered, rows_of
 from fleet.analysis.reduce.load import load_cpus, view_of
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.analysis.selection import select

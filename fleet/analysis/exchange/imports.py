@@ -4,16 +4,17 @@ One number a pair and no samples, so there is no interval and no verdict.
 """
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import pandas as pd
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
-from fleet.analysis.exchange.published_points import FOLDER, index, published_points
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.views.text import records
 from fleet.errors import UsageError
@@ -24,6 +25,7 @@ from fleet.store.files import storing
 from fleet.store.imports import FILES
 from fleet.store.reading import read_files
 from fleet.store.runs import Root, listing_of
+from fleet.text import one_line, table
 
 _CPU_COLUMNS = [field.name for field in fields(Cpu)]
 PREFIX = "summary:"  # how a command line tells a summary from a run or a host
@@ -156,3 +158,69 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     """Keys as plain strings, so that frames of different origin can be joined."""
     keys = [column.name for column in schema.TABLES["summaries"] if column.type.startswith("dictionary")]
     return frame.astype(dict.fromkeys(keys, "object")).reset_index(drop=True)
+
+
+FOLDER = files("fleet") / "published"
+COLUMNS = ("summary", "benchmark", "point", "value", "unit", "unit_ns", "conditions", "cpu_model", "source")
+
+
+@cache
+def load_published_points() -> pd.DataFrame:
+    """A row per number: COLUMNS. value, unit: as printed. unit_ns: of a byte or a line, by one CPU."""
+    tables = []
+    for name, entry in index()["points"].items():
+        with (FOLDER / entry["file"]).open(encoding="utf-8") as file:
+            rows = pd.read_csv(file)
+        times = rows["value"] * 1000 / rows["lines"]
+        tables.append(
+            rows.assign(
+                summary=name,
+                unit_ns=times.where(rows["lines"].notna(), 1 / rows["value"]),
+                cpu_model=entry["cpu_model"],
+                source=entry["url"],
+            )
+        )
+    found: pd.DataFrame = pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+    return found
+
+
+def published_points(name: str) -> pd.DataFrame:
+    """The rows of one; none if there is no such."""
+    rows = load_published_points()
+    return rows[rows["summary"] == name].reset_index(drop=True)
+
+
+def points_text(name: str) -> str:
+    """One of them for people: where it comes from, and a table per benchmark."""
+    entry, rows = index()["points"][name], published_points(name)
+    parts = [f"{name}: {entry['cpu_model']}, {entry['os']} ({entry['conditions']})\nfrom {entry['url']}"]
+    for benchmark, part in rows.groupby("benchmark", sort=False):
+        lines = [
+            (
+                row["point"],
+                f"{row['value']:g}",
+                row["unit"],
+                f"{row['unit_ns']:.2f}" if row["unit"] == "us" else "",
+                "" if pd.isna(row["conditions"]) else row["conditions"],
+            )
+            for row in part.to_dict("records")
+        ]
+        titles = ("point", "number", "", "ns a line" if any(line[3] for line in lines) else "", "")
+        parts.append(f"{benchmark}\n{table(titles, lines, right={1, 3})}")
+    return "\n\n".join("\n".join(map(one_line, part.split("\n"))) for part in parts)
+
+
+def points_list() -> str:
+    """A line for each of them, for the list of summaries."""
+    counts = load_published_points().groupby("summary", sort=False).size()
+    lines = [
+        f"{name}: {index()['points'][name]['cpu_model']}, {counts[name]} points, shipped"
+        for name in counts.index
+    ]
+    return "Published points, without pairs of CPUs:\n" + "\n".join(lines)
+
+
+@cache
+def index() -> dict[str, Any]:
+    """What is shipped, with where it comes from (fleet/published/index.toml)."""
+    return tomllib.loads((FOLDER / "index.toml").read_text(encoding="utf-8"))

@@ -11,8 +11,7 @@ import numpy as np
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.bursts import equal_rows
 from fleet.analysis.reduce.interval import effective_count, t_factor
-from fleet.analysis.reduce.split import STRAY, USUAL, levels_of_bursts, split
-from fleet.analysis.reduce.states import of_most
+from fleet.analysis.reduce.split import STRAY, USUAL, levels_of_bursts, of_most, split
 
 LEVELS_MOST = USUAL.most  # of a pair
 STRAYS_OF = 10  # at most one burst of so many is a stray

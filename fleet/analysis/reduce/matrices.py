@@ -11,7 +11,7 @@ import pandas as pd
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.burst_levels import asymmetry, burst_levels
 from fleet.analysis.reduce.bursts import PARAMETERS, SHARES, Bursts, equal_rows, of_frame
-from fleet.analysis.reduce.states import states
+from fleet.analysis.reduce.split import states
 from fleet.model import Shape, benchmark_named
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median

@@ -6,8 +6,7 @@ import pytest
 
 from fleet.analysis import load_published_points
 from fleet.analysis.exchange.beside import beside_points, beside_points_text
-from fleet.analysis.exchange.imports import find_summary
-from fleet.analysis.exchange.published_points import points_list, points_text
+from fleet.analysis.exchange.imports import find_summary, points_list, points_text
 from fleet.errors import UsageError
 from tests import memory, points
 from tests.command import Fleet

@@ -17,8 +17,7 @@ from fleet.analysis.reduce.burst_levels import (
     drift,
     halves,
 )
-from fleet.analysis.reduce.split import split
-from fleet.analysis.reduce.states import states, states_of_rounds
+from fleet.analysis.reduce.split import split, states, states_of_rounds
 from tests.intervals import half_width
 
 
