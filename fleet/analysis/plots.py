@@ -170,7 +170,7 @@ def ecdf(values: Mapping[str, npt.ArrayLike], axes: Axes | None = None, *, unit:
         axes.plot(x, share, label=one_line(name), color=colour, linestyle=style, linewidth=1.6)
     if lowest > 0 and highest > LOG_BEYOND * lowest:
         axes.set_xscale("log")
-        _name_steps(axes.xaxis, lowest, highest)
+        name_steps(axes.xaxis, lowest, highest)
     if np.isfinite(lowest) and highest > lowest:
         axes.set_xlim(lowest * 0.95, highest * 1.05)
     axes.set_ylim(0, 1)
@@ -251,7 +251,7 @@ def ladder(
     axes.set_yscale("log")
     _label_sizes(axes, steps["bytes"].to_numpy())
     axes.set_ylim(low, high)
-    _name_steps(axes.yaxis, low, high)
+    name_steps(axes.yaxis, low, high)
     axes.set(xlabel="memory of a thread", ylabel="GB/s" if rate else "ns")
     axes.grid(visible=True, axis="y")
     if levels is not None:
@@ -274,7 +274,7 @@ def _legend(axes: Axes, bottom: float, columns: int = 3, **look: Any) -> None:
         text.set_parse_math(False)
 
 
-def _name_steps(axis: Axis, low: float, high: float) -> None:
+def name_steps(axis: Axis, low: float, high: float) -> None:
     """Name the steps of a logarithmic axis."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < _FEW_DECADES * low else (1,)))
     axis.set_major_formatter("{x:g}")

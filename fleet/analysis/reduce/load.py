@@ -6,7 +6,7 @@ or there are no rows. `reduce.pairs` has what runs are reduced to.
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -27,26 +27,34 @@ from fleet.store.runs import Listing, Root, RunSummary, listing_of
 from fleet.store.schema import arrow_schema
 
 Chosen = str | Collection[str] | None  # one value, several, or all
+
+
+class Runs(TypedDict, total=False):
+    """Which runs: each filter is one value or several, and None takes all. labels: those a run must have."""
+
+    run_id: Chosen
+    host_id: Chosen
+    labels: Mapping[str, str] | None
+
+
 _Records = Sequence[tuple[RunSummary, RunRecord]]
 
 
 def load_samples(
     root: Root,
     *,
-    run_id: Chosen = None,
-    host_id: Chosen = None,
     benchmark: Chosen = None,
     relation: Chosen = None,
-    labels: Mapping[str, str] | None = None,
     columns: Sequence[str] | None = None,
+    **which: Unpack[Runs],
 ) -> pd.DataFrame:
     """Read raw samples as stored: one row per burst, `ticks` an array; columns as in docs/tables.md.
 
-    Each filter is one value or several, and None takes all; labels: those a run must have. Files, and
-    stretches within them, that hold nothing of what is wanted are not read. No rows where nothing matches.
+    Each filter is one value or several, and None takes all. Files, and stretches within them, that hold
+    nothing of what is wanted are not read. No rows where nothing matches.
     """
     listing = listing_of(root)
-    runs = published(listing, run_id=run_id, host_id=host_id, labels=labels)
+    runs = published(listing, **which)
     names = [samples_name(run.host_id, run.run_id) for run in runs]
     where = rows_wanted(benchmark=benchmark, relation=relation)
     frame: pd.DataFrame = read_files(
@@ -68,16 +76,10 @@ def samples_in_parts(
             yield table.to_pandas()
 
 
-def load_runs(
-    root: Root,
-    *,
-    run_id: Chosen = None,
-    host_id: Chosen = None,
-    labels: Mapping[str, str] | None = None,
-) -> pd.DataFrame:
+def load_runs(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
     listing = listing_of(root)
-    found = _records(listing, published(listing, run_id=run_id, host_id=host_id, labels=labels))
+    found = _records(listing, published(listing, **which))
     return _frame("runs", _runs_rows(found))
 
 
@@ -134,17 +136,17 @@ def decoded(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
     }
 
 
-def load_cpus(root: Root, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
+def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `cpus` table: one row per run and CPU."""
     listing = listing_of(root)
-    found = _records(listing, published(listing, run_id=run_id, host_id=host_id))
+    found = _records(listing, published(listing, **which))
     return _frame("cpus", _cpus_rows(listing, found))
 
 
-def load_counters(root: Root, *, run_id: Chosen = None, host_id: Chosen = None) -> pd.DataFrame:
+def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `counters` table: a row per burst, thread and event; no rows where nothing was counted."""
     listing = listing_of(root)
-    runs = published(listing, run_id=run_id, host_id=host_id) if listing.counters else []
+    runs = published(listing, **which) if listing.counters else []
     names = [name for run in runs if (name := counters_name(run.run_id)) in listing.counters]
     frame: pd.DataFrame = read_files(listing.place, names, "counters", skip_damaged=True).to_pandas()
     return frame

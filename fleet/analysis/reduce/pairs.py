@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import pyarrow as pa
 from fleet.analysis.arrays import Floats
 from fleet.analysis.reduce.bursts import COLUMNS, LISTS, of_arrow
 from fleet.analysis.reduce.flags import with_pair_flags
-from fleet.analysis.reduce.load import Chosen, published, rows_wanted, without_points
+from fleet.analysis.reduce.load import Chosen, Runs, published, rows_wanted, without_points
 from fleet.analysis.reduce.long_pairs import reduced_in_parts
 from fleet.analysis.reduce.matrices import OF_LEVELS, by_relation, reduced, visits_together
 from fleet.errors import StoreError, is_lack_of_memory
@@ -37,30 +37,19 @@ _HELD = 16 * SLICE_SAMPLES  # bytes of ticks; a pair with more is reduced some b
 _CLASS = ["benchmark", "variant", "relation"]
 _SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
 OF_HISTORY = (
-    "run_id",
-    *_CLASS,
-    "point",
-    "ping_cpu",
-    "pong_cpu",
-    "bursts",
-    "median_ns",
-    "p99_ns",
-    "spread",
-    "flagged_bursts",
-    "flags",
+    *("run_id", *_CLASS, "point", "ping_cpu", "pong_cpu", "bursts", "median_ns", "p99_ns", "spread"),
+    *("flagged_bursts", "flags"),
 )
 
 
 def load_pairs(
     root: Root,
     *,
-    run_id: Chosen = None,
-    host_id: Chosen = None,
     benchmark: Chosen = None,
     relation: Chosen = None,
-    labels: Mapping[str, str] | None = None,
     columns: Sequence[str] | None = None,
     note: Callable[[str], None] | None = None,
+    **which: Unpack[Runs],
 ) -> pd.DataFrame:
     """Read the table `pairs` (docs/tables.md): a row per run, benchmark, variant, point and pair, in ns.
 
@@ -69,7 +58,7 @@ def load_pairs(
     take a while.
     """
     listing = listing_of(root)
-    place, runs = listing.place, published(listing, run_id=run_id, host_id=host_id, labels=labels)
+    place, runs = listing.place, published(listing, **which)
     where = rows_wanted(benchmark=benchmark, relation=relation)
 
     def own(runs: Sequence[RunSummary], columns: Sequence[str] | None, where: Where) -> list[Any]:
@@ -131,12 +120,9 @@ def _derived(place: Place, runs: Sequence[RunSummary], *, alone: bool) -> Iterat
 def history(
     root: Root,
     *,
-    run_id: Chosen = None,
-    host_id: Chosen = None,
     relation: Chosen = None,
     benchmark: Chosen = None,
-    labels: Mapping[str, str] | None = None,
-    note: Callable[[str], None] | None = None,
+    **which: Unpack[Runs],
 ) -> pd.DataFrame:
     """A row per run, benchmark, variant and relation, oldest first; benchmarks with points are left out.
 
@@ -144,15 +130,9 @@ def history(
     `fleet.analysis.matrices.relations`.
     """
     root = listing_of(root)
-    runs = published(root, run_id=run_id, host_id=host_id, labels=labels)
-    pairs = load_pairs(
-        root,
-        run_id=[run.run_id for run in runs],
-        benchmark=benchmark,
-        relation=relation,
-        columns=OF_HISTORY,
-        note=note,
-    )
+    runs = published(root, **which)
+    ids = [run.run_id for run in runs]
+    pairs = load_pairs(root, run_id=ids, benchmark=benchmark, relation=relation, columns=OF_HISTORY)
     return by_run(runs, without_points(pairs))
 
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import escape
 from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
@@ -30,6 +29,7 @@ from fleet.analysis.reduce.load import read_runs, view_of, without_points
 from fleet.analysis.reduce.matrices import matrix, relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
+from fleet.analysis.report.markup import pages
 from fleet.analysis.report.output import CARD, CARDS
 from fleet.analysis.views.heatmap import is_light, rgb_of
 from fleet.analysis.views.sections import number_of
@@ -263,33 +263,11 @@ def _png(cells: Ints) -> bytes:
 
 def svg(card: Card) -> str:
     """The card as SVG, light or dark as the page it is shown on; the last line but one is its foot."""
-    width, height = _SIZE
-    shown = escape("; ".join(text.words for text in card.texts if text.kind not in ("white", "black")))
-    edges = "".join(
-        f"M{_X:.1f} {_Y + at:.1f}h{_SIDE:.1f}M{_X + at:.1f} {_Y:.1f}v{_SIDE:.1f}" for at in card.edges
-    )
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" role="img" font-family="sans-serif"><!-- {CARD} -->',
-        f"<title>{escape(card.title)}</title>",
-        f"<desc>{shown}</desc>",
-        f"<style>{_STYLE}</style>",
-        f'<rect class="page" width="{width}" height="{height}"/>',
-    ]
-    for (x, y, wide, high), cells in _pictures(card):
-        encoded = base64.b64encode(_png(cells)).decode()
-        parts.append(
-            f'<image x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" '
-            f'preserveAspectRatio="none" href="data:image/png;base64,{encoded}"/>'
-        )
-    parts.append(f'<path class="edge" d="{edges}"/>')
-    for one in card.texts:
-        place = f'x="{one.x:.1f}" y="{one.y:.1f}"'
-        if one.upright:
-            place = f'transform="translate({one.x:.1f} {one.y:.1f})rotate(-90)"'
-        how = f'{place} class="{one.kind} {one.anchor}" font-size="{one.size:.1f}"'
-        parts.append(f"<text {how}>{escape(one.words)}</text>")
-    return "\n".join([*parts, "</svg>\n"])
+    (width, height), found = _SIZE, pages().get_template("card.svg")
+    encoded = ((place, base64.b64encode(_png(cells)).decode()) for place, cells in _pictures(card))
+    pictures = [(place, f"data:image/png;base64,{data}") for place, data in encoded]
+    about = {"width": width, "height": height, "x": _X, "y": _Y, "side": _SIDE, "style": _STYLE, "mark": CARD}
+    return found.render(card=card, pictures=pictures, **about) + "\n"
 
 
 def png(card: Card) -> bytes:

@@ -12,8 +12,8 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter
 
+from fleet.analysis.plots import name_steps
 from fleet.analysis.reduce.ladders import plateaus
 from fleet.analysis.reduce.load import view_of
 from fleet.analysis.report import figures
@@ -24,7 +24,6 @@ from fleet.text import counted
 
 _WIDTH, _HEIGHT = 340, 280  # CSS pixels; as wide as a telephone shows without scrolling
 _IN_A_LINE = 2  # entries of the legend
-_FEW_DECADES = 200  # largest to smallest, up to which an axis shows 20 and 50 as well as 10
 _STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
 _FROM_MEMORY = {"stream": "o", "stream.prefetch": "^", "deep": "D"}  # and their marks
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195")
@@ -117,27 +116,25 @@ def _draw(every: Sequence[Products], axes: Axes) -> None:
         for level, rate in one.roofs.items():
             begin = max(left, low / rate)
             axes.plot([begin, tops[at] / rate], [begin * rate, tops[at]], style, color="#888888", linewidth=1)
-            where: dict[str, Any] = {
-                "rotation": rise,
-                "rotation_mode": "anchor",
-                "va": "bottom",
-                "clip_on": True,
-            }
-            axes.text(begin * 1.3, begin * 1.3 * rate, level, fontsize=8, **where)
+            axes.text(
+                begin * 1.3,
+                begin * 1.3 * rate,
+                level,
+                fontsize=8,
+                rotation=rise,
+                rotation_mode="anchor",
+                va="bottom",
+                clip_on=True,
+            )
         for row in peaks[peaks["cpus"] == at].to_dict("records"):
             begin = max(left, row["gops"] / max(one.roofs.values(), default=math.inf))
             axes.plot([begin, right], [row["gops"]] * 2, style, color=colours[row["variant"]], linewidth=1.6)
         for row in dots[dots["cpus"] == at].to_dict("records"):
-            look: dict[str, Any] = {
-                "marker": _FROM_MEMORY[row["operation"]],
-                "fillstyle": "none" if at else "full",
-            }
+            look: Any = {"marker": _FROM_MEMORY[row["operation"]], "fillstyle": "none" if at else "full"}
             axes.plot(row["x"], row["gops"], color=colours[row["variant"]], markersize=5, **look)
     axes.set(xlabel="operations per byte from memory", ylabel="Gop/s")
     for axis, ends in ((axes.xaxis, (left, right)), (axes.yaxis, axes.get_ylim())):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if ends[1] < _FEW_DECADES * ends[0] else (1,)))
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
+        name_steps(axis, *ends)
     known = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
     known += [
         Line2D([], [], color="#888888", linestyle=style, label=counted(one.threads, "CPU"))
