@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "compare.error_rate": ("compare_pairs", "compare_relations"),
-    "exchange.imports": ("load_published", "published_layout"),
-    "exchange.published_points": ("load_published_points",),
+    "exchange.imports": ("load_published", "load_published_points", "published_layout"),
     "reduce.ladders": ("ladders", "plateaus"),
     "reduce.load": ("load_counters", "load_cpus", "load_runs", "load_samples", "samples_long"),
     "reduce.matrices": ("matrix", "pair_medians", "relation_statistics"),

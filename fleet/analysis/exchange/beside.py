@@ -6,9 +6,10 @@ of 1.5 away; points of all CPUs match the points of most CPUs of the run.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.comparison import load_run_pairs
@@ -100,7 +101,7 @@ def _of_runs(root: Root, runs: pd.DataFrame) -> pd.DataFrame:
 
 def has_points(texts: Sequence[str]) -> bool:
     """Whether one of the sides is a summary of points, not of pairs."""
-    return any(len(_published(text)) for text in texts)
+    return any(len(published_points(text.removeprefix(PREFIX))) for text in texts if text.startswith(PREFIX))
 
 
 def beside_points(root: Root, texts: Sequence[str]) -> pd.DataFrame:
@@ -114,19 +115,18 @@ def beside_points(root: Root, texts: Sequence[str]) -> pd.DataFrame:
     summaries = [text for text in texts if text.startswith(PREFIX)]
     if len(summaries) != 1 or not named:
         raise UsageError("a summary of points is laid beside runs: fleet compare RUN… summary:NAME.")
-    published = _published(summaries[0])
+    published = published_points(summaries[0].removeprefix(PREFIX))
     parts = []
     for side in sides(root, named):
         measured = _points_measured(root, side.runs)
-        rows = [row for point in records(published) for row in _rows_of(point, measured)]
-        if not rows:
+        rows = pd.DataFrame([row for point in records(published) for row in _rows_of(point, measured)])
+        if rows.empty:
             raise UsageError(
                 f"{side.name}: has none of the points of {summaries[0]}; "
                 f"measure {', '.join(published['benchmark'].unique())}."
             )
-        parts.append(pd.DataFrame(rows).assign(side=side.name))
-    found = pd.concat(parts, ignore_index=True)
-    return found[[*COLUMNS, "variant", "relation", "at", "number", "ratio"]]
+        parts.append(rows.assign(side=side.name))
+    return pd.concat(parts, ignore_index=True)[[*COLUMNS, "variant", "relation", "at", "number", "ratio"]]
 
 
 def beside_points_text(rows: pd.DataFrame) -> str:
@@ -159,68 +159,47 @@ def _point_line(row: dict[str, Any], *, several: bool) -> tuple[str, ...]:
     )
 
 
-def _published(text: str) -> pd.DataFrame:
-    return published_points(text.removeprefix(PREFIX) if text.startswith(PREFIX) else "")
-
-
 def _points_measured(root: Root, runs: pd.DataFrame) -> pd.DataFrame:
-    """A row per kind and point of the runs: `unit_ns` of one CPU, `size` and `threads` from its name."""
+    """A row per kind and point of the runs: `unit_ns` of one CPU, and what `_parts` makes of its name."""
     pairs = load_pairs(root, run_id=runs["run_id"].tolist())
     pairs = pairs.assign(point=pairs["point"].astype("str")).dropna(subset=["point"])
     pairs = pairs.astype(dict.fromkeys(_KIND, "str"))
     together = pairs["benchmark"].isin(["bandwidth", "gemm"])  # whose time is that of all CPUs
     pairs = pairs.assign(unit_ns=pairs["median_ns"] * pairs["threads"].where(together, 1))
     rows = pairs.groupby([*_KIND, "point"], sort=False)["unit_ns"].median().reset_index()
-    return rows.assign(
-        threads=rows["point"].map(_threads), size=rows["point"].map(_size), name=rows["point"].map(_name)
-    )
+    rows[["name", "threads", "size"]] = [_parts(point) for point in rows["point"]]
+    return rows
 
 
-def _rows_of(point: dict[str, Any], measured: pd.DataFrame) -> list[dict[str, Any]]:
-    rows = measured[measured["benchmark"] == point["benchmark"]]
-    rows = rows[rows["name"] == _name(point["point"])]
-    most = rows["threads"].max()
-    rows = rows[rows["threads"] == (1 if _threads(point["point"]) == 1 else most)]
-    if _threads(point["point"]) > 1:
+def _rows_of(point: dict[str, Any], measured: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows of one published point: of each variant and relation that measured the same or a near one."""
+    name, threads, size = _parts(point["point"])
+    rows = measured[(measured["benchmark"] == point["benchmark"]) & (measured["name"] == name)]
+    if threads > 1:
         rows = rows[rows["threads"] > 1]
-    found = []
-    for (variant, relation), kind in rows.groupby(["variant", "relation"], sort=False):
-        near = _nearest(kind, _size(point["point"]))
-        if near is None:
-            continue
-        times = near["unit_ns"] / point["unit_ns"]
-        ratio = times if point["unit"] == "us" else 1 / times
-        found.append(
-            {name: point[name] for name in ("summary", "benchmark", "point", "conditions", "unit")}
-            | {"published": point["value"], "variant": variant, "relation": relation, "ratio": ratio}
-            | {"at": _PAGES.sub("", near["point"]), "number": point["value"] * ratio}
-        )
-    return found
+    rows = rows[rows["threads"] == (1 if threads == 1 else rows["threads"].max())]
+    apart = np.abs(np.log((rows["size"] / size).astype(float)))
+    near = rows.assign(apart=apart.fillna(0.0) if math.isnan(size) else apart.fillna(math.inf))
+    near = near[near["apart"] <= math.log(_NEAREST)].sort_values("apart", kind="stable")
+    for variant, relation in rows[["variant", "relation"]].drop_duplicates().itertuples(index=False):
+        found = near[(near["variant"] == variant) & (near["relation"] == relation)]
+        if len(found):
+            times = found["unit_ns"].iloc[0] / point["unit_ns"]
+            ratio = times if point["unit"] == "us" else 1 / times
+            yield {
+                **{key: point[key] for key in ("summary", "benchmark", "point", "conditions", "unit")},
+                "published": point["value"],
+                "variant": variant,
+                "relation": relation,
+                "ratio": ratio,
+                "at": _PAGES.sub("", found["point"].iloc[0]),
+                "number": point["value"] * ratio,
+            }
 
 
-def _nearest(rows: pd.DataFrame, size: float) -> dict[str, Any] | None:
-    """The row of the nearest size; the first where sizes play no part. None: none is near."""
-    if math.isnan(size):
-        return dict(records(rows)[0])
-    apart = {row["point"]: abs(math.log(row["size"] / size)) for row in records(rows) if row["size"] > 0}
-    best = min(apart, key=lambda name: apart[name], default=None)
-    if best is None or apart[best] > math.log(_NEAREST):
-        return None
-    return next(dict(row) for row in records(rows) if row["point"] == best)
-
-
-def _threads(point: str) -> int:
-    found = _THREADS.search(point)
-    return int(found[1]) if found else 1
-
-
-def _size(point: str) -> float:
-    """The bytes of a ladder's point, NaN of others."""
-    found = _SIZE.search(point) if point.startswith(("read.", "write.")) else None
-    return int(found[1]) * _UNITS[found[2]] if found else math.nan
-
-
-def _name(point: str) -> str:
-    """What must be the same: the name without pages and threads, and of a ladder without its size."""
-    name = _THREADS.sub("", _PAGES.sub("", point))
-    return name if math.isnan(_size(point)) else _SIZE.sub("", name)
+def _parts(point: str) -> tuple[str, int, float]:
+    """What must be the same, the number of threads, and of a ladder's point the bytes, NaN of others."""
+    name, threads = _THREADS.sub("", _PAGES.sub("", point)), _THREADS.search(point)
+    size = _SIZE.search(point) if point.startswith(("read.", "write.")) else None
+    count = int(threads[1]) if threads else 1
+    return (_SIZE.sub("", name), count, int(size[1]) * _UNITS[size[2]]) if size else (name, count, math.nan)
