@@ -12,7 +12,7 @@
 
 enum { CHUNK = 2 << 20 };
 
-static const uint64_t memory_least = UINT64_C(64) << 20, memory_most = UINT64_C(1) << 30;
+static const uint64_t memory_most = UINT64_C(1) << 30;
 
 const char *operation_name(unsigned operation)
 {
@@ -23,6 +23,7 @@ const char *operation_name(unsigned operation)
 		[OPERATION_NTCOPY] = "ntcopy", [OPERATION_SWAP] = "swap",
 		[OPERATION_FAA] = "faa",       [OPERATION_CAS] = "cas",
 		[OPERATION_STORE] = "store",   [OPERATION_TURN] = "turn",
+		[OPERATION_MIX] = "mix",       [OPERATION_IDLE] = "idle",
 	};
 
 	return names[operation];
@@ -78,27 +79,6 @@ static uint64_t rows_bytes(const struct point *point)
 	return point->stride_bytes ? TILE_ROWS * (uint64_t)point->stride_bytes : 1;
 }
 
-static bool has_point(const struct points *points, const char *name)
-{
-	for (size_t i = 0; i < points->count; i++)
-		if (!strcmp(points->list[i].name, name))
-			return true;
-	return false;
-}
-
-/* Well outside all caches: 4 times those of the threads, of which each has its part. */
-static uint64_t memory_bytes(const struct point_context *context, uint32_t threads)
-{
-	const struct cpu_cache *last = last_cache(context->facts);
-	uint64_t cache = last ? (uint64_t)last->bytes * threads : 0;
-
-	if (cache > context->cache_bytes)
-		cache = context->cache_bytes;
-	uint64_t bytes = 4 * cache / threads / (1 << 20) * (1 << 20);
-
-	return bytes < memory_least ? memory_least : bytes > memory_most ? memory_most : bytes;
-}
-
 /* Of tiles so many whole rows as the size has room for, which may be as many as another has. */
 static int add_point(const struct point_context *context, struct point point, struct points *points,
 		     struct refusal *refusal)
@@ -121,14 +101,14 @@ static int add_point(const struct point_context *context, struct point point, st
 
 	if ((size_t)length >= sizeof point.name)
 		return refuse(refusal, EXIT_OPTIONS, "the point of %s has too long a name", size);
-	return has_point(points, point.name) ? 0 : points_add(points, &point, refusal);
+	return points_have(points, point.name) ? 0 : points_add(points, &point, refusal);
 }
 
 /* All sizes of one operation by so many threads. */
 static int add_sizes(const struct point_context *context, const struct sizes *sizes, bool given,
 		     struct point point, struct points *points, struct refusal *refusal)
 {
-	uint64_t memory = memory_bytes(context, point.threads);
+	uint64_t memory = size_outside(context, point.threads, memory_most);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < sizes->count; i++) {

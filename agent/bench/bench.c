@@ -22,6 +22,11 @@ uint64_t bench_grain(const struct benchmark *benchmark, const struct point *poin
 	return benchmark->grain ? benchmark->grain(point) : 1;
 }
 
+uint64_t point_arena_bytes(const struct point *point, size_t thread)
+{
+	return thread && point->load_bytes ? point->load_bytes : point->arena_bytes;
+}
+
 double bench_sample(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,
 		    size_t apart)
 {

@@ -52,7 +52,7 @@ enum gemm_point {
 	GEMM_POINTS
 };
 
-enum { POINT_ROOM = 48 };
+enum { POINT_ROOM = 48, LOAD_FULL = INT32_MAX };
 
 /* Where a time budget is short, which points of a ladder are left out. */
 enum spared {
@@ -69,16 +69,20 @@ struct point {
 	uint32_t threads;
 	uint32_t lines;           /* of a message, its flag's included */
 	uint32_t m, n, k, copies; /* of gemm */
+	uint32_t load_mbps;       /* asked of each thread but ping; LOAD_FULL: as much as goes */
+	const struct variant *load_variant; /* of those; null: as ping */
 	uint64_t grain; /* units that are done together, where they depend on the variant */
 	uint8_t operation, state, order, sharing;
 	bool huge_pages;
 	uint64_t arena_bytes; /* of its CPU's arena that a thread has; 0: none */
-	uint64_t walk_bytes;  /* of each thread's second arena, to drive lines out of its caches */
-	bool walk_huge;       /* its pages */
-	bool walked;          /* nothing can be flushed: other memory drives the lines out */
-	bool one_arena;       /* all have the arena of the thread that owns the lines */
-	bool by_turns;        /* each thread does as many units as ping */
-	uint8_t spared;       /* an enum spared */
+	uint64_t load_bytes;  /* that each but ping has, if it is not as much */
+	uint64_t cycle; /* what ping's arena holds: points with the same take it over; 0: new */
+	uint64_t walk_bytes; /* of each thread's second arena, to drive lines out of its caches */
+	bool walk_huge;      /* its pages */
+	bool walked;         /* nothing can be flushed: other memory drives the lines out */
+	bool one_arena;      /* all have the arena of the thread that owns the lines */
+	bool by_turns;       /* each thread does as many units as ping */
+	uint8_t spared;      /* an enum spared */
 };
 
 struct benchmark;
@@ -103,6 +107,7 @@ struct parameter {
 	const char *(*record)(const struct point *point); /* where it may say more than the word */
 	const struct word *words;                         /* in the order of a table */
 	bool bytes;                                       /* a number of bytes */
+	const char *none; /* what it stands for that the number is LOAD_FULL, and left out */
 };
 
 #define POINT_MEMBER(member)                                                                       \
@@ -138,7 +143,8 @@ struct point_context {
 	bool flushes;                /* lines can be flushed */
 	bool base_asked, huge_asked; /* --pages */
 	uint32_t rows, columns, depth; /* that all variants of gemm in the plan multiply at once */
-	struct notes *others;          /* takes why a shape is left out; null: gemm is alone */
+	const struct variant *helpers[OPERATIONS]; /* the best that does it; null: none */
+	struct notes *others; /* takes why a shape is left out; null: gemm is alone */
 };
 
 /* Bytes of gemm's matrices, in a thread's memory: C lies at its start, then A, then B. */
@@ -174,8 +180,9 @@ struct side {
 	uint32_t *const *lines; /* fresh cache lines, all 0; where the benchmark has any */
 	char *arena;            /* memory of its own, or that all have; where the point has any */
 	char *walk;             /* memory of its own to drive lines out; where the point has any */
-	uint64_t first;         /* units done untimed before the first sample */
-	uint32_t *progress;     /* counted up now and then while it prepares and works */
+	void **cycle;       /* where the one begins that the arena holds; in it null: none yet */
+	uint64_t first;     /* units done untimed before the first sample */
+	uint32_t *progress; /* counted up now and then while it prepares and works */
 	union {
 		struct {
 			uint32_t *watched; /* the line it waits on */
@@ -211,6 +218,12 @@ struct side {
 		} mail;                 /* message */
 		struct product product; /* gemm */
 		struct {
+			size_t at[2]; /* in what is gone through; of a mix what is written apart */
+			uint64_t grains, begun, odd;
+			double grain_ticks; /* 0: as fast as it goes */
+			size_t grain;
+		} load; /* loaded, of all but ping */
+		struct {
 			uint32_t *word;
 			uint32_t from, to;     /* of a turn */
 			uint32_t first, value; /* that is put there, and that comes next */
@@ -224,17 +237,20 @@ struct side {
 
 struct benchmark {
 	const char *name;
-	const char *question; /* that it answers */
-	const char *unit;     /* what one of a sample's iterations is */
-	bool two_ways;        /* a unit has two latencies, one each way */
-	const char *heading;  /* of its numbers, for people */
-	const char *rate;     /* shown in place of the ns of a unit: units in a ns; null: none */
+	const char *question;   /* that it answers */
+	const char *unit;       /* what one of a sample's iterations is */
+	const char *other_unit; /* what the others count, if it is not that */
+	bool two_ways;          /* a unit has two latencies, one each way */
+	const char *heading;    /* of its numbers, for people */
+	const char *rate;       /* shown in place of the ns of a unit: units in a ns; null: none */
 	const char *view;  /* matrix, ladder, blocks or products; null: a table of its parameters */
 	const char *point; /* whose number stands for the pair in a matrix; null: none */
 	const struct parameter *parameters; /* null: none */
 	enum shape shape;
-	size_t lines;       /* fresh cache lines in play */
-	bool all_timed;     /* every thread takes times; else ping alone */
+	const char *threads; /* groups of CPUs, unless --threads names some; null: 1,all */
+	const struct benchmark *helper; /* whose variants all but ping have; null: as ping */
+	size_t lines;                   /* fresh cache lines in play */
+	bool all_timed;                 /* every thread takes times; else ping alone */
 	bool huge_pages;    /* its memory lies in huge pages unless others are asked for */
 	bool many_points;   /* so many that only few pairs are visited */
 	bool all_counted;   /* ping takes times, and at each stamp how much all others have done;
@@ -308,6 +324,7 @@ struct benchmark {
 	X(contend)                                                                                 \
 	X(chase)                                                                                   \
 	X(bandwidth)                                                                               \
+	X(loaded)                                                                                  \
 	X(interleave)                                                                              \
 	X(gemm)
 
@@ -329,6 +346,9 @@ void bench_add_words(struct text *text, const char *option);
 
 /* Tells the supervisor that the thread gets on. */
 void bench_progress(struct side *side);
+
+/* How much of its arena a thread has; the first is ping. */
+uint64_t point_arena_bytes(const struct point *point, size_t thread);
 
 /* Units that are done together. */
 uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point);

@@ -4,7 +4,7 @@
  *
  * Random: one cycle over all lines, translations included. Window: random within a window of 64
  * pages, the windows in random order, so that translations are found. Rising: prefetchers at their
- * best. The cycle is made anew for each burst, on pages that are new in each round.
+ * best. The cycle is made anew in each round, on pages that are new, and by each point of its kind.
  */
 #include "bench/sizes.h"
 
@@ -43,6 +43,7 @@ static int add_point(const struct options *options, const struct point_context *
 			      .huge_pages = huge};
 	char size[SIZE_ROOM];
 
+	point.cycle = chase_cycle(&point);
 	size_name(bytes, size);
 	if (bytes / stride < 2)
 		return refuse(refusal, EXIT_OPTIONS,
@@ -128,8 +129,17 @@ static char *line_at(const struct side *side, uint32_t number)
 	return side->arena + (size_t)number * side->point->stride_bytes;
 }
 
+uint64_t chase_cycle(const struct point *point)
+{
+	return (uint64_t)point->order << 56 | (uint64_t)point->stride_bytes << 32 | point->bytes;
+}
+
 static int prepare(struct side *side)
 {
+	if (*side->cycle) {
+		side->chain.at = side->chain.start = *side->cycle;
+		return 0;
+	}
 	size_t count = side->chain.lines;
 	uint32_t *list = calloc(count, sizeof *list);
 	int err = list ? fill_list(list, count, side->point, &side->chain.random) : -ENOMEM;
@@ -140,7 +150,7 @@ static int prepare(struct side *side)
 		*(void **)line_at(side, list[i]) = line_at(side, list[i + 1 < count ? i + 1 : 0]);
 	}
 	if (!err)
-		side->chain.at = side->chain.start = line_at(side, list[0]);
+		*side->cycle = side->chain.at = side->chain.start = line_at(side, list[0]);
 	free(list);
 	return err;
 }

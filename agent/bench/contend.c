@@ -261,6 +261,7 @@ const struct benchmark bench_contend = {
 	.heading = "ns per operation of all threads together",
 	.parameters = parameters,
 	.shape = SHAPE_GROUP,
+	.threads = "2,all",
 	.all_counted = true,
 	.lines = 1,
 	.least = 128,

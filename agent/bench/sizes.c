@@ -9,7 +9,7 @@
 
 enum { SIZE_STEP = 4096 };
 
-static const uint64_t size_most = UINT64_C(1) << 40;
+static const uint64_t size_most = UINT64_C(1) << 40, outside_least = UINT64_C(64) << 20;
 
 int points_add(struct points *points, const struct point *point, struct refusal *refusal)
 {
@@ -24,6 +24,14 @@ int points_add(struct points *points, const struct point *point, struct refusal 
 	}
 	points->list[points->count++] = *point;
 	return 0;
+}
+
+bool points_have(const struct points *points, const char *name)
+{
+	for (size_t i = 0; i < points->count; i++)
+		if (!strcmp(points->list[i].name, name))
+			return true;
+	return false;
 }
 
 bool points_huge(const struct point_context *context)
@@ -152,6 +160,18 @@ const struct cpu_cache *last_cache(const struct cpu_facts *facts)
 			last = cache;
 	}
 	return last;
+}
+
+uint64_t size_outside(const struct point_context *context, uint32_t threads, uint64_t most)
+{
+	const struct cpu_cache *last = last_cache(context->facts);
+	uint64_t cache = last ? (uint64_t)last->bytes * threads : 0;
+
+	if (cache > context->cache_bytes)
+		cache = context->cache_bytes;
+	uint64_t bytes = 4 * cache / threads / (1 << 20) * (1 << 20);
+
+	return bytes < outside_least ? outside_least : bytes > most ? most : bytes;
 }
 
 static void add_around_caches(struct sizes *sizes, const struct cpu_facts *facts, uint64_t most)

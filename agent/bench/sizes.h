@@ -12,6 +12,8 @@ struct sizes {
 	size_t count;
 };
 
+bool points_have(const struct points *points, const char *name);
+
 /* Adds a point. */
 int points_add(struct points *points, const struct point *point, struct refusal *refusal);
 
@@ -21,6 +23,9 @@ int points_add(struct points *points, const struct point *point, struct refusal 
  */
 int sizes_read(const char *text, const struct cpu_facts *facts, uint64_t most, struct sizes *sizes,
 	       struct refusal *refusal);
+
+/* Well outside all caches: 4 times those of so many threads, of which each has its part. */
+uint64_t size_outside(const struct point_context *context, uint32_t threads, uint64_t most);
 
 /* Do the points lie in huge pages? */
 bool points_huge(const struct point_context *context);
@@ -41,6 +46,9 @@ bool size_range_read(const char **at, bool (*is_size)(uint64_t bytes), uint64_t 
 
 /* Writes 524288 as "512K". */
 void size_name(uint64_t bytes, char name[SIZE_ROOM]);
+
+/* What a cycle over such memory is told apart by: size, stride and order. */
+uint64_t chase_cycle(const struct point *point);
 
 /* The last cache for data on the way to memory; null where none is known. */
 const struct cpu_cache *last_cache(const struct cpu_facts *facts);

@@ -9,6 +9,17 @@ static size_t owner_of(const struct burst_order *order)
 	return pong ? order->cpu_count - 1 : 0;
 }
 
+/* What an arena holds for other points is lost to those that come. */
+static void take_cycle(struct arena *arena, const struct point *point, struct side *side)
+{
+	uint64_t kind = side->index ? 0 : point->cycle;
+
+	if (!kind || arena->cycle_kind != kind)
+		arena->cycle = NULL;
+	arena->cycle_kind = kind;
+	side->cycle = &arena->cycle;
+}
+
 int burst_take_arenas(struct burst *burst)
 {
 	const struct burst_order *order = &burst->order;
@@ -28,6 +39,7 @@ int burst_take_arenas(struct burst *burst)
 		size_t from = order->point->one_arena ? owner : i;
 
 		burst->sides[i].arena = burst->workers[from].arena->start;
+		take_cycle(burst->workers[from].arena, order->point, &burst->sides[i]);
 	}
 	return err;
 }

@@ -120,7 +120,7 @@ static bool see_all(const struct worker *worker)
 	const struct burst *burst = worker->burst;
 
 	for (size_t i = 1; i < burst->count; i++) {
-		const uint32_t *done = &burst->sides[i].done;
+		const uint32_t *done = &burst->workers[i].progress;
 		uint32_t first = __atomic_load_n(done, __ATOMIC_RELAXED);
 
 		while (__atomic_load_n(done, __ATOMIC_RELAXED) == first)

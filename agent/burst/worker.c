@@ -57,7 +57,8 @@ static int prepare(struct worker *worker)
 	if (owns_lines(worker))
 		for (size_t i = 0; i < burst->lines.count; i++)
 			memset(burst->lines.line[i], 0, LINE_BYTES);
-	write_arena(worker, worker->arena, worker->side->point->arena_bytes);
+	write_arena(worker, worker->arena,
+		    point_arena_bytes(worker->side->point, worker->side->index));
 	write_arena(worker, worker->walk, worker->side->point->walk_bytes);
 	if (burst->order.point->one_arena)
 		worker_meet(worker); /* so that nobody uses what is not written yet */

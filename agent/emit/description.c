@@ -15,10 +15,13 @@ static void add_parameter(const struct parameter *parameter)
 {
 	json_open(NULL, '{');
 	json_string("name", parameter->name);
-	json_string("type", parameter->word ? "word" : parameter->bytes ? "bytes" : "count");
+	json_string("type", parameter->word || parameter->record ? "word"
+			    : parameter->bytes                   ? "bytes"
+								 : "count");
 	json_string("role", roles[parameter->role]);
+	json_string("none", parameter->none);
 	json_string("option", parameter->option);
-	if (parameter->word) {
+	if (parameter->words) {
 		json_open("words", '{');
 		for (const struct word *word = parameter->words; word->meaning; word++)
 			json_string(parameter->word(word->value), word->meaning);
@@ -35,6 +38,7 @@ void emit_benchmark(const struct benchmark *benchmark, bool variants)
 	json_string("name", benchmark->name);
 	json_string("question", benchmark->question);
 	json_string("unit", benchmark->unit);
+	json_string("other_unit", benchmark->other_unit);
 	json_count("latencies", benchmark->two_ways ? 2 : 1);
 	json_string("shape", shapes[benchmark->shape]);
 	json_string("view", benchmark->view ? benchmark->view : "table");
@@ -97,9 +101,9 @@ void emit_parameters(const struct benchmark *benchmark, const struct point *poin
 				   : p->word ? p->word((unsigned)value)
 					     : NULL;
 
-		if (p->word && word)
+		if (word)
 			json_string(p->name, word);
-		else if (!p->word && value)
+		else if (!p->word && !p->record && (p->none ? value != LOAD_FULL : value))
 			json_count(p->name, value);
 	}
 	json_close('}');

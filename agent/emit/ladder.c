@@ -198,11 +198,11 @@ static void add_points(struct text *page, const struct ladder *ladder)
 
 	text_add(page, "%s, variant %s: %s\n\n", choice->benchmark->name, choice->variant->name,
 		 choice->benchmark->heading);
-	for (size_t i = 0; i < ladder->column_count; i++) {
-		double ns = cell_ns(ladder, ladder->columns[i], 0, 0);
+	for (size_t p = 0; p < choice->point_count; p++) {
+		double ns = point_ns(ladder, &choice->points[p]);
 
 		if (ns > 0)
-			text_add(page, "%24s %9.2f\n", ladder->columns[i]->name, ns);
+			text_add(page, "%28s %9.2f\n", choice->points[p].name, ns);
 	}
 }
 

@@ -31,7 +31,7 @@ static double sample_ns(const struct run *run, const struct report *report, uint
 	double ticks = bench_sample(benchmark, result->ticks + i, result->timed, result->samples);
 	uint64_t done = report->units;
 
-	for (size_t t = 0; t < result->counted_others; t++)
+	for (size_t t = 0; !benchmark->other_unit && t < result->counted_others; t++)
 		done += result->other_units[t * result->samples + i];
 	return ticks * (1e9 / (double)run->clock->clock.ticks_per_second) / (double)done / ways;
 }

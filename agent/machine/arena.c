@@ -100,6 +100,7 @@ void arena_leave(struct arena *arena)
 {
 	arena->start = NULL;
 	arena->written_bytes = 0;
+	arena->cycle = NULL;
 	arena->checked = false;
 }
 

@@ -17,6 +17,8 @@ struct arena {
 	bool huge_pages;
 	size_t written_bytes; /* from its start, by a thread on its CPU */
 	bool checked;         /* it lies where it was wanted */
+	void *cycle;          /* where a cycle of lines begins that it holds; null: it holds none */
+	uint64_t cycle_kind;  /* points with the same number may take it over */
 };
 
 /* Says that a visit takes so much of a CPU's arena. -ENOMEM. */

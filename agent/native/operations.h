@@ -18,6 +18,8 @@ enum operation {
 	OPERATION_CAS,
 	OPERATION_STORE,
 	OPERATION_TURN,
+	OPERATION_MIX, /* of loaded, as the next one: two of three parts read, one written */
+	OPERATION_IDLE,
 	OPERATIONS
 };
 

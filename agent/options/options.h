@@ -36,7 +36,8 @@ struct options {
 	const char *sizes;         /* "auto", or a list like 16K,1M..64M */
 	const char *operations;    /* a list; null: the usual ones */
 	const char *share;         /* a list; null: as the benchmark has it, likewise */
-	const char *threads;       /* a list of llc, package, all and numbers */
+	const char *threads;       /* a list of llc, cores, package, all and numbers */
+	const char *load;          /* a list of GB/s and full; null: the usual ones */
 	const char *pages;         /* "huge" or "base"; null: as is usual for the benchmark */
 	const char *message_lines; /* a list of numbers */
 	const char *shape;         /* "auto", or like 256x256x256 */

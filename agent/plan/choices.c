@@ -149,6 +149,18 @@ static bool is_usable(const struct machine *machine, const struct benchmark *ben
 	return false;
 }
 
+const struct variant *plan_best_variant(const struct machine *machine,
+					const struct benchmark *benchmark, enum operation operation,
+					struct notes *notes)
+{
+	const struct variant *variant;
+
+	for (size_t i = 0; (variant = bench_variant(benchmark, i)); i++)
+		if (variant->stream[operation] && is_usable(machine, benchmark, variant, notes))
+			return variant;
+	return NULL;
+}
+
 static bool is_chosen(const struct plan *plan, const struct benchmark *benchmark, const char *name)
 {
 	for (size_t i = 0; i < plan->choice_count; i++)

@@ -9,9 +9,13 @@ static const struct usual {
 	const struct benchmark *benchmark;
 	double burst_s, byte_s, unit_s;
 } costs[] = {
-	{&bench_chase, 0.0006, 1.0e-9, 3e-9},  {&bench_bandwidth, 0.0003, 4.0e-10, 4e-11},
-	{&bench_gemm, 0.0018, 1.2e-10, 2e-11}, {&bench_interleave, 0.0005, 0, 4e-11},
-	{&bench_clock, 0.0005, 0, 2e-8},       {NULL, 0.0005, 0, 2e-7},
+	{&bench_chase, 0.0006, 1.0e-9, 3e-9},
+	{&bench_bandwidth, 0.0003, 4.0e-10, 4e-11},
+	{&bench_loaded, 0.0006, 1.0e-10, 1e-7},
+	{&bench_gemm, 0.0018, 1.2e-10, 2e-11},
+	{&bench_interleave, 0.0005, 0, 4e-11},
+	{&bench_clock, 0.0005, 0, 2e-8},
+	{NULL, 0.0005, 0, 2e-7},
 };
 
 enum { TRIAL_SAMPLES = 4 }; /* at most */
@@ -79,7 +83,8 @@ struct cost cost_of(const struct plan *plan, const struct choice *choice)
 	for (size_t i = 0; i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
 		const struct point *point = plan_point(visit);
-		double bytes = (double)point->arena_bytes * point->threads;
+		double bytes = (double)point->arena_bytes +
+			       (double)point_arena_bytes(point, 1) * (point->threads - 1);
 
 		if (choice && visit->choice != choice)
 			continue;

@@ -132,27 +132,41 @@ static int64_t shared_of(const struct member *member, const char *word)
 {
 	return !strcmp(word, "llc")       ? member->cache
 	       : !strcmp(word, "package") ? member->package
+	       : !strcmp(word, "cores")   ? (member->package == UNKNOWN ? 0 : member->package)
 					  : 0;
 }
 
-/* The CPUs that share what the word names: a group for each. */
+/* The CPUs that share it. first_only: of each core one. */
+static size_t gather(const struct plan *plan, const struct member *members, const char *word,
+		     int64_t shared, bool first_only, int *cpus)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < plan->cpu_count; i++)
+		if (shared_of(&members[i], word) == shared && !(first_only && members[i].in_core))
+			cpus[count++] = members[i].cpu;
+	return count;
+}
+
+/* The CPUs that share what the word names: a group for each. Of a lone core all CPUs work. */
 static int add_sharing(struct plan *plan, const struct member *members, const char *word,
 		       int *scratch, struct refusal *refusal)
 {
+	bool cores = !strcmp(word, "cores");
 	int err = 0;
 
 	for (size_t i = 0; !err && i < plan->cpu_count; i++) {
 		int64_t shared = shared_of(&members[i], word);
-		size_t count = 0;
 
 		if (shared == UNKNOWN)
 			return refuse(
 				refusal, EXIT_OPTIONS,
 				"--threads %s: this machine does not tell which CPUs share it",
 				word);
-		for (size_t k = 0; k < plan->cpu_count; k++)
-			if (shared_of(&members[k], word) == shared)
-				scratch[count++] = members[k].cpu;
+		size_t count = gather(plan, members, word, shared, cores, scratch);
+
+		if (cores && count == 1)
+			count = gather(plan, members, word, shared, false, scratch);
 		err = add_group(plan, scratch, count, refusal);
 	}
 	return err;
@@ -178,12 +192,14 @@ static int add_word(struct plan *plan, const struct member *members, const char 
 	char *end;
 	unsigned long number = strtoul(word, &end, 10);
 
-	if (!strcmp(word, "llc") || !strcmp(word, "package") || !strcmp(word, "all"))
+	if (!strcmp(word, "llc") || !strcmp(word, "package") || !strcmp(word, "cores") ||
+	    !strcmp(word, "all"))
 		return add_sharing(plan, members, word, scratch, refusal);
 	if (*word < '0' || *word > '9' || *end || !number)
-		return refuse(refusal, EXIT_OPTIONS,
-			      "--threads wants a list of llc, package, all and numbers, not '%s'",
-			      word);
+		return refuse(
+			refusal, EXIT_OPTIONS,
+			"--threads wants a list of llc, cores, package, all and numbers, not '%s'",
+			word);
 	if (number > plan->cpu_count)
 		return refuse(refusal, EXIT_OPTIONS, "--threads %lu: there are only %zu CPUs",
 			      number, plan->cpu_count);
@@ -195,20 +211,22 @@ static int add_word(struct plan *plan, const struct member *members, const char 
 static int add_all(struct plan *plan, const struct options *options, const struct member *members,
 		   int *scratch, struct refusal *refusal)
 {
-	bool each = options->cpus != NULL, counted = false;
-	const char *usual = options->threads ? options->threads : "1,all", *list = usual;
+	bool each = options->cpus != NULL;
 	char word[WORD_ROOM];
 	int err = 0;
 
-	for (size_t i = 0; i < plan->choice_count; i++)
-		counted |= plan->choices[i].benchmark->all_counted;
-	plan->group_uses = USE_USUAL;
-	while (!err && plan_next_word(&list, word))
-		err = add_word(plan, members, word, each, scratch, refusal);
-	plan->group_uses = USE_COUNTED;
-	list = !counted ? NULL : options->threads ? usual : "2,all";
-	while (!err && plan_next_word(&list, word))
-		err = add_word(plan, members, word, each, scratch, refusal);
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		const struct benchmark *benchmark = plan->choices[i].benchmark;
+		const char *usual = benchmark->threads ? benchmark->threads : "1,all";
+		const char *list = options->threads ? options->threads : usual;
+
+		if (benchmark->shape != SHAPE_GROUP ||
+		    (i && benchmark == plan->choices[i - 1].benchmark))
+			continue;
+		plan->group_uses = plan_use(benchmark);
+		while (!err && plan_next_word(&list, word))
+			err = add_word(plan, members, word, each, scratch, refusal);
+	}
 	plan->group_uses = 0;
 	return err ? err : add_singles(plan, members, each, refusal);
 }

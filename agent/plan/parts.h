@@ -18,9 +18,17 @@ int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal);
 int plan_choose_benchmarks(struct plan *plan, const struct options *options, struct notes *notes,
 			   struct refusal *refusal);
 
+/* Its best variant that has a loop for the operation and runs here; null: none. */
+const struct variant *plan_best_variant(const struct machine *machine,
+					const struct benchmark *benchmark, enum operation operation,
+					struct notes *notes);
+
 /* Takes the next word of a list without spaces; false after the last. */
 enum { WORD_ROOM = 32 };
 bool plan_next_word(const char **at, char word[WORD_ROOM]);
+
+/* The bit of a benchmark in the uses of groups. */
+uint32_t plan_use(const struct benchmark *benchmark);
 
 /* Fills in plan->groups and plan->facts. */
 int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal);

@@ -17,15 +17,11 @@ struct choice {
 	size_t point_count;
 };
 
-/* What a group is for: sizes that --threads names, or as usual; of what counts all units its own.
- */
-enum group_use { USE_USUAL = 1, USE_COUNTED = 2 };
-
 /* CPUs that work at once. */
 struct group {
 	int *cpus; /* ascending */
 	size_t count;
-	uint8_t uses; /* of enum group_use */
+	uint32_t uses; /* by which benchmarks, of plan_use() */
 };
 
 /* CPUs that every round visits once at a point of a choice; there may be a million of these. */
@@ -46,7 +42,7 @@ struct plan {
 	size_t choice_count;
 	struct group *groups;
 	size_t group_count;
-	uint8_t group_uses;     /* of those that are being added */
+	uint32_t group_uses;    /* of those that are being added */
 	struct cpu_facts facts; /* of the first CPU */
 	uint64_t cache_bytes;   /* of the last-level caches of all CPUs; 0: unknown */
 	struct visit *visits;

@@ -9,8 +9,17 @@
 
 static const struct point nameless;
 
+uint32_t plan_use(const struct benchmark *benchmark)
+{
+	size_t i = 0;
+
+	while (bench_all[i] != benchmark)
+		i++;
+	return UINT32_C(1) << i;
+}
+
 /* Sizes of the groups for a use, ascending; the caller frees them. */
-static uint32_t *thread_counts(const struct plan *plan, enum group_use use, size_t *found)
+static uint32_t *thread_counts(const struct plan *plan, uint32_t use, size_t *found)
 {
 	uint32_t *counts = calloc(plan->group_count + 1, sizeof *counts);
 	size_t count = 0;
@@ -66,6 +75,17 @@ static int keep_points(const struct plan *plan, struct choice *choice, const str
 	return err;
 }
 
+/* Fills in what the threads beside ping use; of a mix what reads and writes. */
+static void find_helpers(const struct plan *plan, const struct benchmark *helper,
+			 struct notes *notes, struct point_context *context)
+{
+	for (enum operation o = OPERATION_READ; o < OPERATION_SWAP; o++)
+		context->helpers[o] = plan_best_variant(plan->machine, helper, o, notes);
+	const struct variant *reads = context->helpers[OPERATION_READ];
+
+	context->helpers[OPERATION_MIX] = reads && reads->stream[OPERATION_WRITE] ? reads : NULL;
+}
+
 static int make_points(struct plan *plan, struct choice *choice, const struct options *options,
 		       struct point_context *context, struct refusal *refusal)
 {
@@ -75,8 +95,7 @@ static int make_points(struct plan *plan, struct choice *choice, const struct op
 	context->variant = choice->variant;
 	context->automatic = choice->automatic;
 	uint32_t *threads =
-		thread_counts(plan, choice->benchmark->all_counted ? USE_COUNTED : USE_USUAL,
-			      &context->thread_count);
+		thread_counts(plan, plan_use(choice->benchmark), &context->thread_count);
 
 	if (!threads)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
@@ -213,6 +232,9 @@ int plan_make_points(struct plan *plan, const struct options *options, struct no
 	int err = 0;
 
 	look_at_shapes(plan, notes, &context);
+	for (size_t i = 0; i < plan->choice_count; i++)
+		if (plan->choices[i].benchmark->helper && !context.helpers[OPERATION_READ])
+			find_helpers(plan, plan->choices[i].benchmark->helper, notes, &context);
 	for (size_t i = 0; !err && i < plan->choice_count; i++)
 		err = make_points(plan, &plan->choices[i], options, &context, refusal);
 	if (err || drop_empty(plan, refusal))
@@ -230,7 +252,7 @@ static int want_arenas(const struct plan *plan, const struct visit *visit)
 	bool first_only = point->one_arena && visit->choice->benchmark->shape == SHAPE_GROUP;
 
 	for (size_t i = 0; !err && point->arena_bytes && i < (first_only ? 1 : count); i++)
-		err = arena_want(cpus[i], point->huge_pages, point->arena_bytes);
+		err = arena_want(cpus[i], point->huge_pages, point_arena_bytes(point, i));
 	for (size_t i = 0; !err && point->walk_bytes && i < count; i++)
 		err = arena_want(cpus[i], point->walk_huge, point->walk_bytes);
 	return err;

@@ -161,6 +161,13 @@ static void add_pairs(const struct plan *plan, struct adding *adding, const stru
 			  (size_t)plan_find_cpu(plan, listed->list[i].b));
 }
 
+/* Of its size, and named for it; a single CPU is for all. */
+static bool is_group_for(const struct group *group, const struct visit *kind)
+{
+	return group->count == plan_point(kind)->threads &&
+	       (group->count == 1 || group->uses & plan_use(kind->choice->benchmark));
+}
+
 /* Adds the visits at one point: of each CPU, each pair, or each group of the point's size. */
 static void add_visits(const struct plan *plan, struct adding *adding, const struct visit *kind,
 		       const struct listed *listed)
@@ -178,7 +185,7 @@ static void add_visits(const struct plan *plan, struct adding *adding, const str
 		break;
 	case SHAPE_GROUP:
 		for (size_t i = 0; i < plan->group_count; i++)
-			if (plan->groups[i].count == plan_point(kind)->threads)
+			if (is_group_for(&plan->groups[i], kind))
 				add_visit(adding, kind, i, i);
 		break;
 	}

@@ -8,7 +8,7 @@ from typer.core import TyperCommand
 from fleet.plan.options import BY_NAME
 
 _WHAT = (
-    "benchmarks variant preset pairs ordered cpus sizes stride_bytes operations threads share "
+    "benchmarks variant preset pairs ordered cpus sizes stride_bytes operations threads load share "
     "message_lines shape few_pairs states blocks counters"
 )
 _MUCH = "samples iterations warmup rounds precision time_budget_s spread_s repeat alternate switch"

@@ -72,17 +72,19 @@ class Parameter:
     """A parameter of points. type: word, bytes or count. role: row, column or table, its place in a table.
 
     option: of the plan, that asks for it. words: those it may be, in the order of a table, with meanings.
+    none: what it means that there is no value; without it a count has one at each point.
     """
 
     name: str
     type: str
     role: str | None = None
     option: str | None = None
+    none: str | None = None
     words: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        texts = (self.name, self.type, self.role or "", self.option or "", *self.words, *self.words.values())
-        _check_texts(texts)
+        of_itself = (self.name, self.type, self.role or "", self.option or "", self.none or "")
+        _check_texts((*of_itself, *self.words, *self.words.values()))
 
     def unfit(self, value: Any, benchmark: "Benchmark") -> str:
         """What is wrong with its value at a point; empty for nothing."""
@@ -90,9 +92,9 @@ class Parameter:
             return ""
         if self.type != "word":
             of_size = self.role == "row" and benchmark.view is not View.PRODUCTS  # a peak has none
-            needed = of_size or (self.role and self.type == "count")
+            needed = of_size or (self.role and self.type == "count" and not self.none)
             return f"no {self.name}" if needed and value is None else ""
-        if value in self.words or str(value).partition("-")[0] in self.words:
+        if not self.words or value in self.words or str(value).partition("-")[0] in self.words:
             return ""
         return f"{self.name} is {value!r}, which is none of {', '.join(self.words)}"
 
@@ -109,7 +111,8 @@ class Parameter:
 class Benchmark:
     """One benchmark, as an agent describes it (docs/wire.md).
 
-    variants: of each architecture, best first, and of all ("any").
+    other_unit: what the threads beside ping count, where that is not ping's unit. variants: of each
+    architecture, best first, and of all ("any").
     """
 
     name: str
@@ -119,6 +122,7 @@ class Benchmark:
     shape: Shape
     view: View
     heading: str
+    other_unit: str | None = None
     rate: str | None = None
     point: str | None = None
     samples: int = 10

@@ -106,6 +106,7 @@ class RequestedOptions:
     pages: Pages | None = None
     operations: tuple[str, ...] | None = None
     threads: tuple[str, ...] | None = None
+    load: str | None = None
     share: tuple[str, ...] | None = None
     states: tuple[str, ...] | None = None
     blocks: str | None = None

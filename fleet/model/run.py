@@ -67,6 +67,9 @@ class Parameters:
     order: str | None = None
     sharing: str | None = None
     pages: str | None = None
+    load_mbps: int | None = None
+    load_bytes: int | None = None
+    load_variant: str | None = None
     threads: int | None = None
 
 

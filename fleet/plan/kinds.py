@@ -171,7 +171,7 @@ def _threads(text: str) -> tuple[str, ...]:
     """Read "1,llc,all"; repeats are dropped."""
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
     for word in words:
-        if word not in ("llc", "package", "all") and not re.fullmatch(r"[1-9][0-9]{0,5}", word):
+        if word not in ("llc", "cores", "package", "all") and not re.fullmatch(r"[1-9][0-9]{0,5}", word):
             raise _refused(THREADS.allowed, text)
     return words
 
@@ -202,6 +202,15 @@ def _sizes(text: str) -> str:
 
 def _blocks(text: str) -> str:
     return _ranges(text, _block, BLOCKS.allowed)
+
+
+def _load(text: str) -> str:
+    plain = text.replace(" ", "")
+    for rate in plain.split(","):
+        known = re.fullmatch(r"full|[0-9]{1,2}(\.[0-9]{1,3})?", rate)
+        if not known or (rate != "full" and float(rate) and not 0.1 <= float(rate) <= 64):
+            raise _refused(LOAD.allowed, text)
+    return plain
 
 
 def _block(text: str) -> int:
@@ -260,7 +269,10 @@ CPUS = Kind(
 SIZES = Kind("SIZES", "auto, or a list such as 16K,1M..64M, multiples of 4K", _sizes, lists=True)
 SHAPE = Kind("MxNxK", f"auto, or such as 256x256x256, at most {_SIDE} each", _shape)
 BLOCKS = Kind("SIZES", "a list such as 64,256..64K, powers of two from 64 to 64K", _blocks, lists=True)
-THREADS = Kind("LIST", "a list of llc, package, all and numbers", _threads, ",".join, ",".join, lists=True)
+LOAD = Kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _load, lists=True)
+THREADS = Kind(
+    "LIST", "a list of llc, cores, package, all and numbers", _threads, ",".join, ",".join, lists=True
+)
 COUNTERS = Kind(
     "LIST",
     "generic, coherence, or a list of events and codes such as r04d2",

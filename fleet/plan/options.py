@@ -201,7 +201,12 @@ OPTIONS = (
     Option(
         *("threads", kinds.THREADS),
         f"{_having('threads')}: threads at once, or on which CPUs.",
-        "of contend 2,all",
+        "of contend 2,all; of loaded cores",
+    ),
+    Option(
+        *("load", kinds.LOAD),
+        f"{_having('load')}: GB/s asked of each thread beside ping.",
+        "0,1,2,4,8,16,full",
     ),
     Option(
         *("share", kinds.words_of(*_words_of("share"))),

@@ -62,6 +62,9 @@ class _Parameters(Struct):
     order: Word | None = None
     sharing: Word | None = None
     pages: Word | None = None
+    load_mbps: Annotated[int, fits("load_mbps")] | None = None
+    load_bytes: Annotated[int, fits("load_bytes", least=1)] | None = None
+    load_variant: Word | None = None
     threads: Threads | None = None
 
 

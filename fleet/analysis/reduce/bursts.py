@@ -22,7 +22,8 @@ _OF_BURST, _OF_SAMPLES = ("run_id", "start_offset_ns"), ("iterations", "ns_per_t
 _OF_POINT, _OF_ALL = ("flags", "threads"), ("other_ticks", "core_ghz")
 COLUMNS = names_between("samples", _OF_BURST, _OF_SAMPLES, _OF_POINT, _OF_ALL)
 LISTS = ("ticks", "other_ticks", "other_units")
-SHARES = ("least_share", "most_share")
+OF_OTHERS = ("least_share", "most_share", "other_rate")
+"""What the threads of a burst did beside ping: `_join_units`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,9 @@ def _bursts(
         place = np.arange(len(ticks)) - np.repeat(np.cumsum(counts) - counts, counts)
         latencies = ticks[place >= np.repeat(warmup, counts)].astype(np.float64) * np.repeat(factor, left)
     _join_threads(samples, latencies, left, others)
-    least, most = _join_units(samples, latencies, left, units)
+    of_others = _join_units(samples, latencies, left, units)
     about = samples[[name for name in COLUMNS if name not in LISTS]].reset_index(drop=True)
-    about = about.assign(**dict(zip(SHARES, (least, most), strict=True)))
+    about = about.assign(**dict(zip(OF_OTHERS, of_others, strict=True)))
     measured = left > 0
     if not measured.all():
         about = about[measured].reset_index(drop=True)
@@ -125,23 +126,29 @@ def _join_threads(samples: pd.DataFrame, latencies: Floats, counts: Ints, others
         own[:] = 1 / (1 / each).sum(axis=0)
 
 
-def _join_units(
-    samples: pd.DataFrame, latencies: Floats, counts: Ints, units: "pd.Series[Any]"
-) -> tuple[Floats, Floats]:
-    """The same where what all threads did in ping's samples is counted.
+def _join_units(samples: pd.DataFrame, latencies: Floats, counts: Ints, units: "pd.Series[Any]") -> Floats:
+    """The same where what all threads did in ping's samples is counted, and they did the same.
 
-    units: of the other threads. Returns what the threads that did the least and the most of each burst did,
-    as shares of the mean; NaN where nothing is counted.
+    units: of the other threads. Returns OF_OTHERS of each burst: what the threads that did the least and the
+    most did, as shares of the mean; and, where the others did something else than ping, how many units in a
+    ns of the sample of the median latency. NaN where nothing is counted.
     """
-    shares = np.full((2, len(samples)), np.nan)
+    found = np.full((len(OF_OTHERS), len(samples)), np.nan)
+    names = samples["benchmark"].astype(str).to_numpy()
     first, iterations = np.cumsum(counts) - counts, samples["iterations"].to_numpy(dtype=np.float64)
     for row in np.flatnonzero(units.notna().to_numpy() & (counts > 0)):
         of_ping = np.full(counts[row], iterations[row])
-        each = np.stack([of_ping, *(np.asarray(one)[-counts[row] :] for one in units.iloc[row])])
+        others = [np.asarray(one)[-counts[row] :] for one in units.iloc[row]]
+        if benchmark_named(names[row]).other_unit:
+            own = latencies[first[row] : first[row] + counts[row]]
+            middle = np.argsort(own, kind="stable")[(counts[row] - 1) // 2]
+            found[2, row] = sum(one[middle] for one in others) / (own[middle] * iterations[row])
+            continue
+        each = np.stack([of_ping, *others])
         latencies[first[row] : first[row] + counts[row]] *= of_ping / each.sum(axis=0)
         done = each.sum(axis=1)
-        shares[:, row] = done.min() / done.mean(), done.max() / done.mean()
-    return shares[0], shares[1]
+        found[:2, row] = done.min() / done.mean(), done.max() / done.mean()
+    return found
 
 
 def equal_rows(values: npt.NDArray[Any], counts: Ints) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:

@@ -97,7 +97,8 @@ def overview(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
 
     The description of a benchmark chooses them: of pairs each relation; of a ladder the levels, in its first
     setting on the fewest CPUs, of the fastest kind; of products the peaks there, a column a variant; of other
-    points the first of its tables, a column each row, on the nearest CPUs. Added: `about`, that choice in
+    points the first of its tables, a column each row, on the nearest CPUs; where threads load the memory for
+    ping, at the greatest load. Added: `about`, that choice in
     words; `place`, by which columns are in order. pairs: rows of the table `pairs`, all columns where there
     are points. cpus: those of `cpus` of the same runs.
     """
@@ -152,7 +153,13 @@ def _key_points(rows: pd.DataFrame) -> pd.DataFrame:
         named = rows["point"].where(rows["point"].notna(), rows["relation"])
         return rows.assign(about="", place=named, relation=named)
     near = min(rows["relation"].unique(), key=nearness)
-    rows = _first(_first(rows[rows["relation"] == near], tables), columns, last=known.view is View.BLOCKS)
+    rows = _first(rows[rows["relation"] == near], tables)
+    if columns and columns[0].none:  # of each row the last, where that is it
+        rows = (
+            rows.sort_values(columns[0].name, na_position="last").groupby(row[0].name, observed=True).tail(1)
+        )
+    else:
+        rows = _first(rows, columns, last=known.view is View.BLOCKS)
     words = (str(rows[one.name].iloc[0]) for one in (*tables, *columns) if one.type == "word")
     values = {value: row[0].place(value) for value in rows[row[0].name].unique()}
     labels = {value: size_text(int(value)) if row[0].type == "bytes" else str(value) for value in values}

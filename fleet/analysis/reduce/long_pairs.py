@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from fleet.analysis.arrays import Floats, Ints
-from fleet.analysis.reduce.bursts import LISTS, SHARES, of_arrow
+from fleet.analysis.reduce.bursts import LISTS, OF_OTHERS, of_arrow
 from fleet.analysis.reduce.matrices import OF_SAMPLES, by_pair, deviation, middles_of, pair_numbers, pairs_of
 from fleet.store.reading import joined
 
@@ -69,7 +69,7 @@ def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> pd.Data
         kept = table.filter(pc.greater(pc.list_value_length(table.column("ticks")), table.column("warmup")))
         bursts = of_arrow(kept)
         about.append(kept.drop_columns(LISTS))
-        shares.append(bursts.about[list(SHARES)])
+        shares.append(bursts.about[list(OF_OTHERS)])
         counts.append(bursts.counts)
         middle, beyond = middles_of(bursts)
         middles.append(middle)
@@ -82,7 +82,7 @@ def reduced_in_parts(tables: Iterable[Any], *, ordered: bool = False) -> pd.Data
         for begin, latencies in zip(begins.tolist(), of_pairs, strict=len(begins) > 0):
             samples.setdefault(_pair(bursts.about.iloc[begin], ordered), _Samples()).add(latencies.copy())
     whole = joined(about, "samples").to_pandas()
-    whole[list(SHARES)] = pd.concat(shares).to_numpy()
+    whole[list(OF_OTHERS)] = pd.concat(shares).to_numpy()
     order = by_pair(whole, ordered=ordered)
     return pairs_of(
         whole.iloc[order],

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.analysis.reduce.burst_levels import asymmetry, burst_levels
-from fleet.analysis.reduce.bursts import PARAMETERS, SHARES, Bursts, equal_rows, of_frame
+from fleet.analysis.reduce.bursts import OF_OTHERS, PARAMETERS, Bursts, equal_rows, of_frame
 from fleet.analysis.reduce.split import states
 from fleet.model import Shape, benchmark_named
 
@@ -112,7 +112,7 @@ def _parameters(first: pd.DataFrame, about: pd.DataFrame, pair: Ints) -> dict[st
         else first[name].reset_index(drop=True)
         for name in PARAMETERS
     }
-    of_bursts = ["core_ghz", *SHARES]
+    of_bursts = ["core_ghz", *OF_OTHERS]
     numbers = about[of_bursts].astype(np.float64).groupby(pair).median()
     return found | {name: numbers[name].reset_index(drop=True) for name in of_bursts}
 

@@ -5,13 +5,14 @@ from typing import Any
 
 import pandas as pd
 
+from fleet.analysis.reduce.bursts import OF_OTHERS
 from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.views.ladders import bursts_text
 from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.analysis.views.text import is_none, measured, records
 from fleet.model import Parameter, View, benchmark_named, nearness
 
-_LINE = 64
+_LINE, _KNEE = 64, 1.5
 
 
 class _Relations(Parameter):
@@ -42,11 +43,11 @@ def point_tables(pairs: pd.DataFrame) -> PointTables:
     tables, columns = ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
     titled = [one for one in tables if one.type == "word" or pairs[one.name].nunique() > 1]
     cells = _cells(pairs, "median_ns", tables, rows, columns)
-    shares = [
-        _cells(pairs, name, tables, rows, columns)
-        for name in ("least_share", "most_share")
+    of_others = {
+        name: _cells(pairs, name, tables, rows, columns)
+        for name in OF_OTHERS
         if name in pairs and pairs[name].notna().any()
-    ]
+    }
     heads = [", ".join(one.name.removesuffix("_bytes") for one in rows)]
     found = []
     for key in _in_order(cells, tables):
@@ -56,24 +57,30 @@ def point_tables(pairs: pd.DataFrame) -> PointTables:
         for row in _in_order(cells[key], rows):
             numbers = [cells[key][row].get(column) for column in across]
             lines.append([_label(row, rows), *("-" if ns is None else measured(name, ns) for ns in numbers)])
-            if shares:
-                served = zip(
-                    *([one[key][row].get(column) for column in across] for one in shares), strict=True
-                )
-                lines.append(
-                    ["", *("-" if None in ends else "{:.2f}-{:.2f}".format(*ends) for ends in served)]
-                )
+            if of_others:
+                lines.append([""])
+            for column in across if of_others else ():
+                lines[-1].append(_others_text([one[key][row].get(column) for one in of_others.values()]))
+            if known.other_unit:
+                lines[-2].append(_knee(cells[key], row, of_others["other_rate"][key], across))
+                lines[-1].append("")
             if known.view is View.BLOCKS:
                 lines[-1] += _ends(row[0], dict(zip(titles[1:], numbers, strict=True)))
         if known.view is View.BLOCKS:
             titles += ["ratio", "boundary"]
+        if known.other_unit:
+            titles.append("knee")
         title = ", ".join(
             _meaning(one, value) for one, value in zip(tables, key, strict=True) if one in titled
         )
         found.append(PointTable(title, tuple(titles), [tuple(line) for line in lines]))
     legend = "; ".join([f"{known.heading}, median of pairs", *_words(pairs, [*rows, *columns])])
     note = bursts_text(pairs)
-    if shares:
+    if known.other_unit:
+        rate = "GB/s" if known.other_unit == "byte" else f"{known.other_unit}s in a ns"
+        note += f"; below each: {rate} of all other threads in the same samples; "
+        note += f"knee: where a {known.unit} takes {_KNEE:g} times what it does without them"
+    elif of_others:
         note += "; below each: what the threads that did the least and the most did, as shares of the mean"
     if known.view is View.BLOCKS:
         note += "; boundary: what each end of a block costs, (shared - own) times its lines"
@@ -85,6 +92,35 @@ def in_order(rows: pd.DataFrame, name: str) -> list[Any]:
     parameters = benchmark_named(str(rows["benchmark"].iloc[0])).parameters
     place = next((one.place for one in parameters if one.name == name), str)
     return sorted(rows[name].unique(), key=place)
+
+
+def _others_text(values: Sequence[float | None]) -> str:
+    """What the other threads did: from the least share to the most, or a rate."""
+    known = [value for value in values if value is not None and not is_none(value)]
+    decimals = 2 if len(values) > 1 else 1
+    return "-".join(f"{value:.{decimals}f}" for value in known) or "-"
+
+
+def _knee(
+    numbers: Mapping[Key, Mapping[Key, float]],
+    row: Key,
+    rates: Mapping[Key, Mapping[Key, float]],
+    across: Sequence[Key],
+) -> str:
+    """The rate at which a number reaches _KNEE times that without a load, between those on either side."""
+    ends = [(rates[one][key], ns) for one, line in numbers.items() for key, ns in line.items()]
+    rate, idle = min(ends)
+    if rate:
+        return "-"
+    before = (rate, idle)
+    for key in across:
+        if key in numbers[row]:
+            after = (rates[row][key], numbers[row][key])
+            if after[1] >= _KNEE * idle > before[1]:
+                part = (_KNEE * idle - before[1]) / (after[1] - before[1])
+                return f"{before[0] + part * (after[0] - before[0]):.1f}"
+            before = after
+    return "not reached" if before[0] else "-"
 
 
 def _cells(
@@ -103,7 +139,7 @@ def _cells(
 def _in_order(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key]:
     def places(key: Key) -> list[Any]:
         return [
-            (value is not None, value and one.place(value))
+            ((value is None) == bool(one.none), value and one.place(value))
             for one, value in zip(parameters, key, strict=True)
         ]
 
@@ -111,12 +147,16 @@ def _in_order(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key]
 
 
 def _label(key: Key, parameters: Sequence[Parameter]) -> str:
-    values = zip(parameters, key, strict=True)
-    return " ".join(_shown(one, value) for one, value in values if value is not None) or "all"
+    shown = (_shown(one, value) for one, value in zip(parameters, key, strict=True))
+    return " ".join(filter(None, shown)) or "all"
 
 
 def _shown(parameter: Parameter, value: Any) -> str:
-    return size_text(int(value)) if parameter.type == "bytes" else str(value)
+    if value is None:
+        return parameter.none or ""
+    if parameter.type == "bytes":
+        return size_text(int(value))
+    return f"{value:g}" if parameter.type == "count" else str(value)
 
 
 def _meaning(parameter: Parameter, value: Any) -> str:
@@ -132,6 +172,8 @@ def _words(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -> Iterator[str
         there = set(pairs[one.name])
         if one is _RELATION:
             yield "columns: what the CPUs share"
+        elif one.none:
+            yield f"columns: {one.name.replace('_', ' ')}"
         elif meanings := [f"{word}: {meaning}" for word, meaning in one.words.items() if word in there]:
             yield ", ".join(meanings)
 

@@ -1,0 +1,287 @@
+/*
+ * loaded.c: what a load costs while other threads use the memory, and how much they use.
+ *
+ * Ping goes through a cycle as chase does, in the order window, since page walks would use memory
+ * too. Each other thread goes through memory of its own, at a rate: it begins a part of so many
+ * bytes when the clock says that it is due, whatever the one before took. It counts its bytes on a
+ * line of its own, which ping reads at each of its stamps: a sample has its load's own rate.
+ */
+#include "bench/sizes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	STRIDE = 256,
+	PART = 4096, /* bytes that are begun together */
+	PART_MOST = 1 << 16,
+	STEPS = 8,        /* of the clock at least, from one part to the next */
+	ARREARS = 64,     /* parts; what is later than that is not made up for */
+	MBPS_LEAST = 100, /* that may be asked for */
+	MBPS_MOST = 64000,
+	RATES_MAX = 32,
+};
+
+static const uint64_t memory_least = UINT64_C(256) << 20, memory_most = UINT64_C(512) << 20;
+static const enum operation operations[] = {OPERATION_READ, OPERATION_MIX, OPERATION_WRITE,
+					    OPERATION_NT};
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+/* Reads rates in GB/s like "0,0.5,16,full" as MB/s. */
+static int read_rates(const char *list, uint32_t rates[RATES_MAX], size_t *count,
+		      struct refusal *refusal)
+{
+	for (*count = 0; *count < RATES_MAX; list++) {
+		size_t span = strcspn(list, ",");
+		char *end = (char *)list + span;
+		bool full = span == 4 && !strncmp(list, "full", 4);
+		double mbps = full ? LOAD_FULL : 1000 * strtod(list, &end);
+		bool known = full || !mbps || (mbps >= MBPS_LEAST && mbps <= MBPS_MOST);
+
+		if (!span || end != list + span || !known)
+			break;
+		rates[(*count)++] = (uint32_t)mbps;
+		list += span;
+		if (!*list)
+			return 0;
+	}
+	return refuse(refusal, EXIT_OPTIONS,
+		      "--load wants at most %d of 0, GB/s from %g to %d, and full, not '%s'",
+		      RATES_MAX, MBPS_LEAST / 1e3, MBPS_MOST / 1000, list);
+}
+
+/* With a dot behind it; of none, nothing. */
+static void rate_name(uint32_t mbps, char name[SIZE_ROOM])
+{
+	if (mbps == LOAD_FULL)
+		snprintf(name, SIZE_ROOM, "full.");
+	else if (mbps % 1000)
+		snprintf(name, SIZE_ROOM, "at%" PRIu32 "M.", mbps);
+	else if (mbps)
+		snprintf(name, SIZE_ROOM, "at%" PRIu32 "G.", mbps / 1000);
+	else
+		*name = '\0';
+}
+
+static int add_point(const struct point_context *context, struct point point, struct points *points,
+		     struct refusal *refusal)
+{
+	char size[SIZE_ROOM], rate[SIZE_ROOM];
+
+	point.arena_bytes = point.bytes;
+	point.load_bytes = size_outside(context, point.threads - 1, memory_most);
+	point.stride_bytes = STRIDE;
+	point.order = ORDER_WINDOW;
+	point.huge_pages = points_huge(context);
+	point.cycle = chase_cycle(&point);
+	size_name(point.bytes, size);
+	rate_name(point.load_mbps, rate);
+	snprintf(point.name, sizeof point.name, "%s.%sx%" PRIu32 ".%s.%s",
+		 operation_name(point.operation), rate, point.threads, size,
+		 point.huge_pages ? "huge" : "base");
+	return points_have(points, point.name) ? 0 : points_add(points, &point, refusal);
+}
+
+/* At each rate, by so many threads on so many bytes; without any load once. */
+static int add_rates(const struct point_context *context, const uint32_t *rates, size_t count,
+		     uint32_t chosen, struct point point, struct points *points,
+		     struct refusal *refusal)
+{
+	int err = 0;
+
+	for (size_t o = 0; o < sizeof operations / sizeof *operations; o++) {
+		const struct variant *helper = context->helpers[operations[o]];
+
+		for (size_t r = 0; !err && r < count; r++) {
+			point.operation = (uint8_t)(rates[r] ? operations[o] : OPERATION_IDLE);
+			point.load_mbps = rates[r];
+			point.load_variant = helper;
+			if (helper && chosen >> operations[o] & 1)
+				err = add_point(context, point, points, refusal);
+		}
+	}
+	return err;
+}
+
+static int add_points(const struct options *options, const struct point_context *context,
+		      struct points *points, struct refusal *refusal)
+{
+	bool given = strcmp(options->sizes, "auto");
+	uint32_t chosen, rates[RATES_MAX];
+	struct sizes sizes;
+	size_t rate_count;
+	int err = sizes_read(options->sizes, context->facts, memory_most, &sizes, refusal);
+
+	if (err ||
+	    operations_read(options->operations ? options->operations : "read,mix", &chosen,
+			    refusal) ||
+	    read_rates(options->load ? options->load : "0,1,2,4,8,16,full", rates, &rate_count,
+		       refusal))
+		return -1;
+	if (!given) {
+		uint64_t outside = 2 * size_outside(context, 1, memory_most / 2);
+
+		sizes.count = 1;
+		sizes.bytes[0] = outside < memory_least ? memory_least : outside;
+	}
+	for (size_t t = 0; t < context->thread_count; t++)
+		for (size_t s = 0; !err && context->threads[t] > 1 && s < sizes.count; s++)
+			err = add_rates(context, rates, rate_count, chosen,
+					(struct point){.bytes = sizes.bytes[s],
+						       .threads = context->threads[t]},
+					points, refusal);
+	return err;
+}
+
+static bool can(const struct variant *variant, const struct point *point)
+{
+	(void)point;
+	return variant->chase != NULL;
+}
+
+static uint64_t grain(const struct point *point)
+{
+	return bench_chase.grain(point);
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+/* Parts are so large that the clock can tell when one is due. */
+static void lay_load(struct side *side)
+{
+	double ticks = (double)side->clock->ticks_per_second / 1e6 / side->point->load_mbps;
+	size_t part = PART;
+
+	while (part < PART_MOST &&
+	       ticks * (double)part < STEPS * (double)side->clock->quantum_ticks)
+		part *= 4;
+	side->load.grain = part;
+	side->load.grain_ticks = side->point->load_mbps == LOAD_FULL ? 0 : ticks * (double)part;
+}
+
+static void lay(struct side *sides, size_t count, struct random *random)
+{
+	bench_chase.lay(sides, 1, random);
+	for (size_t i = 1; i < count; i++)
+		if (sides[i].point->load_mbps)
+			lay_load(&sides[i]);
+}
+
+static int prepare(struct side *side)
+{
+	return side->index ? 0 : bench_chase.prepare(side);
+}
+
+/* Waits until the next part is due. */
+static void wait_until_due(struct side *side)
+{
+	uint64_t now = side->clock->ticks();
+	double late;
+
+	if (!side->load.grains)
+		side->load.begun = now;
+	do {
+		late = (double)(now - side->load.begun) -
+		       (double)side->load.grains * side->load.grain_ticks;
+		if (late < 0)
+			now = side->clock->ticks();
+	} while (late < 0);
+	if (late > ARREARS * side->load.grain_ticks)
+		side->load.begun += (uint64_t)(late - ARREARS * side->load.grain_ticks);
+}
+
+/* Of a mix, what is read and what is written lie in the two halves of the memory. */
+static void move(struct side *side)
+{
+	const struct variant *variant = side->point->load_variant;
+	enum operation operation = side->point->operation;
+	bool mixed = operation == OPERATION_MIX, second = mixed && side->load.grains % 3 == 2;
+	size_t room = side->point->load_bytes / (mixed ? 2 : 1), bytes = side->load.grain;
+	char *to = side->arena + (second ? room : 0) + side->load.at[second];
+
+	if (mixed)
+		operation = second ? OPERATION_WRITE : OPERATION_READ;
+	side->load.odd += variant->stream[operation](to, to, bytes) != to + bytes;
+	side->load.at[second] = (side->load.at[second] + bytes) % room;
+	side->load.grains++;
+	__atomic_store_n(&side->done, side->done + (uint32_t)bytes, __ATOMIC_RELAXED);
+}
+
+/* Of all but ping one part, or nothing, whatever n is: they go on until ping has its samples. */
+static void work(struct side *side, uint32_t n)
+{
+	if (!side->index) {
+		bench_chase.work(side, n);
+	} else if (side->point->load_mbps) {
+		if (side->load.grain_ticks > 0)
+			wait_until_due(side);
+		move(side);
+	}
+}
+
+static bool check(const struct side *sides, size_t count, char *words, size_t room)
+{
+	for (size_t i = 1; i < count; i++)
+		if (sides[i].load.odd) {
+			snprintf(words, room, "a loop did not go through the bytes it was given");
+			return false;
+		}
+	return bench_chase.check(sides, 1, words, room);
+}
+
+static void attempt(const struct variant *variant)
+{
+	bench_chase.attempt(variant);
+}
+
+static const struct word operation_words[] = {
+	{OPERATION_IDLE, "the other threads wait"},           {OPERATION_READ, "they read"},
+	{OPERATION_MIX, "they read two parts and write one"}, {OPERATION_WRITE, "they write"},
+	{OPERATION_NT, "they write past the caches"},         {.meaning = NULL}};
+
+static const char *load_variant(const struct point *point)
+{
+	return point->load_mbps ? point->load_variant->name : NULL;
+}
+
+static const struct parameter parameters[] = {
+	{"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,
+	 .words = operation_words},
+	{"load_mbps", "load", ROLE_COLUMN, POINT_MEMBER(load_mbps), .none = "full"},
+	{"bytes", "sizes", ROLE_TABLE, POINT_MEMBER(bytes), .bytes = true},
+	{"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)},
+	{"load_bytes", NULL, ROLE_NONE, POINT_MEMBER(load_bytes), .bytes = true},
+	{.name = "load_variant", POINT_MEMBER(load_variant), .record = load_variant},
+	{"stride_bytes", NULL, ROLE_NONE, POINT_MEMBER(stride_bytes), .bytes = true},
+	PARAMETER_PAGES,
+	{.name = NULL}};
+
+const struct benchmark bench_loaded = {
+	.name = "loaded",
+	.question = "What a load costs while other CPUs use the memory, and how much they get",
+	.unit = "load",
+	.other_unit = "byte",
+	.heading = "ns per load",
+	.parameters = parameters,
+	.shape = SHAPE_GROUP,
+	.threads = "cores",
+	.helper = &bench_bandwidth,
+	.all_counted = true,
+	.huge_pages = true,
+	.least = 64,
+	.chunk = 1 << 14,
+	.samples = 5,
+	.sample_us = 5000,
+	.native_variants = arch_chase,
+	.generic_variants = generic_chase,
+	.points = add_points,
+	.can = can,
+	.grain = grain,
+	.attempt = attempt,
+	.lay = lay,
+	.prepare = prepare,
+	.work = work,
+	.check = check,
+};
