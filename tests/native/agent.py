@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -73,6 +74,17 @@ def wrong(records: list[Record]) -> list[Record]:
 
 def notes(records: list[Record]) -> list[str]:
     return [record["text"] for record in records if record["record"] == "note"]
+
+
+@contextmanager
+def busy_neighbour(cpu: int) -> Iterator[None]:
+    """Another program takes this CPU whenever it can."""
+    busy = f"import os; os.sched_setaffinity(0, [{cpu}])\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", busy]) as neighbour:
+        try:
+            yield
+        finally:
+            neighbour.kill()
 
 
 @contextmanager

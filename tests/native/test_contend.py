@@ -2,13 +2,20 @@
 
 import dataclasses
 import os
-import subprocess
-import sys
 
 import pytest
 
 from tests import needs
-from tests.native.agent import Record, bursts, check_a_signal_ends_it, failures, measure, run, wrong
+from tests.native.agent import (
+    Record,
+    bursts,
+    busy_neighbour,
+    check_a_signal_ends_it,
+    failures,
+    measure,
+    run,
+    wrong,
+)
 from tests.native.build import build
 from tests.native.emulated import measure_emulated
 from tests.native.preload import TROUBLE
@@ -90,14 +97,9 @@ def test_a_loop_that_leaves_an_addition_out_yields_a_reason_and_no_number() -> N
 def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails() -> None:
     """Alone an operation is cheap: what looks like a better number is none."""
     _, cpus = two_cpus()
-    first, second = cpus.split(",")
-    busy = f"import os; os.sched_setaffinity(0, [{second}])\nwhile True: pass"
-    with subprocess.Popen([sys.executable, "-c", busy]) as neighbour:
-        try:
-            plan = ("--op", "faa", "--share", "one", "--priority", "0", "--iterations", "1000000")
-            records = measure(*SHORT, *plan, "-c", f"{first},{second}")
-        finally:
-            neighbour.kill()
+    with busy_neighbour(int(cpus.split(",")[1])):
+        plan = ("--op", "faa", "--share", "one", "--priority", "0", "--iterations", "1000000")
+        records = measure(*SHORT, *plan, "-c", cpus)
     assert not bursts(records)
     assert all("other work held it" in one["reason"] for one in failures(records))
 

@@ -10,7 +10,7 @@ from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.views.ladders import bursts_text
 from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.analysis.views.text import is_none, measured, records
-from fleet.model import Parameter, View, benchmark_named, nearness
+from fleet.model import Benchmark, Parameter, View, benchmark_named, nearness
 
 _LINE, _KNEE = 64, 1.5
 
@@ -33,58 +33,41 @@ def point_tables(pairs: pd.DataFrame) -> PointTables:
     pairs: its rows of the table `pairs`. Without a parameter for the columns they are what the CPUs share;
     without one for the rows these are the points.
     """
-    name = str(pairs["benchmark"].iloc[0])
-    known = benchmark_named(name)
+    known = benchmark_named(str(pairs["benchmark"].iloc[0]))
     tables, rows, columns = (
         [one for one in known.in_role(role) if one.name in pairs and pairs[one.name].notna().any()]
         for role in ("table", "row", "column")
     )
     rows = rows or [_POINT]
     tables, columns = ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
+    measured_there = [one for one in OF_OTHERS if one in pairs and pairs[one].notna().any()]
+    cells, *others = (_cells(pairs, name, tables, rows, columns) for name in ("median_ns", *measured_there))
+    more = ("ratio", "boundary") if known.view is View.BLOCKS else ("knee",) if known.other_unit else ()
     titled = [one for one in tables if one.type == "word" or pairs[one.name].nunique() > 1]
-    cells = _cells(pairs, "median_ns", tables, rows, columns)
-    of_others = {
-        name: _cells(pairs, name, tables, rows, columns)
-        for name in OF_OTHERS
-        if name in pairs and pairs[name].notna().any()
-    }
-    heads = [", ".join(one.name.removesuffix("_bytes") for one in rows)]
     found = []
     for key in _in_order(cells, tables):
         across = _in_order({column for line in cells[key].values() for column in line}, columns)
-        titles = [*heads, *(_label(column, columns) for column in across)]
+        heads = [", ".join(one.name.removesuffix("_bytes") for one in rows)]
+        titles = (*heads, *(_label(column, columns) for column in across), *more)
         lines = []
         for row in _in_order(cells[key], rows):
             numbers = [cells[key][row].get(column) for column in across]
-            lines.append([_label(row, rows), *("-" if ns is None else measured(name, ns) for ns in numbers)])
-            if of_others:
-                lines.append([""])
-            for column in across if of_others else ():
-                lines[-1].append(_others_text([one[key][row].get(column) for one in of_others.values()]))
-            if known.other_unit:
-                lines[-2].append(_knee(cells[key], row, of_others["other_rate"][key], across))
-                lines[-1].append("")
+            texts = ["-" if ns is None else measured(known.name, ns) for ns in numbers]
+            below = [[one[key][row].get(column) for one in others] for column in across if others]
             if known.view is View.BLOCKS:
-                lines[-1] += _ends(row[0], dict(zip(titles[1:], numbers, strict=True)))
-        if known.view is View.BLOCKS:
-            titles += ["ratio", "boundary"]
-        if known.other_unit:
-            titles.append("knee")
+                texts += _ends(row[0], dict(zip(titles[1:], numbers, strict=False)))
+            if known.other_unit:
+                texts.append(_knee(cells[key], others[-1][key], row, across))
+            lines.append((_label(row, rows), *texts))
+            if others:
+                lines.append(("", *map(_others_text, below), *("" for _ in more)))
         title = ", ".join(
             _meaning(one, value) for one, value in zip(tables, key, strict=True) if one in titled
         )
-        found.append(PointTable(title, tuple(titles), [tuple(line) for line in lines]))
+        found.append(PointTable(title, titles, lines))
     legend = "; ".join([f"{known.heading}, median of pairs", *_words(pairs, [*rows, *columns])])
-    note = bursts_text(pairs)
-    if known.other_unit:
-        rate = "GB/s" if known.other_unit == "byte" else f"{known.other_unit}s in a ns"
-        note += f"; below each: {rate} of all other threads in the same samples; "
-        note += f"knee: where a {known.unit} takes {_KNEE:g} times what it does without them"
-    elif of_others:
-        note += "; below each: what the threads that did the least and the most did, as shares of the mean"
-    if known.view is View.BLOCKS:
-        note += "; boundary: what each end of a block costs, (shared - own) times its lines"
-    return PointTables(f"{name}/{pairs['variant'].iloc[0]}", legend, found, note)
+    note = "; ".join([bursts_text(pairs), *_notes(known, bool(others))])
+    return PointTables(f"{known.name}/{pairs['variant'].iloc[0]}", legend, found, note)
 
 
 def in_order(rows: pd.DataFrame, name: str) -> list[Any]:
@@ -103,8 +86,8 @@ def _others_text(values: Sequence[float | None]) -> str:
 
 def _knee(
     numbers: Mapping[Key, Mapping[Key, float]],
-    row: Key,
     rates: Mapping[Key, Mapping[Key, float]],
+    row: Key,
     across: Sequence[Key],
 ) -> str:
     """The rate at which a number reaches _KNEE times that without a load, between those on either side."""
@@ -121,6 +104,18 @@ def _knee(
                 return f"{before[0] + part * (after[0] - before[0]):.1f}"
             before = after
     return "not reached" if before[0] else "-"
+
+
+def _notes(known: Benchmark, others: bool) -> Iterator[str]:
+    """What stands below each number, and in the last columns."""
+    if known.other_unit:
+        rate = "GB/s" if known.other_unit == "byte" else f"{known.other_unit}s in a ns"
+        yield f"below each: {rate} of all other threads in the same samples"
+        yield f"knee: where a {known.unit} takes {_KNEE:g} times what it does without them"
+    elif others:
+        yield "below each: what the threads that did the least and the most did, as shares of the mean"
+    if known.view is View.BLOCKS:
+        yield "boundary: what each end of a block costs, (shared - own) times its lines"
 
 
 def _cells(

@@ -1,0 +1,129 @@
+"""`loaded`: loads while other threads use the memory; points, rates, and what each sample counts."""
+
+import os
+from typing import Any
+
+import pytest
+
+from tests import needs
+from tests.native.agent import (
+    Record,
+    bursts,
+    busy_neighbour,
+    check_a_signal_ends_it,
+    failures,
+    measure,
+    run,
+    wrong,
+)
+from tests.native.emulated import measure_emulated
+from tests.native.targets import AARCH64, CROSS, Target
+
+SMALL = ("-b", "loaded", "--sizes", "1M", "--rounds", "2", "--samples", "2", "--seed", "7")
+RATES = {"at1G": 1000, "at500M": 500, "full": None}
+
+
+def two_cpus() -> tuple[str, str]:
+    needs.cpus(2)
+    return "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    return measure(*SMALL, "--op", "read,mix,write", "--load", "0,0.5,1,full", *two_cpus())
+
+
+def points(records: list[Record]) -> list[str]:
+    return [name for choice in records[0]["plan"]["benchmarks"] for name in choice["points"]]
+
+
+def plain(burst: dict[str, Any]) -> str:
+    return burst["point"].rpartition(".x2.")[0]
+
+
+def test_each_operation_is_done_at_each_rate_and_no_load_is_one_point(records: list[Record]) -> None:
+    names = {name.rpartition(".x2.")[0] for name in points(records)}
+    assert names == {"idle"} | {f"{what}.{rate}" for what in ("read", "mix", "write") for rate in RATES}
+    assert len(points(records)) == len(names)
+
+
+def test_every_burst_counts_the_bytes_of_the_others_in_each_sample_of_ping(records: list[Record]) -> None:
+    assert [one["reason"] for one in wrong(records)] == []
+    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
+    for burst in bursts(records):
+        operation, _, rate = plain(burst).partition(".")
+        parameters = burst["parameters"]
+        assert (parameters["operation"], parameters["threads"]) == (operation, 2)
+        assert parameters.get("load_mbps") == (RATES[rate] if rate else 0)
+        assert ("load_variant" in parameters) == (operation != "idle")
+        (others,) = burst["other_units"]
+        assert len(others) == len(burst["ticks"]) == 3
+        assert all(count % 4096 == 0 for count in others)
+        assert any(others) == (operation != "idle")
+
+
+def test_a_thread_never_moves_more_than_it_was_asked_for(records: list[Record]) -> None:
+    """By more than what it may be late: less is a machine that others use."""
+    of_a_second = records[0]["ticks_per_second"]
+    for burst in bursts(records):
+        asked = burst["parameters"].get("load_mbps")
+        late = 65 * 65536
+        for ticks, count in zip(burst["ticks"], burst["other_units"][0], strict=True):
+            assert asked is None or count <= asked * 1e6 * ticks / of_a_second + late
+
+
+@pytest.mark.parametrize(
+    ("load", "reason"),
+    [
+        ("", "not ''"),
+        ("1,", "not ''"),
+        ("0.05", "not '0.05'"),
+        ("65", "not '65'"),
+        ("-1", "not '-1'"),
+        ("fast", ""),
+    ],
+)
+def test_a_rate_that_cannot_be_asked_for_is_refused(load: str, reason: str) -> None:
+    done = run("-b", "loaded", "--load", load)
+    assert done.returncode == 2
+    assert f"--load wants at most 32 of 0, GB/s from 0.1 to 64, and full, {reason}" in done.stderr
+
+
+def test_it_needs_a_second_cpu() -> None:
+    done = run("-b", "loaded", "-c", str(min(os.sched_getaffinity(0))))
+    assert done.returncode == 3
+    assert "loaded needs two CPUs" in done.stderr
+
+
+def test_a_cycle_is_taken_over_only_where_nothing_else_was_written() -> None:
+    """Each point of a round finds the memory as the one before left it, in any order; loads are counted."""
+    plan = ("-b", "chase,bandwidth,loaded", "--sizes", "1M", "--stride", "256", "--op", "write,read")
+    records = measure(
+        *plan, "--load", "0,full", "--rounds", "3", "--samples", "2", "--pages", "base", *two_cpus()
+    )
+    assert not wrong(records)
+    assert {burst["benchmark"] for burst in bursts(records)} == {"chase", "bandwidth", "loaded"}
+
+
+def test_a_burst_whose_thread_lost_its_cpu_to_other_work_fails() -> None:
+    """An idle memory is faster: what looks like a better number is none."""
+    _, cpus = two_cpus()
+    plan = ("--load", "full", "--priority", "0", "--iterations", "2000000")
+    with busy_neighbour(int(cpus.split(",")[1])):
+        records = measure(*SMALL, "--rounds", "1", "--op", "read", *plan, *two_cpus())
+    assert not bursts(records)
+    assert all("other work held it" in one["reason"] for one in failures(records))
+
+
+def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
+    needs.cpus(2)
+    check_a_signal_ends_it("-b", "loaded", "--sizes", "1M", "--rounds", "1", "--iterations", "100000000")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
+def test_every_architecture_measures_it(target: Target) -> None:
+    records = measure_emulated(target, *SMALL, "--load", "0,0.5,full", "-v", "all", *two_cpus())
+    assert not wrong(records)
+    assert {name.partition(".")[0] for name in points(records)} == {"idle", "read", "mix"}
