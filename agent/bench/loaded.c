@@ -23,7 +23,7 @@ enum {
 	RATES_MAX = 32,
 };
 
-static const uint64_t memory_least = UINT64_C(256) << 20, memory_most = UINT64_C(512) << 20;
+static const uint64_t memory_least = UINT64_C(64) << 20, memory_most = UINT64_C(512) << 20;
 static const enum operation operations[] = {OPERATION_READ, OPERATION_MIX, OPERATION_WRITE,
 					    OPERATION_NT};
 
@@ -121,10 +121,10 @@ static int add_points(const struct options *options, const struct point_context 
 		       refusal))
 		return -1;
 	if (!given) {
-		uint64_t outside = 2 * size_outside(context, 1, memory_most / 2);
+		uint64_t outside = size_outside(context, 1, memory_most / 2);
 
 		sizes.count = 1;
-		sizes.bytes[0] = outside < memory_least ? memory_least : outside;
+		sizes.bytes[0] = outside > memory_least ? 2 * outside : memory_least;
 	}
 	for (size_t t = 0; t < context->thread_count; t++)
 		for (size_t s = 0; !err && context->threads[t] > 1 && s < sizes.count; s++)

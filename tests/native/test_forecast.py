@@ -169,10 +169,13 @@ def test_the_first_round_takes_its_trials_and_a_burst_a_visit(machine):
 
 
 def test_a_plan_is_as_large_as_its_machine(machine):
-    two, many = (forecast("-b", "all", "--few-pairs", "0-1", *machine(cpus, 1 << 40)) for cpus in (2, 256))
+    alike = "cas,readwrite,clock,message,fetch,contend,chase,bandwidth,interleave,gemm"
+    two, many = (forecast("-b", alike, "--few-pairs", "0-1", *machine(cpus, 1 << 40)) for cpus in (2, 256))
     assert (two["pairs"], many["pairs"]) == (1, 32640)
     assert many["bytes"] / two["bytes"] == pytest.approx(128, rel=0.01)
     assert many["ms"] > 30 * two["ms"]
+    two, many = (forecast("-b", "loaded", *machine(cpus, 1 << 40)) for cpus in (2, 256))
+    assert many["bytes"] - two["bytes"] == pytest.approx(2 * 254 * (64 << 20), rel=0.01), "two rounds"
 
 
 def test_another_architecture_is_planned_with_what_there_is(tmp_path):
