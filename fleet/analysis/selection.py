@@ -1,7 +1,7 @@
 """Selects stored runs by what people type: the same words for show, report, compare, runs and export.
 
 A selection is a host, a glob, a range such as web[01-04], label=value, host@label=value (values may be
-globs), a run id or the beginning of one, several of them joined by commas, or `all`; `!…` excludes.
+globs), a run id, the beginning of one or a glob, several of them joined by commas, or `all`; `!…` excludes.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,9 +48,9 @@ def matching(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
         ids = {run.run_id for run in listed} & parts
         return ids.union(*(matching(listed, part, place) for part in parts - ids))
     names = _host_matcher(text)
-    if found := {run.run_id for run in listed if names(run)}:
-        return found
-    return {runs.find(list(listed), text, place)}
+    found = {run.run_id for run in listed if names(run)}
+    found = found or {run.run_id for run in listed if fnmatchcase(run.run_id, text)}
+    return found or {runs.find(list(listed), text, place)}
 
 
 def comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:

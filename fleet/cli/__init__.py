@@ -5,7 +5,6 @@ called. Heavy imports stand inside the commands that need them, so that `fleet -
 """
 
 import os
-import shutil
 import sys
 import traceback
 import warnings
@@ -15,7 +14,7 @@ from typing import NoReturn
 
 import typer
 
-from fleet.cli.app import app
+from fleet.cli.app import app, terminal
 from fleet.cli.streams import escaping
 from fleet.errors import (
     EXIT_BUG,
@@ -85,18 +84,18 @@ def _trace(cause: BaseException | None) -> None:
 
 
 def _wrapped(text: str) -> str:
-    """A message for the terminal that stderr is, if it is one."""
+    """A message, wrapped to the terminal."""
     from fleet.analysis.views.text import fitted
 
-    return fitted(text, shutil.get_terminal_size().columns if sys.stderr and sys.stderr.isatty() else None)
+    return fitted(text, terminal(sys.stderr)["width"])
 
 
 def _warn(
     shown: set[str], message: Warning | str, category: type[Warning], *_where: object, **_how: object
 ) -> None:
-    """Print a warning of ours as one line, once; those of libraries are not shown."""
+    """Print a warning of ours, once; those of libraries are not shown."""
     text = str(message)
     if issubclass(category, StoreWarning) and text not in shown:
         shown.add(text)
         _trace(getattr(message, "__cause__", None))
-        typer.echo(f"fleet: warning: {text}", err=True)
+        typer.echo(_wrapped(f"fleet: warning: {text}"), err=True)

@@ -14,7 +14,7 @@ from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, cast
 
 import click
 import typer
@@ -282,9 +282,9 @@ def common(
 app.command("completion", short_help="Print the completion of a shell.")(completion.script)
 
 
-def terminal() -> dict[str, Any]:
-    """How wide stdout is and whether it shows colours; none where nobody looks, unless $COLUMNS is set."""
-    seen = sys.stdout.isatty()
+def terminal(stream: TextIO | None = None) -> dict[str, Any]:
+    """How wide a stream is and whether it shows colours; none where nobody looks, unless $COLUMNS is set."""
+    seen = bool(to := stream or sys.stdout) and to.isatty()
     width = shutil.get_terminal_size().columns if seen or os.environ.get("COLUMNS", "").isdigit() else None
     return {"width": width or None, "colour": seen and "NO_COLOR" not in os.environ}
 

@@ -268,7 +268,9 @@ def find(listed: list[RunSummary], text: str, place: Place) -> str:
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise UsageError(f"{text!r} is the beginning of {len(begun)} runs: {_some(begun)}. Type more of it.")
+        raise UsageError(
+            f"{text!r} is the beginning of {len(begun)} runs: {_some(begun)}. Type more of it, or '{text}*'."
+        )
     if not listed:
         raise UsageError(_nothing_in(place))
     hosts = sorted({summary.host_name for summary in listed})

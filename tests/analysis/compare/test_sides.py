@@ -20,6 +20,8 @@ RUNS = {
     "r1": ("epyc", 10, {"kernel": "a"}),
     "r1-x": ("epyc", 40, {"kernel": "a=b"}),
     "r3": ("001", 20, {}),
+    "r20260102T03-a": ("riscv", 50, {}),
+    "r20260102T03-b": ("pisa", 51, {}),
 }
 
 
@@ -52,7 +54,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("rpi5@note=x@y", []),
         ("rpi*", ["r2-a", "r2-b"]),
         ("rpi[4-5]@kernel=?", ["r2-a", "r2-b"]),
-        ("all", ["r1", "r3", "r2-a", "r2-b", "r1-x"]),
+        ("all", ["r1", "r3", "r2-a", "r2-b", "r1-x", "r20260102T03-a", "r20260102T03-b"]),
+        ("r20260102*", ["r20260102T03-a", "r20260102T03-b"]),  # of a day
+        ("r*", ["r2-a", "r2-b", "r20260102T03-a"]),  # hosts
         ("h-001@kernel=a", []),
     ],
 )
@@ -74,7 +78,7 @@ def test_a_side_is_runs_a_host_a_label_or_a_label_on_a_host(
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
-        (["r2"], "'r2' is the beginning of 2 runs: r2-"),
+        (["r2-"], "'r2-' is the beginning of 2 runs: r2-a, r2-b. Type more of it, or 'r2-*'."),
         (["nobody"], "no run and no host 'nobody' in "),
         (
             ["kernel=z"],
