@@ -83,8 +83,6 @@ HEAVY = {
     "numpy",
     "fabric",
     "paramiko",
-    "pydantic",
-    "pydantic_core",
     "rich",
     "yaml",
     "msgspec",

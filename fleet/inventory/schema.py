@@ -1,38 +1,30 @@
-"""The schema of the inventory: keys, types, bounds and the messages for what is wrong.
-
-Uses pydantic's engine without its model layer: importing `pydantic.BaseModel` alone takes longer than
-`fleet hosts` may take in all (docs/decisions.md has the numbers).
-"""
+"""The schema of the inventory: keys, types, bounds and the messages for what is wrong."""
 
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pydantic_core import SchemaValidator, ValidationError
-from pydantic_core import core_schema as cs
-
 from fleet.inventory.document import Document, Path
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, arch_named
-from fleet.plan.options import BY_NAME, OPTIONS, Option
+from fleet.plan.kinds import Kind, one_of, whole
+from fleet.plan.options import BY_NAME, OPTIONS
 from fleet.text import LABEL_KEY, nearest
 
 SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
 NO_SECRETS = "this file must hold no secret; use an SSH agent, or a key file named in `identity_files`"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _Reader = Callable[[Any], Any]
+"""Converts a value, or raises ValueError with a message for the user."""
+_Schema = Callable[[Any, Path, Document], Any]
+"""The value at a path as it is meant, or _WRONG, with its problems added to the document."""
+_WRONG = object()
 
 
 def check(document: Document) -> dict[str, Any]:
     """The document's values, each of its type and under a known key; problems are added to `document`."""
-    data = _without_secrets(document, document.data, ())
-    try:
-        return dict(_FILE.validate_python(data))
-    except ValidationError as err:
-        for error in err.errors(include_url=False, include_context=True):
-            path = tuple(error["loc"])
-            document.problem(path, _words(error, path))
-    return {}
+    found = _FILE(_without_secrets(document, document.data, ()), (), document)
+    return {} if found is _WRONG else found
 
 
 def _without_secrets(document: Document, data: Any, path: Path) -> Any:
@@ -49,42 +41,6 @@ def _without_secrets(document: Document, data: Any, path: Path) -> Any:
     return kept
 
 
-def _words(error: Mapping[str, Any], path: Path) -> str:
-    """The message for one of the engine's errors, with what to do."""
-    context, kind = error.get("ctx", {}), str(error["type"])
-    if kind == "value_error":
-        return str(context["error"])
-    if kind == "extra_forbidden":
-        known = _known_keys(path[:-1])
-        return f"unknown key{nearest(str(path[-1]), known)} Known here: {', '.join(sorted(known))}"
-    expected = str(context.get("expected", "")).replace("'", "")
-    bound = context.get("ge", context.get("le"))
-    must_be = _MUST_BE.get(kind, str(error["msg"])).format(expected=expected, bound=bound)
-    return f"must be {must_be}, not {_kind(error['input'])}"
-
-
-_MUST_BE = {
-    "greater_than_equal": "at least {bound}",
-    "less_than_equal": "at most {bound}",
-    "literal_error": "{expected}",
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "string_type": "one piece of text",
-    "dict_type": "a mapping (lines of `key: value` below it)",
-    "list_type": "a list",
-}
-
-
-def _known_keys(path: Path) -> tuple[str, ...]:
-    """The keys allowed where `path` leads."""
-    if not path:
-        return ("defaults", "groups", "hosts", "hosts_from")
-    inner = {"toolchain": _TOOLCHAIN, "plan": _PLAN}.get(str(path[-1]))
-    if inner is not None and len(path) > 1:
-        return tuple(inner)
-    return tuple(_ENTRY) + (("hosts", "children") if path[0] == "groups" else ())
-
-
 def _kind(value: Any) -> str:
     if isinstance(value, dict):
         return "a mapping"
@@ -97,34 +53,98 @@ def _quoted(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
-def _of(schema: Any, *readers: _Reader) -> Any:
-    """The schema, with functions that convert its value or raise ValueError with a message for the user."""
-    for reader in readers:
-        schema = cs.no_info_after_validator_function(reader, schema)
-    return schema
+def _of(*readers: _Reader, of: _Schema = lambda value, _path, _document: value) -> _Schema:
+    """What the schema `of` gives, converted by each reader in turn."""
+
+    def read(value: Any, path: Path, document: Document) -> Any:
+        found = of(value, path, document)
+        for reader in () if found is _WRONG else readers:
+            try:
+                found = reader(found)
+            except ValueError as err:
+                document.problem(path, str(err))
+                return _WRONG
+        return found
+
+    return read
 
 
-def _list_of(item: Any, split: _Reader) -> Any:
+def _is(kind: type, words: str) -> _Reader:
+    def read(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise ValueError(f"must be {words}, not {_kind(value)}")  # noqa: TRY004  as every reader
+        return value
+
+    return read
+
+
+def _or_nothing(schema: _Schema) -> _Schema:
+    return lambda value, path, document: None if value is None else schema(value, path, document)
+
+
+def _whole_if_right(found: Any, values: Iterable[Any]) -> Any:
+    return _WRONG if any(value is _WRONG for value in values) else found
+
+
+def _list_of(item: _Schema, split: _Reader) -> _Schema:
     """A list, or one text that `split` makes into a list."""
 
-    def as_list(value: Any) -> Any:
-        return split(value) if isinstance(value, str) else value
+    def read(value: Any, path: Path, document: Document) -> Any:
+        items = listed(value, path, document)
+        if items is _WRONG:
+            return _WRONG
+        found = tuple(item(one, (*path, at), document) for at, one in enumerate(items))
+        return _whole_if_right(found, found)
 
-    return cs.no_info_before_validator_function(as_list, _of(cs.list_schema(item), tuple))
-
-
-def _whole(low: int, high: int) -> Any:
-    return cs.no_info_before_validator_function(_decimal, cs.int_schema(ge=low, le=high))
-
-
-def _decimal(value: Any) -> Any:
-    if isinstance(value, str) and not re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", value):
-        raise ValueError(f"must be a whole number without leading zeros, not {_quoted(value)}")
-    return value
+    listed = _of(lambda value: split(value) if isinstance(value, str) else value, _is(list, "a list"))
+    return read
 
 
-def _one_of(kind: Any) -> Any:
-    return _of(cs.literal_schema([str(member) for member in kind]), kind)
+def _mapping(schema_of: Callable[[str, Path, Document], _Schema]) -> _Schema:
+    """A mapping; schema_of: that of a key's value."""
+
+    def read(value: Any, path: Path, document: Document) -> Any:
+        if mapping(value, path, document) is _WRONG:
+            return _WRONG
+        found = {
+            key: schema_of(key, path, document)(one, (*path, key), document) for key, one in value.items()
+        }
+        return _whole_if_right(found, found.values())
+
+    mapping = _of(_is(dict, "a mapping (lines of `key: value` below it)"))
+    return read
+
+
+def _each(schema: _Schema) -> _Schema:
+    """A mapping with any keys."""
+    return _mapping(lambda _key, _path, _document: schema)
+
+
+def _mapping_of(fields: Mapping[str, _Schema]) -> _Schema:
+    """A mapping with these keys only, none required; a key without a value is ignored."""
+
+    def of_key(key: str, path: Path, document: Document) -> _Schema:
+        if key in fields:
+            return _or_nothing(fields[key])
+        known = f"{nearest(key, fields)} Known here: {', '.join(sorted(fields))}"
+        document.problem((*path, key), f"unknown key{known}")
+        return lambda *_: _WRONG
+
+    return _of(
+        lambda mapping: {key: value for key, value in mapping.items() if value is not None},
+        of=_mapping(of_key),
+    )
+
+
+def _of_kind(kind: Kind) -> _Schema:
+    """One text, or a list of texts where the kind is a list."""
+
+    def read(value: Any) -> Any:
+        if kind.lists and isinstance(value, list) and all(isinstance(item, str) for item in value):
+            value = ",".join(value)
+        return kind.read(_line_of_text(_is(str, kind.allowed)(value)))
+
+    return _of(read)
 
 
 def _line_of_text(value: str) -> str:
@@ -134,10 +154,8 @@ def _line_of_text(value: str) -> str:
 
 
 def _shaped(pattern: str, advice: str) -> _Reader:
-    compiled = re.compile(pattern)
-
     def shaped(value: str) -> str:
-        if not compiled.fullmatch(value):
+        if not re.fullmatch(pattern, value):
             raise ValueError(f"{advice}; not {_quoted(value)}")
         return value
 
@@ -192,26 +210,12 @@ def _flags(value: str) -> list[str]:
         raise ValueError(f"cannot be split into flags ({err}); check the quotes") from err
 
 
-def _plan_option(option: Option) -> Any:
-    """The schema of a plan option: one text, or a list of texts where the option takes a list."""
-
-    def read(value: Any) -> Any:
-        if option.kind.lists and isinstance(value, list) and all(isinstance(item, str) for item in value):
-            value = ",".join(value)
-        if not isinstance(value, str):
-            raise ValueError(f"must be {option.kind.allowed}, not {_kind(value)}")  # noqa: TRY004  pydantic's
-        return option.kind.read(_line_of_text(value))
-
-    return cs.no_info_plain_validator_function(read)
-
-
 def _names(advice: str, pattern: str) -> _Reader:
     """Checks every key of a mapping; its values are already checked."""
-    compiled = re.compile(pattern)
 
     def read(mapping: dict[str, str]) -> dict[str, str]:
         for name in mapping:
-            if not compiled.fullmatch(name):
+            if not re.fullmatch(pattern, name):
                 raise ValueError(f"{_quoted(name)} is not a valid name; {advice}")
         return mapping
 
@@ -222,61 +226,48 @@ def _commas(value: str) -> list[str]:
     return [part.strip() for part in value.split(",")]
 
 
-_TEXT = _of(cs.str_schema(), _line_of_text)
-_WORD = _of(_TEXT, _shaped(r"[a-z0-9][a-z0-9_-]*", "must be a name in lower case"))
-_PATH = _of(_TEXT, _shaped(r"\S.*", "must be a path"))
-_HOP = _of(_TEXT, _hop)
+_TEXT = _of(_is(str, "one piece of text"), _line_of_text)
+_PATH = _of(_shaped(r"\S.*", "must be a path"), of=_TEXT)
+_HOP = _of(_hop, of=_TEXT)
 _TOOLCHAIN = {
-    "cc": _of(_TEXT, _shaped(r"[^\s\-].*", "must be a compiler command such as gcc-12")),
+    "cc": _of(_shaped(r"[^\s\-].*", "must be a compiler command such as gcc-12"), of=_TEXT),
     "cflags": _list_of(_TEXT, _flags),
     "binary": _PATH,
     "sdp": _PATH,
-    "build_host": _of(_TEXT, _shaped(r"[^\s\-]\S*", "must be the name of a host in this file")),
+    "build_host": _of(_shaped(r"[^\s\-]\S*", "must be the name of a host in this file"), of=_TEXT),
 }
-_PLAN = {option.name: _plan_option(option) for option in OPTIONS if option.below == ("plan",)}
-
-
-def _mapping_of(fields: Mapping[str, Any]) -> Any:
-    """A mapping with these keys only, none required; a key without a value is ignored."""
-    optional = {
-        name: cs.typed_dict_field(cs.nullable_schema(schema), required=False)
-        for name, schema in fields.items()
-    }
-    mapping = cs.typed_dict_schema(optional, extra_behavior="forbid")
-    return _of(mapping, lambda mapping: {key: value for key, value in mapping.items() if value is not None})
+_PLAN = {option.name: _of_kind(option.kind) for option in OPTIONS if option.below == ("plan",)}
 
 
 _ENTRY = {
-    "address": _of(_TEXT, _address),
-    "port": _whole(1, 65_535),
-    "user": _of(_TEXT, _shaped(r"[^\s:\-][^\s:]*", "must be a user name")),
+    "address": _of(_address, of=_TEXT),
+    "port": _of_kind(whole(1, 65_535)),
+    "user": _of(_shaped(r"[^\s:\-][^\s:]*", "must be a user name"), of=_TEXT),
     "identity_files": _list_of(_PATH, lambda text: [text]),
     "jump": _list_of(_HOP, _commas),
-    "via": _one_of(Via),
-    "command": _list_of(_of(_TEXT, _client_word), _client),
-    "host_key": _one_of(HostKeyPolicy),
-    "os": _of(_TEXT, _target_word(OSES)),
-    "os_release": _of(_TEXT, _shaped(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0")),
-    "arch": _of(_TEXT, _target_word(sorted(ARCHES))),
-    "build": _one_of(BuildPlace),
+    "via": _of_kind(one_of(Via)),
+    "command": _list_of(_of(_client_word, of=_TEXT), _client),
+    "host_key": _of_kind(one_of(HostKeyPolicy)),
+    "os": _of(_target_word(OSES), of=_TEXT),
+    "os_release": _of(
+        _shaped(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", "must be a QNX release such as 8.0"), of=_TEXT
+    ),
+    "arch": _of(_target_word(sorted(ARCHES)), of=_TEXT),
+    "build": _of_kind(one_of(BuildPlace)),
     "toolchain": _mapping_of(_TOOLCHAIN),
     "workdir": _of(
-        _TEXT,
         _shaped(
             r"(/|~/)(?!.*(^|/)\.\.(/|$)).*[^/].*", "must be an absolute path, or begin with ~/, without `..`"
         ),
+        of=_TEXT,
     ),
-    "priority": _plan_option(BY_NAME["priority"]),
-    "lock": _one_of(LockPolicy),
-    "cpus": _plan_option(BY_NAME["cpus"]),
+    "priority": _of_kind(BY_NAME["priority"].kind),
+    "lock": _of_kind(one_of(LockPolicy)),
+    "cpus": _of_kind(BY_NAME["cpus"].kind),
     "env": _of(
-        cs.dict_schema(cs.str_schema(), _TEXT),
-        _names("letters, digits and _ only, no digit first", r"[A-Za-z_][A-Za-z0-9_]*"),
+        _names("letters, digits and _ only, no digit first", r"[A-Za-z_][A-Za-z0-9_]*"), of=_each(_TEXT)
     ),
-    "labels": _of(
-        cs.dict_schema(cs.str_schema(), _TEXT),
-        _names("letters, digits, dot, dash and _ only", LABEL_KEY),
-    ),
+    "labels": _of(_names("letters, digits, dot, dash and _ only", LABEL_KEY), of=_each(_TEXT)),
     "plan": _mapping_of(_PLAN),
 }
 _NAMES = _list_of(_TEXT, _commas)
@@ -286,16 +277,11 @@ _GROUP = _ENTRY | {"hosts": _NAMES, "children": _NAMES}
 ENTRY_KEYS, TOOLCHAIN_KEYS, PLAN_KEYS = tuple(_ENTRY), tuple(_TOOLCHAIN), tuple(_PLAN)
 
 
-def _named(schema: Any) -> Any:
-    return cs.dict_schema(cs.str_schema(), cs.nullable_schema(schema))
-
-
-_FILE = SchemaValidator(
-    _mapping_of(
-        {
-            "defaults": _mapping_of(_ENTRY),
-            "groups": _named(_mapping_of(_GROUP)),
-            "hosts": _named(_mapping_of(_ENTRY)),
-        }
-    )
+_FILE = _mapping_of(
+    {
+        "defaults": _mapping_of(_ENTRY),
+        "groups": _each(_or_nothing(_mapping_of(_GROUP))),
+        "hosts": _each(_or_nothing(_mapping_of(_ENTRY))),
+        "hosts_from": _of(),  # taken out before
+    }
 )
