@@ -19,7 +19,7 @@ SAY := sed -un -e 's/^ *Downloading \([^-]*\)-.*\((.* MB)\)$$/  \1 \2/p' -e 's/^
 # A sign of life while a step of setting up goes on; it holds no output open when the step has ended.
 BEAT := { while sleep 8 >/dev/null 2>&1; do echo "  still at it"; done; } & trap "kill $$!" EXIT;
 # What measuring and showing do without; unpacking it takes as long as all the rest.
-LATER := ast-serialize contourpy fonttools hypothesis kiwisolver librt matplotlib mypy pandas-stubs pillow ruff scipy
+LATER := ast-serialize contourpy fonttools hypothesis kiwisolver librt matplotlib mypy pandas-stubs pillow ruff scipy typing-extensions
 C_SOURCES := $(wildcard agent/*.[ch] agent/*/*.[ch] benchmarks/*.[ch])
 SCRIPTS := $(wildcard .ci/*) $(wildcard tests/hosts/*/*.sh)
 
