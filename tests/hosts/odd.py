@@ -36,6 +36,7 @@ echo 'failcc: fatal error: cannot execute cc1' >&2
 exit 1
 """
 LYING_COMPILER = "case $1 in --version) echo 'liecc 1.0' ;; esac\nexit 0\n"
+TCC = 'exec /usr/bin/tcc "$@"\n'  # a compiler without atomic built-in functions
 
 Options = tuple[str, ...]
 

@@ -54,15 +54,21 @@ def test_build_host_without_a_compiler_is_an_error(fleet: Fleet, host_with, tmp_
     assert "build: controller" in message
 
 
-@pytest.mark.parametrize("compiler", [odd.FAILING_COMPILER, odd.LYING_COMPILER], ids=["fails", "lies"])
-def test_a_bad_compiler_is_quoted(fleet: Fleet, host_with, tmp_path: Path, compiler: str) -> None:
+@pytest.mark.parametrize(
+    ("compiler", "words"),
+    [(odd.FAILING_COMPILER, "cannot execute cc1"), (odd.LYING_COMPILER, ""), (odd.TCC, "needs GCC or clang")],
+    ids=["fails", "lies", "tcc"],
+)
+def test_a_bad_compiler_is_quoted(fleet: Fleet, host_with, tmp_path: Path, compiler: str, words: str) -> None:
+    if compiler == odd.TCC:
+        needs.program("tcc", "tcc")
     programs = odd.add_compiler(odd.all_but_compilers(tmp_path / "bin"), compiler)
     host = host_with(odd.only_programs_of(programs))
     fleet.hosts(host.entry(name="board", build=BuildPlace.HOST))
     code, stage, message = only(fleet("run", *CLOCK))
     assert (code, stage) == (8, "build")
     assert "could not build the agent" in message
-    assert ("cannot execute cc1" in message) is (compiler == odd.FAILING_COMPILER)
+    assert words in message
 
     fleet.hosts(host.entry(name="board"))
     done = fleet("run", *CLOCK)
