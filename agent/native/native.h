@@ -17,10 +17,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifndef __ATOMIC_RELAXED
-#error "the agent needs GCC or clang: this compiler has no __atomic built-in functions"
-#endif
-
 /* A timed loop: with a name of its own in the binary, whatever the compiler would make of it. */
 #define TIMED static __attribute__((noinline))
 

@@ -2,6 +2,10 @@
 #ifndef FLEET_OPERATIONS_H
 #define FLEET_OPERATIONS_H
 
+#ifndef __ATOMIC_RELAXED
+#error "the agent needs GCC or clang: this compiler has no __atomic built-in functions"
+#endif
+
 #include <stdint.h>
 
 /* What a loop does to the memory it goes through; nt: past the caches. */

@@ -1,10 +1,13 @@
 """`via: command` and its named kin: each habit of a client program is measured through, or named."""
 
+import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fleet.errors import AuthError, FleetError, LinkError, ProbeError, UnreachableError
 from fleet.inventory.select import load
@@ -283,6 +286,42 @@ def test_a_run_is_stored_whatever_the_clients_habits(tmp_path: Path) -> None:
     assert states["dying"][1] == "link"
     assert states["tty"][1] == "probe"
     assert "Traceback" not in done.stderr
+
+
+def test_the_manifests_pods_are_measured_by_a_kubectl_with_its_habits(tmp_path: Path) -> None:
+    namespace, daemons = yaml.safe_load_all((ROOT / "docs/kubernetes.yaml").read_text())
+    meta, pod = daemons["metadata"], daemons["spec"]["template"]
+    assert meta["namespace"] == namespace["metadata"]["name"]
+    assert daemons["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert "limits" not in pod["spec"]["containers"][0]["resources"]
+
+    def running(node: str, name: str, phase: str = "Running") -> dict[str, object]:
+        spec = {**pod["spec"], "nodeName": node}
+        named = {"name": name, "namespace": meta["namespace"]}
+        return {"metadata": named, "spec": spec, "status": {"phase": phase}}
+
+    pods = [running("n1", "fleet-a"), running("n2", "fleet-cut"), running("n3", "fleet-c", "Pending")]
+    program = tmp_path / "bin/kubectl"
+    program.parent.mkdir()
+    (tmp_path / "pods").write_text(json.dumps({"items": pods}))
+    program.write_text(
+        f"""#!/bin/sh
+echo "$*" | head -n 1 >>{tmp_path}/asked
+[ "$1" = get ] && exec cat {tmp_path}/pods
+case $* in *fleet-cut*) habits=dies ;; *) habits="keeps-eof leaves banner" ;; esac
+while [ "$1" != -- ]; do shift; done
+exec {" ".join(STAND_IN)} $habits "$@"
+"""
+    )
+    program.chmod(0o755)
+    with Fleet(tmp_path, {"PATH": f"{program.parent}:{os.environ['PATH']}"}) as fleet:
+        assert fleet("init", "--from-kubectl").exit_code == 0
+        assert "fleet-c: it is Pending" in (tmp_path / "inventory.yaml").read_text()
+        ended = {one["host"]: (one["state"], one["stage"]) for one in fleet("run", *CLOCK).json}
+        assert ended == {"n1": ("complete", "done"), "n2": ("failed", "link")}
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked[0] == "get pods -o json"
+    assert f"exec -i --quiet --namespace={meta['namespace']} fleet-a -- /bin/sh -c" in "\n".join(asked)
 
 
 @pytest.mark.slow
