@@ -139,11 +139,8 @@ def _run_object(intended: Intended) -> dict[str, object]:
     return {
         "agent": intended.agent,
         "plan": asdict(intended.plan),
-        "cpus": forecast and forecast.cpus,
-        "pairs": forecast and forecast.pairs,
-        "points": forecast and forecast.points,
+        **{name: forecast and getattr(forecast, name) for name in ("cpus", "pairs", "points", "bursts")},
         "memory_bytes": forecast and forecast.bytes,
-        "bursts": forecast and forecast.bursts,
         "seconds": forecast and asdict(forecast.duration),
         "no_forecast": None if forecast else intended.why,
     }

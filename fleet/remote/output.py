@@ -32,12 +32,14 @@ def never_ended(host_name: str, timeout_s: float) -> str:
     )
 
 
-class Whole:
-    """Everything one command printed on one of its outputs, up to RUN_LIMIT_BYTES."""
+class Answer:
+    """What one command printed on one output, up to the mark that ends it and to RUN_LIMIT_BYTES."""
 
-    def __init__(self, host_name: str) -> None:
+    def __init__(self, host_name: str, mark: str) -> None:
         self.host_name = host_name
         self._data = bytearray()
+        self._end = f"\n{mark}".encode()
+        self._searched = 0
 
     def feed(self, data: bytes) -> None:
         """Add `data`; raises LinkError once there is too much."""
@@ -47,19 +49,6 @@ class Whole:
                 f"{self.host_name}: a command printed more than {RUN_LIMIT_BYTES >> 20} MiB, so we stopped "
                 "listening. Log in by hand and see what the host prints (a login script in a loop?)."
             )
-
-    def bytes(self) -> bytes:
-        """Return what was fed."""
-        return bytes(self._data)
-
-
-class Answer(Whole):
-    """What one command printed on one output, up to the mark that ends it."""
-
-    def __init__(self, host_name: str, mark: str) -> None:
-        super().__init__(host_name)
-        self._end = f"\n{mark}".encode()
-        self._searched = 0
 
     def cut(self) -> tuple[bytes, bytes] | None:
         """What came before the mark and the rest of the mark's line; None until that line is whole.
@@ -72,6 +61,10 @@ class Answer(Whole):
             self._searched = max(0, len(self._data) - len(self._end)) if at < 0 else at
             return None
         return bytes(self._data[:at]), bytes(self._data[at + len(self._end) : newline])
+
+    def bytes(self) -> bytes:
+        """Return what was fed."""
+        return bytes(self._data)
 
 
 def answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> Completed | None:

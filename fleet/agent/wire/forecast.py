@@ -45,18 +45,10 @@ def read(output: bytes) -> Forecast:
     found = checked(_DECODER, lines[0])
     if found.protocol != PROTOCOL or not (found.left_out or "").isprintable():
         raise WireError(f"a record `forecast` of protocol {PROTOCOL} expected, got {short(lines[0])}")
-    return Forecast(
-        found.cpus,
-        found.pairs,
-        found.points,
-        found.visits,
-        found.rounds,
-        found.bursts,
-        found.bytes,
-        Duration(found.ms / 1000, found.ms_max / 1000, found.ms_first / 1000),
-        found.deadline_s,
-        found.left_out or "",
-    )
+    values = msgspec.structs.asdict(found) | {"left_out": found.left_out or ""}
+    lasts = Duration(*(values.pop(name) / 1000 for name in ("ms", "ms_max", "ms_first")))
+    del values["protocol"]
+    return Forecast(duration=lasts, **values)
 
 
 def machine_lines(facts: Facts) -> str:
