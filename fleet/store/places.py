@@ -28,6 +28,11 @@ def samples_name(host_id: str, run_id: str) -> str:
     return f"host_id={checked_key(host_id, 'host')}/run_id={checked_key(run_id, 'run')}/{SAMPLES_FILE}"
 
 
+def counters_name(run_id: str) -> str:
+    """The name of a run's counters, relative to the root; there is no such file where nothing was counted."""
+    return f"_counters/{checked_key(run_id, 'run')}.parquet"
+
+
 class Folder:
     """A root on this machine, or on a file system that looks like it.
 

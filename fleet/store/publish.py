@@ -13,12 +13,12 @@ from pathlib import Path
 from fleet.errors import StoreError
 from fleet.model import Burst, Run
 from fleet.store.burst_columns import BurstColumns
-from fleet.store.counters import CountersDraft
 from fleet.store.files import discard, draft, storing
-from fleet.store.places import SAMPLES_FILE, Folder, Place, samples_name
+from fleet.store.places import SAMPLES_FILE, Folder, Place, counters_name, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.rows import RunRecord
 from fleet.store.samples import record_of, write_samples
+from fleet.store.writing import TableWriter
 
 _at_once = threading.BoundedSemaphore(4)  # each holds a run's samples in memory; more are no quicker
 LEFTOVER_AFTER_S = 24 * 3600  # no publication takes so long, and no two machines' clocks differ so much
@@ -36,13 +36,33 @@ def publish(place: Place, run: Run, bursts: Iterable[Burst] | BurstColumns) -> t
         draft(place.state_dir, run.run_id) as staging,
     ):
         staging.mkdir()
-        with CountersDraft(staging / "counters.parquet") as counters:
+        counted = staging / "counters.parquet"
+        with _Counters(counted) as counters:
             record = write_samples(staging / SAMPLES_FILE, run, bursts, counters.add)
         placed = place.put(staging / SAMPLES_FILE, name)
         if not (placed and isinstance(place, Folder)):  # a bucket cannot tell who was first
             record = _compared(place, name, record)
-        counters.put(place, run)
+        if counted.exists():
+            place.put(counted, counters_name(run.run_id))
     return name, record
+
+
+class _Counters(contextlib.ExitStack):
+    """Writes what was counted during bursts to a new file, which is not made if that is nothing."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._file: TableWriter | None = None
+
+    def add(self, run: Run, chunk: BurstColumns) -> None:
+        """Add the counts of these bursts. Raises OSError."""
+        table = chunk.counters(run)
+        if table is None:
+            return
+        if self._file is None:
+            self._file = self.enter_context(TableWriter(self._path, table.schema, in_memory=False))
+        self._file.write(table)
 
 
 def stored_record(place: Place, name: str) -> RunRecord:

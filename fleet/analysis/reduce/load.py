@@ -15,11 +15,10 @@ from fleet.analysis.arrays import Bools, Floats, Ints
 from fleet.errors import StoreError, UsageError
 from fleet.model import Shape, View, benchmark_named
 from fleet.store.columns import table as columns_table
-from fleet.store.counters import counters_name
 from fleet.store.files import storing
 from fleet.store.gate import row_of
 from fleet.store.packs import packed_records
-from fleet.store.places import Place, samples_name
+from fleet.store.places import Place, counters_name, samples_name
 from fleet.store.publish import stored_record
 from fleet.store.reading import TableFile, read_files
 from fleet.store.rows import RunRecord, to_json
