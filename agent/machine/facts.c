@@ -265,7 +265,7 @@ static bool read_line(char *line, struct machine *machine)
 	else if (!strcmp(word, "page_bytes") && bytes)
 		machine->page_bytes = bytes;
 	else if (!strcmp(word, "huge_page_bytes"))
-		machine->huge_page_bytes = bytes;
+		machine->huge_page_bytes = bytes <= HUGE_MOST ? bytes : 0;
 	else
 		return false;
 	return true;

@@ -23,21 +23,21 @@ def checks_text(checked: Sequence[Checked]) -> str:
         parts = [*(_block(one, with_findings=False) for one in checked), *_findings(checked)]
     else:
         parts = [*_machines(checked), *failures([one.outcome for one in checked]), *_findings(checked)]
-        able = sum(one.check is not None and one.check.intended is not None for one in checked)
+        able = sum(one.intended is not None for one in checked)
         parts.append(f"{able} of {len(checked)} hosts can be measured.")
     return "\n\n".join(parts)
 
 
 def _block(one: Checked, *, with_findings: bool) -> str:
-    outcome, check = one.outcome, one.check
+    outcome, facts = one.outcome, one.facts
     name = outcome.host.name
-    lines = [] if check is None else [f"{name}: {_machine(check.facts)}"]
-    if check is not None and check.intended is not None:
-        lines += _previewed(check.facts, check.intended)
+    lines = [] if facts is None else [f"{name}: {_machine(facts)}"]
+    if facts is not None and one.intended is not None:
+        lines += _previewed(facts, one.intended)
     else:
         lines += [f"{name}: {outcome.state} in stage {outcome.stage}", f"  {outcome.message}"]
-    if check is not None and with_findings:
-        lines += [_finding(finding) for finding in check.findings]
+    if with_findings:
+        lines += [_finding(finding) for finding in one.findings]
     if one.reported:
         lines += ["  The host reported (if fleet misinterprets it, include this in a bug report):"]
         lines += [f"    {line}" for line in one.reported]
@@ -72,9 +72,8 @@ def _machines(checked: Sequence[Checked]) -> list[str]:
     """Equal hosts, and what a run would do there, grouped; the most frequent first."""
     alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for one in checked:
-        if one.check is not None and one.check.intended is not None:
-            facts, intended = one.check.facts, one.check.intended
-            alike[_machine(facts), *_previewed(facts, intended)].append(one.outcome.host.name)
+        if one.facts is not None and one.intended is not None:
+            alike[_machine(one.facts), *_previewed(one.facts, one.intended)].append(one.outcome.host.name)
     most_first = sorted(alike.items(), key=lambda item: -len(item[1]))
     texts = []
     for lines, names in most_first[:MESSAGES_SHOWN]:
@@ -95,7 +94,7 @@ def _findings(checked: Sequence[Checked]) -> list[str]:
     """Findings of one kind grouped with their hosts: the worst, then the most frequent first."""
     alike: dict[tuple[Severity, str, str], dict[str, Finding]] = defaultdict(dict)
     for one in checked:
-        for finding in one.check.findings if one.check else ():
+        for finding in one.findings:
             alike[finding.severity, finding.kind, finding.remedy][one.outcome.host.name] = finding
     worst_first = sorted(alike.items(), key=lambda item: (WORST_FIRST.index(item[0][0]), -len(item[1])))
     lines = [_finding_of(by_name) for _, by_name in worst_first]
@@ -116,20 +115,20 @@ def checks_json(checked: Sequence[Checked]) -> str:
 
 
 def _object(one: Checked) -> dict[str, object]:
-    outcome, check = one.outcome, one.check
-    return outcome_object(outcome) | {
-        "notes": list(outcome.notes),
+    facts = one.facts
+    return outcome_object(one.outcome) | {
+        "notes": list(one.outcome.notes),
         "reported": list(one.reported),
-        "check": check
+        "check": facts
         and {
-            "target": str(check.facts.target),
-            "cpu_model": check.facts.cpu_model,
-            "kernel": check.facts.kernel,
-            "cpus": len(check.facts.usable_cpus),
-            "workdir": check.facts.workdir or None,
-            "workdir_made": check.facts.workdir_made,
-            "run": check.intended and _run_object(check.intended),
-            "findings": [asdict(finding) for finding in check.findings],
+            "target": str(facts.target),
+            "cpu_model": facts.cpu_model,
+            "kernel": facts.kernel,
+            "cpus": len(facts.usable_cpus),
+            "workdir": facts.workdir or None,
+            "workdir_made": facts.workdir_made,
+            "run": one.intended and _run_object(one.intended),
+            "findings": [asdict(finding) for finding in one.findings],
         },
     }
 

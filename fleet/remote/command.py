@@ -272,18 +272,11 @@ class ClientStream(Stream):
         limit_s: float,
         stdin: bytes,
     ) -> None:
-        super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
+        head = shell.last(command, connection._env, session.mark)
+        super().__init__(connection.host_name, idle_timeout_s, limit_s, head + stdin)
         self._connection = connection
         self._session = session
         self._mark = session.mark
-        try:
-            head = shell.last(command, connection._env, session.mark)
-            session.process.send(head, time.monotonic() + idle_timeout_s)
-        except TimeoutError:
-            connection._end(session)
-            raise LinkError(
-                f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
-            ) from None
 
     def stop(self) -> None:
         """See Stream.stop."""

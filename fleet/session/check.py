@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fleet.agent.build.on_controller import Builder
 from fleet.agent.deploy import preview
@@ -36,23 +37,17 @@ class Intended:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """The findings of a reachable host. Nothing intended: its outcome says why it cannot be measured."""
-
-    facts: Facts
-    findings: tuple[Finding, ...]
-    intended: Intended | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Checked:
-    """A host's outcome, and its check if there is one.
+    """A host's outcome and, of a reachable one, its facts and findings.
 
-    reported: what a QNX host reported of itself, verbatim, also where fleet does not understand it.
+    Nothing intended: its outcome says why it cannot be measured. reported: what a QNX host said of itself,
+    verbatim, also where fleet does not understand it.
     """
 
     outcome: Outcome
-    check: Check | None
+    facts: Facts | None = None
+    findings: tuple[Finding, ...] = ()
+    intended: Intended | None = None
     reported: tuple[str, ...] = ()
 
 
@@ -64,8 +59,7 @@ def check(
     requested: the plan options of the command line. A host that answers but cannot be measured keeps its
     findings, and its outcome is that of a run.
     """
-    found: dict[str, Check] = {}
-    reported: dict[str, tuple[str, ...]] = {}
+    found: dict[str, dict[str, Any]] = {host.name: {} for host in hosts}
     forecaster = Forecaster(Builder(connect=access.connection, cancellation=access.cancellation))
 
     def work(progress: HostProgress) -> Outcome:
@@ -75,20 +69,19 @@ def check(
         with access.connection(host) as connection:
             progress.enter("facts")
             answer = look(connection, host)
-            reported[host.name] = _reported(connection, answer)
+            known = found[host.name]
+            known["reported"] = _reported(connection, answer)
             facts, unusable = survey(answer, host)
             progress.enter("noise")
             access.cancellation.pause(STEAL_GAP_S)
-            noise = findings(facts, reread_load(connection, facts))
-            found[host.name] = Check(facts, noise)
+            known |= {"facts": facts, "findings": findings(facts, reread_load(connection, facts))}
             if unusable is not None:
                 raise unusable
             asked = requested or RequestedOptions()
-            found[host.name] = Check(facts, noise, _intended(connection, host, facts, asked, forecaster))
+            known["intended"] = _intended(connection, host, facts, asked, forecaster)
         return progress.complete()
 
-    outcomes = on_each(hosts, work, access)
-    return [Checked(one, found.get(one.host.name), reported.get(one.host.name, ())) for one in outcomes]
+    return [Checked(outcome, **found[outcome.host.name]) for outcome in on_each(hosts, work, access)]
 
 
 def _reported(connection: Connection, answer: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,9 @@ def _hello(hello: dict[str, Any]) -> dict[str, Any]:
 def export_run(place: Place, run: RunRecord, path: Path, keep: Collection[str] = ()) -> RunRecord:
     """Write a run for others to a new file; its record there. Raises StoreError."""
     name = samples_name(run.row["host_id"], run.row["run_id"])
-    return _rewritten(TableFile(place, name, "samples", whole=True), path, lambda: scrubbed(run, keep))
+    file = TableFile(place, name, "samples", whole=True)
+    with storing("write the run", path):
+        return rewritten(file, path, scrubbed(run, keep))
 
 
 def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[RunRecord, bool]:
@@ -116,7 +118,7 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
     own = {"host_name": checked_key(host_name, "host") if host_name else record.row["host_name"]}
     with storing("import the run", place):
         with draft(place.state_dir, run_id) as new:
-            made = _rewritten(file, new, lambda: RunRecord({**record.row, **own}, record.cpus))
+            made = rewritten(file, new, RunRecord({**record.row, **own}, record.cpus))
             is_new = run_id not in place.samples() and place.put(new, name)
         if is_new:
             run_tables.add(place, [made])
@@ -124,8 +126,3 @@ def import_run(place: Place, path: Path, host_name: str | None = None) -> tuple[
     if there.row["content_sha256"] != record.row["content_sha256"]:
         raise StoreError(f"{path}: run {run_id} is here already, with other samples; nothing was changed.")
     return there, is_new
-
-
-def _rewritten(file: TableFile, path: Path, record: Callable[[], RunRecord]) -> RunRecord:
-    with storing("write the run", path):
-        return rewritten(file, path, record())

@@ -13,7 +13,6 @@ from fleet.plan.forecast import Duration, Forecast
 _FLAGS = {"avx512f": "avx512", "atomics": "lse", "asimd": "neon", "lamcas": "lam_cas"}
 # Where an OS forbids user code to flush lines, which its architecture allows, points need more memory.
 _BY_ARCH = {"flush": ("x86_64", "i386", "aarch64", "ppc64le", "riscv64"), "zva": ("aarch64",)}
-HUGE_MOST = 32 << 20  # bytes: the agent uses no larger pages
 _TABLE_ENTRY = 8  # bytes: a huge page has as many base pages as a page of the page table has entries
 
 
@@ -63,8 +62,8 @@ def _of_machine(facts: Facts) -> Iterator[str]:
     by_arch = [name for name, arches in _BY_ARCH.items() if facts.arch in arches]
     yield " ".join(["features", *(_FLAGS.get(flag, flag) for flag in facts.cpu_flags), *by_arch])
     yield f"page_bytes {page}"
-    if facts.huge_pages not in (None, "never") and (huge := page * page // _TABLE_ENTRY) <= HUGE_MOST:
-        yield f"huge_page_bytes {huge}"
+    if facts.huge_pages not in (None, "never"):
+        yield f"huge_page_bytes {page * page // _TABLE_ENTRY}"
     if facts.memory_available_bytes is not None:
         yield f"memory_bytes {facts.memory_available_bytes}"
     if facts.memory_limit is not None:
