@@ -82,11 +82,10 @@ class Evidence:
         return np.asarray((np.nan_to_num(self.weights[self.known]) ** 2).sum(axis=1))
 
     def table(self, sessions: Iterable[Sequence[int]] = ()) -> pd.DataFrame:
-        """The rows with the interval, `p`, `error`, `freedom`, `shared`, `q_levels` and `either_way`.
+        """The rows with the interval, `p`, `error`, `freedom`, `shared`, `q_levels` and `doubt`.
 
         sessions: groups of comparisons, each of another host. shared: what all hosts of a session have in
-        common, as a ratio, where it is taken out of `ratio` (`beside_session`); else 1. either_way: whether
-        B may be faster as well as slower.
+        common, as a ratio, where it is taken out of `ratio` (`beside_session`); else 1.
         """
         found = np.full((len(self.rows), 7), np.nan)
         if self.known.any():
@@ -107,8 +106,7 @@ class Evidence:
             found[self.known] = np.column_stack([np.exp(moved), *ends, p, error, left, np.exp(shared)])
         columns = dict(zip(("ratio", "low", "high", "p", "error", "freedom", "shared"), found.T, strict=True))
         columns["ratio"] = np.where(self.known, columns["ratio"], self.rows["ratio"])
-        either_way = self.doubt == Doubt.DIRECTION
-        return self.rows.assign(**columns, q_levels=self.of_levels(), either_way=either_way)
+        return self.rows.assign(**columns, q_levels=self.of_levels(), doubt=self.doubt)
 
     def of_levels(self) -> Floats:
         """The share of changes like each that are expected to be other levels only; 1: chance explains all.

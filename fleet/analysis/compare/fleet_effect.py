@@ -19,7 +19,7 @@ from fleet.analysis.compare.inference import interval
 from fleet.analysis.compare.run_levels import CLASS
 
 _OF_CHANGE = ("ratio", "low", "high", "p", "error", "freedom", "between", "heterogeneity")
-_NONE = {"q_levels": 0.0, "either_way": False, "shared": 1.0}  # of all hosts
+_NONE = {"q_levels": 0.0, "doubt": 0.0, "shared": 1.0}  # of all hosts
 COLUMNS = (*CLASS, "hosts", *_OF_CHANGE)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.compare.inference import LEVEL
+from fleet.analysis.compare.run_levels import Doubt
 
 THRESHOLD = 0.03
 
@@ -30,7 +31,7 @@ def are_virtual(*runs: pd.DataFrame) -> bool:
 def judge(relations: pd.DataFrame, threshold: float, tests: int) -> pd.DataFrame:
     """The same rows with `verdict` and `why`.
 
-    relations: `ratio`, `low`, `high`, `p`, `q`, `q_levels`, `either_way`, `q_beyond`, `smallest`, `shared`,
+    relations: `ratio`, `low`, `high`, `p`, `q`, `q_levels`, `doubt`, `q_beyond`, `smallest`, `shared`,
     `error`, `freedom`, `a_units`, `b_units`; NaN beside the ratio where runs were too few. threshold: the
     smallest change that matters, as a share of A, in either direction. tests: how many the command tests.
     """
@@ -46,14 +47,16 @@ def _judged(row: Mapping[Any, Any], threshold: float, tests: int) -> tuple[Verdi
     if row["q_levels"] == 1:
         return Verdict.CANNOT_TELL, "may be another level: runs of one side differ as much"
     if (row["q"] < LEVEL or row["q_levels"] >= LEVEL) and abs(moved) > matters:
-        word = "slower or faster" if row["either_way"] else "slower" if moved > 0 else "faster"
+        word = "slower or faster" if row["doubt"] >= Doubt.DIRECTION else "slower" if moved > 0 else "faster"
         words = f"{word}{' than all hosts' if row['shared'] != 1 else ''}"
         if row["q_levels"] >= LEVEL:
             return Verdict.CHANGED_OR_LEVEL, words
         size = f"by more than {share}" if row["q_beyond"] < LEVEL else f"perhaps by less than {share}"
         return Verdict.CHANGED, f"{words}, {size}"
     if max(abs(low), abs(high)) < matters and row["shared"] == 1:
-        return Verdict.EQUIVALENT, f"within ±{share}"
+        equivalent = (Verdict.EQUIVALENT, f"within ±{share}")
+        unknown = (Verdict.CANNOT_TELL, f"within ±{share}, or changed and at other levels")
+        return unknown if row["doubt"] >= Doubt.SIZE else equivalent
     return Verdict.CANNOT_TELL, _unknown(row, matters, tests)
 
 

@@ -193,6 +193,6 @@ def test_the_table_of_relations_has_its_columns_and_a_plain_index() -> None:
     assert list(table.columns) == [
         *("benchmark", "variant", "relation", "pairs", "a_units", "b_units", "a_ns", "b_ns"),
         *("a_within", "b_within", "ratio", "low", "high", "p", "error", "freedom"),
-        *("shared", "q_levels", "either_way", "q", "q_beyond", "smallest", "verdict", "why"),
+        *("shared", "q_levels", "doubt", "q", "q_beyond", "smallest", "verdict", "why"),
     ]
     assert table.index.tolist() == [0, 1]

@@ -347,7 +347,8 @@ def test_hosts_that_switch_between_levels_do_not_make_a_session_report_a_change(
 def test_what_may_be_another_level_admits_no_other_change() -> None:
     """Nine relations at another level are no findings, so the tenth is one of ten, not the tenth of ten."""
     rows = pd.DataFrame({"ratio": [2.0] * 9 + [1.05], "low": 1.01, "high": 2.1, "p": [1e-9] * 9 + [0.02]})
-    rows = rows.assign(error=0.02, freedom=9.0, a_units=3, b_units=3, q_levels=[1.0] * 9 + [0.0], shared=1.0)
+    rows = rows.assign(error=0.02, freedom=9.0, a_units=3, b_units=3, doubt=0.0, shared=1.0)
+    rows = rows.assign(q_levels=[1.0] * 9 + [0.0])
     (found,) = judge_relations([rows], 0.03)
     assert found["verdict"].tolist() == ["cannot tell"] * 10
     assert found["q"].tolist() == [1.0] * 9 + [pytest.approx(0.2)]

@@ -17,6 +17,7 @@ NOTHING_FOUND = {
     "q": 0.9,
     "q_beyond": 0.9,
     "q_levels": 0.0,
+    "doubt": 0.0,
     "shared": 1.0,
     "smallest": 0.02,
     "error": 0.01,
