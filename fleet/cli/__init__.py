@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import typer
 
-from fleet.cli.app import app, terminal
+from fleet.cli.app import app, print_text, terminal
 from fleet.cli.streams import escaping
 from fleet.errors import (
     EXIT_BUG,
@@ -51,7 +51,7 @@ def main() -> None:
         _end("", int(ended.code or 0))
     except Exception as err:
         if is_lack_of_memory(err):
-            typer.echo(_wrapped(f"fleet: {lack_of_memory(err)}"), err=True)
+            print_text(f"fleet: {lack_of_memory(err)}", err=True)
             os._exit(MemoryLimitError.exit_code)  # a thread that was not started may be waited for
         traceback.print_exc()
         _end("fleet: a bug in fleet; please report it with the lines above", EXIT_BUG)
@@ -98,4 +98,4 @@ def _warn(
     if issubclass(category, StoreWarning) and text not in shown:
         shown.add(text)
         _trace(getattr(message, "__cause__", None))
-        typer.echo(_wrapped(f"fleet: warning: {text}"), err=True)
+        print_text(f"fleet: warning: {text}", err=True)

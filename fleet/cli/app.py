@@ -321,11 +321,11 @@ def runs_apart(command: _Function) -> _Function:
 SAME_SIGNAL_S = 1.0
 
 
-def print_text(text: str) -> None:
+def print_text(text: str, *, err: bool = False) -> None:
     """Print a text for people, wrapped to the terminal."""
     from fleet.analysis.views.text import fitted
 
-    typer.echo(fitted(text, terminal()["width"]))
+    typer.echo(fitted(text, terminal(sys.stderr if err else None)["width"]), err=err)
 
 
 def paged(text: str, width: int | None) -> None:

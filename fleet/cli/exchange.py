@@ -9,7 +9,17 @@ from typing import Annotated, NoReturn
 import typer
 
 from fleet.cli import completion
-from fleet.cli.app import INVENTORY, RESULTS, Json, OfBenchmark, ResultsPath, app, runs_apart, terminal
+from fleet.cli.app import (
+    INVENTORY,
+    RESULTS,
+    Json,
+    OfBenchmark,
+    ResultsPath,
+    app,
+    print_text,
+    runs_apart,
+    terminal,
+)
 
 
 @app.command("import", short_help="Store matrices of other tools, or runs that others exported.")
@@ -165,7 +175,7 @@ def export(
         return
     if output is not None and output.suffix in SUFFIXES:
         named = select(root.runs, [what], root.place) if what else root.runs[-1:]
-        typer.echo(export_runs(root, [run.run_id for run in named], output, keep or ()))
+        print_text(export_runs(root, [run.run_id for run in named], output, keep or ()))
         return
     if what is None:
         chosen = last_session(root.runs, root.place)[-1]

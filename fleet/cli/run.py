@@ -172,7 +172,7 @@ def resume(
     remaining = resume.find(store, session)
     damaged = store.damaged()
     if damaged:
-        typer.echo("\n".join(damaged), err=True)
+        print_text("\n".join(damaged), err=True)
     if remaining is None:
         typer.echo("[]" if json else f"{store.place}: no unfinished session there.")
         return
@@ -198,7 +198,7 @@ def resume(
     without = given_up_text(remaining, damaged)
     print_outcomes(store, ended, started, hints_of(results, inventory, logs), json=json, without=without)
     if more := resume.others(store, remaining):
-        typer.echo(more, err=True)
+        print_text(more, err=True)
     raise typer.Exit(outcome.exit_code(ended) if ended else StoreError.exit_code if damaged else 0)
 
 

@@ -136,26 +136,26 @@ def beside_points_text(rows: pd.DataFrame) -> str:
     several = rows["side"].nunique() > 1
     for benchmark, part in rows.groupby("benchmark", sort=False):
         lines = [_point_line(row, several=several) for row in records(part)]
-        titles = ("point", "published", "unit", "", "number", "ratio", "of", "relation", "at")
-        parts.append(f"{benchmark}\n{table(titles, lines, right={1, 4, 5})}")
+        titles = ("point", "published", "unit", "number", "ratio", "of", "relation", "at")
+        parts.append(f"{benchmark}\n{table(titles, lines, right={1, 3, 4})}")
     parts.append(
         "ratio: of the run's number to the published one; of GB/s and Gop/s more is better, of us less. "
-        "at: the run's point, where it is another."
+        "at: the run's point, where it is another; what is published of it."
     )
     return "\n\n".join(parts)
 
 
 def _point_line(row: dict[str, Any], *, several: bool) -> tuple[str, ...]:
+    conditions = "" if is_none(row["conditions"]) else row["conditions"]
     return (
         row["point"],
         f"{row['published']:g}",
         row["unit"],
-        "" if is_none(row["conditions"]) else row["conditions"],
         f"{row['number']:.4g}",
         f"x{row['ratio']:.3f}",
         f"{row['side']}, {row['variant']}" if several else row["variant"],
         row["relation"],
-        row["at"] if row["at"] != row["point"] else "",
+        "; ".join(filter(None, ("" if row["at"] == row["point"] else row["at"], conditions))),
     )
 
 

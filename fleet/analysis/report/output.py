@@ -8,6 +8,7 @@ from fleet.errors import UsageError
 
 GENERATOR, CARD = "fleet report", "fleet card"
 CARDS = (".svg", ".png")
+_SUFFIXES = ("", ".html", ".htm", *CARDS)
 _MARKS = (f'<meta name="generator" content="{GENERATOR} '.encode(), CARD.encode())
 _HEAD = 2048  # bytes; the mark stands at the top of every report
 
@@ -19,6 +20,10 @@ def check(path: Path, *, force: bool = False) -> None:
     """
     if path.is_dir():
         raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
+    if path.suffix not in _SUFFIXES:
+        raise UsageError(
+            f"{path}: is no page (.html), card (.png, .svg) or site (a folder, with a / behind)."
+        )
     if path.exists() and not path.is_file():  # to replace a device would break it for all
         raise UsageError(f"{path}: is a device, a FIFO or a socket; name a file with --output.")
     if not path.parent.is_dir():

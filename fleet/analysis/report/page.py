@@ -102,7 +102,7 @@ def render(
             dots=_history(overall, readings) if len(readings) > 1 else {},
             detailed=detailed,
             anchors={reading.anchor for reading in detailed},
-            front=None if thumbnails else _front(readings),
+            front=None if thumbnails else _front(detailed[0]),
             thumbnails=thumbnails,
             shared=shared,
             differences=differences(root, readings, tables_read, sides),
@@ -233,9 +233,8 @@ def _map(reading: Reading, part: Part, shared: dict[str, Limits], readings: Sequ
     return Map(drawn.limits, grouped, number, {}, maps.picture(title, drawn, scales, shapes))
 
 
-def _front(readings: Sequence[Reading]) -> tuple[str, Markup] | None:
-    """The picture of the first run with its caption, for the first screen: its first map, or ladder."""
-    reading = readings[0]
+def _front(reading: Reading) -> tuple[str, Markup] | None:
+    """The picture of a run with its caption, for the first screen: its first map, or ladder."""
     for part in reading.parts:
         if part.table is not None and len(reading.order.cpus) >= _LEAST_MAP:
             drawn = of_cpus(part.table, reading.order)

@@ -58,7 +58,7 @@ def compare_text(comparisons: Sequence[Comparison], width: int | None = None) ->
     alike = set.intersection(*(set(_differing(one)) for one in ordered)) if several else set()
     parts = ["\n\n".join(_parts(one, alike, width)) for one in ordered]
     if several:
-        environment = _environment(ordered[0], alike, of_all=True)
+        environment = _environment(ordered[0], alike, width, of_all=True)
         parts.insert(0, "\n\n".join((*_answer(ordered, width), *environment)))
     legend = [_legend([one for one in ordered if one.judged is judged]) for judged in (True, False)]
     if several and any(len(one.fleet) for one in ordered):
@@ -128,16 +128,21 @@ def _parts(one: Comparison, alike: set[_Differing], width: int | None) -> Iterat
         yield "\n".join(_pairs(one))
     if len(one.levels):
         yield levels_text(one.levels, width)
-    yield from _environment(one, set(_differing(one)) - alike)
+    yield from _environment(one, set(_differing(one)) - alike, width)
 
 
-def _environment(one: Comparison, kept: set[_Differing], *, of_all: bool = False) -> Iterator[str]:
-    """What differs but for the latencies, in tables; of it only the rows `kept`."""
+def _environment(
+    one: Comparison, kept: set[_Differing], width: int | None, *, of_all: bool = False
+) -> Iterator[str]:
+    """What differs but for the latencies, in tables, or lists if these are wide; only rows `kept`."""
     for between, title in ((True, "What else differs"), (False, "What varies within a side")):
         rows = [row[1:] for row in _differing(one) if row in kept and row[0] is between]
         if rows:
             heading = f"{title}, on each host alike" if of_all else title
-            yield f"{heading}\n{indented(table(('', 'A', 'B'), rows, right=set()))}"
+            shown = table(("", "A", "B"), rows, right=set())
+            if width and max(map(len, shown.splitlines())) + 2 > width:
+                shown = "\n".join(f"{name}\n  A  {a}\n  B  {b}" for name, a, b in rows)
+            yield f"{heading}\n{indented(shown)}"
 
 
 def _head(one: Comparison) -> Iterator[str]:
