@@ -42,7 +42,7 @@ def false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.Da
 
     Runs of one host, plan, agent, kernel and boot belong together. Raises UsageError if no host has six.
     """
-    runs = load_runs(root)
+    runs = every = load_runs(root)
     if host is not None:
         known = set(runs["host_id"]) | set(runs["host_name"])
         if host not in known:
@@ -51,9 +51,11 @@ def false_alarms(root: Root, *, host: str | None = None, seed: int = 1) -> pd.Da
     chance = np.random.default_rng(seed)
     rows = [row for _, group in _alike(runs) for row in _of_group(root, group, chance)]
     if not rows:
+        others = sorted({group["host_name"].iloc[0] for _, group in _alike(every)})
         raise UsageError(
             f"{root}: the A/A test needs {2 * LEAST_RUNS} runs of one host with the same plan, "
             "agent, kernel and boot. Repeat a run: fleet run HOST --repeat 20"
+            + (f", or take {' or '.join(others[:3])}, which has them." if others else "")
         )
     return pd.DataFrame(rows, columns=list(COLUMNS))
 

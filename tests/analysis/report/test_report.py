@@ -287,3 +287,18 @@ def test_of_many_runs_the_last_of_each_host_has_a_row_and_a_section(tmp_path: Pa
     assert len(sections) == 2
     assert "The last run of each host; all 8 runs are drawn below." in page
     assert len(re.findall(r'<th scope="row" class="host"><a href="#run-', page)) == 2
+
+
+def test_of_many_runs_of_one_host_the_first_screen_has_the_map_of_the_last(tmp_path: Path) -> None:
+    for number in range(7):
+        simulated.publish(tmp_path, simulated.desktop("one"), number, rounds=1)
+    page = render(tmp_path, [run.run_id for run in Store(tmp_path).published()])
+    front = page.partition('<figure class="picture">')[2].partition("</figure>")[0]
+    assert "Map of cas/cmpxchg on " in front
+    (anchor,) = re.findall('href="#([^"]+)"', front)
+    assert f'id="{anchor}"' in page
+
+
+def test_a_name_of_no_page_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"card\.jpg: is no page"):
+        output.check(tmp_path / "card.jpg")
