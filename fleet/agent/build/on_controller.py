@@ -1,7 +1,6 @@
 """Builds an agent on the controller, once per build id, and keeps it in a cache. Used by `deploy`."""
 
 import os
-import platform
 import shutil
 import signal
 import subprocess
@@ -199,8 +198,9 @@ def _none_works(target: Target, tried: Sequence[str]) -> BuildError:
 
 def controller() -> Target:
     """What the controller itself is, in the words of targets."""
-    arch = platform.machine().lower()
-    return Target(platform.system().lower(), arch_named(arch) or arch)
+    here = os.uname()
+    arch = here.machine.lower()
+    return Target(here.sysname.lower(), arch_named(arch) or arch)
 
 
 def compile_here(
