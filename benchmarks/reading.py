@@ -30,7 +30,7 @@ from fleet.store import Store, new_run_id  # noqa: E402
 from tests import builders  # noqa: E402
 
 BIG = "r20260601T000000Z-000000b1"
-FLEET = "import sys; sys.argv = ['fleet', {arguments}]; from fleet.cli import app; app(standalone_mode=False)"
+FLEET = "import sys; sys.argv = ['fleet', {arguments}]; from fleet.__main__ import main; main()"
 SHOW, RUNS, REPORT, COMPARE, REPORT_OF_TWO = (
     FLEET.replace("{arguments}", text)
     for text in (
@@ -135,7 +135,7 @@ def step(name: str, code: str) -> None:
     """Run `code` in a process of its own and print seconds and peak memory."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    measured = f"{code}\nimport sys; print(open('/proc/self/status').read(), file=sys.stderr)"
+    measured = f"import sys\ntry: {code}\nfinally: print(open('/proc/self/status').read(), file=sys.stderr)"
     command = [sys.executable, "-c", measured]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     took = time.perf_counter() - began
