@@ -221,11 +221,8 @@ def _previewed(host: Host, facts: Facts, builder: Builder) -> str:
         toolchain = built.toolchain if built else first_installed(facts.target, compiler, cflags)
     if there := tc.found(tc.build_id(sources, toolchain), facts.workdir_entries):
         return there
-    return (
-        f"would be sent, built with {toolchain.name}"
-        if built
-        else f"would be built with {toolchain.name} and sent"
-    )
+    name = toolchain.name
+    return f"would be sent, built with {name}" if built else f"would be built with {name} and sent"
 
 
 def _without(facts: Facts, names: Sequence[str]) -> Facts:

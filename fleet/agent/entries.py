@@ -24,9 +24,8 @@ def _wrong(host: Host) -> Iterator[str]:
     if host.build is BuildPlace.PREBUILT and binary is not None and not os.access(_expanded(binary), os.R_OK):
         yield f"`toolchain: {{binary: {binary}}}` cannot be read here; name the prebuilt agent's file."
     files = host.identity_files
-    halves = [
-        _expanded(name) for file in files for name in (file, f"{file}.pub")
-    ]  # one is enough for ssh-agent
+    # one half is enough for ssh-agent
+    halves = [_expanded(name) for file in files for name in (file, f"{file}.pub")]
     if files and host.via in {Via.SSH, Via.OPENSSH} and not any(half.exists() for half in halves):
         yield f"`identity_files`: none of {', '.join(files)} is there; name a key of yours, or leave it out."
     if host.os is None or host.arch is None or host.os not in SYSTEMS:

@@ -85,8 +85,7 @@ def hosts(
     from fleet.store.runs import Listing
 
     place = place_of(results)
-    stored = (
-        Listing(place).runs if isinstance(place, Folder) else []
-    )  # a bucket would have to be connected to
+    # a bucket would have to be connected to
+    stored = Listing(place).runs if isinstance(place, Folder) else []
     measured = {run.host_id: run.started_utc for run in stored}
     print_text(hosts_text(chosen, measured, terminal()["width"]))

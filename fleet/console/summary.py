@@ -59,11 +59,8 @@ def _ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
     bursts = counted(sum(outcome.bursts for outcome in stored), "burst")
     once = len({outcome.host.name for outcome in outcomes}) == len(outcomes)
     total = counted(len(outcomes), "host" if once else "run")
-    lines = [
-        f"{len(stored)} of {total} stored, {bursts}, {seconds:.1f} s."
-        if stored
-        else f"{len(stored)} of {total} stored."
-    ]
+    measured = f", {bursts}, {seconds:.1f} s" if stored else ""
+    lines = [f"{len(stored)} of {total} stored{measured}."]
     if stored:
         one = stored[0].host.name if len(outcomes) > 1 else ""
         lines.append(f"Next: {hints.command('show', hints.results)}")

@@ -17,10 +17,8 @@ _PICKED = re.compile(
     r"(Cpus_allowed_list|MemTotal|MemAvailable|PRETTY_NAME|Max (?:address space|processes|realtime priority))"
     r"(?:[:=]\s*|\s+)(.*)"
 )
-_USERLAND_32 = {
-    "x86_64": "i386",
-    "aarch64": "armv7",
-}  # a 64-bit kernel under a 32-bit system, as on many boards
+# A 64-bit kernel under a 32-bit system, as on many boards.
+_USERLAND_32 = {"x86_64": "i386", "aarch64": "armv7"}
 _VENDORS = (
     ("kvm", "kvm"),
     ("qemu", "qemu"),
@@ -61,10 +59,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     """
     if path := value(sections, "too_long"):
         raise ValueError(f"{path} there is far longer than a kernel writes it; see what is mounted over it")
-    system, files = (
-        parse_system(sections),
-        parse_files([*sections.get("files", []), *sections.get("picked", [])]),
-    )
+    system = parse_system(sections)
+    files = parse_files([*sections.get("files", []), *sections.get("picked", [])])
     cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
     cpus = topology.parse_cpus(sections, files)
     found_arch = arch(sections)

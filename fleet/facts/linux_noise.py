@@ -133,10 +133,8 @@ def _limits(facts: Facts) -> Iterator[Finding]:
         yield _finding(
             Severity.SERIOUS if stops else Severity.INFO,
             "quota",
-            f"Our control group may use {facts.cpu_quota:g} CPUs' worth of time: the kernel "
-            + (
-                "stops both threads whenever that is used up." if stops else "stops us only if others use it."
-            ),
+            f"Our control group may use {facts.cpu_quota:g} CPUs' worth of time: the kernel stops "
+            + ("both threads whenever that is used up." if stops else "us only if others use it."),
             "Lift the limit: no --cpus for docker, no CPU limit in Kubernetes, no CPUQuota= in systemd.",
             "cpu_quota",
         )
@@ -171,30 +169,20 @@ def _clock(facts: Facts) -> Iterator[Finding]:
     """What matters is whether the agent can read the CPU's own counter (docs/variants.md, Clocks)."""
     source = facts.clock_source
     if facts.arch in _X86 and facts.cpu_flags and "nonstop_tsc" not in facts.cpu_flags:
-        found = (
-            "The CPU does not promise a steady counter (no nonstop_tsc): the agent falls back to the OS's "
-        )
-        found += f"clock ({source or 'unknown'})."
+        fallback = f"the agent falls back to the OS's clock ({source or 'unknown'})"
+        found = f"The CPU does not promise a steady counter (no nonstop_tsc): {fallback}."
         remedy = "On a virtual machine offer it to the guest (QEMU: -cpu host,+invtsc); else there is none."
     elif facts.arch == "armv7" and source is not None and source != "arch_sys_counter":
-        found = (
-            f"The clock source is {source}: if the generic timer cannot be read, the agent falls back to it."
-        )
+        fallback = "if the generic timer cannot be read, the agent falls back to it"
+        found = f"The clock source is {source}: {fallback}."
         remedy = "dmesg | grep -i -E 'arch_timer|clocksource' # says why; needs root on some systems"
     elif source in _NOT_THE_COUNTER:
-        found = (
-            f"The clock source is {source}: the kernel does not trust the CPU's counter. The agent reads the "
-        )
-        found += "counter all the same, and holds its rate against the OS's clock."
+        found = f"The clock source is {source}: the kernel does not trust the CPU's counter. The agent reads "
+        found += "the counter all the same, and holds its rate against the OS's clock."
         remedy = "dmesg | grep -i -E 'tsc|clocksource' # says why; needs root on some systems"
     else:
         return
-    yield _warning(
-        "clock",
-        found,
-        remedy,
-        "clock_source",
-    )
+    yield _warning("clock", found, remedy, "clock_source")
 
 
 def _kernel(facts: Facts) -> Iterator[Finding]:

@@ -125,9 +125,8 @@ def _take_alias(alias: str, where: str, found: _Found) -> None:
     if alias.startswith("!") or "*" in alias or "?" in alias:
         return
     name = re.sub(r"[^A-Za-z0-9._-]", "-", alias).lstrip("._-")[:100]
-    is_address = alias.isprintable() and not re.search(
-        r"^-|[\s@{\[\]]|^[^:]+:[0-9]+$", alias
-    )  # as `address:`
+    # as `address:`
+    is_address = alias.isprintable() and not re.search(r"^-|[\s@{\[\]]|^[^:]+:[0-9]+$", alias)
     if not (NAME.fullmatch(name) and name != ALL and is_address):
         found.left_out.append(f"{where}: Host {alias}, which is not a valid name")
     elif alias in found.hosts.values():

@@ -67,7 +67,13 @@ class CommandConnection(Connection):
     def __init__(self, host: Host, client: Client) -> None:
         super().__init__(host)
         self.client = client
-        self._folder = Path(tempfile.mkdtemp(prefix="fleet-client-"))
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="fleet-client-"))
+        except OSError as err:
+            raise UnreachableError(
+                f"{host.name}: {client.program} needs a temporary folder here: {err.strerror}. Free "
+                "some space there, or set TMPDIR."
+            ) from err
         self._lock = threading.Lock()
         self._closed = False
         self._running: list[_Session] = []

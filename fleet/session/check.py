@@ -106,8 +106,7 @@ def _intended(
         return Intended(agent.words, plan, why="only the agent can tell on how many CPUs")
     try:
         forecast = forecaster.of_facts(host, facts, plan)
-        return Intended(
-            preview(host, facts, forecaster.builder).words, plan, forecast
-        )  # it may have built one
+        agent = preview(host, facts, forecaster.builder)  # which may have built one by now
+        return Intended(agent.words, plan, forecast)
     except BuildError as err:
         return Intended(agent.words, plan, why=str(err))

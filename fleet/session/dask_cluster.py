@@ -119,9 +119,8 @@ def _collect(
     Where a shard fails as a whole, or is withdrawn by Ctrl-C, so do those of its hosts that had not ended.
     """
     ended: dict[str, Outcome] = {}
-    client.subscribe_topic(
-        _topic(job), lambda event: receiver.receive(event[1])
-    )  # until the client is closed
+    # until the client is closed
+    client.subscribe_topic(_topic(job), lambda event: receiver.receive(event[1]))
     futures = {
         client.submit(measure_shard, job, shard, key=f"{job.session_id}-shard-{number}", pure=False): shard
         for number, shard in enumerate(shards, 1)

@@ -63,11 +63,8 @@ def _samples_file(place: Place, name: str) -> tuple[bytes | None, int, str | Non
             row = record_of(file).row
             kept = file.metadata[b"fleet.run"]
             if name != samples_name(row["host_id"], row["run_id"]):
-                return (
-                    kept,
-                    0,
-                    f"{name}: holds run {row['run_id']} of {row['host_id']}. Move it to its place.",
-                )
+                what = f"run {row['run_id']} of {row['host_id']}"
+                return kept, 0, f"{name}: holds {what}. Move it to its place."
             if content_sha256(file) != row["content_sha256"]:
                 return kept, 0, f"{name}: not the samples that were published. Restore it from a copy."
             return kept, file.values("ticks"), None

@@ -228,11 +228,9 @@ def completed(burst: Burst, hello: Hello, first: Hello | None = None) -> Burst:
     zero = first.raw.get("monotonic_ns") if first is not None else None
     later_ns = began - zero if isinstance(began, int) and isinstance(zero, int) else 0
     flags = flags_of(burst, hello)
-    return (
-        replace(burst, flags=flags, start_offset_ns=burst.start_offset_ns + later_ns)
-        if flags or later_ns
-        else burst
-    )
+    if not flags and not later_ns:
+        return burst
+    return replace(burst, flags=flags, start_offset_ns=burst.start_offset_ns + later_ns)
 
 
 def _stands_out(burst: Burst) -> bool:

@@ -56,9 +56,8 @@ def talk(
     readable = select.poll()  # wakes up when either output has data or has ended
     readable.register(channel.fileno(), select.POLLIN)
     while True:
-        ended = (
-            channel.eof_received or channel.closed
-        )  # before reading: what is not there after this never comes
+        # before reading: what is not there after this never comes
+        ended = channel.eof_received or channel.closed
         received = _received(channel)
         yield from received
         if ended and not received:

@@ -26,9 +26,8 @@ _PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")  # one that ssh uses as it is
 _LINE = re.compile(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*?)\s*")
 _DISTINGUISHING = {"hostname", "proxyjump", "canonicalizehostname"}
 _MATCHES_ALL = {"all", "final all"}
-_NO_PLAIN_NAME = re.compile(
-    r"\.[^*?]*|[^!*?]*[/%].*"
-)  # a pattern of `Host` that matches none: .host, vsock/*
+# A pattern of `Host` that matches no plain name: .host, vsock/*
+_NO_PLAIN_NAME = re.compile(r"\.[^*?]*|[^!*?]*[/%].*")
 _SYSTEM_FILE = "/etc/ssh/ssh_config"
 _INCLUDES_AT_MOST = 16
 
