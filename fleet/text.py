@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LABEL_KEY = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SECRET_LENGTH = 4
+LONGEST_QUOTED = 60
 LAST_COLUMN = 20  # characters, wide enough to wrap sentences in
 _MAYBE_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
 
@@ -79,6 +80,11 @@ def decoding_words(err: Exception, root: str = "") -> str:
     where = f"{root}{path}".lstrip(".")
     what = f"{what[:1].lower()}{what[1:200]}"
     return one_line(f"{where}: {what}" if where else what)
+
+
+def quoted(text: str) -> str:
+    """A word of the user's in quotes, cut where it is long."""
+    return repr(text if len(text) <= LONGEST_QUOTED else f"{text[: LONGEST_QUOTED - 3]}...")
 
 
 def counted(count: int, what: str) -> str:

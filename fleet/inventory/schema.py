@@ -9,7 +9,7 @@ from fleet.inventory.document import Document, Path
 from fleet.model import ARCHES, OSES, BuildPlace, HostKeyPolicy, LockPolicy, Via, arch_named
 from fleet.plan.kinds import Kind, one_of, whole
 from fleet.plan.options import BY_NAME, OPTIONS
-from fleet.text import LABEL_KEY, nearest
+from fleet.text import LABEL_KEY, nearest, quoted
 
 SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
 NO_SECRETS = "this file must hold no secret; use an SSH agent, or a key file named in `identity_files`"
@@ -46,11 +46,7 @@ def _kind(value: Any) -> str:
         return "a mapping"
     if isinstance(value, (list, tuple)):
         return "a list"
-    return "nothing" if value is None else _quoted(str(value))
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+    return "nothing" if value is None else quoted(str(value))
 
 
 def _of(*readers: _Reader, of: _Schema = lambda value, _path, _document: value) -> _Schema:
@@ -156,7 +152,7 @@ def _line_of_text(value: str) -> str:
 def _shaped(pattern: str, advice: str) -> _Reader:
     def shaped(value: str) -> str:
         if not re.fullmatch(pattern, value):
-            raise ValueError(f"{advice}; not {_quoted(value)}")
+            raise ValueError(f"{advice}; not {quoted(value)}")
         return value
 
     return shaped
@@ -168,7 +164,7 @@ def _address(value: str) -> str:
     if "@" in value:
         raise ValueError("write the user on a line of its own, as `user:`")
     if not re.fullmatch(r"[^\s\-][^\s]*", value):
-        raise ValueError(f"must be a name or an IP address, not {_quoted(value)}")
+        raise ValueError(f"must be a name or an IP address, not {quoted(value)}")
     return value[1:-1] if value.startswith("[") and value.endswith("]") else value
 
 
@@ -186,7 +182,7 @@ def _target_word(known: Iterable[str]) -> _Reader:
         if word == "auto":
             return None
         if word not in known:
-            raise ValueError(f"must be auto or one of {', '.join(known)}; not {_quoted(value)}")
+            raise ValueError(f"must be auto or one of {', '.join(known)}; not {quoted(value)}")
         return word
 
     return read
@@ -216,7 +212,7 @@ def _names(advice: str, pattern: str) -> _Reader:
     def read(mapping: dict[str, str]) -> dict[str, str]:
         for name in mapping:
             if not re.fullmatch(pattern, name):
-                raise ValueError(f"{_quoted(name)} is not a valid name; {advice}")
+                raise ValueError(f"{quoted(name)} is not a valid name; {advice}")
         return mapping
 
     return read

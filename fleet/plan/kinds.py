@@ -14,10 +14,9 @@ from fleet.model import KINDS, PairChoice, Pairs
 from fleet.plan import counters
 from fleet.plan.cpulist import cpu_list, cpus_text, pair_list, pairs_text
 from fleet.plan.variants import VARIANTS, variant_choice
-from fleet.text import nearest
+from fleet.text import nearest, quoted
 
 _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SHOWN = 60  # characters of a value that is refused
 _SIDE = 4096  # the most rows, columns and depth of a product (agent/bench/shapes.c)
 
 
@@ -97,7 +96,7 @@ def one_of(words: type[StrEnum]) -> Kind:
 def among(text: str, known: tuple[str, ...]) -> str:
     """The text if it is one of `known`."""
     if text not in known:
-        raise ValueError(f"must be {_either(known)}, not {_quoted(text)}{nearest(text, known)}")
+        raise ValueError(f"must be {_either(known)}, not {quoted(text)}{nearest(text, known)}")
     return text
 
 
@@ -107,7 +106,7 @@ def _benchmarks(text: str) -> tuple[str, ...]:
     if names == ("all",):
         return tuple(KNOWN)
     if unknown := [name for name in names if name not in VARIANTS]:
-        raise ValueError(f"unknown benchmark {_quoted(unknown[0])}; there are {', '.join(VARIANTS)}, or all")
+        raise ValueError(f"unknown benchmark {quoted(unknown[0])}; there are {', '.join(VARIANTS)}, or all")
     if not names:
         raise ValueError(f"names none; there are {', '.join(VARIANTS)}, or all")
     return names
@@ -309,8 +308,4 @@ def _either(known: tuple[str, ...]) -> str:
 
 
 def _refused(allowed: str, text: str) -> ValueError:
-    return ValueError(f"must be {allowed}; not {_quoted(text)}")
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}...")
+    return ValueError(f"must be {allowed}; not {quoted(text)}")
