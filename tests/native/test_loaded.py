@@ -17,7 +17,7 @@ from tests.native.agent import (
     wrong,
 )
 from tests.native.emulated import measure_emulated
-from tests.native.targets import AARCH64, CROSS, Target
+from tests.native.targets import AARCH64, S390X, Target
 
 SMALL = ("-b", "loaded", "--sizes", "1M", "--rounds", "2", "--samples", "2", "--seed", "7")
 RATES = {"at1G": 1000, "at500M": 500, "full": None}
@@ -121,9 +121,9 @@ def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
-def test_every_architecture_measures_it(target: Target) -> None:
-    records = measure_emulated(target, *SMALL, "--load", "0,0.5,full", "-v", "all", *two_cpus())
+@pytest.mark.parametrize("target", [AARCH64, S390X], ids=lambda target: target.name)
+def test_other_architectures_measure_it(target: Target) -> None:
+    """Their loops are those of chase and bandwidth, which are tried everywhere."""
+    records = measure_emulated(target, *SMALL, "--load", "0,full", "--rounds", "1", *two_cpus())
     assert not wrong(records)
     assert {name.partition(".")[0] for name in points(records)} == {"idle", "read", "mix"}
