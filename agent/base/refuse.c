@@ -1,8 +1,11 @@
 /* refuse.c: filling in refusals and notes. */
 #include "base/refuse.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format, ...)
 {
@@ -13,6 +16,30 @@ int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format
 	va_end(args);
 	refusal->exit_code = exit_code;
 	return -1;
+}
+
+int refuse_lines(struct refusal *refusal, const char *option, const char *path, take_line_fn *take,
+		 void *of)
+{
+	FILE *file = fopen(path, "r");
+	char *line = NULL;
+	size_t room = 0, number = 0;
+	bool ended = false, good = true;
+
+	if (!file)
+		return refuse(refusal, EXIT_OPTIONS, "%s: cannot read %s: %s", option, path,
+			      strerror(errno));
+	while (good && !ended && getline(&line, &room, file) >= 0) {
+		number++;
+		ended = !strcmp(line, "end\n");
+		good = ended || take(line, of);
+	}
+	free(line);
+	fclose(file);
+	if (!good)
+		return refuse(refusal, EXIT_OPTIONS, "%s: line %zu of %s makes no sense here",
+			      option, number, path);
+	return ended ? 0 : refuse(refusal, EXIT_OPTIONS, "%s: %s has no end", option, path);
 }
 
 void notes_add(struct notes *notes, const char *format, ...)

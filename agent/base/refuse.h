@@ -2,6 +2,7 @@
 #ifndef FLEET_BASE_REFUSE_H
 #define FLEET_BASE_REFUSE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum exit_code {
@@ -23,6 +24,14 @@ struct refusal {
 /* Fills in the refusal; returns -1, so that a caller can say `return refuse(...)`. */
 int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/*
+ * Gives each line of a file that an option names to `take`, with `of`, until one is `end`: without
+ * it the file is not whole. -1 and a refusal also where `take` says that a line is wrong.
+ */
+typedef bool take_line_fn(char *line, void *of);
+int refuse_lines(struct refusal *refusal, const char *option, const char *path, take_line_fn *take,
+		 void *of);
 
 /* Sentences that come up before there is a record to put them in. */
 enum { NOTES_MAX = 8, NOTE_ROOM = 900 };

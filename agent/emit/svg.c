@@ -28,26 +28,14 @@ enum { NUMBERED = 16, ROWS_MOST = 9 };
 
 static void add_escaped(struct text *page, const char *words)
 {
-	for (; *words; words++)
-		switch (*words) {
-		case '&':
-			text_add(page, "&amp;");
-			break;
-		case '<':
-			text_add(page, "&lt;");
-			break;
-		case '>':
-			text_add(page, "&gt;");
-			break;
-		case '"':
-			text_add(page, "&#34;");
-			break;
-		case '\'':
-			text_add(page, "&#39;");
-			break;
-		default:
+	static const char marks[] = "&<>\"'";
+	static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
+
+	for (const char *mark; *words; words++)
+		if ((mark = strchr(marks, *words)))
+			text_add(page, "%s", names[mark - marks]);
+		else
 			text_add(page, "%c", *words);
-		}
 }
 
 /* A text in a size at most, at which it fits into `room`; 0: whatever the room. */

@@ -234,8 +234,9 @@ static bool add_cache(char **rest, struct machine *machine)
 	return cache.kind && level > 0;
 }
 
-static bool read_line(char *line, struct machine *machine)
+static bool read_line(char *line, void *of)
 {
+	struct machine *machine = of;
 	char *rest;
 	const char *word = strtok_r(line, blanks, &rest), *text;
 	uint64_t bytes;
@@ -271,36 +272,19 @@ static bool read_line(char *line, struct machine *machine)
 	return true;
 }
 
-/* The last line is `end`: without it the file is not whole. */
 int machine_read(struct machine *machine, const char *path, struct refusal *refusal)
 {
-	FILE *file = fopen(path, "r");
-	char *line = NULL;
-	size_t room = 0, number = 0;
-	bool ended = false, good = true;
-
-	if (!file)
-		return refuse(refusal, EXIT_OPTIONS, "--facts: cannot read %s: %s", path,
-			      strerror(errno));
 	*machine = (struct machine){.is_huge_known = true,
 				    .page_bytes = 4096,
 				    .memory.bytes = UINT64_MAX,
 				    .others = calloc(CPUS_MOST, sizeof *machine->others),
 				    .cpus = calloc(CPUS_MOST, sizeof *machine->cpus)};
 	strcpy(machine->arch, arch_name);
-	good = machine->others && machine->cpus;
-	while (good && !ended && getline(&line, &room, file) >= 0) {
-		number++;
-		ended = !strcmp(line, "end\n");
-		good = ended || read_line(line, machine);
-	}
-	free(line);
-	fclose(file);
-	if (!good)
-		return refuse(refusal, EXIT_OPTIONS, "--facts: cannot read line %zu of %s", number,
-			      path);
-	if (!ended || !machine->cpu_count)
-		return refuse(refusal, EXIT_OPTIONS, "--facts: %s has no %s", path,
-			      ended ? "CPU" : "end");
+	if (!machine->others || !machine->cpus)
+		return refuse(refusal, EXIT_OTHER, "out of memory");
+	if (refuse_lines(refusal, "--facts", path, read_line, machine))
+		return -1;
+	if (!machine->cpu_count)
+		return refuse(refusal, EXIT_OPTIONS, "--facts: %s has no CPU", path);
 	return 0;
 }

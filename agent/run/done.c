@@ -132,8 +132,9 @@ static bool take_outcomes(struct run *run, struct history *history, bool measure
  * One line: benchmark, variant, point, first and last CPU, units in a sample, outcomes. Where the
  * benchmark has no points, theirs is "-" or not there at all.
  */
-static bool take_line(struct run *run, char *line)
+static bool take_line(char *line, void *of)
 {
+	struct run *run = of;
 	const struct plan *plan = run->plan;
 	char *rest;
 	const char *benchmark = strtok_r(line, blanks, &rest);
@@ -167,34 +168,10 @@ static bool take_line(struct run *run, char *line)
 	return take_outcomes(run, history, units > 0, &rest);
 }
 
-static int refuse_line(const char *path, size_t number, struct refusal *refusal)
-{
-	return refuse(refusal, EXIT_OPTIONS, "--done: line %zu of %s is not of this plan", number,
-		      path);
-}
-
-/* The last line is `end`: without it the file is not whole. */
 int done_take(struct run *run, const char *path, struct refusal *refusal)
 {
-	FILE *file = fopen(path, "r");
-	char *line = NULL;
-	size_t room = 0, number = 0;
-	bool ended = false, good = true;
-
-	if (!file)
-		return refuse(refusal, EXIT_OPTIONS, "--done: cannot read %s: %s", path,
-			      strerror(errno));
-	while (good && !ended && getline(&line, &room, file) >= 0) {
-		number++;
-		ended = !strcmp(line, "end\n");
-		good = ended || take_line(run, line);
-	}
-	free(line);
-	fclose(file);
-	if (!good)
-		return refuse_line(path, number, refusal);
-	if (!ended)
-		return refuse(refusal, EXIT_OPTIONS, "--done: %s has no end", path);
+	if (refuse_lines(refusal, "--done", path, take_line, run))
+		return -1;
 	for (size_t i = 0; i < run->plan->visit_count; i++) {
 		const struct history *history = &run->histories[i];
 
