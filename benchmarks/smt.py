@@ -14,11 +14,27 @@ import pandas as pd
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.imports import load_published
-from fleet.analysis.reduce.topology_check import nearest_pairs
+from fleet.analysis.reduce.flags import SIBLING_NEARER
 from fleet.errors import FleetError
 
 FACTORS = (1.3, 1.6)
 _KIND = ["summary", "benchmark", "variant"]
+
+
+def nearest_pairs(pairs: pd.DataFrame, factor: float = SIBLING_NEARER) -> set[tuple[int, int]]:
+    """The pairs of CPUs that are each other's nearest, any other CPU being slower by `factor` or more.
+
+    pairs: of one run, benchmark and variant, with `median_ns`; both directions of a pair may have a row. On
+    a machine with SMT these are the siblings, whatever the OS says; without SMT there should be none.
+    """
+    turned = pairs.rename(columns={"ping_cpu": "pong_cpu", "pong_cpu": "ping_cpu"})
+    both = pd.concat([pairs, turned]).groupby(["ping_cpu", "pong_cpu"])["median_ns"].mean().reset_index()
+    nearest: dict[int, int] = {}
+    for cpu, rows in both.sort_values("median_ns", kind="stable").groupby("ping_cpu"):
+        times = rows["median_ns"].to_numpy()
+        if len(times) > 1 and times[1] >= factor * times[0]:
+            nearest[int(str(cpu))] = int(rows["pong_cpu"].iloc[0])
+    return {(a, b) for a, b in nearest.items() if a < b and nearest.get(b) == a}
 
 
 def shipped() -> pd.DataFrame:

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from fleet.analysis.exchange.imports import load_published, load_published_points, published_layout
     from fleet.analysis.reduce.ladders import ladders, plateaus
     from fleet.analysis.reduce.load import load_counters, load_cpus, load_runs, load_samples, samples_long
-    from fleet.analysis.reduce.matrices import matrix, pair_medians, relation_statistics
+    from fleet.analysis.reduce.matrices import matrix, pair_medians
     from fleet.analysis.reduce.pairs import history, load_pairs
     from fleet.analysis.reduce.topology import layout
-    from fleet.analysis.reduce.topology_check import check_topology, nearest_pairs
+    from fleet.analysis.reduce.topology_check import check_topology
 
 _HOMES = {
     "compare.error_rate": ("compare_pairs", "compare_relations"),
     "exchange.imports": ("load_published", "load_published_points", "published_layout"),
     "reduce.ladders": ("ladders", "plateaus"),
     "reduce.load": ("load_counters", "load_cpus", "load_runs", "load_samples", "samples_long"),
-    "reduce.matrices": ("matrix", "pair_medians", "relation_statistics"),
+    "reduce.matrices": ("matrix", "pair_medians"),
     "reduce.pairs": ("history", "load_pairs"),
     "reduce.topology": ("layout",),
-    "reduce.topology_check": ("check_topology", "nearest_pairs"),
+    "reduce.topology_check": ("check_topology",),
 }
 __all__ = [name for names in _HOMES.values() for name in names]
 __getattr__ = names_of(__name__, _HOMES)

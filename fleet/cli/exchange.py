@@ -150,15 +150,14 @@ def export(
 
     Example: fleet export rpi5 -b cas -o rpi5.csv
     """
-    from fleet.analysis.exchange.dashboards import DASHBOARDS
-    from fleet.analysis.exchange.export import FORMATS, VALUES
+    from fleet.analysis.exchange.export import DASHBOARDS, FORMATS, VALUES
     from fleet.analysis.exchange.export import export as pieces
     from fleet.analysis.exchange.imports import PREFIX
     from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
     from fleet.analysis.reduce.cells import Only, overview_history
     from fleet.analysis.reduce.load import without_points
     from fleet.analysis.selection import select
-    from fleet.analysis.views import hosts
+    from fleet.analysis.views import show
     from fleet.analysis.views.overview import medians
     from fleet.plan.options import choice
     from fleet.store import Listing
@@ -169,7 +168,7 @@ def export(
         choice("value", value, VALUES)
     root = Listing(results)
     if format_ in DASHBOARDS:
-        rows = overview_history(root, hosts.chosen(root, [what] if what else []).runs, Only(benchmark))
+        rows = overview_history(root, show.chosen(root, [what] if what else []).runs, Only(benchmark))
         text = iter([DASHBOARDS[format_](medians(without_points(rows)))])
         _write(text, output)
         return

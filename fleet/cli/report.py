@@ -44,7 +44,7 @@ def report(
     """
     from fleet.analysis.compare.sides import sides
     from fleet.analysis.report import output as files
-    from fleet.analysis.views import hosts
+    from fleet.analysis.views.show import chosen as selected
     from fleet.errors import UsageError
     from fleet.store import Listing
     from fleet.text import counted
@@ -56,7 +56,7 @@ def report(
     if compare:
         chosen = [run for side in sides(root, compare) for run in side.runs["run_id"]]
     else:
-        chosen = [run.run_id for run in hosts.chosen(root, select or ()).runs]
+        chosen = [run.run_id for run in selected(root, select or ()).runs]
     if output.endswith("/") or file.is_dir():
         from fleet.analysis.report.site import write_site
 

@@ -97,8 +97,7 @@ def show(
     Example: fleet show rpi5 -b bandwidth --ladder
     """
     from fleet.analysis.reduce.cells import Only
-    from fleet.analysis.views import hosts
-    from fleet.analysis.views import show as one_run
+    from fleet.analysis.views import show as views
     from fleet.analysis.views.heatmap import Canvas
     from fleet.store import Listing
 
@@ -107,14 +106,14 @@ def show(
     if ways and (json or csv):
         raise typer.BadParameter("--ways is for text; --json and --csv have the raw columns or none.")
     root, only = Listing(results), Only(benchmark, cpus)
-    shown = hosts.chosen(root, select or ())
+    shown = views.chosen(root, select or ())
     if json:
-        typer.echo(one_run.shows_json(root, shown.latest, only))
+        typer.echo(views.shows_json(root, shown.latest, only))
     elif csv:
-        typer.echo(one_run.shows_csv(root, shown.latest, only))
+        typer.echo(views.shows_csv(root, shown.latest, only))
     else:
         page = terminal()
-        text = hosts.shown_text(
+        text = views.shown_text(
             root, shown, Canvas(**page), only, all_sizes=ladder, both_ways=ways, as_map=map_
         )
         paged(text, page["width"])

@@ -23,8 +23,7 @@ def medians_text(
     if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:
         return ""
     from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415  pandas takes a second
-    from fleet.analysis.views.hosts import overview_of  # noqa: PLC0415
-    from fleet.analysis.views.show import map_text  # noqa: PLC0415
+    from fleet.analysis.views.show import map_text, overview_of  # noqa: PLC0415
 
     try:
         root, canvas = Listing(store.place), Canvas(width, colour)

@@ -8,8 +8,8 @@ import pytest
 
 from fleet.analysis import load_counters, load_pairs
 from fleet.analysis.report.page import render
+from fleet.analysis.views.by_parameters import tables_text
 from fleet.analysis.views.counters import events, per_unit
-from fleet.analysis.views.point_tables import tables_text
 from fleet.model import Burst, Run
 from fleet.store import Store, samples
 from fleet.store.places import place_of

@@ -254,27 +254,6 @@ def relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
     )
 
 
-def relation_statistics(pairs: pd.DataFrame) -> pd.DataFrame:
-    """As `relations`, a row per benchmark, variant and relation of one run, with more of its pairs.
-
-    pairs: as `pair_medians` or `load_pairs` returns them. Added: `p10_ns`, `mad_ns` and `outliers` of the
-    median pair, `two_modes` and `drifting`, the share of pairs with a second mode and with a drift.
-    """
-    keys = ["benchmark", "variant", "relation"]
-    more = (
-        pairs.assign(two_modes=pairs["other_ns"].notna(), drifting=pairs["drift"].notna())
-        .groupby(keys, sort=False)
-        .agg(
-            p10_ns=("p10_ns", "median"),
-            mad_ns=("mad_ns", "median"),
-            outliers=("outliers", "median"),
-            two_modes=("two_modes", "mean"),
-            drifting=("drifting", "mean"),
-        )
-    )
-    return relations(pairs).merge(more.reset_index(), on=keys, how="left")
-
-
 def by_relation(pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns") -> pd.DataFrame:
     """The same for each combination of `keys` there is, in the order of `pairs`."""
     spread = pairs["spread"] if number == "median_ns" else np.nan

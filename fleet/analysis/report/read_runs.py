@@ -32,10 +32,9 @@ from fleet.analysis.reduce.topology_check import COLUMNS, Medians, check_runs, e
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
 from fleet.analysis.report.suspects import Suspect, Thinned, suspects
-from fleet.analysis.views.by_parameters import point_tables
+from fleet.analysis.views.by_parameters import PointTables, point_tables
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.gemm import products
-from fleet.analysis.views.point_tables import PointTables
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import kind_of, records
 from fleet.analysis.views.warnings import (

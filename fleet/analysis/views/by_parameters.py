@@ -1,6 +1,7 @@
 """The tables of a benchmark of points: its description says which parameters are rows, columns and tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -8,11 +9,30 @@ import pandas as pd
 from fleet.analysis.reduce.bursts import OF_OTHERS
 from fleet.analysis.reduce.ladders import size_text
 from fleet.analysis.views.ladders import bursts_text
-from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.analysis.views.text import is_none, measured, records
 from fleet.model import Benchmark, Parameter, View, benchmark_named, nearness
+from fleet.text import one_line, table
 
 _LINE, _KNEE = 64, 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class PointTable:
+    """One table. titles: of the columns; the first cell of a line names it, the others are numbers."""
+
+    title: str
+    titles: tuple[str, ...]
+    lines: list[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class PointTables:
+    """The tables of one benchmark and variant. legend: what is counted; note: below the last table."""
+
+    name: str
+    legend: str
+    tables: list[PointTable]
+    note: str
 
 
 class _Relations(Parameter):
@@ -179,3 +199,24 @@ def _ends(block: Any, cells: Mapping[str, float | None]) -> tuple[str, str]:
     if own is None or shared is None or is_none(own) or is_none(shared):
         return "-", "-"
     return f"{shared / own:.2f}", f"{round((shared - own) * block / _LINE, 1) + 0.0:.1f}"
+
+
+def tables_text(found: PointTables, width: int | None = None) -> str:
+    """The tables for a terminal, one below the other; those wider than it in parts."""
+    parts = (f"{one_line(one.title)}\n{_table_text(one, width)}" for one in found.tables)
+    return "\n".join((one_line(f"{found.name}: {found.legend}"), *parts, one_line(found.note)))
+
+
+def _table_text(one: PointTable, width: int | None) -> str:
+    """As many columns beside each other as fit, the others below, each part with the names of the lines."""
+    columns = list(zip(one.titles, *one.lines, strict=True))
+    parts: list[list[tuple[str, ...]]] = [columns[:2]]
+    for column in columns[2:]:
+        wide = sum(2 + max(map(len, shown)) for shown in (*parts[-1], column)) - 2
+        if width is not None and wide > width:
+            parts.append([columns[0]])
+        parts[-1].append(column)
+    return "\n".join(
+        table(titles, lines, right=set(range(1, len(titles))))
+        for titles, *lines in (list(zip(*part, strict=True)) for part in parts)
+    )

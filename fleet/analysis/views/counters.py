@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.views.point_tables import PointTable, PointTables
+from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.text import is_none, records
 from fleet.model import View, benchmark_named, nearness
 from fleet.text import counted

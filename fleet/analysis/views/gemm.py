@@ -5,8 +5,8 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.reduce.load import view_of
+from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import alike, bursts_text, cpus_text, pages_text
-from fleet.analysis.views.point_tables import PointTable, PointTables
 from fleet.analysis.views.text import is_none, records, within
 from fleet.model import View, benchmark_named
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.reduce.ladders import LADDER, MEMORY, STEP, ladders, settings_in_order, size_text
+from fleet.analysis.reduce.ladders import MEMORY, STEP, ladders, settings_in_order, size_text
 from fleet.analysis.views.text import is_none, is_rate, measured, percent, records, within
 from fleet.model import benchmark_named, nearness
 from fleet.text import counted, table
@@ -48,31 +48,6 @@ def bursts_text(rows: pd.DataFrame) -> str:
     bursts, flagged = int(rows["bursts"].sum()), int(rows["flagged_bursts"].sum())
     share = f", {percent(flagged / bursts)} of them flagged" if flagged else ""
     return f"medians of {counted(bursts, 'burst')}{share}"
-
-
-def best_variants(plateaus: pd.DataFrame) -> str:
-    """Of a benchmark that was measured with several variants, the best of each level and setting.
-
-    plateaus: those of one benchmark. Empty where there is one variant.
-    """
-    if plateaus["variant"].nunique() < 2:
-        return ""
-    name = str(plateaus["benchmark"].iloc[0])
-    parts = [f"{name}: {benchmark_named(name).heading}, the best of {plateaus['variant'].nunique()} variants"]
-    for group in alike(plateaus).values():
-        best = group.loc[group.groupby([*LADDER[2:], "level"])["median_ns"].idxmin()]
-        columns = settings_in_order(best)
-        lines = [(level, *(_best(best, level, column) for column in columns)) for level in _level_names(best)]
-        parts.append(f"{cpus_text(best)}\n{table(('level', *columns), lines)}")
-    return "\n".join(parts)
-
-
-def _best(rows: pd.DataFrame, level: str, setting: str) -> str:
-    found = rows[(rows["level"] == level) & (rows["setting"] == setting)]
-    if not len(found):
-        return _NONE
-    fastest = found.sort_values("median_ns", kind="stable").iloc[0]
-    return f"{measured(fastest['benchmark'], fastest['median_ns'])} {fastest['variant']}"
 
 
 def level_table(

@@ -21,21 +21,29 @@ from fleet.analysis.reduce.matrices import relations
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.reduce.topology_check import check_topology, host_history
-from fleet.analysis.views import sections
-from fleet.analysis.views.by_parameters import point_tables
+from fleet.analysis.selection import by_host, comparable, select
+from fleet.analysis.views import overview, sections
+from fleet.analysis.views.by_parameters import point_tables, tables_text
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.gemm import products
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.history import past_of_runs
-from fleet.analysis.views.ladders import best_variants, ladder
-from fleet.analysis.views.point_tables import tables_text
+from fleet.analysis.views.ladders import ladder
 from fleet.analysis.views.text import csv_text, json_text, records
 from fleet.analysis.views.warnings import BURST_COLUMNS, marked, run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
 from fleet.errors import UsageError
 from fleet.model import View, as_described_by
-from fleet.store import RunSummary
-from fleet.store.runs import Root
+from fleet.store import Listing, RunSummary
+from fleet.store.runs import Root, last_session
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown: the runs whose numbers count, oldest first, and the last run of each host."""
+
+    runs: tuple[RunSummary, ...]
+    latest: tuple[str, ...]
 
 
 def shows_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
@@ -111,7 +119,6 @@ def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) ->
                 case View.PRODUCTS:
                     parts.append(tables_text(products(part), canvas.width))
             parts.append(_events_text(found, (str(name), str(variant)), canvas.width, whole=all_sizes))
-        parts.append(best_variants(found.plateaus[found.plateaus["benchmark"] == name]))
     parts.append(sections.states(found.pairs, canvas.width))
     return parts
 
@@ -198,3 +205,40 @@ def _as_planned(pairs: pd.DataFrame, benchmarks: Sequence[str]) -> pd.DataFrame:
     names = pairs["benchmark"] + "/" + pairs["variant"]
     place = names.map(lambda name: places.get(name, len(places)))
     return pairs.iloc[place.argsort(kind="stable")].reset_index(drop=True)
+
+
+def chosen(root: Listing, texts: Sequence[str]) -> Shown:
+    """The last session without `texts`, else the comparable runs of each host selected. Raises UsageError."""
+    listed = root.runs
+    if texts:
+        hosts = by_host(select(listed, texts, root.place))
+    else:
+        last = set(last_session(listed, root.place))
+        hosts = by_host([run for run in listed if run.run_id in last])
+    kept = {host: comparable(runs) for host, runs in hosts.items()}
+    ids = {run.run_id for runs in kept.values() for run in runs}
+    counting = tuple(run for run in listed if run.run_id in ids)
+    return Shown(counting, tuple(runs[-1].run_id for runs in kept.values()))
+
+
+def shown_text(root: Root, shown: Shown, canvas: Canvas, only: Only = ALL, **detail: Any) -> str:
+    """The selection for people. detail: as of `show_text`; of several hosts only `as_map` applies."""
+    if len(shown.latest) == 1:
+        return show_text(root, shown.latest[0], canvas=canvas, only=only, earlier=shown.runs, **detail)
+    parts = [overview.heading(shown.runs), overview_of(root, shown.runs, canvas, only)]
+    if detail.get("as_map"):
+        parts += [map_text(root, run_id, canvas, only) for run_id in shown.latest]
+    parts.append(f"Details: fleet show {shown.runs[0].host_name}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def overview_of(
+    root: Root, runs: Sequence[RunSummary], canvas: Canvas, only: Only = ALL, *, ends: bool = False
+) -> str:
+    """The overview of runs, and what it leaves out. ends: only the fastest and the slowest host."""
+    table = overview.medians(overview_history(root, runs, only))
+    if ends and len(table):
+        listed = overview.extremes_text(table, canvas.width)
+    else:
+        listed = overview.overview_text(table, canvas)
+    return "\n\n".join(filter(None, (listed, overview.not_shown(table, runs, only))))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.exchange.dashboards import bmf, markdown, openmetrics
+from fleet.analysis.exchange.export import bmf, markdown, openmetrics
 from fleet.analysis.reduce.cells import overview_history
-from fleet.analysis.views.hosts import chosen
 from fleet.analysis.views.overview import medians
+from fleet.analysis.views.show import chosen
 from fleet.store import Listing
 from tests import simulated
 from tests.command import Fleet

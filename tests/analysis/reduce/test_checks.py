@@ -6,8 +6,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from benchmarks import smt
 from fleet.analysis.reduce.flags import not_nearest, with_pair_flags
-from fleet.analysis.reduce.topology_check import check_topology, nearest_pairs
+from fleet.analysis.reduce.topology_check import check_topology
 
 Ns = Mapping[tuple[str, int, int], float]  # relation, ping, pong -> ns
 
@@ -209,4 +210,4 @@ def test_pairs_that_are_each_others_nearest_are_found_whatever_the_os_says(
     ns: Ns, nearest: set[tuple[int, int]]
 ) -> None:
     """Both directions of a pair count as their mean."""
-    assert nearest_pairs(table(ns)) == nearest
+    assert smt.nearest_pairs(table(ns)) == nearest

@@ -7,7 +7,7 @@ import pytest
 
 from fleet.analysis.reduce.cells import Only, overview_history
 from fleet.analysis.reduce.pairs import history
-from fleet.analysis.views import hosts, overview
+from fleet.analysis.views import overview, show
 from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.history import sparkline
 from fleet.analysis.views.text import fitted, measured
@@ -29,16 +29,16 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_hosts_are_in_order_of_their_latency(root: Path) -> None:
-    shown = hosts.chosen(Listing(root), [])
+    shown = show.chosen(Listing(root), [])
     assert len(shown.runs) == 3
-    text = hosts.shown_text(root, shown, Canvas(80))
+    text = show.shown_text(root, shown, Canvas(80))
     assert re.findall(r"^(quick|slow|other) ", text, re.MULTILINE)[-1] == "slow"
     assert max(map(len, fitted(text, 80).splitlines())) <= 80
     assert text.count("siblings of one core") == 1
 
 
 def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path) -> None:
-    shown = hosts.chosen(Listing(root), ["slow", "quick"])
+    shown = show.chosen(Listing(root), ["slow", "quick"])
     table = overview.medians(overview_history(root, shown.runs))
     assert set(table["runs"]) == {4}
     past = history(root, host_id="slow", relation="smt")["median_ns"]
@@ -49,13 +49,13 @@ def test_hosts_that_are_selected_count_with_all_their_comparable_runs(root: Path
 
 def test_a_run_that_is_named_is_shown_alone(root: Path) -> None:
     run_id = Store(root).published()[0].run_id
-    shown = hosts.chosen(Listing(root), [run_id])
+    shown = show.chosen(Listing(root), [run_id])
     assert shown.latest == (run_id,)
-    assert "comparable runs" not in hosts.shown_text(root, shown, Canvas(80))
+    assert "comparable runs" not in show.shown_text(root, shown, Canvas(80))
 
 
 def test_one_host_is_shown_in_detail_with_its_earlier_runs(root: Path) -> None:
-    text = hosts.shown_text(root, hosts.chosen(Listing(root), ["quick"]), Canvas(80))
+    text = show.shown_text(root, show.chosen(Listing(root), ["quick"]), Canvas(80))
     assert "4 comparable runs" in text
     assert re.search(r"^cas/cmpxchg +smt .*[▁▂▃▄▅▆▇█]{4}$", text, re.MULTILINE)
 
@@ -65,7 +65,7 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
     for number in range(5):
         machine = fast if number == 3 else simulated.desktop("flips")
         simulated.publish(tmp_path, machine, number, rounds=4, session=f"s2026010{number}T000000Z-00000000")
-    shown = hosts.chosen(Listing(tmp_path), ["flips"])
+    shown = show.chosen(Listing(tmp_path), ["flips"])
     table = overview.medians(overview_history(tmp_path, shown.runs))
     for row in table.to_dict("records"):
         (usual, most), (other, one) = row["levels"]
@@ -75,11 +75,11 @@ def test_runs_at_different_levels_are_not_averaged(tmp_path: Path) -> None:
         assert row["half"] < 0.2
     for text in (overview.overview_text(table, Canvas(80)), overview.extremes_text(table, 100)):
         assert re.search(r"flips, cas, smt: 4 runs at \d+\.\d, 1 run at \d+\.\d$", text, re.MULTILINE)
-    assert " 4 of 5 " in hosts.shown_text(tmp_path, shown, Canvas(80))
+    assert " 4 of 5 " in show.shown_text(tmp_path, shown, Canvas(80))
 
 
 def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
-    table = overview.medians(overview_history(root, hosts.chosen(Listing(root), []).runs))
+    table = overview.medians(overview_history(root, show.chosen(Listing(root), []).runs))
     coloured = overview.overview_text(table, Canvas(80, colour=True))
     plain = overview.overview_text(table, Canvas(80))
     assert "\x1b[" in coloured
@@ -87,7 +87,7 @@ def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
 
 
 def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> None:
-    table = overview.medians(overview_history(root, hosts.chosen(Listing(root), []).runs))
+    table = overview.medians(overview_history(root, show.chosen(Listing(root), []).runs))
     narrow = overview.overview_text(table, Canvas(34))
     assert re.search(r"^slow +\d+\.\d +", narrow, re.MULTILINE)
     assert "half of them within ±" in narrow
@@ -101,7 +101,7 @@ def test_noise_looks_flat_and_change_does_not() -> None:
 
 def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
-    table = overview.medians(overview_history(listing, hosts.chosen(listing, ["all"]).runs))
+    table = overview.medians(overview_history(listing, show.chosen(listing, ["all"]).runs))
     columns = {group.title: list(group.columns) for group in overview.groups(table)}
     assert columns["cas/cmpxchg"] == [
         *("smt", "cluster E-E", "llc", "package P-P", "package P-E", "package E-E", "package", "system")
@@ -118,7 +118,7 @@ def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_columns_that_do_not_fit_stand_below(made_lab: Path, width: int) -> None:
     listing = Listing(made_lab / "results")
-    table = overview.medians(overview_history(listing, hosts.chosen(listing, ["all"]).runs))
+    table = overview.medians(overview_history(listing, show.chosen(listing, ["all"]).runs))
     text = overview.overview_text(table, Canvas(width))
     assert max(map(len, fitted(text, width).splitlines())) <= width
     shown = text.split("\nsmt: ")[0]
@@ -128,7 +128,7 @@ def test_columns_that_do_not_fit_stand_below(made_lab: Path, width: int) -> None
 
 def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
-    runs = hosts.chosen(listing, ["pisa", "rome"]).runs
+    runs = show.chosen(listing, ["pisa", "rome"]).runs
     slow = overview_history(listing, runs, Only(cpus="E"))
     assert {*slow["relation"]} == {"cluster E-E", "package E-E"}
     assert {*overview_history(listing, runs, Only("cas", "8,9"))["relation"]} == {"cluster E-E", "llc"}

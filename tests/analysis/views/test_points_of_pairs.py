@@ -2,8 +2,7 @@
 
 import pandas as pd
 
-from fleet.analysis.views.by_parameters import point_tables
-from fleet.analysis.views.point_tables import tables_text
+from fleet.analysis.views.by_parameters import point_tables, tables_text
 
 COUNTS = {"variant": "mov", "relation": "llc", "bursts": 5, "flagged_bursts": 0}
 
