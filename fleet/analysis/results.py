@@ -12,7 +12,7 @@ from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.comparison import compare as compared
 from fleet.analysis.compare.history import history
 from fleet.analysis.compare.siblings import siblings
-from fleet.analysis.exchange.imports import PREFIX, load_imports, load_published, published_layout
+from fleet.analysis.exchange.imports import PREFIX, all_summaries, find_summary, published_layout
 from fleet.analysis.reduce.heatmap import Limits
 from fleet.analysis.reduce.load import (
     load_cpus,
@@ -95,12 +95,8 @@ class Results:
 
         name: only this summary, as `fleet summaries` lists it.
         """
-        rows = pd.concat([load_published(), load_imports(Listing(self._place))], ignore_index=True)
-        if name is not None and name not in set(rows["summary"]):
-            raise UsageError(
-                f"no summary is named {name!r}; there are {', '.join(rows['summary'].unique())}."
-            )
-        rows = rows if name is None else rows[rows["summary"] == name]
+        root = Listing(self._place)
+        rows = all_summaries(root) if name is None else find_summary(root, name)
         return _with_unit(of_benchmark(rows, benchmark).reset_index(drop=True))
 
     @_runs_apart
@@ -153,13 +149,8 @@ class Results:
     def _matrix(self, run: str | None, benchmark: str | None) -> tuple[pd.DataFrame, Layout, str]:
         if run is not None and run.startswith(PREFIX):
             name = run.removeprefix(PREFIX)
-            rows = self.summaries(name, benchmark)
-            rows = rows[rows["benchmark"] == rows["benchmark"].iloc[0]]
-            rows = rows[rows["variant"] == rows["variant"].iloc[0]]
-            order, kind = published_layout(rows), rows.iloc[0]
-            unit = benchmark_named(kind["benchmark"]).label
-            title = f"{name}, {kind['benchmark']}/{kind['variant']}: {unit}"
-            return _with_unit(laid_out(rows, order.cpus, "latency_ns"), unit), order, title
+            rows = _first_kind(self.summaries(name, benchmark))
+            return _laid_out(rows, published_layout(rows), "latency_ns", name)
         now, ids = self._chosen([run] if run is not None else [])
         if not ids:
             raise UsageError(f"{self._place}: no run is stored here.")
@@ -168,13 +159,21 @@ class Results:
         rows = of_benchmark(rows, benchmark)
         if rows.empty:
             raise UsageError(f"{ids[-1]}: has no pairs of CPUs.")
-        first = rows.iloc[0]
-        rows = rows[(rows["benchmark"] == first["benchmark"]) & (rows["variant"] == first["variant"])]
+        rows = _first_kind(rows)
         cpus = sorted({*rows["ping_cpu"], *rows["pong_cpu"]})
         order = layout(load_cpus(now, run_id=ids[-1]), cpus)
-        unit = benchmark_named(first["benchmark"]).label
-        title = f"{first['host_id']}, {first['benchmark']}/{first['variant']}: {unit}"
-        return _with_unit(laid_out(rows, order.cpus), unit), order, title
+        return _laid_out(rows, order, "median_ns", rows["host_id"].iloc[0])
+
+
+def _first_kind(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the first benchmark and variant."""
+    return rows[(rows[["benchmark", "variant"]] == rows[["benchmark", "variant"]].iloc[0]).all(axis=1)]
+
+
+def _laid_out(rows: pd.DataFrame, order: Layout, number: str, name: str) -> tuple[pd.DataFrame, Layout, str]:
+    unit = benchmark_named(rows["benchmark"].iloc[0]).label
+    title = f"{name}, {'/'.join(rows[['benchmark', 'variant']].iloc[0])}: {unit}"
+    return _with_unit(laid_out(rows, order.cpus, number), unit), order, title
 
 
 def _with_unit(table: pd.DataFrame, unit: str | None = None) -> pd.DataFrame:

@@ -89,11 +89,7 @@ def history(
     matters, nights = threshold or THRESHOLD, tuple[Any, ...](table.columns)
     counts = (~np.isnan(logs)).sum(axis=1)
     short = rows.loc[counts < LEAST_NIGHTS, "host"].unique()
-    words = (
-        f"{folded(short)}: relations with fewer than {LEAST_NIGHTS} nights have no verdict."
-        if len(short)
-        else ""
-    )
+    words = f"{folded(short)}: relations with fewer than {LEAST_NIGHTS} nights have no verdict."
     return History(
         tuple(rows["host"].unique()),
         int(relations.max()) + 1,
@@ -104,7 +100,7 @@ def history(
         _table(kept, pool, rows, nights, runs, matters),
         _of_nights(clean.odd, rows, nights),
         _of_nights(clean.elsewhere, rows, nights),
-        (words,) if words else (),
+        (words,) if len(short) else (),
     )
 
 
@@ -149,25 +145,13 @@ def _table(
         kinds = own[CLASS].drop_duplicates()
         hosts = tuple(own["host"].unique())
         known = np.flatnonzero(~np.isnan(pool.logs[one.row]))
-        listed.append(
-            {
-                "hosts": hosts,
-                **dict(zip(CLASS, kinds.iloc[0] if len(kinds) == 1 else ("", "", ""), strict=True)),
-                "before": nights[known[known < one.at][-1]],
-                **{
-                    name: nights[at]
-                    for name, at in zip(("after", "first", "last", "begin", "end"), one[1:6], strict=True)
-                },
-                **{
-                    name: float(np.exp(each))
-                    for name, each in zip(("ratio", "low", "high"), one[6:9], strict=True)
-                },
-                "q": one.q,
-                "dated": one.dated,
-                "changed": abs(one.moved) > np.log1p(threshold),
-                "else": tuple(_else(hosts, nights[one.at], steps)) if one.dated else (),
-            }
-        )
+        kind = kinds.iloc[0] if len(kinds) == 1 else ("", "", "")
+        places = (known[known < one.at][-1], one.at, one.first, one.last, one.begin, one.end)
+        numbers = np.exp([one.moved, one.low, one.high]).tolist()
+        changed = abs(one.moved) > np.log1p(threshold)
+        beside = tuple(_else(hosts, nights[one.at], steps)) if one.dated else ()
+        about = (hosts, *kind, *(nights[at] for at in places), *numbers)
+        listed.append((*about, one.q, one.dated, changed, beside))
     columns = ("hosts", *CLASS, *("before", "after", "first", "last", "begin", "end", "ratio", "low", "high"))
     return pd.DataFrame(listed, columns=[*columns, "q", "dated", "changed", "else"])
 

@@ -255,11 +255,7 @@ def _at_point(pairs: pd.DataFrame, point: str) -> pd.DataFrame:
     if rows.empty:
         known = sorted(pairs["point"].dropna().unique())
         listed = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
-        raise UsageError(
-            one_line(
-                f"--point {point}: these runs have no such point{nearest(point, known)} "
-                f"There are {listed or 'none'}."
-            )
-        )
+        why = f"these runs have no such point{nearest(point, known)} There are {listed or 'none'}."
+        raise UsageError(one_line(f"--point {point}: {why}"))
     ladders = rows["benchmark"].map(lambda name: view_of(str(name)) is View.LADDER).astype(bool)
     return rows.assign(relation=rows["relation"].where(~ladders, point))

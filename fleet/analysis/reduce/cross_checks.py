@@ -200,10 +200,8 @@ def _in_memory(numbers: Numbers, chased: pd.DataFrame) -> float:
 
 def _interleaved(numbers: Numbers) -> Found:
     rows = numbers.pairs[(numbers.pairs["benchmark"] == "interleave") & (numbers.pairs["operation"] == "nt")]
-    own = rows[rows["sharing"] == "own"]
-    for block, part in rows[(rows["sharing"] == "shared") & (rows["block_bytes"] >= PAGE)].groupby(
-        "block_bytes", sort=True
-    ):
+    own, shared = (rows[rows["sharing"] == name] for name in ("own", "shared"))
+    for block, part in shared[shared["block_bytes"] >= PAGE].groupby("block_bytes", sort=True):
         if len(own):
             (ns, spread), (own_ns, own_spread) = _median(part), _median(own)
             says = f"blocks of {size_text(int(str(block).split('.')[0]))}: {ns / own_ns:.2f} times own"
@@ -231,12 +229,8 @@ def _units(numbers: Numbers) -> Found:
     for row in records(rows[rows["point"].astype(str).str.startswith("peak")]):
         limit = limits[row["variant"]]
         reached = 1 / row["median_ns"] / row["threads"] / row["core_ghz"]
-        over = reached > OVER * limit * (1 + _uncertain(row))
-        yield (
-            reached / limit,
-            f"gemm/{row['variant']}: {reached:.0f} operations a cycle, {limit} at most",
-            over,
-        )
+        says = f"gemm/{row['variant']}: {reached:.0f} operations a cycle, {limit} at most"
+        yield reached / limit, says, reached > OVER * limit * (1 + _uncertain(row))
 
 
 def _median(rows: pd.DataFrame) -> tuple[float, float]:
@@ -260,6 +254,8 @@ def _name(key: Any) -> str:
     return " ".join([f"{benchmark}/{variant}", str(what), *(word for word in map(str, many) if word != "1")])
 
 
+_own = partial(_as_chase, state="own", most=OWN)
+_from_memory = partial(_as_chase, state="memory", most=FROM_MEMORY)
 CHECKS = (
     CrossCheck("l1_cycles", "a load from L1 does not take a whole number of cycles from 3 to 6", _cycles),
     CrossCheck("ladder_order", "a farther level of memory is faster than a nearer one", _order),
@@ -272,16 +268,8 @@ CHECKS = (
     CrossCheck(
         "message_readwrite", "a message takes less than readwrite, or over 4 clock readings more", _messages
     ),
-    CrossCheck(
-        "fetch_own",
-        "fetching own lines differs from a chase over them by over 10%",
-        partial(_as_chase, state="own", most=OWN),
-    ),
-    CrossCheck(
-        "fetch_memory",
-        "fetching from memory differs from a chase by over 20%",
-        partial(_as_chase, state="memory", most=FROM_MEMORY),
-    ),
+    CrossCheck("fetch_own", "fetching own lines differs from a chase over them by over 10%", _own),
+    CrossCheck("fetch_memory", "fetching from memory differs from a chase by over 20%", _from_memory),
     CrossCheck("interleave_nt", "stores past the caches to separate pages disturb each other", _interleaved),
     CrossCheck("gemm_peak", "a product of matrices is faster than its unit's peak", _products),
     CrossCheck("gemm_units", "a peak of products is higher than the units of a core can reach", _units),

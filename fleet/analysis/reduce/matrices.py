@@ -106,12 +106,9 @@ def _words(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 def _parameters(first: pd.DataFrame, about: pd.DataFrame, pair: Ints) -> dict[str, "pd.Series[Any]"]:
     """Of each pair the parameters of its point, and medians over its bursts, `about`."""
-    found = {
-        name: _words(first[name])
-        if isinstance(first[name].dtype, pd.CategoricalDtype)
-        else first[name].reset_index(drop=True)
-        for name in PARAMETERS
-    }
+    of_words = {name for name in PARAMETERS if isinstance(first[name].dtype, pd.CategoricalDtype)}
+    plain = first.reset_index(drop=True)
+    found = {name: _words(first[name]) if name in of_words else plain[name] for name in PARAMETERS}
     of_bursts = ["core_ghz", *OF_OTHERS]
     numbers = about[of_bursts].astype(np.float64).groupby(pair).median()
     return found | {name: numbers[name].reset_index(drop=True) for name in of_bursts}

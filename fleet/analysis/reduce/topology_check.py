@@ -120,13 +120,8 @@ def _disorder(medians: Mapping[Any, float]) -> Iterator[tuple[object, ...]]:
         ordered = sorted(known.items(), key=lambda item: nearness(item[0]))
         for (near, its_ns), (wide, other_ns) in pairwise(ordered):
             if its_ns > DISORDER * other_ns:
-                yield (
-                    "order",
-                    *kind,
-                    f"{near}>{wide}",
-                    its_ns / other_ns,
-                    f"{near} {its_ns:.1f} ns, {wide} {other_ns:.1f}",
-                )
+                says = f"{near} {its_ns:.1f} ns, {wide} {other_ns:.1f}"
+                yield "order", *kind, f"{near}>{wide}", its_ns / other_ns, says
 
 
 def _off_history(now: Mapping[Any, float], past: Medians) -> Iterator[tuple[object, ...]]:

@@ -228,18 +228,8 @@ def _lines(last: pd.DataFrame, past: pd.DataFrame) -> list[tuple[str, ...]]:
         what = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
         number = measured(row["benchmark"], row["median_ns"])
         course = sparkline(values) if len(values) > 1 else ""
-        found.append(
-            (
-                what,
-                row["relation"],
-                number,
-                within(row["spread"]),
-                str(row["pairs"]),
-                str(len(values)),
-                *ends,
-                course,
-            )
-        )
+        counts = str(row["pairs"]), str(len(values))
+        found.append((what, row["relation"], number, within(row["spread"]), *counts, *ends, course))
     return found
 
 

@@ -46,17 +46,13 @@ def open_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, .
     for sides, group in groups.items():
         named += [(one.b.hosts[0] if len(group) > 1 else one.b.name, sides, one.relations) for one in group]
     found = [
-        (
-            Verdict(row["verdict"]),
-            f"{name}, {sides[1]}" if len(groups) > 1 and name != sides[1] else name,
-            row,
-        )
+        (f"{name}, {sides[1]}" if len(groups) > 1 and name != sides[1] else name, row)
         for name, sides, rows in named
         for row in records(rows)
         if row["verdict"] != Verdict.EQUIVALENT
     ]
-    found.sort(key=lambda one: list(Verdict).index(one[0]))
-    return [(name, cells_of(row)) for _, name, row in found]
+    found.sort(key=lambda one: list(Verdict).index(one[1]["verdict"]))
+    return [(name, cells_of(row)) for name, row in found]
 
 
 def headline(one: Comparison) -> str:
@@ -87,11 +83,8 @@ def _of_hosts(sides: tuple[str, str], group: Sequence[Comparison]) -> str:
     parts = []
     for verdict in filter(by_verdict.__contains__, map(str, Verdict)):
         hosts = [*dict.fromkeys(by_verdict[verdict])]
-        of = (
-            f"within ±{group[0].threshold * 100:g}%"
-            if verdict == Verdict.EQUIVALENT
-            else folded(hosts, SHORT)
-        )
+        within = f"within ±{group[0].threshold * 100:g}%"
+        of = within if verdict == Verdict.EQUIVALENT else folded(hosts, SHORT)
         parts.append(f"{len(by_verdict[verdict])} {verdict} ({of})")
     count = sum(map(len, by_verdict.values()))
     return one_line(
@@ -108,17 +101,10 @@ def _summary(one: Comparison) -> str:
     counts = one.relations["verdict"].value_counts()
     changed = [row for row in records(one.relations) if row["verdict"] == Verdict.CHANGED]
     changed.sort(key=lambda row: abs(change_shown(row)[0]))
-    notes = {
-        Verdict.CHANGED: "".join(
-            f" (at most {signed(change_shown(r)[0])}, {r['relation']})" for r in changed[-1:]
-        ),
-        Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)",
-    }
-    parts = [
-        f"{counts[verdict]} {verdict}{notes.get(verdict, '')}" for verdict in Verdict if verdict in counts
-    ]
-    relations = "1 relation" if len(one.relations) == 1 else f"{len(one.relations)} relations"
-    return f"{relations}, {', '.join(parts)}"
+    most = [f" (at most {signed(change_shown(row)[0])}, {row['relation']})" for row in changed[-1:]]
+    notes = {Verdict.CHANGED: "".join(most), Verdict.EQUIVALENT: f" (within ±{one.threshold * 100:g}%)"}
+    parts = [f"{counts[each]} {each}{notes.get(each, '')}" for each in Verdict if each in counts]
+    return f"{counted(len(one.relations), 'relation')}, {', '.join(parts)}"
 
 
 def _verdict(row: dict[str, Any]) -> str:

@@ -30,6 +30,7 @@ from fleet.analysis.views.text import (
     json_text,
     kind_of,
     measured,
+    pair_text,
     percent,
     records,
     sides_text,
@@ -219,17 +220,11 @@ def _pairs(one: Comparison) -> Iterator[str]:
         f"(at most one in twenty of these by chance), {len(own) or 'none'} of them unlike their relation"
     )
     if len(own):
-        rows = [
-            (
-                kind_of(row),
-                f"{row['ping_cpu']}-{row['pong_cpu']}",
-                row["relation"],
-                *(measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns")),
-                f"{row['ratio'] - 1:+.1%}",
-                f"{row['usual'] - 1:+.1%}",
-            )
-            for row in records(own.head(PAIRS_LISTED))
-        ]
+        rows = []
+        for row in records(own.head(PAIRS_LISTED)):
+            sides = (measured(row["benchmark"], row[name]) for name in ("a_ns", "b_ns"))
+            changes = (f"{row[name] - 1:+.1%}" for name in ("ratio", "usual"))
+            rows.append((kind_of(row), pair_text(row), row["relation"], *sides, *changes))
         titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
         yield indented(table(titles, rows, right={3, 4, 5, 6}))
     if len(own) > PAIRS_LISTED:
@@ -257,6 +252,7 @@ def _side(side: ComparisonSide) -> dict[str, Any]:
 
 LISTED = 3  # pairs
 _OF_LEVEL = ("ratio", "low", "high")
+_OF_SHARES = ("share A", "share B", "B - A", "its interval")
 _OF_SHARE = ("moved", "moved_low", "moved_high")
 
 
@@ -268,37 +264,14 @@ def levels_text(levels: pd.DataFrame, width: int | None) -> str:
     for row in records(levels[pairs < LISTED]):
         change = [f"{row[name] - 1:+.1%}" if not is_none(row[name]) else "-" for name in _OF_LEVEL]
         moved = [f"{row[name]:+.0%}" if not is_none(row[name]) else "-" for name in _OF_SHARE]
-        rows.append(
-            (
-                kind_of(row),
-                f"{row['ping_cpu']}-{row['pong_cpu']}",
-                *(_level_ns(row, side) for side in "ab"),
-                change[0],
-                _interval(change[1:]),
-                *(percent(row[f"{side}_share"]) for side in "ab"),
-                moved[0],
-                _interval(moved[1:]),
-                "/".join(
-                    "-" if is_none(row[f"{side}_dwell"]) else f"{row[f'{side}_dwell']:.1f}" for side in "ab"
-                ),
-            )
-        )
-    of_change, of_share, dwell = "95 % interval", "its interval", "in a row"
-    titles = (
-        "benchmark",
-        "pair",
-        "A",
-        "B",
-        "change",
-        of_change,
-        "share A",
-        "share B",
-        "B - A",
-        of_share,
-        dwell,
-    )
+        dwell = ("-" if is_none(each) else f"{each:.1f}" for each in (row["a_dwell"], row["b_dwell"]))
+        numbers = (*(_level_ns(row, side) for side in "ab"), change[0], _interval(change[1:]))
+        shares = (*(percent(row[f"{side}_share"]) for side in "ab"), moved[0], _interval(moved[1:]))
+        rows.append((kind_of(row), pair_text(row), *numbers, *shares, "/".join(dwell)))
+    titles = ("benchmark", "pair", "A", "B", "change", "95 % interval", *_OF_SHARES, "in a row")
+    less = ("in a row", "its interval", "95 % interval")
     room = None if width is None else width - 2
-    shown = table(titles, rows, right=set(range(2, 11)), width=room, drop=(dwell, of_share, of_change))
+    shown = table(titles, rows, right=set(range(2, 11)), width=room, drop=less)
     lines = ["Levels within the runs, not judged (share: of bursts; B - A: of the shares)", indented(shown)]
     if (more := int(pairs.max()) + 1 - LISTED) > 0:
         lines.append(f"  {counted(more, 'more pair')} with --json")

@@ -61,18 +61,13 @@ def _table(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     alike = rows.groupby(["operation", "point", "shape"], sort=False).agg(**numbers).reset_index()
     threads = int(rows["threads"].iloc[0])
     each = ("a CPU",) * (threads > 1)
-    lines = [
-        (
-            row["operation"] + _size_of(row),
-            row["shape"],
-            f"{row['gops']:.1f}",
-            *(f"{row['gops'] / threads:.1f}" for _ in each),
-            within(row["spread"]),
-            "-" if is_none(row["share"]) else f"{row['share']:.1%}",
-            "-" if is_none(row["per_cycle"]) else f"{row['per_cycle']:.1f}",
-        )
-        for row in records(alike)
-    ]
+    lines = []
+    for row in records(alike):
+        rates = (f"{row['gops']:.1f}", *(f"{row['gops'] / threads:.1f}" for _ in each))
+        share = "-" if is_none(row["share"]) else f"{row['share']:.1%}"
+        per_cycle = "-" if is_none(row["per_cycle"]) else f"{row['per_cycle']:.1f}"
+        name = row["operation"] + _size_of(row)
+        lines.append((name, row["shape"], *rates, within(row["spread"]), share, per_cycle))
     return ("point", "shape", "Gop/s", *each, "±95%", "of peak", "op/cycle"), lines
 
 

@@ -31,13 +31,8 @@ _CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 # Seven points of matplotlib's viridis, which takes too long to import here; it reads without colour vision.
 _VIRIDIS = (
-    (68, 1, 84),
-    (68, 57, 131),
-    (49, 104, 142),
-    (33, 145, 140),
-    (53, 183, 121),
-    (144, 215, 67),
-    (253, 231, 37),
+    *((68, 1, 84), (68, 57, 131), (49, 104, 142), (33, 145, 140)),
+    *((53, 183, 121), (144, 215, 67), (253, 231, 37)),
 )
 _SIGNS = "·░▒▓█"
 Pairs = frozenset[tuple[int, int]]  # the lower CPU first
@@ -129,13 +124,12 @@ def _ruled(
 def _half_blocks(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text:
     """A column of the terminal for each CPU, two rows of pairs in a line, with a gap between groups."""
     label = max(map(len, drawn.labels))
-    text = Text(
-        f"{what}, by colour; rows ping, columns pong" + ("; x: pair with a flag" if marked else "") + "\n"
-    )
+    flagged = "; x: pair with a flag" if marked else ""
+    text = Text(f"{what}, by colour; rows ping, columns pong{flagged}\n")
     text.append_text(_legend(drawn)).append(_column_labels(drawn, label))
     shades = drawn.shades()
-    blocks = [list(block) for block in _split(range(len(shades)), drawn.borders)]
-    for block in blocks:
+    begins = [at for at, border in enumerate(drawn.borders) if border]
+    for block in map(list, np.split(np.arange(len(shades)), begins)):
         for upper, lower in zip(block[::2], [*block[1::2], None], strict=False):
             text.append(f"{drawn.labels[upper]:>{label}} ")
             for at, (top, gap) in enumerate(zip(shades[upper], drawn.borders, strict=True)):
@@ -160,13 +154,11 @@ def _signs(drawn: Heatmap, order: Layout, what: str, marked: Pairs) -> Text:
     """A character for each pair where there is no colour: the darker, the slower."""
     label = max(map(len, drawn.labels))
     low, high = drawn.limits
+    scale = ", logarithmic" if is_log(drawn.limits) else ""
+    flagged = "; x: pair with a flag" if marked else ""
     text = Text(
-        f"{what}, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}"
-        + (", logarithmic" if is_log(drawn.limits) else "")
-        + "; rows ping, columns pong"
-        + ("; x: pair with a flag" if marked else "")
-        + "\n"
-        + _column_labels(drawn, label)
+        f"{what}, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}{scale}; rows ping, columns pong{flagged}\n"
+        f"{_column_labels(drawn, label)}"
     )
     for name, cpu, shades, border in zip(
         drawn.labels, order.cpus, drawn.shades(), drawn.borders, strict=True
@@ -187,15 +179,6 @@ def _column_labels(drawn: Heatmap, label: int) -> str:
         for digit in range(-label, 0)
     )
     return "".join(f"{line}\n" for line in lines)
-
-
-def _split(places: Sequence[int], borders: Sequence[bool]) -> list[list[int]]:
-    found: list[list[int]] = []
-    for place in places:
-        if place == 0 or borders[place]:
-            found.append([])
-        found[-1].append(place)
-    return found
 
 
 def _spread(words: Sequence[str], gaps: Sequence[bool]) -> str:

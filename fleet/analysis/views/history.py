@@ -5,9 +5,9 @@ from datetime import UTC
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.arrays import Floats
 from fleet.analysis.reduce.cells import are_pairs, history_of
 from fleet.analysis.reduce.split import geometric_mean, runs_by_level
 from fleet.analysis.views.text import (
@@ -82,12 +82,7 @@ def _courses(found: pd.DataFrame) -> str:
     """A line per host, benchmark and variant measured several times: its runs as a sparkline."""
     keys = ["host_name", *_CLASS]
     rows = [
-        (
-            str(host),
-            f"{name}/{variant}",
-            str(relation),
-            sparkline(part["median_ns"].to_numpy(dtype=float)),
-        )
+        (str(host), f"{name}/{variant}", str(relation), sparkline(part["median_ns"]))
         for (host, name, variant, relation), part in found.groupby(keys, sort=False)
         if len(part) > 1
     ]
@@ -100,18 +95,15 @@ def past_of_runs(runs: Sequence[RunSummary], found: pd.DataFrame) -> str:
     found: of `reduce.cells.overview_history`.
     """
     rows = []
-    for (name, variant, about, _, relation), part in found.groupby(
-        ["benchmark", "variant", "about", "place", "relation"], sort=False
-    ):
+    keys = ["benchmark", "variant", "about", "place", "relation"]
+    for (name, variant, about, _, relation), part in found.groupby(keys, sort=False):
         values = part["median_ns"].to_numpy(dtype=float)
         usual = runs_by_level(values)[0]
         ends = sorted((values.min(), values.max()), reverse=is_rate(str(name)))
         numbers = [measured(str(name), ns) for ns in (geometric_mean(usual), *ends)]
         of = f"{len(usual)} of {len(values)}"
-        kind = f"{name}/{variant}".rstrip("/")
-        rows.append(
-            (f"{kind} {about}".rstrip(), str(relation), numbers[0], of, *numbers[1:], sparkline(values))
-        )
+        what = f"{f'{name}/{variant}'.rstrip('/')} {about}".rstrip()
+        rows.append((what, str(relation), numbers[0], of, *numbers[1:], sparkline(values)))
     first, last = runs[0].started_utc, runs[-1].started_utc
     titles = ("benchmark", "of", "usual", "runs", "min", "max", "oldest to newest")
     return (
@@ -122,7 +114,7 @@ def past_of_runs(runs: Sequence[RunSummary], found: pd.DataFrame) -> str:
     )
 
 
-def sparkline(values: Sequence[float] | Floats) -> str:
+def sparkline(values: npt.ArrayLike) -> str:
     """The course of some values as blocks, at most the newest SPARKS; a span of 5 % is at least as tall."""
     shown = np.asarray(values, dtype=float)[-SPARKS:]
     low, high = float(shown.min()), float(shown.max())

@@ -24,9 +24,8 @@ def ladder(
     """
     first, rows = pairs.iloc[0], ladders(pairs)
     known = benchmark_named(first["benchmark"])
-    levels = plateaus[
-        (plateaus["benchmark"] == first["benchmark"]) & (plateaus["variant"] == first["variant"])
-    ]
+    kind = ["benchmark", "variant"]
+    levels = plateaus[(plateaus[kind] == first[kind]).all(axis=1)]
     what = "by the level of the memory" if len(levels) else "by its size"
     parts = [f"{first['benchmark']}/{first['variant']}: {known.heading}, {what}; {pages_text(rows)}"]
     parts += [f"{cpus_text(group)}\n{_levels(group, width)}" for group in alike(levels).values()]
@@ -133,11 +132,8 @@ def marks(levels: pd.DataFrame) -> list[str]:
 def _about_levels(levels: pd.DataFrame) -> list[str]:
     if levels["spread"].isna().all():
         return marks(levels)
-    middle, worst = levels["spread"].median(), levels["spread"].max()
-    return [
-        *marks(levels),
-        f"interval: half the plateaus within {within(middle)}, all within {within(worst)}",
-    ]
+    middle, worst = within(levels["spread"].median()), within(levels["spread"].max())
+    return [*marks(levels), f"interval: half the plateaus within {middle}, all within {worst}"]
 
 
 def _level_names(rows: pd.DataFrame) -> list[str]:

@@ -31,12 +31,9 @@ def changes_text(found: History) -> str:
 
 def changes_json(found: History) -> str:
     """An object; dates as text, shares as fractions."""
-    about = {
-        name: getattr(found, name)
-        for name in ("hosts", "relations", "runs", "judged", "threshold", "caveats")
-    }
-    tables = {name: getattr(found, name) for name in ("nights", "changes", "odd", "elsewhere")}
-    return json_text({**about, **tables})
+    about = ("hosts", "relations", "runs", "judged", "threshold", "caveats")
+    tables = ("nights", "changes", "odd", "elsewhere")
+    return json_text({name: getattr(found, name) for name in (*about, *tables)})
 
 
 def changes_csv(found: History) -> str:
@@ -48,13 +45,9 @@ def changes_csv(found: History) -> str:
 
 
 def _head(found: History) -> Iterator[str]:
-    counts = (
-        (len(found.hosts), "host"),
-        (found.relations, "relation"),
-        (found.runs, "run"),
-        (len(found.nights), "night"),
-    )
-    measured = f"{folded(found.hosts, 60)}: {', '.join(counted(*each) for each in counts)}"
+    counts = (len(found.hosts), found.relations, found.runs, len(found.nights))
+    words = map(counted, counts, ("host", "relation", "run", "night"))
+    measured = f"{folded(found.hosts, 60)}: {', '.join(words)}"
     if not found.judged:
         yield one_line(f"{measured}: no verdict")
         return
@@ -66,9 +59,8 @@ def _head(found: History) -> Iterator[str]:
         f"{int((~beyond).sum())} below {share}",
         counted(found.odd["night"].nunique(), "odd night"),
     ]
-    yield one_line(
-        f"{measured}: {', '.join(part for at, part in enumerate(parts) if at == 0 or part[0] != '0')}"
-    )
+    known = [parts[0], *(part for part in parts[1:] if part[0] != "0")]
+    yield one_line(f"{measured}: {', '.join(known)}")
 
 
 def _line(row: dict[str, Any], found: History) -> tuple[str, ...]:
@@ -79,12 +71,8 @@ def _line(row: dict[str, Any], found: History) -> tuple[str, ...]:
         when = f"{row['before']} to {_short(row['after'], row['before'])}"
     else:
         when = f"{row['after']} ({_short(row['first'], row['after'])} to {_short(row['last'], row['after'])})"
-    several = len(found.hosts) > 1
-    hosts = (
-        f"all {len(found.hosts)}"
-        if several and len(row["hosts"]) == len(found.hosts)
-        else folded(row["hosts"], 40)
-    )
+    every = 1 < len(found.hosts) == len(row["hosts"])
+    hosts = f"all {len(found.hosts)}" if every else folded(row["hosts"], 40)
     beside = "; ".join(row["else"]) or ("nothing known" if row["dated"] else "")
     return (when, f"{hosts}, {_relation(row)}", signed(change), interval(low, high), beside)
 

@@ -96,12 +96,9 @@ def medians(rows: pd.DataFrame) -> pd.DataFrame:
 
 def how_wide(table: pd.DataFrame) -> str:
     """What ±95% is in a table of `medians`: one thing in all of its rows."""
-    between = table["runs"].max() >= LEAST_RUNS
-    return (
-        f"between the runs of a host, {LEAST_RUNS} or more"
-        if between
-        else "of the median pair, within the run"
-    )
+    if table["runs"].max() >= LEAST_RUNS:
+        return f"between the runs of a host, {LEAST_RUNS} or more"
+    return "of the median pair, within the run"
 
 
 def groups(table: pd.DataFrame) -> list[Group]:
@@ -156,9 +153,8 @@ def not_shown(table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL)
             if run.host_id not in {host for host, _ in there}:
                 found.setdefault(f"nothing was measured{only}", {})[run.host_name] = None
         elif left_out := ", ".join(sorted(name for name in names if (run.host_id, name) not in there)):
-            found.setdefault(f"no level of memory is known of {left_out}; see --ladder", {})[
-                run.host_name
-            ] = None
+            what = f"no level of memory is known of {left_out}; see --ladder"
+            found.setdefault(what, {})[run.host_name] = None
     return "\n".join(one_line(f"{folded(hosts, 60)}: {what}") for what, hosts in found.items())
 
 
@@ -240,9 +236,8 @@ class _Listed:
         lines = [f"{name:<{margin}}" for name in names]
         for group in shown:
             columns = [_texts(cells, hosts, intervals=intervals) for cells in group.columns.values()]
-            titles = [
-                title.partition(" ")[::2] for title in group.columns
-            ]  # kinds of cores on a line of their own
+            # Kinds of cores are on a line of their own.
+            titles = [title.partition(" ")[::2] for title in group.columns]
             widths = [max(map(len, (*title, *texts))) for title, texts in zip(titles, columns, strict=True)]
             widths[0] += max(len(group.title) - sum(widths) - len(_GAP) * (len(widths) - 1), 0)
             gap = _WIDE_GAP if len(shown) > 1 else _GAP

@@ -138,9 +138,8 @@ def _reached(pairs: pd.DataFrame, number: str) -> str:
 
 def _flagged(pairs: pd.DataFrame) -> frozenset[tuple[int, int]]:
     """The pairs with a flag of their own; those of single bursts do not move a pair's number."""
-    own = pairs[
-        pairs["flags"].map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS)).astype(bool)
-    ]
+    marked = pairs["flags"].map(lambda flags: not set(flags.split(",")).isdisjoint(PAIR_FLAGS))
+    own = pairs[marked.astype(bool)]
     return frozenset((min(a, b), max(a, b)) for a, b in zip(own["ping_cpu"], own["pong_cpu"], strict=True))
 
 
@@ -151,7 +150,10 @@ def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
         if len(part) > 2 * PAIRS_LISTED:
             ordered = part.sort_values(number, kind="stable")
             ends = (ordered.head(PAIRS_LISTED), ordered.tail(PAIRS_LISTED).iloc[::-1])
-            texts = [[f"{_cpus(row)} {row[number]:.1f}" for row in records(end)] for end in ends]
+            texts = [  # the heading has the point
+                [f"{row['ping_cpu']}-{row['pong_cpu']} {row[number]:.1f}" for row in records(end)]
+                for end in ends
+            ]
             rows.append((part[number].median(), str(relation), texts))
     longest = max((len(text) for *_, ends in rows for end in ends for text in end), default=0)
     for count in range(PAIRS_LISTED, 0, -1):
@@ -163,10 +165,6 @@ def _extremes(pairs: pd.DataFrame, number: str, width: int | None) -> list[str]:
         if width is None or max(map(len, shown.splitlines())) <= width:
             break
     return [shown] if rows else []
-
-
-def _cpus(row: dict[str, Any]) -> str:
-    return f"{row['ping_cpu']}-{row['pong_cpu']}"  # the heading has the point
 
 
 def level_lines(pairs: pd.DataFrame) -> list[str]:
@@ -202,13 +200,9 @@ def states(pairs: pd.DataFrame, width: int | None) -> str:
         shown.append(table(titles, lines, width=width))
     if len(most) > PAIRS_LISTED:
         shown.append(f"{len(most) - PAIRS_LISTED} more pairs with several states (fleet show --json)")
-    return (
-        "\n".join(
-            (*shown, "±95%: of the bursts of a level; brackets: share of the bursts, and how many in a row")
-        )
-        if shown
-        else ""
-    )
+    if shown:
+        shown.append("±95%: of the bursts of a level; brackets: share of the bursts, and how many in a row")
+    return "\n".join(shown)
 
 
 def _by_state(row: dict[str, Any]) -> dict[str, str]:

@@ -85,9 +85,8 @@ def show_text(
     if len(earlier) > 1:
         parts.insert(1, past_of_runs(earlier, overview_history(root, earlier, only)))
     if both_ways:
-        parts.append(
-            ways(root, found.run) or "No messages were measured, so there are no directions to show."
-        )
+        none = "No messages were measured, so there are no directions to show."
+        parts.append(ways(root, found.run) or none)
     checked = compared(found.run, found.pairs, found.cpus)
     findings = check_topology(found.pairs, host_history(root, found.run))
     rows = marked(found.pairs, found.bursts, {run_id: len(found.bursts)})[run_id]
@@ -105,12 +104,9 @@ def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) ->
                 case View.CPUS:
                     parts.append(sections.cpus(part, found.order))
                 case View.MATRIX:
-                    for _, at_point in part.groupby("point", sort=False, dropna=False):
-                        parts.append(
-                            sections.benchmark(
-                                at_point, found.order, canvas, found.run, legend=legend, as_map=as_map
-                            )
-                        )
+                    for _, one in part.groupby("point", sort=False, dropna=False):
+                        how = {"legend": legend, "as_map": as_map}
+                        parts.append(sections.benchmark(one, found.order, canvas, found.run, **how))
                         legend = False
                 case View.LADDER:
                     parts.append(ladder(part, found.plateaus, all_sizes=all_sizes, width=canvas.width))

@@ -30,27 +30,11 @@ _FEW_BURSTS = 0.05  # of a run's bursts; fewer do not move its medians
 _LISTED = 3
 _FELT = 0.01  # of a burst's time; less that a hypervisor took is no matter
 _LACK = 0.1  # what of it a burst with `busy_cpu` has lacked at least
-ORDER = (
-    "empty",
-    "partial",
-    *MEANINGS,
-    "steal",
-    *MEANS,
-    *cross_checks.MEANS,
-    "",
-)  # keys of warnings, the most serious first
+# Keys of warnings, the most serious first.
+ORDER = ("empty", "partial", *MEANINGS, "steal", *MEANS, *cross_checks.MEANS, "")
 _STEAL = ("ping_steal_ppm", "pong_steal_ppm")
-BURST_COLUMNS = (
-    "run_id",
-    "flags",
-    "benchmark",
-    "point",
-    "round",
-    "ping_cpu",
-    "pong_cpu",
-    *_STEAL,
-)
-"""Columns of `samples` that warnings are made of."""
+# Columns of `samples` that warnings are made of.
+BURST_COLUMNS = ("run_id", "flags", "benchmark", "point", "round", "ping_cpu", "pong_cpu", *_STEAL)
 _OF_PAIRS = (
     *("run_id", "benchmark", "point", "ping_cpu", "pong_cpu", "relation", "flags"),
     *("median_ns", "spread", "other_share", "drift", "outliers"),
@@ -254,22 +238,20 @@ def _breaches(checked: pd.DataFrame) -> Iterator[RunWarning]:
     found = cross_checks.breaches(checked) if len(checked) else checked
     for check, text in cross_checks.MEANS.items() if len(found) else ():
         part = found[found["check"] == check].sort_values("value", ascending=False, kind="stable")
-        if len(part):
-            more = f" and {len(part) - _LISTED} more" if len(part) > _LISTED else ""
-            yield RunWarning(
-                check, text, counted(len(part), "case"), "; ".join(part["says"][:_LISTED]) + more
-            )
+        yield from _listed(check, text, part["says"].tolist(), "case", "; ")
 
 
 def _topology(findings: pd.DataFrame) -> Iterator[RunWarning]:
     """One warning per check of the topology that found something, its most serious findings first."""
     for check, text in MEANS.items() if len(findings) else ():
         part = findings[findings["check"] == check]
-        if part.empty:
-            continue
         usual = SIBLING_NEARER if check == "siblings" else 1.0
         far = np.abs(np.log(part["value"].to_numpy(dtype=float) / usual))
-        worst = part.iloc[np.argsort(-far, kind="stable")].head(_LISTED)
-        listed = ", ".join(f"{row['benchmark']} {row['says']}" for row in records(worst))
-        more = f" and {len(part) - _LISTED} more" if len(part) > _LISTED else ""
-        yield RunWarning(check, text, counted(len(part), "finding"), listed + more)
+        worst = part.iloc[np.argsort(-far, kind="stable")]
+        yield from _listed(check, text, (worst["benchmark"] + " " + worst["says"]).tolist(), "finding", ", ")
+
+
+def _listed(check: str, text: str, cases: Sequence[str], what: str, between: str) -> Iterator[RunWarning]:
+    more = f" and {len(cases) - _LISTED} more" if len(cases) > _LISTED else ""
+    if cases:
+        yield RunWarning(check, text, counted(len(cases), what), between.join(cases[:_LISTED]) + more)
