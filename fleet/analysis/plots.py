@@ -58,23 +58,13 @@ RELATION_LINES = {
 }
 _LINES = (("#3570eb", "-"), ("#c2500c", "--"), ("#1a8a45", "-."), ("#8b5cf6", ":"), ("#db2f7c", "-"))
 _OTHER_DASHES = (":", "-.", "--")  # of the same relation between other kinds of cores
-_TICK_EVERY = 8  # times larger, from one labelled size to the next
+_TICKS = [4096 * 8**at for at in range(12)]  # sizes that are named
 
 # Purple: faster, orange: slower, grey: no change; grey is told from both on a white and on a dark page.
 _CHANGES = ("#4b2991", "#9a8fc0", "#c8c8c8", "#e9a55a", "#b35806")
 CHANGES = LinearSegmentedColormap.from_list("changes", _CHANGES, N=256)
 
-__all__ = [
-    "colour_limits",
-    "difference_map",
-    "ecdf",
-    "forest",
-    "heatmap",
-    "ladder",
-    "latencies",
-    "run_dots",
-    "trace",
-]
+__all__ = ["colour_limits", "difference_map", "ecdf", "forest", "heatmap", "ladder", "run_dots", "trace"]
 
 
 def heatmap(
@@ -293,11 +283,7 @@ def _a_line_each(axes: Axes, names: Iterable[str], steps: Sequence[float], what:
 
 def _label_sizes(axes: Axes, sizes: Ints) -> None:
     least, most = int(sizes.min()), int(sizes.max())
-    tick, ticks = 4096, []
-    while tick <= most * 1.5:
-        if tick >= least / 1.5:
-            ticks.append(tick)
-        tick *= _TICK_EVERY
+    ticks = [tick for tick in _TICKS if least / 1.5 <= tick <= most * 1.5]
     axes.set_xticks(ticks, [size_text(size) for size in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(least / 1.5, most * 1.5)

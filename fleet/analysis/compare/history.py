@@ -76,9 +76,8 @@ def history(
     number, night_of = number_of_all(ComparisonSide("", runs)), runs.set_index("run_id")["night"]
     parts = []
     for host, _, found in relations_of_hosts(listing, runs, cpus, number, only):
-        parts.append(
-            found.assign(host=host, night=found["run_id"].map(night_of), log=np.log(found["median_ns"]))
-        )
+        night, log = found["run_id"].map(night_of), np.log(found["median_ns"])
+        parts.append(found.assign(host=host, night=night, log=log))
     table = pd.concat(parts).groupby([*_ROW, "night"], sort=True)["log"].mean().unstack("night")
     rows, logs = table.index.to_frame(index=False), table.to_numpy()
     virtual = set(runs.loc[runs["hypervisor"].notna(), "host_id"])
@@ -113,9 +112,8 @@ def _without_parts(found: Sequence[Change], pool: Pooled) -> list[Change]:
             continue
         if own.sum() > 1:
             members = pool.logs[: pool.members.shape[1]][own]
-            moved = mean(members[:, one.at : one.end + 1], axis=1) - mean(
-                members[:, one.begin : one.at], axis=1
-            )
+            before, after = members[:, one.begin : one.at], members[:, one.at : one.end + 1]
+            moved = mean(after, axis=1) - mean(before, axis=1)
             if (moved * np.sign(one.moved) > abs(one.moved) / 2).mean() < _MOST:
                 continue
         kept.append(one)

@@ -80,9 +80,8 @@ def siblings(
     last = keys.groupby(runs["host_id"]).transform("last")
     runs = runs[keys == last].assign(key=keys)
     number = number_of_all(ComparisonSide("", runs))
-    groups = sorted(
-        (part for _, part in runs.groupby("key", sort=False)), key=lambda part: -part["host_id"].nunique()
-    )
+    parts = (part for _, part in runs.groupby("key", sort=False))
+    groups = sorted(parts, key=lambda part: -part["host_id"].nunique())
     return [_group(listing, part, cpus, number, threshold or THRESHOLD, only) for part in groups]
 
 
@@ -90,10 +89,8 @@ def _equal(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
     """What makes machines equal, as text, of each run."""
     sockets = runs["run_id"].map(cpus[cpus["measured"]].groupby("run_id")["package"].nunique())
     memory = np.ceil(runs["memory_bytes"].astype(float) / _GIB)
-    return pd.Series(
-        [str(key) for key in zip(*(runs[name] for name in _EQUAL), sockets, memory, strict=True)],
-        index=runs.index,
-    )
+    keys = zip(*(runs[name] for name in _EQUAL), sockets, memory, strict=True)
+    return pd.Series(map(str, keys), index=runs.index)
 
 
 def _group(
@@ -146,9 +143,8 @@ def _read(
         single = without_points(pairs)
         for kind, rows in single.groupby(CLASS[:2], sort=False):
             if alike and view_of(str(kind[0])) is View.MATRIX:
-                maps.setdefault((str(kind[0]), str(kind[1])), []).append(
-                    np.log(grid(rows, numbers_of, number))
-                )
+                own = maps.setdefault((str(kind[0]), str(kind[1])), [])
+                own.append(np.log(grid(rows, numbers_of, number)))
     table = pd.concat(parts).set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
     stacks = {kind: np.array(each) for kind, each in maps.items() if len(each) == runs["host_id"].nunique()}
     return table, stacks, (numbers_of, nodes)
@@ -194,9 +190,8 @@ def _rows(
         "odd": found.found(threshold),
     }
     every = np.repeat(np.array(names, dtype=object), len(hosts), axis=0)
-    rows = pd.DataFrame(every, columns=CLASS).assign(
-        **{name: values.ravel() for name, values in columns.items()}
-    )
+    numbers = {name: values.ravel() for name, values in columns.items()}
+    rows = pd.DataFrame(every, columns=CLASS).assign(**numbers)
     rows.insert(0, "host", list(hosts) * len(names))
     return rows[rows["ratio"].notna()]
 

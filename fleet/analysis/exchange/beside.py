@@ -21,7 +21,7 @@ from fleet.analysis.views.text import is_none, records
 from fleet.errors import UsageError
 from fleet.model import View
 from fleet.store.runs import Root
-from fleet.text import one_line, table
+from fleet.text import counted, one_line, table
 
 ALL = "all pairs"
 _KIND = ["benchmark", "variant", "relation"]
@@ -74,19 +74,12 @@ def beside_text(rows: pd.DataFrame) -> str:
     for benchmark, part in rows.groupby("benchmark", sort=False):
         if part.loc[part["relation"] != ALL, "relation"].nunique() == 1:
             part = part[part["relation"] != ALL]  # noqa: PLW2901
-        lines = [
-            (
-                row["side"],
-                f"{row['runs']} run{'s' * (row['runs'] != 1)}" if row["runs"] else "summary",
-                f"{row['variant'] or '-'}",
-                row["of"] or "-",
-                row["relation"],
-                str(row["cells"]),
-                f"{row['median_ns']:.1f}",
-                "-" if is_none(row["ratio"]) or row["side"] == first else f"x{row['ratio']:.3f}",
-            )
-            for row in records(part)
-        ]
+        lines = []
+        for row in records(part):
+            ratio = "-" if is_none(row["ratio"]) or row["side"] == first else f"x{row['ratio']:.3f}"
+            source = counted(row["runs"], "run") if row["runs"] else "summary"
+            about = (row["side"], source, row["variant"] or "-", row["of"] or "-", row["relation"])
+            lines.append((*about, str(row["cells"]), f"{row['median_ns']:.1f}", ratio))
         titles = ("side", "from", "variant", "of", "relation", "cells", "median", "ratio")
         parts.append(f"{benchmark}: one-way latency in ns\n{table(titles, lines, right={5, 6, 7})}")
     parts.append(one_line(f"ratio: to {first}, only of the same variant and relation."))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fleet.analysis.exchange import tools
@@ -89,13 +90,11 @@ def _of_run(root: Root, run_id: str, benchmark: str | None, value: str) -> Grid:
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
     parts = samples_in_parts(root, run_id, benchmark=chosen, columns=["iterations"])
-    ends = [
-        (int(a), int(b)) if ordered else (int(max(a, b)), int(min(a, b)))
-        for a, b in zip(pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
-    ]
+    both = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
+    ends = [*map(tuple, (both if ordered else np.sort(both, axis=1)[:, ::-1]).tolist())]
     errors = pairs["deviation_ns"] / pairs["samples"] ** 0.5  # as if they were independent
     return Grid(
-        cpus=tuple(sorted({int(cpu) for side in ("ping_cpu", "pong_cpu") for cpu in pairs[side]})),
+        cpus=tuple(np.unique(both).tolist()),
         cells=dict(zip(ends, pairs[f"{value}_ns"].astype(float), strict=True)),
         benchmark=pairs["benchmark"].iloc[0],
         samples=int(pairs["samples"].median()),
@@ -104,7 +103,7 @@ def _of_run(root: Root, run_id: str, benchmark: str | None, value: str) -> Grid:
         variant=pairs["variant"].iloc[0],
         arch=run["arch"],
         errors={
-            end: error for end, error in zip(ends, errors, strict=True) if value == "mean" and error >= 0
+            end: error for end, error in zip(ends, errors, strict=True) if error >= 0 and value == "mean"
         },
     )
 
@@ -134,10 +133,8 @@ def _chosen_of(kinds: Iterable[str], benchmark: str | None, what: str) -> str:
     if not there:
         raise UsageError(f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has.")
     if len(wanted) != 1:
-        raise UsageError(
-            f"{what}: --benchmark must name one of {', '.join(there)}"
-            f"{f'; not {benchmark!r}' if benchmark else ''}."
-        )
+        unlike = f"; not {benchmark!r}" if benchmark else ""
+        raise UsageError(f"{what}: --benchmark must name one of {', '.join(there)}{unlike}.")
     return wanted[0]
 
 
@@ -176,10 +173,7 @@ def _stream(rows: pd.DataFrame) -> Iterator[str]:
     rows = rows[rows["threads"] == rows["threads"].max()]
     rows = rows[rows["bytes"] == rows["bytes"].max()]
     yield f"Number of Threads requested = {rows['threads'].iloc[0]}\n"
-    yield (
-        f"{'Function':<12}{'Best Rate MB/s':>16}  {'Avg time':<13}{'Min time':<13}{'Max time':<13}".rstrip()
-        + "\n"
-    )
+    yield f"{'Function':<12}{'Best Rate MB/s':>16}  {'Avg time':<13}{'Min time':<13}Max time\n"
     for row in records(rows):
         moved = row["bytes"] * row["threads"]
         seconds = [row[name] * moved / 1e9 for name in ("mean_ns", "min_ns", "max_ns")]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
@@ -24,6 +25,7 @@ from fleet.store.imports import write_summary
 from fleet.text import counted, printable
 
 MOST_BYTES = 64 << 20  # 2,500 CPUs as CSV
+_STATED = ("benchmark", "variant", "estimator", "cpu_model", "os", "conditions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,7 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
         if metadata.benchmark is not None and len(grids) > 1:
             raise UsageError(f"{file}: holds {len(grids)} matrices; --benchmark can name only one.")
         for grid in grids:
-            columns = {
-                key: getattr(metadata, key)
-                for key in ("benchmark", "variant", "estimator", "cpu_model", "os", "conditions")
-            }
+            columns: dict[str, Any] = {key: getattr(metadata, key) for key in _STATED}
             source = metadata.source or printable(str(file))
             columns |= {"source": source, "imported_utc": now, "labels": dict(metadata.labels)}
             numbered = grid if metadata.cpus is None else renumbered(grid, metadata.cpus)
@@ -86,13 +85,9 @@ def _topology(root: str | Path, text: str) -> Topology:
     """The CPUs of the last run selected."""
     store = Store(root)
     run = select(store.published(), [text], store.place)[-1]
-    cpus = records(load_cpus(root, run_id=run.run_id)[["cpu", *GROUPS]])
-    return Topology(
-        tuple(
-            Cpu(int(row["cpu"]), **{name: None if is_none(row[name]) else int(row[name]) for name in GROUPS})  # type: ignore[arg-type]
-            for row in cpus
-        )
-    )
+    rows = records(load_cpus(root, run_id=run.run_id)[["cpu", *GROUPS]])
+    known = [{name: None if is_none(one) else int(one) for name, one in row.items()} for row in rows]
+    return Topology(tuple(Cpu(**row) for row in known))  # type: ignore[arg-type]
 
 
 def _check_cpus(file: Path, grid: Grid, machine: Topology, text: str | None) -> None:

@@ -172,14 +172,8 @@ def load_published_points() -> pd.DataFrame:
         with (FOLDER / entry["file"]).open(encoding="utf-8") as file:
             rows = pd.read_csv(file)
         times = rows["value"] * 1000 / rows["lines"]
-        tables.append(
-            rows.assign(
-                summary=name,
-                unit_ns=times.where(rows["lines"].notna(), 1 / rows["value"]),
-                cpu_model=entry["cpu_model"],
-                source=entry["url"],
-            )
-        )
+        about = {"summary": name, "cpu_model": entry["cpu_model"], "source": entry["url"]}
+        tables.append(rows.assign(unit_ns=times.where(rows["lines"].notna(), 1 / rows["value"]), **about))
     found: pd.DataFrame = pd.concat(tables, ignore_index=True)[list(COLUMNS)]
     return found
 
@@ -195,16 +189,10 @@ def points_text(name: str) -> str:
     entry, rows = index()["points"][name], published_points(name)
     parts = [f"{name}: {entry['cpu_model']}, {entry['os']} ({entry['conditions']})\nfrom {entry['url']}"]
     for benchmark, part in rows.groupby("benchmark", sort=False):
-        lines = [
-            (
-                row["point"],
-                f"{row['value']:g}",
-                row["unit"],
-                f"{row['unit_ns']:.2f}" if row["unit"] == "us" else "",
-                "" if pd.isna(row["conditions"]) else row["conditions"],
-            )
-            for row in part.to_dict("records")
-        ]
+        lines = []
+        for row in records(part):
+            a_line = f"{row['unit_ns']:.2f}" if row["unit"] == "us" else ""
+            lines.append((row["point"], f"{row['value']:g}", row["unit"], a_line, row["conditions"] or ""))
         titles = ("point", "number", "", "ns a line" if any(line[3] for line in lines) else "", "")
         parts.append(f"{benchmark}\n{table(titles, lines, right={1, 3})}")
     return "\n\n".join("\n".join(map(one_line, part.split("\n"))) for part in parts)
@@ -213,11 +201,9 @@ def points_text(name: str) -> str:
 def points_list() -> str:
     """A line for each of them, for the list of summaries."""
     counts = load_published_points().groupby("summary", sort=False).size()
-    lines = [
-        f"{name}: {index()['points'][name]['cpu_model']}, {counts[name]} points, shipped"
-        for name in counts.index
-    ]
-    return "Published points, without pairs of CPUs:\n" + "\n".join(lines)
+    models = {name: index()["points"][name]["cpu_model"] for name in counts.index}
+    lines = (f"{name}: {model}, {counts[name]} points, shipped" for name, model in models.items())
+    return "\n".join(("Published points, without pairs of CPUs:", *lines))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -85,13 +85,7 @@ def differences(
     """
     known, places = {reading.run["run_id"]: reading for reading in readings}, rows_by_run(tables.pairs)
     if sides is None:
-        groups = _groups(
-            [
-                reading
-                for reading in readings
-                if reading.ladders or reading.points or reading.products or reading.parts
-            ]
-        )
+        groups = _groups([one for one in readings if one.ladders or one.points or one.products or one.parts])
         if len(groups) < 2:
             return Differences(None, [], [], [], [])
         texts = [",".join(reading.run["run_id"] for reading in group) for group in groups]
@@ -106,9 +100,8 @@ def differences(
         a, b = ([known[run] for run in side.runs["run_id"]] for side in (one.a, one.b))
         compared.append(one if sides is not None else _named(one, *_names(a, b)))
         rows = [range(len(tables.pairs))[places.get(one.run["run_id"], slice(0))] for one in (*a, *b)]
-        pairs = tables.pairs.iloc[[*chain(*rows)]].assign(
-            run=np.repeat(np.arange(len(rows)), [*map(len, rows)])
-        )
+        of_runs = np.repeat(np.arange(len(rows)), [*map(len, rows)])
+        pairs = tables.pairs.iloc[[*chain(*rows)]].assign(run=of_runs)
         residuals = _residuals(one, a, b, pairs, small=len(every) > _MANY) if _alike(a, b) else []
         found.append(Difference(compared[-1], records(one.relations), residuals))
     few = [one for one in compared if len(one.relations)] if sides or len(compared) <= _ANSWERED else []
@@ -122,13 +115,9 @@ def _named(one: Comparison, a: str, b: str) -> Comparison:
 
 
 def _groups(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """The runs of each host; of a single host, each run by itself."""
-    hosts: dict[str, list[Reading]] = {}
-    for reading in readings:
-        hosts.setdefault(reading.run["host_id"], []).append(reading)
-    if len(hosts) == 1:
-        return [[reading] for reading in readings]
-    return list(hosts.values())
+    """The runs of each host, which follow one another; of a single host, each run by itself."""
+    hosts = [[*of_host] for _, of_host in groupby(readings, lambda reading: reading.run["host_id"])]
+    return hosts if len(hosts) > 1 else [[reading] for reading in readings]
 
 
 def _names(a: Sequence[Reading], b: Sequence[Reading]) -> tuple[str, str]:
@@ -213,12 +202,8 @@ def _chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
     keys = ["relation", "ping_cpu", "pong_cpu", "run"]
     rows = pairs[[*keys, "ns", "spread"]].set_index(keys).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())
-    half = largest_by_chance(
-        logs[:, :first],
-        logs[:, first:],
-        rows["spread"].to_numpy(),
-        rows.index.get_level_values("relation").to_numpy(),
-    )
+    spreads, relations = rows["spread"].to_numpy(), rows.index.get_level_values("relation").to_numpy()
+    half = largest_by_chance(logs[:, :first], logs[:, first:], spreads, relations)
     return matrix(rows.index.to_frame(index=False).assign(half=half), order.cpus, "half")
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import pandas as pd
 
@@ -86,14 +87,12 @@ def tables(rows: pd.DataFrame, readings: Sequence[Reading]) -> list[list[Group]]
 
 
 def _variants(readings: Sequence[Reading]) -> Iterator[PageWarning]:
-    kinds = {part.name for reading in readings for part in reading.parts if not part.of_cpus}
-    for benchmark in sorted({kind.partition("/")[0] for kind in kinds}):
-        variants = sorted(kind.partition("/")[2] for kind in kinds if kind.partition("/")[0] == benchmark)
+    kinds = sorted({part.name for reading in readings for part in reading.parts if not part.of_cpus})
+    for benchmark, of_one in groupby(kinds, lambda kind: kind.partition("/")[0]):
+        variants = [kind.partition("/")[2] for kind in of_one]
         if len(variants) > 1:
-            listed = ", ".join(variants)
-            yield PageWarning(
-                "", f"{benchmark} used different instructions ({listed}); do not compare their latencies"
-            )
+            what = f"used different instructions ({', '.join(variants)}); do not compare their latencies"
+            yield PageWarning("", f"{benchmark} {what}")
 
 
 def _schemes(readings: Sequence[Reading]) -> Iterator[PageWarning]:

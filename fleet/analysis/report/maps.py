@@ -95,13 +95,9 @@ def block_tips(pairs: pd.DataFrame, order: Layout, number: str) -> list[tuple[st
         a, b = divmod(int(str(key)), len(blocks))
         across = ", ".join(dict.fromkeys(part["relation"]))
         values = part[number]
-        where = (
-            f"CPUs {cpus_text(blocks[a])}"
-            if a == b
-            else f"CPUs {cpus_text(blocks[a])} and {cpus_text(blocks[b])}"
-        )
+        where = " and ".join(cpus_text(blocks[at]) for at in dict.fromkeys((a, b)))
         cells = "".join(dict.fromkeys((_block(starts, a, b), _block(starts, b, a))))
-        text = f"{where}: {across}, {values.median():.1f} ns ({values.min():.1f} to {values.max():.1f})"
+        text = f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to {values.max():.1f})"
         found.append((cells, text))
     return found
 

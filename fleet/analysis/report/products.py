@@ -136,14 +136,11 @@ def _draw(every: Sequence[Products], axes: Axes) -> None:
     for axis, ends in ((axes.xaxis, (left, right)), (axes.yaxis, axes.get_ylim())):
         name_steps(axis, *ends)
     known = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
-    known += [
-        Line2D([], [], color="#888888", linestyle=style, label=counted(one.threads, "CPU"))
-        for one, style in zip(every, itertools.cycle(_STYLES))
-    ]
-    known += [
-        Line2D([], [], color="#888888", linestyle="none", marker=_FROM_MEMORY[name], label=name)
-        for name in dict.fromkeys(dots["operation"])
-    ]
+    grey = partial(Line2D, [], [], color="#888888")
+    styles = zip(every, itertools.cycle(_STYLES))
+    known += [grey(linestyle=style, label=counted(one.threads, "CPU")) for one, style in styles]
+    marks = {name: _FROM_MEMORY[name] for name in dict.fromkeys(dots["operation"])}
+    known += [grey(linestyle="none", marker=mark, label=name) for name, mark in marks.items()]
     above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.3}
     axes.legend(handles=known, ncols=_IN_A_LINE, frameon=False, columnspacing=1.2, handlelength=1.8, **above)
 

@@ -250,12 +250,8 @@ def _reading(
         pairs = rows.pairs[rows.places[run_id]].reset_index(drop=True)
         cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
         checked = compared(run, pairs, cpus)
-        reading = replace(
-            reading,
-            ladders=ladders_of(pairs, cpus, kinds),
-            products=products_of(pairs, cpus),
-            checks=summary(checked),
-        )
+        ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
+        reading = replace(reading, ladders=ladders, products=products, checks=summary(checked))
     if traces is not None:
         reading = _in_detail(listing, reading, pairs, parts, kinds, rows, traces)
     findings = pd.DataFrame(rows.findings.get(run_id, []), columns=list(COLUMNS))
@@ -310,17 +306,14 @@ def _part_in_detail(
             of_pair = samples[(low == row["ping_cpu"]) & (high == row["pong_cpu"])]
             found.add(of_pair, int(of_pair["ticks"].map(len).sum()))
     shares = np.linspace(0, 1, _STEPS)
-    middles = pd.concat(rounds)
+    bursts = (pd.concat(found.parts).reset_index(drop=True) for found in of_suspects)
     return replace(
         part,
         pairs=pairs,
         table=None if part.of_cpus else matrix(pairs, order.cpus, part.number),
-        rounds=middles.groupby(["relation", "round"], sort=False)["ns"].median().reset_index(),
+        rounds=pd.concat(rounds).groupby(["relation", "round"], sort=False)["ns"].median().reset_index(),
         curves={name: np.quantile(np.concatenate(kept.parts), shares) for name, kept in of_relations.items()},
-        suspects=[
-            Suspect(row, pd.concat(found.parts).reset_index(drop=True))
-            for row, found in zip(suspected, of_suspects, strict=True)
-        ],
+        suspects=[*map(Suspect, suspected, bursts)],
     )
 
 

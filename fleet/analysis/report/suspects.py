@@ -47,12 +47,9 @@ class Thinned:
 
 def _own(part: Any) -> Any:
     """A copy that does not keep what it was cut from."""
-    lists = (
-        {name: part[name].map(deepcopy) for name in LISTS if name in part}
-        if isinstance(part, pd.DataFrame)
-        else {}
-    )
-    return part.assign(**lists) if lists else part.copy()
+    if not isinstance(part, pd.DataFrame):
+        return part.copy()
+    return part.assign(**{name: part[name].map(deepcopy) for name in LISTS if name in part})
 
 
 def suspects(pairs: pd.DataFrame, most: int) -> list[dict[str, Any]]:
