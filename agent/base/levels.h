@@ -45,7 +45,7 @@ struct states {
 
 /*
  * Splits the rounds in which a pair was visited into states, by all series together, as
- * fleet/analysis/reduce/states.py does. Some value must be there. work: room for three times the
+ * fleet/analysis/reduce/split.py does. Some value must be there. work: room for three times the
  * longest series.
  */
 void states_find(struct series *series, size_t count, double *work, struct states *states);

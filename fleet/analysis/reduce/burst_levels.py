@@ -65,7 +65,7 @@ def burst_levels(
     """Analyse pairs by `bursts`, a row per pair of as many burst medians, taken at `times` (any unit).
 
     states: of the machine at each burst, and `main`, that which each pair's number is of, as
-    `reduce.states.states` finds them; else by these bursts alone.
+    `reduce.split.states` finds them; else by these bursts alone.
     """
     none = np.full(len(bursts), np.nan)
     found = BurstLevels(

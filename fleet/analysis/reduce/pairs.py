@@ -127,7 +127,7 @@ def history(
     """A row per run, benchmark, variant and relation, oldest first; benchmarks with points are left out.
 
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels` (a dict), and those of
-    `fleet.analysis.matrices.relations`.
+    `relations` in `reduce.matrices`.
     """
     root = listing_of(root)
     runs = published(root, **which)
