@@ -137,8 +137,12 @@ enum wait stop_wait(int fd, short events, int64_t until_ns)
 			{.fd = fd, .events = events},
 		};
 
-		if (poll(polled, 4, poll_ms(wake_ns)) < 0)
-			continue;
+		if (poll(polled, 4, poll_ms(wake_ns)) < 0) {
+			if (errno == EINTR)
+				continue;
+			stop_because("no poll()");
+			return WAIT_STOP;
+		}
 		if (polled[0].revents)
 			take_signal();
 		if (polled[1].revents)

@@ -54,11 +54,12 @@ enum gemm_point {
 
 enum { POINT_ROOM = 48, LOAD_FULL = INT32_MAX };
 
-/* Where a time budget is short, which points of a ladder are left out. */
+/* Where a time budget or memory is short, which points are left out. */
 enum spared {
 	SPARED_NEVER,
 	SPARED_FIRST,  /* of no level of memory */
 	SPARED_MEMORY, /* outside all caches: after those */
+	SPARED_LARGE,  /* they take most memory */
 };
 
 /* One setting of a benchmark's parameters; 0 where it has no such parameter. */

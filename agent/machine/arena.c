@@ -45,6 +45,11 @@ static struct arena *find(int cpu, bool huge_pages)
 											: NULL;
 }
 
+void arena_want_none(void)
+{
+	arena_count = 0;
+}
+
 int arena_want(int cpu, bool huge_pages, size_t bytes)
 {
 	struct arena *arena = find(cpu, huge_pages);

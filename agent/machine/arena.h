@@ -21,6 +21,9 @@ struct arena {
 	uint64_t cycle_kind;  /* points with the same number may take it over */
 };
 
+/* Forgets what was wanted. */
+void arena_want_none(void);
+
 /* Says that a visit takes so much of a CPU's arena. -ENOMEM. */
 int arena_want(int cpu, bool huge_pages, size_t bytes);
 

@@ -27,9 +27,10 @@ const char os_name[] = "qnx";
 
 /*
  * One word of 32 CPUs after the other: a runmask, then the mask that new threads inherit, of `size`
- * words each (ThreadCtl(), _NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT).
+ * words each, exactly as many as the machine's CPUs need (ThreadCtl(),
+ * _NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT, and struct _thread_runmask of <sys/neutrino.h>).
  */
-enum { WORD_BITS = 32, WORDS_MOST = 32, WORDS_OF_8 = 2 };
+enum { WORD_BITS = 32, WORDS_MOST = 32 };
 
 struct masks {
 	int size;
@@ -41,26 +42,19 @@ static int cpu_count(void)
 	return (int)_syspage_ptr->num_cpu;
 }
 
-/*
- * Sets both masks to one CPU, or with -1 reads them. Up to 7.x `size` must be exactly what the
- * machine's CPUs need; 8.0 also takes, and may insist on, what its ceiling of 64 CPUs needs.
- */
+/* Sets both masks to one CPU, or with -1 reads them. */
 static int exchange_masks(int cpu, struct masks *masks)
 {
-	const int sizes[] = {RMSK_SIZE(cpu_count()), WORDS_OF_8};
-	int err = -EINVAL;
+	int size = RMSK_SIZE(cpu_count());
 
-	for (int i = 0; i < 2 && err == -EINVAL; i++) {
-		if (sizes[i] > WORDS_MOST || cpu >= sizes[i] * WORD_BITS)
-			return -EINVAL;
-		*masks = (struct masks){.size = sizes[i]};
-		if (cpu >= 0) {
-			RMSK_SET(cpu, masks->words);
-			RMSK_SET(cpu, masks->words + sizes[i]);
-		}
-		err = ThreadCtl(_NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT, masks) == -1 ? -errno : 0;
+	if (size > WORDS_MOST || cpu >= size * WORD_BITS)
+		return -EINVAL;
+	*masks = (struct masks){.size = size};
+	if (cpu >= 0) {
+		RMSK_SET(cpu, masks->words);
+		RMSK_SET(cpu, masks->words + size);
 	}
-	return err;
+	return ThreadCtl(_NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT, masks) == -1 ? -errno : 0;
 }
 
 /* Where the thread may run: `on -C` confines a process so. -ENOTSUP if that is not known. */

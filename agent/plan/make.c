@@ -90,7 +90,8 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 	    plan_make_groups(plan, options, refusal) ||
 	    plan_make_points(plan, options, notes, refusal) ||
 	    plan_make_visits(plan, options, refusal) ||
-	    plan_shorten(plan, options, notes, refusal) || plan_want_memory(plan, refusal))
+	    plan_shorten(plan, options, notes, refusal) ||
+	    plan_want_memory(plan, options, notes, refusal))
 		return -1;
 	plan->rounds_wanted = minimum(plan, options);
 	plan->rounds = plan->budget_ends ? 1 : plan->rounds_wanted;

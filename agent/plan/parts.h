@@ -37,8 +37,15 @@ int plan_make_groups(struct plan *plan, const struct options *options, struct re
 int plan_make_points(struct plan *plan, const struct options *options, struct notes *notes,
 		     struct refusal *refusal);
 
-/* Reserves the arenas that the visits take; refuses more memory than may be had. */
-int plan_want_memory(struct plan *plan, struct refusal *refusal);
+/*
+ * Reserves the arenas that the visits take. Of more memory than may be had it leaves out the
+ * largest of the usual sizes, else refuses.
+ */
+int plan_want_memory(struct plan *plan, const struct options *options, struct notes *notes,
+		     struct refusal *refusal);
+
+/* Reserves the arenas of the visits there are; the bytes they take at once. */
+int plan_want_all(struct plan *plan, uint64_t *total, struct refusal *refusal);
 
 /* Adds a benchmark's variants by name, saying which this CPU lacks. */
 void plan_add_variants(struct text *text, const struct benchmark *benchmark, uint32_t features);

@@ -258,27 +258,12 @@ static int want_arenas(const struct plan *plan, const struct visit *visit)
 	return err;
 }
 
-int plan_want_memory(struct plan *plan, struct refusal *refusal)
+int plan_want_all(struct plan *plan, uint64_t *total, struct refusal *refusal)
 {
-	const struct machine *machine = plan->machine;
-	uint64_t available = machine->memory.bytes;
-
+	arena_want_none();
 	for (size_t i = 0; i < plan->visit_count; i++)
 		if (want_arenas(plan, &plan->visits[i]))
 			return refuse(refusal, EXIT_OTHER, "out of memory");
-	uint64_t total = arena_total_bytes(machine->page_bytes, machine->huge_page_bytes);
-	bool twice = available < UINT64_MAX && total <= available / 4;
-
-	if (twice)
-		arena_keep_last();
-	plan->bytes = twice ? 2 * total : total;
-	if (total > available / 2)
-		return refuse(refusal, EXIT_OPTIONS,
-			      "the points take %.0f MiB in all, and no more than half of the "
-			      "%.0f MiB available%s%s%s may be taken: --sizes, --threads, "
-			      "--pairs and --cpus reduce it",
-			      (double)total / (1 << 20), (double)available / (1 << 20),
-			      *machine->memory.limit ? " (" : "", machine->memory.limit,
-			      *machine->memory.limit ? ")" : "");
+	*total = arena_total_bytes(plan->machine->page_bytes, plan->machine->huge_page_bytes);
 	return 0;
 }

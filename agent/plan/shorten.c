@@ -1,10 +1,12 @@
-/* shorten.c: what a time budget leaves out. */
+/* shorten.c: what a time budget, or a lack of memory, leaves out. */
 #include "plan/parts.h"
 
 #include "base/stop.h"
 #include "bench/sizes.h"
+#include "machine/arena.h"
 #include "plan/cost.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,26 +99,31 @@ static void rank_points(struct plan *plan)
 
 /* ---- leaving out ----------------------------------------------------------------------------- */
 
-/* Drops the points that can be spared so, but none that its choice would be left without. */
+/* Drops the points that can be spared so; only one that is too large leaves its choice without. */
 static size_t drop(struct plan *plan, enum spared spared)
 {
-	size_t dropped = 0;
+	size_t dropped = 0, choices = 0;
 
 	for (size_t i = 0; i < plan->choice_count; i++) {
-		struct choice *choice = &plan->choices[i];
+		struct choice choice = plan->choices[i];
 		size_t kept = 0;
 
-		for (size_t p = 0; p < choice->point_count; p++)
-			kept += choice->points[p].spared != spared;
-		if (!kept)
-			continue;
-		kept = 0;
-		for (size_t p = 0; p < choice->point_count; p++)
-			if (choice->points[p].spared != spared)
-				choice->points[kept++] = choice->points[p];
-		dropped += choice->point_count - kept;
-		choice->point_count = kept;
+		for (size_t p = 0; p < choice.point_count; p++)
+			kept += choice.points[p].spared != spared;
+		if (kept || spared == SPARED_LARGE) {
+			kept = 0;
+			for (size_t p = 0; p < choice.point_count; p++)
+				if (choice.points[p].spared != spared)
+					choice.points[kept++] = choice.points[p];
+			dropped += choice.point_count - kept;
+			choice.point_count = kept;
+		}
+		if (choice.point_count)
+			plan->choices[choices++] = choice;
+		else
+			free(choice.points);
 	}
+	plan->choice_count = choices;
 	return dropped;
 }
 
@@ -161,5 +168,62 @@ int plan_shorten(struct plan *plan, const struct options *options, struct notes 
 			  "To keep the time budget %zu points of chase and bandwidth are left out: "
 			  "sizes between the plateaus%s.",
 			  dropped, dropped > between ? ", and those outside all caches" : "");
+	return 0;
+}
+
+/* Marks the points that take most memory; false: no others would be left. */
+static bool mark_largest(struct plan *plan)
+{
+	uint64_t largest = 0;
+	bool others = false;
+
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < plan->choice_count; i++)
+			for (size_t p = 0; p < plan->choices[i].point_count; p++) {
+				struct point *point = &plan->choices[i].points[p];
+
+				if (!pass)
+					largest = point->arena_bytes > largest ? point->arena_bytes
+									       : largest;
+				else if (point->arena_bytes == largest)
+					point->spared = SPARED_LARGE;
+				else
+					others = true;
+			}
+	return others;
+}
+
+int plan_want_memory(struct plan *plan, const struct options *options, struct notes *notes,
+		     struct refusal *refusal)
+{
+	const struct memory *memory = &plan->machine->memory;
+	uint64_t available = memory->bytes, total = 0;
+	size_t dropped = 0, choices = plan->choice_count;
+	char of[192];
+
+	snprintf(of, sizeof of, "no more than half of the %.0f MiB available%s%s%s",
+		 (double)available / (1 << 20), *memory->limit ? " (" : "", memory->limit,
+		 *memory->limit ? ")" : "");
+	for (;;) {
+		if (plan_want_all(plan, &total, refusal))
+			return -1;
+		if (total <= available / 2 || strcmp(options->sizes, "auto") || !mark_largest(plan))
+			break;
+		if (drop_and_make(plan, SPARED_LARGE, options, &dropped, refusal))
+			return -1;
+	}
+	bool twice = available < UINT64_MAX && total <= available / 4;
+
+	if (twice)
+		arena_keep_last();
+	plan->bytes = twice ? 2 * total : total;
+	if (total > available / 2)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "the points take %.0f MiB in all, and %s may be taken: --sizes, "
+			      "--threads, --pairs and --cpus reduce it",
+			      (double)total / (1 << 20), of);
+	if (dropped)
+		notes_add(notes, "To take %s, %zu points are left out: the largest sizes%s.", of,
+			  dropped, plan->choice_count < choices ? ", all of some benchmarks" : "");
 	return 0;
 }

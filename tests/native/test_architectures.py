@@ -3,6 +3,7 @@
 Emulation proves that the code runs and counts right: never a time, and never a memory order.
 """
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from fleet.model import BENCHMARKS
 from fleet.plan.variants import VARIANTS
 from tests import needs
 from tests.native import disassembly
-from tests.native.agent import QUICK, SMALL_ONES, Record, bursts, failures, measure, run, wrong
+from tests.native.agent import QUICK, SMALL_ONES, Record, bursts, failures, measure, notes, run, wrong
 from tests.native.build import build
 from tests.native.emulated import emulator
 from tests.native.targets import AARCH64, CROSS, I386, RISCV64, S390X, Target
@@ -38,6 +39,20 @@ def everything(target: Target, flags: str = "-O2") -> list[dict[str, object]]:
     return measure(
         "-b", SMALL_ONES, "--variant", "all", *QUICK, prefix=emulator(target), binary=static(target, flags)
     )
+
+
+@each
+def test_it_needs_nothing_but_itself(target: Target, tmp_path: Path) -> None:
+    """As in an empty image: without /proc, /sys, /dev, a place for the lock, a library."""
+    needs.root()
+    program, *options = emulator(target)
+    shutil.copy(program, tmp_path / "emulator")
+    shutil.copy(static(target), tmp_path / "agent")
+    emptied = (needs.program("chroot", "coreutils"), str(tmp_path), "/emulator", *options)
+    found = measure("-b", "clock", *QUICK, "--lock", "run me", prefix=emptied, binary=Path("/agent"))
+    assert found[0]["arch"] == target.name.partition("-")[2]
+    assert any(note.startswith("The machine lock could not be taken (No such file") for note in notes(found))
+    assert len(bursts(found)) + len(failures(found)) == len(found[0]["cpus"]) * 2
 
 
 def names(target: Target) -> dict[str, set[str]]:

@@ -124,6 +124,26 @@ def test_where_ten_rounds_take_long_three_come_before_the_precision_counts(
     assert times is None or found["ms_max"] == pytest.approx(times * found["ms"], rel=0.02)
 
 
+@pytest.mark.parametrize("mib", [160, 96, 24])
+def test_the_usual_sizes_are_those_that_half_of_the_memory_holds(machine, mib):
+    wanted = ("-b", "chase,bandwidth,cas")
+    here = machine(2, mib << 20)
+    found = forecast(*wanted, *here)
+    assert found["bytes"] <= mib << 19
+    assert found["points"] < forecast(*wanted, *machine(2))["points"]
+    assert f"half of the {mib} MiB available" in " ".join(found["notes"])
+    done = run("--forecast", *wanted, "--sizes", "64M", *machine(2, mib << 20))
+    assert (done.returncode, "may be taken: --sizes" in done.stderr) == (2, True)
+
+
+def test_a_benchmark_with_no_point_that_fits_is_left_out_unless_it_is_the_only_one(machine):
+    found = forecast("-b", "cas,loaded", *machine(2, 48 << 20))
+    assert {one["benchmark"] for one in found["benchmarks"]} == {"cas"}
+    assert any(note.endswith("the largest sizes, all of some benchmarks.") for note in found["notes"])
+    done = run("--forecast", "-b", "loaded", *machine(2, 48 << 20))
+    assert (done.returncode, "may be taken" in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("benchmark", "budget", "points", "left_out"),
     [

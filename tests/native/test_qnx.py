@@ -265,8 +265,21 @@ def test_the_system_page_of_a_real_board_is_read_as_it_is() -> None:
 
 
 # As the Rust libc crate has them: src/unix/nto/neutrino.rs and, for 8.0, the same structures; the size of an
-# element of cpuinfo as in the page above ("elsize:0x00000020").
+# element of cpuinfo as in the page above ("elsize:0x00000020"). The masks are as in public copies of
+# <sys/neutrino.h>: a bit is an int.
+SIGNATURES = {
+    "ThreadCtl": "int(int, void *)",
+    "SchedGetCpuNum": "unsigned(void)",
+    "ClockCycles": "uint64_t(void)",
+    "_syspage_ptr": "struct syspage_entry *",
+}
 QUOTED = {
+    **{f"__builtin_types_compatible_p(__typeof__({name}), {type_})": 1 for name, type_ in SIGNATURES.items()},
+    "__builtin_types_compatible_p(__typeof__(1 << 1), __typeof__(STANDIN_BIT(1)))": 1,
+    "sizeof(syspage_entry_info)": 4,
+    "sizeof(syspage_array_info)": 6,
+    "sizeof _syspage_ptr->cpuinfo": 6,
+    "sizeof _syspage_ptr->qtime": 4,
     "_NTO_TCTL_RUNMASK": 4,
     "_NTO_TCTL_RUNMASK_GET_AND_SET": 6,
     "_NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT": 10,
@@ -277,6 +290,7 @@ QUOTED = {
     "sizeof ((struct qtime_entry *)0)->cycles_per_sec": 8,
     "AARCH64_CPU_FLAG_LSE": 0x8000,
     "RMSK_SIZE(6)": 1,
+    "RMSK_SIZE(32)": 1,
     "RMSK_SIZE(33)": 2,
 }
 

@@ -4,16 +4,14 @@
  * documented or seen in public code (docs/qnx.md); its times are Linux's and
  * say nothing about QNX. The program's environment may set
  *
- *   QNX_STANDIN_CPUS     how many CPUs there are; beyond the real ones they
- * share those QNX_STANDIN_RELEASE  7 or 8: whose rule the size of a runmask
- * follows QNX_STANDIN_HWIDS    a system page as a Jetson Orin's, with these
- * hardware ids, in hexadecimal QNX_STANDIN_HZ       the rate of ClockCycles();
- * 0 for none told QNX_STANDIN_STUCK    a CPU on which no thread ever arrives,
- * whatever its mask says QNX_STANDIN_LATE_MS  how long a thread stays where it
- * is once its mask is set QNX_STANDIN_UNTOLD   if set, a question for the masks
- * is answered with none QNX_STANDIN_MASK     the runmask a process begins with,
- * in hexadecimal QNX_STANDIN_PRIORITY the highest priority there is; what is
- * asked for above saturates
+ * QNX_STANDIN_CPUS      how many CPUs there are, which share the real ones
+ * QNX_STANDIN_HWIDS     a Jetson Orin's system page, with these hardware ids
+ * QNX_STANDIN_HZ        the rate of ClockCycles(); 0 for none told
+ * QNX_STANDIN_STUCK     a CPU on which no thread ever arrives
+ * QNX_STANDIN_LATE_MS   how long a thread stays once its mask is set
+ * QNX_STANDIN_UNTOLD    if set, a question for the masks is answered with none
+ * QNX_STANDIN_MASK      the runmask a process begins with, in hexadecimal
+ * QNX_STANDIN_PRIORITY  the highest priority, in the place of any above
  */
 #define _GNU_SOURCE
 #include "include/sys/neutrino.h"
@@ -68,10 +66,8 @@ static long setting(const char *name, long otherwise)
 /* ---- the system page
  * ------------------------------------------------------------------------- */
 
-#define SECTION(name, array, element)                                                              \
-	((struct standin_section){                                                                 \
-		(uint32_t)((char *)&system_page.array - (char *)&system_page.page),                \
-		sizeof system_page.array, element})
+#define SECTION(array)                                                                             \
+	(uint16_t)((char *)&system_page.array - (char *)&system_page.page), sizeof system_page.array
 
 static uint64_t raw_counter(void)
 {
@@ -155,12 +151,12 @@ __attribute__((constructor)) static void fill_system_page(void)
 						   : (uint64_t)setting("QNX_STANDIN_HZ", 0);
 	system_page.page = (struct syspage_entry){
 		.num_cpu = (uint16_t)cpus,
-		.cpuinfo = SECTION(cpuinfo, cpus, sizeof(struct far_cpu)),
-		.cacheattr = SECTION(cacheattr, caches, sizeof(struct far_cache)),
-		.qtime = SECTION(qtime, qtime, sizeof(struct qtime_entry)),
-		.strings = SECTION(strings, strings, 1),
+		.cpuinfo = {SECTION(cpus), sizeof(struct far_cpu)},
+		.cacheattr = {SECTION(caches), sizeof(struct far_cache)},
+		.qtime = {SECTION(qtime)},
+		.strings = {SECTION(strings)},
 	};
-	system_page.page.cpuinfo.size = (uint32_t)cpus * sizeof(struct far_cpu);
+	system_page.page.cpuinfo.entry_size = (uint16_t)((size_t)cpus * sizeof(struct far_cpu));
 }
 
 uint64_t ClockCycles(void)
@@ -249,10 +245,8 @@ static int exchange(int *data)
 	int size = data[0];
 	unsigned *run = (unsigned *)data + 1, *children = run + size;
 	unsigned before[2 * WORDS_MOST];
-	bool fits = size == words() || (setting("QNX_STANDIN_RELEASE", STANDIN_RELEASE) >= 8 &&
-					size == 2 && system_page.page.num_cpu <= 64);
 
-	if (!fits)
+	if (size != words())
 		return refuse(EINVAL);
 	bool asks = true;
 

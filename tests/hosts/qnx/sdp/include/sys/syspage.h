@@ -1,8 +1,9 @@
 /*
- * A STAND-IN, not QNX: our own declarations of the parts of the system page that the product's
- * documentation describes (Building Embedded Systems, "System Page") and the agent reads. Sizes are
- * those of a system page of 8.0.0 that was published (tests/recordings/qnx); order and the sections'
- * own records are guesses. The agent must work with any.
+ * A STAND-IN, not QNX: our own declarations of the parts of the system page
+ * that the product's documentation describes (Building Embedded Systems,
+ * "System Page") and the agent reads. Sizes are those of a system page of 8.0.0
+ * that was published (tests/recordings/qnx); order and the sections' own
+ * records are guesses. The agent must work with any.
  */
 #ifndef STANDIN_SYS_SYSPAGE_H
 #define STANDIN_SYS_SYSPAGE_H
@@ -43,20 +44,25 @@ struct strings_entry {
 	char data[1];
 };
 
-struct standin_section {
-	uint32_t offset, size, element_size;
-};
+typedef struct {
+	uint16_t entry_off, entry_size;
+} syspage_entry_info;
+
+typedef struct {
+	uint16_t entry_off, entry_size, element_size;
+} syspage_array_info;
 
 struct syspage_entry {
 	uint16_t num_cpu;
-	struct standin_section cpuinfo, cacheattr, qtime, strings;
+	syspage_array_info cpuinfo, cacheattr;
+	syspage_entry_info qtime, strings;
 };
 
 extern struct syspage_entry *_syspage_ptr;
 
 #define SYSPAGE_ENTRY(name)                                                                        \
-	((struct name##_entry *)(void *)((char *)_syspage_ptr + _syspage_ptr->name.offset))
-#define SYSPAGE_ENTRY_SIZE(name)   (_syspage_ptr->name.size)
+	((struct name##_entry *)(void *)((char *)_syspage_ptr + _syspage_ptr->name.entry_off))
+#define SYSPAGE_ENTRY_SIZE(name)   (_syspage_ptr->name.entry_size)
 #define SYSPAGE_ELEMENT_SIZE(name) (_syspage_ptr->name.element_size)
 #define SYSPAGE_ARRAY_ADJ_OFFSET(name, element, bytes)                                             \
 	((struct name##_entry *)(void *)((char *)(element) + (bytes)))
