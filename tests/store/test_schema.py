@@ -21,15 +21,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 def documented(table: str) -> list[tuple[str, str, bool]]:
     """The rows of the page's table under the heading of `table`, those with a meaning."""
     section = re.split(rf"^## {table}: ", PAGE.read_text(), flags=re.MULTILINE)[1].split("\n## ")[0]
-    row = r"^\| `(\w+)`(?: to `(\w+)`)? \| (?:`([^`?]+)(\??)` )?\| \S"
+    row = r"^\| `(\w+)`(?: to `(\w+)`)?((?:, `\w+`)*) \| (?:`([^`?]+)(\??)` )?\| \S"
     found: list[tuple[str, str, bool]] = []
-    for name, last, type_, null in re.findall(row, section, flags=re.MULTILINE):
+    for name, last, more, type_, null in re.findall(row, section, flags=re.MULTILINE):
         if last:  # the same columns as those of samples, from one to another
             same = documented("samples")
             names = [column for column, _, _ in same]
             found += same[names.index(name) : names.index(last) + 1]
         else:
-            found.append((name, type_, null == "?"))
+            found += [(each, type_, null == "?") for each in (name, *re.findall(r"\w+", more))]
     return found
 
 

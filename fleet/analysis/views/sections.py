@@ -37,7 +37,7 @@ def number_of(run: dict[str, Any]) -> str:
 
 
 def header(run: dict[str, Any], order: Layout) -> str:
-    """Host, machine, clock, labels, topology, and the preset if the run followed one."""
+    """Host, machine, kernel, governor, clock, labels, topology, and the preset if the run followed one."""
     clock = f"clock {run['clock']} {run['ticks_per_second'] / 1e6:g} MHz"
     if run["clock_cost_ticks"] is not None:
         clock += f" (one reading {run['clock_cost_ticks'] * 1e9 / run['ticks_per_second']:.1f} ns)"
@@ -45,7 +45,8 @@ def header(run: dict[str, Any], order: Layout) -> str:
     preset = f"preset {run['preset']}: the number of a pair is its {_IN_WORDS[run['estimator']]}"
     lines = (
         f"{run['host_name']}  {run['run_id']}  {run['started_utc']:%Y-%m-%d %H:%M} UTC  {run['state']}",
-        f"{run['cpu_model'] or 'unknown CPU model'}, {cpus}, {run['target']}, {clock}",
+        f"{run['cpu_model'] or 'unknown CPU model'}, {cpus}, {run['target']}",
+        ", ".join([*(f"{fact} {run[fact]}" for fact in ("kernel", "governor") if run[fact]), clock]),
         f"labels: {labels}" if labels else "",
         preset if run["preset"] else "",
         *topology_lines(order),
@@ -197,7 +198,16 @@ def states(pairs: pd.DataFrame, width: int | None) -> str:
         lines = [
             (state, *(column.get(state, "-") for column in columns)) for state in sorted({*chain(*columns)})
         ]
-        shown.append(table(titles, lines, width=width))
+        drawn = table(titles, lines, width=width)
+        if width and max(map(len, drawn.splitlines())) > width:
+            every = [
+                (state, _kind(row), column[state])
+                for state in sorted({*chain(*columns)})
+                for row, column in zip(own, columns, strict=True)
+                if state in column
+            ]
+            drawn = table((titles[0], "of", "levels"), every, right=set())
+        shown.append(drawn)
     if len(most) > PAIRS_LISTED:
         shown.append(f"{len(most) - PAIRS_LISTED} more pairs with several states (fleet show --json)")
     if shown:
