@@ -30,6 +30,7 @@ from fleet.store.publish import stored_record
 from fleet.store.reading import TableFile
 from fleet.store.rows import Contents, cpus_rows, runs_row, to_json, unpacked
 from fleet.store.schema import arrow_schema
+from fleet.store.verify import verify
 from tests import builders, lies
 from tests.command import Fleet
 from tests.lies import MANY
@@ -194,6 +195,30 @@ def test_a_word_is_not_unpacked_in_every_row(tmp_path: Path, length: int, words:
     )
     with pytest.raises(StoreError, match=words):
         TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "samples").read(["unit"])
+
+
+@pytest.mark.parametrize("column", ["host_name", "notes"])
+def test_a_few_texts_are_not_unpacked_in_every_row(tmp_path: Path, column: str) -> None:
+    lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
+    (file,) = (tmp_path / "_runs").iterdir()
+    table, text = pq.read_table(file), "x" * (1 << 20)
+    field = table.schema.field(at := table.column_names.index(column))
+    rows = pa.array([[text] if pa.types.is_list(field.type) else text] * 100, field.type)
+    builders.put_table(table.take([0] * 100).set_column(at, field, rows), file)
+    assert file.stat().st_size < 1 << 20
+    with pytest.raises(StoreError, match=r"rows unpack to more than [0-9]+ bytes"):
+        TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "runs").read([column])
+
+
+def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(tmp_path: Path) -> None:
+    lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
+    (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
+    table = pq.ParquetFile(file).read()
+    about = pq.read_metadata(file).metadata
+    more = table.append_column("more", pa.array(["x" * (1 << 20)] * len(table)))
+    builders.put_table(more.replace_schema_metadata(about), file)
+    (problem,) = verify(place_of(tmp_path)).problems
+    assert "a column 'more' is none of the table's" in problem
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ _WANTED: _Wanted = {
     2: {4: {}, 5: {}},  # schema: name, num_children
     3: {},  # num_rows
     4: {  # row_groups: columns with their meta_data, num_rows
-        1: {3: {1: {}, 3: {}, 5: {}, 6: {}, 12: {5: {}, 6: {}}}},
+        1: {3: {1: {}, 3: {}, 5: {}, 6: {}, 11: {}, 12: {5: {}, 6: {}}}},
         3: {},
     },
     5: {1: {}, 2: {}},  # key_value_metadata
@@ -28,13 +28,17 @@ _INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
 
 
 class Column(NamedTuple):
-    """A column of a row group. least, most: of its values where the file tells; of a text in UTF-8."""
+    """A column of a row group. least, most: of its values where the file tells; of a text in UTF-8.
+
+    repeats: its pages point to texts in a dictionary, so that few bytes may be many long texts.
+    """
 
     path: tuple[str, ...]
     values: int
     unpacked: int
     least: bytes | int | None
     most: bytes | int | None
+    repeats: bool
 
 
 class Group(NamedTuple):
@@ -96,11 +100,11 @@ def _columns(paths: Sequence[tuple[str, ...]], chunks: Sequence[dict[int, Any]])
     columns = []
     for path, chunk in zip(paths, chunks, strict=True):
         meta = chunk[3]
-        if tuple([name.decode() for name in meta[3]]) != path or meta[5] < 0 or meta[6] < 0:
+        if b".".join(meta[3]) != ".".join(path).encode() or meta[5] < 0 or meta[6] < 0:
             raise ValueError("its row groups do not have its columns")
         bounds = meta.get(12, {})
         least, most = _bound(meta[1], bounds.get(6)), _bound(meta[1], bounds.get(5))
-        columns.append(Column(path, meta[5], meta[6], least, most))
+        columns.append(Column(path, meta[5], meta[6], least, most, 11 in meta and meta[1] == _BYTE_ARRAY))
     return columns
 
 
@@ -121,61 +125,43 @@ def _struct(data: bytes, at: int, wanted: _Wanted, depth: int) -> tuple[dict[int
         else:
             number, at = _integer(data, at)
         kind, inner = head & 15, wanted.get(number)
-        if inner is not None and number in found:
-            raise ValueError("a field is there twice")
         if _I16 <= kind <= _I64:
-            value, at = data[at], at + 1
+            value: Any = data[at]
+            at += 1
             if value > 127:
                 value, at = _varint(data, at - 1)
-            if inner is not None:
-                found[number] = value >> 1 ^ -(value & 1)
-        elif inner is not None:
-            found[number], at = _value(data, at, kind, inner, depth)
-        elif kind >= _BYTE:  # not true or false
-            at = _skipped(data, at, kind, depth)
+            value = value >> 1 ^ -(value & 1)
+        elif kind < _BYTE:  # true or false
+            value = None
+        else:
+            value, at = _value(data, at, kind, inner, depth)
+        if inner is not None:
+            if number in found:
+                raise ValueError("a field is there twice")
+            found[number] = value
     return found, at + 1
 
 
-def _value(data: bytes, at: int, kind: int, wanted: _Wanted, depth: int) -> tuple[Any, int]:
-    """A value that is wanted, and where it ends: a whole number, bytes, a struct, or a list of these."""
+def _value(data: bytes, at: int, kind: int, wanted: _Wanted | None, depth: int) -> tuple[Any, int]:
+    """The value that begins there, and where it ends. wanted: None where it is not kept."""
     if _I16 <= kind <= _I64:
         return _integer(data, at)
     if kind == _BINARY:
         length, at = _varint(data, at)
         return data[at : at + length], at + length
-    if depth > _DEPTH or kind not in (_LIST, _STRUCT):
-        raise ValueError("a value of another type, or nested too deeply")
-    if kind == _STRUCT:
-        return _struct(data, at, wanted, depth + 1)
-    kind, count, at = _head(data, at)
-    values = []
-    for _ in range(count):
-        value, at = _value(data, at, kind, wanted, depth + 1)
-        values.append(value)
-    return values, at
-
-
-def _skipped(data: bytes, at: int, kind: int, depth: int) -> int:
-    """Where a value ends that begins there."""
-    if _I16 <= kind <= _I64:
-        while data[at] > 127:
-            at += 1
-        return at + 1
-    if kind == _BINARY:
-        length, at = _varint(data, at)
-        return at + length
-    if kind in (_BYTE, _DOUBLE):
-        return at + (1 if kind == _BYTE else 8)
-    if depth > _DEPTH or kind not in (_LIST, _SET, _STRUCT):
-        raise ValueError("a value of no known type, or nested too deeply")
-    if kind == _STRUCT:
-        return _struct(data, at, {}, depth + 1)[1]
-    kind, count, at = _head(data, at)
-    if kind <= _BYTE:
-        return at + count
-    for _ in range(count):
-        at = _skipped(data, at, kind, depth + 1)
-    return at
+    if kind == _STRUCT and depth <= _DEPTH:
+        return _struct(data, at, wanted or {}, depth + 1)
+    if kind in (_LIST, _SET) and depth <= _DEPTH:
+        kind, count, at = _head(data, at)
+        values = []
+        for _ in range(count):
+            value, at = _value(data, at, kind, wanted, depth + 1)
+            if wanted is not None:
+                values.append(value)
+        return values, at
+    if kind <= _BYTE or kind == _DOUBLE:
+        return None, at + (1 if kind <= _BYTE else 8)
+    raise ValueError("a value of no known type, or nested too deeply")
 
 
 def _head(data: bytes, at: int) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ the columns in `schema`.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,7 +37,8 @@ _DEPTH = 10
 _SHORT = 4096  # characters
 WORD_BYTES = 500  # of a text that is repeated often
 
-_UNPACKED, _PACKED = 32 << 20, 64  # bytes of a file's rows in memory: so many, and times those of the file
+UNPACKED, _PACKED = 32 << 20, 64  # bytes of a file's rows in memory: so many, and times those of the file
+_ROW = 64 << 10  # bytes of a row, on average
 _TICKS = 1 << 26  # of a file, beside 8 for each of its bytes; samples of a coarse clock take next to none
 _GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
 _OF_SAMPLES = ("ticks", "other_ticks", "other_units")
@@ -228,11 +229,18 @@ def check_footer(name: str, footer: Footer, size: int) -> None:
     ]
     rows, ticks = 8 * footer.rows * len(footer.paths), sum(lists)
     if name == "samples" and (
-        rows > _UNPACKED + _PACKED * size
+        rows > UNPACKED + _PACKED * size
         or ticks > _TICKS + _PACKED // 8 * size
         or max(lists, default=0) > _GROUP_VALUES
     ):
         raise ValueError(f"its {size} bytes unpack to {rows + 8 * ticks}, more than bursts can")
+
+
+def check_held(parts: Sequence[Any]) -> None:
+    """Raise ValueError where tables that are to be held at once take more than rows of this one ever do."""
+    rows, held = sum(map(len, parts)), sum(part.nbytes for part in parts)
+    if held > UNPACKED + _ROW * rows:
+        raise ValueError(f"{rows} rows unpack to more than {held} bytes")
 
 
 def check_table(name: str, table: Any) -> None:

@@ -14,12 +14,13 @@ from fleet.late import pa, pc, pq
 from fleet.store import schema
 from fleet.store.files import check_regular
 from fleet.store.footer import Footer, Group, checked_footer, footer_of
-from fleet.store.gate import FEW_BYTES, check_footer, check_table
+from fleet.store.gate import FEW_BYTES, UNPACKED, check_footer, check_held, check_table
 from fleet.store.places import Folder, Place
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
 
-_STRETCH, _VALUES = 4096, 1 << 18  # rows, and values of a list column, that are read at a time
+# Rows, values of a list column, and bytes of texts, that are read at a time.
+_STRETCH, _VALUES, _TEXT_BYTES = 4096, 1 << 18, 8 << 20
 _OLD_SYSTEM, _SYSTEM = "machine", "system"  # the relation across sockets, before schema 1.2 and since
 _READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for is kept in memory
 
@@ -86,11 +87,12 @@ def reading(what: str, remedy: str = _RESTORE) -> Iterator[None]:
 
 
 def described_error(err: Exception) -> str:
-    """An exception in a line: of the system and of pyarrow what it says, of others with its class."""
+    """An exception in a line: of the system, pyarrow and the gate what it says, of others with its class."""
     text = " ".join(str(err).split()).rstrip(".")
     if isinstance(err, ArithmeticError):  # as a rate of samples that took no time
         return f"its numbers cannot be computed with ({text})"
-    known = isinstance(err, OSError | FleetError) or type(err).__module__.startswith("pyarrow")
+    known = isinstance(err, OSError | FleetError) or type(err) is ValueError
+    known = known or type(err).__module__.startswith("pyarrow")
     return text if known else f"{type(err).__name__}: {text}".rstrip(": ")
 
 
@@ -170,7 +172,7 @@ class TableFile:
         if version.partition(".")[0] not in ("", schema.SCHEMA_VERSION.partition(".")[0]):
             raise StoreError(
                 f"{self.what}: its schema is version {version}, and this fleet knows "
-                f"{schema.SCHEMA_VERSION}. Read it with a newer fleet."
+                f"{schema.SCHEMA_VERSION}. Read it with the fleet that wrote it."
             )
 
     @cached_property
@@ -205,10 +207,11 @@ class TableFile:
     @property
     def _stretch(self) -> int:
         """How many rows to read at a time: fewer where each has many values, as the footer tells."""
-        found = _STRETCH
+        found, words = _STRETCH, {(word,) for word in schema.words_of(self._table)}
         for group in self._about.groups:
             most = max((column.values for column in group.columns), default=0)
-            found = min(found, _VALUES * group.rows // max(1, most))
+            texts = (one.unpacked for one in group.columns if one.repeats and one.path not in words)
+            found = min(found, _VALUES * group.rows // max(1, most), _TEXT_BYTES // max(1, *texts, 1))
         return max(1, found)
 
     def as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
@@ -216,7 +219,10 @@ class TableFile:
 
         They pass the gate too, and have the types of the schema.
         """
-        shape = _shape(self._table, self._file.schema_arrow.names)
+        names = self._file.schema_arrow.names
+        shape = _shape(self._table, names)
+        if unknown := sorted({*names} - {*shape.names}):
+            raise StoreError(f"{self.what}: a column {unknown[0]!r:.50} is none of the table's. {_RESTORE}")
         batches = self._try(lambda: self._file.iter_batches(self._stretch, use_threads=self._threads))
         held = [self._file.schema_arrow.empty_table()]
         for size in sizes:
@@ -235,11 +241,8 @@ class TableFile:
         groups = self._groups(where)
         if not groups:
             return shape.empty_table()
-        needed, read = self._needed(shape, where), self._file.read_row_groups
         shaped = self._shaped if gated else _shaped
-        return self._try(
-            lambda: shaped(_only(read(groups, columns=needed, use_threads=self._threads), where), shape)
-        )
+        return self._try(lambda: shaped(_only(self._held(groups, self._needed(shape, where)), where), shape))
 
     def stretches(self, columns: Sequence[str] | None = None, where: Where | None = None) -> Iterator[Any]:
         """The same, some rows at a time, so that no more than these have to be held."""
@@ -253,10 +256,26 @@ class TableFile:
         while (rows := self._try(lambda: _table_of(next(batches, None)))) is not None:
             yield self._try(partial(self._shaped, _only(rows, where), shape))
 
+    def _held(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
+        """All rows of these groups; where they may be large, some at a time, up to what any take."""
+        if self._table == "samples" or self.rows * self._unpacked <= UNPACKED:
+            return self._file.read_row_groups(groups, columns=columns, use_threads=self._threads)
+        parts = []
+        for batch in self._file.iter_batches(self._stretch, groups, columns, self._threads):
+            parts.append(_table_of(batch))
+            check_held(parts)
+        return pa.concat_tables(parts)
+
+    @property
+    def _unpacked(self) -> int:
+        """The size of its pages unpacked, as the footer tells."""
+        groups = map(self._file.metadata.row_group, range(self._file.num_row_groups))
+        return sum(group.total_byte_size for group in groups)
+
     def _groups(self, where: Where) -> list[int]:
         """The row groups whose statistics leave room for a value of each column."""
-        count, about = self._file.num_row_groups, self._file.metadata.row_group
-        few = self._table != "samples" and sum(about(n).total_byte_size for n in range(count)) <= FEW_BYTES
+        count = self._file.num_row_groups
+        few = self._table != "samples" and self._unpacked <= FEW_BYTES
         groups = () if few and not where else self._about.groups
         excluded = {number for number, group in enumerate(groups) if not _may_hold(group, where)}
         return [number for number in range(count) if number not in excluded]
