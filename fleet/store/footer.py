@@ -4,7 +4,7 @@ pyarrow is asked for no column's description, since it ends the whole process wh
 is one struct of Thrift's compact protocol, whose fields have numbers; parquet.thrift tells what they are.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fleet.store.checksums import DamagedError, check
@@ -79,6 +79,18 @@ def footer_of(data: bytes) -> Footer:
         raise ValueError(f"its footer is damaged: {err}") from err
     except (LookupError, TypeError, AttributeError) as err:
         raise ValueError("its footer is damaged") from err
+
+
+def may_hold(group: Group, where: Mapping[str, Collection[Any]]) -> bool:
+    """Whether a row group may have a row with one of the values in each column, as its statistics tell."""
+    for column in group.columns:
+        least: Any = column.least
+        most: Any = column.most
+        if least is not None and most is not None and len(column.path) == 1 and column.path[0] in where:
+            values = [one.encode() if isinstance(one, str) else one for one in where[column.path[0]]]
+            if not any(type(one) is not type(least) or least <= one <= most for one in values):
+                return False
+    return True
 
 
 def _paths(

@@ -13,7 +13,7 @@ from fleet.errors import FleetError, StoreError, StoreWarning, is_lack_of_memory
 from fleet.late import pa, pc, pq
 from fleet.store import schema
 from fleet.store.files import check_regular
-from fleet.store.footer import Footer, Group, checked_footer, footer_of
+from fleet.store.footer import Footer, checked_footer, footer_of, may_hold
 from fleet.store.gate import FEW_BYTES, UNPACKED, check_footer, check_held, check_table
 from fleet.store.places import Folder, Place
 
@@ -277,7 +277,7 @@ class TableFile:
         count = self._file.num_row_groups
         few = self._table != "samples" and self._unpacked <= FEW_BYTES
         groups = () if few and not where else self._about.groups
-        excluded = {number for number, group in enumerate(groups) if not _may_hold(group, where)}
+        excluded = {number for number, group in enumerate(groups) if not may_hold(group, where)}
         return [number for number in range(count) if number not in excluded]
 
     def _needed(self, shape: Any, where: Where) -> list[str]:
@@ -322,17 +322,6 @@ def _opened(source: Any, words: Sequence[str]) -> Any:
     except KeyError:  # a column that an older file lacks
         there = open_()
         return open_(read_dictionary=[word for word in words if word in there.schema_arrow.names])
-
-
-def _may_hold(group: Group, where: Where) -> bool:
-    for column in group.columns:
-        least: Any = column.least
-        most: Any = column.most
-        if least is not None and most is not None and len(column.path) == 1 and column.path[0] in where:
-            values = [one.encode() if isinstance(one, str) else one for one in where[column.path[0]]]
-            if not any(type(one) is not type(least) or least <= one <= most for one in values):
-                return False
-    return True
 
 
 def _table_of(batch: Any | None) -> Any | None:
