@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from fleet.agent.build import qnx, source
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.elf import read_elf
-from fleet.agent.build.on_controller import Builder, Built, first_installed
+from fleet.agent.build.on_controller import Builder, Built, first_installed, last_lines
 from fleet.agent.build.on_host import answering, build_on_host
 from fleet.agent.build.systems import SYSTEMS
-from fleet.agent.build.upload import check_fit, prebuilt, send_built, send_prebuilt, stderr_end
+from fleet.agent.build.upload import check_fit, prebuilt, send_built, send_prebuilt
 from fleet.errors import BuildError, ProbeError
 from fleet.model import Agent, BuildPlace, Facts, Host, Via
 from fleet.remote.connection import Connection
@@ -176,7 +176,7 @@ def _sent(connection: Connection, job: _Job, built: Built, notify: Callable[[str
     if asked.stdout.strip() == built.build.encode():
         return agent
     connection.run(f"rm -f {path}")
-    why = f"exit code {asked.exit_code}: {stderr_end(asked)}"
+    why = f"exit code {asked.exit_code}: {last_lines(asked.stderr)}"
     notify(f"{job.host.name}: an agent {agent.place} does not run there ({why}); another takes its place.")
     return None
 

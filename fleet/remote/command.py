@@ -278,11 +278,18 @@ class ClientStream(Stream):
         limit_s: float,
         stdin: bytes,
     ) -> None:
-        head = shell.last(command, connection._env, session.mark)
-        super().__init__(connection.host_name, idle_timeout_s, limit_s, head + stdin)
+        super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
         self._connection = connection
         self._session = session
         self._mark = session.mark
+        try:  # at once, so that a stop before the first line is read finds the command running
+            head = shell.last(command, connection._env, session.mark)
+            session.process.send(head, time.monotonic() + idle_timeout_s)
+        except TimeoutError:
+            connection._end(session)
+            raise LinkError(
+                f"{connection.host_name}: the command did not start within {idle_timeout_s:g} s."
+            ) from None
 
     def stop(self) -> None:
         """See Stream.stop."""

@@ -86,6 +86,18 @@ class Process:
             if self._stdin is not None:
                 os.write(self._stdin.fileno(), data)
 
+    def send(self, data: bytes, deadline: float) -> None:
+        """Write `data` to the child's stdin and read nothing. Raises TimeoutError at `deadline`."""
+        left = memoryview(data)
+        with selectors.DefaultSelector() as selector:
+            if self._stdin:
+                os.set_blocking(self._stdin.fileno(), False)
+                selector.register(self._stdin, selectors.EVENT_WRITE)
+            while left:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                left = self._write(left)
+
     def wait(self, timeout_s: float) -> int:
         """Wait for the child and return its exit code as sh reports it: 128+n for signal n."""
         try:

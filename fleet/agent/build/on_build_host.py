@@ -43,8 +43,7 @@ def compile_there(
         raise BuildError(f"{toolchain.name}: {err}") from err
     _, found, binary = done.stdout.partition(f"{mark}\n".encode())
     if done.exit_code != 0 or not found:
-        words = last_lines(done.stderr.decode("utf-8", "replace").strip())
-        raise BuildError(f"{toolchain.name}: exit code {done.exit_code}: {words}")
+        raise BuildError(f"{toolchain.name}: exit code {done.exit_code}: {last_lines(done.stderr)}")
     return binary
 
 

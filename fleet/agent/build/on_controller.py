@@ -29,6 +29,7 @@ Watching = Callable[[Callable[[], None]], AbstractContextManager[object]]
 
 PATIENCE_S, POLL_S = 60.0, 0.2  # with another host that builds for all of its kind
 BUILD_TIMEOUT_S = 600  # the first build for a target with zig compiles its C library as well: a minute or two
+_LINES_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +227,7 @@ def _compile(
     done = run_tool(toolchain, toolchain.arguments(sources, "fleet-agent"), watching, folder)
     binary = folder / "fleet-agent"
     if done.returncode != 0 or not binary.is_file():
-        output = done.stderr.decode("utf-8", "replace").strip()
-        raise BuildError(f"{toolchain.name}: exit code {done.returncode}: {last_lines(output)}")
+        raise BuildError(f"{toolchain.name}: exit code {done.returncode}: {last_lines(done.stderr)}")
     return binary.read_bytes()
 
 
@@ -264,10 +264,10 @@ def run_tool(
         return subprocess.CompletedProcess(arguments, process.returncode, out.read(), err.read())
 
 
-def last_lines(text: str, count: int = 12) -> str:
-    """The end of a compiler's output, where the cause is; indented for a message."""
-    lines = text.splitlines()[-count:]
-    return "\n      ".join(lines) if lines else "(no output)"
+def last_lines(output: bytes) -> str:
+    """The end of what a command printed, where the cause is; indented for a message."""
+    lines = output.decode("utf-8", "replace").strip().splitlines()[-_LINES_SHOWN:]
+    return "\n      ".join(lines) or "(no output)"
 
 
 def installed(command: tuple[str, ...]) -> tuple[str, ...] | None:

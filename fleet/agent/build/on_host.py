@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from fleet.agent.build import toolchain as tc
-from fleet.agent.build.upload import check_put, stderr_end
+from fleet.agent.build.on_controller import last_lines
+from fleet.agent.build.upload import check_put
 from fleet.errors import BuildError, DeployError, LinkError
 from fleet.model import Agent, Compiler, Facts, Host
 from fleet.remote.cancellation import Cancellation
@@ -56,7 +57,8 @@ def build_on_host(
     done = _run(connection, host, command, script, cancellation)
     if done.exit_code == _BUILD_FAILED:
         raise BuildError(
-            f"{host.name}: {command} on the host could not build the agent:\n      {stderr_end(done)}\n"
+            f"{host.name}: {command} on the host could not build the agent:\n"
+            f"      {last_lines(done.stderr)}\n"
             f"Repair the compiler there, name another (`toolchain: {{cc: …}}`), or set `build: controller`."
         )
     check_put(done, host, facts.workdir)

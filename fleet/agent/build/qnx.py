@@ -187,7 +187,7 @@ def _on_host(connection: Connection, job: _Job, cancellation: Cancellation) -> A
         )
         proved = done.stdout.decode("utf-8", "replace").rpartition("works ")[2].strip()
         if done.exit_code != 0 or proved not in commands:
-            output = last_lines(done.stderr.decode("utf-8", "replace").strip())
+            output = last_lines(done.stderr)
             tried = ", ".join(commands)
             raise BuildError(
                 f"a compiler on the host: none of {tried} made a program that runs there: {output}"

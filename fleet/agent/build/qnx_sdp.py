@@ -86,8 +86,8 @@ def compile_with(
         done = run_tool(toolchain, (qcc, "-V"), watching)
     except (OSError, subprocess.TimeoutExpired) as err:
         raise BuildError(f"{toolchain.name} cannot be run here: {err}") from err
-    listed = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
-    if variant not in listed:
+    listed = done.stdout + done.stderr
+    if variant.encode() not in listed:
         raise BuildError(f"{toolchain.name}: `qcc -V` does not list {variant}: {last_lines(listed)}")
     return compile_here(toolchain, sources, build, watching)
 

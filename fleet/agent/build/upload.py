@@ -59,7 +59,7 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
     if asked.exit_code != 0 or not build:
         raise DeployError(
             f"{host.name}: {given} is no fleet agent, or does not run there (exit code {asked.exit_code}): "
-            f"{stderr_end(asked)}"
+            f"{last_lines(asked.stderr)}"
         )
     return Agent(path, build, facts.target, place=f"prebuilt {given}")
 
@@ -90,7 +90,7 @@ def check_put(done: Completed, host: Host, workdir: str) -> None:
     if done.exit_code != 0:
         raise DeployError(
             f"{host.name}: cannot write the agent into {workdir} (exit code {done.exit_code}):\n"
-            f"      {stderr_end(done)}\n"
+            f"      {last_lines(done.stderr)}\n"
             f"{_put_remedy(done)}, or set another `workdir` for this host in the inventory."
         )
 
@@ -100,8 +100,3 @@ def _put_remedy(done: Completed) -> str:
         return "Allow this account larger files there (`ulimit -f`)"
     full = any(sign in done.stderr for sign in (b"No space", b"quota"))
     return "Free some space there" if full else "See that cat, wc, chmod and mv work there on the host's PATH"
-
-
-def stderr_end(done: Completed) -> str:
-    """The end of a command's stderr, for a message."""
-    return last_lines(done.stderr.decode("utf-8", "replace").strip())
