@@ -285,6 +285,8 @@ def _legend(table: pd.DataFrame, *, with_intervals: bool) -> Iterator[str]:
     if table["runs"].max() > 1:
         yield "of several runs: their geometric mean"
     yield from _about_levels(table)
+    if table["half"].isna().all():
+        return
     usual, most = (within(getattr(table["half"], what)()) for what in ("median", "max"))
     shares = "" if with_intervals else f"; half of them within {usual}, all within {most}"
     yield f"±95%: {how_wide(table)}{shares}"

@@ -91,6 +91,7 @@ def test_where_intervals_do_not_fit_their_range_is_in_the_legend(root: Path) -> 
     narrow = overview.overview_text(table, Canvas(34))
     assert re.search(r"^slow +\d+\.\d +", narrow, re.MULTILINE)
     assert "half of them within ±" in narrow
+    assert "±95%" not in overview.overview_text(table.assign(half=float("nan")), Canvas(34))
 
 
 def test_noise_looks_flat_and_change_does_not() -> None:
