@@ -20,7 +20,9 @@ else:
             self._name = name
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(import_module(self._name), name)
+            found = getattr(import_module(self._name), name)
+            setattr(self, name, found)  # asked for some 300 times a run
+            return found
 
     msgspec, np = map(_Late, ("msgspec", "numpy"))
     pa, fs, pc, pq = map(_Late, ("pyarrow", "pyarrow.fs", "pyarrow.compute", "pyarrow.parquet"))
