@@ -77,6 +77,7 @@ def check(
             known |= {"facts": facts, "findings": findings(facts, reread_load(connection, facts))}
             if unusable is not None:
                 raise unusable
+            progress.enter("plan")  # may build an agent here, to ask it
             asked = requested or RequestedOptions()
             known["intended"] = _intended(connection, host, facts, asked, forecaster)
         return progress.complete()
