@@ -145,13 +145,15 @@ static void judge(const struct plan *plan, struct history *history, const struct
 	const struct interval interval = level.interval;
 	double independent = interval.correlation < 0 ? interval.correlation : 0;
 	double allowed = interval.mean * plan->precision_ppm / 1e6, fair = allowed * HISTORY_FAIR;
+	bool again = history->fresh ? history->precise : history->settled;
 
 	history->levels = (uint8_t)level.levels;
 	history->mixed = level.ratio >= A_FACTOR;
-	history->precise = history->fair = false;
+	history->precise = history->settled = history->fair = false;
 	if (interval.half_squared < 0)
 		return;
 	history->precise = interval.half_squared <= allowed * allowed;
+	history->settled = history->precise && again;
 	history->fair = interval.half_squared <= fair * fair;
 	history->needed = bursts_needed(history, &interval, interval.correlation, allowed);
 	history->needed_fair = bursts_needed(history, &interval, interval.correlation, fair);
@@ -209,5 +211,6 @@ void history_recall(const struct plan *plan, struct history *history, const uint
 		note_median(plan, history, history->done, (double)*twice_median / 2);
 	else
 		note_failure(history);
+	history->precise = true; /* until judged, once for all that is recalled */
 	history->done++;
 }

@@ -32,6 +32,7 @@ struct history {
 	bool mixed;            /* bursts of its level differ by a factor */
 	bool slow;             /* a single grain takes long: few samples do */
 	bool precise;          /* its level is known to the precision wanted */
+	bool settled;          /* and was so a burst ago: what one shows may be luck */
 	bool fair;             /* and to 2.5 times it */
 	bool left_out;         /* not visited any more: the time budget had no room for it, */
 	bool given_up;         /* or an agent was killed there, or at one like it */

@@ -64,7 +64,7 @@ static bool wants(const struct schedule *schedule, const struct history *history
 				  round % OTHERS && !is_read_first(history)))
 		return false;
 	return round < plan->rounds_wanted || (history->failed_in_row < FAILED_MOST &&
-					       !history->precise && !gives_up(schedule, history));
+					       !history->settled && !gives_up(schedule, history));
 }
 
 /* Does it, or one made together with it? All of these tell the states. */
