@@ -29,7 +29,11 @@ def _few_runs_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("packs")
     fill(root, 2, RUNS)
-    load_pairs(root)
+    notes = list[str]()
+    load_pairs(root, note=notes.append)
+    assert notes == ["reducing samples to pairs; this is done once for each run"], (
+        "of several packs too"
+    )
     return root
 
 

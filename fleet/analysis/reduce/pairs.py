@@ -64,8 +64,8 @@ def load_pairs(
     def own(runs: Sequence[RunSummary], columns: Sequence[str] | None, where: Where) -> list[Any]:
         parts = kept_pairs(place, runs, STATS_VERSION, columns, where)
         missing = [at for at, part in enumerate(parts) if part is None]
-        if missing and note:
-            note(f"reducing the samples of {len(missing)} of {len(runs)} runs to pairs; this is done once")
+        if missing and unsaid:
+            unsaid.pop()("reducing samples to pairs; this is done once for each run")
         places = {runs[at].run_id: at for at in missing}
         for batch in _together([runs[at] for at in missing]):
             for run, table in _derived(place, batch, alone=alone):
@@ -73,7 +73,7 @@ def load_pairs(
                 parts[places[run.run_id]] = chosen(table, "pairs", columns, where)
         return parts
 
-    alone = len(runs) == 1
+    alone, unsaid = len(runs) == 1, [note] if note else []
     marks = {run.run_id: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
     sort = Packed("pairs", "pairs", None, marks)
     frame: pd.DataFrame = packed(place, sort, runs, own, columns, where).to_pandas()

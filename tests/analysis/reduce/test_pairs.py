@@ -101,7 +101,7 @@ def test_what_is_missing_spoilt_or_old_is_made_again(
     runs, notes = derivations(monkeypatch), list[str]()
     pd.testing.assert_frame_equal(load_pairs(root, note=notes.append), first)
     assert len(runs) == 1
-    assert notes == ["reducing the samples of 1 of 1 runs to pairs; this is done once"]
+    assert notes == ["reducing samples to pairs; this is done once for each run"]
     load_pairs(root)
     assert len(runs) == 1
 
