@@ -31,9 +31,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fill(root, 2, RUNS)
     notes = list[str]()
     load_pairs(root, note=notes.append)
-    assert notes == ["reducing samples to pairs; this is done once for each run"], (
-        "of several packs too"
-    )
+    assert notes == ["reducing samples to pairs; this is done once for each run"], "of several packs too"
     return root
 
 
