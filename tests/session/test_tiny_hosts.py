@@ -1,6 +1,8 @@
 """From `fleet check` to a stored run on hosts with little more than a shell and an SSH server."""
 
+import json
 import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -75,3 +77,24 @@ def test_an_agent_that_needs_glibc_is_not_sent_to_a_musl_host(
     assert (code, stage) == (8, "build")
     assert "it needs glibc" in message
     assert "musl" in message
+
+
+def test_toybox_and_mksh_are_enough_where_temporary_files_have_no_place(tmp_path: Path) -> None:
+    """As on Android."""
+    needs.root()
+    toybox, mksh = needs.program("toybox", "toybox"), needs.program("mksh", "mksh")
+    names = subprocess.run([toybox], capture_output=True, text=True, check=True).stdout.split()
+    for folder in ("bin", "data"):
+        (tmp_path / folder).mkdir()
+    for name in names:
+        (tmp_path / "bin" / name).symlink_to(toybox)
+    hidden = "for d in /tmp /var/tmp /dev/shm; do mount -t tmpfs -o ro none $d; done"
+    shell = f"mount --bind {mksh} $(readlink -f /bin/sh); export PATH=/mnt/bin HOME=/mnt/data XDG_CACHE_HOME="
+    words = f'mount --bind {tmp_path} /mnt; {hidden}; {shell}; exec "$@"'
+    with Fleet(tmp_path) as fleet:
+        command = json.dumps(["unshare", "-m", needs.program("bash", "bash"), "-c", words, "-"])
+        fleet.inventory(f"hosts:\n  phone: {{via: command, command: {command}}}\n")
+        (found,) = fleet("run", "-b", "clock", "--rounds", "2", "--samples", "3", "-q", "--json").json
+        assert found["state"] in {"complete", "partial"}, found["message"]
+        assert any(note.startswith("The machine lock could not be taken") for note in found["notes"])
+        assert list((tmp_path / "data/.cache/fleet").glob("fleet-agent-*"))
