@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from fleet.errors import DeployError, FleetError, LinkError, ProbeError
 from fleet.facts import probe, systems
-from fleet.facts.systems import SYSTEMS, Os
+from fleet.facts.systems import OF_STEPS, SYSTEMS, Os
 from fleet.model import Facts, Host, Load, Via
 from fleet.model.client import client_words
 from fleet.remote.connection import Connection
@@ -171,7 +171,7 @@ def _hashes(lines: list[str]) -> dict[str, str]:
 
 def step_script() -> str:
     """Sh text for a scheduler's step on Linux: the time, the probe's answer, then its arguments' output."""
-    asked = probe.script(SYSTEMS["linux"].probe, read_only=True).decode()
+    asked = probe.script(OF_STEPS.probe, read_only=True).decode()
     return f'{_STEP_HEAD}\n(\n{asked})\nexec "$@" --format=jsonl </dev/null\n'
 
 

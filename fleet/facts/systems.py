@@ -54,6 +54,10 @@ SYSTEMS: Mapping[str, Os] = {
 }
 
 
+OF_STEPS = SYSTEMS["linux"]
+"""Of the nodes on which a scheduler begins a step."""
+
+
 def of_answer(sections: Sections) -> Os | None:
     """Return the OS of the host that gave this answer; None for one we do not know."""
     return next((system for system in SYSTEMS.values() if system.is_answer(sections)), None)

@@ -258,7 +258,7 @@ FEW_PAIRS = replace(PAIRS, allowed=_SOME_PAIRS, read=_few_pairs)
 CPUS = Kind(
     *(
         "CPUS",
-        f"0-3,8, or a kind of core: {', '.join(KINDS)}",
+        f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}",
         _cpus,
         _numbers,
         cpus_words,
