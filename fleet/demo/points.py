@@ -1,4 +1,4 @@
-"""Makes up messages, lines by their state, blocks side by side, products, events. Seeded, and pure."""
+"""Makes up messages, lines by their state, contention, blocks, products, events. Seeded, and pure."""
 
 import random
 from collections.abc import Iterator
@@ -26,6 +26,14 @@ _OVERLAPPED = 0.12  # of the latency, where a line need not wait for the one bef
 _OWN_LINE_NS, _MOST_NS = 1.1, 5.4  # of a line written alone, and of one that both write beside each other
 _BOUNDARY_NS = {_SMT: 3.0, _PACKAGE: 44.0, _SYSTEM: 118.0}
 _BLOCKS = tuple(64 << power for power in range(0, 11, 2))
+_CONTENDED_NS = {  # of an operation of all threads together: of two, and of one in each core
+    "faa.one": (28.0, 61.0),
+    "faa.words": (27.0, 60.0),
+    "faa.own": (2.6, 0.7),
+    "swap.one": (28.0, 62.0),
+    "cas.one": (55.0, 190.0),
+    "turn.one": (54.0, 118.0),
+}
 _PEAK_GOPS = 116.0  # of a core
 _SHARES = {  # of the peak: by how products are made, and of those from memory by size
     "hot.rows": 0.81,
@@ -39,7 +47,7 @@ _SHARES = {  # of the peak: by how products are made, and of those from memory b
     "deep.240M": 0.18,
 }
 _BYTES = {"16K": 16 << 10, "4M": 4 << 20, "240M": 240 << 20}
-_LINES, _MESSAGES, _OPERATIONS = 512, 100, 1 << 25
+_LINES, _MESSAGES, _OPERATIONS, _CONTENTIONS = 512, 100, 1 << 25, 2048
 _INSTRUCTIONS = 3  # of a line or a message
 _FETCHED_PAIRS = 2  # of each relation
 
@@ -62,7 +70,7 @@ class _Point:
 
 
 def bursts(machine: Machine, visits: int, at_ns: int) -> Iterator[Burst]:
-    """Every burst of `message`, `fetch`, `interleave` and `gemm`, from `at_ns` after the hello on."""
+    """Every burst of the benchmarks below, from `at_ns` after the hello on."""
     chance, every = random.Random(f"{machine.name} points"), list(points(machine))
     for visit in range(visits):
         for point in chance.sample(every, len(every)):
@@ -91,6 +99,9 @@ def points(machine: Machine) -> Iterator[_Point]:
     cores = [cpu.cpu for cpu in machine.cpus if cpu.cpu == cpu.core]
     for cpus in ((0,), tuple(cores)):
         yield from _products(cpus)
+    for place, group in enumerate((cores[:2], cores)):
+        for words, ns in _CONTENDED_NS.items():
+            yield _contended(words, ns[place], tuple(group))
 
 
 def _message(pair: tuple[int, int], relation: Relation) -> _Point:
@@ -99,6 +110,14 @@ def _message(pair: tuple[int, int], relation: Relation) -> _Point:
     return _Point(
         *what, pair, ns - ahead, _MESSAGES, Parameters(pages="base", threads=2), pair, 1.0, ns + ahead
     )
+
+
+def _contended(words: str, ns: float, cpus: tuple[int, ...]) -> _Point:
+    operation, _, sharing = words.partition(".")
+    threads, pair = len(cpus), (cpus[0], cpus[-1])
+    setting = Parameters(operation=operation, sharing=sharing, pages="base", threads=threads)
+    name = f"{words}.x{threads}"
+    return _Point("contend", "lock", name, "operation", pair, ns * threads, _CONTENTIONS, setting, cpus)
 
 
 def _fetches(pair: tuple[int, int], relation: Relation) -> Iterator[_Point]:
@@ -160,10 +179,17 @@ def _burst(machine: Machine, chance: random.Random, point: _Point, visit: int, a
         parameters=point.parameters,
         cpus=point.cpus,
         other_ticks=others,
+        other_units=_units_of_others(chance, point) if point.benchmark == "contend" else None,
         core_mhz=(mhz, mhz),
         checked=True if is_product else None,
         counters=_counts(machine, point, slower),
     )
+
+
+def _units_of_others(chance: random.Random, point: _Point) -> tuple[tuple[int, ...], ...]:
+    """What the others did in each sample: about as much as ping."""
+    each = range(SAMPLES + 1)
+    return tuple(tuple(round(point.units * chance.uniform(0.94, 1.06)) for _ in each) for _ in point.cpus[1:])
 
 
 def _counts(machine: Machine, point: _Point, slower: float) -> tuple[tuple[Count, ...], ...] | None:

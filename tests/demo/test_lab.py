@@ -51,13 +51,9 @@ def test_a_run_is_made_up_the_same_way_every_time(machine: object) -> None:
     assert len({burst.key for burst in first}) == len(first)
 
 
-def test_one_machine_has_every_benchmark_and_counted_events(made_lab: Path) -> None:
+def test_one_machine_has_most_benchmarks_and_counted_events(made_lab: Path) -> None:
     pairs = load_pairs(made_lab / "results", host_id=EVERYTHING.name)
-    assert (
-        set(pairs["benchmark"])
-        == set(EVERYTHING.benchmarks)
-        == set(BENCHMARKS) - {"clock", "contend", "loaded"}
-    )
+    assert set(pairs["benchmark"]) == set(EVERYTHING.benchmarks) == set(BENCHMARKS) - {"clock", "loaded"}
     assert set(load_counters(made_lab / "results")["event"]) == set(points.COUNTED)
     first, again = (list(points.bursts(EVERYTHING, 2, 0)) for _ in range(2))
     assert first == again
