@@ -71,7 +71,7 @@ def test_published_tables_are_read_and_drawn_like_runs(results: Results) -> None
     assert table.loc[0, 1] == rows.set_index(["ping_cpu", "pong_cpu"]).loc[(0, 1), "latency_ns"].iloc[0]
     axes = results.heatmap("summary:rpi4-linux", limits=(10.0, 20.0))
     assert axes.images[0].norm.vmax == 20.0
-    with pytest.raises(UsageError, match="no summary is named 'rpi9'"):
+    with pytest.raises(UsageError, match="no summary is called 'rpi9'"):
         results.matrix("summary:rpi9")
 
 
