@@ -116,16 +116,16 @@ def _unlike_numbers(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
 
 
 def _variants(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame) -> Iterator[str]:
-    kinds = [
-        side.groupby("benchmark", sort=False)["variant"].unique().to_dict() for side in (pairs_a, pairs_b)
-    ]
+    sides = (pairs_a, pairs_b)
+    kinds = [side.groupby("benchmark", sort=False)["variant"].unique().to_dict() for side in sides]
     for benchmark in dict.fromkeys([*kinds[0], *kinds[1]]):
         variants = [set(kind.get(benchmark, ())) for kind in kinds]
         if not all(variants):
             yield f"{benchmark}: only {'A' if variants[0] else 'B'} measured it."
         elif variants[0] != variants[1]:
+            a, b = (" and ".join(sorted(names)) for names in variants)
             yield (
-                f"{benchmark}: A was measured with {_and(variants[0])}, B with {_and(variants[1])}. "
+                f"{benchmark}: A was measured with {a}, B with {b}. "
                 "Different instructions have different latencies; only common variants are compared."
             )
 
@@ -150,19 +150,9 @@ def _partial(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
 
 def _flagged(pairs_a: pd.DataFrame, pairs_b: pd.DataFrame) -> Iterator[str]:
     sides = {"A": pairs_a["flags"], "B": pairs_b["flags"]}
-    shares = {
-        letter: {flag: count / len(flags) for flag, count in flag_counts(flags).items()}
-        for letter, flags in sides.items()
-    }
+    counts = {letter: flag_counts(flags) for letter, flags in sides.items()}
     for flag in _OF_LEVELS:
-        many = [
-            f"{percent(share)} of {letter}"
-            for letter, of_side in shares.items()
-            if (share := of_side.get(flag, 0.0)) > MANY_FLAGGED
-        ]
+        shares = {letter: counts[letter].get(flag, 0) / max(len(sides[letter]), 1) for letter in sides}
+        many = [f"{percent(share)} of {letter}" for letter, share in shares.items() if share > MANY_FLAGGED]
         if many:
             yield f"{flag}: {MEANINGS[flag]} ({', '.join(many)})."
-
-
-def _and(names: set[str]) -> str:
-    return " and ".join(sorted(names))

@@ -129,17 +129,11 @@ def compare(
         [_compared(a, b, pairs, topologies, turns, threshold or THRESHOLD, blocks) for a, b in whole]
     )
     asked = only.benchmark and only.benchmark.partition("/")[0]
-    return [
-        replace(
-            one,
-            caveats=(
-                *one.caveats,
-                *(() if only.cpus else _left_out(one, pairs, asked)),
-                *([without] if hosts else ()),
-            ),
-        )
-        for one in compared
-    ]
+    found = []
+    for one in compared:
+        left_out = [] if only.cpus else _left_out(one, pairs, asked)
+        found.append(replace(one, caveats=(*one.caveats, *left_out, *([without] if hosts else ()))))
+    return found
 
 
 def _together(found: Sequence[tuple[Comparison, Changes, Changes]]) -> list[Comparison]:

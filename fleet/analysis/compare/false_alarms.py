@@ -17,7 +17,7 @@ from fleet.analysis.compare.run_levels import match_levels
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict, are_virtual
 from fleet.analysis.reduce.load import load_runs, load_samples, samples_long
 from fleet.analysis.views.sections import number_of
-from fleet.analysis.views.text import percent, records
+from fleet.analysis.views.text import kind_of, percent, records
 from fleet.errors import UsageError
 from fleet.store.runs import Root
 from fleet.text import nearest, table
@@ -64,16 +64,10 @@ def false_alarms_text(found: pd.DataFrame, width: int | None = None) -> str:
     """The share of false alarms by the order of the runs, the table, and a legend. width: of the terminal."""
     titles = ("host", "benchmark", "order", "runs", "splits", "interval", "changed", "pairs", "samples")
     shares = [name for name in COLUMNS if name.endswith("_share")]
-    rows = [
-        (
-            row["host_id"],
-            f"{row['benchmark']}/{row['variant']}",
-            row["order"],
-            *(str(row[name]) for name in ("runs", "splits")),
-            *(percent(row[name]) for name in shares),
-        )
-        for row in found.to_dict("records")
-    ]
+    rows = []
+    for row in records(found):
+        counts = (str(row["runs"]), str(row["splits"]), *(percent(row[name]) for name in shares))
+        rows.append((row["host_id"], kind_of(row), row["order"], *counts))
     changed = [
         f"{percent(np.average(part['verdict_share'], weights=part['splits']))} ({order})"
         for order, part in found.groupby("order", sort=False)
@@ -149,9 +143,8 @@ def _alarms(a: pd.DataFrame, b: pd.DataFrame, number: str, *, virtual: bool) -> 
         verdict_share=relations["verdict"] == Verdict.CHANGED,
     )
     called = pairs[_KIND].assign(pair_share=pairs["p"] < LEVEL)
-    return (
-        table.groupby(_KIND, sort=False).mean().join(called.groupby(_KIND).mean()).fillna(0.0).reset_index()
-    )
+    shares = table.groupby(_KIND, sort=False).mean().join(called.groupby(_KIND).mean())
+    return shares.fillna(0.0).reset_index()
 
 
 def _naive(root: Root, run_ids: Sequence[str], benchmark: str, variant: str) -> float:

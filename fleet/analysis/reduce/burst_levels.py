@@ -131,9 +131,8 @@ def _part(found: BurstLevels, pair: int, row: Floats, labels: Ints, state: int) 
     found.median[pair], found.mean[pair], found.half[pair] = main.median, main.mean, main.half
     if len(parts) > 1:
         found.parts[pair] = tuple(sorted(parts, key=lambda level: level.median))
-        other = max(
-            (level for level in found.parts[pair] if level is not main), key=lambda level: level.share
-        )
+        others = (level for level in found.parts[pair] if level is not main)
+        other = max(others, key=lambda level: level.share)
         found.other[pair], found.other_share[pair] = other.median, other.share
         found.drift[pair] = np.nan  # switching between levels is not a drift
 

@@ -35,9 +35,8 @@ def ladders(pairs: pd.DataFrame) -> pd.DataFrame:
     of_memory = pairs["benchmark"].map(views).eq(View.LADDER)
     rows = pairs[of_memory & pairs["bytes"].notna()]
     threads = rows["threads"].fillna(1).astype(int)
-    settings = [
-        _setting(str(point), int(size)) for point, size in zip(rows["point"], rows["bytes"], strict=True)
-    ]
+    points = zip(rows["point"], rows["bytes"], strict=True)
+    settings = [_setting(str(point), int(size)) for point, size in points]
     rows = rows.assign(bytes=rows["bytes"].astype(int), threads=threads, setting=settings)
     return rows.sort_values([*LADDER, "bytes"], kind="stable").reset_index(drop=True)
 
@@ -102,9 +101,8 @@ def memory_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[MemoryLevel]:
         last = cache is caches[-1] and int(cache["level"]) >= 3  # a last L2 is called L2
         among = len(cache["shared_cpus"]) or 1
         sharing = 1 if first["sharing"] == "one" else _sharing(int(first["threads"]), among, measured)
-        found.append(
-            MemoryLevel("LLC" if last else f"L{cache['level']}", max(int(cache["size_bytes"]) // sharing, 1))
-        )
+        size = max(int(cache["size_bytes"]) // sharing, 1)
+        found.append(MemoryLevel("LLC" if last else f"L{cache['level']}", size))
     return found
 
 
@@ -121,9 +119,8 @@ def settings_in_order(rows: pd.DataFrame) -> list[str]:
     columns = benchmark_named(str(rows["benchmark"].iloc[0])).in_role("column") if len(rows) else []
     words = [word for parameter in columns for word in parameter.words]
     known = {name: place for place, name in enumerate(words)}
-    return sorted(
-        rows["setting"].unique(), key=lambda name: (known.get(name.split(" ")[0], len(known)), name)
-    )
+    names = rows["setting"].unique()
+    return sorted(names, key=lambda name: (known.get(name.split(" ")[0], len(known)), name))
 
 
 def _sharing(threads: int, among: int, measured: int) -> int:

@@ -227,10 +227,8 @@ def of_kinds(rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]) -> pd.D
     if not any(kinds.values()):
         return rows
     ends = zip(*(rows[name] for name in ("run_id", "relation", "ping_cpu", "pong_cpu")), strict=True)
-    named = [
-        with_kinds(str(relation), kinds[run].get(one), kinds[run].get(other))
-        for run, relation, one, other in ends
-    ]
+    of = kinds.__getitem__
+    named = [with_kinds(str(relation), of(run).get(a), of(run).get(b)) for run, relation, a, b in ends]
     return rows.assign(relation=named)
 
 
@@ -301,9 +299,8 @@ def _planned(file: TableFile, most: float, where: Where) -> list[_Slice]:
         joined[together if benchmark in together else frozenset({benchmark}), relation, low] += count
     planned: list[_Slice] = []
     filled = 0.0
-    for (benchmarks, relation, low), count in sorted(
-        joined.items(), key=lambda item: (sorted(item[0][0]), *item[0][1:])
-    ):
+    ordered = sorted(joined.items(), key=lambda item: (sorted(item[0][0]), *item[0][1:]))
+    for (benchmarks, relation, low), count in ordered:
         part = _Slice(benchmarks, relation, low, low)
         if planned and planned[-1][:2] == part[:2] and filled + count <= most:
             planned[-1] = planned[-1]._replace(last=part.last)

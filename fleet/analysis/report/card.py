@@ -103,9 +103,8 @@ def card(run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame) -> Card:
         there = named[of_pairs].unique().tolist()
         kind = next((kind for kind in (*run["benchmarks"], *there) if kind in there), None)
         if kind is None:
-            raise UsageError(
-                f"{run['run_id']}: has no pairs of CPUs for a card; write a page: -o report.html."
-            )
+            why = "has no pairs of CPUs for a card; write a page: -o report.html."
+            raise UsageError(f"{run['run_id']}: {why}")
         pairs = pairs[named == kind]
         order = layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
         drawn = of_cpus(matrix(pairs, order.cpus, number_of(run)), order)
@@ -198,10 +197,8 @@ def _map_texts(drawn: Heatmap) -> Iterator[Text]:
         away = 8.0 + 18 * line + 22 * numbered
         bounds = accumulate((size * cell for _, size in tier), initial=0.0)
         for (name, _), (low, high) in zip(tier, pairwise(bounds), strict=True):
-            fitting = (
-                one for one in (name, name.rpartition(" ")[2]) if 13 * _EM * len(one) + 4 <= high - low
-            )
-            if shown := next(fitting, ""):
+            names = (name, name.rpartition(" ")[2])
+            if shown := next((one for one in names if 13 * _EM * len(one) + 4 <= high - low), ""):
                 yield Text(_X + (low + high) / 2, _Y - away, 13, "muted", "middle", shown)
                 yield Text(_X - away, _Y + (low + high) / 2, 13, "muted", "middle", shown, upright=True)
     size = min(24.0, cell / 3.6)

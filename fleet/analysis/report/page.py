@@ -189,9 +189,8 @@ def _history(rows: pd.DataFrame, readings: Sequence[Reading]) -> dict[str, list[
             ticks = pd.concat(rounds) if rounds else None
             if len(shown) > 1:
                 title = f"{kind} {about}".rstrip()
-                found.setdefault(title, []).append(
-                    (str(column), _panel(title, str(column), shown, ticks, known.label))
-                )
+                panel = _panel(title, str(column), shown, ticks, known.label)
+                found.setdefault(title, []).append((str(column), panel))
     return found
 
 

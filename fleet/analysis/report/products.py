@@ -53,10 +53,8 @@ def products_of(pairs: pd.DataFrame, cpus: pd.DataFrame) -> list[Products]:
 
 def _products(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Products]:
     one_each = ["variant", "operation", "ping_cpu", "pong_cpu", "threads"]
-    rows = rows.sort_values("bytes", na_position="first", kind="stable").drop_duplicates(
-        one_each, keep="last"
-    )
-    rows = rows.sort_index()
+    rows = rows.sort_values("bytes", na_position="first", kind="stable")
+    rows = rows.drop_duplicates(one_each, keep="last").sort_index()
     for threads, part in rows.groupby("threads", sort=True):
         numbers = {"gops": ("gops", "median")}
         alike = part.groupby(["variant", "operation", "shape"], sort=False).agg(**numbers).reset_index()
@@ -68,9 +66,8 @@ def _products(rows: pd.DataFrame, levels: pd.DataFrame) -> Iterator[Products]:
 
 def _roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
     """By level, nearest first, the fastest that so many CPUs read, in GB/s."""
-    read = levels[
-        (levels["benchmark"] == "bandwidth") & (levels["setting"] == "read") & (levels["threads"] == threads)
-    ]
+    moved = levels[(levels["benchmark"] == "bandwidth") & (levels["threads"] == threads)]
+    read = moved[moved["setting"] == "read"]
     fastest = read.groupby("level")["median_ns"].min()
     return {str(level): float(1 / ns) for level, ns in fastest.sort_values().items()}
 

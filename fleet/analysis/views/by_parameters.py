@@ -81,9 +81,8 @@ def point_tables(pairs: pd.DataFrame) -> PointTables:
             lines.append((_label(row, rows), *texts))
             if others:
                 lines.append(("", *map(_others_text, below), *("" for _ in more)))
-        title = ", ".join(
-            _meaning(one, value) for one, value in zip(tables, key, strict=True) if one in titled
-        )
+        values = zip(tables, key, strict=True)
+        title = ", ".join(_meaning(one, value) for one, value in values if one in titled)
         found.append(PointTable(title, titles, lines))
     legend = "; ".join([f"{known.heading}, median of pairs", *_words(pairs, [*rows, *columns])])
     note = "; ".join([bursts_text(pairs), *_notes(known, bool(others))])

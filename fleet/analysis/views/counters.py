@@ -67,9 +67,8 @@ def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
     names = [counter["event"] for counter in hello["counters"] if counter["event"] in there]
     points = [point for kind in hello["plan"]["benchmarks"] for point in kind.get("points", ())]
     shown = [name for name in ("point", "thread") if found[name].nunique() > 1] or ["thread"]
-    rows = sorted(
-        records(found), key=lambda row: points.index(row["point"]) if row["point"] in points else -1
-    )
+    places = {point: at for at, point in enumerate(dict.fromkeys(points))}
+    rows = sorted(records(found), key=lambda row: places.get(row["point"], -1))
     relations = sorted(found["relation"].unique(), key=nearness)
     of_each = {each: [row for row in rows if row["relation"] == each] for each in relations}
     if "point" not in shown and len(relations) > 1:  # short tables are easier to compare in one
@@ -91,7 +90,7 @@ def events(found: pd.DataFrame, hello: Mapping[str, Any]) -> PointTables | None:
 
 
 def _lines(
-    rows: Sequence[Mapping[str, Any]], shown: Sequence[str], names: Sequence[str]
+    rows: Sequence[dict[str, Any]], shown: Sequence[str], names: Sequence[str]
 ) -> list[tuple[str, ...]]:
     cells = {(", ".join(str(row[name]) for name in shown), row["event"]): _number(row) for row in rows}
     places = dict.fromkeys(place for place, _ in cells)

@@ -35,9 +35,8 @@ def siblings_text(groups: Sequence[Siblings], width: int | None = None) -> str:
         parts.append(f"Without siblings: {folded(alone)}")
     shown = pd.concat([_shown(one) for one in several]) if several else pd.DataFrame()
     if len(shown):
-        legend = (
-            f"Others: {units_text(filter(None, shown['benchmark']))}; mean of the others ± standard deviation"
-        )
+        units = units_text(filter(None, shown["benchmark"]))
+        legend = f"Others: {units}; mean of the others ± standard deviation"
         if (shown["relation"] == MEAN).any():
             legend += "; all: the mean over relations"
         if shown["relation"].str.startswith("CPU ").any():
@@ -73,12 +72,10 @@ def _shown(one: Siblings) -> pd.DataFrame:
 
 def _part(one: Siblings, width: int | None) -> Iterator[str]:
     found = one.odd
-    answer = (
-        f"{len(found)} odd: {folded(found, 60)}" if found else "none is odd" if one.judged else "no verdict"
-    )
-    yield one_line(
-        f"{folded(one.hosts, 60)}: {len(one.hosts)} equal machines, {counted(one.runs, 'run')}: {answer}"
-    )
+    none = "none is odd" if one.judged else "no verdict"
+    answer = f"{len(found)} odd: {folded(found, 60)}" if found else none
+    about = f"{len(one.hosts)} equal machines, {counted(one.runs, 'run')}"
+    yield one_line(f"{folded(one.hosts, 60)}: {about}: {answer}")
     yield one_line(f"  {one.about}")
     rows = _shown(one)
     if len(rows):
