@@ -8,8 +8,6 @@
 #define FULL  0.9  /* of the visits of the fullest series: others do not decide on states */
 #define QUIET 1e-3 /* scatter from one visit to the next, at least */
 
-/* ---- states ---------------------------------------------------------------------------------- */
-
 static bool has(const struct series *series, size_t round)
 {
 	return round < series->count && series->values[round] >= 0;
@@ -147,8 +145,6 @@ void states_find(struct series *series, size_t count, double *work, struct state
 	name_rounds(sums, sorted, ends, rounds, states->of);
 	states->main = main_of(series, count, states->of);
 }
-
-/* ---- levels ---------------------------------------------------------------------------------- */
 
 /* The median of sorted values from one place to another. */
 static double middle_of(const double *sorted, size_t first, size_t last)

@@ -56,8 +56,6 @@ static uint64_t grain(const struct point *point)
 	return pass_bytes(point) * moves(point);
 }
 
-/* ---- points ---------------------------------------------------------------------------------- */
-
 static bool can(const struct variant *variant, const struct point *point)
 {
 	return variant->stream[point->operation] ||
@@ -164,8 +162,6 @@ static int add_points(const struct options *options, const struct point_context 
 			      "--share one is for several threads that read, and there are none");
 	return err;
 }
-
-/* ---- measuring ------------------------------------------------------------------------------- */
 
 static void lay(struct side *sides, size_t count, struct random *random)
 {

@@ -21,7 +21,6 @@ enum {
 };
 
 static const uint64_t size_most = UINT64_C(512) << 20;
-/* ---- points ---------------------------------------------------------------------------------- */
 
 static uint32_t usual_stride(enum order order)
 {
@@ -74,8 +73,6 @@ static uint64_t grain(const struct point *point)
 	(void)point;
 	return LOADS;
 }
-
-/* ---- the cycle ------------------------------------------------------------------------------- */
 
 static void shuffle(uint32_t *list, size_t count, struct random *random)
 {
@@ -154,8 +151,6 @@ static int prepare(struct side *side)
 	free(list);
 	return err;
 }
-
-/* ---- measuring ------------------------------------------------------------------------------- */
 
 static void lay(struct side *sides, size_t count, struct random *random)
 {

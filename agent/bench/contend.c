@@ -35,8 +35,6 @@ static uint32_t done_here(void)
 	return mask;
 }
 
-/* ---- points ---------------------------------------------------------------------------------- */
-
 static bool waits(const struct point *point)
 {
 	return point->operation == OPERATION_TURN;
@@ -108,8 +106,6 @@ static uint64_t grain(const struct point *point)
 {
 	return waits(point) ? 1 : BATCH;
 }
-
-/* ---- measuring ------------------------------------------------------------------------------- */
 
 static void lay(struct side *sides, size_t count, struct random *random)
 {

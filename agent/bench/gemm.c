@@ -24,8 +24,6 @@ static bool is_peak(const struct side *side)
 	return side->point->operation == GEMM_PEAK;
 }
 
-/* ---- before ---------------------------------------------------------------------------------- */
-
 static void lay(struct side *sides, size_t count, struct random *random)
 {
 	(void)random;
@@ -71,8 +69,6 @@ static int prepare(struct side *side)
 	}
 	return 0;
 }
-
-/* ---- work ------------------------------------------------------------------------------------ */
 
 static uint32_t next_copy(const struct product *product)
 {
@@ -153,8 +149,6 @@ static void work(struct side *side, uint32_t n)
 	for (uint64_t next; product->owed >= (next = call_operations(side)); product->owed -= next)
 		multiply(side);
 }
-
-/* ---- after ----------------------------------------------------------------------------------- */
 
 static void leave(struct side *side)
 {

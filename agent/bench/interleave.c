@@ -15,8 +15,6 @@ enum {
 	CHUNK_PASSES = 32,
 };
 
-/* ---- points ---------------------------------------------------------------------------------- */
-
 static bool is_block(uint64_t bytes)
 {
 	return bytes >= LINE && bytes <= BLOCK_MOST && !(bytes & (bytes - 1));
@@ -96,8 +94,6 @@ static uint64_t grain(const struct point *point)
 	(void)point;
 	return BYTES / LINE;
 }
-
-/* ---- measuring ------------------------------------------------------------------------------- */
 
 static void lay(struct side *sides, size_t count, struct random *random)
 {

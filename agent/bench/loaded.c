@@ -27,8 +27,6 @@ static const uint64_t memory_least = UINT64_C(64) << 20, memory_most = UINT64_C(
 static const enum operation operations[] = {OPERATION_READ, OPERATION_MIX, OPERATION_WRITE,
 					    OPERATION_NT};
 
-/* ---- points ---------------------------------------------------------------------------------- */
-
 /* Reads rates in GB/s like "0,0.5,16,full" as MB/s. */
 static int read_rates(const char *list, uint32_t rates[RATES_MAX], size_t *count,
 		      struct refusal *refusal)
@@ -145,8 +143,6 @@ static uint64_t grain(const struct point *point)
 {
 	return bench_chase.grain(point);
 }
-
-/* ---- measuring ------------------------------------------------------------------------------- */
 
 /* Parts are so large that the clock can tell when one is due. */
 static void lay_load(struct side *side)

@@ -37,8 +37,6 @@ static size_t value_bytes(const struct gemm *gemm)
 	return 1;
 }
 
-/* ---- where they lie -------------------------------------------------------------------------- */
-
 static size_t whole_lines(size_t bytes, bool odd)
 {
 	size_t lines = (bytes + CACHE_LINE - 1) / CACHE_LINE;
@@ -123,8 +121,6 @@ uint32_t gemm_copies(const struct gemm *gemm, const struct point *point, uint64_
 		copies = most;
 	return copies < 2 ? 2 : (uint32_t)copies;
 }
-
-/* ---- what they hold -------------------------------------------------------------------------- */
 
 static struct gemm_reference *references; /* all made so far */
 
@@ -263,8 +259,6 @@ void gemm_write_values(const struct gemm *gemm, char *to)
 	for (size_t i = 0; i < VALUES_BYTES / bytes; i++)
 		write_value(gemm, to + i * bytes, 1 + (int)(i % MOST));
 }
-
-/* ---- what comes out -------------------------------------------------------------------------- */
 
 static int32_t found_at(const struct gemm *gemm, const char *at, bool *whole)
 {

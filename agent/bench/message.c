@@ -22,8 +22,6 @@ enum {
 	PRIVATE_BYTES = 4096,
 };
 
-/* ---- points ---------------------------------------------------------------------------------- */
-
 /* Of one direction. */
 static size_t way_bytes(const struct point *point)
 {
@@ -74,8 +72,6 @@ static uint64_t grain(const struct point *point)
 	(void)point;
 	return MESSAGES;
 }
-
-/* ---- measuring ------------------------------------------------------------------------------- */
 
 /* Ping sends over the first lines of the memory, pong over the rest. */
 static void lay(struct side *sides, size_t count, struct random *random)

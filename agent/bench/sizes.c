@@ -73,8 +73,6 @@ int words_read(const char *option, const char *list, const char *(*word)(unsigne
 	}
 }
 
-/* ---- one size -------------------------------------------------------------------------------- */
-
 static bool size_read(const char **at, uint64_t *bytes)
 {
 	static const char units[] = "KMG";
@@ -117,8 +115,6 @@ void size_name(uint64_t bytes, char name[SIZE_ROOM])
 	}
 	snprintf(name, SIZE_ROOM, "%" PRIu64 "%.1s", bytes, unit < 0 ? "" : units + unit);
 }
-
-/* ---- lists of sizes -------------------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b)
 {

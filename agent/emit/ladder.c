@@ -21,8 +21,6 @@ struct ladder {
 	size_t column_count, size_count;
 };
 
-/* ---- rows and columns ------------------------------------------------------------------------ */
-
 static bool is_in_column(const struct point *point, const struct point *column)
 {
 	return point->stride_bytes == column->stride_bytes && point->threads == column->threads &&
@@ -67,8 +65,6 @@ static bool make(struct ladder *ladder)
 	}
 	return true;
 }
-
-/* ---- cells ----------------------------------------------------------------------------------- */
 
 /* A cell is of one size, or of all sizes from first to last. ns a unit; 0 where there is none. */
 static double cell_ns(const struct ladder *ladder, const struct point *column, uint64_t first,
@@ -141,8 +137,6 @@ static void add_plateaus(struct text *page, const struct ladder *ladder)
 		add_row(page, ladder, "memory", outside, UINT64_MAX);
 	text_add(page, "\n");
 }
-
-/* ---- the page -------------------------------------------------------------------------------- */
 
 static void column_name(const struct point *point, char name[COLUMN_ROOM])
 {

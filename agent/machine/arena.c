@@ -81,8 +81,6 @@ uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes)
 	return total;
 }
 
-/* ---- mapping --------------------------------------------------------------------------------- */
-
 void arena_unmap(void *start, size_t bytes)
 {
 	char reason[64];
@@ -182,8 +180,6 @@ bool arena_write_more(struct arena *arena, size_t wanted_bytes)
 	arena->checked = false;
 	return bytes > 0;
 }
-
-/* ---- looking where it is --------------------------------------------------------------------- */
 
 static bool is_on_node(const struct arena *arena, int node, char *words, size_t room)
 {

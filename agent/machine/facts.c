@@ -41,8 +41,6 @@ const struct feature_name machine_features[] = {
 	{0, NULL},
 };
 
-/* ---- one CPU --------------------------------------------------------------------------------- */
-
 struct question {
 	int cpu;
 	struct cpu_facts facts;
@@ -80,8 +78,6 @@ int machine_describe(int cpu, struct cpu_facts *facts)
 	return question.result;
 }
 
-/* ---- this machine ---------------------------------------------------------------------------- */
-
 int machine_here(struct machine *machine)
 {
 	*machine = (struct machine){.features = os_features(),
@@ -103,8 +99,6 @@ size_t machine_huge_page(struct machine *machine)
 	machine->is_huge_known = true;
 	return machine->huge_page_bytes;
 }
-
-/* ---- any machine ----------------------------------------------------------------------------- */
 
 static const struct described_cpu *find(const struct machine *machine, int cpu)
 {
@@ -151,8 +145,6 @@ void machine_free(struct machine *machine)
 	free(machine->others);
 	*machine = (struct machine){0};
 }
-
-/* ---- another one ----------------------------------------------------------------------------- */
 
 enum { CPUS_MOST = 1 << 16 };
 

@@ -10,8 +10,6 @@ enum { RETIRED_MAX = 32 };
 
 static struct lines fixed; /* once mapped, for the whole run */
 
-/* ---- choosing places ------------------------------------------------------------------------- */
-
 static uint32_t *at(const struct lines *lines, size_t offset)
 {
 	return (uint32_t *)((char *)lines->start + offset);
@@ -38,8 +36,6 @@ static void choose_separate(struct lines *lines, size_t separation, struct rando
 	lines->line[0] = at(lines, offset);
 	lines->line[1] = at(lines, offset + separation);
 }
-
-/* ---- mapping --------------------------------------------------------------------------------- */
 
 static int map(struct lines *lines, const struct placement *placement)
 {
@@ -112,8 +108,6 @@ void lines_leave(struct lines *lines)
 		fixed = (struct lines){0};
 	lines->kept = false;
 }
-
-/* ---- looking where they are ------------------------------------------------------------------ */
 
 struct line_place line_find(const void *line)
 {

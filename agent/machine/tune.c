@@ -30,8 +30,6 @@ static const char *name_of(enum setting setting)
 	return setting == SETTING_GOVERNOR ? "governor" : "boost";
 }
 
-/* ---- the guardian ---------------------------------------------------------------------------- */
-
 /* Nothing that ends us may end it: it leaves our session, our streams and our signals. */
 static void leave_everything(void)
 {
@@ -90,8 +88,6 @@ static int start_guardian(void)
 	lifeline = ends[1];
 	return 0;
 }
-
-/* ---- changing -------------------------------------------------------------------------------- */
 
 static int keep(enum setting setting, int cpu, struct refusal *refusal)
 {

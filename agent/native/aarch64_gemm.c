@@ -63,8 +63,6 @@
 	"prfm pldl2keep, [%[ahead]]\n\t"                                                           \
 	"add %[ahead], %[ahead], %[ahead_step]\n\t"
 
-/* ---- fp32 ------------------------------------------------------------------------------------ */
-
 #define ROW(place, i, j, k)                                                                        \
 	"ldr s3, " place "\n\t"                                                                    \
 	"fmla v" #i ".4s, v0.4s, v3.s[0]\n\t"                                                      \
@@ -100,8 +98,6 @@
 GEMM(neon, PRODUCT_NEON(""), CHANGED)
 GEMM(ahead_neon, PRODUCT_NEON(AHEAD), CHANGED)
 PEAK(neon, "fmla v\\i\\().4s, v0.4s, v6.s[0]")
-
-/* ---- 2 by 2 results at once ------------------------------------------------------------------ */
 
 /* bfmmla (smmla) v{sum}.4s, v6, v{b}, with the numbers added; of bf16 4 values of k, of bytes 8 */
 #define BFMMLA "0x6e40ecc0"
@@ -157,8 +153,6 @@ PEAK(bfmmla, ".inst " BFMMLA " + \\i")
 GEMM(i8mm, PRODUCT_BLOCKS(SMMLA, ""), BLOCKS_CHANGED)
 GEMM(ahead_i8mm, PRODUCT_BLOCKS(SMMLA, AHEAD), BLOCKS_CHANGED)
 PEAK(i8mm, ".inst " SMMLA " + \\i")
-
-/* ---- the table ------------------------------------------------------------------------------- */
 
 #define GEMM_8_12(loop, values, deep, side, operations)                                            \
 	static const struct gemm loop = {.value = values,                                          \

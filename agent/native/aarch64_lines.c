@@ -16,8 +16,6 @@ RECEIVE(aarch64_message_ldr, "ldr %[seen], %[word]\n\t"
 
 VARIANTS(arch_message, {.name = "ldr", .receive = aarch64_message_ldr});
 
-/* ---- fetch ----------------------------------------------------------------------------------- */
-
 GO_BY_PAGES(aarch64_load_ldr, "ldr %[word], [%[line]]",
 	    "dmb ishld\n\t"
 	    "isb")
@@ -42,8 +40,6 @@ VARIANTS(arch_fetch, {.name = "lse", .needs = FEATURE_LSE, .swap = aarch64_swap_
 	  .swap = aarch64_swap_ldr,
 	  .load = aarch64_load_ldr,
 	  .store = aarch64_store_ldr});
-
-/* ---- interleave ------------------------------------------------------------------------------ */
 
 GO_BY_BLOCKS(aarch64_blocks_neon, "dup v0.2d, %[line]\n\t"
 				  "stp q0, q0, [%[line]]\n\t"

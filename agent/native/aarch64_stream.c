@@ -28,8 +28,6 @@
 	"b.lo 1b\n\t"
 #define STEP(pointer) "add %[" pointer "], %[" pointer "], #256\n\t"
 
-/* ---- Advanced SIMD --------------------------------------------------------------------------- */
-
 SWEEP(aarch64_read_neon, LOOP(STEP("at"), PAIRS("ldp", "at")))
 SWEEP(aarch64_write_neon, LOOP(STEP("at"), ADDRESS STORES("stp")))
 SWEEP(aarch64_nt_neon, LOOP(STEP("at"), ADDRESS STORES("stnp")))
@@ -41,8 +39,6 @@ SWEEP(aarch64_modify_neon,
 										       "at")))
 SWEEP(aarch64_copy_neon, LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stp", "at")))
 SWEEP(aarch64_ntcopy_neon, LOOP(STEP("at") STEP("from"), PAIRS("ldp", "from") PAIRS("stnp", "at")))
-
-/* ---- scalable vectors ------------------------------------------------------------------------ */
 
 #define SVE(step, turn)   ".arch_extension sve\n\t" LOOP(step, turn)
 #define SVE_STEP(pointer) "addvl %[" pointer "], %[" pointer "], #8\n\t"
@@ -57,8 +53,6 @@ SWEEP(aarch64_modify_sve,
 SWEEP(aarch64_copy_sve,
       SVE(SVE_STEP("at") SVE_STEP("from"),
 	  EACH("ldr z\\i, [%[from], #\\i, mul vl]") EACH("str z\\i, [%[at], #\\i, mul vl]")))
-
-/* ---- other ways ------------------------------------------------------------------------------ */
 
 /* dczid_el0 tells how many words a block has, as a power of two (Arm ARM D19.2.39). */
 TIMED char *aarch64_zero_zva(char *at, const char *from, size_t bytes)

@@ -16,8 +16,6 @@ RECEIVE(armv7_message_ldr, "ldr %[seen], %[word]\n\t"
 
 VARIANTS(arch_message, {.name = "ldr", .receive = armv7_message_ldr});
 
-/* ---- fetch ----------------------------------------------------------------------------------- */
-
 GO_BY_PAGES(armv7_load_ldr, "ldr %[word], [%[line]]",
 	    "dmb ish\n\t"
 	    "isb")
@@ -35,8 +33,6 @@ flush_fn *const arch_flush = NULL;
 
 VARIANTS(arch_fetch,
 	 {.name = "ldr", .swap = armv7_swap_ldr, .load = armv7_load_ldr, .store = armv7_store_ldr});
-
-/* ---- interleave ------------------------------------------------------------------------------ */
 
 #undef CHANGED
 #define CHANGED "cc", "r2", "r3"

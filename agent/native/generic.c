@@ -83,8 +83,6 @@ TIMED char *generic_blocks_c11(char *at, size_t block, size_t step, const char *
 	return at;
 }
 
-/* ---- one word that many want -------------------------------------------------------------- */
-
 /* What an atomic operation brings must really be brought. */
 #define KEEP(value) __asm__ volatile("" : : "r"(value))
 
@@ -134,8 +132,6 @@ TIMED uint32_t generic_put_store_c11(uint32_t *word, uint32_t value, uint32_t n)
 		__atomic_store_n(word, value, __ATOMIC_RELAXED);
 	return 0;
 }
-
-/* ---- through memory -------------------------------------------------------------------------- */
 
 /* Volatile, since otherwise nothing need be read. */
 TIMED char *generic_read_c11(char *at, const char *from, size_t bytes)
@@ -196,8 +192,6 @@ TIMED char *generic_zero_libc(char *at, const char *from, size_t bytes)
 	(void)from;
 	return (char *)memset(at, 0, bytes) + bytes;
 }
-
-/* ---- products of matrices -------------------------------------------------------------------- */
 
 enum { ROWS = 4, COLUMNS = 8 };
 

@@ -8,8 +8,6 @@
 
 #include "x86_lines.h"
 
-/* ---- interleave ------------------------------------------------------------------------------ */
-
 /* A vector of the address, stored to all of the line. */
 #define FILL(store)                                                                                \
 	"movd %[line], %%xmm0\n\t"                                                                 \

@@ -171,8 +171,6 @@ int os_counter_rate(uint64_t *ticks_per_second)
 	return linux_counter_rate(ticks_per_second);
 }
 
-/* ---- settings -------------------------------------------------------------------------------- */
-
 /* First line of a small file, without its end. */
 int linux_read_line(const char *path, char *line, size_t room)
 {
@@ -246,8 +244,6 @@ int os_setting_write(enum setting setting, int cpu, const char *value)
 		err = os_setting_read(setting, cpu, now);
 	return err ? err : strcmp(now, value) ? -EIO : 0;
 }
-
-/* ---- counters and features ------------------------------------------------------------------- */
 
 int os_switches(int64_t *voluntary, int64_t *involuntary)
 {

@@ -57,8 +57,6 @@ int os_memory_look(struct memory *memory)
 
 enum { POOL_SHIFT = 26 }; /* MAP_HUGE_SHIFT of mmap(2), which a C library need not have */
 
-/* ---- huge pages ------------------------------------------------------------------------------ */
-
 /* A stretch that begins where a huge page can, for the kernel to put transparent ones there. */
 static int map_aligned(size_t bytes, size_t page_bytes, void **start)
 {
@@ -160,8 +158,6 @@ int os_huge_pages_check(const void *start)
 	fclose(file);
 	return huge && huge >= touched ? 0 : -ENOTSUP;
 }
-
-/* ---- NUMA and physical pages ----------------------------------------------------------------- */
 
 /* As <linux/mempolicy.h> numbers them, a header that a C library need not bring. */
 enum { POLICY_BIND = 2, POLICY_ALLOWED = 1 << 2, NODE_BITS = 1024 };

@@ -16,8 +16,6 @@ RECEIVE(loongarch64_message_ld, "ld.d %[seen], %[word], 0\n\t"
 
 VARIANTS(arch_message, {.name = "ld", .receive = loongarch64_message_ld});
 
-/* ---- fetch ----------------------------------------------------------------------------------- */
-
 GO_BY_PAGES(loongarch64_load_ld, "ld.d %[word], %[line], 0", "dbar 0")
 GO_BY_PAGES(loongarch64_store_ld, "st.d %[line], %[line], 8", "dbar 0")
 SWAP(loongarch64_swap_ld, "1:\n\t"
@@ -32,8 +30,6 @@ VARIANTS(arch_fetch, {.name = "ld",
 		      .swap = loongarch64_swap_ld,
 		      .load = loongarch64_load_ld,
 		      .store = loongarch64_store_ld});
-
-/* ---- interleave ------------------------------------------------------------------------------ */
 
 GO_BY_BLOCKS(loongarch64_blocks_st, EACH_WORD("st.d %[line], %[line], \\at"))
 

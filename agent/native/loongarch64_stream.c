@@ -19,8 +19,6 @@
 #define FROM  " | 13 << 5 | "
 #define ALONG "addi.d $t1, $t1, 256\n\t"
 
-/* ---- 256 bits -------------------------------------------------------------------------------- */
-
 /* xvld, xvst, xvaddi.du by 1, xvreplgr2vr.d of the address to register 0 */
 #define LASX_LOAD(base) EACH(".word 0x2c800000 | (32*\\i) << 10" base "\\i")
 #define LASX_STORE(x)   EACH(".word 0x2cc00000 | (32*\\i) << 10" AT x)
@@ -31,8 +29,6 @@ SWEEP(loongarch64_read_lasx, VECTORS(LASX_LOAD(AT)))
 SWEEP(loongarch64_write_lasx, VECTORS(LASX_ADDRESS LASX_STORE("0")))
 SWEEP(loongarch64_modify_lasx, VECTORS(LASX_LOAD(AT) LASX_ADD_ONE LASX_STORE("\\i")))
 SWEEP(loongarch64_copy_lasx, VECTORS(LASX_LOAD(FROM) LASX_STORE("\\i") ALONG))
-
-/* ---- 128 bits -------------------------------------------------------------------------------- */
 
 #define TWICE(text) ".irp o, 0,128\n\t" text ".endr\n\t"
 
@@ -46,8 +42,6 @@ SWEEP(loongarch64_read_lsx, VECTORS(TWICE(LSX_LOAD(AT))))
 SWEEP(loongarch64_write_lsx, VECTORS(LSX_ADDRESS TWICE(LSX_STORE("0"))))
 SWEEP(loongarch64_modify_lsx, VECTORS(TWICE(LSX_LOAD(AT) LSX_ADD_ONE LSX_STORE("\\i"))))
 SWEEP(loongarch64_copy_lsx, VECTORS(TWICE(LSX_LOAD(FROM) LSX_STORE("\\i")) ALONG))
-
-/* ---- words ----------------------------------------------------------------------------------- */
 
 #define LOOP(turn) ".p2align 6\n1:\n\t" turn "bltu %[at], %[end], 1b\n\t"
 #define STEP(base) "addi.d %[" base "], %[" base "], 256\n\t"

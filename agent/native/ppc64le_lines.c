@@ -16,8 +16,6 @@ RECEIVE(ppc64le_message_ld, "ld %[seen], 0(%[word])\n\t"
 
 VARIANTS(arch_message, {.name = "ld", .receive = ppc64le_message_ld});
 
-/* ---- fetch ----------------------------------------------------------------------------------- */
-
 GO_BY_PAGES(ppc64le_load_ld, "ld %[word], 0(%[line])",
 	    "lwsync\n\t"
 	    "isync")
@@ -36,8 +34,6 @@ VARIANTS(arch_fetch, {.name = "ld",
 		      .swap = ppc64le_swap_ld,
 		      .load = ppc64le_load_ld,
 		      .store = ppc64le_store_ld});
-
-/* ---- interleave ------------------------------------------------------------------------------ */
 
 GO_BY_BLOCKS(ppc64le_blocks_std, EACH_WORD("std %[line], \\at(%[line])"))
 

@@ -16,8 +16,6 @@ RECEIVE(riscv64_message_ld, "ld %[seen], %[word]\n\t"
 
 VARIANTS(arch_message, {.name = "ld", .receive = riscv64_message_ld});
 
-/* ---- fetch ----------------------------------------------------------------------------------- */
-
 GO_BY_PAGES(riscv64_load_ld, "ld %[word], 0(%[line])", "fence r, rw")
 GO_BY_PAGES(riscv64_store_ld, "sd %[line], 8(%[line])", "fence rw, rw")
 SWAP(riscv64_swap_ld, "1:\n\t"
@@ -31,8 +29,6 @@ VARIANTS(arch_fetch, {.name = "ld",
 		      .swap = riscv64_swap_ld,
 		      .load = riscv64_load_ld,
 		      .store = riscv64_store_ld});
-
-/* ---- interleave ------------------------------------------------------------------------------ */
 
 GO_BY_BLOCKS(riscv64_blocks_sd, EACH_WORD("sd %[line], \\at(%[line])"))
 

@@ -12,8 +12,6 @@
 
 #define LOOP(turn) ".p2align 6\n1:\n\t" turn "bltu %[at], %[end], 1b\n\t"
 
-/* ---- vectors --------------------------------------------------------------------------------- */
-
 /*
  * Elements of one byte, 8 registers a group: t0 is how many bytes a group takes. 512 is asked for,
  * so that 4 groups divide 2 KiB; VLMAX, a power of two of at least 128, may be less.
@@ -46,8 +44,6 @@ SWEEP(riscv64_copy_rvv,
 SWEEP(riscv64_ntcopy_rvv,
       GROUPS LOOP(GROUPED(LOAD("from") STEP("from")) GROUPED(NTL STORE("\\i") STEP("at"))))
 
-/* ---- words ----------------------------------------------------------------------------------- */
-
 /* Registers a0 to a7, which are x10 to x17, 4 times. */
 #define FOUR_TIMES(text) ".irp o, 0,64,128,192\n\t" text ".endr\n\t"
 #define LOAD_WORD(base)  "ld x1\\i, \\o+8*\\i(%[" base "])"
@@ -63,8 +59,6 @@ SWEEP(riscv64_copy_ld, LOOP(FOUR_TIMES(EACH(LOAD_WORD("from")) EACH(STORE_WORD("
 				    STEP_256("at") STEP_256("from")))
 SWEEP(riscv64_ntcopy_ld, LOOP(FOUR_TIMES(EACH(LOAD_WORD("from")) EACH(NTL STORE_WORD("x1\\i")))
 				      STEP_256("at") STEP_256("from")))
-
-/* ---- other ways ------------------------------------------------------------------------------ */
 
 /* cbo.zero of blocks of 64 bytes: os_features() looks at their size. */
 SWEEP(riscv64_zero_cbo, LOOP(".insn i 0x0f, 2, x0, %[at], 4\n\taddi %[at], %[at], 64\n\t"))

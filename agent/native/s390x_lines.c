@@ -17,8 +17,6 @@ RECEIVE(s390x_message_lg, "lg %[seen], %[word]\n\t"
 
 VARIANTS(arch_message, {.name = "lg", .receive = s390x_message_lg});
 
-/* ---- fetch ----------------------------------------------------------------------------------- */
-
 GO_BY_PAGES(s390x_load_lg, "lg %[word], 0(%[line])", "bcr 15, 0")
 GO_BY_PAGES(s390x_store_lg, "stg %[line], 8(%[line])", "bcr 15, 0")
 
@@ -33,8 +31,6 @@ flush_fn *const arch_flush = NULL;
 
 VARIANTS(arch_fetch,
 	 {.name = "lg", .swap = s390x_swap_lg, .load = s390x_load_lg, .store = s390x_store_lg});
-
-/* ---- interleave ------------------------------------------------------------------------------ */
 
 GO_BY_BLOCKS(s390x_blocks_stg, EACH_WORD("stg %[line], \\at(%[line])"))
 

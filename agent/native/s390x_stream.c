@@ -35,8 +35,6 @@ SWEEP(s390x_modify_vx,
 SWEEP(s390x_copy_vx, Z13(LOOP(STEP("at") STEP("from"), "vlm %%v16, %%v31, 0(%[from])\n\t"
 						       "vstm %%v16, %%v31, 0(%[at])\n\t")))
 
-/* ---- other ways ------------------------------------------------------------------------------ */
-
 SWEEP(s390x_zero_xc, LOOP(STEP("at"), "xc 0(256, %[at]), 0(%[at])\n\t"))
 SWEEP(s390x_copy_mvc, LOOP(STEP("at") STEP("from"), "mvc 0(256, %[at]), 0(%[from])\n\t"))
 

@@ -79,8 +79,6 @@ enum { TURNS = 4 }; /* of a step */
 	"add %[c_row], %[c]\n\t"                                                                   \
 	".endr\n\t"
 
-/* ---- 512 bits: 9 rows by 48 columns, sums in zmm0 to zmm26, three a row ---------------------- */
-
 #define ROW_512(place, multiply, left)                                                             \
 	"vbroadcastss 4*\\turn" place ", %%zmm30\n\t"                                              \
 	".irp i, 0,1,2\n\t" multiply(#left "+\\i", "27+\\i") ".endr\n\t"
@@ -169,8 +167,6 @@ MULTIPLY(vnni, PRODUCT_512(VNNI, ""))
 MULTIPLY(ahead_vnni, PRODUCT_512(VNNI, AHEAD))
 PEAK(vnni, PEAK_512(VNNI))
 
-/* ---- 256 bits: 6 rows by 16 columns, sums in ymm0 to ymm11 ----------------------------------- */
-
 #define ROW_256(place, left, right)                                                                \
 	"vbroadcastss " place ", %%ymm14\n\t"                                                      \
 	"vfmadd231ps %%ymm12, %%ymm14, %%ymm" #left "\n\t"                                         \
@@ -218,8 +214,6 @@ PEAK(avx2, ZERO_256 "vmovups (%[values]), %%ymm12\n\t"
 		    "dec %[turns]\n\t"
 		    "jne 1b\n\t"
 		    "vzeroupper")
-
-/* ---- the table ------------------------------------------------------------------------------- */
 
 #define GEMM_512(kind, values, together, loop)                                                     \
 	static const struct gemm kind = {.value = values,                                          \

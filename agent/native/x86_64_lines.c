@@ -6,8 +6,6 @@
 
 #include "x86_lines.h"
 
-/* ---- interleave ------------------------------------------------------------------------------ */
-
 /* A vector of the address, stored to all of the line. */
 #define FILL_512(store) "vpbroadcastq %[line], %%zmm0\n\t" store " %%zmm0, (%[line])"
 #define FILL_256(store)                                                                            \

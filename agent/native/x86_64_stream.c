@@ -22,22 +22,16 @@ SWEEP(x86_64_modify_avx512, "vpternlogd $255, %%zmm8, %%zmm8, %%zmm8\n\t" LOOP(
 				    512, EACH("vpsubq \\i*64(%[at]), %%zmm8, %%zmm\\i")
 						 EACH("vmovaps %%zmm\\i, \\i*64(%[at])")))
 
-/* ---- 256 bits -------------------------------------------------------------------------------- */
-
 VECTOR_LOOPS(x86_64, avx, 256, "32", "%%ymm", "vmov", ADDRESS_256)
 SWEEP(x86_64_modify_avx, "vpcmpeqd %%xmm8, %%xmm8, %%xmm8\n\tvinsertf128 $1, %%xmm8, %%ymm8, "
 			 "%%ymm8\n\t" LOOP(256, EACH("vxorps \\i*32(%[at]), %%ymm8, %%ymm\\i")
 							EACH("vmovaps %%ymm\\i, \\i*32(%[at])")))
-
-/* ---- 128 bits -------------------------------------------------------------------------------- */
 
 VECTOR_LOOPS(x86_64, sse2, 128, "16", "%%xmm", "mov", ADDRESS_128)
 SWEEP(x86_64_modify_sse2,
       "pcmpeqd %%xmm8, %%xmm8\n\t" LOOP(
 	      128, EACH("movaps \\i*16(%[at]), %%xmm\\i\n\tpsubq %%xmm8, %%xmm\\i")
 			   EACH("movaps %%xmm\\i, \\i*16(%[at])")))
-
-/* ---- other ways ------------------------------------------------------------------------------ */
 
 /* Asks for what comes 2 KiB later. Beyond the end that does no harm. */
 #define PREFETCH(lines) ".irp i, " lines "\n\tprefetcht0 2048+\\i*64(%[at])\n\t.endr\n\t"
@@ -94,8 +88,6 @@ TIMED char *x86_64_zero_clzero(char *at, const char *from, size_t bytes)
 			 : "memory", "cc");
 	return at;
 }
-
-/* ---- the table ------------------------------------------------------------------------------- */
 
 /* The widest first; what only suits some sizes comes after. */
 VARIANTS(arch_stream,

@@ -23,8 +23,6 @@ RECEIVE(x86_message_mov, "mov %[word], %[seen]\n\t"
 
 VARIANTS(arch_message, {.name = "mov", .receive = x86_message_mov});
 
-/* ---- fetch ----------------------------------------------------------------------------------- */
-
 GO_BY_PAGES(x86_load_mov, "mov (%[line]), %[word]", X86_AFTER_LOADS)
 GO_BY_PAGES(x86_store_mov, "mov %[line], " X86_SECOND_WORD "(%[line])", X86_AFTER_STORES)
 SWAP(x86_swap_mov, "1:\n\t"

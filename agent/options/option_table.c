@@ -169,8 +169,6 @@ const struct preset presets[] = {
 	{.name = NULL},
 };
 
-/* ---- the page of --help ---------------------------------------------------------------------- */
-
 enum { COLUMNS = 80, INDENT = 7 };
 
 /* Prints words, indented and broken at COLUMNS; a newline among them starts a new paragraph. */

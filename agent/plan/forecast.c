@@ -66,8 +66,6 @@ double forecast_deadline_s(const struct forecast *forecast)
 	return deadline_s < SECONDS_MOST ? deadline_s : SECONDS_MOST;
 }
 
-/* ---- in words -------------------------------------------------------------------------------- */
-
 static void add_time(struct text *text, double duration_s)
 {
 	if (duration_s < 1)

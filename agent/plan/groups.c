@@ -14,8 +14,6 @@ struct member {
 	size_t in_core; /* how many CPUs of its core come before it */
 };
 
-/* ---- what is known of the CPUs ------------------------------------------------------------- */
-
 /* CPUs of one kind have caches of the same sizes, and the same capacity. */
 static int64_t kind_of(const struct cpu_facts *facts)
 {
@@ -77,8 +75,6 @@ static uint64_t cache_bytes(const struct member *members, size_t count)
 	}
 	return total;
 }
-
-/* ---- making groups --------------------------------------------------------------------------- */
 
 static int add_group(struct plan *plan, const int *cpus, size_t count, struct refusal *refusal)
 {

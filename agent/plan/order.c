@@ -61,8 +61,6 @@ static void expand(const struct plan *plan, uint32_t *order, size_t heads, struc
 	}
 }
 
-/* ---- the first round of a run that its time budget may cut ----------------------------------- */
-
 struct place {
 	uint64_t bytes;
 	uint32_t visit;
@@ -104,8 +102,6 @@ static void order_by_need(const struct plan *plan, uint32_t *order)
 		order[i] = places[i].visit;
 	free(places);
 }
-
-/* ---- any round ------------------------------------------------------------------------------- */
 
 struct random plan_shuffle(const struct plan *plan, uint32_t round, uint32_t *order)
 {

@@ -15,8 +15,6 @@ enum {
 	MARGIN = 2,      /* times the estimate: the machine may be busy */
 };
 
-/* ---- what can be spared ---------------------------------------------------------------------- */
-
 static bool is_alike(const struct point *left, const struct point *right)
 {
 	return left->operation == right->operation && left->order == right->order &&
@@ -96,8 +94,6 @@ static void rank_points(struct plan *plan)
 			point->spared = (uint8_t)spared_of(plan, &plan->choices[i], point);
 		}
 }
-
-/* ---- leaving out ----------------------------------------------------------------------------- */
 
 /* Drops the points that can be spared so; only one that is too large leaves its choice without. */
 static size_t drop(struct plan *plan, enum spared spared)

@@ -19,8 +19,6 @@ struct listed {
 	struct pair_list usual, few;
 };
 
-/* ---- a list of pairs ------------------------------------------------------------------------- */
-
 static int by_cpus(const void *left, const void *right)
 {
 	const struct pair *p = left, *q = right;
@@ -122,8 +120,6 @@ static int keep_cpus_of(struct plan *plan, const struct listed *listed, struct r
 	free(wanted);
 	return 0;
 }
-
-/* ---- visits ---------------------------------------------------------------------------------- */
 
 /* Where visits are added; while they are only counted, `visits` is null. */
 struct adding {

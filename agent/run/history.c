@@ -85,8 +85,6 @@ static void keep(const struct plan *plan, struct history *history, uint32_t roun
 	history->fresh = true;
 }
 
-/* ---- levels ---------------------------------------------------------------------------------- */
-
 static struct series series_of(const struct history *history, double *values)
 {
 	for (uint32_t i = 0; i < history->rounds; i++)
