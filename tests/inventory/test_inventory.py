@@ -251,7 +251,7 @@ def test_a_key_with_nothing_behind_it_says_nothing(load):
         ("hosts: {a: {jump: [a, 'b c']}}\n", "hosts.a.jump[1]: each hop must read [user@]host[:port]"),
         ("hosts: {a: {cpus: 3-1}}\n", "the range 3-1 runs backwards; write 1-3"),
         ("hosts: {a: {cpus: 0-99999}}\n", "there is no CPU 99999"),
-        ("hosts: {a: {cpus: {x: 1}}}\n", "hosts.a.cpus: must be 0-3,8"),
+        ("hosts: {a: {cpus: {x: 1}}}\n", "hosts.a.cpus: must be CPU numbers such as 0-3,8"),
         ("hosts: {a: {workdir: tmp}}\n", "hosts.a.workdir: must be an absolute path"),
         ("hosts: {a: {workdir: /}}\n", "hosts.a.workdir: must be an absolute path"),
         ("hosts: {a: {workdir: /a/../b}}\n", "hosts.a.workdir: must be an absolute path"),

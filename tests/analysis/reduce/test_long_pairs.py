@@ -76,8 +76,8 @@ def test_samples_of_a_coarse_clock_are_read_though_they_take_next_to_no_room(
     ]
     Store(tmp_path).publish(run, bursts)
     (file,) = tmp_path.glob("host_id=*/*/samples.parquet")
-    monkeypatch.setattr(gate, "_UNPACKED", 1 << 20)
-    assert gate._UNPACKED + gate._PACKED * file.stat().st_size < 800_000 * 8
+    monkeypatch.setattr(gate, "UNPACKED", 1 << 20)
+    assert gate.UNPACKED + gate._PACKED * file.stat().st_size < 800_000 * 8
     (pair,) = load_pairs(tmp_path).to_dict("records")
     assert (pair["samples"], pair["mad_ns"]) == (800_000 - 400, 0)
     monkeypatch.setattr(gate, "_TICKS", 1 << 16)
