@@ -164,7 +164,7 @@ def _key_points(rows: pd.DataFrame) -> pd.DataFrame:
     values = {value: row[0].place(value) for value in rows[row[0].name].unique()}
     labels = {value: size_text(int(value)) if row[0].type == "bytes" else str(value) for value in values}
     return rows.assign(
-        about=f"{' '.join(words)}, {near}",
+        about=", ".join(filter(None, (" ".join(words), near))),
         place=rows[row[0].name].map(lambda value: f"{int(values[value]):020}"),
         relation=rows[row[0].name].map(labels),
     )
