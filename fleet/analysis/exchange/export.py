@@ -2,13 +2,14 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fleet.analysis.arrays import Ints
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
@@ -30,9 +31,10 @@ from fleet.text import one_line, printable
 
 SAMPLES = "samples"
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
-_SAMPLES_AT_ONCE = 100_000
+SAMPLES_AT_ONCE = 20_000
 _STREAM_NAMES = {"copy": "Copy", "read": "Read", "write": "Write", "nt": "WriteNT", "modify": "Update"}
 _MEGA = 1e6
+_OF_OTHERS = ("other_ticks", "other_units")
 _LEFT_OUT = ["line_page", "line_offset", "line_node", "line_physical"]
 
 
@@ -144,13 +146,43 @@ def _samples(root: Root, run_id: str, benchmark: str | None) -> Iterator[str]:
         benchmark = _chosen_of(_measured(root, run_id), benchmark, run_id)
     header = True
     for bursts in samples_in_parts(root, run_id, benchmark=benchmark):
-        step = max(1, _SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
+        step = max(1, SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
         for begin in range(0, len(bursts), step):
-            part = samples_long(bursts.iloc[begin : begin + step]).drop(columns=_LEFT_OUT)
-            yield csv_text(part, header=header)
-            header = False
+            for part in _in_parts(bursts.iloc[begin : begin + step]):
+                yield csv_text(part.drop(columns=_LEFT_OUT), header=header)
+                header = False
     if header:
         raise UsageError(f"{run_id}: has no samples to export.")
+
+
+def _in_parts(bursts: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """A row per sample, with the other threads' numbers in that sample; a burst that is too long is cut."""
+    for first in range(0, max(map(len, bursts["ticks"])), SAMPLES_AT_ONCE):
+        kept = slice(first, first + SAMPLES_AT_ONCE)
+        part = bursts.assign(
+            ticks=[ticks[kept] for ticks in bursts["ticks"]],
+            warmup=(bursts["warmup"] - first).clip(lower=0),
+        )
+        for name in _OF_OTHERS:
+            part[name] = [_each(lists, kept) for lists in bursts[name]]
+        long = samples_long(part)
+        long["sample"] += first
+        for name in _OF_OTHERS:
+            long[name] = _by_sample(part["ticks"], part[name])
+        yield long
+
+
+def _each(lists: Sequence[Ints] | None, kept: slice) -> list[Ints] | None:
+    return None if lists is None else [one[kept] for one in lists]
+
+
+def _by_sample(ticks: Iterable[Ints], others: Iterable[list[Ints] | None]) -> list[list[int] | None]:
+    """For each sample of these bursts the numbers of the other threads, None where there are none."""
+    return [
+        sample
+        for own, lists in zip(ticks, others, strict=True)
+        for sample in (np.stack(lists, axis=1).tolist() if lists else [None] * len(own))
+    ]
 
 
 def _points(root: Root, run_id: str, form: str, benchmark: str | None) -> Iterator[str]:

@@ -1,11 +1,14 @@
 """Exports of runs and matrices, byte for byte as the tools print them: by the formats in their sources."""
 
+import csv
+import io
 import math
 import statistics
 from pathlib import Path
 
 import pytest
 
+from fleet.analysis.exchange import export as exports
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.export import export
 from fleet.analysis.exchange.grid import Grid
@@ -141,3 +144,38 @@ def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -
         assert f" {mean:>4.0f}±{error:<2.0f}" in text
     elif tool == "c2clat":
         assert printed == math.floor(min(samples))
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 8])
+def test_samples_are_the_same_where_a_burst_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    shapes = [(7, 2, 1), (4, 4, 2), (1, 0, 0), (6, 4, 1)]  # samples, of them warm-ups, other threads
+    bursts = [
+        builders.a_burst(
+            benchmark="bandwidth",
+            round=at,
+            start_offset_ns=at * 2_000_003,
+            ticks=tuple(range(1000, 1000 + samples)),
+            warmup=warmup,
+            point="read.own.1K",
+            unit="byte",
+            pong_cpu=others,
+            cpus=tuple(range(1 + others)),
+            other_ticks=tuple(tuple(range(100 * n, 100 * n + samples)) for n in range(1, 1 + others)) or None,
+        )
+        for at, (samples, warmup, others) in enumerate(shapes)
+    ]
+    run = builders.a_run(benchmarks=("bandwidth",), rounds=len(bursts))
+    Store(tmp_path).publish(run, bursts)
+    whole = "".join(export(tmp_path, run.run_id, "samples", None))
+    monkeypatch.setattr(exports, "SAMPLES_AT_ONCE", at_once)
+    pieces = [*export(tmp_path, run.run_id, "samples", None)]
+    assert "".join(pieces) == whole
+    assert max(piece.count("\n") for piece in pieces) <= at_once + 1  # the first has the header
+    rows = sorted(csv.DictReader(io.StringIO(whole)), key=lambda row: int(row["round"]))
+    assert [(int(row["sample"]), row["is_warmup"] == "True", row["other_ticks"]) for row in rows] == [
+        (n, n < warmup, str([100 * k + n for k in range(1, 1 + others)] or ""))
+        for samples, warmup, others in shapes
+        for n in range(samples)
+    ]
