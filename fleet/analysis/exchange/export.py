@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,27 +163,27 @@ def _in_parts(bursts: pd.DataFrame) -> Iterator[pd.DataFrame]:
         part = bursts.assign(
             ticks=[ticks[kept] for ticks in bursts["ticks"]],
             warmup=(bursts["warmup"] - first).clip(lower=0),
+            **{name: bursts[name].map(partial(_each, kept=kept)) for name in _OF_OTHERS},
         )
-        for name in _OF_OTHERS:
-            part[name] = [_each(lists, kept) for lists in bursts[name]]
         long = samples_long(part)
-        long["sample"] += first
-        for name in _OF_OTHERS:
-            long[name] = _by_sample(part["ticks"], part[name])
-        yield long
+        yield long.assign(
+            sample=long["sample"] + first,
+            **{name: _by_sample(part["ticks"], part[name]) for name in _OF_OTHERS},
+        )
 
 
 def _each(lists: Sequence[Ints] | None, kept: slice) -> list[Ints] | None:
     return None if lists is None else [one[kept] for one in lists]
 
 
-def _by_sample(ticks: Iterable[Ints], others: Iterable[list[Ints] | None]) -> list[list[int] | None]:
+def _by_sample(ticks: Iterable[Ints], others: Iterable[list[Ints] | None]) -> "pd.Series[Any]":
     """For each sample of these bursts the numbers of the other threads, None where there are none."""
-    return [
+    found = [
         sample
         for own, lists in zip(ticks, others, strict=True)
         for sample in (np.stack(lists, axis=1).tolist() if lists else [None] * len(own))
     ]
+    return pd.Series(found, dtype=object)
 
 
 def _points(root: Root, run_id: str, form: str, benchmark: str | None) -> Iterator[str]:
