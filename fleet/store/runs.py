@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _NEWEST_SHOWN = 5
 _hidden: ContextVar[frozenset[str]] = ContextVar("hidden", default=frozenset())
-_named: ContextVar[set[str] | None] = ContextVar("named", default=None)
+_named: ContextVar[dict[str, None] | None] = ContextVar("named", default=None)
 _READINGS = 10  # of a root whose files others put together meanwhile, before that is an error
 
 
@@ -120,7 +120,9 @@ class Listing:
         Then one that cannot be read is a StoreError if it is the only one asked for.
         """
         if (named := _named.get()) is not None:
-            named |= set(run_ids)
+            for run_id in run_ids:
+                named.pop(run_id, None)
+                named[run_id] = None
         if "every" in self.__dict__:
             return [run for run in self.runs if run.run_id in run_ids]
         names = [self.samples[run_id] for run_id in run_ids if run_id in self.samples]
@@ -180,9 +182,12 @@ class Listing:
 
 
 @contextmanager
-def hiding(run_ids: Collection[str]) -> Iterator[set[str]]:
-    """Leave these runs out of what a Listing made meanwhile has. Yields the ids of those it is asked for."""
-    named: set[str] = set()
+def hiding(run_ids: Collection[str]) -> Iterator[Collection[str]]:
+    """Leave these runs out of what a Listing made meanwhile has.
+
+    Yields the ids of those it is asked for, the one asked for last at the end.
+    """
+    named: dict[str, None] = {}
     tokens = _hidden.set(frozenset(run_ids)), _named.set(named)
     try:
         yield named

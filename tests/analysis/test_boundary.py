@@ -1,7 +1,7 @@
 """Runs that were stored but cannot be shown: each is named and left out, and costs no other run its place."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from fleet.store import Store, new_run_id
 from fleet.store.places import place_of
 from fleet.store.publish import publish
 from fleet.store.rows import runs_row
+from fleet.store.runs import Listing
 from tests import builders
 from tests.command import Done, Fleet
 
@@ -195,3 +196,53 @@ def test_a_bug_that_no_run_explains_stays_one(tmp_path: Path, monkeypatch: pytes
 
     with pytest.raises(ZeroDivisionError, match="ours"):
         boundary.apart(tmp_path, work)
+
+
+def test_the_run_that_was_asked_for_last_is_tried_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [honest(tmp_path, label).run_id for label in "abcde"]
+    tried: list[str] = []
+
+    def as_text(_: Any, run_ids: Sequence[str]) -> None:
+        tried.extend(run_ids)
+        if runs[2] in run_ids:
+            raise ZeroDivisionError("of a number of none")
+
+    def work() -> list[str]:
+        root = Listing(tmp_path)
+        found = [run.run_id for run in root.runs]
+        for run_id in found:
+            root.named([run_id])
+            if run_id == runs[2]:
+                raise ZeroDivisionError("of a number of none")
+        return found
+
+    monkeypatch.setattr(boundary, "_as_text", as_text)
+    with pytest.warns(StoreWarning, match=runs[2]):
+        assert set(boundary.apart(tmp_path, work)) == {*runs} - {runs[2]}
+    assert tried == [runs[2]]
+
+
+def test_runs_that_cannot_be_read_are_found_by_halves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [honest(tmp_path, label).run_id for label in "abcdefgh"]
+    tried: list[int] = []
+
+    def read(_: Any, run_ids: Sequence[str]) -> None:
+        tried.append(len(run_ids))
+        if runs[2] in run_ids:
+            raise ZeroDivisionError("of a number of none")
+
+    def work() -> int:
+        root = Listing(tmp_path)
+        found = len(root.named(runs))
+        if found == len(runs):
+            raise ZeroDivisionError("of a number of none")
+        return found
+
+    monkeypatch.setattr(boundary, "_read", read)
+    with pytest.warns(StoreWarning, match=runs[2]):
+        assert boundary.apart(tmp_path, work) == len(runs) - 1
+    assert sorted(tried) == [1, 1, 2, 2, 4, 4, 8]
