@@ -5,7 +5,15 @@ from dataclasses import replace
 
 from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.records import Record
-from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, FleetError, RefusedError, StoreError
+from fleet.errors import (
+    EXIT_BUG,
+    EXIT_INTERRUPTED,
+    EXIT_SOME_FAILED,
+    FleetError,
+    RefusedError,
+    StoreError,
+    UsageError,
+)
 from fleet.model import Burst, Host, Note, Run, RunState
 from fleet.plan.forecast import Duration
 from fleet.session.events import BurstsReceived, DurationEstimated, EventHandler, NoteAdded, StageEntered
@@ -107,7 +115,7 @@ class HostProgress:
         lost = isinstance(err, StoreError) and err.lost
         kept = "" if lost else self._kept(resume="`fleet resume" not in str(err))
         outcome = self._outcome(State.FAILED, f"{err}{kept}", err.exit_code, err.stage)
-        refused = isinstance(err, RefusedError)
+        refused = isinstance(err, RefusedError | UsageError)
         return replace(outcome, given_up=refused, run_id=None if refused else outcome.run_id)
 
     def interrupted(self) -> Outcome:

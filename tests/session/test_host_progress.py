@@ -7,7 +7,17 @@ import pytest
 
 from fleet.agent.wire import parts
 from fleet.agent.wire.conversation import Reader
-from fleet.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SOME_FAILED, BuildError, RefusedError, StoreError
+from fleet.console.summary import outcomes_text
+from fleet.errors import (
+    EXIT_BUG,
+    EXIT_INTERRUPTED,
+    EXIT_SOME_FAILED,
+    BuildError,
+    FleetError,
+    RefusedError,
+    StoreError,
+    UsageError,
+)
 from fleet.model import End, Failed, Host, RunState
 from fleet.session.events import BurstsReceived, Event, NoteAdded, StageEntered
 from fleet.session.host_progress import MOST_NOTES, NOTE_LIMIT, HostProgress
@@ -127,13 +137,16 @@ def test_what_is_kept_is_said_only_if_there_is_something() -> None:
     assert "kept" not in progress.interrupted().message
 
 
-def test_a_refused_plan_leaves_no_run() -> None:
+@pytest.mark.parametrize("error", [RefusedError("no such CPU"), UsageError("the points take 512 MiB")])
+def test_a_refused_plan_leaves_no_run_and_nothing_to_resume(error: FleetError) -> None:
     progress, _ = recorded()
     progress.enter("measure", RUN)
-    refused = progress.failed(RefusedError("no such CPU"))
+    refused = progress.failed(error)
     assert (refused.run_id, refused.given_up, refused.settled) == (None, True, True)
+    assert "resume" not in outcomes_text([refused], 1.0)
     failed = progress.failed(BuildError("no gcc"))
     assert (failed.run_id, failed.given_up, failed.settled) == (RUN.run_id, False, False)
+    assert "To measure what is missing: fleet resume" in outcomes_text([refused, failed], 1.0)
 
 
 def test_a_secret_in_an_error_is_not_shown() -> None:

@@ -21,6 +21,7 @@ def test_a_plan_keeps_to_the_limit_or_is_refused_by_its_name(tmp_path: Path) -> 
         assert refused["stage"] == "usage"
         assert not (tmp_path / "results").exists() or not any(fleet.results.rglob("*.parquet"))
         assert f"available (control group /{name}, 160 MiB) may be taken: --sizes," in refused["message"]
+        assert "no unfinished session" in fleet("resume").stdout
         (kept,) = fleet("run", *CHASE, "--sizes", "16K,32K").json
         assert kept["state"] in {"complete", "partial"}, kept
         assert len(fleet.samples()) > 0
