@@ -1,4 +1,4 @@
-"""Makes up messages, lines by their state, contention, blocks, products, events. Seeded, and pure."""
+"""Makes up messages, lines by state, contention, loads under load, blocks, products. Seeded, and pure."""
 
 import random
 from collections.abc import Iterator
@@ -34,6 +34,8 @@ _CONTENDED_NS = {  # of an operation of all threads together: of two, and of one
     "cas.one": (55.0, 190.0),
     "turn.one": (54.0, 118.0),
 }
+_LOAD_NS, _MOST_GBPS = 97.0, {"read": 44.0, "mix": 36.0}  # of an idle memory, and of all threads of a package
+_LOAD_BYTES = 1 << 28
 _PEAK_GOPS = 116.0  # of a core
 _SHARES = {  # of the peak: by how products are made, and of those from memory by size
     "hot.rows": 0.81,
@@ -47,7 +49,7 @@ _SHARES = {  # of the peak: by how products are made, and of those from memory b
     "deep.240M": 0.18,
 }
 _BYTES = {"16K": 16 << 10, "4M": 4 << 20, "240M": 240 << 20}
-_LINES, _MESSAGES, _OPERATIONS, _CONTENTIONS = 512, 100, 1 << 25, 2048
+_LINES, _MESSAGES, _OPERATIONS, _CONTENTIONS, _LOADS = 512, 100, 1 << 25, 2048, 1 << 15
 _INSTRUCTIONS = 3  # of a line or a message
 _FETCHED_PAIRS = 2  # of each relation
 
@@ -67,6 +69,7 @@ class _Point:
     cpus: tuple[int, ...]
     modified: float | None = None  # of a unit; None where events are not counted
     other_ns: float | None = None  # of the other thread, where both take times
+    rate: float | None = None  # bytes a ns of each other thread, where they load the memory
 
 
 def bursts(machine: Machine, visits: int, at_ns: int) -> Iterator[Burst]:
@@ -102,6 +105,7 @@ def points(machine: Machine) -> Iterator[_Point]:
     for place, group in enumerate((cores[:2], cores)):
         for words, ns in _CONTENDED_NS.items():
             yield _contended(words, ns[place], tuple(group))
+    yield from _loads(tuple(cpu.cpu for cpu in machine.cpus if cpu.cpu == cpu.core and not cpu.package))
 
 
 def _message(pair: tuple[int, int], relation: Relation) -> _Point:
@@ -118,6 +122,26 @@ def _contended(words: str, ns: float, cpus: tuple[int, ...]) -> _Point:
     setting = Parameters(operation=operation, sharing=sharing, pages="base", threads=threads)
     name = f"{words}.x{threads}"
     return _Point("contend", "lock", name, "operation", pair, ns * threads, _CONTENTIONS, setting, cpus)
+
+
+def _loads(cpus: tuple[int, ...]) -> Iterator[_Point]:
+    """The more of what the memory gives the others take, the longer a load takes."""
+    threads, pair, end = len(cpus), (cpus[0], cpus[-1]), f"x{len(cpus)}.256M.huge"
+    what = Parameters(
+        bytes=_LOAD_BYTES, stride_bytes=256, pages="huge", load_bytes=1 << 26, threads=threads, load_mbps=0
+    )
+    idle = replace(what, operation="idle")
+    yield _Point("loaded", "mov", f"idle.{end}", "load", pair, _LOAD_NS, _LOADS, idle, cpus, rate=0.0)
+    for operation, most in _MOST_GBPS.items():
+        for asked in (1, 2, 4, 8, 16, None):
+            each = min(asked or most, most / (threads - 1))
+            share = each * (threads - 1) / most
+            setting = replace(
+                what, operation=operation, load_mbps=asked and 1000 * asked, load_variant="avx2"
+            )
+            name, ns = f"at{asked}G" if asked else "full", _LOAD_NS * (1 + 0.08 * share**3 / (1.1 - share))
+            name = f"{operation}.{name}.{end}"
+            yield _Point("loaded", "mov", name, "load", pair, ns, _LOADS, setting, cpus, rate=each)
 
 
 def _fetches(pair: tuple[int, int], relation: Relation) -> Iterator[_Point]:
@@ -179,17 +203,25 @@ def _burst(machine: Machine, chance: random.Random, point: _Point, visit: int, a
         parameters=point.parameters,
         cpus=point.cpus,
         other_ticks=others,
-        other_units=_units_of_others(chance, point) if point.benchmark == "contend" else None,
+        other_units=_units_of_others(chance, point, slower),
         core_mhz=(mhz, mhz),
         checked=True if is_product else None,
         counters=_counts(machine, point, slower),
     )
 
 
-def _units_of_others(chance: random.Random, point: _Point) -> tuple[tuple[int, ...], ...]:
-    """What the others did in each sample: about as much as ping."""
+def _units_of_others(
+    chance: random.Random, point: _Point, slower: float
+) -> tuple[tuple[int, ...], ...] | None:
+    """What the others did in each sample: about as much as ping, or bytes at their rate."""
+    if point.rate is None and point.benchmark != "contend":
+        return None
+    units = point.units if point.rate is None else point.rate * point.ns * point.units * slower
+    scatter = 0.06 if point.rate is None else 0.002
     each = range(SAMPLES + 1)
-    return tuple(tuple(round(point.units * chance.uniform(0.94, 1.06)) for _ in each) for _ in point.cpus[1:])
+    return tuple(
+        tuple(round(units * chance.uniform(1 - scatter, 1 + scatter)) for _ in each) for _ in point.cpus[1:]
+    )
 
 
 def _counts(machine: Machine, point: _Point, slower: float) -> tuple[tuple[Count, ...], ...] | None:
