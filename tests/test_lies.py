@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from fleet.agent.wire import parts
 from fleet.agent.wire.line import WireError
 from fleet.agent.wire.records import decode
-from fleet.errors import EXIT_BUG, StoreError
+from fleet.errors import EXIT_BUG, StoreError, StoreWarning
 from fleet.model import Burst, Cpu, Load
 from fleet.store import columns, gate
 from fleet.store.burst_columns import BurstColumns
@@ -29,6 +29,7 @@ from fleet.store.places import place_of
 from fleet.store.publish import stored_record
 from fleet.store.reading import TableFile
 from fleet.store.rows import Contents, cpus_rows, runs_row, to_json, unpacked
+from fleet.store.runs import Listing
 from fleet.store.schema import arrow_schema
 from fleet.store.verify import verify
 from tests import builders, lies
@@ -198,16 +199,32 @@ def test_a_word_is_not_unpacked_in_every_row(tmp_path: Path, length: int, words:
 
 
 @pytest.mark.parametrize("column", ["host_name", "notes"])
-def test_a_few_texts_are_not_unpacked_in_every_row(tmp_path: Path, column: str) -> None:
+@pytest.mark.parametrize(("count", "length"), [(100, 1 << 20), (1000, 60_000)])
+def test_a_few_texts_are_not_unpacked_in_every_row(
+    tmp_path: Path, column: str, count: int, length: int
+) -> None:
     lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
     (file,) = (tmp_path / "_runs").iterdir()
-    table, text = pq.read_table(file), "x" * (1 << 20)
+    table, text = pq.read_table(file), "x" * length
     field = table.schema.field(at := table.column_names.index(column))
-    rows = pa.array([[text] if pa.types.is_list(field.type) else text] * 100, field.type)
-    builders.put_table(table.take([0] * 100).set_column(at, field, rows), file)
+    rows = pa.array([[text] if pa.types.is_list(field.type) else text] * count, field.type)
+    builders.put_table(table.take([0] * count).set_column(at, field, rows), file)
     assert file.stat().st_size < 1 << 20
     with pytest.raises(StoreError, match=r"rows unpack to more than [0-9]+ bytes"):
         TableFile(place_of(tmp_path), str(file.relative_to(tmp_path)), "runs").read([column])
+
+
+def test_a_listing_holds_no_more_labels_than_runs_have(tmp_path: Path) -> None:
+    lies.publish(tmp_path, lies.RECORDED.read_bytes().splitlines(), 0)
+    (file,) = (tmp_path / "_runs").iterdir()
+    table = pq.read_table(file)
+    at = table.column_names.index("labels_json")
+    text = json.dumps({"label": "x" * 60_000})
+    builders.put_table(
+        table.take([0] * 1000).set_column(at, table.schema.field(at), pa.array([text] * 1000)), file
+    )
+    with pytest.warns(StoreWarning, match=r"no part of the runs table: [0-9]+ rows have more than"):
+        assert len(Listing(tmp_path).runs) == 1
 
 
 def test_samples_of_a_column_that_nobody_knows_are_not_checked_with_it(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ _SHORT = 4096  # characters
 WORD_BYTES = 500  # of a text that is repeated often
 
 UNPACKED, _PACKED = 32 << 20, 64  # bytes of a file's rows in memory: so many, and times those of the file
-_ROW = 64 << 10  # bytes of a row, on average
+_CELL = 512  # bytes of a value, on average: a few of a row are long
 _TICKS = 1 << 26  # of a file, beside 8 for each of its bytes; samples of a coarse clock take next to none
 _GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
 _OF_SAMPLES = ("ticks", "other_ticks", "other_units")
@@ -239,8 +239,20 @@ def check_footer(name: str, footer: Footer, size: int) -> None:
 def check_held(parts: Sequence[Any]) -> None:
     """Raise ValueError where tables that are to be held at once take more than rows of this one ever do."""
     rows, held = sum(map(len, parts)), sum(part.nbytes for part in parts)
-    if held > UNPACKED + _ROW * rows:
+    if held > UNPACKED + _CELL * parts[0].num_columns * rows:
         raise ValueError(f"{rows} rows unpack to more than {held} bytes")
+
+
+def check_listed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a listing. Raises ValueError before their texts take more than those of any table do."""
+    found: list[dict[str, Any]] = []
+    held = 0
+    for row in rows:
+        found.append(row)
+        held += sum(len(text) for text in row.values() if isinstance(text, str))
+        if held > UNPACKED + _CELL * len(row) * len(found):
+            raise ValueError(f"{len(found)} rows have more than {held} characters")
+    return found
 
 
 def check_table(name: str, table: Any) -> None:

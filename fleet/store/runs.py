@@ -316,9 +316,10 @@ def _table_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row]
     there = file.read(_KEYS).to_pylist() if seen else []
     known = [row for key in there if (row := seen.get(key["run_id"])) and key.items() <= row.items()]
     where = {"run_id": {key["run_id"] for key in there} - {row["run_id"] for row in known}} if known else None
-    rows = file.read(_COLUMNS, where).to_pylist() if len(known) < file.rows else []
+    parts = file.stretches(_COLUMNS, where) if len(known) < file.rows else ()
+    rows = (_checked_row(gate.row_of("runs", row, _COLUMNS)) for part in parts for row in part.to_pylist())
     try:
-        return known + [_checked_row(gate.row_of("runs", row, _COLUMNS)) for row in rows]
+        return known + gate.check_listed(rows)
     except ValueError as err:
         raise StoreError(f"{place}: {name} is no part of the runs table: {err}. Move it away.") from err
 

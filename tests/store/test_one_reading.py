@@ -236,13 +236,17 @@ def test_of_rows_put_together_only_the_keys_are_read(tmp_path: Path, monkeypatch
     monkeypatch.setattr(run_tables, "MANY_FILES", 2)
     assert run_tables.put_together(Folder(tmp_path))
     fill(tmp_path, 1, 1, batch=False)
-    asked, real = list[tuple[str, ...]](), TableFile.read
+    asked = list[tuple[str, ...]]()
 
-    def spied(self: TableFile, columns: Sequence[str] | None = None, where: object = None) -> object:
-        asked.append(tuple(columns or ()))
-        return real(self, columns, where)  # type: ignore[arg-type]
+    def spied(read: Any) -> Any:
+        def of(self: TableFile, columns: Sequence[str] | None = None, where: object = None) -> object:
+            asked.append(tuple(columns or ()))
+            return read(self, columns, where)
 
-    monkeypatch.setattr(TableFile, "read", spied)
+        return of
+
+    for name in ("read", "stretches"):
+        monkeypatch.setattr(TableFile, name, spied(getattr(TableFile, name)))
     monkeypatch.setattr(run_tables, "MANY_FILES", 100)
     assert [run for run in Listing(tmp_path).runs if run in before] == before
     keys = ("run_id", "content_sha256")
