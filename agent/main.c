@@ -47,6 +47,10 @@ static const char *reason(int err)
 	switch (err) {
 	case -EXDEV:
 		return "a thread was found on another CPU than it was bound to";
+	case -ECHILD:
+		return "start a thread: a seccomp filter forbids it, which should allow clone3() "
+		       "or "
+		       "refuse it with ENOSYS";
 	case -EAGAIN:
 	case -ENOMEM:
 		return "no thread can be started; raise the limits on address space (ulimit -v) "
@@ -93,7 +97,7 @@ static int describe_machine(void)
 		err = emit_machine(&machine);
 	machine_free(&machine);
 	if (!err)
-		return emit_broken() ? EXIT_OTHER : EXIT_DONE;
+		return EXIT_DONE;
 	refuse(&refusal, EXIT_OTHER, "cannot describe the machine: %s", reason(err));
 	return say(&refusal);
 }
@@ -183,9 +187,7 @@ static int measure(const struct options *options, const struct plan *plan,
 	run_end(&run);
 	if (tune_end())
 		fputs("fleet-agent: not every setting went back to what it was\n", stderr);
-	if (emit_broken())
-		fprintf(stderr, "fleet-agent: cannot write to stdout: %s\n", emit_broken());
-	else if (code == EXIT_UNFINISHED)
+	if (code == EXIT_UNFINISHED && !emit_broken())
 		fprintf(stderr, "fleet-agent: ended early: %s\n", stop_reason());
 	return (int)code;
 }
@@ -213,7 +215,7 @@ static int forecast(const struct plan *plan, const struct notes *notes)
 	if (forecast_check(&forecast, plan, &refusal))
 		return say(&refusal);
 	emit_forecast(plan, &forecast, notes);
-	return emit_broken() ? EXIT_OTHER : EXIT_DONE;
+	return EXIT_DONE;
 }
 
 /* All that wants a plan. */
@@ -285,5 +287,8 @@ int main(int argc, char **argv)
 	else
 		code = work(&options, &machine, &clock);
 	machine_free(&machine);
-	return code;
+	if (!emit_broken())
+		return code;
+	fprintf(stderr, "fleet-agent: cannot write to stdout: %s\n", emit_broken());
+	return code == EXIT_DONE ? EXIT_OTHER : code;
 }

@@ -1,4 +1,4 @@
-"""Runs a command that the kernel refuses perf_event_open, as in a container: seccomp.py EACCES COMMAND...
+"""Runs a command that the kernel refuses a call, as in a container: seccomp.py EACCES poll COMMAND...
 
 "kill" in the place of the error ends whatever makes the call.
 """
@@ -11,22 +11,25 @@ import struct
 import sys
 from pathlib import Path
 
-_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
+CALLS = {
+    "x86_64": {"perf_event_open": 298, "poll": 7, "clone3": 435},
+    "aarch64": {"perf_event_open": 241, "poll": 73, "clone3": 435},  # poll: the library calls ppoll
+}.get(platform.machine(), {})
 _NO_NEW_PRIVS, _SECCOMP, _FILTER = 38, 22, 2  # prctl(2)
 _LOAD, _IF_EQUAL, _RETURN = 0x20, 0x15, 0x06  # linux/filter.h
 _KILL, _ERRNO, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000  # linux/seccomp.h
 
 
-def refusing(error: str) -> list[str]:
-    """The beginning of a command that is refused with this error."""
-    return [sys.executable, str(Path(__file__)), error]
+def refusing(error: str, call: str = "perf_event_open") -> list[str]:
+    """The beginning of a command that is refused this call, one of CALLS, with this error."""
+    return [sys.executable, str(Path(__file__)), error, call]
 
 
-def _refuse(error: str) -> None:
+def _refuse(error: str, call: str) -> None:
     action = _KILL if error == "kill" else _ERRNO | getattr(errno, error)
     steps = (
         (_LOAD, 0, 0, 0),  # the number of the call
-        (_IF_EQUAL, 0, 1, _PERF_EVENT_OPEN[platform.machine()]),
+        (_IF_EQUAL, 0, 1, CALLS[call]),
         (_RETURN, 0, 0, action),
         (_RETURN, 0, 0, _ALLOW),
     )
@@ -38,5 +41,5 @@ def _refuse(error: str) -> None:
 
 
 if __name__ == "__main__":
-    _refuse(sys.argv[1])
-    os.execvp(sys.argv[2], sys.argv[2:])
+    _refuse(*sys.argv[1:3])
+    os.execvp(sys.argv[3], sys.argv[3:])

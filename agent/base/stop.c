@@ -140,7 +140,7 @@ enum wait stop_wait(int fd, short events, int64_t until_ns)
 		if (poll(polled, 4, poll_ms(wake_ns)) < 0) {
 			if (errno == EINTR)
 				continue;
-			stop_because("no poll()");
+			stop_because(NO_POLL);
 			return WAIT_STOP;
 		}
 		if (polled[0].revents)

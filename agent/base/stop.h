@@ -26,6 +26,8 @@ int stop_start(bool until_eof, int64_t deadline_ns);
 
 enum wait { WAIT_READY, WAIT_TIMEOUT, WAIT_STOP };
 
+#define NO_POLL "the kernel refuses poll()"
+
 /* Waits until fd has one of the poll events, `until_ns` has come, or the run must end. */
 enum wait stop_wait(int fd, short events, int64_t until_ns);
 

@@ -17,13 +17,15 @@ enum {
 static const char *broken;
 static int64_t last_ns;
 
-static bool wait_writable(void)
+/* Waits until a piece can be written; else says why none can. */
+static const char *wait_writable(void)
 {
 	if (stop_wait(STDOUT_FILENO, POLLOUT, NEVER) == WAIT_READY)
-		return true;
+		return NULL;
 	struct pollfd polled = {.fd = STDOUT_FILENO, .events = POLLOUT};
+	int ready = poll(&polled, 1, GRACE_MS);
 
-	return poll(&polled, 1, GRACE_MS) == 1;
+	return ready == 1 ? NULL : ready < 0 && errno != EINTR ? NO_POLL : "nobody reads it";
 }
 
 static void break_off(const char *why)
@@ -42,8 +44,10 @@ void emit_write(struct text *text)
 	for (size_t at = 0; at < text->length && !broken;) {
 		size_t piece = text->length - at < PIECE ? text->length - at : PIECE;
 
-		if (!wait_writable()) {
-			break_off("nobody reads it");
+		const char *why = wait_writable();
+
+		if (why) {
+			break_off(why);
 			break;
 		}
 		ssize_t written = write(STDOUT_FILENO, text->data + at, piece);

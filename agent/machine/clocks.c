@@ -2,9 +2,9 @@
 #include "machine/clocks.h"
 
 #include "base/stop.h"
+#include "machine/on_cpu.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -19,10 +19,8 @@ enum {
 };
 
 struct job {
-	int cpu;
 	bool is_reference; /* it is the OS's clock, against which others are held */
 	struct clock_facts *facts;
-	int result;
 };
 
 /* One moment, read from both clocks. */
@@ -159,23 +157,18 @@ static int measure_steps(struct clock_facts *facts)
 	return moved ? 0 : -ERANGE;
 }
 
-static void *measure(void *arg)
+static int measure(int cpu, void *of)
 {
-	struct job *job = arg;
-	struct clock_facts *facts = job->facts;
+	struct job *job = of;
+	int err = job->is_reference ? 0 : settle_rate(job->facts);
 
-	job->result = os_pin_self(job->cpu);
-	if (!job->result && !job->is_reference)
-		job->result = settle_rate(facts);
-	if (!job->result)
-		job->result = measure_steps(facts);
-	return NULL;
+	(void)cpu;
+	return err ? err : measure_steps(job->facts);
 }
 
 int clock_choose(int cpu, const char *why_not, struct clock_facts *facts)
 {
-	struct job job = {.cpu = cpu, .facts = facts};
-	pthread_t thread;
+	struct job job = {.facts = facts};
 
 	*facts = (struct clock_facts){0};
 	if (why_not || arch_clock(&facts->clock)) {
@@ -187,9 +180,5 @@ int clock_choose(int cpu, const char *why_not, struct clock_facts *facts)
 	} else if (!facts->clock.ticks_per_second) {
 		os_counter_rate(&facts->clock.ticks_per_second);
 	}
-	int err = -pthread_create(&thread, NULL, measure, &job);
-	if (err)
-		return err;
-	pthread_join(thread, NULL);
-	return job.result;
+	return on_cpu(cpu, measure, &job);
 }

@@ -2,9 +2,9 @@
 #include "machine/facts.h"
 
 #include "machine/arena.h"
+#include "machine/on_cpu.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,41 +41,22 @@ const struct feature_name machine_features[] = {
 	{0, NULL},
 };
 
-struct question {
-	int cpu;
-	struct cpu_facts facts;
-	int result;
-};
-
-static void *ask(void *arg)
+static int ask(int cpu, void *facts)
 {
-	struct question *question = arg;
-
-	question->result = os_pin_self(question->cpu);
-	if (!question->result)
-		question->result = os_cpu_describe(question->cpu, &question->facts);
-	return NULL;
+	return os_cpu_describe(cpu, facts);
 }
 
 int machine_describe(int cpu, struct cpu_facts *facts)
 {
-	struct question question = {.cpu = cpu,
-				    .facts = {.mhz = UNKNOWN,
-					      .hardware_id = UNKNOWN,
-					      .capacity = UNKNOWN,
-					      .core = UNKNOWN,
-					      .cluster = UNKNOWN,
-					      .die = UNKNOWN,
-					      .package = UNKNOWN,
-					      .node = UNKNOWN}};
-	pthread_t thread;
-	int err = -pthread_create(&thread, NULL, ask, &question);
-
-	if (err)
-		return err;
-	pthread_join(thread, NULL);
-	*facts = question.facts;
-	return question.result;
+	*facts = (struct cpu_facts){.mhz = UNKNOWN,
+				    .hardware_id = UNKNOWN,
+				    .capacity = UNKNOWN,
+				    .core = UNKNOWN,
+				    .cluster = UNKNOWN,
+				    .die = UNKNOWN,
+				    .package = UNKNOWN,
+				    .node = UNKNOWN};
+	return on_cpu(cpu, ask, facts);
 }
 
 int machine_here(struct machine *machine)

@@ -3,8 +3,7 @@
 
 #include "base/interval.h"
 #include "base/stop.h"
-
-#include <pthread.h>
+#include "machine/on_cpu.h"
 
 enum { ADDS = 16384, SHORT = ADDS / 16, STRETCHES = 3 }; /* multiples of 16, as arch_adds() wants */
 
@@ -20,7 +19,6 @@ enum { FIRST = 16, BRIEF = 448, TIMES = 4, PAIRS = 15, STEPS = 333 };
 
 struct question {
 	const struct clock *clock;
-	int cpu;
 	uint32_t mhz;
 };
 
@@ -92,26 +90,24 @@ double frequency_behind(const struct clock *clock, const struct behind *behind)
 	return (behind->adds + behind->overhead_cycles) / us;
 }
 
-static void *ask(void *arg)
+static int ask(int cpu, void *of)
 {
-	struct question *question = arg;
+	struct question *question = of;
 
-	if (os_pin_self(question->cpu))
-		return NULL;
+	(void)cpu;
 	for (int64_t until = now_ns() + RAMP_NS; now_ns() < until;)
 		arch_adds(ADDS);
 	question->mhz = frequency_now(question->clock);
-	return NULL;
+	return 0;
 }
 
 void frequency_of_cpus(const struct clock *clock, const int *cpus, size_t count, uint32_t *mhz)
 {
 	for (size_t i = 0; i < count; i++) {
-		struct question question = {.clock = clock, .cpu = cpus[i]};
-		pthread_t thread;
+		struct question question = {.clock = clock};
 
-		if (arch_adds && !pthread_create(&thread, NULL, ask, &question))
-			pthread_join(thread, NULL);
+		if (arch_adds)
+			(void)on_cpu(cpus[i], ask, &question);
 		mhz[i] = question.mhz;
 	}
 }

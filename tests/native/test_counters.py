@@ -1,16 +1,14 @@
 """Counters of the agent: software events, which every Linux counts, and what happens where none may be."""
 
-import platform
-
 import pytest
 
 from tests import needs
 from tests.native.agent import bursts, measure, notes, run, wrong
-from tests.seccomp import refusing
+from tests.seccomp import CALLS, refusing
 
 SOFTWARE = "task-clock=1:1,page-faults=1:0x2"
 KEYS = {"event", "type", "config", "kernel", "refused"}
-can_refuse = pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="an unknown number")
+can_refuse = pytest.mark.skipif(not CALLS, reason="an unknown number")
 
 
 def test_every_timed_thread_counts_while_it_is_timed() -> None:
@@ -34,7 +32,7 @@ def test_every_timed_thread_counts_while_it_is_timed() -> None:
 
 
 def test_nothing_is_said_or_called_without_the_option() -> None:
-    prefix = refusing("kill") if platform.machine() in ("x86_64", "aarch64") else ()
+    prefix = refusing("kill") if CALLS else ()
     records = measure("-b", "clock", "-r", "1", prefix=prefix)
     assert "counters" not in records[0]
     assert not any("counters" in burst for burst in bursts(records))

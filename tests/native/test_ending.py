@@ -11,6 +11,7 @@ import pytest
 from tests import needs
 from tests.native.agent import LONG, QUICK, bursts, decode, run, started, wait_for_worker
 from tests.native.build import build
+from tests.seccomp import CALLS, refusing
 
 
 def end_of(process):
@@ -79,6 +80,26 @@ def test_a_full_disk_ends_it_with_the_reason():
         )
     assert done.returncode == 6
     assert done.stderr == "fleet-agent: cannot write to stdout: No space left on device\n"
+
+
+@pytest.mark.skipif(not CALLS, reason="an unknown number")
+@pytest.mark.parametrize("error", ["EPERM", "ENOSYS"])
+@pytest.mark.parametrize(("args", "code"), [(["--machine"], 1), (["--describe"], 1), (["-b", "clock"], 6)])
+def test_where_poll_is_refused_it_ends_and_says_so(error, args, code):
+    done = run(*args, prefix=refusing(error, "poll"))
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.endswith("fleet-agent: cannot write to stdout: the kernel refuses poll()\n")
+
+
+@pytest.mark.skipif(not CALLS, reason="an unknown number")
+def test_where_threads_are_refused_it_says_which_call():
+    for args in ["--machine"], ["-b", "clock"]:
+        done = run(*args, prefix=refusing("EPERM", "clone3"))
+        if done.returncode == 0:
+            pytest.skip("this C library does not call clone3()")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert ": start a thread: a seccomp filter forbids it" in done.stderr
+    assert run("-b", "clock", "-r", "1", prefix=refusing("ENOSYS", "clone3")).returncode == 0
 
 
 def test_a_stdout_closed_from_the_start_is_an_error_and_not_somebody_elses_pipe():
