@@ -76,9 +76,12 @@ static int add_point(const struct point_context *context, struct point point, st
 	point.cycle = chase_cycle(&point);
 	size_name(point.bytes, size);
 	rate_name(point.load_mbps, rate);
-	snprintf(point.name, sizeof point.name, "%s.%sx%" PRIu32 ".%s.%s",
-		 operation_name(point.operation), rate, point.threads, size,
-		 point.huge_pages ? "huge" : "base");
+	int length = snprintf(point.name, sizeof point.name, "%s.%sx%" PRIu32 ".%s.%s",
+			      operation_name(point.operation), rate, point.threads, size,
+			      point.huge_pages ? "huge" : "base");
+
+	if ((size_t)length >= sizeof point.name)
+		return refuse(refusal, EXIT_OPTIONS, "the point of %s has too long a name", size);
 	return points_have(points, point.name) ? 0 : points_add(points, &point, refusal);
 }
 

@@ -21,7 +21,7 @@ static void add_parameter(const struct parameter *parameter)
 	json_string("role", roles[parameter->role]);
 	json_string("none", parameter->none);
 	json_string("option", parameter->option);
-	if (parameter->words) {
+	if (parameter->word && parameter->words) {
 		json_open("words", '{');
 		for (const struct word *word = parameter->words; word->meaning; word++)
 			json_string(parameter->word(word->value), word->meaning);
