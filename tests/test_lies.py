@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fleet.agent.wire import parts
+from fleet.agent.wire import conversation, parts
 from fleet.agent.wire.line import WireError
 from fleet.agent.wire.records import decode
 from fleet.errors import EXIT_BUG, StoreError, StoreWarning
@@ -28,7 +28,7 @@ from fleet.store.burst_columns import BurstColumns
 from fleet.store.places import place_of
 from fleet.store.publish import stored_record
 from fleet.store.reading import TableFile
-from fleet.store.rows import Contents, cpus_rows, runs_row, to_json, unpacked
+from fleet.store.rows import Contents, cpus_rows, runs_row, to_json, unpacked, without_nulls
 from fleet.store.runs import Listing
 from fleet.store.schema import arrow_schema
 from fleet.store.verify import verify
@@ -269,6 +269,24 @@ def test_few_bytes_are_not_unpacked_to_more_samples_than_bursts_have(
 def test_a_record_holds_no_more_than_any_has(column: str, value: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         unpacked(lies.packed(json.dumps({**RECORD, "run": RECORD["run"] | {column: value}}).encode()))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        '"point":"x1","parameters":{"pages":"base","threads":2},',
+        '"point":"a","parameters":{"bytes":1,"stride_bytes":1,"operation":"read","order":"a","pages":"base","threads":2},',
+    ],
+)
+@pytest.mark.parametrize("reason", ["x", "\\u00e9" * 160])
+def test_as_many_failed_bursts_as_a_host_may_send_fit_into_a_record(more: str, reason: str) -> None:
+    head = '{"record":"failed","benchmark":"message","variant":"mov","round":0,"ping":0,"pong":1,'
+    line = f'{head}{more}"reason":"{reason}"}}'.encode()
+    count = min(conversation.FAILED_LIMIT, conversation.WORDS_LIMIT_BYTES // len(line))
+    text = to_json([without_nulls(one) for one in (decode(line),) * count])
+    assert len(gate.from_json("failed_json", text)) == count
+    gate.row_of("runs", {"failed_json": text}, ["failed_json"])
 
 
 def test_a_record_is_not_unpacked_beyond_what_any_has(tmp_path: Path) -> None:

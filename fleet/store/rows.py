@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import StoreError
-from fleet.model import Hello, Host, Load, Run
+from fleet.model import Failed, Hello, Host, Load, Parameters, Run
 from fleet.once import once
 from fleet.store import gate, schema
 
@@ -91,6 +91,14 @@ def as_object(noun: Any) -> dict[str, Any]:
     return values | {"env": sorted(noun.env)} if type(noun) is Host else values
 
 
+def without_nulls(noun: Failed | Parameters) -> dict[str, Any]:
+    """There may be 100,000 of them."""
+    values = {name: value for name, value in as_object(noun).items() if value is not None}
+    return {
+        n: without_nulls(value) if isinstance(value, Parameters) else value for n, value in values.items()
+    }
+
+
 def _plainer(value: Any) -> Any:
     """What json cannot write itself, one step nearer to what it can."""
     if isinstance(value, Mapping):
@@ -159,7 +167,7 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         "plan_json": to_json(run.plan),
         "hello_json": to_json(hello.raw),
         "host_json": to_json(run.host),
-        "failed_json": to_json(run.failed),
+        "failed_json": to_json([without_nulls(one) for one in run.failed]),
         # what earlier agents left there says nothing of the machine
         "probe": "\n".join(line for line in facts.probe.split("\n") if "fleet-agent-" not in line),
     }

@@ -17,7 +17,7 @@ LINE_LIMIT_BYTES = 1 << 20
 NOISE_LIMIT_LINES = 1000
 NOTE_LIMIT = 1000
 FAILED_LIMIT = 100_000
-WORDS_LIMIT_BYTES = 24 << 20  # of notes and failed bursts, which are kept in the run's record
+WORDS_LIMIT_BYTES = 14 << 20  # of notes and failed bursts, which are kept in the run's record
 NO_HELLO = "the agent sent no hello record"
 COARSE_QUANTA = 100
 """A burst whose longest sample is fewer clock quanta than this is flagged `coarse_clock`."""
