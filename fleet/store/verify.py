@@ -10,6 +10,7 @@ from fleet.store import columns, schema
 from fleet.store.amendments import FILES as AMENDMENTS
 from fleet.store.amendments import read_amendment
 from fleet.store.files import storing
+from fleet.store.gate import row_of
 from fleet.store.places import Place, samples_name
 from fleet.store.reading import REMEDIES, TableFile, VanishedError, each, reading
 from fleet.store.rows import unpacked
@@ -94,7 +95,10 @@ def _table_file(place: Place, name: str, table: str, records: Mapping[str, bytes
         with reading(name, REMEDIES[table]):
             for part in TableFile(place, name, table).stretches():
                 for batch in part.to_batches(_AT_ONCE) if table in ("runs", "cpus") else ():
-                    found = [row for row in batch.to_pylist() if row["run_id"] in records]
+                    listed = batch.to_pylist()
+                    for row in listed:
+                        row_of(table, row)
+                    found = [row for row in listed if row["run_id"] in records]
                     rows.update(row["run_id"] for row in found)
                     wanted = _wanted(table, {row["run_id"]: records[row["run_id"]] for row in found})
                     meant |= Counter(run_id for run_id, _ in wanted)

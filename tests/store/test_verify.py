@@ -117,6 +117,15 @@ def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(root: Pat
     assert "that of the samples: core. Remove it and the files of _runs" in in_cpus
 
 
+def test_a_row_that_no_listing_takes_is_found(root: Path) -> None:
+    (file,) = (root / "_runs").iterdir()
+    table = pq.read_table(file)
+    other = table.set_column(table.column_names.index("run_id"), "run_id", pa.array(["z" * 2000]))
+    builders.put_table(pa.concat_tables([table, other]), file)
+    (problem,) = verify(place_of(root)).problems
+    assert "runs.run_id" in problem
+
+
 def test_a_row_that_is_missing_is_found(root: Path) -> None:
     (cpus,) = (root / "_cpus").iterdir()
     builders.put_table(pq.read_table(cpus).slice(1), cpus)
