@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests import needs
 from tests.native.build import build
 from tests.processes import until_we_end
 
@@ -70,6 +71,17 @@ def failures(records: list[Record]) -> list[Record]:
 def wrong(records: list[Record]) -> list[Record]:
     """The failed bursts, but for those that other work on this machine starved."""
     return [record for record in failures(records) if "other work held it" not in record["reason"]]
+
+
+def points(records: list[Record]) -> list[str]:
+    """The names of the plan's points."""
+    return [name for choice in records[0]["plan"]["benchmarks"] for name in choice["points"]]
+
+
+def two_cpus() -> tuple[str, str]:
+    """The option that names two CPUs we may use."""
+    needs.cpus(2)
+    return "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
 
 
 def notes(records: list[Record]) -> list[str]:

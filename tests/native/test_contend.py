@@ -1,7 +1,6 @@
 """`contend`: operations that several CPUs want; points, counts, and sums that must agree."""
 
 import dataclasses
-import os
 
 import pytest
 
@@ -13,7 +12,9 @@ from tests.native.agent import (
     check_a_signal_ends_it,
     failures,
     measure,
+    points,
     run,
+    two_cpus,
     wrong,
 )
 from tests.native.build import build
@@ -31,18 +32,9 @@ POINTS = {
 WRONG_SUM = {"the threads counted other operations than the words hold"}
 
 
-def two_cpus() -> tuple[str, str]:
-    needs.cpus(2)
-    return "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
-
-
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
     return measure(*SHORT, *two_cpus())
-
-
-def points(records: list[Record]) -> list[str]:
-    return [name for choice in records[0]["plan"]["benchmarks"] for name in choice["points"]]
 
 
 def test_each_operation_is_done_at_each_place_where_its_sum_can_be_checked(records: list[Record]) -> None:

@@ -5,15 +5,7 @@ import dataclasses
 import pytest
 
 from tests import needs
-from tests.native.agent import (
-    Record,
-    bursts,
-    check_a_signal_ends_it,
-    failures,
-    measure,
-    run,
-    wrong,
-)
+from tests.native.agent import Record, bursts, check_a_signal_ends_it, failures, measure, points, run, wrong
 from tests.native.build import build
 from tests.native.emulated import measure_emulated
 from tests.native.preload import TROUBLE
@@ -28,10 +20,6 @@ BLOCKS = [str(64 << at) if at < 4 else f"{1 << at - 4}K" for at in range(11)]
 def records() -> list[Record]:
     needs.cpus(2)
     return measure(*SHORT)
-
-
-def points(records: list[Record]) -> list[str]:
-    return [name for choice in records[0]["plan"]["benchmarks"] for name in choice["points"]]
 
 
 def test_each_block_is_written_alone_and_by_turns(records: list[Record]) -> None:

@@ -13,7 +13,9 @@ from tests.native.agent import (
     check_a_signal_ends_it,
     failures,
     measure,
+    points,
     run,
+    two_cpus,
     wrong,
 )
 from tests.native.emulated import measure_emulated
@@ -23,18 +25,9 @@ SMALL = ("-b", "loaded", "--sizes", "1M", "--rounds", "2", "--samples", "2", "--
 RATES = {"at1G": 1000, "at500M": 500, "full": None}
 
 
-def two_cpus() -> tuple[str, str]:
-    needs.cpus(2)
-    return "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
-
-
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
     return measure(*SMALL, "--op", "read,mix,write", "--load", "0,0.5,1,full", *two_cpus())
-
-
-def points(records: list[Record]) -> list[str]:
-    return [name for choice in records[0]["plan"]["benchmarks"] for name in choice["points"]]
 
 
 def plain(burst: dict[str, Any]) -> str:
