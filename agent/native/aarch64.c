@@ -7,6 +7,7 @@
  */
 #define POINTER    "r"
 #define LINE(line) "+Q"(*(line))
+#define AGAIN      "sub %w[n], %w[n], #1\n\tcbnz %w[n], 1b"
 
 #include "core_loops.h"
 
@@ -17,9 +18,7 @@ CAS(aarch64_cas_lse, ".arch_extension lse\n\t"
 		     "mov %w[seen], %w[from]\n\t"
 		     "cas %w[seen], %w[to], %[line]\n\t"
 		     "cmp %w[seen], %w[from]\n\t"
-		     "b.ne 1b\n\t"
-		     "sub %w[n], %w[n], #1\n\t"
-		     "cbnz %w[n], 1b")
+		     "b.ne 1b")
 
 /*
  * The line has its page to itself, so nothing else falls into the reservation granule (at most 2
@@ -29,9 +28,7 @@ CAS(aarch64_cas_llsc, "ldxr %w[seen], %[line]\n\t"
 		      "cmp %w[seen], %w[from]\n\t"
 		      "b.ne 1b\n\t"
 		      "stxr %w[status], %w[to], %[line]\n\t"
-		      "cbnz %w[status], 1b\n\t"
-		      "sub %w[n], %w[n], #1\n\t"
-		      "cbnz %w[n], 1b")
+		      "cbnz %w[status], 1b")
 
 /*
  * llsc asleep: the exclusive load marks the line, and wfe waits until someone clears that mark by
@@ -44,17 +41,13 @@ CAS(aarch64_cas_wfe, "sevl\n"
 		     "cmp %w[seen], %w[from]\n\t"
 		     "b.ne 2b\n\t"
 		     "stxr %w[status], %w[to], %[line]\n\t"
-		     "cbnz %w[status], 1b\n\t"
-		     "sub %w[n], %w[n], #1\n\t"
-		     "cbnz %w[n], 1b")
+		     "cbnz %w[status], 1b")
 
 #define HAND_OVER(store)                                                                           \
 	"cmp %w[seen], %w[from]\n\t"                                                               \
 	"b.ne 1b\n\t" store " %w[to], %[written]\n\t"                                              \
 	"eor %w[from], %w[from], #1\n\t"                                                           \
-	"eor %w[to], %w[to], #1\n\t"                                                               \
-	"sub %w[n], %w[n], #1\n\t"                                                                 \
-	"cbnz %w[n], 1b"
+	"eor %w[to], %w[to], #1"
 
 /* The branch on what was loaded orders the store behind it (Arm ARM B2.3, dependency-ordered). */
 READWRITE(aarch64_readwrite_ldr, "ldr %w[seen], %[watched]\n\t" HAND_OVER("str"))
@@ -70,16 +63,14 @@ TIMED void aarch64_readwrite_ldapr(uint32_t *watched, uint32_t *written, uint32_
 	register uint32_t seen_in_w9 __asm__("w9");
 
 	__asm__ volatile(".p2align 5\n1:\n\t"
-			 ".inst 0xb8bfc000 | 10 << 5 | 9\n\t" HAND_OVER("stlr")
+			 ".inst 0xb8bfc000 | 10 << 5 | 9\n\t" HAND_OVER("stlr") "\n\t" AGAIN
 			 : [written] LINE(written), [seen] "=&r"(seen_in_w9), [from] "+&r"(from),
 			   [to] "+&r"(to), [n] "+&r"(n)
 			 : "r"(watched_in_x10)
 			 : "memory", "cc");
 }
 
-CHASE(aarch64_chase_ldr, "ldr %[line], [%[line]]",
-      "sub %w[n], %w[n], #1\n\t"
-      "cbnz %w[n], 1b")
+CHASE(aarch64_chase_ldr, "ldr %[line], [%[line]]")
 
 ADDS(aarch64_adds, "add %[sum], %[sum], %[step]",
      "sub %w[n], %w[n], #16\n\t"
@@ -87,9 +78,7 @@ ADDS(aarch64_adds, "add %[sum], %[sum], %[step]",
 
 ADD_ONE(aarch64_faa_lse, ".arch_extension lse\n\t"
 			 "mov %w[next], #1\n\t"
-			 "ldadd %w[next], %w[seen], %[word]\n\t"
-			 "sub %w[n], %w[n], #1\n\t"
-			 "cbnz %w[n], 1b")
+			 "ldadd %w[next], %w[seen], %[word]")
 ADD_ONE(aarch64_add_lse, ".arch_extension lse\n\t"
 			 "ldr %w[seen], %[word]\n"
 			 "2:\n\t"
@@ -98,28 +87,20 @@ ADD_ONE(aarch64_add_lse, ".arch_extension lse\n\t"
 			 "add %w[tries], %w[tries], #1\n\t"
 			 "cas %w[seen], %w[next], %[word]\n\t"
 			 "cmp %w[seen], %w[status]\n\t"
-			 "b.ne 2b\n\t"
-			 "sub %w[n], %w[n], #1\n\t"
-			 "cbnz %w[n], 1b")
+			 "b.ne 2b")
 PUT(aarch64_put_lse, ".arch_extension lse\n\t"
 		     "swp %w[value], %w[seen], %[word]\n\t"
 		     "add %w[sum], %w[sum], %w[seen]\n\t"
-		     "add %w[value], %w[value], #1\n\t"
-		     "sub %w[n], %w[n], #1\n\t"
-		     "cbnz %w[n], 1b")
+		     "add %w[value], %w[value], #1")
 ADD_ONE(aarch64_faa_llsc, "ldxr %w[seen], %[word]\n\t"
 			  "add %w[next], %w[seen], #1\n\t"
 			  "stxr %w[status], %w[next], %[word]\n\t"
-			  "cbnz %w[status], 1b\n\t"
-			  "sub %w[n], %w[n], #1\n\t"
-			  "cbnz %w[n], 1b")
+			  "cbnz %w[status], 1b")
 PUT(aarch64_put_llsc, "ldxr %w[seen], %[word]\n\t"
 		      "stxr %w[status], %w[value], %[word]\n\t"
 		      "cbnz %w[status], 1b\n\t"
 		      "add %w[sum], %w[sum], %w[seen]\n\t"
-		      "add %w[value], %w[value], #1\n\t"
-		      "sub %w[n], %w[n], #1\n\t"
-		      "cbnz %w[n], 1b")
+		      "add %w[value], %w[value], #1")
 
 VARIANTS(arch_contend,
 	 {.name = "lse",

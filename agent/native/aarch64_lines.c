@@ -2,6 +2,7 @@
 #define POINTER               "r"
 #define CHANGED               "cc", "v0"
 #define WORD                  "Q"(*word)
+#define AGAIN                 "sub %w[n], %w[n], #1\n\tcbnz %w[n], 1b"
 #define SUM(to, a, b)         "add %[" to "], %[" a "], %[" b "]\n\t"
 #define COPY(to, from)        "mov %[" to "], %[" from "]\n\t"
 #define NEXT_LINE             "add %[line], %[line], #64\n\t"
@@ -21,18 +22,12 @@ GO_BY_PAGES(aarch64_load_ldr, "ldr %[word], [%[line]]",
 	    "isb")
 GO_BY_PAGES(aarch64_store_ldr, "str %[line], [%[line], #8]", "dsb ish")
 SWAP(aarch64_swap_lse, ".arch_extension lse\n\t"
-		       "1:\n\t"
 		       "ldadd xzr, %[next], [%[line]]\n\t"
-		       "mov %[line], %[next]\n\t"
-		       "sub %w[n], %w[n], #1\n\t"
-		       "cbnz %w[n], 1b")
-SWAP(aarch64_swap_ldr, "1:\n\t"
-		       "ldxr %[next], [%[line]]\n\t"
+		       "mov %[line], %[next]")
+SWAP(aarch64_swap_ldr, "ldxr %[next], [%[line]]\n\t"
 		       "stxr %w[failed], %[next], [%[line]]\n\t"
 		       "cbnz %w[failed], 1b\n\t"
-		       "mov %[line], %[next]\n\t"
-		       "sub %w[n], %w[n], #1\n\t"
-		       "cbnz %w[n], 1b")
+		       "mov %[line], %[next]")
 FLUSH(aarch64_flush, "dc civac, %0", "dsb ish")
 
 VARIANTS(arch_fetch, {.name = "lse", .needs = FEATURE_LSE, .swap = aarch64_swap_lse},

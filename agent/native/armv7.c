@@ -1,6 +1,7 @@
 /* armv7: 32-bit Arm with ldrex, dmb and perhaps the generic timer. See native.h. */
 #define POINTER    "r"
 #define LINE(line) "+Q"(*(line))
+#define AGAIN      "subs %[n], %[n], #1\n\tbne 1b"
 
 #include "core_loops.h"
 
@@ -19,8 +20,6 @@ CAS(armv7_cas_ldrex, "ldrex %[seen], %[line]\n\t"
 		     "bne 1b\n\t"
 		     "strex %[status], %[to], %[line]\n\t"
 		     "cmp %[status], #0\n\t"
-		     "bne 1b\n\t"
-		     "subs %[n], %[n], #1\n\t"
 		     "bne 1b")
 
 #define HAND_OVER(barrier)                                                                         \
@@ -28,9 +27,7 @@ CAS(armv7_cas_ldrex, "ldrex %[seen], %[line]\n\t"
 	"cmp %[seen], %[from]\n\t"                                                                 \
 	"bne 1b\n\t" barrier "str %[to], %[written]\n\t"                                           \
 	"eor %[from], %[from], #1\n\t"                                                             \
-	"eor %[to], %[to], #1\n\t"                                                                 \
-	"subs %[n], %[n], #1\n\t"                                                                  \
-	"bne 1b"
+	"eor %[to], %[to], #1"
 
 /* No store is seen before it is known to be executed: the branch orders it (Arm ARM v7-A A3.8.2).
  */
@@ -39,9 +36,7 @@ READWRITE(armv7_readwrite_ldr, HAND_OVER(""))
 /* Armv7 has neither ldar nor stlr. */
 READWRITE(armv7_readwrite_dmb, HAND_OVER("dmb ish\n\t"))
 
-CHASE(armv7_chase_ldr, "ldr %[line], [%[line]]",
-      "subs %[n], %[n], #1\n\t"
-      "bne 1b")
+CHASE(armv7_chase_ldr, "ldr %[line], [%[line]]")
 
 ADDS(armv7_adds, "add %[sum], %[sum], %[step]",
      "subs %[n], %[n], #16\n\t"
@@ -51,17 +46,13 @@ ADD_ONE(armv7_faa_ldrex, "ldrex %[seen], %[word]\n\t"
 			 "add %[next], %[seen], #1\n\t"
 			 "strex %[status], %[next], %[word]\n\t"
 			 "cmp %[status], #0\n\t"
-			 "bne 1b\n\t"
-			 "subs %[n], %[n], #1\n\t"
 			 "bne 1b")
 PUT(armv7_put_ldrex, "ldrex %[seen], %[word]\n\t"
 		     "strex %[status], %[value], %[word]\n\t"
 		     "cmp %[status], #0\n\t"
 		     "bne 1b\n\t"
 		     "add %[sum], %[sum], %[seen]\n\t"
-		     "add %[value], %[value], #1\n\t"
-		     "subs %[n], %[n], #1\n\t"
-		     "bne 1b")
+		     "add %[value], %[value], #1")
 
 VARIANTS(arch_contend, {.name = "ldrex",
 			.cas = armv7_cas_ldrex,

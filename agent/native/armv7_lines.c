@@ -2,6 +2,7 @@
 #define POINTER               "r"
 #define CHANGED               "cc"
 #define WORD                  "Q"(*word)
+#define AGAIN                 "subs %[n], %[n], #1\n\tbne 1b"
 #define SUM(to, a, b)         "add %[" to "], %[" a "], %[" b "]\n\t"
 #define COPY(to, from)        "mov %[" to "], %[" from "]\n\t"
 #define NEXT_LINE             "add %[line], %[line], #64\n\t"
@@ -20,14 +21,11 @@ GO_BY_PAGES(armv7_load_ldr, "ldr %[word], [%[line]]",
 	    "dmb ish\n\t"
 	    "isb")
 GO_BY_PAGES(armv7_store_ldr, "str %[line], [%[line], #4]", "dsb ish")
-SWAP(armv7_swap_ldr, "1:\n\t"
-		     "ldrex %[next], [%[line]]\n\t"
+SWAP(armv7_swap_ldr, "ldrex %[next], [%[line]]\n\t"
 		     "strex %[failed], %[next], [%[line]]\n\t"
 		     "cmp %[failed], #0\n\t"
 		     "bne 1b\n\t"
-		     "mov %[line], %[next]\n\t"
-		     "subs %[n], %[n], #1\n\t"
-		     "bne 1b")
+		     "mov %[line], %[next]")
 
 flush_fn *const arch_flush = NULL;
 

@@ -1,8 +1,8 @@
 /*
  * core_loops.h: the frame of the loops that hand a line over, chase addresses and add. For
  * native/<arch>.c only, which defines POINTER, the constraint of a register that may hold an
- * address; COUNT, of one that is counted down, if it is another; and LINE, the operand of a line
- * that is handed over.
+ * address; COUNT, of one that is counted down, if it is another; LINE, the operand of a line that
+ * is handed over; and AGAIN, which counts n down and goes back to label 1 until it is 0.
  */
 #ifndef FLEET_CORE_LOOPS_H
 #define FLEET_CORE_LOOPS_H
@@ -27,7 +27,7 @@
 	{                                                                                          \
 		uint32_t seen, status;                                                             \
                                                                                                    \
-		__asm__ volatile(".p2align 5\n1:\n\t" loop                                         \
+		__asm__ volatile(".p2align 5\n1:\n\t" loop "\n\t" AGAIN                            \
 				 : [line] LINE(line), [seen] "=&" SEEN(seen),                      \
 				   [status] "=&r"(status), [n] "+&" COUNT(n)                       \
 				 : [from] COUNT(from), [to] COUNT(to)                              \
@@ -41,7 +41,7 @@
 	{                                                                                          \
 		uint32_t seen;                                                                     \
                                                                                                    \
-		__asm__ volatile(".p2align 5\n1:\n\t" loop                                         \
+		__asm__ volatile(".p2align 5\n1:\n\t" loop "\n\t" AGAIN                            \
 				 : [watched] LINE(watched), [written] LINE(written),               \
 				   [seen] "=&" COUNT(seen), [from] "+&" COUNT(from),               \
 				   [to] "+&" COUNT(to), [n] "+&" COUNT(n)                          \
@@ -57,7 +57,7 @@
                                                                                                    \
 		(void)status;                                                                      \
 		__asm__ volatile(                                                                  \
-			".p2align 5\n1:\n\t" loop                                                  \
+			".p2align 5\n1:\n\t" loop "\n\t" AGAIN                                     \
 			: [word] LINE(word), [seen] "=&" SEEN(seen), [next] "=&" COUNT(next),      \
 			  [tries] "+&" COUNT(tries), [n] "+&" COUNT(n) STATUS                      \
 			:                                                                          \
@@ -71,7 +71,7 @@
                                                                                                    \
 		(void)status;                                                                      \
 		__asm__ volatile(                                                                  \
-			".p2align 5\n1:\n\t" loop                                                  \
+			".p2align 5\n1:\n\t" loop "\n\t" AGAIN                                     \
 			: [word] LINE(word), [seen] "=&" SEEN(seen), [value] "+&" COUNT(value),    \
 			  [sum] "+&" COUNT(sum), [n] "+&" COUNT(n) STATUS                          \
 			:                                                                          \
@@ -82,10 +82,10 @@
 #define SIXTEEN(text) ".p2align 5\n1:\n\t.rept 16\n\t" text "\n\t.endr\n\t"
 
 /* The next load waits for the value of the one before: no other instruction is in the chain. */
-#define CHASE(name, load, count_down)                                                              \
+#define CHASE(name, load)                                                                          \
 	TIMED void *name(void *line, uint32_t n)                                                   \
 	{                                                                                          \
-		__asm__ volatile(SIXTEEN(load) count_down                                          \
+		__asm__ volatile(SIXTEEN(load) AGAIN                                               \
 				 : [line] "+&" POINTER(line), [n] "+&" COUNT(n)                    \
 				 :                                                                 \
 				 : "memory", "cc");                                                \

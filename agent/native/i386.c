@@ -6,6 +6,7 @@
  */
 #define POINTER    "r"
 #define LINE(line) "+m"(*(line))
+#define AGAIN      "dec %[n]\n\tjne 1b"
 #define SEEN       "a"
 #define STATUS     /* there is no register for it, and nothing fails */
 
@@ -23,9 +24,7 @@ TIMED void i386_cas_cmpxchg(uint32_t *line, uint32_t from, uint32_t to, uint32_t
 			 "1:\n\t"
 			 "mov %[from], %[expected]\n\t"
 			 "lock cmpxchg %[to], (%[line])\n\t"
-			 "jne 1b\n\t"
-			 "dec %[n]\n\t"
-			 "jne 1b"
+			 "jne 1b\n\t" AGAIN
 			 : [expected] "=&a"(expected), [n] "+&c"(n)
 			 : [from] "d"(from), [to] "S"(to), [line] "D"(line)
 			 : "memory", "cc");
@@ -41,40 +40,30 @@ TIMED void i386_readwrite_mov(uint32_t *watched, uint32_t *written, uint32_t fro
 			 "jne 1b\n\t"
 			 "mov %[to], (%[written])\n\t"
 			 "xor $1, %[from]\n\t"
-			 "xor $1, %[to]\n\t"
-			 "dec %[n]\n\t"
-			 "jne 1b"
+			 "xor $1, %[to]\n\t" AGAIN
 			 : [from] "+&d"(from), [to] "+&a"(to), [n] "+&c"(n)
 			 : [watched] "S"(watched), [written] "D"(written)
 			 : "memory", "cc");
 }
 
-CHASE(i386_chase_mov, "mov (%[line]), %[line]",
-      "dec %[n]\n\t"
-      "jne 1b")
+CHASE(i386_chase_mov, "mov (%[line]), %[line]")
 
 ADDS(i386_adds, "add %[step], %[sum]",
      "sub $16, %[n]\n\t"
      "jne 1b")
 
 ADD_ONE(i386_faa_lock, "mov $1, %[seen]\n\t"
-		       "lock xadd %[seen], %[word]\n\t"
-		       "dec %[n]\n\t"
-		       "jne 1b")
+		       "lock xadd %[seen], %[word]")
 ADD_ONE(i386_add_lock, "mov %[word], %[seen]\n"
 		       "2:\n\t"
 		       "lea 1(%%eax), %[next]\n\t"
 		       "inc %[tries]\n\t"
 		       "lock cmpxchg %[next], %[word]\n\t"
-		       "jne 2b\n\t"
-		       "dec %[n]\n\t"
-		       "jne 1b")
+		       "jne 2b")
 PUT(i386_put_lock, "mov %[value], %[seen]\n\t"
 		   "xchg %[seen], %[word]\n\t"
 		   "add %[seen], %[sum]\n\t"
-		   "inc %[value]\n\t"
-		   "dec %[n]\n\t"
-		   "jne 1b")
+		   "inc %[value]")
 
 VARIANTS(arch_contend, {.name = "lock",
 			.cas = i386_cas_cmpxchg,

@@ -1,8 +1,8 @@
 /*
  * line_loops.h: the frame of the loops that read and write single lines. For native/<arch>_lines.c
  * only, which defines POINTER, the constraint of a register that may hold an address; CHANGED, the
- * registers that its loops change; WORD, the operand of the word that is received; and how
- * addresses are added, copied, moved on by a line and a page, and compared.
+ * registers that its loops change; WORD, the operand of the word that is received; AGAIN as in
+ * core_loops.h; and how addresses are added, copied, moved on by a line and a page, and compared.
  */
 #ifndef FLEET_LINE_LOOPS_H
 #define FLEET_LINE_LOOPS_H
@@ -71,7 +71,7 @@
 	{                                                                                          \
 		uintptr_t next, failed;                                                            \
                                                                                                    \
-		__asm__ volatile(".p2align 5\n" loop                                               \
+		__asm__ volatile(".p2align 5\n1:\n\t" loop "\n\t" AGAIN                            \
 				 : [line] "+&" POINTER(line), [next] "=&r"(next),                  \
 				   [failed] "=&r"(failed), [n] "+&" POINTER(n)                     \
 				 :                                                                 \

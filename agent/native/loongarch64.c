@@ -4,6 +4,7 @@
  */
 #define POINTER    "r"
 #define LINE(line) "+r"(line)
+#define AGAIN      "addi.w %[n], %[n], -1\n\tbnez %[n], 1b"
 
 #include "core_loops.h"
 
@@ -14,9 +15,7 @@ CAS(loongarch64_cas_llsc, "ll.w %[seen], %[line], 0\n\t"
 			  "bne %[seen], %[from], 1b\n\t"
 			  "move %[status], %[to]\n\t"
 			  "sc.w %[status], %[line], 0\n\t"
-			  "beqz %[status], 1b\n\t"
-			  "addi.w %[n], %[n], -1\n\t"
-			  "bnez %[n], 1b")
+			  "beqz %[status], 1b")
 
 /* The word is `amcas.w $t0, $t1, $t2`, written so because assemblers before 2.41 do not know it. */
 TIMED void loongarch64_cas_amcas(uint32_t *line, uint32_t from, uint32_t to, uint32_t n)
@@ -29,9 +28,7 @@ TIMED void loongarch64_cas_amcas(uint32_t *line, uint32_t from, uint32_t to, uin
 			 "1:\n\t"
 			 "move %[seen], %[from]\n\t"
 			 ".word 0x38590000 | 13 << 10 | 14 << 5 | 12\n\t"
-			 "bne %[seen], %[from], 1b\n\t"
-			 "addi.w %[n], %[n], -1\n\t"
-			 "bnez %[n], 1b"
+			 "bne %[seen], %[from], 1b\n\t" AGAIN
 			 : [seen] "=&r"(seen_in_t0), [n] "+&r"(n)
 			 : [from] "r"(from), "r"(to_in_t1), "r"(line_in_t2)
 			 : "memory");
@@ -41,9 +38,7 @@ TIMED void loongarch64_cas_amcas(uint32_t *line, uint32_t from, uint32_t to, uin
 	"ld.w %[seen], %[watched], 0\n\t"                                                          \
 	"bne %[seen], %[from], 1b\n\t" barrier "st.w %[to], %[written], 0\n\t"                     \
 	"xori %[from], %[from], 1\n\t"                                                             \
-	"xori %[to], %[to], 1\n\t"                                                                 \
-	"addi.w %[n], %[n], -1\n\t"                                                                \
-	"bnez %[n], 1b"
+	"xori %[to], %[to], 1"
 
 /* The branch orders the store: Linux's memory model holds that of all its architectures. */
 READWRITE(loongarch64_readwrite_ld, HAND_OVER(""))
@@ -51,23 +46,17 @@ READWRITE(loongarch64_readwrite_ld, HAND_OVER(""))
 /* dbar 0x12 orders what stands before it with the stores behind it: a store-release's barrier. */
 READWRITE(loongarch64_readwrite_dbar, HAND_OVER("dbar 0x12\n\t"))
 
-CHASE(loongarch64_chase_ld, "ld.d %[line], %[line], 0",
-      "addi.w %[n], %[n], -1\n\t"
-      "bnez %[n], 1b")
+CHASE(loongarch64_chase_ld, "ld.d %[line], %[line], 0")
 
 ADDS(loongarch64_adds, "add.d %[sum], %[sum], %[step]",
      "addi.w %[n], %[n], -16\n\t"
      "bnez %[n], 1b")
 
 ADD_ONE(loongarch64_faa_am, "addi.w %[next], $zero, 1\n\t"
-			    "amadd.w %[seen], %[next], %[word]\n\t"
-			    "addi.w %[n], %[n], -1\n\t"
-			    "bnez %[n], 1b")
+			    "amadd.w %[seen], %[next], %[word]")
 PUT(loongarch64_put_am, "amswap.w %[seen], %[value], %[word]\n\t"
 			"add.w %[sum], %[sum], %[seen]\n\t"
-			"addi.w %[value], %[value], 1\n\t"
-			"addi.w %[n], %[n], -1\n\t"
-			"bnez %[n], 1b")
+			"addi.w %[value], %[value], 1")
 
 VARIANTS(arch_contend, {.name = "am",
 			.cas = loongarch64_cas_llsc,

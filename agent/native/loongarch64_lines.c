@@ -2,6 +2,7 @@
 #define POINTER               "r"
 #define CHANGED               "$t0"
 #define WORD                  "r"(word)
+#define AGAIN                 "addi.w %[n], %[n], -1\n\tbnez %[n], 1b"
 #define SUM(to, a, b)         "add.d %[" to "], %[" a "], %[" b "]\n\t"
 #define COPY(to, from)        "move %[" to "], %[" from "]\n\t"
 #define NEXT_LINE             "addi.d %[line], %[line], 64\n\t"
@@ -18,11 +19,8 @@ VARIANTS(arch_message, {.name = "ld", .receive = loongarch64_message_ld});
 
 GO_BY_PAGES(loongarch64_load_ld, "ld.d %[word], %[line], 0", "dbar 0")
 GO_BY_PAGES(loongarch64_store_ld, "st.d %[line], %[line], 8", "dbar 0")
-SWAP(loongarch64_swap_ld, "1:\n\t"
-			  "amadd.d %[next], $zero, %[line]\n\t"
-			  "move %[line], %[next]\n\t"
-			  "addi.w %[n], %[n], -1\n\t"
-			  "bnez %[n], 1b")
+SWAP(loongarch64_swap_ld, "amadd.d %[next], $zero, %[line]\n\t"
+			  "move %[line], %[next]")
 
 flush_fn *const arch_flush = NULL;
 

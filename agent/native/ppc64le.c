@@ -1,6 +1,7 @@
 /* ppc64le: 64-bit POWER, little-endian. See native.h. */
 #define POINTER    "b"
 #define LINE(line) "+b"(line)
+#define AGAIN      "addi %[n], %[n], -1\n\tcmpwi %[n], 0\n\tbne 1b"
 
 #include "core_loops.h"
 
@@ -11,9 +12,6 @@ CAS(ppc64le_cas_lwarx, "lwarx %[seen], 0, %[line]\n\t"
 		       "cmpw %[seen], %[from]\n\t"
 		       "bne 1b\n\t"
 		       "stwcx. %[to], 0, %[line]\n\t"
-		       "bne 1b\n\t"
-		       "addi %[n], %[n], -1\n\t"
-		       "cmpwi %[n], 0\n\t"
 		       "bne 1b")
 
 #define HAND_OVER(barrier)                                                                         \
@@ -21,35 +19,23 @@ CAS(ppc64le_cas_lwarx, "lwarx %[seen], 0, %[line]\n\t"
 	"cmpw %[seen], %[from]\n\t"                                                                \
 	"bne 1b\n\t" barrier "stw %[to], 0(%[written])\n\t"                                        \
 	"xori %[from], %[from], 1\n\t"                                                             \
-	"xori %[to], %[to], 1\n\t"                                                                 \
-	"addi %[n], %[n], -1\n\t"                                                                  \
-	"cmpwi %[n], 0\n\t"                                                                        \
-	"bne 1b"
+	"xori %[to], %[to], 1"
 
 /* Stores are not done out of order: the branch orders them (Power ISA, book II, 1.7.1). */
 READWRITE(ppc64le_readwrite_lwz, HAND_OVER(""))
 READWRITE(ppc64le_readwrite_lwsync, HAND_OVER("lwsync\n\t"))
 
-CHASE(ppc64le_chase_ld, "ld %[line], 0(%[line])",
-      "addi %[n], %[n], -1\n\t"
-      "cmpwi %[n], 0\n\t"
-      "bne 1b")
+CHASE(ppc64le_chase_ld, "ld %[line], 0(%[line])")
 
 ADD_ONE(ppc64le_faa_lwarx, "lwarx %[seen], 0, %[word]\n\t"
 			   "addi %[next], %[seen], 1\n\t"
 			   "stwcx. %[next], 0, %[word]\n\t"
-			   "bne 1b\n\t"
-			   "addi %[n], %[n], -1\n\t"
-			   "cmpwi %[n], 0\n\t"
 			   "bne 1b")
 PUT(ppc64le_put_lwarx, "lwarx %[seen], 0, %[word]\n\t"
 		       "stwcx. %[value], 0, %[word]\n\t"
 		       "bne 1b\n\t"
 		       "add %[sum], %[sum], %[seen]\n\t"
-		       "addi %[value], %[value], 1\n\t"
-		       "addi %[n], %[n], -1\n\t"
-		       "cmpwi %[n], 0\n\t"
-		       "bne 1b")
+		       "addi %[value], %[value], 1")
 
 VARIANTS(arch_contend, {.name = "lwarx",
 			.cas = ppc64le_cas_lwarx,

@@ -2,6 +2,7 @@
 #define POINTER               "b"
 #define CHANGED               "cr0"
 #define WORD                  "b"(word)
+#define AGAIN                 "addi %[n], %[n], -1\n\tcmpwi %[n], 0\n\tbne 1b"
 #define SUM(to, a, b)         "add %[" to "], %[" a "], %[" b "]\n\t"
 #define COPY(to, from)        "mr %[" to "], %[" from "]\n\t"
 #define NEXT_LINE             "addi %[line], %[line], 64\n\t"
@@ -20,14 +21,10 @@ GO_BY_PAGES(ppc64le_load_ld, "ld %[word], 0(%[line])",
 	    "lwsync\n\t"
 	    "isync")
 GO_BY_PAGES(ppc64le_store_ld, "std %[line], 8(%[line])", "sync")
-SWAP(ppc64le_swap_ld, "1:\n\t"
-		      "ldarx %[next], 0, %[line]\n\t"
+SWAP(ppc64le_swap_ld, "ldarx %[next], 0, %[line]\n\t"
 		      "stdcx. %[next], 0, %[line]\n\t"
 		      "bne 1b\n\t"
-		      "mr %[line], %[next]\n\t"
-		      "addi %[n], %[n], -1\n\t"
-		      "cmpwi %[n], 0\n\t"
-		      "bne 1b")
+		      "mr %[line], %[next]")
 FLUSH(ppc64le_flush, "dcbf 0, %0", "sync")
 
 VARIANTS(arch_fetch, {.name = "ld",

@@ -6,6 +6,7 @@
  */
 #define POINTER    "r"
 #define LINE(line) "+A"(*(line))
+#define AGAIN      "addiw %[n], %[n], -1\n\tbnez %[n], 1b"
 
 #include "core_loops.h"
 
@@ -18,9 +19,7 @@ const char arch_name[] = "riscv64";
 CAS(riscv64_cas_lrsc, "lr.w %[seen], %[line]\n\t"
 		      "bne %[seen], %[from], 1b\n\t"
 		      "sc.w %[status], %[to], %[line]\n\t"
-		      "bnez %[status], 1b\n\t"
-		      "addiw %[n], %[n], -1\n\t"
-		      "bnez %[n], 1b")
+		      "bnez %[status], 1b")
 
 /* .insn r: amocas.w seen, to, (line): opcode AMO, width W, funct5 00101 without aq and rl. */
 TIMED void riscv64_cas_zacas(uint32_t *line, uint32_t from, uint32_t to, uint32_t n)
@@ -31,9 +30,7 @@ TIMED void riscv64_cas_zacas(uint32_t *line, uint32_t from, uint32_t to, uint32_
 			 "1:\n\t"
 			 "mv %[seen], %[from]\n\t"
 			 ".insn r 0x2f, 0x2, 0x14, %[seen], %[line], %[to]\n\t"
-			 "bne %[seen], %[from], 1b\n\t"
-			 "addiw %[n], %[n], -1\n\t"
-			 "bnez %[n], 1b"
+			 "bne %[seen], %[from], 1b\n\t" AGAIN
 			 : [seen] "=&r"(seen), [n] "+&r"(n)
 			 : [from] "r"(from), [to] "r"(to), [line] "r"(line)
 			 : "memory");
@@ -43,31 +40,23 @@ TIMED void riscv64_cas_zacas(uint32_t *line, uint32_t from, uint32_t to, uint32_
 	"lw %[seen], %[watched]\n\t"                                                               \
 	"bne %[seen], %[from], 1b\n\t" barrier "sw %[to], %[written]\n\t"                          \
 	"xori %[from], %[from], 1\n\t"                                                             \
-	"xori %[to], %[to], 1\n\t"                                                                 \
-	"addiw %[n], %[n], -1\n\t"                                                                 \
-	"bnez %[n], 1b"
+	"xori %[to], %[to], 1"
 
 /* The branch orders the store (unprivileged spec, RVWMO, preserved program order, rule 11). */
 READWRITE(riscv64_readwrite_lw, HAND_OVER(""))
 READWRITE(riscv64_readwrite_fence, HAND_OVER("fence r, w\n\t"))
 
-CHASE(riscv64_chase_ld, "ld %[line], 0(%[line])",
-      "addiw %[n], %[n], -1\n\t"
-      "bnez %[n], 1b")
+CHASE(riscv64_chase_ld, "ld %[line], 0(%[line])")
 
 ADDS(riscv64_adds, "add %[sum], %[sum], %[step]",
      "addiw %[n], %[n], -16\n\t"
      "bnez %[n], 1b")
 
 ADD_ONE(riscv64_faa_amo, "li %[next], 1\n\t"
-			 "amoadd.w %[seen], %[next], %[word]\n\t"
-			 "addiw %[n], %[n], -1\n\t"
-			 "bnez %[n], 1b")
+			 "amoadd.w %[seen], %[next], %[word]")
 PUT(riscv64_put_amo, "amoswap.w %[seen], %[value], %[word]\n\t"
 		     "addw %[sum], %[sum], %[seen]\n\t"
-		     "addiw %[value], %[value], 1\n\t"
-		     "addiw %[n], %[n], -1\n\t"
-		     "bnez %[n], 1b")
+		     "addiw %[value], %[value], 1")
 
 VARIANTS(arch_contend, {.name = "amo",
 			.cas = riscv64_cas_lrsc,

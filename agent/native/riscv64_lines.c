@@ -2,6 +2,7 @@
 #define POINTER               "r"
 #define CHANGED               "t0"
 #define WORD                  "A"(*word)
+#define AGAIN                 "addiw %[n], %[n], -1\n\tbnez %[n], 1b"
 #define SUM(to, a, b)         "add %[" to "], %[" a "], %[" b "]\n\t"
 #define COPY(to, from)        "mv %[" to "], %[" from "]\n\t"
 #define NEXT_LINE             "addi %[line], %[line], 64\n\t"
@@ -18,11 +19,8 @@ VARIANTS(arch_message, {.name = "ld", .receive = riscv64_message_ld});
 
 GO_BY_PAGES(riscv64_load_ld, "ld %[word], 0(%[line])", "fence r, rw")
 GO_BY_PAGES(riscv64_store_ld, "sd %[line], 8(%[line])", "fence rw, rw")
-SWAP(riscv64_swap_ld, "1:\n\t"
-		      "amoadd.d %[next], zero, (%[line])\n\t"
-		      "mv %[line], %[next]\n\t"
-		      "addiw %[n], %[n], -1\n\t"
-		      "bnez %[n], 1b")
+SWAP(riscv64_swap_ld, "amoadd.d %[next], zero, (%[line])\n\t"
+		      "mv %[line], %[next]")
 FLUSH(riscv64_flush, ".insn i 0x0f, 2, x0, %0, 2" /* cbo.flush */, "fence iorw, iorw")
 
 VARIANTS(arch_fetch, {.name = "ld",

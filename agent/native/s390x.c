@@ -2,6 +2,7 @@
 #define POINTER    "a"
 #define COUNT      "d"
 #define LINE(line) "+Q"(*(line))
+#define AGAIN      "brct %[n], 1b"
 
 #include "core_loops.h"
 
@@ -10,18 +11,16 @@ const char arch_name[] = "s390x";
 /* cs leaves the value it saw in its first register: hence the reload on every turn. */
 CAS(s390x_cas_cs, "lr %[seen], %[from]\n\t"
 		  "cs %[seen], %[to], %[line]\n\t"
-		  "jne 1b\n\t"
-		  "brct %[n], 1b")
+		  "jne 1b")
 
 /* A store never passes an older load (Principles of Operation, storage-operand order): no fence. */
 READWRITE(s390x_readwrite_st, "c %[from], %[watched]\n\t"
 			      "jne 1b\n\t"
 			      "st %[to], %[written]\n\t"
 			      "xilf %[from], 1\n\t"
-			      "xilf %[to], 1\n\t"
-			      "brct %[n], 1b")
+			      "xilf %[to], 1")
 
-CHASE(s390x_chase_lg, "lg %[line], 0(%[line])", "brct %[n], 1b")
+CHASE(s390x_chase_lg, "lg %[line], 0(%[line])")
 
 /* An addition of one instruction is of the z196 and later, and the compiler's where it may. */
 ADD_ONE(s390x_add_cs, "l %[seen], %[word]\n"
@@ -30,15 +29,13 @@ ADD_ONE(s390x_add_cs, "l %[seen], %[word]\n"
 		      "ahi %[next], 1\n\t"
 		      "ahi %[tries], 1\n\t"
 		      "cs %[seen], %[next], %[word]\n\t"
-		      "jne 2b\n\t"
-		      "brct %[n], 1b")
+		      "jne 2b")
 PUT(s390x_put_cs, "l %[seen], %[word]\n"
 		  "2:\n\t"
 		  "cs %[seen], %[value], %[word]\n\t"
 		  "jne 2b\n\t"
 		  "ar %[sum], %[seen]\n\t"
-		  "ahi %[value], 1\n\t"
-		  "brct %[n], 1b")
+		  "ahi %[value], 1")
 
 VARIANTS(arch_contend, {.name = "cs",
 			.cas = s390x_cas_cs,

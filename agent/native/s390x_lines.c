@@ -2,6 +2,7 @@
 #define POINTER               "a"
 #define CHANGED               "cc"
 #define WORD                  "Q"(*word)
+#define AGAIN                 "brct %[n], 1b"
 #define SUM(to, a, b)         "la %[" to "], 0(%[" a "],%[" b "])\n\t"
 #define COPY(to, from)        "lgr %[" to "], %[" from "]\n\t"
 #define ADD(to, by)           "agr %[" to "], %[" by "]\n\t"
@@ -21,11 +22,9 @@ GO_BY_PAGES(s390x_load_lg, "lg %[word], 0(%[line])", "bcr 15, 0")
 GO_BY_PAGES(s390x_store_lg, "stg %[line], 8(%[line])", "bcr 15, 0")
 
 /* csg takes the line for writing before it compares; no line holds 0, so it brings the value. */
-SWAP(s390x_swap_lg, "1:\n\t"
-		    "lghi %[next], 0\n\t"
+SWAP(s390x_swap_lg, "lghi %[next], 0\n\t"
 		    "csg %[next], %[next], 0(%[line])\n\t"
-		    "lgr %[line], %[next]\n\t"
-		    "brct %[n], 1b")
+		    "lgr %[line], %[next]")
 
 flush_fn *const arch_flush = NULL;
 

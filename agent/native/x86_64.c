@@ -1,6 +1,7 @@
 /* x86_64: what any 64-bit x86 CPU gives. See native.h. */
 #define POINTER    "r"
 #define LINE(line) "+m"(*(line))
+#define AGAIN      "dec %[n]\n\tjne 1b"
 #define SEEN       "a"
 
 #include "core_loops.h"
@@ -14,8 +15,6 @@ const char arch_name[] = "x86_64";
  */
 CAS(x86_64_cas_cmpxchg, "mov %[from], %[seen]\n\t"
 			"lock cmpxchg %[to], %[line]\n\t"
-			"jne 1b\n\t"
-			"dec %[n]\n\t"
 			"jne 1b")
 
 /*
@@ -25,8 +24,6 @@ CAS(x86_64_cas_cmpxchg, "mov %[from], %[seen]\n\t"
 CAS(x86_64_cas_xchg, "mov %[to], %[seen]\n\t"
 		     "xchg %[seen], %[line]\n\t"
 		     "cmp %[from], %[seen]\n\t"
-		     "jne 1b\n\t"
-		     "dec %[n]\n\t"
 		     "jne 1b")
 
 /*
@@ -37,8 +34,6 @@ CAS(x86_64_cas_ttas, "mov %[line], %[seen]\n\t"
 		     "cmp %[from], %[seen]\n\t"
 		     "jne 1b\n\t"
 		     "lock cmpxchg %[to], %[line]\n\t"
-		     "jne 1b\n\t"
-		     "dec %[n]\n\t"
 		     "jne 1b")
 
 /* Loads and stores are ordered as written on x86 (a store never passes an older load): no fence. */
@@ -47,9 +42,7 @@ READWRITE(x86_64_readwrite_mov, "mov %[watched], %[seen]\n\t"
 				"jne 1b\n\t"
 				"mov %[to], %[written]\n\t"
 				"xor $1, %[from]\n\t"
-				"xor $1, %[to]\n\t"
-				"dec %[n]\n\t"
-				"jne 1b")
+				"xor $1, %[to]")
 
 /*
  * The next load waits for the value of the one before: the count is in no chain with it. One load,
@@ -62,9 +55,7 @@ TIMED void *x86_64_chase_mov(void *line, uint32_t n16)
 
 	__asm__ volatile(".p2align 5\n"
 			 "1:\n\t"
-			 "mov (%[line]), %[line]\n\t"
-			 "dec %[n]\n\t"
-			 "jne 1b"
+			 "mov (%[line]), %[line]\n\t" AGAIN
 			 : [line] "+&r"(line), [n] "+&r"(n)
 			 :
 			 : "memory", "cc");
@@ -77,23 +68,17 @@ ADDS(x86_64_adds, "add %[step], %[sum]",
      "jne 1b")
 
 ADD_ONE(x86_64_faa_lock, "mov $1, %[seen]\n\t"
-			 "lock xadd %[seen], %[word]\n\t"
-			 "dec %[n]\n\t"
-			 "jne 1b")
+			 "lock xadd %[seen], %[word]")
 ADD_ONE(x86_64_add_lock, "mov %[word], %[seen]\n"
 			 "2:\n\t"
 			 "lea 1(%%rax), %[next]\n\t"
 			 "inc %[tries]\n\t"
 			 "lock cmpxchg %[next], %[word]\n\t"
-			 "jne 2b\n\t"
-			 "dec %[n]\n\t"
-			 "jne 1b")
+			 "jne 2b")
 PUT(x86_64_put_lock, "mov %[value], %[seen]\n\t"
 		     "xchg %[seen], %[word]\n\t"
 		     "add %[seen], %[sum]\n\t"
-		     "inc %[value]\n\t"
-		     "dec %[n]\n\t"
-		     "jne 1b")
+		     "inc %[value]")
 
 VARIANTS(arch_contend,
 	 {.name = "lock",

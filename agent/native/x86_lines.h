@@ -8,6 +8,7 @@
 
 #define POINTER               "r"
 #define WORD                  "m"(*word)
+#define AGAIN                 "dec %[n]\n\tjne 1b"
 #define SUM(to, a, b)         "lea (%[" a "],%[" b "]), %[" to "]\n\t"
 #define COPY(to, from)        "mov %[" from "], %[" to "]\n\t"
 #define ADD(to, by)           "add %[" by "], %[" to "]\n\t"
@@ -25,12 +26,9 @@ VARIANTS(arch_message, {.name = "mov", .receive = x86_message_mov});
 
 GO_BY_PAGES(x86_load_mov, "mov (%[line]), %[word]", X86_AFTER_LOADS)
 GO_BY_PAGES(x86_store_mov, "mov %[line], " X86_SECOND_WORD "(%[line])", X86_AFTER_STORES)
-SWAP(x86_swap_mov, "1:\n\t"
-		   "xor %[next], %[next]\n\t"
+SWAP(x86_swap_mov, "xor %[next], %[next]\n\t"
 		   "lock xadd %[next], (%[line])\n\t"
-		   "mov %[next], %[line]\n\t"
-		   "dec %[n]\n\t"
-		   "jne 1b")
+		   "mov %[next], %[line]")
 FLUSH(x86_flush, "clflush (%0)", X86_AFTER_STORES)
 
 VARIANTS(arch_fetch,
