@@ -101,12 +101,14 @@ def from_cluster(kind: str) -> str:
     return written(f"What {' '.join(command[1:4])} of {command[0]} listed.", left_out, hosts, defaults)
 
 
-def hosts_from(source: str | Sequence[str], defaults: Collection[str]) -> dict[str, dict[str, Any]]:
+def hosts_from(
+    source: str | Sequence[str], defaults: Collection[str], known: Mapping[str, Any] | None
+) -> dict[str, dict[str, Any]]:
     """The entries of the hosts that a cluster's program, or the user's own, lists now. Raises InventoryError.
 
-    defaults: the keys that need not be given how such hosts are reached.
+    defaults: the keys that need not be given how such hosts are reached. known: asks none, takes these.
     """
-    hosts, _ = _listed(source)
+    hosts = _listed(source)[0] if known is None else known
     reached = _CLUSTERS[source][1] if isinstance(source, str) and "via" not in defaults else {}
     return {name: {**reached, **entry} for name, entry in hosts.items()}
 
@@ -159,7 +161,8 @@ def _output(command: tuple[str, ...]) -> str:
             env={**os.environ, "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired) as err:
-        raise InventoryError(f"{command[0]} listed no hosts: {err}. Try `{by_hand}`.") from err
+        why = err.strerror if isinstance(err, OSError) else f"it took more than {_TIMEOUT_S} s"
+        raise InventoryError(f"{command[0]} listed no hosts: {why}. Try `{by_hand}`.") from err
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][-_SHOWN:]
         raise InventoryError(f"{command[0]} ended with {done.returncode}: {said} Try `{by_hand}`.")

@@ -125,9 +125,7 @@ def _add_listed(document: "Document", listed: Mapping[str, Any] | None) -> None:
     if not (words or source in CLUSTERS) or not isinstance(hosts, dict):
         document.problem(("hosts_from",), f"must be {', '.join(CLUSTERS)}, or a list [PROGRAM, WORD, ...]")
         return
-    for name, entry in (
-        hosts_from(source, document.data.get("defaults") or ()) if listed is None else listed
-    ).items():
+    for name, entry in hosts_from(source, document.data.get("defaults") or (), listed).items():
         document.lines.setdefault(("hosts", name), document.line(("hosts_from",)))
         hosts[name] = {**entry, **(hosts.get(name) or {})}
     document.data["hosts"] = hosts

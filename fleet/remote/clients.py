@@ -25,6 +25,7 @@ _CONTAINER = (
     Sign("permission denied", AuthError, "May your user use the daemon (group docker)?"),
     Sign("Cannot connect to the Docker daemon", _PASSING, "Start the daemon, or set DOCKER_HOST."),
 )
+_OVER = "The allocation is over, as when a node fails without `salloc --no-kill`: ask for a new one."
 _SIGNS = {
     "srun": (
         Sign("nodes are busy", _PASSING, "Another step holds the CPUs: is `--overlap` in `command`?"),
@@ -34,7 +35,9 @@ _SIGNS = {
             "Is the node in the job? See `scontrol show hostnames`.",
         ),
         Sign("Invalid job id", UnreachableError, "There is no such allocation: `salloc --no-shell -N ...`."),
-        Sign("Job/step already completing", UnreachableError, "The allocation ends: ask for a new one."),
+        Sign("has expired", UnreachableError, _OVER),
+        Sign("Job/step already completing", UnreachableError, _OVER),
+        Sign("Communication connection failure", _PASSING, "The node is down, or its slurmd: `sinfo -R`."),
     ),
     "kubectl": (
         Sign("executable file not found", ProbeError, _NO_SHELL),

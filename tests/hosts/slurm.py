@@ -1,6 +1,6 @@
-"""A Slurm of three nodes on this machine, with one allocation of them all: what `via: srun` meets.
+"""A Slurm of some nodes on this machine, with one allocation of them all: what `via: srun` meets.
 
-The daemons end with the tests. All nodes are this machine, and no limits are set on what runs there.
+The daemons end with the tests. All nodes are this machine; its steps may be limited in memory (task/cgroup).
 """
 
 import os
@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -33,19 +33,24 @@ SlurmctldPidFile={folder}/ctld.pid
 SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmdParameters=config_overrides
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin=task/{task}
 SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
 SchedulerType=sched/builtin
 SwitchType=switch/none
 MpiDefault=none
 {nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
+_CGROUP_CONF = "CgroupPlugin=autodetect\nConstrainRAMSpace=yes\n"
 
 
 @contextmanager
-def allocated() -> Iterator[dict[str, str]]:
-    """Start it and allocate the nodes; the variables that a command needs to use them."""
+def allocated(names: Sequence[str] = NODES, memory_mib: int | None = None) -> Iterator[dict[str, str]]:
+    """Start it and allocate the nodes; the variables that a command needs to use them.
+
+    memory_mib: of each node, which control groups of its steps keep to.
+    """
     needs.root()
     folder = Path(tempfile.mkdtemp(prefix="fleet-slurm-", dir="/tmp"))  # a socket's path is short
     folder.chmod(0o755)
@@ -54,19 +59,23 @@ def allocated() -> Iterator[dict[str, str]]:
     (folder / "munge.key").chmod(0o400)
     name, cpus = socket.gethostname().partition(".")[0], os.cpu_count()
     nodes = "\n".join(
-        f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={free_port('127.0.0.1')} CPUs={cpus}"
-        for node in NODES
+        f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={free_port('127.0.0.1')} CPUs={cpus} "
+        f"RealMemory={memory_mib or 1000}"
+        for node in names
     )
     conf = folder / "slurm.conf"
-    conf.write_text(_CONF.format(name=name, port=free_port("127.0.0.1"), folder=folder, nodes=nodes))
+    task, port = "cgroup" if memory_mib else "none", free_port("127.0.0.1")
+    conf.write_text(_CONF.format(name=name, port=port, folder=folder, nodes=nodes, task=task))
+    (folder / "cgroup.conf").write_text(_CGROUP_CONF)
     munge = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
     daemons = [
         [needs.program("munged", "munge"), "--foreground", "--force"]
         + [f"--{option}={folder}/munge.{end}" for option, end in munge.items()],
         [needs.program("slurmctld", "slurmctld"), "-D"],
-        *([needs.program("slurmd", "slurmd"), "-D", "-N", node] for node in NODES),
+        *([needs.program("slurmd", "slurmd"), "-D", "-N", node] for node in names),
     ]
-    salloc = [needs.program("salloc", "slurm-client"), "--no-shell", "--exclusive", "--mem=0", "-N3"]
+    salloc = [needs.program("salloc", "slurm-client"), "--no-shell", "--no-kill", "--exclusive", "--mem=0"]
+    salloc += [f"-N{len(names)}"]
     variables = {"SLURM_CONF": str(conf)}
     environment = os.environ | variables
     started: list[subprocess.Popen[bytes]] = []

@@ -153,6 +153,16 @@ def test_hosts_come_from_a_program_whenever_the_inventory_is_read(tmp_path: Path
     }
 
 
+def test_hosts_of_a_session_are_reached_as_their_cluster_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    path = tmp_path / "inventory.yaml"
+    path.write_text("hosts_from: slurm\n")
+    (host,) = load(path, {"n1": {"address": "n1", "labels": {}}}).hosts
+    assert host.via == "srun"
+
+
 @pytest.mark.parametrize(
     ("source", "printed", "problem"),
     [

@@ -42,6 +42,13 @@ REFUSALS = [
         UnreachableError,
         "salloc --no-shell",
     ),
+    ("srun", "srun: error: Slurm job 1 has expired", UnreachableError, "salloc --no-kill"),
+    (
+        "srun",
+        "srun: error: Task launch for StepId=1.13 failed on node n7: Communication connection failure",
+        UnreachableError,
+        "sinfo -R",
+    ),
     ("kubectl", 'Error from server (NotFound): pods "p" not found', UnreachableError, "kubectl get pods"),
     (
         "kubectl",
