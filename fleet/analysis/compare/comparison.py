@@ -200,8 +200,8 @@ def _compared(
     if same:
         every = len(_cells(rows_a) | _cells(rows_b))
         rows_a, rows_b = _in_every_unit(rows_a, rows_b)
-        if len(_cells(rows_a)) < every:
-            warnings.append(f"{every - len(_cells(rows_a))} pairs are left out: not every run has them.")
+        if less := every - len(_cells(rows_a)):
+            warnings.append(f"Pairs or points left out, since not every run has them: {less}.")
     found = [rows[are_pairs(rows["relation"])] for rows in (rows_a, rows_b)]
     levels = compare_burst_levels(found[0] if same else found[0][:0], found[1])
     blocks, one_host = None, a.hosts == b.hosts

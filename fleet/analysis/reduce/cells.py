@@ -4,6 +4,7 @@ Pairs of CPUs keep their relation. A plateau's relation is its level and setting
 x64"; that of any other point is followed by its name, as "package written.chase.128K".
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -154,13 +155,14 @@ def _key_points(rows: pd.DataFrame) -> pd.DataFrame:
         return rows.assign(about="", place=named, relation=named)
     near = min(rows["relation"].unique(), key=nearness)
     rows = _first(rows[rows["relation"] == near], tables)
-    if columns and columns[0].none:  # of each row the last, where that is it
-        rows = (
-            rows.sort_values(columns[0].name, na_position="last").groupby(row[0].name, observed=True).tail(1)
-        )
+    words = [str(rows[one.name].iloc[0]) for one in tables if one.type == "word"]
+    if columns and columns[0].none:  # the greatest load of the run, the same in each row, beside none at all
+        loads = rows[columns[0].name].fillna(math.inf)
+        rows = rows[(loads == loads.max()) | (loads == 0)]
+        words.append(columns[0].none if math.isinf(loads.max()) else f"load {loads.max():g}")
     else:
         rows = _first(rows, columns, last=known.view is View.BLOCKS)
-    words = (str(rows[one.name].iloc[0]) for one in (*tables, *columns) if one.type == "word")
+        words += [str(rows[one.name].iloc[0]) for one in columns if one.type == "word"]
     values = {value: row[0].place(value) for value in rows[row[0].name].unique()}
     labels = {value: size_text(int(value)) if row[0].type == "bytes" else str(value) for value in values}
     return rows.assign(
@@ -233,7 +235,7 @@ def history_of(
     rows = cells(of_benchmark(pairs, benchmark), cpus, what if point else None)
     if not point:
         what = str(Relation(what)) if what == "machine" else what
-        known = [name for name in rows["relation"].unique() if is_relation(name) or _is_level(name)]
+        known = [name for name in rows["relation"].unique() if is_relation(name) or is_level(name)]
         wanted = {name for name in known if what in (name, name.partition(" ")[0])}
         if not wanted:
             there = list(dict.fromkeys(word for name in known for word in (name.partition(" ")[0], name)))
@@ -244,7 +246,7 @@ def history_of(
     return by_run(runs, rows)
 
 
-def _is_level(text: str) -> bool:
+def is_level(text: str) -> bool:
     """Whether a text begins with the name of a level of memory, such as "L2", "LLC" or "mem read"."""
     name = text.partition(" ")[0]
     return name in ("LLC", MEMORY) or (name[:1] == "L" and name[1:].isdigit())

@@ -187,7 +187,7 @@ def _words(pairs: pd.DataFrame, parameters: Sequence[Parameter]) -> Iterator[str
         if one is _RELATION:
             yield "columns: what the CPUs share"
         elif one.none:
-            yield f"columns: {one.name.replace('_', ' ')}"
+            yield f"columns: {one.name.replace('_mbps', ', MB/s each')}"
         elif meanings := [f"{word}: {meaning}" for word, meaning in one.words.items() if word in there]:
             yield ", ".join(meanings)
 

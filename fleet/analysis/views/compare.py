@@ -9,7 +9,7 @@ import pandas as pd
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
-from fleet.analysis.reduce.cells import are_pairs
+from fleet.analysis.reduce.cells import are_pairs, is_level
 from fleet.analysis.views.answer import (
     COLUMNS,
     SHORT,
@@ -199,8 +199,9 @@ def _legend(comparisons: Sequence[Comparison]) -> str:
 
 def _meanings(rows: pd.DataFrame) -> str:
     """The legend of the relations: a line, or none."""
-    words = [in_words(rows["relation"])]
-    if not are_pairs(rows["relation"]).all():
+    shared = rows["relation"].where(are_pairs(rows["relation"]), rows["relation"].str.partition(" ")[0])
+    words = [in_words(shared)]
+    if rows["relation"].map(is_level).any():
         words.append("L1, L2, LLC, mem: levels of memory")
     if rows["relation"].str.contains(r" x\d+$").any():
         words.append("x2: by two threads at once")

@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from fleet.analysis.reduce.cells import Only, overview_history
+from fleet.analysis.reduce.cells import overview as cells_of_overview
 from fleet.analysis.reduce.pairs import history
 from fleet.analysis.views import overview, show
 from fleet.analysis.views.heatmap import Canvas
@@ -13,6 +15,7 @@ from fleet.analysis.views.history import sparkline
 from fleet.analysis.views.text import fitted, measured
 from fleet.errors import UsageError
 from fleet.store import Listing, Store
+from fleet.store.schema import TABLES
 from tests import simulated
 
 
@@ -135,3 +138,23 @@ def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
     assert {*overview_history(listing, runs, Only("cas", "8,9"))["relation"]} == {"cluster E-E", "llc"}
     with pytest.raises(UsageError, match=r"--cpus big: .*; kinds of cores there: E, P\."):
         overview_history(listing, runs, Only(cpus="big"))
+
+
+@pytest.mark.parametrize(
+    ("loads", "about", "columns"),
+    [
+        ({"read": [1000, 16000, None], "mix": [1000, None]}, "full, package", ["idle", "read", "mix"]),
+        ({"read": [1000, 16000], "mix": [1000, None]}, "full, package", ["idle", "mix"]),
+        ({"read": [1000, 16000], "mix": [1000]}, "load 16000, package", ["idle", "read"]),
+    ],
+)
+def test_a_lesser_load_does_not_stand_for_the_greatest(
+    loads: dict[str, list[int | None]], about: str, columns: list[str]
+) -> None:
+    asked = [("idle", 0.0)] + [(name, load) for name, of_name in loads.items() for load in of_name]
+    names, columns_of_pairs = ["operation", "load_mbps"], [one.name for one in TABLES["pairs"]]
+    known = {"run_id": "r", "benchmark": "loaded", "variant": "mov", "relation": "package", "point": "p"}
+    rows = pd.DataFrame(asked, columns=names).assign(**known).reindex(columns=columns_of_pairs)
+    found = cells_of_overview(rows, pd.DataFrame())
+    assert set(found["about"]) == {about}
+    assert [*found.sort_values("place")["relation"]] == columns
