@@ -42,7 +42,8 @@ def session(chance: np.random.Generator, count: int, runs: int, kind: str, slowe
     of_runs = found[:, machines] + wide[machines] * chance.standard_normal((RELATIONS, len(machines)))
     if kind == "levels":
         of_runs += _LEVEL * (chance.random(of_runs.shape) < 0.1)
-    return distances(numbers(of_runs, machines, switches=kind == "levels")[0], THRESHOLD)
+    logs, _, noise = numbers(of_runs, machines, switches=kind == "levels")
+    return distances(logs, THRESHOLD, noise=noise)
 
 
 def of_cpus(chance: np.random.Generator, count: int, slower: float) -> Distances:

@@ -38,7 +38,7 @@ SHOTS = {
     "show-gemm": "fleet show verona -b gemm",
     "compare": "fleet compare rome@kernel=old rome@kernel=new",
     "compare-fleet": "fleet compare kernel=old kernel=new",
-    "summaries": "fleet summaries",
+    "summaries": "fleet runs --summaries",
     "export": "fleet export siena -b cas --format c2clat",
 }
 MOST_LINES = 56

@@ -93,7 +93,7 @@ class Results:
     def summaries(self, name: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
         """The tables that others published and that were imported: a row per pair, `latency_ns`.
 
-        name: only this summary, as `fleet summaries` lists it.
+        name: only this summary, as `fleet runs --summaries` lists it.
         """
         root = Listing(self._place)
         rows = all_summaries(root) if name is None else find_summary(root, name)

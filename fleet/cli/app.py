@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 # Every command as a person meets them, with its module, if that is of another name: only the one called is
 # imported.
 _COMMANDS = """
-init:inventory hosts:inventory check run resume:run runs:show show portrait:report compare report
-summaries:exchange import:exchange export:exchange label:amend withdraw:amend verify selftest:verify
+init:inventory hosts:inventory check run resume:run runs:show show summaries:show portrait:report compare
+report import:exchange export:exchange label:amend withdraw:amend verify selftest:verify
 clean:check demo completion:app man
 """
 UPKEEP = ("verify", "selftest", "clean", "demo", "completion")  # listed apart, at the end

@@ -9,7 +9,7 @@ import click
 import typer
 
 _NEWEST = 50  # runs; more would fill the screen
-_SUMMARY = "summary:"
+SUMMARY = "summary:"
 
 
 def inventory_words(ctx: click.Context, incomplete: str) -> list[str]:
@@ -24,13 +24,8 @@ def stored_words(ctx: click.Context, incomplete: str) -> list[str]:
 
 def side_words(ctx: click.Context, incomplete: str) -> list[str]:
     """Stored runs or summaries that begin so, for commands that take both."""
-    named = (f"{_SUMMARY}{name}" for name in _of_summaries(_root(ctx)))
+    named = (f"{SUMMARY}{name}" for name in _of_summaries(_root(ctx)))
     return stored_words(ctx, incomplete) + _beginning(incomplete, named)
-
-
-def summary_words(ctx: click.Context, incomplete: str) -> list[str]:
-    """The names of summaries that begin so."""
-    return _beginning(incomplete, _of_summaries(_root(ctx)))
 
 
 def benchmark_words(ctx: click.Context, incomplete: str) -> list[str]:

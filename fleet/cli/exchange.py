@@ -1,4 +1,4 @@
-"""The commands between fleet and other tools: import, export, summaries."""
+"""The commands between fleet and other tools: import, export."""
 
 import sys
 import time
@@ -12,13 +12,11 @@ from fleet.cli import completion
 from fleet.cli.app import (
     INVENTORY,
     RESULTS,
-    Json,
     OfBenchmark,
     ResultsPath,
     app,
     print_text,
     runs_apart,
-    terminal,
 )
 
 
@@ -193,42 +191,3 @@ def _write(text: Iterator[str], output: Path | None) -> None:
         sys.stdout.writelines(text)
     else:
         write_new(output, text)
-
-
-@app.command(short_help="List what others measured and published, or show one.")
-def summaries(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="One of them, to see its matrix; default: list all.", autocompletion=completion.summary_words
-        ),
-    ] = None,
-    results: ResultsPath = RESULTS,
-    json: Json = False,
-) -> None:
-    """List what others measured, imported or shipped with fleet, or show one.
-
-    Example: fleet summaries rpi4-qnx800
-    """
-    from fleet.analysis.exchange.imports import (
-        PREFIX,
-        all_summaries,
-        find_summary,
-        points_list,
-        points_text,
-        published_points,
-    )
-    from fleet.analysis.views import imports as views
-    from fleet.analysis.views.heatmap import Canvas
-    from fleet.analysis.views.text import fitted, json_text
-
-    page = terminal()
-    if name is not None and len(points := published_points(name.removeprefix(PREFIX))):
-        text = json_text(points) if json else points_text(points["summary"].iloc[0])
-    elif name is not None:
-        rows = find_summary(results, name)
-        text = json_text(rows) if json else views.summary_text(rows, Canvas(**page))
-    else:
-        rows = all_summaries(results)
-        text = json_text(rows) if json else f"{views.list_text(rows)}\n\n{points_list()}"
-    typer.echo(text if json else fitted(text, page["width"]))

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from fleet.cli import completion
 from fleet.cli.app import (
     RESULTS,
     Json,
@@ -28,6 +29,9 @@ def runs(
     ] = None,
     point: Annotated[str | None, typer.Option(help="This point, run by run: random.512K.huge.")] = None,
     benchmark: OfBenchmark = None,
+    summaries: Annotated[
+        bool, typer.Option("--summaries", help="List what others measured, shipped or imported.")
+    ] = False,
     results: ResultsPath = RESULTS,
     json: Json = False,
 ) -> None:
@@ -40,6 +44,11 @@ def runs(
     from fleet.analysis.views import runs as views
     from fleet.store import Listing, Store
 
+    if summaries:
+        if select or relation or point or benchmark:
+            raise typer.BadParameter("--summaries lists all; `fleet show summary:NAME` shows one.")
+        _summaries([], results, json=json)
+        return
     root = Listing(results)
     for why in Store(results).damaged():
         typer.echo(why, err=True)
@@ -92,7 +101,7 @@ def show(
 ) -> None:
     """Show hosts, by default those of the last session: several in one table, a single one in detail.
 
-    Numbers are of all comparable runs; details, --json and --csv of the last.
+    Numbers are of all comparable runs; details, --json and --csv of the last. summary:NAME is one of others.
 
     Example: fleet show rpi5 -b bandwidth --ladder
     """
@@ -105,6 +114,11 @@ def show(
         raise typer.BadParameter("--json or --csv, not both.")
     if ways and (json or csv):
         raise typer.BadParameter("--ways is for text; --json and --csv have the raw columns or none.")
+    if any(text.startswith(completion.SUMMARY) for text in select or ()):
+        if benchmark or cpus or csv or ladder or map_ or ways:
+            raise typer.BadParameter("a summary is shown whole: only --json goes with it.")
+        _summaries(select or [], results, json=json)
+        return
     root, only = Listing(results), Only(benchmark, cpus)
     shown = views.chosen(root, select or ())
     if json:
@@ -117,3 +131,27 @@ def show(
             root, shown, Canvas(**page), only, all_sizes=ladder, both_ways=ways, as_map=map_
         )
         paged(text, page["width"])
+
+
+def _summaries(names: list[str], results: str, *, json: bool) -> None:
+    from fleet.analysis.views import imports as views
+    from fleet.analysis.views.heatmap import Canvas
+
+    page = terminal()
+    if json:
+        typer.echo(views.summaries_json(results, names))
+    else:
+        paged(views.summaries_text(results, names, Canvas(**page)), page["width"])
+
+
+@app.command("summaries", hidden=True)  # the name of both before
+def summaries_(
+    name: Annotated[str | None, typer.Argument()] = None,
+    results: ResultsPath = RESULTS,
+    json: Json = False,
+) -> None:
+    """List what others measured, or show one.
+
+    Example: fleet summaries rpi4-qnx800
+    """
+    _summaries([name] if name else [], results, json=json)

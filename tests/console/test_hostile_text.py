@@ -121,7 +121,7 @@ COMMANDS = (
     "verify --json",
     "withdraw",
     "resume --list",
-    "summaries",
+    "runs --summaries",
     f"show {HOSTILE.split(maxsplit=1)[0]}",
     f"export -F {HOSTILE.split(maxsplit=1)[0]}",
     f"--odd{HOSTILE.split(maxsplit=1)[0]}",

@@ -27,7 +27,9 @@ COMMANDS = (
     "show verona --ladder --ways",
     "compare rome milan",
     "compare kernel=old kernel=new",
-    "summaries",
+    "runs --summaries",
+    "show summary:rpi4-linux",
+    "compare verona summary:spr-mm_amx",
     "verify",
 )
 LONGEST_WORD = 60  # of paths and ids, which are not broken

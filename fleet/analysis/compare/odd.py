@@ -48,12 +48,13 @@ class Distances(NamedTuple):
         return np.asarray((self.q < LEVEL) & (np.abs(self.moved) > np.log1p(threshold)))
 
 
-def numbers(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Floats, Bools]:
-    """The number of each machine, the median of its runs at the usual level, and which have others.
+def numbers(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Floats, Bools, Floats]:
+    """The number of each machine, the median of its runs at the usual level; which have others; their noise.
 
     runs: a row per number, a column per run, NaN where it lacks the number; machines: of each run, from 0.
     Below the rows, where there are several, is their mean. switches: a machine may switch levels. If so, or
     if one does, a machine with fewer than three runs has no number: all may be at another level by chance.
+    noise: the variance of a machine's numbers for that its runs vary; NaN where it has one run of each.
     """
     count = int(machines.max()) + 1
     kept = np.array([_at_usual_level(row, machines) for row in runs])
@@ -67,7 +68,23 @@ def numbers(runs: Floats, machines: Ints, *, switches: bool = False) -> tuple[Fl
         elsewhere[:, machine] = left_out[:, own].any(axis=1)
     if len(runs) > 1:
         found = np.vstack([found, mean(found - median(found, axis=1)[:, None], axis=0)])
-    return found, elsewhere
+    return found, elsewhere, _noise(np.where(kept, runs, np.nan), machines, count)
+
+
+def _noise(runs: Floats, machines: Ints, count: int) -> Floats:
+    """Of each machine the variance of a median of its runs, as all rows tell it, shrunk over machines."""
+    variances, freedom, times = np.zeros((3, count))
+    for machine in range(count):
+        own = runs[:, machines == machine]
+        each = (~np.isnan(own)).sum(axis=1)
+        freedom[machine] = np.maximum(each - 1, 0).sum()
+        squares = np.nansum((own - mean(own, axis=1)[:, None]) ** 2)
+        variances[machine] = max(squares / max(freedom[machine], 1.0), ROUNDING)
+        times[machine] = np.pi / (2 * max(float(each.mean()), 1.0) + np.pi - 2)  # of the variance of a run
+    known = freedom > 0
+    found = np.full(count, np.nan)
+    found[known] = shrunk(variances[known], freedom[known])[0] * times[known]
+    return found
 
 
 def _at_usual_level(logs: Floats, machines: Ints) -> Bools:
@@ -88,17 +105,21 @@ def _at_usual_level(logs: Floats, machines: Ints) -> Bools:
     return kept
 
 
-def distances(logs: Floats, threshold: float, share: float = 1.0) -> Distances:
+def distances(logs: Floats, threshold: float, share: float = 1.0, noise: Floats | None = None) -> Distances:
     """Hold each machine against the others, without those that are odd.
 
-    logs: NaN where a machine has no number. share: of the error rate. Externally studentised: the machine
-    itself is no part of what it is held against; the variance between machines is shrunk over rows. Once
-    odd ones are found, all are tested again without them. Of a mean the tails are lighter than of machines,
-    so the degrees of freedom are at most those of Student's distribution that all distances fit.
+    logs: NaN where a machine has no number. share: of the error rate. noise: as `numbers` returns it; the
+    variance of a machine is larger by as much as its runs vary more than those of most. Externally
+    studentised: the machine itself is no part of what it is held against; the variance between machines is
+    shrunk over rows. Once odd ones are found, all are tested again without them. Of a mean the tails are
+    lighter than of machines, so the degrees of freedom are at most those of Student's distribution that all
+    distances fit.
     """
-    out = np.zeros(logs.shape, dtype=bool)
+    out, more = np.zeros(logs.shape, dtype=bool), np.zeros(logs.shape[1])
+    if noise is not None and not np.isnan(noise).all():
+        more = np.nan_to_num(np.maximum(noise - mean(noise, axis=0), 0.0))
     for _ in range(_ROUNDS):
-        tested = _tested(logs, out, share)
+        tested = _tested(logs, out, share, more)
         strange = np.where(tested.found(threshold), np.abs(tested.moved / tested.error), 0.0)
         rank = np.argsort(np.argsort(-strange, axis=1), axis=1)
         new = (strange > 0) & (rank < logs.shape[1] // _REMOVED)
@@ -108,7 +129,7 @@ def distances(logs: Floats, threshold: float, share: float = 1.0) -> Distances:
     return tested
 
 
-def _tested(logs: Floats, out: Bools, share: float) -> Distances:
+def _tested(logs: Floats, out: Bools, share: float, more: Floats) -> Distances:
     there = ~np.isnan(logs)
     used = there & ~out
     usual = np.nan_to_num(median(logs, axis=1))[:, None]
@@ -121,6 +142,7 @@ def _tested(logs: Floats, out: Bools, share: float) -> Distances:
     variance, freedom = np.ones(logs.shape), np.full(logs.shape, np.nan)
     found = np.maximum(squares / np.maximum(count - 1, 1), ROUNDING)[known]
     variance[known], freedom[known] = shrunk(found, (others - 1.0)[known])
+    variance += more
     moved = np.where(others > 0, logs - usual - middle, np.nan)
     size = np.abs(moved) / np.sqrt(variance * (1 + 1 / count))
     sizes = np.where(known & used, size, np.nan)

@@ -108,14 +108,14 @@ def _group(
     places = {host: at for at, host in enumerate(hosts)}
     machines = runs.set_index("run_id")["host_id"].reindex(table.columns).map(places)
     switches = are_virtual(runs)
-    logs, elsewhere = numbers(np.log(table.to_numpy()), machines.to_numpy(), switches=switches)
+    logs, elsewhere, noise = numbers(np.log(table.to_numpy()), machines.to_numpy(), switches=switches)
     names = [*table.index, *[("", "", MEAN)] * (len(logs) > len(table))]
     share, of_cpus = 1.0, list[pd.DataFrame]()
     few = runs["host_id"].value_counts() < LEAST_RUNS
     if maps and len(hosts) >= LEAST_MACHINES and not (few.any() and (switches or elsewhere.any())):
         share = 0.5
         of_cpus.append(_rows(hosts, *_of_cpus(maps, *layout, threshold), threshold))
-    found = distances(logs, threshold, share)
+    found = distances(logs, threshold, share, noise)
     rows = pd.concat([_rows(hosts, names, found, threshold, np.exp(logs)), *of_cpus], ignore_index=True)
     known = ~np.isnan(found.p)
     smallest = np.nan

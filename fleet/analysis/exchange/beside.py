@@ -129,8 +129,8 @@ def beside_points_text(rows: pd.DataFrame) -> str:
     several = rows["side"].nunique() > 1
     for benchmark, part in rows.groupby("benchmark", sort=False):
         lines = [_point_line(row, several=several) for row in records(part)]
-        titles = ("point", "published", "unit", "number", "ratio", "of", "relation", "at")
-        parts.append(f"{benchmark}\n{table(titles, lines, right={1, 3, 4})}")
+        titles = ("point", "published", "number", "ratio", "of", "relation", "at")
+        parts.append(f"{benchmark}\n{table(titles, lines, right={2, 3})}")
     parts.append(
         "ratio: of the run's number to the published one; of GB/s and Gop/s more is better, of us less. "
         "at: the run's point, where it is another; what is published of it."
@@ -142,8 +142,7 @@ def _point_line(row: dict[str, Any], *, several: bool) -> tuple[str, ...]:
     conditions = "" if is_none(row["conditions"]) else row["conditions"]
     return (
         row["point"],
-        f"{row['published']:g}",
-        row["unit"],
+        f"{row['published']:>7g} {row['unit']}",
         f"{row['number']:.4g}",
         f"x{row['ratio']:.3f}",
         f"{row['side']}, {row['variant']}" if several else row["variant"],

@@ -78,7 +78,7 @@ def import_files(root: str | Path, files: Sequence[Path], name: str, metadata: I
             rows += found
             size = _size(numbered)
     write_summary(root, name, rows)
-    return f"Stored {PREFIX}{name}: {', '.join(kinds)}, {size}. See it: fleet summaries {name}"
+    return f"Stored {PREFIX}{name}: {', '.join(kinds)}, {size}. See it: fleet show {PREFIX}{name}"
 
 
 def _topology(root: str | Path, text: str) -> Topology:

@@ -73,11 +73,11 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
     every = all_summaries(root)
     found = every[every["summary"] == name].reset_index(drop=True)
     if found.empty and len(published_points(name)):
-        raise UsageError(f"{name}: has points and no pairs of CPUs; `fleet summaries {name}` prints them.")
+        raise UsageError(f"{name}: has points and no pairs of CPUs; `fleet show {PREFIX}{name}` prints them.")
     if found.empty:
         raise UsageError(
             f"no summary is called {name!r}; there are: {', '.join(every['summary'].unique())} "
-            "(fleet summaries lists them)."
+            "(fleet runs --summaries lists them)."
         )
     return found
 

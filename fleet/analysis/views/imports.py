@@ -1,20 +1,62 @@
-"""What `fleet summaries` prints: the list of them, or one with its relations and matrix."""
+"""What is printed of summaries: the list of them, or some with their relations and matrices."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.exchange.imports import PREFIX, published_layout
+from fleet.analysis.exchange.imports import (
+    PREFIX,
+    all_summaries,
+    find_summary,
+    points_list,
+    points_text,
+    published_layout,
+    published_points,
+)
 from fleet.analysis.views.heatmap import Canvas, draw
-from fleet.analysis.views.text import rendered
+from fleet.analysis.views.text import json_text, rendered
+from fleet.errors import UsageError
+from fleet.store.runs import Root
 from fleet.text import one_line, table
+
+
+def summaries_text(root: Root, names: Sequence[str], canvas: Canvas) -> str:
+    """These summaries, each named with or without `summary:`; the list of all without names."""
+    if not names:
+        return f"{list_text(all_summaries(root))}\n\n{points_list()}"
+    tables = [_rows(root, name) for name in _named(names)]
+    return "\n\n".join(
+        points_text(rows["summary"].iloc[0]) if "point" in rows else summary_text(rows, canvas)
+        for rows in tables
+    )
+
+
+def summaries_json(root: Root, names: Sequence[str]) -> str:
+    """A row per pair or point of these summaries, or of all that have pairs."""
+    tables = [_rows(root, name) for name in _named(names)] if names else [all_summaries(root)]
+    return json_text(pd.concat(tables, ignore_index=True))
+
+
+def _named(names: Sequence[str]) -> list[str]:
+    if len(names) > 1 and not all(name.startswith(PREFIX) for name in names):
+        beside = " ".join(names)
+        raise UsageError(
+            f"runs and summaries are not shown together; fleet compare {beside} lays them beside."
+        )
+    return [name.removeprefix(PREFIX) for name in names]
+
+
+def _rows(root: Root, name: str) -> pd.DataFrame:
+    points = published_points(name)
+    return points if len(points) else find_summary(root, name)
 
 
 def list_text(rows: pd.DataFrame) -> str:
     """Each summary with its machine, a line per benchmark and variant, in the order of `rows`."""
     parts = [
         "Published or imported: one number a pair, no samples. ns: the median of the pairs.\n"
-        "Show one with its matrix: fleet summaries NAME. Beside a run: fleet compare RUN summary:NAME"
+        "Show one with its matrix: fleet show summary:NAME. Beside a run: fleet compare RUN summary:NAME"
     ]
     for name, part in rows.groupby("summary", sort=False):
         first = part.iloc[0]

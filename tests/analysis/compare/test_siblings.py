@@ -42,12 +42,12 @@ def test_a_level_of_some_runs_or_of_several_machines_is_left_out() -> None:
     whose = np.repeat(np.arange(4), 3)
     switched = runs.copy()
     switched[0, [0, 4]] += np.log(2)
-    found, elsewhere = numbers(switched, whose)
+    found, elsewhere, _ = numbers(switched, whose)
     assert np.exp(found[0]) == pytest.approx(50, rel=0.02)
     assert elsewhere[0].tolist() == [True, True, False, False]
     slow = runs.copy()
     slow[0, :3] += np.log(2)
-    found, elsewhere = numbers(slow, whose)
+    found, elsewhere, _ = numbers(slow, whose)
     assert np.exp(found[0, 0]) == pytest.approx(100, rel=0.02), "all runs of one machine alone"
     assert not elsewhere.any()
 
@@ -56,6 +56,19 @@ def test_where_levels_switch_two_runs_have_no_number() -> None:
     runs, whose = np.log([[50.0, 50.1, 50.2, 50.1, 50.0]]), np.array([0, 0, 0, 1, 1])
     assert not np.isnan(numbers(runs, whose)[0]).any()
     assert np.isnan(numbers(runs, whose, switches=True)[0][0]).tolist() == [False, True]
+
+
+def test_a_machine_whose_runs_vary_more_than_those_of_most_must_be_further_apart() -> None:
+    chance, whose = np.random.default_rng(3), np.repeat(np.arange(30), 3)
+    runs = 0.002 * chance.standard_normal((8, 90))
+    runs[:, :3] = [-0.06, 0.0, 0.06]
+    logs, _, noise = numbers(runs, whose)
+    assert noise[0] == pytest.approx(0.06**2 * 0.44, rel=0.2)
+    assert noise[1:].max() < 1e-5
+    for machine, odd in ((0, False), (1, True)):
+        slow = logs.copy()
+        slow[2, machine] += 0.04
+        assert distances(slow, THRESHOLD, noise=noise).found(THRESHOLD)[2, machine] == odd
 
 
 def test_a_cpu_is_held_beside_its_node_and_a_node_against_the_same_node() -> None:

@@ -32,11 +32,21 @@ def test_times_of_a_pass_are_ns_a_line() -> None:
 def test_they_are_listed_and_printed_and_not_compared_as_pairs(tmp_path: Path) -> None:
     assert "spr-mm_amx: Intel Xeon, Sapphire Rapids" in points_list()
     assert "shared.write.1K   22.78  us       5.56" in points_text("spr-mm_amx")
-    with pytest.raises(UsageError, match="has points and no pairs of CPUs; `fleet summaries spr-mm_amx`"):
+    with pytest.raises(UsageError, match="has points and no pairs of CPUs; `fleet show summary:spr-mm_amx`"):
         find_summary(tmp_path, "summary:spr-mm_amx")
     with Fleet(tmp_path) as fleet:
-        assert "spr-mm_amx" in fleet("summaries").stdout
-        assert "forwarded by the owner" in fleet("summaries", "spr-mm_amx").stdout
+        listed = fleet("runs", "--summaries").stdout
+        assert "spr-mm_amx" in listed
+        shown = fleet("show", "summary:spr-mm_amx").stdout
+        assert "forwarded by the owner" in shown
+        assert [fleet("summaries").stdout, fleet("summaries", "spr-mm_amx").stdout] == [listed, shown]
+        for words, why in (
+            (("show", "summary:rpi4-linux", "rome"), "fleet compare summary:rpi4-linux rome lays"),
+            (("show", "summary:rpi4-linux", "--csv"), "shown whole"),
+            (("runs", "rome", "--summaries"), "lists all"),
+        ):
+            done = fleet(*words)
+            assert (done.exit_code, why in " ".join(done.stderr.split())) == (2, True), done.stderr
 
 
 def test_a_ladder_is_laid_beside_the_nearest_sizes_that_were_published(tmp_path: Path) -> None:
