@@ -19,7 +19,9 @@ void bench_progress(struct side *side)
 
 uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point)
 {
-	return benchmark->grain ? benchmark->grain(point) : 1;
+	if (benchmark->grain)
+		return benchmark->grain(point);
+	return benchmark->grain_units ? benchmark->grain_units : 1;
 }
 
 uint64_t point_arena_bytes(const struct point *point, size_t thread)

@@ -183,6 +183,7 @@ struct side {
 	char *walk;             /* memory of its own to drive lines out; where the point has any */
 	void **cycle;       /* where the one begins that the arena holds; in it null: none yet */
 	uint64_t first;     /* units done untimed before the first sample */
+	uint64_t odd;       /* loops that did not end where they should: the burst fails */
 	uint32_t *progress; /* counted up now and then while it prepares and works */
 	union {
 		struct {
@@ -193,7 +194,7 @@ struct side {
 		} turn;                    /* cas, readwrite */
 		struct {
 			void *at, *start; /* next line to load; where the chase began */
-			uint64_t lines, loads, odd;
+			uint64_t lines, loads;
 			chase_fn *chase;
 			struct random random;
 		} chain; /* chase, fetch */
@@ -201,13 +202,11 @@ struct side {
 			char *to;         /* what is gone through */
 			const char *from; /* what is copied there */
 			size_t bytes, at; /* in one pass, and of it done */
-			uint64_t odd;     /* loops that did not end where they should */
 		} sweep;                  /* bandwidth */
 		struct {
 			char *at; /* its first block */
 			size_t step;
 			const char *end; /* where the block behind its last would begin */
-			uint64_t odd;    /* as of a sweep */
 		} blocks;                /* interleave */
 		struct {
 			char *sent, *received; /* the lines of either way, in order */
@@ -220,7 +219,7 @@ struct side {
 		struct product product; /* gemm */
 		struct {
 			size_t at[2]; /* in what is gone through; of a mix what is written apart */
-			uint64_t grains, begun, odd;
+			uint64_t grains, begun;
 			double grain_ticks; /* 0: as fast as it goes */
 			size_t grain;
 		} load; /* loaded, of all but ping */
@@ -273,8 +272,9 @@ struct benchmark {
 	/* Can the variant do this point? Null: any can. */
 	bool (*can)(const struct variant *variant, const struct point *point);
 
-	/* Units that are done together: a sample has a whole number of grains. Null: 1. */
+	/* Units that are done together: a sample has a whole number of grains. Null: as below. */
 	uint64_t (*grain)(const struct point *point);
+	uint32_t grain_units; /* at every point; 0: 1 */
 
 	/* Runs each loop of a variant once, to see that it does not die. Null: not needed. */
 	void (*attempt)(const struct variant *variant);

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 
 enum {
-	LOADS = 16, /* in a row in the loop */
 	WINDOW_BYTES = 64 * 4096,
 	CHECKED_LINES = 4096,      /* in a longer cycle the last line is not looked for */
 	PART_LINES = 1 << 16,      /* linked between two signs of progress */
@@ -66,12 +65,6 @@ static int add_points(const struct options *options, const struct point_context 
 		for (size_t i = 0; !err && i < sizes.count; i++)
 			err = add_point(options, context, order, sizes.bytes[i], points, refusal);
 	return err;
-}
-
-static uint64_t grain(const struct point *point)
-{
-	(void)point;
-	return LOADS;
 }
 
 static void shuffle(uint32_t *list, size_t count, struct random *random)
@@ -228,7 +221,7 @@ const struct benchmark bench_chase = {
 	.native_variants = arch_chase,
 	.generic_variants = generic_chase,
 	.points = add_points,
-	.grain = grain,
+	.grain_units = LOADS,
 	.attempt = attempt,
 	.lay = lay,
 	.prepare = prepare,

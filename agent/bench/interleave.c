@@ -10,6 +10,7 @@
 enum {
 	BYTES = 256 << 10, /* of each thread in one pass */
 	LINE = 64,
+	PASS = BYTES / LINE,
 	BLOCK_MOST = 64 << 10,
 	UNTIMED_PASSES = 2,
 	CHUNK_PASSES = 32,
@@ -89,12 +90,6 @@ static bool can(const struct variant *variant, const struct point *point)
 	return blocks_of(variant, point);
 }
 
-static uint64_t grain(const struct point *point)
-{
-	(void)point;
-	return BYTES / LINE;
-}
-
 static void lay(struct side *sides, size_t count, struct random *random)
 {
 	(void)random;
@@ -106,7 +101,7 @@ static void lay(struct side *sides, size_t count, struct random *random)
 		side->blocks.at = side->arena + (shared ? i * block : 0);
 		side->blocks.step = shared ? count * block : block;
 		side->blocks.end = side->blocks.at + BYTES / block * side->blocks.step;
-		side->first = UNTIMED_PASSES * grain(side->point);
+		side->first = UNTIMED_PASSES * PASS;
 	}
 }
 
@@ -114,19 +109,9 @@ static void work(struct side *side, uint32_t n)
 {
 	blocks_fn *blocks = blocks_of(side->variant, side->point);
 
-	for (uint32_t pass = n / (BYTES / LINE); pass; pass--)
-		side->blocks.odd += blocks(side->blocks.at, side->point->block_bytes,
-					   side->blocks.step, side->blocks.end) != side->blocks.end;
-}
-
-static bool check(const struct side *sides, size_t count, char *words, size_t room)
-{
-	for (size_t i = 0; i < count; i++)
-		if (sides[i].blocks.odd) {
-			snprintf(words, room, "a loop did not write the blocks it was given");
-			return false;
-		}
-	return true;
+	for (uint32_t pass = n / PASS; pass; pass--)
+		side->odd += blocks(side->blocks.at, side->point->block_bytes, side->blocks.step,
+				    side->blocks.end) != side->blocks.end;
 }
 
 static void attempt(const struct variant *variant)
@@ -166,16 +151,15 @@ const struct benchmark bench_interleave = {
 	.all_timed = true,
 	.many_points = true,
 	.least = 1,
-	.chunk = CHUNK_PASSES * (BYTES / LINE),
+	.chunk = CHUNK_PASSES * PASS,
 	.samples = 5,
 	.sample_us = 100,
 	.native_variants = arch_interleave,
 	.generic_variants = generic_interleave,
 	.points = add_points,
 	.can = can,
-	.grain = grain,
+	.grain_units = PASS,
 	.attempt = attempt,
 	.lay = lay,
 	.work = work,
-	.check = check,
 };

@@ -67,12 +67,6 @@ static int add_points(const struct options *options, const struct point_context 
 	return err;
 }
 
-static uint64_t grain(const struct point *point)
-{
-	(void)point;
-	return MESSAGES;
-}
-
 /* Ping sends over the first lines of the memory, pong over the rest. */
 static void lay(struct side *sides, size_t count, struct random *random)
 {
@@ -225,7 +219,7 @@ const struct benchmark bench_message = {
 	.native_variants = arch_message,
 	.generic_variants = generic_message,
 	.points = add_points,
-	.grain = grain,
+	.grain_units = MESSAGES,
 	.attempt = attempt,
 	.lay = lay,
 	.prepare = prepare,

@@ -101,6 +101,12 @@ static bool is_sound(const struct burst *burst, struct burst_result *result)
 	for (size_t i = 0; i < burst->count; i++)
 		if (describe_move(&burst->workers[i], result))
 			return false;
+	for (size_t i = 0; i < burst->count; i++)
+		if (burst->sides[i].odd) {
+			snprintf(result->failed, sizeof result->failed,
+				 "a loop did not go through the memory it was given");
+			return false;
+		}
 	return is_placed(burst, result) &&
 	       (!benchmark->check || benchmark->check(burst->sides, burst->count, result->failed,
 						      sizeof result->failed));

@@ -69,11 +69,10 @@ typedef void cas_fn(uint32_t *line, uint32_t from, uint32_t to, uint32_t n);
 typedef void readwrite_fn(uint32_t *watched, uint32_t *written, uint32_t from, uint32_t to,
 			  uint32_t n);
 
-/*
- * Loads a line's first word, whose value is the address of the next line, n16 times 16 in a row;
- * returns the address that comes next.
- */
-typedef void *chase_fn(void *line, uint32_t n16);
+/* Loads a line's first word, the address of the next line, n times LOADS in a row; returns the
+ * next. */
+enum { LOADS = 16 };
+typedef void *chase_fn(void *line, uint32_t n);
 
 /*
  * Waits until the word does not hold `old`, and returns what it holds then. What follows may be

@@ -164,40 +164,9 @@ int os_thread_bound(int64_t thread, int cpu)
 	return 0;
 }
 
-/* The clocks of 7.x move by the tick of 1 ms, longer than many a burst: better none than wrong. */
-int os_thread_ran_ns(int64_t *ns)
-{
-	(void)ns;
-	return -ENOTSUP;
-}
-
 bool os_knows_steal(void)
 {
 	return false;
-}
-
-int os_waits_open(void)
-{
-	return -ENOTSUP;
-}
-
-int os_waits_read(int account, int64_t *ns)
-{
-	(void)account;
-	(void)ns;
-	return -ENOTSUP;
-}
-
-void os_waits_close(int account)
-{
-	(void)account;
-}
-
-int os_switches(int64_t *voluntary, int64_t *involuntary)
-{
-	(void)voluntary;
-	(void)involuntary;
-	return -ENOTSUP;
 }
 
 /*
@@ -271,56 +240,9 @@ int os_pages_unmap(void *start, size_t bytes)
 	return munmap(start, bytes) ? -errno : 0;
 }
 
-/* A mapping that does not fit is refused at once. */
-int os_memory_look(struct memory *memory)
-{
-	(void)memory;
-	return -ENOTSUP;
-}
-
 size_t os_huge_page_bytes(void)
 {
 	return 0;
-}
-
-int os_huge_pages_map(void **start, size_t *bytes)
-{
-	(void)start;
-	(void)bytes;
-	return -ENOTSUP;
-}
-
-int os_huge_pages_check(const void *start)
-{
-	(void)start;
-	return -ENOTSUP;
-}
-
-int os_node_check(int node)
-{
-	(void)node;
-	return -ENOTSUP;
-}
-
-int os_pages_bind(void *start, size_t bytes, int node)
-{
-	(void)start;
-	(void)bytes;
-	(void)node;
-	return -ENOTSUP;
-}
-
-int os_page_node(void *page)
-{
-	(void)page;
-	return -ENOTSUP;
-}
-
-int os_page_physical(const void *page, uint64_t *number)
-{
-	(void)page;
-	(void)number;
-	return -ENOTSUP;
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -330,14 +252,6 @@ int os_setting_read(enum setting setting, int cpu, char value[SETTING_ROOM])
 	(void)setting;
 	(void)cpu;
 	value[0] = '\0';
-	return -ENOTSUP;
-}
-
-int os_setting_write(enum setting setting, int cpu, const char *value)
-{
-	(void)setting;
-	(void)cpu;
-	(void)value;
 	return -ENOTSUP;
 }
 

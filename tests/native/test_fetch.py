@@ -179,7 +179,7 @@ def test_a_loop_that_leaves_lines_out_yields_a_reason_and_no_number() -> None:
     records = measure(*SHORT, "-v", "short", "--state", "own", binary=build(special("short")))
     assert not bursts(records)
     assert {record["reason"] for record in failures(records)} == {
-        "a loop did not go through the lines it was given"
+        "a loop did not go through the memory it was given"
     }
 
 

@@ -274,7 +274,7 @@ def test_a_loop_that_does_less_than_it_is_told_yields_a_reason_and_no_number() -
     }
     assert reasons == {
         ("chase", "the chase did not"),
-        ("bandwidth", "a loop did not go through the bytes it was given".rstrip("0123456789 loads")),
+        ("bandwidth", "a loop did not go through the memory it was given".rstrip("0123456789 loads")),
     }
 
 
