@@ -401,15 +401,8 @@ extern const char arch_name[];
 /* The CPU's own counter; -ENOTSUP, with clock->note saying why, if it cannot be used for timing. */
 int arch_clock(struct clock *clock);
 
-extern const struct variant arch_cas[];
-extern const struct variant arch_readwrite[];
-extern const struct variant arch_message[];
-extern const struct variant arch_chase[];
-extern const struct variant arch_stream[];
-extern const struct variant arch_fetch[];
-extern const struct variant arch_interleave[];
-extern const struct variant arch_contend[];
-extern const struct variant arch_gemm[];
+extern const struct variant arch_cas[], arch_readwrite[], arch_message[], arch_chase[],
+	arch_stream[], arch_fetch[], arch_interleave[], arch_contend[], arch_gemm[];
 
 /* Null where user code cannot, and os_features() lacks FEATURE_FLUSH where this CPU cannot. */
 extern flush_fn *const arch_flush;
@@ -419,14 +412,7 @@ extern adds_fn *const arch_adds;
 
 /* ---- any machine with a C compiler: native/generic.c ----------------------------------------- */
 
-extern const struct variant generic_cas[];
-extern const struct variant generic_readwrite[];
-extern const struct variant generic_message[];
-extern const struct variant generic_chase[];
-extern const struct variant generic_stream[];
-extern const struct variant generic_gemm[];
-extern const struct variant generic_fetch[];
-extern const struct variant generic_interleave[];
-extern const struct variant generic_contend[];
+extern const struct variant generic_cas[], generic_readwrite[], generic_message[], generic_chase[],
+	generic_stream[], generic_fetch[], generic_interleave[], generic_contend[], generic_gemm[];
 
 #endif

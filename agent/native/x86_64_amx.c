@@ -196,32 +196,23 @@ MULTIPLY(ahead_amx_int8, INT8, B_AHEAD)
 enum { PRODUCTS = 16, TILE_SUMS = 16 * 16 };
 
 #define FOUR(kind) kind##_0 kind##_1 kind##_2 kind##_3
-#define PEAK(kind)                                                                                 \
-	ZERO_0 ZERO_1 ZERO_2 ZERO_3 LOAD_A LOAD_B0 LOAD_B1                                         \
-		"sub $0x400, %%rdi\n\t" LOAD_B2 ".p2align 6\n"                                     \
-		"1:\n\t" FOUR(kind) FOUR(kind) FOUR(kind) FOUR(kind) "dec %[turns]\n\t"            \
-								     "jne 1b"
+#define PEAK(name, kind)                                                                           \
+	TIMED void x86_64_peak_##name(const void *values, uint64_t turns)                          \
+	{                                                                                          \
+		register const void *a __asm__("rsi") = values, *b __asm__("rdi") = values;        \
+		register size_t a_row __asm__("rdx") = 64, b_row __asm__("rcx") = 64;              \
+                                                                                                   \
+		__asm__ volatile(ZERO_0 ZERO_1 ZERO_2 ZERO_3 LOAD_A LOAD_B0 LOAD_B1                \
+				 "sub $0x400, %%rdi\n\t" LOAD_B2 ".p2align 6\n"                    \
+				 "1:\n\t" FOUR(kind) FOUR(kind) FOUR(kind)                         \
+					 FOUR(kind) "dec %[turns]\n\tjne 1b"                       \
+				 : [turns] "+r"(turns), "+r"(b)                                    \
+				 : "r"(a), "r"(a_row), "r"(b_row)                                  \
+				 : "memory", "cc");                                                \
+	}
 
-#define DECLARE_PEAK(values)                                                                       \
-	register const void *a __asm__("rsi") = values, *b __asm__("rdi") = values;                \
-	register size_t a_row __asm__("rdx") = 64, b_row __asm__("rcx") = 64
-
-#define PEAK_OPERANDS                                                                              \
-	: [turns] "+r"(turns), "+r"(b) : "r"(a), "r"(a_row), "r"(b_row) : "memory", "cc"
-
-TIMED void x86_64_peak_amx_bf16(const void *values, uint64_t turns)
-{
-	DECLARE_PEAK(values);
-
-	__asm__ volatile(PEAK(BF16) PEAK_OPERANDS);
-}
-
-TIMED void x86_64_peak_amx_int8(const void *values, uint64_t turns)
-{
-	DECLARE_PEAK(values);
-
-	__asm__ volatile(PEAK(INT8) PEAK_OPERANDS);
-}
+PEAK(amx_bf16, BF16)
+PEAK(amx_int8, INT8)
 
 /* ---- loads alone ----------------------------------------------------------------------------- */
 
@@ -276,49 +267,25 @@ TIMED void x86_64_amx_end(void)
 	__asm__ volatile(RELEASE);
 }
 
-const struct tiles x86_64_tile = {
-	.stride = 4 * TILE_ROW_BYTES,
-	.read = x86_64_read_tiles,
-	.begin = x86_64_amx_begin,
-	.end = x86_64_amx_end,
-};
+#define AROUND .begin = x86_64_amx_begin, .end = x86_64_amx_end
 
+const struct tiles x86_64_tile = {.stride = 4 * TILE_ROW_BYTES, .read = x86_64_read_tiles, AROUND};
 const struct tiles x86_64_tileblock = {
-	.stride = TILE_ROW_BYTES,
-	.is_fixed = true,
-	.read = x86_64_read_tiles,
-	.begin = x86_64_amx_begin,
-	.end = x86_64_amx_end,
-};
+	.stride = TILE_ROW_BYTES, .is_fixed = true, .read = x86_64_read_tiles, AROUND};
 
-const struct gemm x86_64_amx_bf16 = {
-	.value = GEMM_BF16,
-	.rows = 16,
-	.columns = 64,
-	.depth = 32,
-	.pack = 2,
-	.block = 16,
-	.strips = true,
-	.peak_operations = PRODUCTS * TILE_SUMS * 32 * 2,
-	.multiply = amx_bf16_multiply,
-	.multiply_ahead = ahead_amx_bf16_multiply,
-	.peak = x86_64_peak_amx_bf16,
-	.begin = x86_64_amx_begin,
-	.end = x86_64_amx_end,
-};
+#define GEMM_16_64(name, values, deep, side)                                                       \
+	const struct gemm x86_64_##name = {.value = values,                                        \
+					   .rows = 16,                                             \
+					   .columns = 64,                                          \
+					   .depth = deep,                                          \
+					   .pack = side,                                           \
+					   .block = 16,                                            \
+					   .strips = true,                                         \
+					   .peak_operations = PRODUCTS * TILE_SUMS * (deep)*2,     \
+					   .multiply = name##_multiply,                            \
+					   .multiply_ahead = ahead_##name##_multiply,              \
+					   .peak = x86_64_peak_##name,                             \
+					   AROUND}
 
-const struct gemm x86_64_amx_int8 = {
-	.value = GEMM_INT8,
-	.rows = 16,
-	.columns = 64,
-	.depth = 64,
-	.pack = 4,
-	.block = 16,
-	.strips = true,
-	.peak_operations = PRODUCTS * TILE_SUMS * 64 * 2,
-	.multiply = amx_int8_multiply,
-	.multiply_ahead = ahead_amx_int8_multiply,
-	.peak = x86_64_peak_amx_int8,
-	.begin = x86_64_amx_begin,
-	.end = x86_64_amx_end,
-};
+GEMM_16_64(amx_bf16, GEMM_BF16, 32, 2);
+GEMM_16_64(amx_int8, GEMM_INT8, 64, 4);
