@@ -60,8 +60,7 @@ static const char *reason(int err)
 	}
 }
 
-/* Messages are timed by two CPUs' clocks: where those are apart the OS's clock takes their place.
- */
+/* Messages are timed by two CPUs' clocks: where those are apart the OS's clock takes over. */
 static int avoid_clocks_apart(const struct plan *plan, struct clock_facts *clock,
 			      struct notes *notes, struct refusal *refusal)
 {

@@ -1,5 +1,4 @@
-/* interval.c: the median, the interval of a mean, Student's t. Needs no library of mathematics.
- */
+/* interval.c: the median, the interval of a mean, Student's t. Needs no mathematics library. */
 #include "base/interval.h"
 
 #include <stdlib.h>
@@ -64,10 +63,7 @@ static double likeness(double correlation, double n)
 	return r < 0 ? 0 : r > LIKENESS_MOST ? LIKENESS_MOST : r;
 }
 
-/*
- * In a row whose neighbours correlate by r (first-order autoregression) the mean varies as that of
- * n (1 - r) / (1 + r) independent values.
- */
+/* Neighbours that correlate by r vary the mean as n (1 - r) / (1 + r) independent values do. */
 static double half_squared(double variance, double correlation, double n)
 {
 	double r = likeness(correlation, n), effective = n * (1 - r) / (1 + r);

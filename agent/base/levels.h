@@ -1,5 +1,4 @@
-/* levels.h: the states of a machine at its visits to a pair, and the levels of what was found
- * there. */
+/* levels.h: states of a machine at its visits to a pair, and the levels of what was found there. */
 #ifndef FLEET_BASE_LEVELS_H
 #define FLEET_BASE_LEVELS_H
 
@@ -27,8 +26,7 @@ struct level_part {
 	uint8_t state;
 };
 
-/* The level that most bursts of the main state are at; of equals the faster one. Strays are none of
- * its interval's. */
+/* The level of most bursts of the main state; of equals the faster. Its interval has no strays. */
 struct level {
 	double median, other; /* the latter of the level with most of the other bursts; 0: none */
 	struct interval interval; /* of its bursts alone */
@@ -36,8 +34,7 @@ struct level {
 	uint32_t levels;          /* how many the pair has */
 };
 
-/* The state of the machine in each round, 0 the fastest, and that which the pair's numbers are of.
- */
+/* The machine's state in each round, 0 the fastest, and the one that the pair's numbers are of. */
 struct states {
 	uint8_t *of; /* room for as many rounds as the longest series has */
 	uint8_t main;

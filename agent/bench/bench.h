@@ -97,8 +97,7 @@ struct word {
 	const char *meaning; /* null ends a list */
 };
 
-/* A member of `struct point` as records have it: a word, or a number that is left out where it is
- * 0. */
+/* A member of `struct point` as records have it: a word, or a number, left out where it is 0. */
 struct parameter {
 	const char *name;   /* null ends a list */
 	const char *option; /* that asks for it; null: none */

@@ -16,8 +16,7 @@
 
 enum { CACHE_LINE = 64, VALUES_BYTES = 2048, LEAST = -4, MOST = 4 };
 
-/* Copies that may be added up in C: each adds at most so much a value of k, and none may pass 2^24.
- */
+/* Copies that may add up in C: each adds at most so much a value of k, and none may pass 2^24. */
 enum { SUM_MOST = 1 << 24, PRODUCT_MOST = 32 };
 
 /* Operations of a call, if it has more than one strip. */

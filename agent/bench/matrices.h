@@ -1,5 +1,4 @@
-/* matrices.h: the matrices that gemm multiplies: where they lie, what they hold, what comes
- * out. */
+/* matrices.h: the matrices that gemm multiplies: where they lie, what they hold, their product. */
 #ifndef FLEET_BENCH_MATRICES_H
 #define FLEET_BENCH_MATRICES_H
 
@@ -10,8 +9,7 @@ void gemm_lay_out(const struct gemm *gemm, const struct point *point, struct gem
 /* Copies of what streams that so many bytes hold: 2 at least, and no more than C can add up. */
 uint32_t gemm_copies(const struct gemm *gemm, const struct point *point, uint64_t bytes);
 
-/* Small whole numbers and their product: exact in every kind of value, in any order of adding up.
- */
+/* Small whole numbers and their product: exact in every kind of value, in any order of sums. */
 struct gemm_reference {
 	uint32_t m, n, k;
 	bool is_unsigned; /* the values of A */
@@ -20,8 +18,7 @@ struct gemm_reference {
 	struct gemm_reference *next;
 };
 
-/* Made once for each shape; null without memory, or if the run must end. Not for several threads.
- */
+/* Made once for each shape; null without memory, or if the run must end. Not thread-safe. */
 const struct gemm_reference *gemm_reference(const struct gemm *gemm, const struct point *point);
 
 /* Writes a copy of A or B where and as the layout says. */

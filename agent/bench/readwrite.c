@@ -1,7 +1,4 @@
-/*
- * bench_readwrite.c: two lines, one writer each, plain loads and stores. Ping announces turn k on
- * its line by the value k & 1, pong repeats that value on the other.
- */
+/* readwrite.c: two lines, one writer each: ping stores k & 1 in turn k, and pong repeats it. */
 #include "bench/bench.h"
 
 static void lay(struct side *sides, size_t count, struct random *random)

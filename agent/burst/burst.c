@@ -207,10 +207,7 @@ static void join(struct burst *burst)
 
 /* ---- the supervisor -------------------------------------------------------------------------- */
 
-/*
- * Takes the part of whoever is missing until all are out of their loops, for at most limit_ms; true
- * if they are out and joined.
- */
+/* Takes the part of whoever is missing for at most limit_ms; true if all are out and joined. */
 static bool release(struct burst *burst, int64_t limit_ms)
 {
 	const struct benchmark *benchmark = burst->order.benchmark;

@@ -17,9 +17,7 @@ bool worker_given_up(const struct burst *burst)
 	return __atomic_load_n(&burst->give_up, __ATOMIC_RELAXED);
 }
 
-/*
- * Each says that it is there on a line of its own, ping looks at them all and then opens.
- */
+/* Each says that it is there on a line of its own; ping looks at them all and then opens. */
 bool worker_meet(struct worker *worker)
 {
 	struct burst *burst = worker->burst;

@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* Times the CPU time that threads had: a sample must not take longer; of a burst, to be given up.
- */
+/* Times the CPU time that threads had: what a sample may take, and a burst to be given up. */
 enum { STARVED = 5, HOPELESS = 10 };
 
 static void describe(const struct worker *worker, struct burst_result *result)

@@ -30,8 +30,7 @@ uint32_t trial_samples(const struct benchmark *benchmark);
 bool trial_judge(const struct benchmark *benchmark, const struct clock_facts *clock,
 		 const uint64_t *stamps, uint32_t grains, struct trial *trial);
 
-/* Ticks a sample should last: long enough to be worth a burst, and long against the clock's step.
- */
+/* Ticks a sample should last: worth a burst, and long against the clock's step. */
 double trial_wanted_ticks(uint32_t sample_us, const struct clock_facts *clock);
 
 /* Is a sample of so many ticks too short for the steps of the clock? */

@@ -75,17 +75,13 @@ struct burst {
 	_Alignas(LINE_BYTES) uint32_t give_up;
 };
 
-/* Gives a worker room for what it takes down of each sample, which the burst frees; 0 or -ENOMEM.
- */
+/* Gives a worker room for what it notes of each sample, which the burst frees; 0 or -ENOMEM. */
 int worker_make_room(struct worker *worker);
 
 /* The thread: binds itself, meets the others, plays its part. Its argument is its struct worker. */
 void *worker_run(void *worker);
 
-/*
- * Gives each side the memory of its own arena, or all that of one; and its second arena. 0 or
- * -errno.
- */
+/* Gives each side its own arena, or that of one of them; and its second arena. 0 or -errno. */
 int burst_take_arenas(struct burst *burst);
 
 /* The thread may still work on its arenas: they are left to it. */

@@ -1,5 +1,4 @@
-/* card.c: reduces a run to what its card shows: relations, the order of the map, groups, the scale.
- */
+/* card.c: reduces a run to what its card shows: relations, order of the map, groups, scale. */
 #include "emit/card.h"
 
 #include "base/split.h"
@@ -11,8 +10,7 @@
 
 static const char *const level_names[] = {"socket", "node", "die", "cache", "cluster"};
 
-/* ---- what two CPUs share -----------------------------------------------------------------------
- */
+/* ---- what two CPUs share --------------------------------------------------------------------- */
 
 static int by_place(const void *a, const void *b)
 {
@@ -212,8 +210,7 @@ static bool reduce_visits(struct card *card)
 	return count;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------
- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 bool card_border(const struct card *card, size_t at, int level)
 {

@@ -42,8 +42,7 @@ void emit_forecast(const struct plan *plan, const struct forecast *forecast,
 /* Prints the record of all benchmarks, for --describe. */
 void emit_benchmarks(void);
 
-/* Adds the object of a benchmark to a list; variants: with those of this architecture, best first.
- */
+/* Adds the object of a benchmark to a list; variants: with those of this architecture, in order. */
 void emit_benchmark(const struct benchmark *benchmark, bool variants);
 
 /* Adds the key `parameters` of a point's records. */

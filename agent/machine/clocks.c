@@ -29,10 +29,7 @@ struct moment {
 	uint64_t reference;
 };
 
-/*
- * Reads our counter between two readings of the reference clock, several times, and keeps the
- * tightest: an interrupt between them cannot spoil all.
- */
+/* Reads our counter between two readings of the reference clock; the tightest of several counts. */
 static struct moment take_moment(const struct clock *clock, const struct clock *reference)
 {
 	struct moment best = {0};

@@ -20,10 +20,7 @@ struct counters {
 /* Reads a list of NAME=TYPE:CONFIG or NAME=TYPE:CONFIG:k; null or empty: none. */
 int counters_parse(struct counters *counters, const char *text, struct refusal *refusal);
 
-/*
- * Finds out which of them can be opened, and says in one note which cannot and why. So many threads
- * are to count at once.
- */
+/* Finds out which can be opened, noting which cannot and why. threads: how many count at once. */
 void counters_try(struct counters *counters, size_t threads, struct notes *notes);
 
 /* Is there one that is counted? */

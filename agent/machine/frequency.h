@@ -17,10 +17,7 @@ struct behind {
 	double overhead_cycles;
 };
 
-/*
- * How frequency_behind() is to measure the calling thread's core; false where an addition may take
- * more than a cycle, or the clock's steps are too far apart.
- */
+/* How to measure behind samples; false: additions may take over a cycle, or the clock is coarse. */
 bool frequency_prepare(const struct clock *clock, struct behind *behind);
 
 /*

@@ -44,8 +44,7 @@ struct line_place {
 int lines_map(struct lines *lines, size_t count, const struct placement *placement,
 	      struct random *random);
 
-/* Keeps the pages mapped for a while longer, so that the kernel does not hand the same ones back at
- * once. */
+/* Keeps the pages mapped for a while, so that the kernel does not hand out the same ones again. */
 void lines_retire(struct lines *lines);
 
 /* A thread may still write to these lines: they are left to it, and are nobody's any more. */

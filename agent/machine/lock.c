@@ -25,8 +25,7 @@ enum {
 static const char *const places[] = {"/tmp/fleet-agent.lock", "/var/tmp/fleet-agent.lock",
 				     "/dev/shmem/fleet-agent.lock"};
 
-/* A file of QNX's /dev/shmem is a name, not regular; what the other kinds do is no file's business.
- */
+/* A file of QNX's /dev/shmem is a name, not regular: so whatever is none of the other kinds. */
 static bool is_file(const struct stat *found)
 {
 	mode_t mode = found->st_mode;

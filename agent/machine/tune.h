@@ -19,10 +19,7 @@ struct tuning {
 	size_t cpu_count;
 };
 
-/*
- * Changes what is wanted and adds a note of it. If anything cannot be changed, all is put back and
- * it refuses. To be called before any thread is started.
- */
+/* Changes what is wanted, and notes it, or puts all back and refuses. Before any thread starts. */
 int tune_begin(const struct tuning *tuning, struct notes *notes, struct refusal *refusal);
 
 /* Puts everything back, and waits until it is; -EIO if something would not go back. */

@@ -29,8 +29,7 @@ CAS(armv7_cas_ldrex, "ldrex %[seen], %[line]\n\t"
 	"eor %[from], %[from], #1\n\t"                                                             \
 	"eor %[to], %[to], #1"
 
-/* No store is seen before it is known to be executed: the branch orders it (Arm ARM v7-A A3.8.2).
- */
+/* No store is seen before it is sure to be executed: the branch orders it (Arm ARM v7-A A3.8.2). */
 READWRITE(armv7_readwrite_ldr, HAND_OVER(""))
 
 /* Armv7 has neither ldar nor stlr. */

@@ -20,8 +20,7 @@
 #define STATUS , [status] "=&r"(status) /* whether a conditional store failed */
 #endif
 
-/* One statement: no flag of a compiler can put an instruction between a failed swap and the next.
- */
+/* One statement: no compiler flag can put an instruction between a failed swap and the next. */
 #define CAS(name, loop)                                                                            \
 	TIMED void name(uint32_t *line, uint32_t from, uint32_t to, uint32_t n)                    \
 	{                                                                                          \

@@ -20,8 +20,7 @@ static bool read_file(int cpu, const char *name, char *line, size_t room)
 	return !linux_read_line(path, line, room);
 }
 
-/* The number a file begins with: of a list of CPUs the lowest, which names the group they are in.
- */
+/* The number a file begins with: of a list of CPUs the lowest, which names their group. */
 static int64_t read_number(int cpu, const char *name)
 {
 	char line[256], *end;

@@ -1,7 +1,4 @@
-/*
- * loongarch64: 64-bit LoongArch, and the atomic compare-and-swap of its version 1.1 where the CPU
- * has it. See native.h.
- */
+/* loongarch64: 64-bit LoongArch, and amcas of version 1.1 where the CPU has it. See native.h. */
 #define POINTER    "r"
 #define LINE(line) "+r"(line)
 #define AGAIN      "addi.w %[n], %[n], -1\n\tbnez %[n], 1b"

@@ -69,8 +69,7 @@ typedef void cas_fn(uint32_t *line, uint32_t from, uint32_t to, uint32_t n);
 typedef void readwrite_fn(uint32_t *watched, uint32_t *written, uint32_t from, uint32_t to,
 			  uint32_t n);
 
-/* Loads a line's first word, the address of the next line, n times LOADS in a row; returns the
- * next. */
+/* Loads the address of the next line from a line, n times LOADS in a row; returns the next one. */
 enum { LOADS = 16 };
 typedef void *chase_fn(void *line, uint32_t n);
 
@@ -325,8 +324,7 @@ bool os_knows_steal(void);
 /* Opens the calling thread's account of waiting; a number from 0 to name it by, or -errno. */
 int os_waits_open(void);
 
-/* For how long the thread has been ready to run while others had its CPU; the account stays open.
- */
+/* How long the thread was ready to run while others had its CPU; the account stays open. */
 int os_waits_read(int account, int64_t *ns);
 void os_waits_close(int account);
 
@@ -384,14 +382,10 @@ struct cpu_facts {
 /* Adds to *facts what is known of the CPU of the calling thread; -ENOTSUP if nothing is. */
 int os_cpu_describe(int cpu, struct cpu_facts *facts);
 
-/* The FEATURE_ bits of this CPU: the single crossing between the two questions, OS and
- * architecture. */
+/* The FEATURE_ bits of this CPU: the single crossing between OS and architecture. */
 uint32_t os_features(void);
 
-/*
- * Why one of these features cannot be used; null if there is no more to say than that the CPU lacks
- * it. *withheld: the CPU has it.
- */
+/* Why a feature cannot be used; null: the CPU lacks it. *withheld: the CPU has it. */
 const char *os_missing(uint32_t features, bool *withheld);
 
 /* ---- the architecture ------------------------------------------------------------------------ */

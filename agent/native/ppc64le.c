@@ -52,8 +52,7 @@ VARIANTS(arch_chase, {.name = "ld", .chase = ppc64le_chase_ld});
 /* An addition may take two cycles. */
 adds_fn *const arch_adds = NULL;
 
-/* The time base. isync: it may otherwise be read early, out of program order (Power ISA, book II).
- */
+/* The time base. isync: it may otherwise be read early, out of program order (Power ISA II). */
 static uint64_t ticks_timebase(void)
 {
 	uint64_t ticks;

@@ -293,8 +293,7 @@ const char *os_missing(uint32_t features, bool *withheld)
 	return qnx_missing(features, withheld);
 }
 
-/* From a CPU's first cache the chain leads outward; that of instructions ends where data's goes on.
- */
+/* From a CPU's first cache the chain leads outward; that of instructions ends at data's. */
 static void add_caches(unsigned index, bool data, struct cpu_facts *facts)
 {
 	const struct cacheattr_entry *entry = cache_entry(index);

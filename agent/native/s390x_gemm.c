@@ -6,8 +6,7 @@
  */
 #include "native.h"
 
-/* Arithmetic on vectors of fp32 needs a z14, and says so itself: compilers build for older models.
- */
+/* Arithmetic on vectors of fp32 needs a z14, and says so: compilers build for older models. */
 #define Z14(text) ".machine push\n\t.machine z14\n\t" text ".machine pop"
 
 #define SUMS "8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\t"

@@ -28,8 +28,7 @@
 		return at;                                                                         \
 	}
 
-/* The loops of one way through memory, for the table; with those past the caches, if it has them.
- */
+/* The loops of one way through memory, for the table; the second with those past the caches. */
 #define LOOPS(arch, way)                                                                           \
 	{                                                                                          \
 		[OPERATION_READ] = arch##_read_##way, [OPERATION_WRITE] = arch##_write_##way,      \

@@ -25,10 +25,7 @@ GO_BY_BLOCKS_THEN(x86_64_nt_blocks_avx, "sfence", FILL_256("vmovntps"))
 GO_BY_BLOCKS(x86_64_blocks_sse2, FILL_128("movaps"))
 GO_BY_BLOCKS_THEN(x86_64_nt_blocks_sse2, "sfence", FILL_128("movntps"))
 
-/*
- * As mm_amx writes a row, 32 bytes at a time: after prefetches of the next one, which is behind the
- * others' blocks.
- */
+/* As mm_amx writes a row, 32 bytes at a time, after prefetching the next, behind others' blocks. */
 TIMED char *x86_64_blocks_prefetchnta(char *at, size_t block, size_t step, const char *end)
 {
 	char *line, *stop;

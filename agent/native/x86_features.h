@@ -1,5 +1,4 @@
-/* x86_features.h: what a 64-bit x86 CPU has, and its OS saves. For native/{linux,qnx}_cpu.h only.
- */
+/* x86_features.h: what a 64-bit x86 CPU has, and its OS saves. For native/{linux,qnx}_cpu.h. */
 #ifndef FLEET_X86_FEATURES_H
 #define FLEET_X86_FEATURES_H
 
@@ -9,8 +8,7 @@
 #include <cpuid.h>
 #include <stdbool.h>
 
-/* Register state that the OS saves at a switch of threads (Intel SDM 1, 13.3); 0: unknown.
- */
+/* Register state that the OS saves at a switch of threads (Intel SDM 1, 13.3); 0: unknown. */
 static uint32_t x86_saved_state(void)
 {
 	uint32_t a, b, c, d;

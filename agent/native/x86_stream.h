@@ -1,5 +1,4 @@
-/* x86_stream.h: loops of vectors, and of one instruction. For native/{x86_64,i386}_stream.c only.
- */
+/* x86_stream.h: loops of vectors, and of one instruction. For native/{x86_64,i386}_stream.c. */
 #ifndef FLEET_X86_STREAM_H
 #define FLEET_X86_STREAM_H
 

@@ -1,5 +1,4 @@
-/* x86_tsc.h: the time stamp counter, the same on x86_64 and i386. For native/{x86_64,i386}.c only.
- */
+/* x86_tsc.h: the time stamp counter, alike on x86_64 and i386. For native/{x86_64,i386}.c. */
 #ifndef FLEET_X86_TSC_H
 #define FLEET_X86_TSC_H
 

@@ -160,8 +160,7 @@ const struct option option_table[] = {
 
 const size_t option_count = sizeof option_table / sizeof *option_table;
 
-/* As these programs measure by default; c2clat and core-to-core-latency mirror a half.
- */
+/* As these programs measure by default; c2clat and core-to-core-latency mirror a half. */
 const struct preset presets[] = {
 	{"core_latency", 500, 0, 4000, "ordered", "median"},
 	{"core-to-core-latency", 300, 1, 1000, "half", "mean"},

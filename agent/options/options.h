@@ -9,10 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/*
- * The longest list of samples in one record: 20 digits and a comma each must stay well below the 1
- * MiB a line of the wire may have.
- */
+/* Samples in a record at most: 20 digits and a comma each stay well below the 1 MiB of a line. */
 enum { SAMPLES_MAX = 40000 };
 
 enum { NOT_GIVEN = -1, SECONDS_MOST = 1000000000 };

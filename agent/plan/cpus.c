@@ -53,8 +53,7 @@ int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal)
 	return -1;
 }
 
-/* Marks in `wanted`, which runs along plan->cpus, each CPU of first ... last; all of them must be
- * there. */
+/* Marks in `wanted`, which runs along plan->cpus, each CPU of first ... last; all must be there. */
 static int mark_range(const struct plan *plan, long first, long last, bool *wanted,
 		      struct refusal *refusal)
 {

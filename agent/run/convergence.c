@@ -79,8 +79,7 @@ static void note_given_up(const struct run *run)
 	run->format->note(text);
 }
 
-/* ---- visits known less well -------------------------------------------------------------------
- */
+/* ---- visits known less well ------------------------------------------------------------------ */
 
 /* Of a round trip one way. */
 static double ns_of(const struct run *run, const struct history *history, double ticks_a_grain)

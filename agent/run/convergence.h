@@ -1,5 +1,4 @@
-/* convergence.h: how well each pair is known in the end, and what would help those known less well.
- */
+/* convergence.h: how well each pair is known in the end, and what would help the others. */
 #ifndef FLEET_RUN_CONVERGENCE_H
 #define FLEET_RUN_CONVERGENCE_H
 

@@ -103,10 +103,7 @@ static bool give_up(struct run *run, const struct visit *lost, const char *what)
 	return !strcmp(what, "memory") || !strcmp(what, "variant") || !strcmp(what, "point");
 }
 
-/*
- * Takes a pair's outcomes, in the order of rounds: twice a median in ticks, or - for none, with
- * what is given up for it.
- */
+/* Takes a pair's outcomes, round by round: twice a median in ticks, or - and what is given up. */
 static bool take_outcomes(struct run *run, struct history *history, bool measured, char **rest)
 {
 	const char *word;

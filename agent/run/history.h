@@ -50,12 +50,10 @@ uint64_t history_units(const struct history *history);
 void history_note(const struct plan *plan, struct history *history, uint32_t round,
 		  const struct burst_result *result);
 
-/* Remembers what an earlier agent found: twice its median in ticks, or null where there was none.
- */
+/* Remembers what an earlier agent found: twice its median in ticks; null where there was none. */
 void history_recall(const struct plan *plan, struct history *history, const uint64_t *twice_median);
 
-/* Judges how well the visits are known of which there are new bursts, calling `idle` now and then.
- */
+/* Judges how well visits with new bursts are known, calling `idle` now and then. */
 void history_judge(const struct plan *plan, struct history *histories, void (*idle)(void));
 
 /* The level that most bursts of a visit are at, in ticks a grain; some burst must be kept. */

@@ -32,10 +32,7 @@ bool schedule_visits(const struct schedule *schedule, const struct history *hist
 /* The first round that visits anything; plan->rounds_max if none does. */
 uint32_t schedule_first(struct schedule *schedule);
 
-/*
- * Waits until the round may begin, calling `idle` now and then; false if there is none, or an order
- * to end has come.
- */
+/* Waits until the round may begin, calling `idle`; false: there is none, or the run must end. */
 bool schedule_begin(struct schedule *schedule, uint32_t round, void (*idle)(void));
 
 /* Does the time budget have room for one more burst of this visit? */
