@@ -194,7 +194,8 @@ MULTIPLY(ahead_amx_int8, INT8, B_AHEAD)
 
 enum { PRODUCTS = 16, TILE_SUMS = 16 * 16 };
 
-#define FOUR(kind) kind##_0 kind##_1 kind##_2 kind##_3
+#define FOUR(kind)        kind##_0 kind##_1 kind##_2 kind##_3
+#define PRODUCTS_OF(kind) FOUR(kind) FOUR(kind) FOUR(kind) FOUR(kind)
 #define PEAK(name, kind)                                                                           \
 	TIMED void x86_64_peak_##name(const void *values, uint64_t turns)                          \
 	{                                                                                          \
@@ -203,8 +204,7 @@ enum { PRODUCTS = 16, TILE_SUMS = 16 * 16 };
                                                                                                    \
 		__asm__ volatile(ZERO_0 ZERO_1 ZERO_2 ZERO_3 LOAD_A LOAD_B0 LOAD_B1                \
 				 "sub $0x400, %%rdi\n\t" LOAD_B2 ".p2align 6\n"                    \
-				 "1:\n\t" FOUR(kind) FOUR(kind) FOUR(kind)                         \
-					 FOUR(kind) "dec %[turns]\n\tjne 1b"                       \
+				 "1:\n\t" PRODUCTS_OF(kind) "dec %[turns]\n\tjne 1b"               \
 				 : [turns] "+r"(turns), "+r"(b)                                    \
 				 : "r"(a), "r"(a_row), "r"(b_row)                                  \
 				 : "memory", "cc");                                                \
@@ -280,7 +280,7 @@ const struct tiles x86_64_tileblock = {
 					   .pack = side,                                           \
 					   .block = 16,                                            \
 					   .strips = true,                                         \
-					   .peak_operations = PRODUCTS * TILE_SUMS * (deep)*2,     \
+					   .peak_operations = 2 * PRODUCTS * TILE_SUMS * (deep),   \
 					   .multiply = name##_multiply,                            \
 					   .multiply_ahead = ahead_##name##_multiply,              \
 					   .peak = x86_64_peak_##name,                             \

@@ -37,7 +37,7 @@ int plan_make_groups(struct plan *plan, const struct options *options, struct re
 int plan_make_points(struct plan *plan, const struct options *options, struct notes *notes,
 		     struct refusal *refusal);
 
-/* Reserves the arenas of the visits; short of memory it drops the largest usual sizes, or refuses. */
+/* Reserves the arenas of the visits; short of memory it drops the largest sizes, or refuses. */
 int plan_want_memory(struct plan *plan, const struct options *options, struct notes *notes,
 		     struct refusal *refusal);
 

@@ -93,14 +93,14 @@ def test_the_loop_of_the_peak_does_the_operations_it_claims_and_waits_for_none(
     [
         ("PRODUCTS = 16", "PRODUCTS = 8"),
         ("TILE_SUMS = 16 * 16", "TILE_SUMS = 16 * 8"),
-        ("TILE_SUMS * 32 * 2", "TILE_SUMS * 32 * 4"),
-        ("TILE_SUMS * 64 * 2", "TILE_SUMS * 32 * 2"),
+        ("2 * PRODUCTS * TILE_SUMS", "4 * PRODUCTS * TILE_SUMS"),
+        ("TILE_SUMS * (deep)", "TILE_SUMS * 32"),
         ("FOUR(kind) FOUR(kind) FOUR(kind) FOUR(kind)", "FOUR(kind) FOUR(kind) FOUR(kind)"),
         ("kind##_0 kind##_1 kind##_2 kind##_3\n", "kind##_0 kind##_1 kind##_2 kind##_2\n"),
         ("kind##_0 kind##_1 kind##_2 kind##_3\n", "kind##_0 kind##_1 kind##_3\n"),
         ("sub $0x400, %%rdi", "sub $0x200, %%rdi"),
-        ("PEAK(INT8)", "PEAK(BF16)"),
-        ('jne 1b"\n\n#define DECLARE', 'je 1b"\n\n#define DECLARE'),
+        ("PEAK(amx_int8, INT8)", "PEAK(amx_int8, BF16)"),
+        ("dec %[turns]\\n\\tjne 1b", "dec %[turns]\\n\\tje 1b"),
         (".rows = {16, 16, 16, 16, 16, 16, 16, 16}", ".rows = {16, 16, 16, 8, 16, 16, 16, 16}"),
     ],
 )
