@@ -71,7 +71,9 @@ def test_a_loop_that_leaves_blocks_out_yields_a_reason_and_no_number() -> None:
     target = dataclasses.replace(X86_64, name="linux-short", native=(str(TROUBLE / "short.c"),))
     records = measure(*SHORT, "-v", "short", "--blocks", "1K", binary=build(target))
     assert not bursts(records)
-    assert {one["reason"] for one in failures(records)} == {"a loop did not go through the memory it was given"}
+    assert {one["reason"] for one in failures(records)} == {
+        "a loop did not go through the memory it was given"
+    }
 
 
 def test_a_signal_ends_it_in_the_middle_of_a_burst() -> None:
