@@ -23,8 +23,9 @@ enum { MISCOUNTED = 1 };
 enum { MISCOUNTED = 0 };
 #endif
 
-static const enum operation operations[] = {OPERATION_FAA,   OPERATION_SWAP,   OPERATION_CAS,
-					    OPERATION_STORE, OPERATION_MODIFY, OPERATION_TURN};
+static const enum operation operations[] = {OPERATION_FAA,    OPERATION_SWAP,   OPERATION_CAS,
+					    OPERATION_STORE,  OPERATION_MODIFY, OPERATION_TURN,
+					    OPERATION_TICKET, OPERATION_MCS};
 
 static uint32_t done_here(void)
 {
@@ -35,9 +36,15 @@ static uint32_t done_here(void)
 	return mask;
 }
 
+/* Does a thread wait for another? */
 static bool waits(const struct point *point)
 {
-	return point->operation == OPERATION_TURN;
+	return point->operation >= OPERATION_TURN;
+}
+
+static bool locks(const struct point *point)
+{
+	return point->operation > OPERATION_TURN;
 }
 
 /* Has each thread a word of its own, in a line of all where they fit? */
@@ -99,12 +106,13 @@ static bool can(const struct variant *variant, const struct point *point)
 	enum operation operation = point->operation;
 
 	return operation == OPERATION_TURN ? variant->cas != NULL
-					   : variant->add[operation] || variant->put[operation];
+					   : variant->add[operation] || variant->put[operation] ||
+						     variant->lock[operation];
 }
 
 static uint64_t grain(const struct point *point)
 {
-	return waits(point) ? 1 : BATCH;
+	return !waits(point) ? BATCH : locks(point) ? TURNS : 1;
 }
 
 static void lay(struct side *sides, size_t count, struct random *random)
@@ -114,12 +122,16 @@ static void lay(struct side *sides, size_t count, struct random *random)
 		size_t word = side->point->sharing == SHARING_WORDS ? i : 0;
 		bool own = side->point->sharing == SHARING_OWN;
 
-		side->contest.word = own ? (uint32_t *)side->arena : side->lines[0] + word;
+		struct lock *lock = (void *)side->lines[0];
+
+		side->contest.word = own                  ? (uint32_t *)side->arena
+				     : locks(side->point) ? &lock->word
+							  : side->lines[0] + word;
 		side->contest.from = (uint32_t)i;
 		side->contest.to = (uint32_t)((i + 1) % count);
 		side->contest.value = side->contest.first = (uint32_t)random_next(random);
 		side->done = MISCOUNTED && i == count - 1;
-		side->first = waits(side->point);
+		side->first = side->point->by_turns;
 	}
 }
 
@@ -138,6 +150,8 @@ static void operate(struct side *side, uint32_t n)
 
 	if (operation == OPERATION_TURN) {
 		variant->cas(word, side->contest.from, side->contest.to, n);
+	} else if (variant->lock[operation]) {
+		variant->lock[operation]((void *)side->lines[0], (void *)side->arena, n);
 	} else if (variant->add[operation]) {
 		side->contest.tries += variant->add[operation](word, n);
 	} else {
@@ -204,19 +218,47 @@ static bool check(const struct side *sides, size_t count, char *words, size_t ro
 	return true;
 }
 
+static void pass_turn(uint32_t *word, size_t count)
+{
+	uint32_t held = __atomic_load_n(word, __ATOMIC_RELAXED);
+	uint32_t next = (uint32_t)((held + 1) % count);
+
+	__atomic_compare_exchange_n(word, &held, next, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Serves all that have a ticket. */
+static void pass_lock(struct lock *lock)
+{
+	__atomic_store_n(&lock->serving, __atomic_load_n(&lock->taken, __ATOMIC_RELAXED),
+			 __ATOMIC_RELAXED);
+}
+
+/* Lets it have the lock, and go on without a next one. */
+static void pass_node(struct lock_node *node)
+{
+	struct lock_node *none = NULL;
+
+	__atomic_store_n(&node->waits, 0, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&node->next, &none, node, 0, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+}
+
 /* Moves on whoever waits for one that does not come. */
 static void release(struct side *sides, size_t count)
 {
-	uint32_t *word = sides->contest.word, held = __atomic_load_n(word, __ATOMIC_RELAXED);
-	uint32_t next = (uint32_t)((held + 1) % count);
-
-	if (waits(sides->point))
-		__atomic_compare_exchange_n(word, &held, next, 0, __ATOMIC_RELAXED,
-					    __ATOMIC_RELAXED);
+	if (sides->point->operation == OPERATION_TURN)
+		pass_turn(sides->contest.word, count);
+	else if (sides->point->operation == OPERATION_TICKET)
+		pass_lock((void *)sides->lines[0]);
+	else if (locks(sides->point))
+		for (size_t i = 0; i < count; i++)
+			pass_node((void *)sides[i].arena);
 }
 
 static void attempt(const struct variant *variant)
 {
+	static struct lock_node node;
+	static struct lock lock;
 	static uint32_t word;
 
 	for (enum operation o = OPERATION_READ; o < OPERATIONS; o++) {
@@ -224,6 +266,8 @@ static void attempt(const struct variant *variant)
 			variant->add[o](&word, 1);
 		if (variant->put[o])
 			variant->put[o](&word, 1, 1);
+		if (variant->lock[o])
+			variant->lock[o](&lock, &node, 1);
 	}
 	word = 0;
 	if (variant->cas)
@@ -236,6 +280,8 @@ static const struct word operation_words[] = {{OPERATION_FAA, "fetch-and-add"},
 					      {OPERATION_STORE, "plain store"},
 					      {OPERATION_MODIFY, "load, addition and store"},
 					      {OPERATION_TURN, "line handed round"},
+					      {OPERATION_TICKET, "ticket lock"},
+					      {OPERATION_MCS, "queue lock (MCS)"},
 					      {.meaning = NULL}};
 static const struct word sharings[] = {{SHARING_ONE, "all on one word"},
 				       {SHARING_WORDS, "a word each in one line"},
@@ -252,7 +298,7 @@ static const struct parameter parameters[] = {
 
 const struct benchmark bench_contend = {
 	.name = "contend",
-	.question = "What an atomic operation costs when several CPUs want it, and who gets it",
+	.question = "What an atomic operation or a lock costs when several CPUs want it",
 	.unit = "operation",
 	.heading = "ns per operation of all threads together",
 	.parameters = parameters,

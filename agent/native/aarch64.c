@@ -10,6 +10,7 @@
 #define AGAIN      "sub %w[n], %w[n], #1\n\tcbnz %w[n], 1b"
 
 #include "core_loops.h"
+#include "lock_loops.h"
 
 const char arch_name[] = "aarch64";
 
@@ -102,12 +103,49 @@ PUT(aarch64_put_llsc, "ldxr %w[seen], %[word]\n\t"
 		      "add %w[sum], %w[sum], %w[seen]\n\t"
 		      "add %w[value], %w[value], #1")
 
+/* Compilers call a function for these unless all of the program may use LSE. */
+static inline uint32_t lse_add(uint32_t *word, uint32_t n)
+{
+	uint32_t seen;
+
+	__asm__ volatile(".arch_extension lse\n\tldaddal %w2, %w0, %1"
+			 : "=&r"(seen), "+Q"(*word)
+			 : "r"(n)
+			 : "memory");
+	return seen;
+}
+
+static inline void *lse_swap(struct lock_node **at, struct lock_node *new)
+{
+	struct lock_node *seen;
+
+	__asm__ volatile(".arch_extension lse\n\tswpal %2, %0, %1"
+			 : "=&r"(seen), "+Q"(*at)
+			 : "r"(new)
+			 : "memory");
+	return seen;
+}
+
+static inline bool lse_change(struct lock_node **at, struct lock_node *old, struct lock_node *new)
+{
+	struct lock_node *seen = old;
+
+	__asm__ volatile(".arch_extension lse\n\tcasal %0, %2, %1"
+			 : "+&r"(seen), "+Q"(*at)
+			 : "r"(new)
+			 : "memory");
+	return seen == old;
+}
+
+LOCKS(aarch64, lse, lse, __asm__ volatile("yield" : : : "memory"))
+
 VARIANTS(arch_contend,
 	 {.name = "lse",
 	  .needs = FEATURE_LSE,
 	  .cas = aarch64_cas_lse,
 	  .add = {[OPERATION_FAA] = aarch64_faa_lse, [OPERATION_CAS] = aarch64_add_lse},
-	  .put = {[OPERATION_SWAP] = aarch64_put_lse}},
+	  .put = {[OPERATION_SWAP] = aarch64_put_lse},
+	  .lock = {[OPERATION_TICKET] = aarch64_ticket_lse, [OPERATION_MCS] = aarch64_mcs_lse}},
 	 {.name = "llsc",
 	  .cas = aarch64_cas_llsc,
 	  .add = {[OPERATION_FAA] = aarch64_faa_llsc},

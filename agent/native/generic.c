@@ -3,7 +3,7 @@
  * asm and the fallback where there is none; a variant of its own, since compiler and flags decide
  * its loop. Builtins instead of stdatomic.h: older compilers have only these.
  */
-#include "native.h"
+#include "lock_loops.h"
 
 #include <string.h>
 
@@ -251,6 +251,8 @@ static const struct gemm generic_c11 = {
 	.peak = generic_peak_c11,
 };
 
+LOCKS(generic, c11, builtin, )
+
 VARIANTS(generic_cas, {.name = "c11", .cas = generic_cas_c11});
 VARIANTS(generic_readwrite, {.name = "c11", .readwrite = generic_readwrite_c11});
 VARIANTS(generic_message, {.name = "c11", .receive = generic_message_c11});
@@ -266,7 +268,8 @@ VARIANTS(generic_contend,
 	  .add = {[OPERATION_FAA] = generic_faa_c11,
 		  [OPERATION_CAS] = generic_add_c11,
 		  [OPERATION_MODIFY] = generic_modify_once_c11},
-	  .put = {[OPERATION_SWAP] = generic_put_c11, [OPERATION_STORE] = generic_put_store_c11}});
+	  .put = {[OPERATION_SWAP] = generic_put_c11, [OPERATION_STORE] = generic_put_store_c11},
+	  .lock = {[OPERATION_TICKET] = generic_ticket_c11, [OPERATION_MCS] = generic_mcs_c11}});
 VARIANTS(generic_stream,
 	 {.name = "c11",
 	  .stream = {[OPERATION_READ] = generic_read_c11,

@@ -11,6 +11,7 @@
 #define STATUS     /* there is no register for it, and nothing fails */
 
 #include "core_loops.h"
+#include "lock_loops.h"
 #include "x86_tsc.h"
 
 const char arch_name[] = "i386";
@@ -65,10 +66,14 @@ PUT(i386_put_lock, "mov %[value], %[seen]\n\t"
 		   "add %[seen], %[sum]\n\t"
 		   "inc %[value]")
 
-VARIANTS(arch_contend, {.name = "lock",
-			.cas = i386_cas_cmpxchg,
-			.add = {[OPERATION_FAA] = i386_faa_lock, [OPERATION_CAS] = i386_add_lock},
-			.put = {[OPERATION_SWAP] = i386_put_lock}});
+LOCKS(i386, lock, builtin, __builtin_ia32_pause())
+
+VARIANTS(arch_contend,
+	 {.name = "lock",
+	  .cas = i386_cas_cmpxchg,
+	  .add = {[OPERATION_FAA] = i386_faa_lock, [OPERATION_CAS] = i386_add_lock},
+	  .put = {[OPERATION_SWAP] = i386_put_lock},
+	  .lock = {[OPERATION_TICKET] = i386_ticket_lock, [OPERATION_MCS] = i386_mcs_lock}});
 
 VARIANTS(arch_cas, {.name = "cmpxchg", .cas = i386_cas_cmpxchg});
 

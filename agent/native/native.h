@@ -194,8 +194,9 @@ struct variant {
 	swap_fn *swap;                 /* in the table of fetch, as the next two; null likewise */
 	lines_fn *load, *store;
 	blocks_fn *blocks, *nt_blocks; /* in that of interleave; nt: past the caches, or null */
-	add_fn *add[OPERATIONS];       /* in that of contend, as the next one; null likewise */
+	add_fn *add[OPERATIONS];       /* in that of contend, as the next ones; null likewise */
 	put_fn *put[OPERATIONS];
+	lock_fn *lock[OPERATIONS];
 };
 #define VARIANTS(table, ...) const struct variant table[] = {__VA_ARGS__, {.name = NULL}}
 

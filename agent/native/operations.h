@@ -22,6 +22,8 @@ enum operation {
 	OPERATION_CAS,
 	OPERATION_STORE,
 	OPERATION_TURN,
+	OPERATION_TICKET, /* locks, as the next one */
+	OPERATION_MCS,
 	OPERATION_MIX, /* of loaded, as the next one: two of three parts read, one written */
 	OPERATION_IDLE,
 	OPERATIONS
@@ -38,5 +40,19 @@ typedef uint32_t add_fn(uint32_t *word, uint32_t n);
  * before each, where it is exchanged.
  */
 typedef uint32_t put_fn(uint32_t *word, uint32_t value, uint32_t n);
+
+/* A lock and the word that it guards, in one line, all 0 at first; each thread has a node. */
+struct lock_node {
+	struct lock_node *next;
+	uint32_t waits;
+};
+struct lock {
+	uint32_t taken, serving; /* of a ticket lock */
+	uint32_t word;
+	struct lock_node *last; /* of a queue */
+};
+
+/* Takes the lock, adds 1 to the word by a plain load and store, and gives it back, n times. */
+typedef void lock_fn(struct lock *lock, struct lock_node *own, uint32_t n);
 
 #endif

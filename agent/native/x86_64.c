@@ -5,6 +5,7 @@
 #define SEEN       "a"
 
 #include "core_loops.h"
+#include "lock_loops.h"
 #include "x86_tsc.h"
 
 const char arch_name[] = "x86_64";
@@ -80,11 +81,14 @@ PUT(x86_64_put_lock, "mov %[value], %[seen]\n\t"
 		     "add %[seen], %[sum]\n\t"
 		     "inc %[value]")
 
+LOCKS(x86_64, lock, builtin, __builtin_ia32_pause())
+
 VARIANTS(arch_contend,
 	 {.name = "lock",
 	  .cas = x86_64_cas_cmpxchg,
 	  .add = {[OPERATION_FAA] = x86_64_faa_lock, [OPERATION_CAS] = x86_64_add_lock},
-	  .put = {[OPERATION_SWAP] = x86_64_put_lock}});
+	  .put = {[OPERATION_SWAP] = x86_64_put_lock},
+	  .lock = {[OPERATION_TICKET] = x86_64_ticket_lock, [OPERATION_MCS] = x86_64_mcs_lock}});
 
 VARIANTS(arch_cas, {.name = "cmpxchg", .cas = x86_64_cas_cmpxchg},
 	 {.name = "xchg", .cas = x86_64_cas_xchg}, {.name = "ttas", .cas = x86_64_cas_ttas});

@@ -1,4 +1,4 @@
-"""The intended loops of contend on each architecture; written as in targets.py."""
+"""The intended loops of contend on each architecture, written as in targets.py; of locks what is in them."""
 
 _Loop = tuple[str, ...]
 
@@ -114,3 +114,27 @@ LOONGARCH64 = _named(
         ),
     },
 )
+
+
+def _locks(name: str, arch: str, ticket: tuple[str, ...], mcs: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    return {f"{arch}_ticket_{name}": ticket, f"{arch}_mcs_{name}": mcs}
+
+
+def _c11(ticket: tuple[str, ...], mcs: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    return _locks("c11", "generic", ticket, mcs)
+
+
+_X86_TICKET, _X86_MCS = ("lock xadd",), ("xchg", "lock cmpxchg")
+_X86 = _c11(_X86_TICKET, _X86_MCS)
+LOCKS = {
+    "linux-x86_64": _X86 | _locks("lock", "x86_64", ("pause", *_X86_TICKET), ("pause", *_X86_MCS)),
+    "linux-i386": _X86 | _locks("lock", "i386", ("pause", *_X86_TICKET), ("pause", *_X86_MCS)),
+    "linux-aarch64": _locks(
+        "lse", "aarch64", ("ldaddal", "ldar", "stlr"), ("swpal", "casal", "ldar", "stlr")
+    ),
+    "linux-armv7": _c11(("ldrex", "strex", "dmb"), ("ldrex", "strex", "dmb")),
+    "linux-riscv64": _c11(("amoadd.w", "fence"), ("amoswap.d", "lr.d", "sc.d", "fence")),
+    "linux-ppc64le": _c11(("lwarx", "stwcx.", "lwsync"), ("ldarx", "stdcx.", "lwsync")),
+    "linux-s390x": _c11(("laa ",), ("csg ",)),
+    "linux-loongarch64": _c11(("amadd", "dbar"), ("amswap", "ll.d", "sc.d", "dbar")),
+}

@@ -1,10 +1,12 @@
 """`contend`: operations that several CPUs want; points, counts, and sums that must agree."""
 
 import dataclasses
+import re
 
 import pytest
 
 from tests import needs
+from tests.native import contend_loops, disassembly
 from tests.native.agent import (
     Record,
     bursts,
@@ -27,7 +29,7 @@ EVERYWHERE = ("faa", "swap", "cas", "store")
 POINTS = {
     *(f"{operation}.{place}" for operation in EVERYWHERE for place in ("one", "words", "own")),
     *("modify.words", "modify.own"),
-    "turn.one",
+    *("turn.one", "ticket.one", "mcs.one"),
 }
 WRONG_SUM = {"the threads counted other operations than the words hold"}
 
@@ -57,7 +59,7 @@ def test_every_burst_counts_what_the_others_did_in_each_sample_of_ping(records: 
         assert "other_ticks" not in burst
         (others,) = burst["other_units"]
         assert len(others) == len(burst["ticks"]) == 3
-        assert burst["iterations"] % (1 if operation == "turn" else 32) == 0
+        assert burst["iterations"] % {"turn": 1, "ticket": 8, "mcs": 8}.get(operation, 32) == 0
         idle += min(others) == 0
         if operation == "turn":  # each does one after the other, and says so every 8
             assert all(abs(done - burst["iterations"]) <= 8 for done in others)
@@ -113,10 +115,29 @@ def test_what_cannot_be_contended_for_is_refused(args: list[str], code: int, wor
     assert words in done.stderr
 
 
-@pytest.mark.parametrize("operation", ["faa", "turn"])
+@pytest.mark.parametrize("operation", ["faa", "turn", "ticket", "mcs"])
 def test_a_signal_ends_it_in_the_middle_of_a_burst(operation: str) -> None:
     needs.cpus(2)
     check_a_signal_ends_it("-b", "contend", "--op", operation, "--rounds", "1", "--iterations", "100000000")
+
+
+def check_locks(target: Target) -> None:
+    binary = build(target, "-O2 -static")
+    for symbol, wanted in contend_loops.LOCKS[target.name].items():
+        code = [text for _, text in disassembly.instructions(target, binary, symbol)]
+        found = {word for text in code for word in wanted if re.match(word, text)}
+        assert found == {*wanted}, f"{symbol}: {code}"
+        assert not [text for text in code if re.match(r"(call|bl|blx|bctrl|brasl|jal|jalr)\b", text)], symbol
+
+
+def test_locks_are_taken_by_the_instructions_of_the_machine() -> None:
+    check_locks(X86_64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
+def test_locks_are_taken_by_the_instructions_of_every_architecture(target: Target) -> None:
+    check_locks(target)
 
 
 @pytest.mark.slow

@@ -106,6 +106,8 @@ def test_a_partner_that_never_arrives_costs_its_burst_and_not_the_run(preload):
     [
         ("cas", "auto", 1),
         pytest.param("contend --op turn", "auto", 1, marks=pytest.mark.slow),
+        pytest.param("contend --op ticket", "auto", 1, marks=pytest.mark.slow),
+        pytest.param("contend --op mcs", "auto", 1, marks=pytest.mark.slow),
         # a sample has 100 messages both ways, whatever is asked for
         pytest.param("message", "auto", 3000, marks=pytest.mark.slow),
         pytest.param("fetch", "auto", 300, marks=pytest.mark.slow),  # the same with passes over the lines

@@ -40,7 +40,15 @@ static uint32_t add(uint32_t *word, uint32_t n)
 	return __atomic_fetch_add(word, n - 1, __ATOMIC_RELAXED);
 }
 
-const struct variant arch_contend[] = {{.name = "short", .add = {[OPERATION_FAA] = add}},
+static void lock_once_less(struct lock *lock, struct lock_node *own, uint32_t n)
+{
+	(void)own;
+	add(&lock->word, n);
+}
+
+const struct variant arch_contend[] = {{.name = "short",
+					.add = {[OPERATION_FAA] = add},
+					.lock = {[OPERATION_TICKET] = lock_once_less}},
 				       {.name = NULL}};
 const struct variant arch_interleave[] = {{.name = "short", .blocks = blocks}, {.name = NULL}};
 const struct variant arch_message[] = {{.name = NULL}};
