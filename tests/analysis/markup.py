@@ -3,6 +3,8 @@
 from html.parser import HTMLParser
 
 _VOID = {"meta", "br", "col", "img", "input", "link"}
+# What HTML lets a start tag, or the end of what is around, close.
+_CLOSED_BY = {"td": {"td", "th", "tr", "/tbody"}, "th": {"td", "th", "tr", "/tbody"}, "tr": {"tr", "/tbody"}}
 
 
 class Markup(HTMLParser):
@@ -22,13 +24,19 @@ class Markup(HTMLParser):
         self.elements.append((tag, dict(attrs)))
         if len(dict(attrs)) < len(attrs):
             self.errors.append(f"<{tag}> has an attribute twice: {attrs}")
+        self._close_for(tag)
         if tag not in _VOID:
             self._open.append(tag)
+
+    def _close_for(self, tag: str) -> None:
+        while self._open and tag in _CLOSED_BY.get(self._open[-1], ()):
+            self._open.pop()
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
+        self._close_for(f"/{tag}")
         if not self._open or self._open.pop() != tag:
             self.errors.append(f"</{tag}> closes something else, at {self.getpos()}")
 

@@ -1,14 +1,16 @@
-"""Writes a static site about machines: an index, a page and a card of each (docs/report.md, "A site").
+"""Writes a static site: an index, a page and a card of each machine, a page of each CPU model, what changed.
 
-Only pages whose runs changed are made anew, and only files that `.fleet-site.json` lists are ever replaced or
-removed. The same runs give the same bytes.
+docs/report.md, "A site". Only pages whose runs changed are made anew, and only files that `.fleet-site.json`
+lists are ever replaced or removed. The same runs give the same bytes.
 """
 
 import base64
+import contextlib
 import hashlib
 import io
 import json
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -19,6 +21,8 @@ import pandas as pd
 from markupsafe import Markup
 from PIL import Image
 
+from fleet.analysis.compare.history import history
+from fleet.analysis.compare.siblings import siblings
 from fleet.analysis.reduce.cells import overview_history
 from fleet.analysis.reduce.heatmap import SHADES
 from fleet.analysis.reduce.load import read_runs
@@ -27,6 +31,8 @@ from fleet.analysis.report import card as cards
 from fleet.analysis.report.markup import pages
 from fleet.analysis.report.output import GENERATOR, write
 from fleet.analysis.selection import by_host
+from fleet.analysis.views import over_time
+from fleet.analysis.views import siblings as views
 from fleet.analysis.views.history import sparkline
 from fleet.analysis.views.text import measured, records, shown_value, within
 from fleet.errors import UsageError
@@ -39,19 +45,38 @@ from fleet.text import counted, one_line
 STATE = ".fleet-site.json"
 _AT_ONCE = 16  # machines whose pairs are held
 _MAP = 96  # pixels
-_OURS = re.compile(r"(index\.html|runs\.json|(m|card|map)/[A-Za-z][\w.-]*\.(html|svg|png))\Z")
+_COURSE = 8  # runs of the index
+_WHOLE = ("index.html", "runs.json", "changes.html", "changes.xml")
+_OF_CHANGE = ("slug", "model", "on", "cells")
+_OURS = re.compile(
+    r"(index\.html|runs\.json|changes\.(html|xml)|(m|card|map|model)/[A-Za-z][\w.-]*\.(html|svg|png))\Z"
+)
 _FACTS = ("kernel", "distribution", "governor", "microcode", "board", "firmware", "hypervisor")
 
 
 @dataclass(frozen=True, slots=True)
+class Section:
+    """A table of a page; cells are text or a link."""
+
+    title: str
+    note: str
+    titles: tuple[str, ...]
+    lines: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """A machine in the index. shared: medians by relation in words; far: the last of them, in ns."""
+    """A machine in the index.
+
+    slug: of its CPU model's page. shared: medians by relation in words; far: the last of them, in ns.
+    """
 
     host: str
     name: str
     run: str
     date: str
     model: str
+    slug: str
     cpus: int
     kernel: str
     benchmark: str
@@ -74,9 +99,14 @@ def write_site(root: Root, runs: Sequence[RunSummary], folder: Path, title: str 
     keys = {host: _key([[run.run_id, dict(run.labels)] for run in own]) for host, own in hosts.items()}
     kept = {host: one for host, one in before["machines"].items() if one["key"] == keys.get(host)}
     found = {host: Row(**one["row"]) for host, one in kept.items()}
-    files: dict[str, str] = {name: mark for name, mark in before["files"].items() if _host_of(name) in kept}
+    models = dict[str, list[str]]()
+    for host, own in hosts.items():
+        models.setdefault(_slug(own[-1].cpu_model), []).append(host)
+    keys |= {slug: _key([keys[host] for host in own]) for slug, own in models.items()}
+    kept |= {slug: one for slug, one in before["models"].items() if one["key"] == keys.get(slug)}
+    files: dict[str, str] = {name: mark for name, mark in before["files"].items() if _stem(name) in kept}
     new = {host: own for host, own in hosts.items() if host not in kept}
-    for name in ("index.html", "runs.json", *(f"m/{host}.html" for host in new)):
+    for name in (*_WHOLE, *(f"m/{host}.html" for host in new)):
         if (folder / name).exists() and name not in before["files"]:
             raise UsageError(f"{folder / name}: not made by fleet; it was not changed. Name another folder.")
     for row, made in _machines(listing, new):
@@ -84,11 +114,21 @@ def write_site(root: Root, runs: Sequence[RunSummary], folder: Path, title: str 
         for name, data in made.items():
             files[name] = _put(folder, name, data)
     rows = sorted(found.values(), key=lambda row: (row.model, row.name, row.host))
+    changes = {slug: one["changes"] for slug, one in before["models"].items() if slug in models}
+    for slug in models.keys() - kept.keys():
+        texts = [",".join(run.run_id for host in models[slug] for run in hosts[host])]
+        page, changes[slug] = _model(listing, texts, [row for row in rows if row.slug == slug])
+        files[f"model/{slug}.html"] = _put(folder, f"model/{slug}.html", page)
     subject = title or f"Core-to-core latency and memory of {counted(len(rows), 'machine')}"
-    written = len(files)
+    every = [one for of in changes.values() for one in of]
+    every.sort(key=lambda one: (one["on"], one["slug"], one["cells"]), reverse=True)
+    lines = [(_a(f"model/{one['slug']}.html", one["model"]), *one["cells"]) for one in every]
+    listed = Section("", "Of each CPU model at one error rate.", ("CPU model", *over_time.TITLES), lines)
     for name, text in (
-        ("index.html", _page("site.html", title=subject, rows=rows)),
+        ("index.html", _page("site.html", title=subject, rows=rows, changes=len(every))),
         ("runs.json", json.dumps([asdict(row) for row in rows], indent=0, ensure_ascii=False)),
+        ("changes.html", _page("tables.html", title="What changed when", up="", sections=[listed])),
+        ("changes.xml", pages().get_template("changes.xml").render(title=subject, entries=_entries(every))),
     ):
         mark = hashlib.sha256(text.encode()).hexdigest()
         if before["files"].get(name) != mark or not (folder / name).exists():
@@ -96,9 +136,13 @@ def write_site(root: Root, runs: Sequence[RunSummary], folder: Path, title: str 
         files[name] = mark
     for name in before["files"].keys() - files.keys():
         (folder / name).unlink(missing_ok=True)
-    machines = {row.host: {"key": keys[row.host], "row": asdict(row)} for row in rows}
-    _put(folder, STATE, json.dumps({"machines": machines, "files": files}, indent=0, sort_keys=True))
-    return f"{folder}: {counted(len(rows), 'machine')}, {len(new)} of them made anew, {written + 2} files"
+    state = {
+        "machines": {row.host: {"key": keys[row.host], "row": asdict(row)} for row in rows},
+        "models": {slug: {"key": keys[slug], "changes": own} for slug, own in changes.items()},
+        "files": files,
+    }
+    _put(folder, STATE, json.dumps(state, indent=0, sort_keys=True))
+    return f"{folder}: {counted(len(rows), 'machine')}, {len(new)} of them made anew, {len(files)} files"
 
 
 def _state(folder: Path) -> dict[str, dict[str, Any]]:
@@ -110,18 +154,83 @@ def _state(folder: Path) -> dict[str, dict[str, Any]]:
             host: {"key": one["key"], "row": asdict(Row(**one["row"]))}
             for host, one in found["machines"].items()
         }
+        models = {
+            slug: {
+                "key": one["key"],
+                "changes": [{name: each[name] for name in _OF_CHANGE} for each in one["changes"]],
+            }
+            for slug, one in found.get("models", {}).items()
+        }
     except FileNotFoundError:
-        return {"machines": {}, "files": {}}
+        return {"machines": {}, "models": {}, "files": {}}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as err:
         raise UsageError(
             f"{folder / STATE}: cannot be read as what fleet wrote: {err}. Remove the folder."
         ) from err
     whole = all((folder / name).exists() for name in files)
-    return {"machines": machines if whole else {}, "files": files}
+    return {"machines": machines if whole else {}, "models": models if whole else {}, "files": files}
 
 
-def _host_of(name: str) -> str:
+def _stem(name: str) -> str:
     return name.rpartition("/")[2].rpartition(".")[0] if "/" in name else ""
+
+
+def _slug(model: str | None) -> str:
+    """A CPU model as the name of a file: no host's, since these have no dot and digest at the end."""
+    words = re.sub(r"[^A-Za-z0-9]+", "-", model or "unknown").strip("-")[:40]
+    return f"cpu-{words}.{hashlib.sha256((model or '').encode()).hexdigest()[:6]}"
+
+
+def _a(link: str, text: str) -> Markup:
+    return Markup('<a href="{}">{}</a>').format(link, one_line(text))
+
+
+def _model(root: Root, texts: Sequence[str], rows: Sequence[Row]) -> tuple[str, list[dict[str, Any]]]:
+    """The page of a CPU model, and what changed on its machines. rows: of these, in their order."""
+    model, slug, found, sections = rows[0].model, rows[0].slug, list[dict[str, Any]](), list[Section]()
+    titles = ("machine", "CPUs", "medians, ns", "memory, ns", "memory, GB/s", "kernel", "date", "runs")
+    numbers = [["" if one is None else f"{one:.1f}" for one in (row.memory, row.bandwidth)] for row in rows]
+    lines = [
+        (
+            _a(f"../m/{row.host}.html", row.name),
+            str(row.cpus),
+            row.shared,
+            *own,
+            row.kernel,
+            row.date,
+            str(row.runs),
+        )
+        for row, own in zip(rows, numbers, strict=True)
+    ]
+    sections.append(Section("Machines", "The last run of each.", titles, lines))
+    with contextlib.suppress(UsageError):  # they have no numbers that are compared
+        past = history(root, texts)
+        cells = over_time.lines(past)
+        for row, own in zip(records(past.changes), cells, strict=True):
+            on = row["after"] if row["dated"] else row["end"]
+            found.append({"slug": slug, "model": model, "on": f"{on}", "cells": list(own)})
+        sections.append(Section("What changed when", over_time.headline(past), over_time.TITLES, cells))
+        for one in siblings(root, texts):
+            if len(one.hosts) > 1:
+                odd = views.lines(one) if one.odd else []
+                sections.append(Section("Equal machines", views.headline(one), views.TITLES, odd))
+    return _page("tables.html", title=model, up="../", sections=sections), found
+
+
+def _entries(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The entries of the feed: a change is the same for as long as its words are."""
+    found = []
+    for one in changes:
+        when, where, change, interval, beside = one["cells"]
+        known = json.dumps([one["slug"], one["cells"]], ensure_ascii=False)
+        about = {
+            "id": uuid.uuid5(uuid.NAMESPACE_OID, known).urn,
+            "on": one["on"],
+            "link": f"model/{one['slug']}.html",
+        }
+        text = f"{one['model']}: {when}, {change} ({interval}). {beside}"
+        found.append({**about, "title": f"{where}: {change}", "text": text})
+    return found
 
 
 def _key(runs: object) -> str:
@@ -183,6 +292,7 @@ def _machine(
         run=run["run_id"],
         date=f"{run['started_utc']:%Y-%m-%d}",
         model=one_line(run["cpu_model"] or "unknown CPU model"),
+        slug=_slug(run["cpu_model"]),
         cpus=run["cpus_measured"],
         kernel=one_line(run["kernel"] or ""),
         benchmark=kind,
@@ -192,7 +302,7 @@ def _machine(
         far=round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
         memory=_number(last, "chase", "mem"),
         bandwidth=_number(last, "bandwidth", "mem"),
-        course=sparkline(course["median_ns"].to_numpy(dtype=float)) if len(course) > 1 else "",
+        course=sparkline(course["median_ns"].to_numpy(dtype=float)[-_COURSE:]) if len(course) > 1 else "",
         runs=runs,
         has_map=card is not None,
     )

@@ -12,16 +12,15 @@ from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import folded
 from fleet.text import counted, one_line, table
 
+TITLES = ("when", "where", "change", "95 % interval", "what else changed in that run")
 _LISTED = 10
 
 
 def changes_text(found: History) -> str:
     """For people: a sentence, a row per change, then odd nights, and hosts at another level."""
-    parts = ["\n".join(_head(found))]
+    parts = [headline(found)]
     if len(found.changes):
-        lines = [_line(row, found) for row in records(found.changes)]
-        titles = ("when", "where", "change", "95 % interval", "what else changed in that run")
-        parts.append(table(titles, lines, right={2, 3}))
+        parts.append(table(TITLES, lines(found), right={2, 3}))
     for title, rows in (("Odd nights", found.odd), ("At another level since", found.elsewhere)):
         if len(rows):
             parts.append("\n".join((title, *_nights(rows))))
@@ -44,13 +43,13 @@ def changes_csv(found: History) -> str:
     return csv_text(rows).rstrip("\n")
 
 
-def _head(found: History) -> Iterator[str]:
+def headline(found: History) -> str:
+    """How many hosts were measured in how many nights, and what was found, in one sentence."""
     counts = (len(found.hosts), found.relations, found.runs, len(found.nights))
     words = map(counted, counts, ("host", "relation", "run", "night"))
     measured = f"{folded(found.hosts, 60)}: {', '.join(words)}"
     if not found.judged:
-        yield one_line(f"{measured}: no verdict")
-        return
+        return one_line(f"{measured}: no verdict")
     dated, beyond = found.changes["dated"], found.changes["changed"]
     share = f"{found.threshold * 100:g}%"
     parts = [
@@ -60,7 +59,12 @@ def _head(found: History) -> Iterator[str]:
         counted(found.odd["night"].nunique(), "odd night"),
     ]
     known = [parts[0], *(part for part in parts[1:] if part[0] != "0")]
-    yield one_line(f"{measured}: {', '.join(known)}")
+    return one_line(f"{measured}: {', '.join(known)}")
+
+
+def lines(found: History) -> list[tuple[str, ...]]:
+    """The cells of each change, under TITLES."""
+    return [_line(row, found) for row in records(found.changes)]
 
 
 def _line(row: dict[str, Any], found: History) -> tuple[str, ...]:

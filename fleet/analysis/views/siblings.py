@@ -23,6 +23,7 @@ from fleet.analysis.views.warnings import warnings_text
 from fleet.hostnames import folded
 from fleet.text import counted, one_line, table
 
+TITLES = ("host", "benchmark", "of", "this", "others", "apart", "95 % interval", "q")
 _LISTED = 20  # rows of a group
 
 
@@ -71,24 +72,33 @@ def _shown(one: Siblings) -> pd.DataFrame:
 
 
 def _part(one: Siblings, width: int | None) -> Iterator[str]:
-    found = one.odd
-    none = "none is odd" if one.judged else "no verdict"
-    answer = f"{len(found)} odd: {folded(found, 60)}" if found else none
-    about = f"{len(one.hosts)} equal machines, {counted(one.runs, 'run')}"
-    yield one_line(f"{folded(one.hosts, 60)}: {about}: {answer}")
+    yield headline(one)
     yield one_line(f"  {one.about}")
-    rows = _shown(one)
-    if len(rows):
-        titles = ("host", "benchmark", "of", "this", "others", "apart", "95 % interval", "q")
-        listed = [_line(row) for row in records(rows[:_LISTED])]
-        yield "\n" + table(titles, listed, right={3, 4, 5, 6, 7}, width=width, drop=("benchmark", "q"))
-        if len(rows) > _LISTED:
-            yield f"{len(rows) - _LISTED} more with --csv"
+    listed = lines(one)
+    if listed:
+        shown = listed[:_LISTED]
+        yield "\n" + table(TITLES, shown, right={3, 4, 5, 6, 7}, width=width, drop=("benchmark", "q"))
+        if len(listed) > _LISTED:
+            yield f"{len(listed) - _LISTED} more with --csv"
     elif one.judged:
         yield f"  One relation {one.smallest:.1%} apart would be found in 8 of 10 such comparisons."
     for host, facts in one.environment.groupby("host", sort=False):
         words = (f"{row['what']} {row['value']}, others {row['others']}" for row in records(facts))
         yield one_line(f"{host} also differs in {'; '.join(words)}")
+
+
+def headline(one: Siblings) -> str:
+    """How many machines are equal, and which are odd, in one sentence."""
+    found = one.odd
+    none = "none is odd" if one.judged else "no verdict"
+    answer = f"{len(found)} odd: {folded(found, 60)}" if found else none
+    about = f"{len(one.hosts)} equal machines, {counted(one.runs, 'run')}"
+    return one_line(f"{folded(one.hosts, 60)}: {about}: {answer}")
+
+
+def lines(one: Siblings) -> list[tuple[str, ...]]:
+    """The cells of each number of an odd machine, under TITLES."""
+    return [_line(row) for row in records(_shown(one))]
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:

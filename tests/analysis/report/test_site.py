@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -45,9 +46,11 @@ def times(folder: Path) -> dict[str, int]:
 def test_every_machine_has_a_row_and_a_page_and_links_lead_somewhere(root: Path, tmp_path: Path) -> None:
     write(root, tmp_path / "site")
     found = contents(tmp_path / "site")
-    assert {"index.html", "runs.json", "m/desk.html", "card/desk.svg", "card/desk.png", "map/desk.png"} < {
-        *found
-    }
+    assert {
+        *("index.html", "runs.json", "changes.html", "changes.xml"),
+        *("m/desk.html", "card/desk.svg", "card/desk.png", "map/desk.png"),
+    } < {*found}
+    assert sum(name.startswith("model/cpu-") for name in found) == 3
     assert "card/single.svg" not in found
     for name, data in found.items():
         if name.endswith(".html"):
@@ -129,3 +132,29 @@ def test_the_command_writes_a_site_into_a_folder(root: Path, tmp_path: Path, fle
     done = fleet_here("report", "*", "-o", f"{tmp_path}/new/", "-r", str(root))
     assert (done.exit_code, done.stdout.split(":")[0]) == (0, f"{tmp_path}/new"), done.stderr
     assert (tmp_path / "new" / "index.html").is_file()
+
+
+def test_changes_are_on_the_page_of_the_model_on_one_for_all_and_in_a_feed(
+    made_lab: Path, tmp_path: Path
+) -> None:
+    root = Listing(made_lab / "results")
+    chosen = [run for run in root.runs if run.host_id == "lucca" or run.host_id.startswith("node")]
+    site.write_site(root, chosen, tmp_path)
+    pages = contents(tmp_path)
+    (mini,), (node,) = (
+        [Markup(data.decode()) for name, data in pages.items() if kind in name]
+        for kind in ("model/cpu-Made-up-mini", "model/cpu-Made-up-node")
+    )
+    assert "lucca, cas package" in mini.text
+    assert "9 equal machines, 36 runs: 1 odd: node6" in node.text
+    assert {f"../m/node{number}.html" for number in range(1, 10)} < {*node.values("href")}
+    assert "kernel 6.12.1-demo → 6.13.0-demo" in Markup(pages["changes.html"].decode()).text
+    feed = ElementTree.fromstring(pages["changes.xml"])
+    names = {"atom": "http://www.w3.org/2005/Atom"}
+    (entry,) = feed.findall("atom:entry", names)
+    assert entry.findtext("atom:title", "", names).startswith("lucca, cas package: +")
+    (link,) = entry.findall("atom:link", names)
+    assert str(link.get("href")) in pages
+    for name in ("id", "title", "updated"):
+        assert feed.findtext(f"atom:{name}", "", names), name
+        assert entry.findtext(f"atom:{name}", "", names), name
