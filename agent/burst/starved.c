@@ -13,7 +13,9 @@ enum { STARVED = 5, HOPELESS = 10 };
 static void describe(const struct worker *worker, struct burst_result *result)
 {
 	snprintf(result->failed, sizeof result->failed,
-		 "%s did not have CPU %d for most of a typical sample: other work held it",
+		 "%s did not have CPU %d for most of a typical sample: other work held it, or a "
+		 "quota "
+		 "of CPU time was used up",
 		 worker->name, worker->cpu);
 }
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
+from tests.processes import until_we_end
 
 COMPILERS = ("cc", "gcc", "clang")
 _COMPILER_LIKE = (
@@ -192,6 +193,38 @@ def memory_group(name: str, limit: int) -> Iterator[Path]:
             (parent / "cgroup.procs").write_text(pid)
         group.rmdir()
         group.parent.rmdir()
+
+
+_POD = """\
+set -e
+mount --rbind / "$1"
+mount -t proc proc "$1/proc"
+mount -t tmpfs -o ro,size=4k none "$1/proc/sys"
+for place in dev/shm tmp root; do mount -t tmpfs -o size=64k,mode=1777 none "$1/$place"; done
+mount -o remount,size=16m "$1/tmp"
+mount -o remount,bind,ro "$1"
+cd "$1" && pivot_root . mnt && umount -l /mnt
+echo ready
+exec sleep 1000
+"""
+
+
+@contextmanager
+def pod(root: Path) -> Iterator[int]:
+    """A process with its own users, processes, mounts and network, as in a pod; its number.
+
+    / is read-only, /proc/sys empty, /dev/shm and the home have 64 KiB, /tmp has 16 MiB.
+    """
+    root.mkdir()
+    options = ("--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount", "--net")
+    command = [needs.program("unshare", "util-linux"), *options, "sh", "-c", _POD, "sh", str(root)]
+    with subprocess.Popen([*until_we_end(), *command], stdout=subprocess.PIPE) as process:
+        try:
+            if process.stdout is None or process.stdout.readline() != b"ready\n":
+                pytest.skip("no namespaces that could be made here")
+            yield int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+        finally:
+            process.kill()
 
 
 @contextmanager

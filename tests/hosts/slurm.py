@@ -1,11 +1,13 @@
 """A Slurm of some nodes on this machine, with one allocation of them all: what `via: srun` meets.
 
-The daemons end with the tests. All nodes are this machine; its steps may be limited in memory (task/cgroup).
+The daemons end with the tests. All nodes are this machine; their steps are limited to MEMORY_MIB where
+version 1 of control groups has the memory.
 """
 
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -13,12 +15,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from tests import needs
 from tests.command import wait_for
 from tests.hosts.sshd import free_port
 from tests.processes import until_we_end
 
 NODES = ("n1", "n2", "n3")
+MEMORY_MIB = 160
+_GROUPS = Path("/sys/fs/cgroup/memory")
 _CONF = """\
 ClusterName=fleet
 SlurmctldHost={name}(127.0.0.1)
@@ -42,15 +48,11 @@ MpiDefault=none
 {nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
-_CGROUP_CONF = "CgroupPlugin=autodetect\nConstrainRAMSpace=yes\n"
 
 
 @contextmanager
-def allocated(names: Sequence[str] = NODES, memory_mib: int | None = None) -> Iterator[dict[str, str]]:
-    """Start it and allocate the nodes; the variables that a command needs to use them.
-
-    memory_mib: of each node, which control groups of its steps keep to.
-    """
+def allocated(names: Sequence[str] = NODES) -> Iterator[dict[str, str]]:
+    """Start it and allocate the nodes; the variables that a command needs to use them."""
     needs.root()
     folder = Path(tempfile.mkdtemp(prefix="fleet-slurm-", dir="/tmp"))  # a socket's path is short
     folder.chmod(0o755)
@@ -60,13 +62,13 @@ def allocated(names: Sequence[str] = NODES, memory_mib: int | None = None) -> It
     name, cpus = socket.gethostname().partition(".")[0], os.cpu_count()
     nodes = "\n".join(
         f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={free_port('127.0.0.1')} CPUs={cpus} "
-        f"RealMemory={memory_mib or 1000}"
+        f"RealMemory={MEMORY_MIB}"
         for node in names
     )
     conf = folder / "slurm.conf"
-    task, port = "cgroup" if memory_mib else "none", free_port("127.0.0.1")
+    task, port = "cgroup" if _GROUPS.is_dir() else "none", free_port("127.0.0.1")
     conf.write_text(_CONF.format(name=name, port=port, folder=folder, nodes=nodes, task=task))
-    (folder / "cgroup.conf").write_text(_CGROUP_CONF)
+    (folder / "cgroup.conf").write_text("ConstrainRAMSpace=yes\n")
     munge = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
     daemons = [
         [needs.program("munged", "munge"), "--foreground", "--force"]
@@ -102,7 +104,37 @@ def allocated(names: Sequence[str] = NODES, memory_mib: int | None = None) -> It
                 process.terminate()
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(10)
+            for group in [one for node in names for one in _groups(node)]:
+                with suppress(OSError):  # a step that has not ended yet
+                    group.rmdir()
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _groups(node: str) -> list[Path]:
+    """Those of its steps, the innermost first."""
+    root = _GROUPS / f"slurm_{node}"
+    return [*sorted((path for path in root.rglob("*") if path.is_dir()), reverse=True), root]
+
+
+def kill(variables: dict[str, str], node: str) -> None:
+    """Kill the node's daemon, and its steps with all that runs in them."""
+    if not _GROUPS.is_dir():
+        pytest.skip("no control groups that tell what runs on a node")
+    os.kill(int(Path(variables["SLURM_CONF"]).with_name(f"slurmd.{node}.pid").read_text()), signal.SIGKILL)
+    for group in _groups(node):
+        for pid in (group / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+@contextmanager
+def revived(variables: dict[str, str], node: str) -> Iterator[None]:
+    """Start its daemon again."""
+    command = [*until_we_end("TERM"), needs.program("slurmd", "slurmd"), "-D", "-N", node]
+    null = subprocess.DEVNULL
+    with subprocess.Popen(command, env=os.environ | variables, stdout=null, stderr=null) as daemon:
+        yield
+        daemon.terminate()
 
 
 def steps(variables: dict[str, str]) -> list[str]:

@@ -4,6 +4,7 @@ keeps-eof: end-of-file on its stdin never reaches what it runs, as with old kube
 leaves: what it runs outlives it, as with kubectl, docker and a killed srun.
 banner: prints on both outputs before anything else.
 terminal: runs it on a pseudo-terminal, which echoes, adds CR and joins both outputs, as with `-t`.
+returns: adds CR before each LF of the output, and nothing else.
 dies: ends with exit code 0 after the third line of output, as a cut stream of kubectl's does.
 """
 
@@ -27,7 +28,7 @@ def main(arguments: list[str]) -> int:
     child = subprocess.Popen(
         words,
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE if "dies" in habits else None,
+        stdout=subprocess.PIPE if {"dies", "returns"} & set(habits) else None,
         start_new_session=True,
     )
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # podman's exit code for that
@@ -37,7 +38,10 @@ def main(arguments: list[str]) -> int:
         held = f"exec sleep 20 <&- >&- 2>&- {pipe}>&{pipe}"
         subprocess.Popen(["sh", "-c", held], pass_fds=[pipe], start_new_session=True)
     threading.Thread(target=feed, args=(pipe, "keeps-eof" in habits), daemon=True).start()
-    if child.stdout:
+    if child.stdout and "returns" in habits:
+        for line in child.stdout:
+            os.write(1, line.replace(b"\n", b"\r\n"))
+    elif child.stdout:
         for _ in range(3):
             os.write(1, child.stdout.readline())
         os._exit(0)

@@ -139,9 +139,10 @@ def test_a_client_without_a_word_is_given_up_in_time_and_ended(tmp_path: Path) -
     wait_for(lambda: not is_running(int((tmp_path / "pid").read_text())))
 
 
-def test_a_terminal_on_the_way_is_named_at_once() -> None:
+@pytest.mark.parametrize("habits", [("terminal",), ("returns",), ("banner", "returns", "keeps-eof")])
+def test_a_terminal_on_the_way_is_named_at_once(habits: Sequence[str]) -> None:
     with pytest.raises(ProbeError, match=r"board: python\S* goes through a terminal, .*-it"):
-        connect(with_habits("terminal"))
+        connect(with_habits(*habits))
 
 
 def test_a_client_that_dies_is_a_broken_link_though_it_says_0() -> None:
@@ -342,3 +343,23 @@ def test_slurms_nodes_are_measured_and_no_step_is_left(tmp_path: Path, slurm_job
         for _ in range(5):
             assert fleet("check", *slurm.NODES).exit_code == 0
             assert slurm.steps(slurm_job) == []
+
+
+@pytest.mark.slow
+def test_slurms_limit_is_named_and_a_node_that_dies_is_resumed(tmp_path: Path) -> None:
+    names = ("n4", "n5")
+    with slurm.allocated(names) as job, Fleet(tmp_path, job) as fleet:
+        fleet.inventory("hosts_from: slurm\n")
+        process = fleet.start("run", "-b", "clock", "--rounds", "200", "--samples", "3", "--reconnect", "1s")
+        assert process.stderr
+        assert any(line.startswith("n5: measure") for line in process.stderr)
+        slurm.kill(job, "n5")
+        process.communicate()
+        with slurm.revived(job, "n5"):
+            wait_for(lambda: fleet("check", "n5", "-q").exit_code == 0)
+            resumed = fleet("resume", "--json", "-q").json
+        assert {one["host"]: one["state"] for one in resumed} == {"n5": "complete"}
+        refused = fleet("run", "n4", "-b", "chase", "--sizes", "256M", "-q", "--json").json[0]
+        assert refused["stage"] == "usage"
+        assert "control group /slurm_n4/uid_0/job_" in refused["message"]
+        assert f"{slurm.MEMORY_MIB} MiB" in refused["message"]

@@ -180,3 +180,16 @@ def test_a_host_that_may_open_too_few_files_is_told_of_its_limit(
     fleet.hosts(host_with((f"ForceCommand {login}",)).entry(name="few"))
     code, _, message = only(fleet("run", *CLOCK))
     assert (code, "allow 64 or more" in message) == (exit_code, True), message
+
+
+def test_a_pod_is_measured_where_it_has_room_and_named_where_it_has_none(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    words = 'command: [nsenter, -t, "{label:pid}", -a, --preserve-credentials]'
+    with odd.pod(tmp_path / "root") as pid:
+        defaults = f'{{via: command, labels: {{pid: "{pid}"}}, {words}}}'
+        hosts = "{roomy: {workdir: /tmp/fleet}, narrow: {workdir: /root/fleet}}"
+        fleet.inventory(f"defaults: {defaults}\nhosts: {hosts}\n")
+        done = {one["host"]: one for one in fleet("run", *CLOCK, "--json").json}
+    assert done["roomy"]["state"] == "complete", done["roomy"]["message"]
+    assert (done["narrow"]["stage"], "No space left" in done["narrow"]["message"]) == ("deploy", True)
