@@ -121,7 +121,7 @@ def export(
         typer.Option(
             "--format",
             "-F",
-            help="Matrix: csv, core_latency, core-to-core-latency, core-to-core-latency-screen, c2clat. "
+            help="Matrix: csv, core_latency, core-to-core-latency, c2clat. "
             "Ladders: stream, likwid, multichase. Samples: samples. Medians of hosts: bmf, openmetrics, "
             "markdown.",
         ),

@@ -111,7 +111,7 @@ COMMANDS = (
     "export -F bmf",
     "export -b cas",
     "export -b cas -F core_latency",
-    "export -b cas -F core-to-core-latency-screen",
+    "export -b cas -F core-to-core-latency",
     "export -b cas -F c2clat",
     "compare label=a label=b",
     "compare label=a label=b --json",

@@ -3,19 +3,12 @@
 It measures half a matrix, below the diagonal, and its number is the mean. A CSV holds no CPU numbers.
 """
 
-import math
 import re
 from dataclasses import replace
-from statistics import fmean
 
 from fleet.analysis.exchange.grid import Grid, count_of, digits, latency, row_of, square, whole_numbers
 
 BENCHMARKS = ("cas", "readwrite", "messages")  # 1), 2) and 3) on its screen
-_TITLES = {
-    "cas": "1) CAS latency on a single shared cache line",
-    "readwrite": "2) Single-writer single-reader latency on two shared cache lines",
-}
-_LARGEST_DEVIATION = 99.0  # of samples, on its screen
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _SECTION = re.compile(r"([123])\) \S")
 _COUNTS = re.compile(r"Num (samples|(?:iterations|round trips) per samples?): (\d+)$")
@@ -63,44 +56,6 @@ def write(grid: Grid) -> str:
     cells = {ends: digits(value) for ends, value in grid.cells.items()}
     rows = ([cells.get((row, column), "") for column in grid.cpus] for row in grid.cpus)
     return "".join(f"{','.join(row)}\n" for row in rows)
-
-
-def write_screen(grid: Grid) -> str:
-    """Write its screen without the colors: rounded means, with their standard errors where they are known.
-
-    The matrix is half where each pair was measured once.
-    """
-    about = {
-        "CPU": grid.cpu_model,
-        "Num cores": len(grid.cpus),
-        "Num iterations per samples": grid.iterations,
-        "Num samples": grid.samples,
-    }
-    lines = [f"{name}: {value}" for name, value in about.items() if value is not None]
-    lines += ["", _TITLES.get(grid.benchmark or "", grid.benchmark or "Unknown"), ""]
-    lines += ["       " + "".join(f" {cpu:>4}   " for cpu in grid.cpus)]
-    at = {cpu: place for place, cpu in enumerate(grid.cpus)}
-    half = all(at[row] > at[column] for row, column in grid.cells)
-    for row in grid.cpus:
-        columns = grid.cpus[: at[row]] if half else grid.cpus
-        lines.append(f"    {row:>3}" + "".join(_screen_cell(grid, row, column) for column in columns))
-    order = sorted(grid.cells, key=lambda where: (grid.cells[where], at[where[0]], at[where[1]]))
-    for name, (row, column) in (("Min ", order[0]), ("Max ", order[-1])):
-        error = grid.errors.get((row, column))
-        beside = "" if error is None else f" ±{error:.1f}"
-        lines += [""] * (name == "Min ")
-        lines.append(f"    {name} latency: {grid.cells[row, column]:.1f}ns{beside} cores: ({row},{column})")
-    lines.append(f"    Mean latency: {fmean(grid.cells.values()):.1f}ns")
-    return "\n".join(lines) + "\n"
-
-
-def _screen_cell(grid: Grid, row: int, column: int) -> str:
-    if (row, column) not in grid.cells:
-        return " " * 8
-    error, value = grid.errors.get((row, column)), f" {grid.cells[row, column]:>4.0f}"
-    if error is None:
-        return f"{value}   "
-    return f"{value}±{min(error, _LARGEST_DEVIATION / math.sqrt(grid.samples or 1)):<2.0f}"
 
 
 def _parts(text: str) -> tuple[Grid, list[Grid], list[NumberedLines]]:

@@ -95,7 +95,6 @@ def _of_run(root: Root, run_id: str, benchmark: str | None, value: str) -> Grid:
     parts = samples_in_parts(root, run_id, benchmark=chosen, columns=["iterations"])
     both = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
     ends = [*map(tuple, (both if ordered else np.sort(both, axis=1)[:, ::-1]).tolist())]
-    errors = pairs["deviation_ns"] / pairs["samples"] ** 0.5  # as if they were independent
     return Grid(
         cpus=tuple(np.unique(both).tolist()),
         cells=dict(zip(ends, pairs[f"{value}_ns"].astype(float), strict=True)),
@@ -105,9 +104,6 @@ def _of_run(root: Root, run_id: str, benchmark: str | None, value: str) -> Grid:
         cpu_model=run["cpu_model"] and one_line(run["cpu_model"]),
         variant=pairs["variant"].iloc[0],
         arch=run["arch"],
-        errors={
-            end: error for end, error in zip(ends, errors, strict=True) if error >= 0 and value == "mean"
-        },
     )
 
 

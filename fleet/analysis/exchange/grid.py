@@ -20,7 +20,7 @@ class Grid:
 
     A cell the tool left empty is absent. benchmark: None if the text does not name it. samples, iterations:
     of each pair, as the tool counts them. cpu_model: where the tool prints it. variant: the instructions, by
-    our names. arch: of the machine, by our names. errors: the standard error of each cell that is a mean.
+    our names. arch: of the machine, by our names.
     """
 
     cpus: tuple[int, ...]
@@ -31,7 +31,6 @@ class Grid:
     cpu_model: str | None = None
     variant: str | None = None
     arch: str | None = None
-    errors: Cells = field(default_factory=lambda: MappingProxyType({}))
 
     def symmetric(self) -> Cells:
         """The cells, each that is missing filled from the other side of the diagonal."""

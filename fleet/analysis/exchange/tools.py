@@ -20,7 +20,6 @@ TOOLS: Mapping[str, ModuleType] = {
 ESTIMATORS: Mapping[str, str] = dict(zip(TOOLS, ("median", "min", "mean"), strict=True))
 FORMATS: Mapping[str, tuple[Callable[[Grid], str], str]] = {  # what writes it, its estimator
     **{name: (module.write, ESTIMATORS[name]) for name, module in TOOLS.items()},
-    "core-to-core-latency-screen": (core_to_core_latency.write_screen, "mean"),
     "csv": (write_csv, "median"),
 }
 

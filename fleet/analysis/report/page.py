@@ -29,7 +29,6 @@ from fleet.analysis.report.markup import number, pages
 from fleet.analysis.report.output import GENERATOR
 from fleet.analysis.report.products import roofline
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, gather
-from fleet.analysis.report.suspects import Suspect
 from fleet.analysis.views.sections import level_lines
 from fleet.analysis.views.text import (
     SHARED,
@@ -114,7 +113,6 @@ def render(
             levels_of=level_lines,
             map_of=_map,
             ecdf_of=_ecdf,
-            trace_of=_trace,
             residual_of=_residual,
             forest_of=_forest,
             ladder_of=picture,
@@ -260,18 +258,6 @@ def _ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
         (_PANEL, 260),
         partial(plots.ecdf, part.curves, unit=part.heading),
         margins=(50, 42, 18, 16 + 17 * -(-len(part.curves) // plots.legend_columns(part.curves))),
-    )
-
-
-def _trace(reading: Reading, part: Part, suspect: Suspect, place: int) -> Markup:
-    row = suspect.row
-    return figures.draw(
-        f"{reading.anchor}-trace-{part.name.replace('/', '-')}-{place}",
-        f"Samples of pair {row['ping_cpu']}-{row['pong_cpu']} over time, {part.name} on {reading.name}: "
-        f"{row['flags']}, median {number(row['median_ns'])} ns",
-        (_PANEL, 200),
-        partial(plots.trace, suspect.bursts),
-        margins=(56, 42, 18, 10),
     )
 
 

@@ -31,7 +31,6 @@ from fleet.analysis.reduce.topology import Layout, layouts
 from fleet.analysis.reduce.topology_check import COLUMNS, Medians, check_runs, earlier_runs, medians_of
 from fleet.analysis.report.ladders import Ladder, ladders_of
 from fleet.analysis.report.products import Products, products_of
-from fleet.analysis.report.suspects import Suspect, Thinned, suspects
 from fleet.analysis.views.by_parameters import PointTables, point_tables
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.gemm import products
@@ -51,12 +50,11 @@ from fleet.store.runs import Listing, Root, listing_of
 
 MANY_RUNS = 6  # of more, only the last of each host has a section and a row of its own
 _STEPS = 400  # quantiles kept of a distribution
-_MOST_TRACES, _FEWER_TRACES = 6, 1
 _AT_ONCE, _BURSTS_AT_ONCE = 4096, 200_000  # runs that are read together, and their bursts
-_MOST_DRAWN, _MOST_TRACED = 1 << 20, 1 << 17  # samples of a distribution, and of a pair over time
+_MOST_DRAWN = 1 << 20  # samples of a distribution
 _DRAWN = (
-    *("benchmark", "relation", "ping_cpu", "pong_cpu", "round", "start_offset_ns", "iterations", "warmup"),
-    *("ticks", "other_ticks", "ns_per_tick", "flags"),
+    *("benchmark", "relation", "ping_cpu", "pong_cpu", "round", "iterations", "warmup"),
+    *("ticks", "other_ticks", "ns_per_tick"),
 )
 _NO_ROWS = pd.DataFrame()
 _BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
@@ -68,7 +66,7 @@ class Part:
 
     number: the column of `pairs` that is the run's number. relations: as `relations` returns them. Only of a
     run in detail: pairs (a row each, with flags), table (the matrix, None where CPUs are single), rounds
-    (columns `relation`, `ns`, a row per round), curves (quantiles of all samples by relation), suspects.
+    (columns `relation`, `ns`, a row per round), curves (quantiles of all samples by relation).
     """
 
     name: str
@@ -80,7 +78,6 @@ class Part:
     table: pd.DataFrame | None = None
     rounds: pd.DataFrame = field(default_factory=lambda: _NO_ROWS)
     curves: Mapping[str, Floats] = field(default_factory=dict)
-    suspects: Sequence[Suspect] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +141,8 @@ def gather(root: Root, run_ids: Sequence[str]) -> tuple[list[Reading], Tables]:
             for run in batch:
                 host, run_id = run["host_id"], run["run_id"]
                 name = f"{run['host_name']} {run_id}" if counts[host] > 1 else run["host_name"]
-                traces = (_MOST_TRACES if few else _FEWER_TRACES) if run_id in detailed else None
                 names = (name, f"run-{len(found) + 1}")
-                found.append(_reading(listing, run, of_batch, cpus, names, traces))
+                found.append(_reading(listing, run, of_batch, cpus, names, detailed=run_id in detailed))
     pairs = pd.concat(read, ignore_index=True)
     order = pd.Index(runs["run_id"]).get_indexer(pairs["run_id"])
     return found, Tables(runs, cpus, pairs.iloc[np.argsort(order, kind="stable")].reset_index(drop=True))
@@ -227,9 +223,9 @@ def _reading(
     rows: _Rows,
     cpus: pd.DataFrame,
     names: tuple[str, str],
-    traces: int | None,
+    *,
+    detailed: bool,
 ) -> Reading:
-    """traces: how many suspects of each benchmark are drawn; None for a run that is not shown in detail."""
     run_id = run["run_id"]
     relations = rows.relations.get(run_id, {})
     kinds = list(dict.fromkeys(kind for kind in (*run["benchmarks"], *relations) if kind in relations))
@@ -244,16 +240,16 @@ def _reading(
         for kind in kinds
         if view_of(kind) in (View.MATRIX, View.CPUS)
     }
-    reading = Reading(*names, traces is not None, run, rows.orders[run_id], list(parts.values()))
+    reading = Reading(*names, detailed, run, rows.orders[run_id], list(parts.values()))
     checked = NO_COMPARISONS
-    if traces is not None or can_compare(kinds):
+    if detailed or can_compare(kinds):
         pairs = rows.pairs[rows.places[run_id]].reset_index(drop=True)
         cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
         checked = compared(run, pairs, cpus)
         ladders, products = ladders_of(pairs, cpus, kinds), products_of(pairs, cpus)
         reading = replace(reading, ladders=ladders, products=products, checks=summary(checked))
-    if traces is not None:
-        reading = _in_detail(listing, reading, pairs, parts, kinds, rows, traces)
+    if detailed:
+        reading = _in_detail(listing, reading, pairs, parts, kinds, rows)
     findings = pd.DataFrame(rows.findings.get(run_id, []), columns=list(COLUMNS))
     return replace(reading, warnings=run_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
 
@@ -265,7 +261,6 @@ def _in_detail(
     parts: Mapping[str, Part],
     kinds: Sequence[str],
     rows: _Rows,
-    traces: int,
 ) -> Reading:
     run_id = reading.run["run_id"]
     found, points = [], []
@@ -275,7 +270,7 @@ def _in_detail(
         if kind in parts:
             stored = samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
             bursts = (of_kinds(part.assign(run_id=run_id), {run_id: reading.order.kinds}) for part in stored)
-            found.append(_part_in_detail(parts[kind], own, bursts, reading.order, traces))
+            found.append(_part_in_detail(parts[kind], own, bursts, reading.order))
         elif view_of(kind) is not View.LADDER:
             points.append(products(own) if view_of(kind) is View.PRODUCTS else point_tables(own))
         if run_id in rows.counters:
@@ -286,35 +281,41 @@ def _in_detail(
     return replace(reading, parts=found, points=points)
 
 
-def _part_in_detail(
-    part: Part, pairs: pd.DataFrame, parts: Iterable[pd.DataFrame], order: Layout, traces: int
-) -> Part:
+def _part_in_detail(part: Part, pairs: pd.DataFrame, parts: Iterable[pd.DataFrame], order: Layout) -> Part:
     """parts: its bursts, some at a time; of more samples than a figure shows some are left out."""
-    suspected, rounds = suspects(pairs, traces), list[pd.DataFrame]()
-    of_suspects = [Thinned(_MOST_TRACED) for _ in suspected]
-    of_relations = {row["relation"]: Thinned(_MOST_DRAWN) for row in part.relations}
+    rounds = list[pd.DataFrame]()
+    of_relations = {row["relation"]: _Thinned(_MOST_DRAWN) for row in part.relations}
     for samples in parts:
         latency, burst, is_warmup = latencies(samples)
         latency, burst = latency[~is_warmup], burst[~is_warmup]
         relation = samples["relation"].astype(str).to_numpy()
         for name, kept in of_relations.items():
             own = np.sort(latency[(relation == name)[burst]])
-            kept.add(own, len(own))
+            kept.add(own)
         rounds.append(_middles(samples, latency, burst))
-        low, high = (samples[["ping_cpu", "pong_cpu"]].agg(end, axis=1) for end in ("min", "max"))
-        for row, found in zip(suspected, of_suspects, strict=True):
-            of_pair = samples[(low == row["ping_cpu"]) & (high == row["pong_cpu"])]
-            found.add(of_pair, int(of_pair["ticks"].map(len).sum()))
     shares = np.linspace(0, 1, _STEPS)
-    bursts = (pd.concat(found.parts).reset_index(drop=True) for found in of_suspects)
     return replace(
         part,
         pairs=pairs,
         table=None if part.of_cpus else matrix(pairs, order.cpus, part.number),
         rounds=pd.concat(rounds).groupby(["relation", "round"], sort=False)["ns"].median().reset_index(),
         curves={name: np.quantile(np.concatenate(kept.parts), shares) for name, kept in of_relations.items()},
-        suspects=[*map(Suspect, suspected, bursts)],
     )
+
+
+class _Thinned:
+    """Values that come in parts, each in order: every other one is left out whenever they are too many."""
+
+    def __init__(self, most: int) -> None:
+        self.parts: list[Floats] = []
+        self._most, self._step, self._held = most, 1, 0
+
+    def add(self, part: Floats) -> None:
+        self.parts.append(part[:: self._step].copy())
+        self._held += len(part) // self._step
+        while self._held > self._most:
+            self.parts = [each[::2].copy() for each in self.parts]
+            self._step, self._held = 2 * self._step, self._held // 2
 
 
 def _middles(samples: pd.DataFrame, latency: Floats, burst: Ints) -> pd.DataFrame:

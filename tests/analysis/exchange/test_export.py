@@ -61,46 +61,6 @@ def test_c2clat_has_four_wide_whole_numbers_and_zeros_on_the_diagonal() -> None:
     assert tools.TOOLS["c2clat"].write(Grid(CPUS, CELLS, "readwrite")) == expected
 
 
-def test_the_screen_of_core_to_core_latency_has_rounded_means_with_their_errors() -> None:
-    # a column is " {: >4}{: >3}", a row "    {: >3}", a cell " {: >4.0}±{: <2.0}"; its deviations end at 99
-    errors = {(2, 0): 0.4, (11, 0): 2.5, (11, 2): 700.25}
-    grid = Grid(CPUS, CELLS, "cas", samples=100, iterations=1000, cpu_model="Some CPU", errors=errors)
-    expected = (
-        "CPU: Some CPU\nNum cores: 3\nNum iterations per samples: 1000\nNum samples: 100\n\n"
-        "1) CAS latency on a single shared cache line\n\n"
-        + printf("    %3s", "")
-        + "".join(printf(" %4d%3s", cpu, "") for cpu in CPUS)
-        + "\n"
-        + printf("    %3d\n", 0)
-        + printf("    %3d", 2)
-        + printf(" %4.0f±%-2.0f\n", 39.999, 0.4)
-        + printf("    %3d", 11)
-        + printf(" %4.0f±%-2.0f", 120.5, 2.5)
-        + printf(" %4.0f±%-2.0f\n\n", 123456.75, 99 / math.sqrt(100))
-        + printf("    Min  latency: %.1fns ±%.1f cores: (2,0)\n", 39.999, 0.4)
-        + printf("    Max  latency: %.1fns ±%.1f cores: (11,2)\n", 123456.75, 700.25)
-        + printf("    Mean latency: %.1fns\n", statistics.fmean(CELLS.values()))
-    )
-    text = tools.FORMATS["core-to-core-latency-screen"][0](grid)
-    assert text == expected
-    (back,) = tools.read(text, "x")[1]
-    assert back.cells == {(2, 0): 40, (11, 0): 120, (11, 2): 123457}
-
-
-def test_its_screen_is_read_with_the_colors_it_has_in_a_file() -> None:
-    grid = Grid(CPUS, CELLS, "cas", samples=100, errors=dict.fromkeys(CELLS, 1.0))
-    plain = tools.FORMATS["core-to-core-latency-screen"][0](grid)
-    colored = plain.replace("±1 ", "\x1b[0m\x1b[2;37m±1 \x1b[0m").replace("  40", "\x1b[1;37m  40")
-    assert colored != plain
-    assert tools.read(colored, "x") == tools.read(plain, "x")
-
-
-def test_its_screen_of_a_matrix_in_both_directions_is_full() -> None:
-    grid = Grid((0, 1), {(0, 1): 20.0, (1, 0): 21.0}, "cas", samples=1)
-    rows = tools.FORMATS["core-to-core-latency-screen"][0](grid).splitlines()[-6:-4]
-    assert rows == ["      0" + " " * 8 + "   20   ", "      1" + "   21   " + " " * 8]
-
-
 def test_the_csv_of_a_matrix_names_its_cpus_and_has_both_sides() -> None:
     text = tools.FORMATS["csv"][0](Grid(CPUS, CELLS, "cas"))
     heading, *rows = [line.split(",") for line in text.splitlines()]
@@ -131,17 +91,12 @@ def test_a_run_goes_out_with_the_number_of_the_tool(tmp_path: Path, tool: str) -
         if {burst.ping_cpu, burst.pong_cpu} == ends
         for tick in burst.ticks[burst.warmup :]
     ]
-    (grid,) = tools.read(text, "x", tool.removesuffix("-screen"))[1]
+    (grid,) = tools.read(text, "x", tool)[1]
     cpus = sorted({cpu for burst in mine for cpu in (burst.ping_cpu, burst.pong_cpu)})
     names = dict(zip(cpus, grid.cpus, strict=True))
     printed = grid.cells[names[high], names[low]]
-    mean = statistics.fmean(samples)
     if tool == "core-to-core-latency":
-        assert printed == pytest.approx(mean)
-    elif tool == "core-to-core-latency-screen":
-        assert printed == round(mean)
-        error = statistics.stdev(samples) / math.sqrt(len(samples))
-        assert f" {mean:>4.0f}±{error:<2.0f}" in text
+        assert printed == pytest.approx(statistics.fmean(samples))
     elif tool == "c2clat":
         assert printed == math.floor(min(samples))
 

@@ -47,9 +47,9 @@ def test_an_export_in_parts_has_the_same_numbers_and_errors(
     if ordered:
         run = replace(run, plan=replace(run.plan, pairs=PairChoice(Pairs.ORDERED)))
     Store(tmp_path).publish(run, builders.bursts_of(run, samples=60, noise=0.2))
-    at_once = "".join(export(tmp_path, run.run_id, "core-to-core-latency-screen", "cas"))
+    at_once = "".join(export(tmp_path, run.run_id, "csv", "cas", "mean"))
     _in_small_parts(monkeypatch)
-    assert "".join(export(tmp_path, run.run_id, "core-to-core-latency-screen", "cas")) == at_once
+    assert "".join(export(tmp_path, run.run_id, "csv", "cas", "mean")) == at_once
     kind = next(name for name in load_run(tmp_path, run.run_id)["benchmarks"] if name.startswith("cas/"))
     pairs = pairs_of_run(tmp_path, run.run_id, kind, ordered=ordered).sort_values(["ping_cpu", "pong_cpu"])
     samples = samples_long(load_samples(tmp_path, benchmark="cas")).query("not is_warmup")
