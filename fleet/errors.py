@@ -50,10 +50,7 @@ class AuthError(FleetError, stage="auth", exit_code=5):
 
 
 class LinkError(FleetError, stage="link", exit_code=6):
-    """A session that had been open broke, or the host stopped answering; what the command did is unknown.
-
-    passing: another connection may do better.
-    """
+    """An open session broke, or the host is silent; what it did is unknown. passing: a new one may do."""
 
     def __init__(self, message: str, *, passing: bool = True) -> None:
         super().__init__(message)
@@ -77,10 +74,7 @@ class AgentError(FleetError, stage="measure", exit_code=10):
 
 
 class RefusedError(AgentError):
-    """The agent did not begin: the host cannot carry out this plan, and asked again could not either.
-
-    Nothing of the run has been measured.
-    """
+    """The host cannot carry out this plan, and asked again could not either; nothing has been measured."""
 
 
 class LockedError(FleetError, stage="lock", exit_code=12):

@@ -45,10 +45,7 @@ def hidden(text: str, secrets: Iterable[str]) -> str:
 
 
 def as_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
-    """JSON for programs that is safe on a terminal too: unprintable characters are escaped.
-
-    default: makes plain values of others, as of `json.dumps`.
-    """
+    """JSON for programs, safe on a terminal: what is unprintable is escaped. default: as of `json.dumps`."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=default)
     return _MAYBE_UNPRINTABLE.sub(lambda found: _escaped(found[0]), text)
 
@@ -72,10 +69,7 @@ def console_class() -> "type[Console]":
 
 
 def decoding_words(err: Exception, root: str = "") -> str:
-    """Put what msgspec says of a value in one line, the key first: "ticks[1]: expected int >= 0".
-
-    root: the name of the whole, before the first key.
-    """
+    """A complaint of msgspec in a line, key first: "ticks[1]: expected int >= 0". root: what has no key."""
     what, _, path = str(err).replace("`", "").partition(" - at $")
     where = f"{root}{path}".lstrip(".")
     what = f"{what[:1].lower()}{what[1:200]}"

@@ -28,10 +28,7 @@ _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 @dataclass(slots=True)
 class PostRunCommand:
-    """A command that the host runs as soon as an agent has ended well, and its output.
-
-    It costs no further round trip and shows the host as the agent left it. No lines: it did not run.
-    """
+    """A command that the host runs as soon as an agent has ended well, and its output; none: not run."""
 
     command: str
     lines: list[bytes] = field(default_factory=list)

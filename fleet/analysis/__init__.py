@@ -1,7 +1,4 @@
-"""The reading half, the only package that imports pandas. Notebooks import from here.
-
-A name is loaded when it is first used, since pandas takes a second to import.
-"""
+"""The reading half, which alone imports pandas, for notebooks; a name is loaded when it is first used."""
 
 from typing import TYPE_CHECKING
 

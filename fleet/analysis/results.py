@@ -65,10 +65,7 @@ class Results:
 
     @_runs_apart
     def pairs(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
-        """The table `pairs`: a row per run, benchmark, variant, point and pair; pairs in ns, one way.
-
-        benchmark: as `cas` or `cas/llsc`; None for all.
-        """
+        """A row per run, benchmark, variant, point and pair, in ns one way. benchmark: `cas`, `cas/llsc`."""
         now, ids = self._chosen(selection)
         rows = widened(load_pairs(now, run_id=ids))
         return _with_unit(of_benchmark(rows, benchmark))
@@ -91,10 +88,7 @@ class Results:
         return self._matrix(run, benchmark)[0]
 
     def summaries(self, name: str | None = None, benchmark: str | None = None) -> pd.DataFrame:
-        """The tables that others published and that were imported: a row per pair, `latency_ns`.
-
-        name: only this summary, as `fleet runs --summaries` lists it.
-        """
+        """What others published, or one of them: a row per pair, `latency_ns`."""
         root = Listing(self._place)
         rows = all_summaries(root) if name is None else find_summary(root, name)
         return _with_unit(of_benchmark(rows, benchmark).reset_index(drop=True))
@@ -108,10 +102,7 @@ class Results:
         *,
         limits: Limits | None = None,
     ) -> "Axes":
-        """Draw the `matrix`: dark is fast, lines part the groups of CPUs.
-
-        limits: the ends of the colour scale; give several maps the same to compare them.
-        """
+        """Draw the `matrix`, dark is fast. limits: the ends of the colour scale, to compare several."""
         from fleet.analysis import plots  # noqa: PLC0415  matplotlib takes a second
 
         table, order, title = self._matrix(run, benchmark)

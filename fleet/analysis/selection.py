@@ -19,10 +19,7 @@ _SHOWN = 8
 
 
 def select(listed: Sequence[RunSummary], texts: Sequence[str], place: Place) -> list[RunSummary]:
-    """The runs of `listed` that match any text and no `!text`, in their order; no text means all.
-
-    Raises UsageError for a text that matches nothing, and where nothing is left.
-    """
+    """Runs that match any text and no `!text`, in their order; no text: all. Raises UsageError for no run."""
     wanted = [text for text in texts if not text.startswith("!")]
     unwanted = [text[1:] for text in texts if text.startswith("!")]
     chosen = {run_id for text in wanted or [ALL] for run_id in matching(listed, text, place)}
@@ -62,10 +59,7 @@ def comparable(listed: Sequence[RunSummary]) -> list[RunSummary]:
 def comparable_of_all(
     listed: Sequence[RunSummary], texts: Sequence[str], place: Place, benchmark: str | None = None
 ) -> list[RunSummary]:
-    """Of each selected host the comparable runs, of those that measured `benchmark`.
-
-    Raises UsageError where there is none.
-    """
+    """Of each selected host the comparable runs of those with `benchmark`. Raises UsageError for none."""
     chosen = by_host(select(listed, texts, place)).values()
     every = [run for of_host in chosen for run in comparable(of_host)]
     found = [run for run in every if benchmark is None or has_measured(run, benchmark)]

@@ -251,10 +251,7 @@ RESULTS = "results"
 
 
 def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inventory":
-    """Read the inventory; where nobody named one and there is none, it is this machine alone.
-
-    listed: as `load` has it. Raises InventoryError.
-    """
+    """The inventory; this machine alone if nobody named one. Raises InventoryError. listed: as of `load`."""
     from fleet.inventory.select import load, this_machine
 
     if path == INVENTORY and not os.path.lexists(path):

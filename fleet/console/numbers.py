@@ -14,10 +14,7 @@ MOST_BURSTS, MOST_HOSTS = 400_000, 50
 def medians_text(
     store: Store, outcomes: Sequence[Outcome], width: int | None, *, colour: bool, as_map: bool = False
 ) -> str:
-    """The median of each relation and benchmark: host by host, of many over them; of very many empty.
-
-    as_map: with the heat maps of each run that is listed.
-    """
+    """Medians by relation and benchmark: by host, over many, of very many none. as_map: with heat maps."""
     stored = {outcome.run_id for outcome in outcomes if outcome.stored}
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MOST_BURSTS or len(stored) > MOST_HOSTS:

@@ -24,10 +24,7 @@ SILENCE_S = 10.0  # at most, on a pipe
 def progress(
     hosts: Sequence[Host], *, quiet: bool = False, as_map: bool = False
 ) -> Iterator[events.EventHandler]:
-    """Give the event handler that fits: none, a live table, or plain lines, as where CI is set.
-
-    as_map: the table with a heat map.
-    """
+    """The event handler that fits: none, a live table (as_map: and a heat map), or lines, as for CI."""
     if quiet or sys.stderr is None:  # it is None where the program was started with stderr closed
         yield events.ignore
     elif sys.stderr.isatty() and os.environ.get("CI", "false") in ("", "false"):
@@ -85,10 +82,7 @@ class _Written:
 
 
 class Lines(_Written):
-    """One line per event, for logs and pipes; bursts are reported ten times in all, with the medians so far.
-
-    Few hosts: notes too.
-    """
+    """An event a line, for logs and pipes; bursts ten times, with medians; of few hosts notes too."""
 
     def __init__(self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(hosts, clock)

@@ -176,10 +176,7 @@ def step_script() -> str:
 
 
 def step_facts(path: Path, head: bytes, host: Host) -> tuple[str, Facts, int]:
-    """When such a step began, the facts it found, and where the lines of what it started begin.
-
-    head: the first STEP_HEAD_BYTES of its output. Raises ProbeError.
-    """
+    """When such a step began, its facts, and where its output goes on. head: STEP_HEAD_BYTES. ProbeError."""
     began, text = _STEP_BEGAN.search(head), probe.answer(head)
     if began is None or text is None:
         raise ProbeError(

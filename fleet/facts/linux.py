@@ -158,10 +158,7 @@ def parse_system(sections: Sections) -> dict[str, str]:
 
 
 def parse_files(lines: Iterable[str]) -> dict[str, str]:
-    """What grep printed: `path:first line`, or `path:Key:value` and `path:KEY=value` as "path:Key".
-
-    Lines without a path are left out.
-    """
+    """What grep printed, `path:first line` or `path:Key:value` as "path:Key"; other lines are left out."""
     files: dict[str, str] = {}
     for line in lines:
         path, colon, value = line.partition(":")

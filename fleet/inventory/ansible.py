@@ -58,10 +58,7 @@ class _Result:
 
 
 def from_ansible(path: Path) -> str:
-    """An inventory with the hosts and groups of the Ansible inventory at `path`, a file or a directory.
-
-    Raises InventoryError if it cannot be read or has no host.
-    """
+    """The hosts and groups of the Ansible inventory at `path` as ours. InventoryError, also for none."""
     listed, encrypted = listing(path)
     variables = _mapping(_mapping(listed.pop("_meta", None)).get("hostvars"))
     hosts = _hosts(listed)

@@ -26,10 +26,7 @@ _LIMITED = f'ulimit -v {_MEMORY_KIB} 2>/dev/null; exec "$@"'  # against ranges o
 
 
 def listing(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """The listing as Ansible prints it, and the files left out because they are encrypted.
-
-    A file that holds a listing already is read as it is. Raises InventoryError.
-    """
+    """The listing as Ansible prints it or a file holds it, and encrypted files left out. InventoryError."""
     try:
         if path.suffix == ".json" and path.stat().st_size < _SIZE_LIMIT_BYTES:
             saved = _mapping(path.read_bytes())

@@ -356,10 +356,7 @@ def _merge(merged: dict[str, Any], layer: Mapping[str, Any]) -> None:
 
 
 def _typed(merged: Mapping[str, Any], directory: Path, *, default_address: str, name: str) -> dict[str, Any]:
-    """The merged keys as Host's arguments; relative paths begin at the inventory's directory.
-
-    `~/` in `sdp` is left as it is: the SDP may be on a build host.
-    """
+    """The merged keys as Host's arguments; paths begin at the inventory, `~/` of `sdp` at the build host."""
     fields = dict(merged)
     fields["address"] = str(merged.get("address", default_address)).replace("{name}", name)
     fields["identity_files"] = tuple(_absolute(directory, file) for file in merged.get("identity_files", ()))

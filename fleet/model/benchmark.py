@@ -155,10 +155,7 @@ class Benchmark:
         return [parameter for parameter in self.parameters if parameter.role == role]
 
     def unfit(self, burst: Any) -> str:
-        """What is wrong with a burst of it, a `Burst`; empty for nothing.
-
-        What this version has no column for is in the point's name only.
-        """
+        """What is wrong with a `Burst` of it, or nothing. What has no column is only in the point's name."""
         count, others = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu}), burst.other_ticks
         if (self.shape is Shape.PAIR and count < 2) or (self.shape is Shape.CPU and count > 1):
             return f"{self.name} on {count} CPUs"

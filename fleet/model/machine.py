@@ -41,10 +41,7 @@ KINDS = {
 
 
 def core_kinds(cpus: Iterable[tuple[int, str | None, int | None]]) -> dict[int, str]:
-    """The kind of each CPU's core, one of KINDS, where it is known; empty for a machine that has one kind.
-
-    cpus: of each its number, `kind` and `capacity`.
-    """
+    """Each known core's kind, of KINDS; empty where all are of one. cpus: with number, `kind`, `capacity`."""
     rows = list(cpus)
     found = {cpu: kind[0].upper() for cpu, kind, _ in rows if kind and kind[0].upper() in KINDS}
     if not found and len(speeds := sorted({capacity for *_, capacity in rows if capacity})) > 1:

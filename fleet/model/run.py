@@ -155,10 +155,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The agent's last record (docs/wire.md). `reason` is "done" if each planned burst was taken or reported.
-
-    reached: `reached_ppm` as a share.
-    """
+    """The agent's last record (docs/wire.md). "done": each burst was taken or failed. reached: a share."""
 
     bursts: int
     failed: int

@@ -7,10 +7,7 @@ LONG_S = 10.0  # a first round that takes longer is told apart
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """How long a plan takes: the minimum rounds, all that may follow for the precision, and the first round.
-
-    first_s: 0 where an older agent does not say.
-    """
+    """The minimum rounds, all for the precision, and the first round, 0 where an older agent does not say."""
 
     least_s: float
     most_s: float

@@ -24,19 +24,13 @@ from fleet.plan.options import few_pairs, of_host
 
 
 def plan_for(host: Host, requested: RequestedOptions) -> Plan:
-    """Merge the options of the command line, those of the host's entry and the defaults, in that order.
-
-    Raises UsageError where options exclude one another.
-    """
+    """Merge the command line, the host's entry and the defaults, in that order. Raises UsageError."""
     check_together((host,), requested)
     return merged(merged(Plan(seed=int.from_bytes(os.urandom(4)) >> 1), of_host(host)), requested)
 
 
 def plan_on(host: Host, requested: RequestedOptions, facts: Facts) -> Plan:
-    """The same where the host's CPUs are known: those of a kind and pairs are chosen, events have codes.
-
-    Raises UsageError.
-    """
+    """The same where CPUs are known: kinds and pairs are chosen, events have codes. Raises UsageError."""
     plan = plan_for(host, requested)
     if isinstance(plan.cpus, str):
         plan = replace(plan, cpus=_of_kind(host, plan.cpus, facts))

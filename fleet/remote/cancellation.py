@@ -45,10 +45,7 @@ class Cancellation:
 
     @contextmanager
     def closing(self, close: Callable[[], None]) -> Iterator[None]:
-        """Close a connection or a local compiler if it does not end in time after a cancellation.
-
-        close: may be called from any thread.
-        """
+        """Close what does not end in time after a cancellation. close: may be called from any thread."""
         with self._guard:
             self._open.append(close)
             late = self._closing

@@ -1,17 +1,11 @@
-"""Connect to a host by `ssh` or a client program, as its inventory entry says.
-
-Each is imported when a host needs it, because paramiko and fabric take long to load.
-"""
+"""Connects to a host by `ssh` or a client program, imported only when needed: paramiko takes long to load."""
 
 from fleet.model import Host, Via
 from fleet.remote.connection import Connection
 
 
 def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
-    """Open a connection to `host`; each step of the handshake may take `timeout_s`.
-
-    Raises UnreachableError, HostKeyError or AuthError. The caller closes the connection.
-    """
+    """Connect, `timeout_s` a step. Raises UnreachableError, HostKeyError, AuthError. The caller closes."""
     if host.via is Via.SSH:
         from fleet.remote.ssh.connection import SshConnection  # noqa: PLC0415  see above
 

@@ -1,7 +1,4 @@
-"""The user's own `ssh` as a client program (`via: openssh`): its words, and what it prints when it fails.
-
-For servers, keys and certificates that paramiko does not know.
-"""
+"""The user's own `ssh` (`via: openssh`): its words and failures; for what paramiko does not know."""
 
 import math
 import os

@@ -129,10 +129,7 @@ class Lines:
         self._begun_at = 0.0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add `data` and return the lines it completes.
-
-        Raises LinkError on one that is too long, or for whose end we have waited too long.
-        """
+        """Add `data` and return the lines it completes. Raises LinkError on one too long, or too late."""
         *complete, rest = data.split(b"\n")
         lines = []
         for piece in complete:

@@ -60,10 +60,7 @@ def new_mark() -> str:
 
 
 def last(command: str, env: Mapping[str, str], mark: str) -> bytes:
-    """What to send to the loader to have it run `command`, with all that follows as its stdin, and end.
-
-    A link cut before the mark has arrived runs nothing.
-    """
+    """What the loader runs `command` by, with all that follows as stdin; a link cut before runs nothing."""
     return f"{_with_env(command, env)}{mark}\n".encode(errors="surrogateescape")
 
 

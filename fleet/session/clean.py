@@ -32,10 +32,7 @@ class Cleaned:
 
 
 def clean(hosts: Sequence[Host], access: HostAccess, *, dry_run: bool = False) -> list[Cleaned]:
-    """Clean `hosts`; one result per host, in the order given.
-
-    A host where an agent or a build of ours is running is left alone; its outcome says so.
-    """
+    """Clean `hosts`, a result each, in order; one with an agent or a build at work is left alone."""
     answers: dict[str, list[str]] = {}
 
     def work(progress: HostProgress) -> Outcome:

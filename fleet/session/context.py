@@ -65,10 +65,7 @@ class MachineTurns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAccess:
-    """How a command reaches many hosts: at most `parallel` at once, until the user cancels.
-
-    connect: the one thing a test replaces. emit: receives the events of all hosts.
-    """
+    """How a command reaches hosts, `parallel` at once. connect: what a test replaces. emit: takes events."""
 
     connect: Connect
     emit: EventHandler

@@ -1,7 +1,4 @@
-"""Distributes the hosts of one session among the workers of a Dask cluster (docs/scale.md).
-
-Progress arrives here as events (`dask_events`).
-"""
+"""Distributes a session's hosts among workers of a Dask cluster (docs/scale.md); events come back here."""
 
 import importlib
 import logging
@@ -114,10 +111,7 @@ def _topic(job: Job) -> str:
 def _collect(
     client: Any, shards: Sequence[Sequence[Host]], job: Job, receiver: EventReceiver
 ) -> dict[str, Outcome]:
-    """Wait for every shard; the outcome of each host by its name.
-
-    Where a shard fails as a whole, or is withdrawn by Ctrl-C, so do those of its hosts that had not ended.
-    """
+    """Wait for every shard: outcomes by host. Where one fails or is withdrawn, so do its unfinished hosts."""
     ended: dict[str, Outcome] = {}
     # until the client is closed
     client.subscribe_topic(_topic(job), lambda event: receiver.receive(event[1]))

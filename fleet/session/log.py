@@ -29,11 +29,7 @@ _FULL = "The log is full; what follows is not kept.\n"
 
 
 class SessionLog:
-    """Writes events to the log and passes them on to `then`.
-
-    Text from hosts is escaped, an event per line; secrets such as the environment's values never reach
-    an event.
-    """
+    """Writes events to the log, one a line and escaped, never a secret, and passes them on to `then`."""
 
     def __init__(self, folder: Path, then: events.EventHandler) -> None:
         self.folder = folder

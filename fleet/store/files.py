@@ -84,10 +84,7 @@ def write_all(descriptor: int, data: Any) -> None:
 
 @contextmanager
 def draft(state_dir: Path, name: str) -> Iterator[Path]:
-    """A path in `_staging` that no other process uses; what is there in the end is removed.
-
-    What killed processes leave there is removed in time. Raises OSError.
-    """
+    """A path in `_staging` of our own, removed in the end, as old ones of killed processes are. OSError."""
     path = state_dir / "_staging" / f"{name}-{os.urandom(8).hex()}"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

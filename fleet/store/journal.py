@@ -78,10 +78,7 @@ class Journal:
                 self.columns = None
 
     def parts(self) -> list[Iterator[bytes | None]]:
-        """Every part's lines, without their newlines; torn last lines and refused ones are left out.
-
-        None stands for a line that is not as it was written.
-        """
+        """Every part's lines without newlines, torn ends and refusals left out; None: not as written."""
         limits = chain(self._good, repeat(None))
         return [islice(_whole_lines(path), limit) for path, limit in zip(self._paths(), limits, strict=False)]
 

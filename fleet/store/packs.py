@@ -41,10 +41,7 @@ class _Pack(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """One sort of packs. table: whose schema they have; columns: those they have, None for all.
-
-    marks: by run id what changes when its rows do.
-    """
+    """One sort of packs: its table, columns (None: all), and by run id a mark of what its rows are of."""
 
     name: str
     table: str
@@ -60,10 +57,7 @@ def packed(
     columns: Sequence[str] | None,
     where: Where,
 ) -> Any:
-    """The rows of runs in their order: from packs as far as that is quicker, else as `own` reads them.
-
-    columns: some of those that the packs have; None for all.
-    """
+    """The rows of runs in order, from packs where that is quicker, else by `own`. columns: None for all."""
     name, table, kept, marks = sort
     if not (many := _many(runs)):
         return joined([rows for rows in own(runs, columns, where) if rows is not None], table, columns)

@@ -34,10 +34,7 @@ def counters_name(run_id: str) -> str:
 
 
 class Folder:
-    """A root on this machine, or on a file system that looks like it.
-
-    state_dir: for `_journal` and `_staging` too.
-    """
+    """A root on this machine, or on what looks like a file system. state_dir: for journals and drafts too."""
 
     def __init__(self, root: Path) -> None:
         self.state_dir = root

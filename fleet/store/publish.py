@@ -25,10 +25,7 @@ LEFTOVER_AFTER_S = 24 * 3600  # no publication takes so long, and no two machine
 
 
 def publish(place: Place, run: Run, bursts: Iterable[Burst] | BurstColumns) -> tuple[str, RunRecord]:
-    """Publish `run` in `place`; return the name of its samples file there, and its record.
-
-    Doing it again with the same bursts changes nothing; with others it raises StoreError.
-    """
+    """Publish `run`: its samples file's name and record. Again it is the same, or StoreError for others."""
     name = samples_name(run.host.host_id, run.run_id)
     with (
         _at_once,

@@ -109,10 +109,7 @@ def readable(
     *,
     raised: type[StoreError] | tuple[()] = (),
 ) -> dict[str, _Result]:
-    """What is read of each file, by its name; a StoreWarning for each that cannot be read.
-
-    raised: the error that is not to be left at a warning.
-    """
+    """What is read of each file by name, else a StoreWarning. raised: the error that passes."""
 
     def tried(name: str) -> _Result | StoreError:
         try:
@@ -215,10 +212,7 @@ class TableFile:
         return max(1, found)
 
     def as_stored(self, sizes: Iterable[int]) -> Iterator[Any]:
-        """Every row and column as the file has them, in tables of so many rows, then the rest.
-
-        They pass the gate too, and have the types of the schema.
-        """
+        """All rows and columns, checked by the gate, in tables of so many rows, then the rest."""
         names = self._file.schema_arrow.names
         shape = _shape(self._table, names)
         if unknown := sorted({*names} - {*shape.names}):

@@ -83,10 +83,7 @@ def to_json(value: Any) -> str:
 
 
 def as_object(noun: Any) -> dict[str, Any]:
-    """A noun's values by the names of its fields, as they are.
-
-    A Host's environment becomes the names of its variables: values may be secrets.
-    """
+    """A noun's values by field; of a Host's environment only the names, as values may be secrets."""
     values = {name: getattr(noun, name) for name in _field_names(type(noun))}  # type: ignore[arg-type]  # a class is hashable
     return values | {"env": sorted(noun.env)} if type(noun) is Host else values
 

@@ -183,10 +183,7 @@ class Listing:
 
 @contextmanager
 def hiding(run_ids: Collection[str]) -> Iterator[Collection[str]]:
-    """Leave these runs out of what a Listing made meanwhile has.
-
-    Yields the ids of those it is asked for, the one asked for last at the end.
-    """
+    """Leave these runs out of Listings made meanwhile; yields ids asked for, the last one at the end."""
     named: dict[str, None] = {}
     tokens = _hidden.set(frozenset(run_ids)), _named.set(named)
     try:
@@ -299,10 +296,7 @@ _Row = dict[str, Any]
 
 
 def _listed_rows(place: Place, name: str, seen: Mapping[str, _Row]) -> list[_Row]:
-    """The rows of a file. Raises VanishedError for one that is listed no more, else StoreError.
-
-    seen: rows by run id, of files that may have been put together to this one.
-    """
+    """A file's rows. VanishedError if it is gone, else StoreError. seen: of files put together to it."""
     try:
         return _table_rows(place, name, seen)
     except VanishedError as err:

@@ -101,10 +101,7 @@ def read_record(metadata: Mapping[bytes, bytes]) -> RunRecord:
 
 
 def glanced(path: Path) -> RunRecord:
-    """The record in a samples file of this machine, found without pyarrow, which takes 0.1 s to import.
-
-    Raises OSError, ValueError.
-    """
+    """The record of a local samples file, without pyarrow, which takes 0.1 s. Raises OSError, ValueError."""
     with os.fdopen(open_regular(path), "rb") as file:
         size = file.seek(0, 2)
         footer = checked_footer(lambda count, at: os.pread(file.fileno(), count, at), size, pages=False)
@@ -173,10 +170,7 @@ def rewritten(file: TableFile, path: Path, record: RunRecord) -> RunRecord:
 
 
 def _sizes(file: TableFile) -> list[int]:
-    """The chunks, in bursts, that a file was written in, in which it is hashed.
-
-    Files of schema 1.1 do not tell; it follows from bursts of equal length.
-    """
+    """The chunks, in bursts, that are hashed apart; of schema 1.1 they follow from bursts of equal length."""
     sizes_text = file.metadata.get(b"fleet.chunks")
     if sizes_text:
         known = _CHUNKS.fullmatch(sizes_text) is not None

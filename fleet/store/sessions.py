@@ -68,10 +68,7 @@ def remove_intent(state_dir: Path, session_id: str) -> None:
 
 
 def intents(state_dir: Path) -> list[Intent]:
-    """Every session that is unfinished and not under way on this machine, oldest first.
-
-    What cannot be read is named by a StoreWarning and left out.
-    """
+    """Unfinished sessions not under way here, oldest first; a StoreWarning for those left out, unreadable."""
     found = []
     with storing("read the sessions", state_dir):
         paths = sorted((state_dir / "_journal").glob("s*.json"))

@@ -86,10 +86,7 @@ class Store:
             remove(folder, self.state_dir / "_staging")
 
     def under_way(self, intent: Intent) -> AbstractContextManager[None]:
-        """Note what a session sets out to do, before it does anything, and that we are at it.
-
-        Raises LockedError while another controller here is at the same session.
-        """
+        """Note what a session sets out to do, and that we are at it. LockedError: another controller is."""
         return sessions.under_way(self.state_dir, intent)
 
     def busy(self) -> dict[str, int]:

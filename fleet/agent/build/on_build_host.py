@@ -1,7 +1,4 @@
-"""Compiles for QNX on another machine, a build host of the inventory, and fetches the binary.
-
-For controllers that QNX has no SDP for. `qnx_sdp` compiles on the controller.
-"""
+"""Compiles for QNX on a build host of the inventory, where the controller has no SDP; fetches the binary."""
 
 import secrets
 import shlex
@@ -55,10 +52,7 @@ def build_script(
     build: str,
     mark: str,
 ) -> bytes:
-    """Write the sh script that finds the SDP, compiles and prints the mark and the binary behind it.
-
-    Leaves nothing behind. On failure the cause is on stderr and the exit code is not 0.
-    """
+    """The sh script that finds the SDP, compiles and prints mark and binary; it leaves nothing behind."""
     homes = [sdp] if sdp is not None else list(HOMES)
     names = [name for known, name in TARGETS.items() if release in (None, known)]
     variant = toolchain.command[1].removeprefix("-V")

@@ -158,10 +158,7 @@ class Builder:
             return self._locks.setdefault(what, threading.Lock())
 
     def keep(self, name: str, binary: bytes, build: str, toolchain: tc.Toolchain) -> Built:
-        """Write beside the place, then rename: the cache never holds half a binary.
-
-        Where it cannot be written the binary serves this session only.
-        """
+        """Write beside the place, then rename; where that cannot be, the binary serves this session only."""
         built = self._built[name] = Built(binary, build, toolchain)
         with suppress(OSError):
             self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -234,10 +231,7 @@ def _compile(
 def run_tool(
     toolchain: tc.Toolchain, arguments: Sequence[str], watching: Watching, folder: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command in the toolchain's environment. OSError and TimeoutExpired pass through.
-
-    Its outputs are files: a process that it leaves behind would hold pipes open.
-    """
+    """Run a command in the toolchain's environment; its outputs are files, as its children may hold pipes."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
             arguments,

@@ -41,10 +41,7 @@ def build_on_host(
     command: str,
     cancellation: Cancellation,
 ) -> Agent:
-    """Build with `command` there, unless that build is there already. Raises BuildError, DeployError.
-
-    A build that is cancelled, cut off or too long leaves no process and no file behind.
-    """
+    """Build there with `command`, unless it is there; leaves nothing. Raises BuildError, DeployError."""
     toolchain = tc.on_host(command, facts.target, host.toolchain.cflags)
     build = tc.build_id(sources, toolchain)
 

@@ -7,10 +7,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class Cross:
-    """Compilers on a controller that build for one architecture.
-
-    gcc: prefixes of its cross compilers, best first. zig: its `-target`, and further arguments.
-    """
+    """Compilers on a controller for one architecture: prefixes of gcc, best first; zig's `-target` etc."""
 
     gcc: tuple[str, ...]
     zig: tuple[str, ...]

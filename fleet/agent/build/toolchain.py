@@ -1,7 +1,4 @@
-"""Chooses compilers and flags for a target and names builds. Pure: no input or output.
-
-`deploy` asks here what to run; `on_controller` runs it on the controller.
-"""
+"""Chooses compilers and flags for a target and names builds; pure. `on_controller` and `on_host` run them."""
 
 import hashlib
 import re
@@ -36,10 +33,7 @@ class Toolchain:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def sources(self, sources: Mapping[str, bytes], build: str) -> dict[str, bytes]:
-        """The files to compile: with a header that has the build id and the flags.
-
-        In a header, since qcc may split a quoted -D.
-        """
+        """The files to compile, with a header for build id and flags, since qcc may split a quoted -D."""
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
         header = "".join(f"#define {name} {_c_string(value)}\n" for name, value in defines.items())
         return {**sources, BUILD_FACTS: header.encode()}

@@ -57,10 +57,7 @@ class Reader:
         self._points: dict[tuple[str, str, str | None], Parameters] = {}
 
     def feed(self, line: bytes) -> Record | None:
-        """Take the next line; return its record, a burst as `completed`, or None for noise.
-
-        Noise is what a login script prints. Raises WireError on what must not be.
-        """
+        """Take the next line; return its record, a burst as `completed`; None for noise. WireError."""
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed")
         if self.hello is None:

@@ -17,10 +17,7 @@ _WORDS = {code: f"-{what or ''}" for what, code in _FAILED.items()}
 
 
 class Done:
-    """Outcomes of each pair of a run, some 0.4 KB a pair and 8 bytes an outcome.
-
-    ordered: the plan visits both directions, each a pair of its own.
-    """
+    """Outcomes of each pair of a run, 0.4 KB a pair. ordered: each direction is a pair of its own."""
 
     def __init__(self, ordered: bool = False) -> None:
         self.visits = 0

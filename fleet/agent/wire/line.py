@@ -20,10 +20,7 @@ class WireError(ValueError):
 
 
 def split(line: bytes) -> tuple[bytes, bytes]:
-    """Split a line into the words of another process and the record; either may be empty.
-
-    Words that their process left without a newline precede the next record in its line.
-    """
+    """Split a line into another process's words, left without a newline, and the record; or either."""
     if line.lstrip().startswith(b"{"):
         return b"", line
     at = line.find(b'{"record":"')

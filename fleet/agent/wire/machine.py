@@ -66,10 +66,7 @@ _MACHINE, _CPU = msgspec.json.Decoder(_Machine), msgspec.json.Decoder(_Cpu)
 
 
 def describe(connection: Connection, agent: Agent, facts: Facts) -> Facts:
-    """The facts completed by what the agent finds out about the CPUs; unchanged where the probe suffices.
-
-    If the agent cannot find out, the facts get a note. LinkError passes through.
-    """
+    """The facts, completed by what the agent says of CPUs where the probe does not suffice, or a note."""
     if not SYSTEMS[facts.target.os].agent_topology:
         return facts
     done = connection.run(f"{shlex.quote(agent.path)} --machine </dev/null", timeout_s=TIMEOUT_S)

@@ -60,10 +60,7 @@ class RunSoFar:
 
 
 def read(parts: Iterable[Part], keep: Callable[[Burst], None] | None = None) -> RunSoFar:
-    """Follow all parts, each up to its first line that the wire forbids or that is not of the same run.
-
-    keep: receives each burst.
-    """
+    """Follow each part up to a line the wire forbids or that is of another run. keep: gets each burst."""
     run = RunSoFar()
     notes: list[str] = []
     for part in parts:

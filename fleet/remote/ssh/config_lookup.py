@@ -93,10 +93,7 @@ def _for_name(first: Settings, name: str, user: str | None, port: int | None) ->
 
 
 def user_file() -> Path:
-    """The user's ssh_config as ssh finds it: in the home directory of the account, whatever $HOME is.
-
-    Without an ssh it is that of $HOME.
-    """
+    """The account's ssh_config, whatever $HOME is, as ssh finds it; without an ssh that of $HOME."""
     if shutil.which("ssh"):
         with contextlib.suppress(KeyError):  # an account without an entry
             return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh" / "config"

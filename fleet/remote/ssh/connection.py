@@ -94,10 +94,7 @@ class SshConnection(Connection):
         self._dialled.close()
 
     def _waiting_shell(self, timeout_s: float) -> tuple[paramiko.Channel, str]:
-        """Hand out the shell that waits, or a new one, with its mark, to whoever gives it back or ends it.
-
-        So a host that allows one session at a time never has two.
-        """
+        """Hand out the shell that waits, or a new one, with its mark: some hosts allow one session only."""
         kept, self._shell = self._shell, None
         if kept is not None:
             return kept

@@ -1,7 +1,4 @@
-"""Decide on a host key, and explain a refusal.
-
-fabric accepts every key; this policy replaces its own. Used by `dial`.
-"""
+"""Decides on a host key, in place of fabric, which accepts all, and explains a refusal; for `dial`."""
 
 import shlex
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Authenticate: which keys to offer to an sshd, in which order, and the error if it accepts none.
-
-Public keys only: no password, no GSSAPI, no prompt. Used by `dial`.
-"""
+"""Authenticates by public keys only: which to offer, in which order, and the error; for `dial`."""
 
 import base64
 import binascii
@@ -144,10 +141,7 @@ class Identities(AuthStrategy):
         yield from self._of_files(end.identity_files, wanted=end.only_these)
 
     def _of_files(self, paths: Sequence[str], *, wanted: bool) -> Iterator[Identity]:
-        """Yield the keys of files. The agent is asked only for one that its file does not give.
-
-        wanted: the user named them, so a missing one is reported.
-        """
+        """The keys of files; the agent is asked for what no file gives. wanted: a missing one is reported."""
         for path in paths:
             key, why_not = _load(path)
             if key is not None:

@@ -45,10 +45,7 @@ class Entry:
 
 
 def _hashed(entry: Entry) -> Iterator[tuple[Any, Any, bytes, Entry]]:
-    """A hashed line made ready for many names: HMAC's two halves begun with its salt, what they come to.
-
-    Nothing for one nobody can read.
-    """
+    """A line made ready for many names: HMAC's halves begun with its salt, its hash. None if unreadable."""
     _, kind, *parts = entry.names.split("|")
     with suppress(ValueError):
         salt, digest = (base64.b64decode(part) for part in parts)

@@ -18,10 +18,7 @@ Limit = Callable[[], AbstractContextManager[object]]
 
 
 def open_sftp(transport: paramiko.Transport, limit: Limit) -> "SftpChannel | None":
-    """Open the host's SFTP; None if it has none. Raises what paramiko raises if the session is dead.
-
-    limit: a time limit to put around every operation.
-    """
+    """Open the host's SFTP; None if it has none; paramiko's errors. limit: around every operation."""
     channel = transport.open_session(timeout=OPEN_TIMEOUT_S)
     channel.settimeout(OPEN_TIMEOUT_S)
     try:

@@ -1,7 +1,4 @@
-"""The TCP connection under an SSH session: a socket tuned for few round trips that notices a dead peer.
-
-Also the pipe to a ProxyCommand. Used by `dial`.
-"""
+"""The TCP connection, or a ProxyCommand's pipe, under SSH: few round trips, dead peers noticed."""
 
 import contextlib
 import os
