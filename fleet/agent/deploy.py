@@ -23,11 +23,7 @@ from fleet.remote.connection import Connection
 
 
 def deploy(
-    connection: Connection,
-    host: Host,
-    facts: Facts,
-    builder: Builder,
-    notify: Callable[[str], None],
+    connection: Connection, host: Host, facts: Facts, builder: Builder, notify: Callable[[str], None]
 ) -> Agent:
     """Bring the agent for this host's target onto it, unless it is already there.
 

@@ -40,12 +40,7 @@ class PostRunCommand:
 
 
 def agent_command(
-    agent: Agent,
-    plan: Plan,
-    *,
-    lock: str | None = None,
-    done: str | None = None,
-    post_run: str | None = None,
+    agent: Agent, plan: Plan, *, lock: str | None = None, done: str | None = None, post_run: str | None = None
 ) -> str:
     """Write the sh command that runs `plan`: one process for all benchmarks and rounds.
 
@@ -92,11 +87,7 @@ def measure(
     reader = Reader(so_far.done, so_far.hello)
     after = post_run or PostRunCommand("")
     command = agent_command(
-        agent,
-        plan,
-        lock=lock,
-        done=_put_done(connection, run, so_far.done),
-        post_run=after.command or None,
+        agent, plan, lock=lock, done=_put_done(connection, run, so_far.done), post_run=after.command or None
     )
     limit_s = plan.deadline_s + GRACE_S
     with connection.stream(command, idle_timeout_s=IDLE_TIMEOUT_S, limit_s=limit_s) as stream:

@@ -242,10 +242,7 @@ ConnectTimeout = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Lock = Annotated[
-    LockPolicy | None,
-    typer.Option(help="Where another fleet measures; default: refuse."),
-]
+Lock = Annotated[LockPolicy | None, typer.Option(help="Where another fleet measures; default: refuse.")]
 Reconnect = Annotated[float, _duration(0, 86_400, RECONNECT_S, "Reconnect for so long.")]
 RESULTS = "results"
 
@@ -269,8 +266,7 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool,
-        typer.Option("--version", "-V", callback=_say_version, is_eager=True, help="Show the version."),
+        bool, typer.Option("--version", "-V", callback=_say_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Core-to-core latency of a fleet of machines: measured over SSH, raw samples kept."""

@@ -39,8 +39,7 @@ def check(
     quiet: Quiet = False,
     json: Json = False,
     script: Annotated[
-        bool,
-        typer.Option("--script", help="Print what a scheduler's step has to start."),
+        bool, typer.Option("--script", help="Print what a scheduler's step has to start.")
     ] = False,
 ) -> None:
     """Name what would disturb a run on each host, its remedy, and what `fleet run` would do; change nothing.

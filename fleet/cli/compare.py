@@ -40,23 +40,17 @@ def compare(
     benchmark: OfBenchmark = None,
     cpus: OfCpus = None,
     point: Annotated[
-        str | None,
-        typer.Option(help="Compare this point of a ladder: random.512K.huge."),
+        str | None, typer.Option(help="Compare this point of a ladder: random.512K.huge.")
     ] = None,
     threshold: Annotated[
-        str | None,
-        typer.Option(help="The change that matters. [default: 3%]", metavar="SHARE"),
+        str | None, typer.Option(help="The change that matters. [default: 3%]", metavar="SHARE")
     ] = None,
-    blocks: Annotated[
-        str | None,
-        typer.Option(help="Compare within blocks: time, or a label."),
-    ] = None,
+    blocks: Annotated[str | None, typer.Option(help="Compare within blocks: time, or a label.")] = None,
     siblings: Annotated[bool, typer.Option("--siblings", help="Which of equal machines is odd?")] = False,
     fail_on_change: Annotated[
         bool,
         typer.Option(
-            "--fail-on-change",
-            help="Exit with 20 for a change or an odd machine, 2 without a verdict.",
+            "--fail-on-change", help="Exit with 20 for a change or an odd machine, 2 without a verdict."
         ),
     ] = False,
     json: Json = False,

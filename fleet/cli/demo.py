@@ -10,8 +10,7 @@ from fleet.cli.app import Quiet, app
 
 @app.command(short_help="Make a lab of made-up machines to learn on.")
 def demo(
-    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
-    quiet: Quiet = False,
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")], quiet: Quiet = False
 ) -> None:
     """Make a folder with the results of made-up machines, to learn the commands on.
 

@@ -9,22 +9,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from fleet.cli import completion
-from fleet.cli.app import (
-    INVENTORY,
-    RESULTS,
-    OfBenchmark,
-    ResultsPath,
-    app,
-    print_text,
-    runs_apart,
-)
+from fleet.cli.app import INVENTORY, RESULTS, OfBenchmark, ResultsPath, app, print_text, runs_apart
 
 
 @app.command("import", short_help="Store matrices of other tools, or runs that others exported.")
 def import_(
     files: Annotated[
-        list[Path],
-        typer.Argument(help="What the tools printed (-: stdin), or runs: .parquet, .zip."),
+        list[Path], typer.Argument(help="What the tools printed (-: stdin), or runs: .parquet, .zip.")
     ],
     name: Annotated[
         str | None, typer.Option("--name", help="Name of the summary, or host of the runs.")
@@ -42,13 +33,9 @@ def import_(
     variant: Annotated[str | None, typer.Option(help="The instructions it used: cmpxchg, llsc, …")] = None,
     estimator: Annotated[str | None, typer.Option(help="median, mean or min. [default: the tool's]")] = None,
     cpus: Annotated[
-        str | None,
-        typer.Option("--cpus", "-c", help="CPUs of rows and columns: 0-3,8. [default: 0, 1, …]"),
+        str | None, typer.Option("--cpus", "-c", help="CPUs of rows and columns: 0-3,8. [default: 0, 1, …]")
     ] = None,
-    topology: Annotated[
-        str | None,
-        typer.Option(help="A host or run that says what two CPUs share."),
-    ] = None,
+    topology: Annotated[str | None, typer.Option(help="A host or run that says what two CPUs share.")] = None,
     cpu_model: Annotated[str | None, typer.Option(help="The CPU model.")] = None,
     os: Annotated[str | None, typer.Option("--os", help="linux, qnx, …")] = None,
     conditions: Annotated[str | None, typer.Option(help="What else to know: 'boost off'.")] = None,
@@ -128,8 +115,7 @@ def export(
     ] = "csv",
     benchmark: OfBenchmark = None,
     value: Annotated[
-        str | None,
-        typer.Option(help="Of a pair: median, mean, min, p10, p99 or max. [default: the tool's]"),
+        str | None, typer.Option(help="Of a pair: median, mean, min, p10, p99 or max. [default: the tool's]")
     ] = None,
     output: Annotated[
         Path | None,
@@ -140,8 +126,7 @@ def export(
         ),
     ] = None,
     keep: Annotated[
-        list[str] | None,
-        typer.Option(help="Leave in a file of runs: labels, hostname; repeatable."),
+        list[str] | None, typer.Option(help="Leave in a file of runs: labels, hostname; repeatable.")
     ] = None,
 ) -> None:
     """Write a run as CSV, as another tool prints it, or whole, for `fleet import`.

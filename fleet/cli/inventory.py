@@ -27,8 +27,7 @@ def init(
         bool, typer.Option("--from-ssh-config", help="With the hosts of ~/.ssh/config.")
     ] = False,
     from_ansible: Annotated[
-        Path | None,
-        typer.Option("--from-ansible", help="Of an Ansible inventory, a file or directory."),
+        Path | None, typer.Option("--from-ansible", help="Of an Ansible inventory, a file or directory.")
     ] = None,
     from_slurm: Annotated[
         bool, typer.Option("--from-slurm", help="Nodes of a Slurm allocation, or of the cluster.")

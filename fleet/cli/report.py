@@ -27,11 +27,7 @@ def report(
     force: Force = False,
     compare: Annotated[
         tuple[str, str] | None,
-        typer.Option(
-            "--compare",
-            metavar="A B",
-            help="Two sides, as `fleet compare` takes them.",
-        ),
+        typer.Option("--compare", metavar="A B", help="Two sides, as `fleet compare` takes them."),
     ] = None,
     open_: Open = False,
     results: ResultsPath = RESULTS,

@@ -70,18 +70,13 @@ def run(
         typer.Option("--repeat", min=1, max=10_000, help="Measure all hosts so often, in turn.", metavar="N"),
     ] = 1,
     alternate: Annotated[
-        str | None,
-        typer.Option(metavar="KEY=A,B", help="Measure each label in turn, in an order drawn."),
+        str | None, typer.Option(metavar="KEY=A,B", help="Measure each label in turn, in an order drawn.")
     ] = None,
     switch: Annotated[
-        str | None,
-        typer.Option(metavar="COMMAND", help="Run before each change; $FLEET_VALUE is A or B."),
+        str | None, typer.Option(metavar="COMMAND", help="Run before each change; $FLEET_VALUE is A or B.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be done.")] = False,
-    map_: Annotated[
-        bool,
-        typer.Option("--map", help="Draw heat maps as they fill."),
-    ] = False,
+    map_: Annotated[bool, typer.Option("--map", help="Draw heat maps as they fill.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -141,12 +136,10 @@ def resume(
     inventory: InventoryPath = INVENTORY,
     results: ResultsPath = RESULTS,
     publish_partial: Annotated[
-        bool,
-        typer.Option("--publish-partial", help="Store what arrived, as partial runs."),
+        bool, typer.Option("--publish-partial", help="Store what arrived, as partial runs.")
     ] = False,
     forget: Annotated[
-        bool,
-        typer.Option("--forget", help="Remove the journals of the session named."),
+        bool, typer.Option("--forget", help="Remove the journals of the session named.")
     ] = False,
     parallel: Parallel = 32,
     connect_timeout: ConnectTimeout = CONNECT_TIMEOUT_S,

@@ -24,8 +24,7 @@ from fleet.cli.app import (
 def runs(
     select: SelectRuns = None,
     relation: Annotated[
-        str | None,
-        typer.Option("--relation", help="This relation or level, run by run: smt, L2, mem, …"),
+        str | None, typer.Option("--relation", help="This relation or level, run by run: smt, L2, mem, …")
     ] = None,
     point: Annotated[str | None, typer.Option(help="This point, run by run: random.512K.huge.")] = None,
     benchmark: OfBenchmark = None,
@@ -87,10 +86,7 @@ def show(
     select: SelectRuns = None,
     benchmark: OfBenchmark = None,
     cpus: OfCpus = None,
-    ladder: Annotated[
-        bool,
-        typer.Option("--ladder", help="Every size and every counted event."),
-    ] = False,
+    ladder: Annotated[bool, typer.Option("--ladder", help="Every size and every counted event.")] = False,
     map_: Annotated[bool, typer.Option("--map", help="Draw heat maps.")] = False,
     results: ResultsPath = RESULTS,
     json: Json = False,
@@ -146,9 +142,7 @@ def _summaries(names: list[str], results: str, *, json: bool) -> None:
 
 @app.command("summaries", hidden=True)  # the name of both before
 def summaries_(
-    name: Annotated[str | None, typer.Argument()] = None,
-    results: ResultsPath = RESULTS,
-    json: Json = False,
+    name: Annotated[str | None, typer.Argument()] = None, results: ResultsPath = RESULTS, json: Json = False
 ) -> None:
     """List what others measured, or show one.
 

@@ -6,17 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from fleet.errors import UsageError
-from fleet.model import (
-    Facts,
-    Host,
-    PairChoice,
-    Pairs,
-    Plan,
-    Relations,
-    RequestedOptions,
-    Topology,
-    merged,
-)
+from fleet.model import Facts, Host, PairChoice, Pairs, Plan, Relations, RequestedOptions, Topology, merged
 from fleet.plan import counters
 from fleet.plan.conflicts import check_together
 from fleet.plan.cpulist import pairs_text

@@ -369,10 +369,7 @@ def _unfinished(folder: Path) -> RunSummary | None:
         row = gate.row_of("runs", told, told)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    row |= {
-        "labels": _labels(row.pop("labels_json")),
-        "benchmarks": tuple(row["benchmarks"]),
-    }
+    row |= {"labels": _labels(row.pop("labels_json")), "benchmarks": tuple(row["benchmarks"])}
     return RunSummary(**row, state=RunState.UNFINISHED)
 
 

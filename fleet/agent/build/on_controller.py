@@ -49,10 +49,7 @@ class Builder:
     """
 
     def __init__(
-        self,
-        cache: Path | None = None,
-        connect: Connect = connect,
-        cancellation: Cancellation | None = None,
+        self, cache: Path | None = None, connect: Connect = connect, cancellation: Cancellation | None = None
     ) -> None:
         self.connect = connect
         self.cancellation = cancellation or Cancellation()

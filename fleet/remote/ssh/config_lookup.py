@@ -180,9 +180,7 @@ def _ask_paramiko(host_name: str, name: str, file: str | None) -> Settings:
     from paramiko.ssh_exception import SSHException  # noqa: PLC0415
 
     path = Path(file) if file else user_file()
-    settings: dict[str, tuple[str, ...]] = {
-        "identityfile": tuple(f"~/.ssh/{key}" for key in _DEFAULT_KEYS),
-    }
+    settings: dict[str, tuple[str, ...]] = {"identityfile": tuple(f"~/.ssh/{key}" for key in _DEFAULT_KEYS)}
     if file == "none" or not path.exists():
         return settings
     try:

@@ -73,11 +73,7 @@ def dial(host: Host, timeout_s: float) -> Dialled:
 
 
 def _open(
-    host_name: str,
-    endpoint: Endpoint,
-    gateway: fabric.Connection | None,
-    timeout_s: float,
-    notes: list[str],
+    host_name: str, endpoint: Endpoint, gateway: fabric.Connection | None, timeout_s: float, notes: list[str]
 ) -> fabric.Connection:
     check = HostKeyCheck(host_name, endpoint)
     connect_kwargs = {
