@@ -23,6 +23,7 @@ const char *operation_name(unsigned operation)
 		[OPERATION_NTCOPY] = "ntcopy", [OPERATION_SWAP] = "swap",
 		[OPERATION_FAA] = "faa",       [OPERATION_CAS] = "cas",
 		[OPERATION_STORE] = "store",   [OPERATION_TURN] = "turn",
+		[OPERATION_WATCH] = "watch",   [OPERATION_WATCH_ALL] = "watch-all",
 		[OPERATION_TICKET] = "ticket", [OPERATION_MCS] = "mcs",
 		[OPERATION_MIX] = "mix",       [OPERATION_IDLE] = "idle",
 	};

@@ -218,7 +218,7 @@ struct side {
 		struct product product; /* gemm */
 		struct {
 			size_t at[2]; /* in what is gone through; of a mix what is written apart */
-			uint64_t grains, begun;
+			uint64_t grains, begun, due;
 			double grain_ticks; /* 0: as fast as it goes */
 			size_t grain;
 		} load; /* loaded, of all but ping */
@@ -322,6 +322,7 @@ struct benchmark {
 	X(message)                                                                                 \
 	X(fetch)                                                                                   \
 	X(contend)                                                                                 \
+	X(sharing)                                                                                 \
 	X(chase)                                                                                   \
 	X(bandwidth)                                                                               \
 	X(loaded)                                                                                  \

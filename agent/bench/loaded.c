@@ -168,22 +168,28 @@ static int prepare(struct side *side)
 	return side->index ? 0 : bench_chase.prepare(side);
 }
 
-/* Waits until the next part is due. */
+/*
+ * Waits until the next part is due. All that is due by then follows without a look at the clock,
+ * which would wait for the end of each part.
+ */
 static void wait_until_due(struct side *side)
 {
-	uint64_t now = side->clock->ticks();
-	double late;
+	double part = side->load.grain_ticks, most = ARREARS * part, late;
 
-	if (!side->load.grains)
-		side->load.begun = now;
+	if (side->load.grains < side->load.due)
+		return;
 	do {
-		late = (double)(now - side->load.begun) -
-		       (double)side->load.grains * side->load.grain_ticks;
-		if (late < 0)
-			now = side->clock->ticks();
+		uint64_t now = side->clock->ticks();
+
+		if (!side->load.grains)
+			side->load.begun = now;
+		late = (double)(now - side->load.begun) - (double)side->load.grains * part;
 	} while (late < 0);
-	if (late > ARREARS * side->load.grain_ticks)
-		side->load.begun += (uint64_t)(late - ARREARS * side->load.grain_ticks);
+	if (late > most) {
+		side->load.begun += (uint64_t)(late - most);
+		late = most;
+	}
+	side->load.due = side->load.grains + 1 + (uint64_t)(late / part);
 }
 
 /* Of a mix, what is read and what is written lie in the two halves of the memory. */

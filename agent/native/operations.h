@@ -26,6 +26,8 @@ enum operation {
 	OPERATION_MCS,
 	OPERATION_MIX, /* of loaded, as the next one: two of three parts read, one written */
 	OPERATION_IDLE,
+	OPERATION_WATCH, /* of sharing, as the next one */
+	OPERATION_WATCH_ALL,
 	OPERATIONS
 };
 

@@ -77,13 +77,13 @@ const struct option option_table[] = {
 	         "that stream; auto: 4 times the last cache, at most 256M (default: auto)."},
 	{NULL, 0, "op", TEXT, AT(operations), .value = "LIST",
 	 .help = "What is done with memory (default: of bandwidth read,write,copy,nt, as far as there are "
-	         "variants; of fetch read, and swap after both; of interleave write; of contend all; of "
-	         "loaded read,mix)."},
+	         "variants; of fetch read, and swap after both; of interleave write; of contend and "
+	         "sharing all; of loaded read,mix)."},
 	{NULL, 0, "threads", TEXT, AT(threads), .value = "LIST",
-	 .help = "bandwidth, gemm, contend, loaded: how many work at once: numbers, which take cores first; "
+	 .help = "bandwidth, gemm, contend, sharing, loaded: how many work at once: numbers, which take cores first; "
 	         "llc, package: those that share one; cores: one of each core of a package; all. 1 takes a "
 	         "CPU of each kind under each last cache, or each of --cpus (default: 1,all; of contend "
-	         "2,all; of loaded cores)."},
+	         "and sharing 2,all; of loaded cores)."},
 	{NULL, 0, "load", TEXT, AT(load), .value = "LIST",
 	 .help = "loaded: GB/s asked of each thread that uses the memory meanwhile, from 0.1 to 64; 0: none; "
 	         "full: as fast as it goes (default: 0,1,2,4,8,16,full)."},

@@ -201,7 +201,7 @@ OPTIONS = (
     Option(
         *("threads", kinds.THREADS),
         f"{_having('threads')}: threads at once, or on which CPUs.",
-        "of contend 2,all; of loaded cores",
+        "of contend, sharing 2,all; of loaded cores",
     ),
     Option(
         *("load", kinds.LOAD),

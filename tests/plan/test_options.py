@@ -160,8 +160,8 @@ def test_a_value_is_read_as_people_write_it(name: str, text: str, value: object)
         ("stride_bytes", "12", "a multiple of 8"),
         (
             *("operations", "read,red"),
-            "must be read, swap, write, faa, cas, store, modify, turn, ticket, mcs, copy, nt, zero, ntcopy, "
-            "idle or mix, not 'red'",
+            "must be read, swap, write, faa, cas, store, modify, turn, ticket, mcs, watch, watch-all, "
+            "copy, nt, zero, ntcopy, idle or mix, not 'red'",
         ),
         ("threads", "0", "must be a list of llc, cores, package, all and numbers"),
         ("samples", "007", "must be a whole number"),

@@ -130,8 +130,8 @@ def _join_units(samples: pd.DataFrame, latencies: Floats, counts: Ints, units: "
     """The same where what all threads did in ping's samples is counted, and they did the same.
 
     units: of the other threads. Returns OF_OTHERS of each burst: what the threads that did the least and the
-    most did, as shares of the mean; and, where the others did something else than ping, how many units in a
-    ns of the sample of the median latency. NaN where nothing is counted.
+    most did, as shares of the mean, or of what ping did where the others count something else; and, where
+    they count bytes, how many in a ns of the sample of the median latency. NaN where nothing is counted.
     """
     found = np.full((len(OF_OTHERS), len(samples)), np.nan)
     names = samples["benchmark"].astype(str).to_numpy()
@@ -139,12 +139,17 @@ def _join_units(samples: pd.DataFrame, latencies: Floats, counts: Ints, units: "
     for row in np.flatnonzero(units.notna().to_numpy() & (counts > 0)):
         of_ping = np.full(counts[row], iterations[row])
         others = [np.asarray(one)[-counts[row] :] for one in units.iloc[row]]
-        if benchmark_named(names[row]).other_unit:
+        other_unit = benchmark_named(names[row]).other_unit
+        if other_unit == "byte":
             own = latencies[first[row] : first[row] + counts[row]]
             middle = np.argsort(own, kind="stable")[(counts[row] - 1) // 2]
             found[2, row] = sum(one[middle] for one in others) / (own[middle] * iterations[row])
             continue
         each = np.stack([of_ping, *others])
+        if other_unit:
+            shares = each[1:].sum(axis=1) / of_ping.sum()
+            found[:2, row] = shares.min(), shares.max()
+            continue
         latencies[first[row] : first[row] + counts[row]] *= of_ping / each.sum(axis=0)
         done = each.sum(axis=1)
         found[:2, row] = done.min() / done.mean(), done.max() / done.mean()

@@ -62,7 +62,8 @@ def point_tables(pairs: pd.DataFrame) -> PointTables:
     tables, columns = ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
     measured_there = [one for one in OF_OTHERS if one in pairs and pairs[one].notna().any()]
     cells, *others = (_cells(pairs, name, tables, rows, columns) for name in ("median_ns", *measured_there))
-    more = ("ratio", "boundary") if known.view is View.BLOCKS else ("knee",) if known.other_unit else ()
+    loaded = known.other_unit == "byte"
+    more = ("ratio", "boundary") if known.view is View.BLOCKS else ("knee",) if loaded else ()
     titled = [one for one in tables if one.type == "word" or pairs[one.name].nunique() > 1]
     found = []
     for key in _in_order(cells, tables):
@@ -76,7 +77,7 @@ def point_tables(pairs: pd.DataFrame) -> PointTables:
             below = [[one[key][row].get(column) for one in others] for column in across if others]
             if known.view is View.BLOCKS:
                 texts += _ends(row[0], dict(zip(titles[1:], numbers, strict=False)))
-            if known.other_unit:
+            if loaded:
                 texts.append(_knee(cells[key], others[-1][key], row, across))
             lines.append((_label(row, rows), *texts))
             if others:
@@ -127,10 +128,11 @@ def _knee(
 
 def _notes(known: Benchmark, others: bool) -> Iterator[str]:
     """What stands below each number, and in the last columns."""
-    if known.other_unit:
-        rate = "GB/s" if known.other_unit == "byte" else f"{known.other_unit}s in a ns"
-        yield f"below each: {rate} of all other threads in the same samples"
+    if known.other_unit == "byte":
+        yield "below each: GB/s of all other threads in the same samples"
         yield f"knee: where a {known.unit} takes {_KNEE:g} times what it does without them"
+    elif known.other_unit:
+        yield f"below each: the fewest and the most {known.other_unit}s of another thread in a {known.unit}"
     elif others:
         yield "below each: what the threads that did the least and the most did, as shares of the mean"
     if known.view is View.BLOCKS:

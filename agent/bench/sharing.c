@@ -1,0 +1,214 @@
+/*
+ * sharing.c: what it costs to write a line that others look at.
+ *
+ * Ping writes, all others look without pause and count the changes they saw on a line of their own,
+ * as ping's samples need it. Or ping waits, after each write, until each of them has said on a line
+ * of its own that it saw that value.
+ */
+#include "bench/sizes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+	BATCH = 32, /* writes or looks between two counts */
+	TURNS = 8,  /* the same of those that are waited for */
+	ARENA_BYTES = 4096,
+};
+
+static const enum operation operations[] = {OPERATION_WATCH, OPERATION_WATCH_ALL};
+
+static int add_points(const struct options *options, const struct point_context *context,
+		      struct points *points, struct refusal *refusal)
+{
+	uint32_t chosen = UINT32_MAX;
+	int err = 0;
+
+	if (options->operations && operations_read(options->operations, &chosen, refusal))
+		return -1;
+	for (size_t t = 0; t < context->thread_count; t++)
+		for (size_t o = 0; !err && o < 2 && context->threads[t] > 1; o++) {
+			struct point point = {.operation = (uint8_t)operations[o],
+					      .threads = context->threads[t],
+					      .arena_bytes = ARENA_BYTES,
+					      .huge_pages = points_huge(context),
+					      .by_turns = operations[o] == OPERATION_WATCH_ALL};
+
+			if (!(chosen >> point.operation & 1))
+				continue;
+			snprintf(point.name, sizeof point.name, "watch.k%" PRIu32 "%s%s",
+				 point.threads - 1, point.by_turns ? ".all" : "",
+				 point.huge_pages ? ".huge" : "");
+			err = points_add(points, &point, refusal);
+		}
+	return err;
+}
+
+static bool can(const struct variant *variant, const struct point *point)
+{
+	(void)point;
+	return variant->put[OPERATION_SWAP] != NULL;
+}
+
+static uint64_t grain(const struct point *point)
+{
+	return point->by_turns ? 1 : BATCH;
+}
+
+static void lay(struct side *sides, size_t count, struct random *random)
+{
+	uint32_t first = (uint32_t)random_next(random);
+
+	for (size_t i = 0; i < count; i++) {
+		bool waits = sides[i].point->by_turns;
+
+		sides[i].contest.word = sides[i].lines[0];
+		sides[i].contest.first = waits ? 0 : first;
+		sides[i].contest.value = i || waits ? 0 : first;
+		sides[i].first = waits;
+	}
+}
+
+/* The first line is where it answers. */
+static int prepare(struct side *side)
+{
+	memset(side->arena, 0, LINE_BYTES);
+	return 0;
+}
+
+static uint32_t *answer(const struct side *side)
+{
+	return (uint32_t *)side->arena;
+}
+
+/* Writes and waits for an answer of each; what is above the value is one, too. */
+static uint32_t ask(struct side *side, uint32_t n)
+{
+	uint32_t *word = side->contest.word, value = side->contest.value, last = value + n;
+
+	while (value != last) {
+		__atomic_store_n(word, ++value, __ATOMIC_RELEASE);
+		for (size_t i = 1; i < side->count; i++)
+			while ((int32_t)(__atomic_load_n(answer(side + i), __ATOMIC_ACQUIRE) -
+					 value) < 0)
+				;
+	}
+	side->contest.value = value;
+	return n;
+}
+
+static uint32_t reply(struct side *side, uint32_t n)
+{
+	uint32_t *word = side->contest.word, last = side->contest.value, seen;
+
+	for (uint32_t i = 0; i < n; i++, last = seen) {
+		do {
+			seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+		} while (seen == last);
+		__atomic_store_n(answer(side), seen, __ATOMIC_RELEASE);
+	}
+	side->contest.value = last;
+	return n;
+}
+
+static uint32_t look(struct side *side, uint32_t n)
+{
+	uint32_t changes = 0, last = side->contest.value;
+
+	while (n--) {
+		uint32_t seen = __atomic_load_n(side->contest.word, __ATOMIC_RELAXED);
+
+		changes += seen != last;
+		last = seen;
+	}
+	side->contest.value = last;
+	return changes;
+}
+
+static uint32_t put(struct side *side, uint32_t n)
+{
+	side->contest.sum +=
+		side->variant->put[OPERATION_SWAP](side->contest.word, side->contest.value, n);
+	side->contest.value += n;
+	return n;
+}
+
+static void work(struct side *side, uint32_t n)
+{
+	bool waits = side->point->by_turns;
+	uint32_t most = waits ? TURNS : BATCH;
+
+	for (uint32_t now; n; n -= now) {
+		now = n < most ? n : most;
+		uint32_t done = side->index ? (waits ? reply : look)(side, now)
+					    : (waits ? ask : put)(side, now);
+
+		__atomic_store_n(&side->done, side->done + done, __ATOMIC_RELAXED);
+	}
+}
+
+/* Nobody saw more than was written; who answers saw all of it. */
+static bool check(const struct side *sides, size_t count, char *words, size_t room)
+{
+	uint32_t held = *sides->contest.word, done = sides->done, first = sides->contest.first;
+	uint32_t put_in = (uint32_t)((uint64_t)first * done + (uint64_t)done * (done - 1) / 2);
+	bool waits = sides->point->by_turns;
+	bool right = waits ? held == done : put_in == sides->contest.sum + held;
+
+	for (size_t i = 1; i < count; i++)
+		right &= waits ? sides[i].done == done : sides[i].done <= done;
+	if (!right)
+		snprintf(words, room, "the threads counted other writes than the line holds");
+	return right;
+}
+
+/* Answers for all, and writes. */
+static void release(struct side *sides, size_t count)
+{
+	uint32_t *word = sides->contest.word, held = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+	if (!sides->point->by_turns)
+		return;
+	for (size_t i = 1; i < count; i++)
+		__atomic_store_n(answer(&sides[i]), held + 1, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(word, &held, held + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+static const struct word operation_words[] = {
+	{OPERATION_WATCH, "written while all others look"},
+	{OPERATION_WATCH_ALL, "written anew when all others have answered"},
+	{.meaning = NULL}};
+
+static const struct parameter parameters[] = {
+	{"operation", "op", ROLE_ROW, POINT_MEMBER(operation), operation_name,
+	 .words = operation_words},
+	{"threads", "threads", ROLE_COLUMN, POINT_MEMBER(threads)},
+	PARAMETER_PAGES,
+	{.name = NULL}};
+
+const struct benchmark bench_sharing = {
+	.name = "sharing",
+	.question = "What a write costs to a line that other CPUs look at",
+	.unit = "write",
+	.other_unit = "change",
+	.heading = "ns per write",
+	.parameters = parameters,
+	.shape = SHAPE_GROUP,
+	.threads = "2,all",
+	.all_counted = true,
+	.lines = 1,
+	.least = 128,
+	.chunk = 512,
+	.samples = 5,
+	.sample_us = 200,
+	.native_variants = arch_contend,
+	.generic_variants = generic_contend,
+	.points = add_points,
+	.can = can,
+	.grain = grain,
+	.lay = lay,
+	.prepare = prepare,
+	.work = work,
+	.check = check,
+	.release = release,
+};

@@ -1,0 +1,60 @@
+"""`sharing`: a line that one writes and all others look at; points, counts, and how it ends."""
+
+import pytest
+
+from tests import needs
+from tests.native.agent import (
+    bursts,
+    check_a_signal_ends_it,
+    failures,
+    measure,
+    points,
+    run,
+    two_cpus,
+    wrong,
+)
+from tests.native.emulated import measure_emulated
+from tests.native.targets import AARCH64, CROSS, Target
+
+SHORT = ("-b", "sharing", "--rounds", "2", "--samples", "2", "--seed", "7")
+
+
+@pytest.mark.parametrize("variant", ["auto", "c11"])
+def test_watchers_count_what_they_see_and_answer_each_write(variant: str) -> None:
+    records = measure(*SHORT, "-v", variant, *two_cpus())
+    assert points(records) == ["watch.k1", "watch.k1.all"]
+    assert wrong(records) == []
+    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
+    for burst in bursts(records):
+        (seen,) = burst["other_units"]
+        assert len(seen) == len(burst["ticks"]) == 3
+        if burst["point"] == "watch.k1.all":
+            assert all(abs(count - burst["iterations"]) <= 8 for count in seen)
+        else:
+            assert sum(seen) <= burst["iterations"] * 4  # samples, and what ping did as it looked
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [(["-c", "0"], 3, "sharing needs two CPUs"), (["--op", "faa"], 5, "none of the operations asked for")],
+)
+def test_what_cannot_be_watched_is_refused(args: list[str], code: int, words: str) -> None:
+    needs.cpus(2)
+    done = run("-b", "sharing", *args)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize("operation", ["watch", "watch-all"])
+def test_a_signal_ends_it_in_the_middle_of_a_burst(operation: str) -> None:
+    needs.cpus(2)
+    check_a_signal_ends_it("-b", "sharing", "--op", operation, "--rounds", "1", "--iterations", "100000000")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
+def test_the_counts_agree_on_every_architecture(target: Target) -> None:
+    records = measure_emulated(target, *SHORT, "-v", "all", *two_cpus())
+    assert not wrong(records)
+    assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
