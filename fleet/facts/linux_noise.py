@@ -13,7 +13,7 @@ from fleet.plan.cpulist import cpus_text
 BUSY_SHARE = 0.5  # of the CPUs
 HOT_C = 85.0
 DEEP_IDLE_US = 10
-MEASURING_THREADS = 2
+QUOTA_SHARE = 0.25  # of the CPUs' time is more than bursts take
 USUAL_PAGE = 4096  # bytes
 OWN_PROCESSES = 8  # beside the threads that measure: a login, shells, the agent
 _SYS = "/sys/devices/system"
@@ -129,12 +129,16 @@ def _machine(facts: Facts) -> Iterator[Finding]:
 
 def _limits(facts: Facts) -> Iterator[Finding]:
     if facts.cpu_quota is not None:
-        stops = facts.cpu_quota <= MEASURING_THREADS
+        stops = facts.cpu_quota < QUOTA_SHARE * len(facts.usable_cpus)
         yield _finding(
-            Severity.SERIOUS if stops else Severity.INFO,
+            Severity.WARNING if stops else Severity.INFO,
             "quota",
-            f"Our control group may use {facts.cpu_quota:g} CPUs' worth of time: the kernel stops "
-            + ("both threads whenever that is used up." if stops else "us only if others use it."),
+            f"Our control group may use {facts.cpu_quota:g} CPUs' worth of time: "
+            + (
+                "the kernel stops us where that is used up, so a run takes longer."
+                if stops
+                else "bursts take less."
+            ),
             "Lift the limit: no --cpus for docker, no CPU limit in Kubernetes, no CPUQuota= in systemd.",
             "cpu_quota",
         )

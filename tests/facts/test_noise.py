@@ -45,8 +45,8 @@ PLANTED = [
     ("hypervisor", WARNING, {"hypervisor": "kvm"}),
     ("microcode", INFO, {"microcode": None}),
     ("container", INFO, {"container": "docker"}),
-    ("quota", SERIOUS, {"cpu_quota": 1.5}),
-    ("quota", INFO, {"cpu_quota": 4.0}),
+    ("quota", WARNING, {"cpu_quota": 0.4}),
+    ("quota", INFO, {"cpu_quota": 0.5}),
     ("memory", INFO, {"memory_limit": "ulimit -v, 96 MiB", "memory_available_bytes": 96 << 20}),
     ("processes", SERIOUS, {"processes_most": 9, "cpus": (Cpu(0, node=0), Cpu(1, node=1))}),
     ("priority", INFO, {"priority_most": 0}),
@@ -156,6 +156,7 @@ def test_steal_is_found_only_if_it_rises_between_two_readings() -> None:
 
 
 def test_the_most_serious_comes_first_and_is_what_a_run_notes() -> None:
-    busy = replace(QUIET, smt=True, governor="ondemand", load=Load(load_1m=9.0), cpu_quota=0.5)
-    assert [one.kind for one in findings(busy)] == ["quota", "load", "governor", "smt"]
+    limited = {"user": "me", "processes_most": 9}
+    busy = replace(QUIET, smt=True, governor="ondemand", load=Load(load_1m=9.0), **limited)
+    assert [one.kind for one in findings(busy)] == ["processes", "load", "governor", "smt"]
     assert serious(busy) == tuple(one.found for one in findings(busy)[:2])

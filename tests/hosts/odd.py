@@ -174,19 +174,20 @@ def cpuset(name: str, cpus: str) -> Iterator[Path]:
 
 
 @contextmanager
-def memory_group(name: str, limit: int) -> Iterator[Path]:
-    """A control group below one of so many bytes, which has none itself; skips where none can be made."""
+def limited_group(name: str, limit: str, controller: str = "memory") -> Iterator[Path]:
+    """A control group below one with a limit, of bytes or of µs a period; skips where none can be made."""
     needs.root()
-    parent, file = Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"
-    if not (parent / file).is_file():
-        parent, file = Path("/sys/fs/cgroup"), "memory.max"
+    v1, v2 = {"memory": ("limit_in_bytes", "max"), "cpu": ("cfs_quota_us", "max")}[controller]
+    parent, file = Path("/sys/fs/cgroup", controller), f"{controller}.{v1}"
+    if not parent.is_dir():
+        parent, file = Path("/sys/fs/cgroup"), f"{controller}.{v2}"
         control = parent / "cgroup.subtree_control"
-        if not control.is_file() or "memory" not in control.read_text().split():
-            pytest.skip("no memory control groups that could be made here")
+        if not control.is_file() or controller not in control.read_text().split():
+            pytest.skip(f"no control groups for {controller} that could be made here")
     group = parent / name / "leaf"
     group.mkdir(parents=True)
     try:
-        (group.parent / file).write_text(str(limit))
+        (group.parent / file).write_text(limit)
         yield group
     finally:
         for pid in (group / "cgroup.procs").read_text().split():

@@ -1,8 +1,9 @@
-"""A host whose memory is limited by a control group above the agent's own: as in a Slurm step or a pod."""
+"""A host that a control group above the agent's own limits: as in a Slurm step or a pod."""
 
 import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.command import Fleet
@@ -14,7 +15,7 @@ CHASE = ("-b", "chase", "--rounds", "1", "-q", "--json")
 def test_a_plan_keeps_to_the_limit_or_is_refused_by_its_name(tmp_path: Path) -> None:
     work = tmp_path / "work"
     name = f"fleet-test-memory-{os.getpid()}"
-    with odd.memory_group(name, 160 << 20) as group, Fleet(tmp_path) as fleet:
+    with odd.limited_group(name, "160M") as group, Fleet(tmp_path) as fleet:
         into = f'echo $$ >{group}/cgroup.procs; exec "$@"'
         fleet.inventory(f"hosts:\n  job: {{via: command, workdir: {work}, command: [sh, -c, '{into}', -]}}\n")
         (refused,) = fleet("run", *CHASE, "--sizes", "256M").json
@@ -27,10 +28,22 @@ def test_a_plan_keeps_to_the_limit_or_is_refused_by_its_name(tmp_path: Path) -> 
         assert len(fleet.samples()) > 0
 
 
+def test_a_quota_of_cpu_time_is_told_and_costs_time_only(tmp_path: Path) -> None:
+    name = f"fleet-test-quota-{os.getpid()}"
+    with odd.limited_group(name, "10000", "cpu") as group, Fleet(tmp_path) as fleet:
+        words = f'echo $$ >{group}/cgroup.procs; exec "$@"'
+        host = f"via: command, workdir: {tmp_path}/work, command: [sh, -c, '{words}', -]"
+        fleet.inventory(f"hosts:\n  pod: {{{host}}}\n")
+        assert "may use 0.1 CPUs' worth of time: the kernel stops us" in fleet("check", "-q").stdout
+        (kept,) = fleet("run", "-b", "clock", "--rounds", "2", "-q", "--json").json
+        assert kept["state"] in {"complete", "partial"}, kept
+        assert pd.read_parquet(fleet.results / "_runs")["cpu_quota"].tolist() == [0.1]
+
+
 @pytest.mark.slow
 def test_a_limit_that_cannot_be_seen_costs_what_lies_beyond_it(tmp_path: Path) -> None:
     name = f"fleet-test-hidden-{os.getpid()}"
-    with odd.memory_group(name, 160 << 20) as group, Fleet(tmp_path) as fleet:
+    with odd.limited_group(name, "160M") as group, Fleet(tmp_path) as fleet:
         words = f'echo $$ >{group}/cgroup.procs; umount -l /sys/fs/cgroup/memory; exec "$@"'
         host = f"via: command, workdir: {tmp_path}/work, command: [unshare, -m, sh, -c, '{words}', -]"
         fleet.inventory(f"hosts:\n  job: {{{host}}}\n")
