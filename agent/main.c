@@ -101,11 +101,9 @@ static int describe_machine(void)
 	return say(&refusal);
 }
 
-/*
- * The workers get the priority asked for, and we, who must be able to stop them, the one above.
+/* The workers get the priority asked for, and we, who must be able to stop them, the one above.
  * Returns the priority reached: 0 if it was refused, which is no failure, and noted if it was asked
- * for. Unasked only where bursts are brief: nobody else can use the CPUs meanwhile.
- */
+ * for. Unasked only where bursts are brief: nobody else can use the CPUs meanwhile. */
 static int take_priority(uint64_t asked, const struct plan *plan, struct notes *notes)
 {
 	bool usual = asked == PRIORITY_USUAL, brief = !plan->iterations;
@@ -191,10 +189,8 @@ static int measure(const struct options *options, const struct plan *plan,
 	return (int)code;
 }
 
-/*
- * A standard stream that was closed when we started must not become one of our pipes: /dev/null,
- * read-only, takes its number, so that writing to it fails.
- */
+/* A standard stream that was closed when we started must not become one of our pipes: /dev/null,
+ * read-only, takes its number, so that writing to it fails. */
 static void occupy_standard_streams(void)
 {
 	int fd;

@@ -25,10 +25,8 @@ double median(double *values, size_t count)
 	return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-/*
- * The first from a table; then the expansion in 1/freedom around the normal quantile (Abramowitz
- * and Stegun 26.7.5), which is right to four digits from there on.
- */
+/* The first from a table; then the expansion in 1/freedom around the normal quantile (Abramowitz
+ * and Stegun 26.7.5), which is right to four digits from there on. */
 double student_t95(uint32_t freedom)
 {
 	static const double table[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706,
@@ -52,10 +50,8 @@ static double inverse_root(double n)
 	return x;
 }
 
-/*
- * What neighbours' correlation may be, judged by that of `n` values: a short row shows too little
- * of it, and who stops at the first narrow interval stops where it shows least.
- */
+/* What neighbours' correlation may be, judged by that of `n` values: a short row shows too little
+ * of it, and who stops at the first narrow interval stops where it shows least. */
 static double likeness(double correlation, double n)
 {
 	double r = correlation + LIKENESS_MARGIN * inverse_root(n);

@@ -18,24 +18,18 @@ struct interval {
 	double correlation;                  /* of neighbours; -1 if all values are equal */
 };
 
-/*
- * The interval of those values, in order of time, that lie from low to high. It is widened for
- * neighbours that resemble each other; docs/statistics.md has the formula.
- */
+/* The interval of those values, in order of time, that lie from low to high. It is widened for
+ * neighbours that resemble each other; docs/statistics.md has the formula. */
 struct interval interval_of(const double *values, size_t count, double low, double high);
 
-/*
- * How many values with this variance, of which neighbours correlate so, have an interval whose half
- * is `allowed`: at most COUNT_NEVER, which stands for that many and more.
- */
+/* How many values with this variance, of which neighbours correlate so, have an interval whose half
+ * is `allowed`: at most COUNT_NEVER, which stands for that many and more. */
 uint32_t count_needed(double variance, double correlation, double allowed);
 
 enum { COUNT_NEVER = UINT16_MAX };
 
-/*
- * The root of a variance, or of half an interval squared, as a share of the mean, in millionths and
- * rounded up; UINT32_MAX if that is negative.
- */
+/* The root of a variance, or of half an interval squared, as a share of the mean, in millionths and
+ * rounded up; UINT32_MAX if that is negative. */
 uint32_t root_ppm(double squared, double mean);
 
 /* Student's t that 95 % lie within, two-sided; degrees of freedom >= 1. */

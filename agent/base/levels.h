@@ -40,18 +40,14 @@ struct states {
 	uint8_t main;
 };
 
-/*
- * Splits the rounds in which a pair was visited into states, by all series together, as
+/* Splits the rounds in which a pair was visited into states, by all series together, as
  * fleet/analysis/reduce/split.py does. Some value must be there. work: room for three times the
- * longest series.
- */
+ * longest series. */
 void states_find(struct series *series, size_t count, double *work, struct states *states);
 
-/*
- * Splits the values of a series into as many levels within each state as they prove, by the rule of
+/* Splits the values of a series into as many levels within each state as they prove, by the rule of
  * fleet/analysis/reduce/split.py, and says how many. parts: the fastest first. work: room for three
- * times as many values, of which one must be there.
- */
+ * times as many values, of which one must be there. */
 uint32_t levels_of(const struct series *series, const struct states *states, double *work,
 		   struct level_part parts[LEVELS_MOST]);
 

@@ -25,10 +25,8 @@ struct refusal {
 int refuse(struct refusal *refusal, enum exit_code exit_code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/*
- * Gives each line of a file that an option names to `take`, with `of`, until one is `end`: without
- * it the file is not whole. -1 and a refusal also where `take` says that a line is wrong.
- */
+/* Gives each line of a file that an option names to `take`, with `of`, until one is `end`: without
+ * it the file is not whole. -1 and a refusal also where `take` says that a line is wrong. */
 typedef bool take_line_fn(char *line, void *of);
 int refuse_lines(struct refusal *refusal, const char *option, const char *path, take_line_fn *take,
 		 void *of);

@@ -15,10 +15,8 @@ double logarithm(double value);
 /* Fills in the ends of the levels of ascending logarithms as places, and says how many they are. */
 uint32_t split_sorted(const double *sorted, size_t count, size_t ends[LEVELS_MOST + 1]);
 
-/*
- * Narrows a level, given as its first and last place in ascending logarithms, to the part without
- * strays: a few far from all others, at most a tenth of it.
- */
+/* Narrows a level, given as its first and last place in ascending logarithms, to the part without
+ * strays: a few far from all others, at most a tenth of it. */
 void leave_out_strays(const double *sorted, size_t *first, size_t *last);
 
 #endif

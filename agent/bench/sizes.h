@@ -17,10 +17,8 @@ bool points_have(const struct points *points, const char *name);
 /* Adds a point. */
 int points_add(struct points *points, const struct point *point, struct refusal *refusal);
 
-/*
- * Reads --sizes; auto: 1/4, 1/2, 3/4, 2 and 4 times each data cache, up to `most` or 4 times the
- * last one, whichever is less.
- */
+/* Reads --sizes; auto: 1/4, 1/2, 3/4, 2 and 4 times each data cache, up to `most` or 4 times the
+ * last one, whichever is less. */
 int sizes_read(const char *text, const struct cpu_facts *facts, uint64_t most, struct sizes *sizes,
 	       struct refusal *refusal);
 
@@ -37,10 +35,8 @@ int words_read(const char *option, const char *list, const char *(*word)(unsigne
 /* The same of --op. */
 int operations_read(const char *list, uint32_t *mask, struct refusal *refusal);
 
-/*
- * Reads an item of a list at *at and moves past it: "512K", or a range "16K..2M", of sizes that
- * may be; false if that is not what stands there.
- */
+/* Reads an item of a list at *at and moves past it: "512K", or a range "16K..2M", of sizes that
+ * may be; false if that is not what stands there. */
 bool size_range_read(const char **at, bool (*is_size)(uint64_t bytes), uint64_t *first,
 		     uint64_t *last);
 

@@ -240,10 +240,8 @@ static void abandon(struct burst *burst)
 		stop_because("too many threads that never run");
 }
 
-/*
- * A thread that was kept from running may by now spin in a loop nobody plays with: get it out. True
- * if one came out, and so ran some time since the last call.
- */
+/* A thread that was kept from running may by now spin in a loop nobody plays with: get it out. True
+ * if one came out, and so ran some time since the last call. */
 static bool nudge_abandoned(void)
 {
 	bool any = false;
@@ -282,10 +280,8 @@ static uint32_t lines_of(const struct burst *burst)
 	return values;
 }
 
-/*
- * Within a long sample only the lines tell. Looking at them costs the pair a transfer each, so this
- * is done only after a look in which nothing else had moved.
- */
+/* Within a long sample only the lines tell. Looking at them costs the pair a transfer each, so this
+ * is done only after a look in which nothing else had moved. */
 static bool lines_move(const struct burst *burst)
 {
 	uint32_t first = lines_of(burst);
@@ -331,10 +327,8 @@ static enum burst_outcome stuck(const struct burst *burst, struct burst_result *
 	return BURST_FAILED;
 }
 
-/*
- * Waits for all workers. Stuck or starved after a number of looks, not after a span of time: if the
- * whole process was halted for a while, that is one look.
- */
+/* Waits for all workers. Stuck or starved after a number of looks, not after a span of time: if the
+ * whole process was halted for a while, that is one look. */
 static enum burst_outcome watch(struct burst *burst, void (*idle)(void),
 				struct burst_result *result)
 {

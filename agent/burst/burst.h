@@ -62,10 +62,8 @@ enum burst_outcome { BURST_TAKEN, BURST_FAILED, BURST_STOPPED };
 /* To be called once, before the first burst. */
 int burst_start(void);
 
-/*
- * Takes one burst. `idle` is called now and then while it lasts. BURST_STOPPED: an order to end has
- * come; the threads may still be running and end with the process.
- */
+/* Takes one burst. `idle` is called now and then while it lasts. BURST_STOPPED: an order to end has
+ * come; the threads may still be running and end with the process. */
 enum burst_outcome burst_take(const struct burst_order *order, struct random *random,
 			      void (*idle)(void), struct burst_result *result);
 

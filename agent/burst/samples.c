@@ -37,10 +37,8 @@ bool worker_meet(struct worker *worker)
 	return true;
 }
 
-/*
- * How long the thread was without its CPU since the readings that it replaces. Those of its CPU
- * time enclose those of the time, and the two clocks may go at rates a little apart.
- */
+/* How long the thread was without its CPU since the readings that it replaces. Those of its CPU
+ * time enclose those of the time, and the two clocks may go at rates a little apart. */
 static int64_t lost_ns(struct account *last)
 {
 	struct account now = {.at_ns = now_ns()};

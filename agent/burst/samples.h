@@ -15,10 +15,8 @@ bool worker_work(struct worker *worker, uint64_t n);
 /* All samples of the order; without stamps: the same work. */
 bool worker_take(struct worker *worker);
 
-/*
- * The trial of a burst, if there is one: ping judges while all others wait. Who hands on lines then
- * begins anew with a turn that is not timed.
- */
+/* The trial of a burst, if there is one: ping judges while all others wait. Who hands on lines then
+ * begins anew with a turn that is not timed. */
 bool worker_try_out(struct worker *worker);
 
 #endif

@@ -23,10 +23,8 @@ struct trial {
 /* How many samples a trial has. */
 uint32_t trial_samples(const struct benchmark *benchmark);
 
-/*
- * What samples of so many grains tell, by the clock's reading before the first and after each;
- * false if they were too short for it, and ones of ten times as many are to be tried.
- */
+/* What samples of so many grains tell, by the clock's reading before the first and after each;
+ * false if they were too short for it, and ones of ten times as many are to be tried. */
 bool trial_judge(const struct benchmark *benchmark, const struct clock_facts *clock,
 		 const uint64_t *stamps, uint32_t grains, struct trial *trial);
 

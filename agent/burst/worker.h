@@ -90,10 +90,8 @@ void burst_leave_arenas(const struct worker *worker);
 /* Tells all workers to leave at the next occasion outside a hot loop. */
 void worker_give_up(struct burst *burst);
 
-/*
- * Did the threads not have the time that a typical sample took? Then other work held a CPU for most
- * of every sample, no median helps, and the result says so.
- */
+/* Did the threads not have the time that a typical sample took? Then other work held a CPU for most
+ * of every sample, no median helps, and the result says so. */
 bool starved_in_samples(const struct burst *burst, struct burst_result *result);
 
 /* Would a burst watched for so long go on, since other work holds a thread's CPU? Likewise. */

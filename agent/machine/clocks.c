@@ -48,10 +48,8 @@ static struct moment take_moment(const struct clock *clock, const struct clock *
 	return best;
 }
 
-/*
- * Finds the counter's rate by the OS's clock, over a pause of RATE_MS, or a longer one if the
- * counter moves less than RATE_TICKS meanwhile, and how far it moved.
- */
+/* Finds the counter's rate by the OS's clock, over a pause of RATE_MS, or a longer one if the
+ * counter moves less than RATE_TICKS meanwhile, and how far it moved. */
 static int measure_rate(const struct clock *clock, double *ticks_per_second, uint64_t *moved)
 {
 	struct timespec pause = {.tv_nsec = RATE_MS * NS_PER_MS};
@@ -77,10 +75,8 @@ static int measure_rate(const struct clock *clock, double *ticks_per_second, uin
 	return 0;
 }
 
-/*
- * Where the rate is not stated, it is the one measured; otherwise the stated one is kept, and held
- * against the measured one, if the clock is fine enough for that.
- */
+/* Where the rate is not stated, it is the one measured; otherwise the stated one is kept, and held
+ * against the measured one, if the clock is fine enough for that. */
 static int settle_rate(struct clock_facts *facts)
 {
 	double measured = 0, stated = (double)facts->clock.ticks_per_second;
@@ -116,11 +112,9 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 	return a;
 }
 
-/*
- * Takes back-to-back readings until the clock has stepped often enough, or for a while: a coarse
+/* Takes back-to-back readings until the clock has stepped often enough, or for a while: a coarse
  * one may step every 10 ms only. Two readings are never closer than one costs, so the smallest step
- * seen is no measure of the clock's own: what all steps are multiples of is.
- */
+ * seen is no measure of the clock's own: what all steps are multiples of is. */
 static int measure_steps(struct clock_facts *facts)
 {
 	static uint64_t steps[READINGS];

@@ -17,18 +17,14 @@ struct clock_facts {
 /* More than this and one of the two clocks is wrong. */
 enum { RATE_ERROR_PPM_MOST = 1000 };
 
-/*
- * Chooses the CPU's counter, or else the OS's clock, and measures it on `cpu`. Takes about a
+/* Chooses the CPU's counter, or else the OS's clock, and measures it on `cpu`. Takes about a
  * twentieth of a second. `why_not`: what is wrong with the counter, which is then left alone; null
- * if nothing is known. -ERANGE: the clock does not move.
- */
+ * if nothing is known. -ERANGE: the clock does not move. */
 int clock_choose(int cpu, const char *why_not, struct clock_facts *facts);
 
-/*
- * Do the first CPU's counter and another's differ by more than a line takes from one to the other,
+/* Do the first CPU's counter and another's differ by more than a line takes from one to the other,
  * so that something would arrive before it was sent? Then says which CPUs, and is false if none.
- * Takes some tenth of a millisecond for each CPU.
- */
+ * Takes some tenth of a millisecond for each CPU. */
 bool clock_is_apart(const struct clock *clock, const int *cpus, size_t count, int *other);
 
 #endif

@@ -7,11 +7,9 @@
 
 enum { ADDS = 16384, SHORT = ADDS / 16, STRETCHES = 3 }; /* multiples of 16, as arch_adds() wants */
 
-/*
- * Behind a sample: additions so that the code is in the front end, those that are timed at least,
+/* Behind a sample: additions so that the code is in the front end, those that are timed at least,
  * and the steps of the clock that these take, so that it tells 0.3 %. docs/gemm.md has what longer
- * runs do to the next sample.
- */
+ * runs do to the next sample. */
 enum { FIRST = 16, BRIEF = 448, TIMES = 4, PAIRS = 15, STEPS = 333 };
 
 /* A core that was idle needs some time to reach the frequency at which it is measured. */

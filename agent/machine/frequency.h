@@ -20,10 +20,8 @@ struct behind {
 /* How to measure behind samples; false: additions may take over a cycle, or the clock is coarse. */
 bool frequency_prepare(const struct clock *clock, struct behind *behind);
 
-/*
- * MHz of the calling thread's core in what it did just before, by a run of additions so short that
- * the core stays as it was and units that were busy do not go to sleep.
- */
+/* MHz of the calling thread's core in what it did just before, by a run of additions so short that
+ * the core stays as it was and units that were busy do not go to sleep. */
 double frequency_behind(const struct clock *clock, const struct behind *behind);
 
 /* MHz of each CPU, one after the other, when it has been busy for a moment; 0 where not known. */

@@ -36,11 +36,9 @@ struct line_place {
 	uint64_t physical; /* number of its physical page; 0: unknown */
 };
 
-/*
- * Maps lines that no thread has touched yet, unless they are fixed, and chooses their places. Two
+/* Maps lines that no thread has touched yet, unless they are fixed, and chooses their places. Two
  * lines have different offsets unless their distance was asked for: equal low address bits make a
- * load wait for an unrelated store.
- */
+ * load wait for an unrelated store. */
 int lines_map(struct lines *lines, size_t count, const struct placement *placement,
 	      struct random *random);
 

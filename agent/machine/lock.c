@@ -34,10 +34,8 @@ static bool is_file(const struct stat *found)
 		 S_ISLNK(mode) || S_ISSOCK(mode));
 }
 
-/*
- * Opens what is there before it makes anything: Linux forbids O_CREAT on another user's file in a
- * shared directory (fs.protected_regular). A link could lead us to somebody's file: refused.
- */
+/* Opens what is there before it makes anything: Linux forbids O_CREAT on another user's file in a
+ * shared directory (fs.protected_regular). A link could lead us to somebody's file: refused. */
 static int open_file(const char *path)
 {
 	const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -160,10 +158,8 @@ static int refuse_locked(const struct claim *claim, pid_t holder, struct refusal
 		      (int)(who - claim->text), claim->text, (intmax_t)holder);
 }
 
-/*
- * Takes the lock, telling an older agent of the same run to end. Returns -1 if refused; *err says
- * why there is no lock to be had, 0 if it is held.
- */
+/* Takes the lock, telling an older agent of the same run to end. Returns -1 if refused; *err says
+ * why there is no lock to be had, 0 if it is held. */
 static int lock_or_refuse(int fd, const char *text, int *err, struct refusal *refusal)
 {
 	int64_t give_up_ns = now_ns() + SUPERSEDE_S * NS_PER_S;

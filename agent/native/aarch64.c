@@ -21,20 +21,16 @@ CAS(aarch64_cas_lse, ".arch_extension lse\n\t"
 		     "cmp %w[seen], %w[from]\n\t"
 		     "b.ne 1b")
 
-/*
- * The line has its page to itself, so nothing else falls into the reservation granule (at most 2
- * KiB, Arm ARM B2.12) and makes the store-exclusive fail.
- */
+/* The line has its page to itself, so nothing else falls into the reservation granule (at most 2
+ * KiB, Arm ARM B2.12) and makes the store-exclusive fail. */
 CAS(aarch64_cas_llsc, "ldxr %w[seen], %[line]\n\t"
 		      "cmp %w[seen], %w[from]\n\t"
 		      "b.ne 1b\n\t"
 		      "stxr %w[status], %w[to], %[line]\n\t"
 		      "cbnz %w[status], 1b")
 
-/*
- * llsc asleep: the exclusive load marks the line, and wfe waits until someone clears that mark by
- * writing to it. sevl sets the first event, so that a line which is right already is looked at.
- */
+/* llsc asleep: the exclusive load marks the line, and wfe waits until someone clears that mark by
+ * writing to it. sevl sets the first event, so that a line which is right already is looked at. */
 CAS(aarch64_cas_wfe, "sevl\n"
 		     "2:\n\t"
 		     "wfe\n\t"

@@ -11,10 +11,8 @@
 
 const char arch_name[] = "armv7";
 
-/*
- * The line has its page to itself, so nothing else falls into the reservation granule (at most 2
- * KiB, Arm ARM v7-A A3.4.3) and makes the store-exclusive fail.
- */
+/* The line has its page to itself, so nothing else falls into the reservation granule (at most 2
+ * KiB, Arm ARM v7-A A3.4.3) and makes the store-exclusive fail. */
 CAS(armv7_cas_ldrex, "ldrex %[seen], %[line]\n\t"
 		     "cmp %[seen], %[from]\n\t"
 		     "bne 1b\n\t"
@@ -97,10 +95,8 @@ static void leave(int signal)
 	siglongjmp(after_sigill, 1);
 }
 
-/*
- * The generic timer is an extension, and the OS may keep it from user code (CNTKCTL.PL0VCTEN).
- * Nothing user code may read says which, so we try: refused, it is an illegal instruction.
- */
+/* The generic timer is an extension, and the OS may keep it from user code (CNTKCTL.PL0VCTEN).
+ * Nothing user code may read says which, so we try: refused, it is an illegal instruction. */
 int arch_clock(struct clock *clock)
 {
 	struct sigaction trap = {.sa_handler = leave}, before;

@@ -35,10 +35,8 @@
 		return seen;                                                                       \
 	}
 
-/*
- * `line` goes through a page, `at` is where the next begins. What touches a line: a load, or a
- * store of its address to its second word. The end waits for all of them.
- */
+/* `line` goes through a page, `at` is where the next begins. What touches a line: a load, or a
+ * store of its address to its second word. The end waits for all of them. */
 #define GO_BY_PAGES(name, touch, wait)                                                             \
 	TIMED char *name(char *at, size_t stride, const char *end)                                 \
 	{                                                                                          \
@@ -79,10 +77,8 @@
 		return line;                                                                       \
 	}
 
-/*
- * `line` goes through a block, in which all of each line takes its address. Then instructions that
- * wait for the stores, if those want any.
- */
+/* `line` goes through a block, in which all of each line takes its address. Then instructions that
+ * wait for the stores, if those want any. */
 #define BLOCK(store)                                                                               \
 	COPY("line", "at")                                                                         \
 	SUM("stop", "at", "block")                                                                 \

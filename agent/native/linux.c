@@ -22,11 +22,9 @@ const char os_name[] = "linux";
 
 enum { CPU_ROOM_FIRST = 1024, CPU_ROOM_LAST = 1 << 20 };
 
-/*
- * Reads a thread's affinity, 0 for the calling one, into a fresh mask. The kernel says EINVAL while
+/* Reads a thread's affinity, 0 for the calling one, into a fresh mask. The kernel says EINVAL while
  * the mask is smaller than its own, so it grows until it fits: no ceiling of 1,024 CPUs. The caller
- * frees it with CPU_FREE.
- */
+ * frees it with CPU_FREE. */
 static int read_affinity(pid_t thread, cpu_set_t **mask, int *room)
 {
 	for (*room = CPU_ROOM_FIRST; *room <= CPU_ROOM_LAST; *room *= 2) {

@@ -18,10 +18,8 @@
 #define COUNT_UP(word)                                                                             \
 	__atomic_store_n(word, __atomic_load_n(word, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED)
 
-/*
- * A ticket that is past counts as served, and a node may be its own next: so the supervisor can let
- * all go on, whoever is missing.
- */
+/* A ticket that is past counts as served, and a node may be its own next: so the supervisor can let
+ * all go on, whoever is missing. */
 #define LOCKS(arch, name, prefix, pause)                                                           \
 	TIMED void arch##_ticket_##name(struct lock *lock, struct lock_node *own, uint32_t n)      \
 	{                                                                                          \

@@ -12,10 +12,8 @@
 
 const char arch_name[] = "riscv64";
 
-/*
- * lr and sc without aq or rl: only the order of accesses to this one line matters. The line has its
- * page to itself, so nothing else falls into the reservation set and makes the sc fail.
- */
+/* lr and sc without aq or rl: only the order of accesses to this one line matters. The line has its
+ * page to itself, so nothing else falls into the reservation set and makes the sc fail. */
 CAS(riscv64_cas_lrsc, "lr.w %[seen], %[line]\n\t"
 		      "bne %[seen], %[from], 1b\n\t"
 		      "sc.w %[status], %[to], %[line]\n\t"
@@ -73,10 +71,8 @@ VARIANTS(arch_chase, {.name = "ld", .chase = riscv64_chase_ld});
 
 adds_fn *const arch_adds = riscv64_adds;
 
-/*
- * Never rdcycle: it counts the CPU's own cycles, and Linux since 6.6 traps it. To fences a CSR is a
- * device that is read, hence the i (unprivileged spec, Zicsr, CSR access ordering).
- */
+/* Never rdcycle: it counts the CPU's own cycles, and Linux since 6.6 traps it. To fences a CSR is a
+ * device that is read, hence the i (unprivileged spec, Zicsr, CSR access ordering). */
 static uint64_t ticks_rdtime(void)
 {
 	uint64_t ticks;

@@ -12,10 +12,8 @@
 
 #define LOOP(turn) ".p2align 6\n1:\n\t" turn "bltu %[at], %[end], 1b\n\t"
 
-/*
- * Elements of one byte, 8 registers a group: t0 is how many bytes a group takes. 512 is asked for,
- * so that 4 groups divide 2 KiB; VLMAX, a power of two of at least 128, may be less.
- */
+/* Elements of one byte, 8 registers a group: t0 is how many bytes a group takes. 512 is asked for,
+ * so that 4 groups divide 2 KiB; VLMAX, a power of two of at least 128, may be less. */
 #define GROUPS "li t1, 512\n\t" BYTES
 #define BYTES  ".insn i 0x57, 7, t0, t1, 0xc3\n\t" /* vsetvli t0, t1, e8, m8, ta, ma */
 

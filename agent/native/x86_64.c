@@ -10,27 +10,21 @@
 
 const char arch_name[] = "x86_64";
 
-/*
- * A failed cmpxchg takes the line exclusively as well, so a hand-off costs one transfer. It leaves
- * the value it saw in eax: hence the reload on every turn.
- */
+/* A failed cmpxchg takes the line exclusively as well, so a hand-off costs one transfer. It leaves
+ * the value it saw in eax: hence the reload on every turn. */
 CAS(x86_64_cas_cmpxchg, "mov %[from], %[seen]\n\t"
 			"lock cmpxchg %[to], %[line]\n\t"
 			"jne 1b")
 
-/*
- * Swaps blindly: storing `to` where `to` already stands changes nothing, and what comes back tells
- * whether it was our turn. The line moves as with cmpxchg; only the instruction differs.
- */
+/* Swaps blindly: storing `to` where `to` already stands changes nothing, and what comes back tells
+ * whether it was our turn. The line moves as with cmpxchg; only the instruction differs. */
 CAS(x86_64_cas_xchg, "mov %[to], %[seen]\n\t"
 		     "xchg %[seen], %[line]\n\t"
 		     "cmp %[from], %[seen]\n\t"
 		     "jne 1b")
 
-/*
- * Test and test-and-set: the pre-read that cas leaves out. The line comes over shared, for the
- * load, and must be asked for again to be written: two transfers a hand-off.
- */
+/* Test and test-and-set: the pre-read that cas leaves out. The line comes over shared, for the
+ * load, and must be asked for again to be written: two transfers a hand-off. */
 CAS(x86_64_cas_ttas, "mov %[line], %[seen]\n\t"
 		     "cmp %[from], %[seen]\n\t"
 		     "jne 1b\n\t"
@@ -45,11 +39,9 @@ READWRITE(x86_64_readwrite_mov, "mov %[watched], %[seen]\n\t"
 				"xor $1, %[from]\n\t"
 				"xor $1, %[to]")
 
-/*
- * The next load waits for the value of the one before: the count is in no chain with it. One load,
+/* The next load waits for the value of the one before: the count is in no chain with it. One load,
  * since prefetchers follow the stride of each instruction, which is that of the lines only where
- * there is one.
- */
+ * there is one. */
 TIMED void *x86_64_chase_mov(void *line, uint32_t n16)
 {
 	uint64_t n = (uint64_t)n16 * 16;

@@ -59,10 +59,8 @@ enum { STEP_BYTES = 4 << 10, PART_STEPS = (32 << 10) / STEP_BYTES };
 #define STORE_CLEAR(i) STORE_##i ZERO_##i
 #define STORE_LOAD(i)  STORE_##i LOAD_##i
 
-/*
- * A strip's lines of C, evenly over its steps: the way from L2 is busy with stores and A, and a
- * burst would hold up the loads behind it. Of this strip, or, where it is added to, of the next.
- */
+/* A strip's lines of C, evenly over its steps: the way from L2 is busy with stores and A, and a
+ * burst would hold up the loads behind it. Of this strip, or, where it is added to, of the next. */
 #define C_ROW_AHEAD                                                                                \
 	".irp at, 0x00,0x40,0x80,0xc0\n\t"                                                         \
 	"prefetcht0 \\at(%[c])\n\t"                                                                \

@@ -23,12 +23,10 @@ enum { TURNS = 4 }; /* of a step */
 	"xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",   \
 		"xmm11", "xmm12", "xmm13", "xmm14", "xmm15" HIGH
 
-/*
- * Strip by strip: all sums are 0, or what C holds; then the steps; then C is what they are. It is
+/* Strip by strip: all sums are 0, or what C holds; then the steps; then C is what they are. It is
  * one statement, so that a strip begins while the stores of the one before are under way. a4 is row
  * 4 of A, row3 the bytes of three rows; `left` has the strips that remain. `store` leaves c at the
- * next.
- */
+ * next. */
 #define PRODUCT(zero, load, step, store)                                                           \
 	".p2align 6\n"                                                                             \
 	"2:\n\t"                                                                                   \

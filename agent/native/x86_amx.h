@@ -65,10 +65,8 @@ static struct amx_cpu amx_read(uint32_t saved)
 /* Asks the OS for permission; says why there is none, or null. */
 typedef const char *amx_permit_fn(void);
 
-/*
- * Asks once, so that the first call must come before any thread starts; null: tiles can be used.
- * permit: null where the OS need not be asked.
- */
+/* Asks once, so that the first call must come before any thread starts; null: tiles can be used.
+ * permit: null where the OS need not be asked. */
 static const char *amx_trouble(uint32_t saved, amx_permit_fn *permit)
 {
 	static bool asked;

@@ -42,10 +42,8 @@ static bool cpuid_edx(uint32_t leaf, unsigned bit)
 	return __get_cpuid(leaf, &a, &b, &c, &d) && (d >> bit & 1);
 }
 
-/*
- * An invariant TSC (CPUID 80000007h EDX bit 8) has one rate in all states: Intel SDM 3B, 18.17.
- * Every CPU that has one has lfence too.
- */
+/* An invariant TSC (CPUID 80000007h EDX bit 8) has one rate in all states: Intel SDM 3B, 18.17.
+ * Every CPU that has one has lfence too. */
 int arch_clock(struct clock *clock)
 {
 	if (!cpuid_edx(1, 4) || !cpuid_edx(0x80000007, 8)) {

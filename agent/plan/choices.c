@@ -103,11 +103,9 @@ static int refuse_variant(const struct machine *machine, const struct benchmark 
 	return -1;
 }
 
-/*
- * Runs the variant once in a child process: it dies of instructions that an emulator or a
+/* Runs the variant once in a child process: it dies of instructions that an emulator or a
  * hypervisor lacks although it reports them. To be called while there is no other thread. Where no
- * child can be made nothing is known, and the variant is taken at its word.
- */
+ * child can be made nothing is known, and the variant is taken at its word. */
 static bool survives(const struct benchmark *benchmark, const struct variant *variant)
 {
 	const struct rlimit none = {0, 0};
@@ -170,11 +168,9 @@ static bool is_chosen(const struct plan *plan, const struct benchmark *benchmark
 	return false;
 }
 
-/*
- * Adds the variants of one benchmark that `name` means: one, or for "all" each this CPU has. For
+/* Adds the variants of one benchmark that `name` means: one, or for "all" each this CPU has. For
  * "auto" the first is taken, and where variants cannot do all points each, so that the best of them
- * does each point. Of another architecture the variants are not known by their names.
- */
+ * does each point. Of another architecture the variants are not known by their names. */
 static int add_choices(struct plan *plan, const struct benchmark *benchmark, const char *name,
 		       struct notes *notes, struct refusal *refusal)
 {

@@ -81,10 +81,8 @@ static bool find_cpus(const struct plan *plan, struct visit *wanted, int first, 
 	return a >= 0 && b >= 0;
 }
 
-/*
- * A visit that killed its agent takes others with it: all that want as much memory, its variant, or
- * its point. False: that is no word for one of these.
- */
+/* A visit that killed its agent takes others with it: all that want as much memory, its variant, or
+ * its point. False: that is no word for one of these. */
 static bool give_up(struct run *run, const struct visit *lost, const char *what)
 {
 	uint64_t bytes = plan_point(lost)->arena_bytes + plan_point(lost)->walk_bytes;
@@ -125,10 +123,8 @@ static bool take_outcomes(struct run *run, struct history *history, bool measure
 	return history->done > 0;
 }
 
-/*
- * One line: benchmark, variant, point, first and last CPU, units in a sample, outcomes. Where the
- * benchmark has no points, theirs is "-" or not there at all.
- */
+/* One line: benchmark, variant, point, first and last CPU, units in a sample, outcomes. Where the
+ * benchmark has no points, theirs is "-" or not there at all. */
 static bool take_line(char *line, void *of)
 {
 	struct run *run = of;

@@ -5,10 +5,8 @@
 #include "base/refuse.h"
 #include "emit/report.h"
 
-/*
- * Makes room for what will be learnt of the plan's visits, and takes over from a file what an
- * earlier agent has measured of them; null: from none.
- */
+/* Makes room for what will be learnt of the plan's visits, and takes over from a file what an
+ * earlier agent has measured of them; null: from none. */
 int run_begin(struct run *run, const char *done, struct refusal *refusal);
 
 void run_end(struct run *run);

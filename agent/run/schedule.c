@@ -36,10 +36,8 @@ static bool takes_more(const struct schedule *schedule, const struct history *hi
 	return needed > history->kept && needed - history->kept > (rounds < room ? rounds : room);
 }
 
-/*
- * Will more rounds not help? Either the precision is out of reach and the visit known fairly well,
- * or fairly well is out of reach too, even if bursts were independent.
- */
+/* Will more rounds not help? Either the precision is out of reach and the visit known fairly well,
+ * or fairly well is out of reach too, even if bursts were independent. */
 static bool gives_up(const struct schedule *schedule, const struct history *history)
 {
 	if (history->precise)
@@ -155,10 +153,8 @@ static void count_rounds(struct schedule *schedule, int64_t until_ns)
 		rounds_in(left_ns, schedule->length_ns > shortest ? schedule->length_ns : shortest);
 }
 
-/*
- * From the beginning of the last round to that of this one: as in the minimum rounds, or less where
- * else a visit that is not yet known fairly well would not get the bursts that this takes.
- */
+/* From the beginning of the last round to that of this one: as in the minimum rounds, or less where
+ * else a visit that is not yet known fairly well would not get the bursts that this takes. */
 static int64_t wait_ns(const struct schedule *schedule, uint32_t round)
 {
 	const struct plan *plan = schedule->run->plan;

@@ -22,10 +22,8 @@ struct schedule {
 /* How long a round takes with the pauses of the minimum rounds. */
 int64_t schedule_round_ns(const struct schedule *schedule);
 
-/*
- * Does this round visit it, unless an earlier agent has? All pairs are visited at least
- * plan->rounds times, and plan->rounds_wanted times if the time budget allows.
- */
+/* Does this round visit it, unless an earlier agent has? All pairs are visited at least
+ * plan->rounds times, and plan->rounds_wanted times if the time budget allows. */
 bool schedule_visits(const struct schedule *schedule, const struct history *history,
 		     uint32_t round);
 
