@@ -108,9 +108,8 @@ def export(
         typer.Option(
             "--format",
             "-F",
-            help="Matrix: csv, core_latency, core-to-core-latency, c2clat. "
-            "Ladders: stream, likwid, multichase. Samples: samples. Medians of hosts: bmf, openmetrics, "
-            "markdown.",
+            help="Matrix: csv, core_latency, core-to-core-latency, c2clat. Samples: samples. "
+            "Medians of hosts: bmf, openmetrics, markdown.",
         ),
     ] = "csv",
     benchmark: OfBenchmark = None,
