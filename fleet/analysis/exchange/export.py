@@ -14,12 +14,7 @@ from fleet.analysis.arrays import Ints
 from fleet.analysis.exchange import tools
 from fleet.analysis.exchange.grid import Grid
 from fleet.analysis.exchange.imports import PREFIX, find_summary, grid_of
-from fleet.analysis.reduce.load import (
-    load_run,
-    samples_in_parts,
-    samples_long,
-    view_of,
-)
+from fleet.analysis.reduce.load import load_run, samples_in_parts, samples_long, view_of
 from fleet.analysis.reduce.pairs import pairs_of_run
 from fleet.analysis.views.overview import how_wide
 from fleet.analysis.views.text import csv_text, is_none, json_text, kind_of, records, within

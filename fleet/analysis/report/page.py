@@ -67,10 +67,7 @@ class Map:
 
 
 def render(
-    root: Root,
-    run_ids: Sequence[str],
-    title: str | None = None,
-    sides: tuple[str, str] | None = None,
+    root: Root, run_ids: Sequence[str], title: str | None = None, sides: tuple[str, str] | None = None
 ) -> str:
     """The page about these runs. sides: to compare, baseline first, of these runs.
 

@@ -14,15 +14,7 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from fleet.analysis.reduce.heatmap import (
-    MOST_GROUPS,
-    SHADES,
-    Heatmap,
-    is_log,
-    of_cpus,
-    of_groups,
-    value_at,
-)
+from fleet.analysis.reduce.heatmap import MOST_GROUPS, SHADES, Heatmap, is_log, of_cpus, of_groups, value_at
 from fleet.analysis.reduce.topology import Layout
 
 MOST_CPUS = 64
