@@ -34,10 +34,7 @@ def one_line(text: str) -> str:
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
-    """The text with these values removed, wherever a host or a tool has repeated one.
-
-    Values of fewer than SECRET_LENGTH characters stay: they are no secrets, and parts of other words.
-    """
+    """The text without these values, if of SECRET_LENGTH or more: shorter ones are parts of words."""
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SECRET_LENGTH:
             text = text.replace(secret, "…")

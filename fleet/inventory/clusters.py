@@ -92,10 +92,7 @@ CLUSTERS = tuple(_CLUSTERS)
 
 
 def from_cluster(kind: str) -> str:
-    """The inventory of what the program of `kind` lists now, in an allocation of Slurm's its nodes.
-
-    Comments name what is left out. Raises InventoryError.
-    """
+    """What the program of `kind` lists now, as an inventory with comments on the rest. InventoryError."""
     command, defaults, _ = _CLUSTERS[kind]
     hosts, left_out = _listed(kind)
     return written(f"What {' '.join(command[1:4])} of {command[0]} listed.", left_out, hosts, defaults)

@@ -1,7 +1,4 @@
-"""Loads inventory.yaml as hosts and selects among them by name, group, glob and label.
-
-`document` reads the YAML, `schema` checks it, `starter` and `ansible` write a first inventory.
-"""
+"""Loads inventory.yaml, read by `document` and checked by `schema`, and selects by name, glob and label."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -90,10 +87,7 @@ def this_machine(path: Path) -> Inventory:
 
 
 def load(path: Path, listed: Mapping[str, Any] | None = None) -> Inventory:
-    """Read an inventory. Raises InventoryError with each problem and its line.
-
-    listed: entries of hosts in place of what the program of `hosts_from` lists now.
-    """
+    """Read an inventory; InventoryError has each problem's line. listed: for what `hosts_from` lists."""
     from fleet.inventory import schema  # noqa: PLC0415  its library is heavy
     from fleet.inventory.document import BrokenError, read  # noqa: PLC0415
 

@@ -1,7 +1,4 @@
-"""The client program of each `via` but `ssh`: its words, what it prints when it fails, and what that means.
-
-By the program's name, so that the same words of the inventory's own are understood as well.
-"""
+"""The client program of each `via` but `ssh`, known by its name: its words, what it prints if it fails."""
 
 import os
 import shlex

@@ -36,10 +36,7 @@ class Connection(abc.ABC):
 
     @abc.abstractmethod
     def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
-        """Run `command` with the host's sh, feed it `stdin`, and wait for it.
-
-        A link that breaks looks to the command like the end of its stdin: let it check what it got.
-        """
+        """Run `command` by sh with `stdin`, and wait. A broken link looks like the end of stdin to it."""
 
     @abc.abstractmethod
     def stream(

@@ -153,10 +153,7 @@ class _Put:
 
 
 def _receive(path: str, mode: int, size: int) -> str:
-    """Write stdin to `path`, and print its checksum and size if the host can.
-
-    A broken link looks to the host like the end of stdin; a host with cksum removes an incomplete file.
-    """
+    """Write stdin to `path` and print checksum and size; by cksum an incomplete file is removed."""
     new = shlex.quote(path)
     return (
         f"{_HAS_CAT}; umask 077; set -C; "

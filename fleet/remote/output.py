@@ -51,10 +51,7 @@ class Answer:
             )
 
     def cut(self) -> tuple[bytes, bytes] | None:
-        """What came before the mark and the rest of the mark's line; None until that line is whole.
-
-        What follows the mark is of another process, for instance one that a login script started.
-        """
+        """What came before the mark and the rest of its line; None until that is whole. More is not ours."""
         at = self._data.find(self._end, self._searched)
         newline = -1 if at < 0 else self._data.find(b"\n", at + len(self._end))
         if newline < 0:
@@ -68,10 +65,7 @@ class Answer:
 
 
 def answer(received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer) -> Completed | None:
-    """Collect (is it stderr, data) up to both marks; None if the outputs end without them.
-
-    A TimeoutError of `received` passes, but for a LinkError where one of them is missing.
-    """
+    """Collect (is it stderr, data) up to both marks; None: they are missing, of a silence a LinkError."""
     try:
         for is_stderr, data in received:
             (err if is_stderr else out).feed(data)

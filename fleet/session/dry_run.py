@@ -38,10 +38,7 @@ class PlannedHost:
 
 
 def planned(hosts: Sequence[Host], requested: RequestedOptions, results: str) -> list[PlannedHost]:
-    """Forecast the plan of each host. results: the root whose runs tell what hosts are.
-
-    Raises UsageError where options exclude one another, or the CPUs named cannot do what is requested.
-    """
+    """Forecast each host's plan. results: whose runs tell what hosts are. UsageError: what no plan can be."""
     costs = _Costs(requested)
     found = _facts(hosts, results)
     return [costs.of(host, found.get(host.host_id)) for host in hosts]

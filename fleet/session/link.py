@@ -1,7 +1,4 @@
-"""The link to one host: connected with retries, and reconnected when it breaks in mid-run.
-
-A refused key or identity is never retried: sshd answers such insistence with a penalty for our address.
-"""
+"""The link to a host: connected with retries, none after a refused key, which sshd penalises; reconnected."""
 
 import random
 import time

@@ -99,10 +99,7 @@ def _unfinished(store: Store) -> Mapping[str, Remaining]:
 def resume(
     remaining: Remaining, hosts: Sequence[Host], context: SessionContext, *, partial: bool = False
 ) -> list[Outcome]:
-    """Finish what remains on these hosts of the inventory; one outcome per host, as `runner.run` returns.
-
-    partial: connect to no host; publish what the journals hold, as partial runs, and drop the rest.
-    """
+    """Finish what remains on these hosts; an outcome each. partial: publish what journals hold instead."""
     runs = {run.host.name: run for run in remaining.runs}
 
     def finished(progress: HostProgress) -> Outcome:

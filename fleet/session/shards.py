@@ -45,10 +45,7 @@ def take(hosts: Sequence[Host], shard: Shard) -> tuple[Host, ...]:
 
 
 def deal(hosts: Sequence[Host], count: int) -> list[list[Host]]:
-    """At most `count` groups of nearly equal size, none empty; entries of one machine stay together.
-
-    For one controller that distributes work: no other has to arrive at the same groups.
-    """
+    """At most `count` groups of nearly equal size, none empty; entries of one machine stay together."""
     machines: dict[str, list[Host]] = {}
     for host in hosts:
         machines.setdefault(machine(host), []).append(host)

@@ -1,7 +1,4 @@
-"""The numbers of a host while it is measured: the median of each relation so far, from bounded memory.
-
-Only for people to look at: what is stored is reduced anew, by `fleet.analysis`.
-"""
+"""A host's median of each relation so far, in bounded memory: to look at; what is stored is reduced anew."""
 
 from array import array
 from math import nan

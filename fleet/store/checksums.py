@@ -1,7 +1,4 @@
-"""Checksums of all that is kept, CRC-32 each: of a Parquet file, of a JSON object, of a line of a journal.
-
-docs/tables.md says where each lies. What older fleets wrote without any is read as it is.
-"""
+"""CRC-32 of each Parquet file, JSON object and journal line kept (docs/tables.md); older ones have none."""
 
 import json
 import re

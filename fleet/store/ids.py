@@ -12,10 +12,7 @@ _KEY = re.compile(KEY)
 
 
 def new_run_id(now: datetime | None = None) -> str:
-    """Make a run id: `rYYYYMMDDThhmmssZ-xxxxxxxx`; ids of later runs sort after earlier ones.
-
-    It begins with a letter because readers turn a path key made of digits into a number.
-    """
+    """`rYYYYMMDDThhmmssZ-xxxxxxxx`, sorted by time; a letter first, as digits of a path become a number."""
     return _stamp("r", now)
 
 

@@ -123,10 +123,7 @@ class Journal:
         return descriptor
 
     def append(self, line: bytes) -> None:
-        """Write one line, given without its newline, and return once the kernel has it.
-
-        Raises StoreError if it cannot be written whole; the journal then ends with the line before it.
-        """
+        """Write a line, given without newline; return once the kernel has it whole. Raises StoreError."""
         if self._lock is None:
             raise StoreError(f"{self.path}: the journal is closed.")
         if self._descriptor is None:

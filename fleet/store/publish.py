@@ -68,10 +68,7 @@ def stored_record(place: Place, name: str) -> RunRecord:
 
 
 def clear_leftovers(state_dir: Path, run_id: str) -> None:
-    """Remove from `_staging` what killed controllers left: of this run, half-removed journals, what is old.
-
-    Another run's young files may belong to a controller at work, here or on another machine.
-    """
+    """Remove from `_staging` what killed controllers left: of this run, or old; nobody's young files."""
     staging = state_dir / "_staging"
     old = time.time() - LEFTOVER_AFTER_S
     for leftover in staging.iterdir():

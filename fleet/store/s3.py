@@ -95,10 +95,7 @@ class Bucket:
         return float(self.filesystem.get_file_info(self.path(name)).mtime.timestamp())
 
     def put(self, draft: Path, name: str) -> bool:
-        """Upload the draft; the store shows an object only once it has all of it.
-
-        One call hands over the whole file, so that no signal can end the upload early and yet close it.
-        """
+        """Upload the draft whole, in one call that no signal can end early; the store shows it once it is."""
         if self.exists(name):
             return False
         with pa.memory_map(str(draft)) as source:

@@ -37,10 +37,7 @@ class Intent:
 
 @contextmanager
 def under_way(state_dir: Path, intent: Intent) -> Iterator[None]:
-    """Write the note of a session and lock it for as long as it runs. Raises StoreError, LockedError.
-
-    The note stays when the process ends, however it ends; the kernel's lock on it does not.
-    """
+    """Write a session's note and lock it while the session runs; the note stays. StoreError, LockedError."""
     path = _intent_path(state_dir, intent.session_id)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with ExitStack() as held:

@@ -133,10 +133,7 @@ class Builder:
     def once(
         self, toolchain: tc.Toolchain, sources: Mapping[str, bytes], make: Callable[[str], bytes]
     ) -> Built:
-        """The agent a toolchain makes of `sources`: from the cache, or by `make(build id)`, once for all.
-
-        What `make` raises, a BuildError, is raised for each of them without trying again.
-        """
+        """The agent of `sources`: cached, or by `make(build id)`, once for all, as is its BuildError."""
         build = tc.build_id(sources, toolchain)
         name = tc.file_name(build)
         with self._lock_of(build):

@@ -1,7 +1,4 @@
-"""Finds QNX's software development platform (SDP) on the controller, and compiles with its qcc.
-
-The platform's own script is never run: the variables it would set are set here. Used by `qnx`.
-"""
+"""Finds QNX's SDP on the controller and compiles with its qcc, but never runs its script; for `qnx`."""
 
 import os
 import re

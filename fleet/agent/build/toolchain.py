@@ -123,10 +123,7 @@ def _build_id(sources: tuple[tuple[str, bytes], ...], words: tuple[str, ...]) ->
 
 
 def file_name(build: str, binary: bytes | None = None) -> str:
-    """The agent's file name on a host: its build and, where that is known, the hash of its content.
-
-    Flat, and unguessable without the content. What no longer is what its name says is not used.
-    """
+    """The agent's name on a host: its build and, if known, a hash of its content, which nobody can guess."""
     return f"{FILE_PREFIX}{build}-{_content(binary)}" if binary else f"{FILE_PREFIX}{build}"
 
 

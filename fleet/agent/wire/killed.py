@@ -26,10 +26,7 @@ _MACHINE = msgspec.json.Decoder(_Machine)
 
 
 def verdict(reader: Reader, after: Sequence[bytes]) -> bytes | None:
-    """The `failed` record of the visit that the agent was killed in; None: by no signal of these, or in none.
-
-    after: the name of the signal and the agent's `machine` record, if that came.
-    """
+    """The `failed` record of the visit the agent was killed in, or None. after: signal and `machine`."""
     name = after[0].decode("ascii", "replace") if after else ""
     if reader.hello is None or reader.visiting is None or name not in (*BY_VARIANT, "KILL", "BUS"):
         return None

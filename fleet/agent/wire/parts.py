@@ -1,7 +1,4 @@
-"""Joins the parts of a run that took several agents, one after the other (docs/durability.md). Pure.
-
-Each part is a conversation of its own, from hello to wherever it was cut; `conversation` follows each.
-"""
+"""Joins the parts of a run that took several agents, a `conversation` each (docs/durability.md). Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

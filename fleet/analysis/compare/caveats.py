@@ -35,10 +35,7 @@ def caveats(
     unit: str,
     same_topology: bool,
 ) -> list[str]:
-    """The warnings, the most serious first.
-
-    pairs_a, pairs_b: each side's rows per unit and pair, with `unit` and `flags`.
-    """
+    """The warnings, the most serious first. pairs_a, pairs_b: rows per unit and pair, with `flags`."""
     return [
         *_too_few(pairs_a, pairs_b, unit),
         *_in_blocks(a, b),

@@ -1,7 +1,4 @@
-"""Compares sides of runs, per relation and per pair. The run is the unit of replication.
-
-`views.compare` prints a comparison.
-"""
+"""Compares sides of runs, per relation and pair; a run is the unit of replication."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -165,10 +162,7 @@ def _together(found: Sequence[tuple[Comparison, Changes, Changes]]) -> list[Comp
 
 
 def load_run_pairs(root: Root, runs: pd.DataFrame) -> pd.DataFrame:
-    """A row per run and pair, as in the table `pairs`, without benchmarks that have points.
-
-    runs: rows of `runs`.
-    """
+    """A row per run and pair, as in `pairs`, of benchmarks without points. runs: rows of `runs`."""
     return without_points(widened(load_pairs(root, run_id=runs["run_id"].tolist())))
 
 

@@ -1,7 +1,4 @@
-"""The statistical tests of a comparison, on arrays of logarithms, so that a change is a ratio.
-
-One value is one run (docs/comparing.md).
-"""
+"""The tests of a comparison, on logarithms: a change is a ratio, a value a run (docs/comparing.md)."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -89,10 +86,7 @@ def interval(moved: Floats, error: Floats, freedom: Floats | float, level: Float
 
 
 def beyond_p(moved: Floats, error: Floats, freedom: Floats, matters: Floats) -> Floats:
-    """P of each change against a change of just `matters`, in its direction; all on logarithms.
-
-    Below 0.05 where the 95 % interval lies beyond the threshold.
-    """
+    """P of each change against one of `matters`; on logarithms. Below 0.05 where the interval is beyond."""
     found: Floats = np.minimum(2 * special.stdtr(freedom, (matters - np.abs(moved)) / error), 1.0)
     return found
 

@@ -37,10 +37,7 @@ class ComparisonSide:
 
 
 def sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = None) -> list[ComparisonSide]:
-    """The sides named by `texts`. Raises UsageError if one matches no run, or two share a run.
-
-    rows: those of `runs` of all sides, oldest first, where they are read already.
-    """
+    """The sides that `texts` name. UsageError: one has no run, or two share one. rows: of `runs`, if read."""
     listing = listing_of(root)
     stored = listing.runs
     if not stored:
@@ -70,10 +67,7 @@ def sides(root: Root, texts: Sequence[str], rows: pd.DataFrame | None = None) ->
 def selected(
     root: Root, texts: Sequence[str], benchmark: str | None
 ) -> tuple[Listing, pd.DataFrame, pd.DataFrame]:
-    """The listing, and the rows of `runs` and `cpus` of a selection; of each host the runs like its last one.
-
-    Raises UsageError.
-    """
+    """The listing, and rows of `runs` and `cpus`; of each host runs like its last one. Raises UsageError."""
     listing = listing_of(root)
     ids = [run.run_id for run in comparable_of_all(listing.runs, texts, listing.place, benchmark)]
     return listing, load_runs(listing, run_id=ids), load_cpus(listing, run_id=ids)

@@ -1,7 +1,4 @@
-"""Summaries: what `fleet import` stored, and the published tables that fleet ships.
-
-One number a pair and no samples, so there is no interval and no verdict.
-"""
+"""Summaries: imported, or published and shipped with fleet. A number a pair: no interval and no verdict."""
 
 import json
 import tomllib
@@ -32,10 +29,7 @@ PREFIX = "summary:"  # how a command line tells a summary from a run or a host
 
 
 def load_imports(root: Root) -> pd.DataFrame:
-    """Read every imported summary of a results root: a row per pair, columns as in docs/tables.md.
-
-    A file that cannot be read is named by a StoreWarning and left out.
-    """
+    """All imported summaries, a row per pair (docs/tables.md); a StoreWarning for a file left out."""
     place = listing_of(root).place
     with storing("read the summaries", place):
         names = place.files(FILES)
@@ -65,10 +59,7 @@ def all_summaries(root: Root) -> pd.DataFrame:
 
 
 def find_summary(root: Root, name: str) -> pd.DataFrame:
-    """The rows of one summary, imported or published; `name` with or without `summary:`.
-
-    Raises UsageError naming what there is.
-    """
+    """The rows of a summary, with or without `summary:`. Raises UsageError naming what there is."""
     name = name.removeprefix(PREFIX)
     every = all_summaries(root)
     found = every[every["summary"] == name].reset_index(drop=True)
@@ -131,10 +122,7 @@ def grid_of(rows: pd.DataFrame) -> Grid:
 
 
 def published_layout(rows: pd.DataFrame) -> Layout:
-    """The CPUs of a summary in topology order; of an import, whose topology is unknown, in ascending order.
-
-    rows: of one summary, as `load_published` returns them.
-    """
+    """The CPUs of a summary in topology order, of an import ascending. rows: as of `load_published`."""
     entry = index()["summaries"].get(rows["summary"].iloc[0])
     cpus = pd.DataFrame([asdict(cpu) for cpu in _cpus(entry)] if entry else [], columns=_CPU_COLUMNS)
     return layout(cpus, sorted({int(cpu) for end in ("ping_cpu", "pong_cpu") for cpu in rows[end]}))

@@ -20,10 +20,7 @@ _MOST_RUNS, _MOST_BYTES = 10_000, 8 << 30
 
 
 def export_runs(root: Root, run_ids: Sequence[str], output: Path, keep: Collection[str]) -> str:
-    """Write these runs; of several only the last one, unless `output` is a zip. What was done, in words.
-
-    Raises UsageError where the file is there already or a word of `keep` is unknown, or StoreError.
-    """
+    """Write these runs, unless to a zip the last alone; what was done. Raises UsageError, StoreError."""
     for word in keep:
         choice("keep", word, tuple(KEEP))
     if output.exists():
@@ -59,10 +56,7 @@ def _zipped(files: Sequence[Path], path: Path) -> Path:
 
 
 def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
-    """Publish the runs in these files, of a host of this name. What was done, in words.
-
-    Raises UsageError for a file that is none, or StoreError.
-    """
+    """Publish the runs in these files, of a host of this name; what was done. UsageError, StoreError."""
     place = listing_of(root).place
     lines = []
     for file in files:

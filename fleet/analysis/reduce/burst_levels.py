@@ -121,10 +121,7 @@ def halves(bursts: Floats) -> Floats:
 
 
 def _part(found: BurstLevels, pair: int, row: Floats, labels: Ints, state: int) -> None:
-    """Make the level with most bursts of the main state the pair's, and the next one its other.
-
-    Of equals the faster one. state: the main one.
-    """
+    """Take the level with most bursts of the main state, of equals the faster, and the next as its other."""
     parts = [_level(row, labels, label) for label in np.unique(labels).tolist()]
     own = [level for level in parts if level.state == state]
     main = max(own or parts, key=lambda level: level.share)

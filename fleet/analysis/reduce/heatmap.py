@@ -42,10 +42,7 @@ class Heatmap:
     faint: Bools | None = None
 
     def shades(self, limits: Limits | None = None) -> Ints:
-        """The shade of each cell, 0 to SHADES - 1, and -1 where nothing was measured.
-
-        limits: another scale, such as one that several maps share.
-        """
+        """Each cell's shade, 0 to SHADES - 1, -1 for none. limits: another scale, as of several maps."""
         share = shares(self.values, limits or self.limits)
         if self.faint is not None:
             share = np.where(self.faint & np.isfinite(share), 0.5, share)

@@ -46,10 +46,7 @@ _CELLS = 2 << 20  # numbers of a table that is worked on at once
 
 
 def split(rows: Floats, rule: Rule = USUAL) -> Ints:
-    """The level of each value among those of its row, 0 the smallest; all 0 where one level is proved.
-
-    rows: positive values.
-    """
+    """The level of each value among its row's, 0 the smallest; 0 where one is proved. rows: positive."""
     count = rows.shape[1]
     found = np.zeros(rows.shape, dtype=np.int64)
     least = max(rule.fewest, int(np.ceil(rule.share * count)))

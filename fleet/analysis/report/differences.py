@@ -79,10 +79,7 @@ class Differences:
 def differences(
     root: Root, readings: Sequence[Reading], tables: Tables, sides: tuple[str, str] | None = None
 ) -> Differences:
-    """The comparisons of a report; none for a single run. sides: as on the command line, baseline first.
-
-    tables: of all its runs.
-    """
+    """The comparisons of a report; none of a single run. sides: baseline first. tables: of all its runs."""
     known, places = {reading.run["run_id"]: reading for reading in readings}, rows_by_run(tables.pairs)
     if sides is None:
         groups = _groups([one for one in readings if one.ladders or one.points or one.products or one.parts])
@@ -195,10 +192,7 @@ def _numbers(pairs: pd.DataFrame, columns: Sequence[str]) -> Floats:
 
 
 def _chance(pairs: pd.DataFrame, first: int, order: Layout) -> pd.DataFrame:
-    """Of each pair the largest change relative to its relation that chance explains.
-
-    first: how many runs are of the first side.
-    """
+    """Of each pair the largest relative change that chance explains. first: how many runs of side A."""
     keys = ["relation", "ping_cpu", "pong_cpu", "run"]
     rows = pairs[[*keys, "ns", "spread"]].set_index(keys).unstack("run").sort_index()
     logs = np.log(rows["ns"].to_numpy())

@@ -46,10 +46,7 @@ class Ladder:
 
 
 def ladders_of(pairs: pd.DataFrame, cpus: pd.DataFrame, kinds: Sequence[str]) -> list[Ladder]:
-    """The ladders of one run in the order of `kinds`, as the plan lists them.
-
-    pairs: its rows of `pairs`, widened. cpus: its rows of `cpus`.
-    """
+    """The ladders of a run, by `kinds`, as planned. pairs, cpus: its rows, the former widened."""
     if not any(benchmark_named(kind.partition("/")[0]).view is View.LADDER for kind in kinds):
         return []
     found = _ladders(ladders(pairs), plateaus(pairs, cpus))

@@ -14,10 +14,7 @@ _HEAD = 2048  # bytes; the mark stands at the top of every report
 
 
 def check(path: Path, *, force: bool = False) -> None:
-    """Raise UsageError if a report cannot or must not be written to `path`; before any work is done.
-
-    An older report may be replaced, anything else only if `force`.
-    """
+    """Raise UsageError if nothing may be written to `path`: only a report is replaced, unless `force`."""
     if path.is_dir():
         raise UsageError(f"{path}: is a directory; name a file, such as {path / 'report.html'}.")
     if path.suffix not in _SUFFIXES:

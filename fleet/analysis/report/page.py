@@ -69,10 +69,7 @@ class Map:
 def render(
     root: Root, run_ids: Sequence[str], title: str | None = None, sides: tuple[str, str] | None = None
 ) -> str:
-    """The page about these runs. sides: to compare, baseline first, of these runs.
-
-    Raises StoreError, or UsageError where no run is named.
-    """
+    """The page about these runs. sides: of these, baseline first. StoreError; UsageError for no run."""
     if not run_ids:
         raise UsageError("no run to report on.")
     root = listing_of(root)
@@ -161,10 +158,7 @@ def _thumbnails(
 
 
 def _history(rows: pd.DataFrame, readings: Sequence[Reading]) -> dict[str, list[tuple[str, Markup]]]:
-    """By group of the overview, a panel for each column with every run as a dot on its host's line.
-
-    The rounds of runs in detail are ticks.
-    """
+    """By group of the overview a panel a column: runs are dots on hosts' lines, rounds in detail ticks."""
     found: dict[str, list[tuple[str, Markup]]] = {}
     for (benchmark, variant, about), group in in_order(rows).groupby(list(OVERVIEW[:3]), sort=False):
         kind = f"{benchmark}/{variant}".rstrip("/")

@@ -37,10 +37,7 @@ def headlines(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def open_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, tuple[str, ...]]]:
-    """The relations that are not equivalent: the name of the host or side, and the cells of COLUMNS.
-
-    What changed comes first, and of that the change over all hosts.
-    """
+    """Relations not equivalent, with host or side: what changed first, and of that the change of all."""
     groups = by_sides(comparisons)
     named = [(f"all {len(group)}", sides, group[0].fleet) for sides, group in groups.items()]
     for sides, group in groups.items():

@@ -1,7 +1,4 @@
-"""Renders a heat map as text: numbers where they fit, else coloured half blocks, else groups of CPUs.
-
-What the cells show is always written above them.
-"""
+"""Renders a heat map as text: numbers if they fit, else coloured half blocks, else groups, with a legend."""
 
 import re
 from collections.abc import Sequence

@@ -15,10 +15,7 @@ Blocks = Sequence[Sequence[int]]
 
 
 def topology_lines(order: Layout) -> list[str]:
-    """A line for each level that divides the CPUs, outermost first, then the kinds of cores and the siblings.
-
-    Groups of several levels that are the same are listed once; of many groups only their number.
-    """
+    """A line a level that divides the CPUs, outermost first and equal ones once, then kinds and siblings."""
     levels: dict[Blocks, str] = {}
     for level in GROUPS[:-1]:
         blocks = order.blocks(level)

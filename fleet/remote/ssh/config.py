@@ -150,10 +150,7 @@ def _files(settings: Mapping[str, tuple[str, ...]], key: str, default: tuple[str
 
 
 def split_files(text: str) -> list[str]:
-    """Split the list of files that `ssh -G` prints without quotes: a new one begins with / or ~.
-
-    So a path may hold blanks: "/a b/known_hosts ~/c" -> ["/a b/known_hosts", "~/c"].
-    """
+    """Split files as `ssh -G` prints them: "/a b/known_hosts ~/c" -> ["/a b/known_hosts", "~/c"]."""
     return re.split(r" +(?=[/~])", text) if text else []
 
 

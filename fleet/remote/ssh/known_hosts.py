@@ -156,10 +156,7 @@ def _stamp(file: str) -> tuple[int, int] | None:
 
 
 def _parse(line: str, place: str) -> Entry | None:
-    """Return the line's entry; None for a comment, an empty line, or one nobody can read.
-
-    As for OpenSSH only a newline ends a line and only blanks and tabs part its fields, no other white space.
-    """
+    """A line's entry, or None. As for OpenSSH only newlines end lines, only blanks and tabs part fields."""
     fields = re.findall(r"[^ \t]+", line.rstrip("\r"))
     if not fields or fields[0].startswith("#"):
         return None
