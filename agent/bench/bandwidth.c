@@ -113,7 +113,7 @@ static int add_sizes(const struct point_context *context, const struct sizes *si
 
 	for (size_t i = 0; !err && i < sizes->count; i++) {
 		point.bytes = sizes->bytes[i];
-		if (given || point.bytes < memory)
+		if (given || (!context->by_node && point.bytes < memory))
 			err = add_point(context, point, points, refusal);
 	}
 	point.bytes = memory;
@@ -124,13 +124,14 @@ static int add_points(const struct options *options, const struct point_context 
 		      struct points *points, struct refusal *refusal)
 {
 	bool given = strcmp(options->sizes, "auto");
+	const char *usual = context->by_node ? "read,copy" : "read,write,copy,nt";
 	uint32_t operations, shares, stride = stride_of(context->variant, options);
 	struct sizes sizes;
 	int err = sizes_read(options->sizes, context->facts, memory_most, &sizes, refusal);
 
 	if (err ||
-	    operations_read(options->operations ? options->operations : "read,write,copy,nt",
-			    &operations, refusal) ||
+	    operations_read(options->operations ? options->operations : usual, &operations,
+			    refusal) ||
 	    words_read("share", options->share ? options->share : "own", sharing_name,
 		       SHARING_ONE + 1, &shares, refusal))
 		return -1;
@@ -273,6 +274,7 @@ static const struct parameter parameters[] = {
 	{"stride_bytes", "stride", ROLE_COLUMN, POINT_MEMBER(stride_bytes), .bytes = true},
 	{"threads", "threads", ROLE_TABLE, POINT_MEMBER(threads)},
 	PARAMETER_PAGES,
+	PARAMETER_NODE,
 	{.name = NULL}};
 
 const struct benchmark bench_bandwidth = {

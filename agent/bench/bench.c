@@ -17,6 +17,14 @@ void bench_progress(struct side *side)
 	__atomic_store_n(side->progress, *side->progress + 1, __ATOMIC_RELAXED);
 }
 
+bool bench_has_nodes(const struct benchmark *benchmark)
+{
+	for (const struct parameter *p = benchmark->parameters; p && p->name; p++)
+		if (p->node)
+			return true;
+	return false;
+}
+
 uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point)
 {
 	if (benchmark->grain)
@@ -27,6 +35,11 @@ uint64_t bench_grain(const struct benchmark *benchmark, const struct point *poin
 uint64_t point_arena_bytes(const struct point *point, size_t thread)
 {
 	return thread && point->load_bytes ? point->load_bytes : point->arena_bytes;
+}
+
+int point_arena_of(const struct point *point, const int *cpus, size_t thread)
+{
+	return point->memory_node == NO_NODE ? cpus[thread] : (int)thread;
 }
 
 double bench_sample(const struct benchmark *benchmark, const uint64_t *ticks, size_t threads,

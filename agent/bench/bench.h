@@ -52,7 +52,7 @@ enum gemm_point {
 	GEMM_POINTS
 };
 
-enum { POINT_ROOM = 48, LOAD_FULL = INT32_MAX };
+enum { POINT_ROOM = 48, LOAD_FULL = INT32_MAX, NO_NODE = LOAD_FULL };
 
 /* Where a time budget or memory is short, which points are left out. */
 enum spared {
@@ -72,7 +72,8 @@ struct point {
 	uint32_t m, n, k, copies; /* of gemm */
 	uint32_t load_mbps;       /* asked of each thread but ping; LOAD_FULL: as much as goes */
 	const struct variant *load_variant; /* of those; null: as ping */
-	uint64_t grain; /* units that are done together, where they depend on the variant */
+	uint32_t memory_node; /* where the memory lies; NO_NODE: where the run has it */
+	uint64_t grain;       /* units that are done together, where they depend on the variant */
 	uint8_t operation, state, order, sharing;
 	bool huge_pages;
 	uint64_t arena_bytes; /* of its CPU's arena that a thread has; 0: none */
@@ -108,6 +109,7 @@ struct parameter {
 	const struct word *words;                         /* in the order of a table */
 	bool bytes;                                       /* a number of bytes */
 	const char *none; /* what it stands for that the number is LOAD_FULL, and left out */
+	bool node;        /* a number of a NUMA node */
 };
 
 #define POINT_MEMBER(member)                                                                       \
@@ -120,6 +122,11 @@ struct parameter {
 	{                                                                                          \
 		.name = "pages", .option = "pages", POINT_MEMBER(huge_pages), .word = pages_name,  \
 		.words = pages_words                                                               \
+	}
+#define PARAMETER_NODE                                                                             \
+	{                                                                                          \
+		.name = "memory_node", .option = "nodes", POINT_MEMBER(memory_node),               \
+		.none = "any", .node = true                                                        \
 	}
 extern const struct word pages_words[];
 
@@ -140,6 +147,7 @@ struct point_context {
 	uint64_t cache_bytes;        /* of the last-level caches of all CPUs together; 0: unknown */
 	bool automatic;              /* the variant does only what no better one does */
 	bool huge_pages;             /* are to be had */
+	bool by_node;                /* the points are made on several nodes */
 	bool flushes;                /* lines can be flushed */
 	bool base_asked, huge_asked; /* --pages */
 	uint32_t rows, columns, depth; /* that all variants of gemm in the plan multiply at once */
@@ -342,6 +350,9 @@ void bench_clock_use(const struct clock *clock);
 /* Visits a benchmark's variants, best first: the i-th one, or null. */
 const struct variant *bench_variant(const struct benchmark *benchmark, size_t i);
 
+/* Can --nodes place its memory? */
+bool bench_has_nodes(const struct benchmark *benchmark);
+
 /* Adds what the words mean that benchmarks take as such an option. */
 void bench_add_words(struct text *text, const char *option);
 
@@ -350,6 +361,10 @@ void bench_progress(struct side *side);
 
 /* How much of its arena a thread has; the first is ping. */
 uint64_t point_arena_bytes(const struct point *point, size_t thread);
+
+/* Whose arena a thread has: its CPU's; on a node of --nodes all CPUs' k-th threads have the same.
+ */
+int point_arena_of(const struct point *point, const int *cpus, size_t thread);
 
 /* Units that are done together. */
 uint64_t bench_grain(const struct benchmark *benchmark, const struct point *point);

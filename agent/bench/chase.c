@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	WINDOW_BYTES = 64 * 4096,
@@ -61,9 +62,13 @@ static int add_points(const struct options *options, const struct point_context 
 	struct sizes sizes;
 	int err = sizes_read(options->sizes, context->facts, size_most, &sizes, refusal);
 
+	if (context->by_node && !strcmp(options->sizes, "auto"))
+		sizes = (struct sizes){{size_outside(context, 1, size_most)}, 1};
 	for (enum order order = ORDER_RANDOM; order <= ORDER_RISING; order++)
 		for (size_t i = 0; !err && i < sizes.count; i++)
-			err = add_point(options, context, order, sizes.bytes[i], points, refusal);
+			if (!context->by_node || order == ORDER_WINDOW)
+				err = add_point(options, context, order, sizes.bytes[i], points,
+						refusal);
 	return err;
 }
 
@@ -201,6 +206,7 @@ static const struct parameter parameters[] = {
 	{"order", NULL, ROLE_COLUMN, POINT_MEMBER(order), order_name, .words = orders},
 	{"stride_bytes", "stride", ROLE_COLUMN, POINT_MEMBER(stride_bytes), .bytes = true},
 	PARAMETER_PAGES,
+	PARAMETER_NODE,
 	PARAMETER_THREADS,
 	{.name = NULL}};
 

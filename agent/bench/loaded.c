@@ -252,6 +252,7 @@ static const struct parameter parameters[] = {
 	{.name = "load_variant", POINT_MEMBER(load_variant), .record = load_variant},
 	{"stride_bytes", NULL, ROLE_NONE, POINT_MEMBER(stride_bytes), .bytes = true},
 	PARAMETER_PAGES,
+	PARAMETER_NODE,
 	{.name = NULL}};
 
 const struct benchmark bench_loaded = {

@@ -82,7 +82,7 @@ static bool is_placed(const struct burst *burst, struct burst_result *result)
 
 	for (size_t i = 0; i < burst->count; i++)
 		if (burst->workers[i].arena &&
-		    !arena_is_placed(burst->workers[i].arena, placement->node, result->failed,
+		    !arena_is_placed(burst->workers[i].arena, result->failed,
 				     sizeof result->failed))
 			return false;
 	return lines_are_placed(&burst->lines, placement, result->failed, sizeof result->failed);

@@ -64,6 +64,8 @@ static int prepare(struct worker *worker)
 		worker_meet(worker); /* so that nobody uses what is not written yet */
 	if (worker_given_up(burst))  /* for a reason that another has given */
 		return 0;
+	if (worker->arena)
+		arena_look(worker->arena);
 	return benchmark->prepare ? benchmark->prepare(worker->side) : 0;
 }
 

@@ -17,6 +17,7 @@ static void add_parameter(const struct parameter *parameter)
 	json_string("name", parameter->name);
 	json_string("type", parameter->word || parameter->record ? "word"
 			    : parameter->bytes                   ? "bytes"
+			    : parameter->node                    ? "node"
 								 : "count");
 	json_string("role", roles[parameter->role]);
 	json_string("none", parameter->none);

@@ -59,6 +59,14 @@ void emit_forecast(const struct plan *plan, const struct forecast *forecast,
 	json_count("bursts_max", (uint64_t)plan->rounds_max * plan->visit_count);
 	add_left_out(plan, forecast);
 	json_count("bytes", plan->bytes);
+	json_open("nodes", '[');
+	for (size_t i = 0; i < plan->node_count; i++) {
+		json_open(NULL, '{');
+		json_number("node", plan->nodes[i]);
+		json_count("bytes", plan->node_bytes[i]);
+		json_close('}');
+	}
+	json_close(']');
 	add_ms("ms_first", forecast->once_s + forecast->round_s);
 	add_ms("ms", forecast->least_s);
 	add_ms("ms_max", forecast->most_s);

@@ -63,6 +63,7 @@ static void add_plan(const struct run *run)
 							    : "half");
 	add_sampling(plan);
 	add_placement(&plan->placement);
+	json_cpus("nodes", plan->nodes, plan->node_count);
 	json_string("governor", run->governor);
 	json_string("boost", run->boost);
 	json_close('}');

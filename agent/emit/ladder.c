@@ -185,18 +185,21 @@ static void add_products(struct text *page, const struct ladder *ladder)
 	text_add(page, "\n");
 }
 
-/* Of points that have no size: a line each. */
-static void add_points(struct text *page, const struct ladder *ladder)
+/* A line for each point and first CPU. */
+static void add_visits(struct text *page, const struct ladder *ladder)
 {
 	const struct choice *choice = ladder->choice;
 
 	text_add(page, "%s, variant %s: %s\n\n", choice->benchmark->name, choice->variant->name,
 		 choice->benchmark->heading);
-	for (size_t p = 0; p < choice->point_count; p++) {
-		double ns = point_ns(ladder, &choice->points[p]);
+	for (size_t i = 0; i < ladder->plan->visit_count; i++) {
+		const struct visit *visit = &ladder->plan->visits[i];
+		double ns = ladder->found[i];
 
-		if (ns > 0)
-			text_add(page, "%28s %9.2f\n", choice->points[p].name, ns);
+		if (visit->choice == choice && ns > 0)
+			text_add(page, "%36s from CPU %-4d %9.2f\n", plan_point(visit)->name,
+				 plan_first_cpu(ladder->plan, visit),
+				 choice->benchmark->rate ? 1 / ns : ns);
 	}
 }
 
@@ -210,8 +213,9 @@ void emit_ladder(struct text *page, const struct plan *plan, const struct choice
 
 	if (made && choice->benchmark->compares) {
 		add_products(page, &ladder);
-	} else if (made && choice->benchmark->all_counted) {
-		add_points(page, &ladder);
+	} else if (made &&
+		   (choice->benchmark->all_counted || choice->points[0].memory_node != NO_NODE)) {
+		add_visits(page, &ladder);
 	} else if (made) {
 		add_title(page, &ladder);
 		add_plateaus(page, &ladder);

@@ -11,24 +11,25 @@
 
 enum { LINE_WORDS = 64 / sizeof(uint64_t), TRIED_BYTES = 4 << 20, PART_BYTES = 4 << 20 };
 
-static struct arena *arenas; /* ascending by CPU, then by page */
+static struct arena *arenas; /* ascending by key */
 static size_t arena_count;
 static bool keeps_last;
 
-static bool is_before(const struct arena *arena, int cpu, bool huge_pages)
+/* What arenas are told apart by, ascending. */
+static uint64_t key_of(int cpu, bool huge_pages, int node)
 {
-	return arena->cpu < cpu || (arena->cpu == cpu && arena->huge_pages < huge_pages);
+	return (uint64_t)cpu << 12 | (uint64_t)huge_pages << 11 | (uint64_t)(node + 1);
 }
 
 /* Where an arena stands, or would have to. */
-static size_t place_of(int cpu, bool huge_pages)
+static size_t place_of(uint64_t key)
 {
 	size_t first = 0, last = arena_count;
 
 	while (first < last) {
 		size_t middle = first + (last - first) / 2;
 
-		if (is_before(&arenas[middle], cpu, huge_pages))
+		if (arenas[middle].key < key)
 			first = middle + 1;
 		else
 			last = middle;
@@ -36,13 +37,11 @@ static size_t place_of(int cpu, bool huge_pages)
 	return first;
 }
 
-static struct arena *find(int cpu, bool huge_pages)
+static struct arena *find(uint64_t key)
 {
-	size_t at = place_of(cpu, huge_pages);
-	struct arena *arena = &arenas[at];
+	size_t at = place_of(key);
 
-	return at < arena_count && arena->cpu == cpu && arena->huge_pages == huge_pages ? arena
-											: NULL;
+	return at < arena_count && arenas[at].key == key ? &arenas[at] : NULL;
 }
 
 void arena_want_none(void)
@@ -50,9 +49,10 @@ void arena_want_none(void)
 	arena_count = 0;
 }
 
-int arena_want(int cpu, bool huge_pages, size_t bytes)
+int arena_want(int cpu, bool huge_pages, int node, size_t bytes)
 {
-	struct arena *arena = find(cpu, huge_pages);
+	uint64_t key = key_of(cpu, huge_pages, node);
+	struct arena *arena = find(key);
 
 	if (!arena) {
 		struct arena *more = realloc(arenas, (arena_count + 1) * sizeof *arenas);
@@ -60,23 +60,24 @@ int arena_want(int cpu, bool huge_pages, size_t bytes)
 		if (!more)
 			return -ENOMEM;
 		arenas = more;
-		arena = &arenas[place_of(cpu, huge_pages)];
+		arena = &arenas[place_of(key)];
 		memmove(arena + 1, arena, (size_t)(arenas + arena_count++ - arena) * sizeof *arena);
-		*arena = (struct arena){.cpu = cpu, .huge_pages = huge_pages};
+		*arena = (struct arena){.key = key, .huge_pages = huge_pages, .node = node};
 	}
 	if (arena->wanted_bytes < bytes)
 		arena->wanted_bytes = bytes;
 	return 0;
 }
 
-uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes)
+uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes, int node)
 {
 	uint64_t total = 0;
 
 	for (size_t i = 0; i < arena_count; i++) {
 		size_t page = arenas[i].huge_pages ? huge_page_bytes : page_bytes;
 
-		total += (arenas[i].wanted_bytes + page - 1) / page * page;
+		if (node == ALL_NODES || arenas[i].node == node)
+			total += (arenas[i].wanted_bytes + page - 1) / page * page;
 	}
 	return total;
 }
@@ -105,6 +106,7 @@ void arena_leave(struct arena *arena)
 	arena->written_bytes = 0;
 	arena->cycle = NULL;
 	arena->checked = false;
+	*arena->astray = '\0';
 }
 
 void arena_keep_last(void)
@@ -135,6 +137,7 @@ static int map(struct arena *arena)
 	void *start = NULL;
 	int err;
 
+	arena->page_bytes = arena->huge_pages ? os_huge_page_bytes() : page_bytes;
 	if (arena->huge_pages) {
 		arena->bytes = arena->wanted_bytes;
 		err = os_huge_pages_map(&start, &arena->bytes);
@@ -148,7 +151,7 @@ static int map(struct arena *arena)
 
 int arena_take(int cpu, bool huge_pages, int node, struct arena **taken)
 {
-	struct arena *arena = find(cpu, huge_pages);
+	struct arena *arena = find(key_of(cpu, huge_pages, node));
 
 	if (!arena)
 		return -ENOENT;
@@ -181,35 +184,62 @@ bool arena_write_more(struct arena *arena, size_t wanted_bytes)
 	return bytes > 0;
 }
 
-static bool is_on_node(const struct arena *arena, int node, char *words, size_t room)
+/* Says how many of the pages lie on which other nodes. */
+static void describe(struct arena *arena, const size_t counts[NODE_NUMBERS], size_t pages)
 {
-	int found = node < 0 ? node : os_page_node(arena->start);
+	size_t room = sizeof arena->astray, length = 0;
+	char of[48];
 
-	if (node < 0 || found == node)
-		return true;
-	if (found < 0)
-		snprintf(words, room, "asked for node %d, but cannot tell where the memory lies",
-			 node);
-	else
-		snprintf(words, room, "the memory lies on node %d instead of %d", found, node);
-	return false;
+	snprintf(of, sizeof of, " of %zu pages", pages);
+	for (int node = 0; node < NODE_NUMBERS && length < room; node++)
+		if (counts[node] && node != arena->node)
+			length += (size_t)snprintf(arena->astray + length, room - length,
+						   "%s%zu%s on node %d", length ? ", " : "",
+						   counts[node], length ? "" : of, node);
+}
+
+void arena_look(struct arena *arena)
+{
+	size_t step = arena->page_bytes, pages = (arena->written_bytes + step - 1) / step;
+	size_t counts[NODE_NUMBERS] = {0}, told = 0;
+	int nodes[PAGES_ASKED];
+
+	if (arena->node < 0 || *arena->astray)
+		return;
+	for (size_t at = 0, count; at < pages; at += count) {
+		count = pages - at < PAGES_ASKED ? pages - at : PAGES_ASKED;
+		int err = os_pages_where(arena->start + at * step, count, step, nodes);
+
+		for (size_t i = 0; !err && i < count; i++)
+			if (nodes[i] >= 0 && nodes[i] < NODE_NUMBERS) {
+				counts[nodes[i]]++;
+				told++;
+			}
+	}
+	if (told < pages)
+		snprintf(arena->astray, sizeof arena->astray,
+			 "asked for node %d, but cannot tell where %zu of %zu pages lie",
+			 arena->node, pages - told, pages);
+	else if (counts[arena->node] < pages)
+		describe(arena, counts, pages);
 }
 
 static bool is_huge(const struct arena *arena, char *words, size_t room)
 {
-	if (!arena->huge_pages || !os_huge_pages_check(arena->start))
+	if (arena->checked || !arena->huge_pages || !os_huge_pages_check(arena->start))
 		return true;
 	snprintf(words, room, "not all of the memory lies in huge pages");
 	return false;
 }
 
-bool arena_is_placed(struct arena *arena, int node, char *words, size_t room)
+bool arena_is_placed(struct arena *arena, char *words, size_t room)
 {
-	if (!arena->checked)
-		arena->checked =
-			is_on_node(arena, node, words, room) && is_huge(arena, words, room);
-	if (arena->checked)
+	arena->checked |= is_huge(arena, words, room);
+	arena_look(arena);
+	if (arena->checked && !*arena->astray)
 		return true;
+	if (*arena->astray)
+		snprintf(words, room, "%s", arena->astray);
 	give_back(arena);
 	return false;
 }

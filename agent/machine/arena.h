@@ -1,4 +1,7 @@
-/* arena.h: large memory for the threads of a burst: a stretch for a CPU, kind of page and round. */
+/*
+ * arena.h: large memory for the threads of a burst: a stretch for a CPU, kind of page, NUMA node
+ * and round.
+ */
 #ifndef FLEET_MACHINE_ARENA_H
 #define FLEET_MACHINE_ARENA_H
 
@@ -8,27 +11,31 @@
 
 /* Points take their part of it from its start. */
 struct arena {
-	int cpu;
+	uint64_t key;        /* of CPU or place in a group, kind of page, node */
+	int node;            /* -1: none in particular */
 	size_t wanted_bytes; /* the most that any visit takes */
 	char *start;         /* null: not mapped in this round yet */
 	size_t bytes;
 	char *last_start; /* of the round before, so that this one's pages are others; null: none */
 	size_t last_bytes;
 	bool huge_pages;
+	size_t page_bytes;
 	size_t written_bytes; /* from its start, by a thread on its CPU */
-	bool checked;         /* it lies where it was wanted */
-	void *cycle;          /* where a cycle of lines begins that it holds; null: it holds none */
-	uint64_t cycle_kind;  /* points with the same number may take it over */
+	bool checked;         /* it lies in such pages */
+	char astray[128];    /* which of its pages lie on other nodes; empty: none was seen there */
+	void *cycle;         /* where a cycle of lines begins that it holds; null: it holds none */
+	uint64_t cycle_kind; /* points with the same number may take it over */
 };
 
 /* Forgets what was wanted. */
 void arena_want_none(void);
 
 /* Says that a visit takes so much of a CPU's arena. -ENOMEM. */
-int arena_want(int cpu, bool huge_pages, size_t bytes);
+int arena_want(int cpu, bool huge_pages, int node, size_t bytes);
 
-/* What all arenas come to, in whole pages of these sizes. */
-uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes);
+/* What all arenas come to, or those of a node, in whole pages of these sizes. */
+enum { ALL_NODES = -2 };
+uint64_t arena_total_bytes(size_t page_bytes, size_t huge_page_bytes, int node);
 
 /* From now on arenas outlive their round until the next are mapped: twice the memory is taken. */
 void arena_keep_last(void);
@@ -37,8 +44,7 @@ void arena_keep_last(void);
  */
 void arena_end_round(void);
 
-/* The arena of a CPU that one is wanted for, mapped if it is not. node: -1 for none in particular.
- */
+/* The arena of a CPU that one is wanted for, mapped if it is not. */
 int arena_take(int cpu, bool huge_pages, int node, struct arena **arena);
 
 /*
@@ -48,8 +54,12 @@ int arena_take(int cpu, bool huge_pages, int node, struct arena **arena);
  */
 bool arena_write_more(struct arena *arena, size_t wanted_bytes);
 
-/* Does it lie where it was wanted? If not, says in words where, and gives it back. */
-bool arena_is_placed(struct arena *arena, int node, char *words, size_t room);
+/* Asks where each page that is written lies, if it is wanted on a node. */
+void arena_look(struct arena *arena);
+
+/* Does it lie where it was wanted, now and at each look? If not, says in words where, and gives it
+ * back. */
+bool arena_is_placed(struct arena *arena, char *words, size_t room);
 
 /* A thread may still work on it: it is left to it. */
 void arena_leave(struct arena *arena);

@@ -68,6 +68,7 @@ int machine_here(struct machine *machine)
 	if (!arch_flush)
 		machine->features &= ~(uint32_t)FEATURE_FLUSH;
 	os_memory_look(&machine->memory);
+	machine->node_count = os_nodes(machine->nodes);
 	int err = os_cpu_list(&machine->cpus, &machine->cpu_count);
 
 	return err ? err : machine->cpu_count ? 0 : -ENODEV;
@@ -103,16 +104,10 @@ int machine_cpu(const struct machine *machine, int cpu, struct cpu_facts *facts)
 
 int machine_check_node(const struct machine *machine, int node)
 {
-	bool known = false;
-
-	if (!machine->others)
-		return os_node_check(node);
-	for (size_t i = 0; i < machine->cpu_count; i++) {
-		if (machine->others[i].node == node)
+	for (size_t i = 0; i < machine->node_count; i++)
+		if (machine->nodes[i].number == node && machine->nodes[i].allowed)
 			return 0;
-		known |= machine->others[i].node != UNKNOWN;
-	}
-	return known ? -ENODEV : 0;
+	return machine->node_count ? -ENODEV : machine->others ? 0 : -ENOTSUP;
 }
 
 bool machine_is_ours(const struct machine *machine)
@@ -173,16 +168,29 @@ static bool add_cpu(char **rest, struct machine *machine)
 {
 	struct cpu_facts facts = {.mhz = UNKNOWN, .hardware_id = UNKNOWN};
 	struct described_cpu *last = machine->others + machine->cpu_count;
-	int64_t number, node;
+	int64_t number;
 
 	if (machine->cpu_count == CPUS_MOST || !read_number(rest, &number) ||
 	    !read_number(rest, &facts.core) || !read_number(rest, &facts.cluster) ||
 	    !read_number(rest, &facts.die) || !read_number(rest, &facts.package) ||
-	    !read_number(rest, &node) || !read_number(rest, &facts.capacity) || number < 0 ||
+	    !read_number(rest, &facts.node) || !read_number(rest, &facts.capacity) || number < 0 ||
 	    number > INT32_MAX || (machine->cpu_count && last[-1].cpu >= number))
 		return false;
-	*last = (struct described_cpu){.cpu = (int)number, .node = node, .facts = facts};
+	*last = (struct described_cpu){.cpu = (int)number, .facts = facts};
 	machine->cpus[machine->cpu_count++] = (int)number;
+	return true;
+}
+
+/* Its number and free bytes; then `-` if pages may not be placed there. */
+static bool add_node(char **rest, struct machine *machine)
+{
+	int64_t number, bytes, allowed;
+
+	if (machine->node_count == NODES_MOST || !read_number(rest, &number) || number < 0 ||
+	    number >= NODE_NUMBERS || !read_number(rest, &bytes) || !read_number(rest, &allowed))
+		return false;
+	machine->nodes[machine->node_count++] =
+		(struct node){(int)number, allowed != UNKNOWN, bytes};
 	return true;
 }
 
@@ -218,6 +226,8 @@ static bool read_line(char *line, void *of)
 		return false;
 	if (!strcmp(word, "cpu"))
 		return add_cpu(&rest, machine);
+	if (!strcmp(word, "node"))
+		return add_node(&rest, machine);
 	if (!strcmp(word, "cache"))
 		return add_cache(&rest, machine);
 	if (!strcmp(word, "features"))

@@ -13,7 +13,6 @@ enum { ARCH_ROOM = 32 };
 /* A CPU of another machine. */
 struct described_cpu {
 	int cpu;
-	int64_t node; /* UNKNOWN where it cannot be found */
 	struct cpu_facts facts;
 };
 
@@ -27,6 +26,8 @@ struct machine {
 	size_t huge_page_bytes; /* 0: there are none, or nobody has tried yet */
 	bool is_huge_known;     /* somebody has */
 	struct memory memory;   /* that may be taken */
+	struct node nodes[NODES_MOST];
+	size_t node_count;
 };
 
 /* What this machine tells. -errno. */

@@ -115,9 +115,9 @@ struct line_place line_find(const void *line)
 	struct line_place place = {.page = address / os_page_bytes(),
 				   .offset = address % os_page_bytes()};
 	void *page = (void *)(address - place.offset);
-	int node = os_page_node(page);
+	int node;
 
-	place.node = node < 0 ? -1 : node;
+	place.node = os_pages_where(page, 1, 0, &node) || node < 0 ? -1 : node;
 	if (os_page_physical(page, &place.physical))
 		place.physical = 0;
 	return place;

@@ -75,7 +75,6 @@ static bool read_cache(int cpu, size_t index, struct cpu_cache *cache)
 /* The NUMA node, a link in the CPU's folder. */
 static int64_t read_node(int cpu)
 {
-	enum { NODES_MOST = 64 };
 	char name[48], line[256];
 
 	for (int node = 0; node < NODES_MOST; node++) {

@@ -159,45 +159,6 @@ int os_huge_pages_check(const void *start)
 	return huge && huge >= touched ? 0 : -ENOTSUP;
 }
 
-/* As <linux/mempolicy.h> numbers them, a header that a C library need not bring. */
-enum { POLICY_BIND = 2, POLICY_ALLOWED = 1 << 2, NODE_BITS = 1024 };
-
-struct nodes {
-	unsigned long bits[NODE_BITS / (8 * sizeof(unsigned long))];
-};
-
-enum { BITS_PER_LONG = 8 * sizeof(unsigned long) };
-
-int os_node_check(int node)
-{
-	struct nodes allowed = {0};
-
-	if (syscall(SYS_get_mempolicy, NULL, allowed.bits, NODE_BITS, NULL, POLICY_ALLOWED))
-		return -errno;
-	return allowed.bits[node / BITS_PER_LONG] >> node % BITS_PER_LONG & 1 ? 0 : -ENODEV;
-}
-
-/* The kernel takes one bit less than it is given (mbind(2), set_mempolicy(2)): hence the + 1. */
-int os_pages_bind(void *start, size_t bytes, int node)
-{
-	struct nodes wanted = {0};
-
-	wanted.bits[node / BITS_PER_LONG] = 1ul << node % BITS_PER_LONG;
-	return syscall(SYS_mbind, start, bytes, POLICY_BIND, wanted.bits, NODE_BITS + 1ul, 0)
-		       ? -errno
-		       : 0;
-}
-
-/* move_pages(2) with no target nodes moves nothing and reports where each page is. */
-int os_page_node(void *page)
-{
-	int node = -ENOENT;
-
-	if (syscall(SYS_move_pages, 0, 1ul, &page, NULL, &node, 0))
-		return -errno;
-	return node;
-}
-
 /*
  * /proc/self/pagemap holds 64 bits for each page: bit 63 says it is present, bits 0-54 are the
  * number, 0 for who may not know (Linux Documentation/admin-guide/mm/pagemap.rst).

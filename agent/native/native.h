@@ -11,6 +11,7 @@
 #ifndef FLEET_NATIVE_H
 #define FLEET_NATIVE_H
 
+#include "nodes.h"
 #include "operations.h"
 
 #include <stdbool.h>
@@ -287,15 +288,6 @@ struct memory {
 /* -ENOTSUP: not told, and nothing is filled in. */
 int os_memory_look(struct memory *memory);
 
-/* May this process place pages on this NUMA node? Says why not. */
-int os_node_check(int node);
-
-/* Has pages that are not touched yet placed on this node. */
-int os_pages_bind(void *start, size_t bytes, int node);
-
-/* The NUMA node a touched page lies on. */
-int os_page_node(void *page);
-
 /* The number of the physical page a touched page lies in; -ENOTSUP where it is hidden. */
 int os_page_physical(const void *page, uint64_t *number);
 
@@ -375,7 +367,7 @@ struct cpu_facts {
 	int64_t mhz, hardware_id; /* UNKNOWN, as all below, where it cannot be found */
 	int64_t capacity;         /* how fast a CPU of this kind is beside others of the machine */
 	int64_t core, cluster, die, package;
-	int64_t node; /* UNKNOWN too where facts of another machine have it elsewhere */
+	int64_t node;
 	struct cpu_cache caches[CPU_CACHES];
 	size_t cache_count;
 };

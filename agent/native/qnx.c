@@ -245,6 +245,12 @@ size_t os_huge_page_bytes(void)
 	return 0;
 }
 
+size_t os_nodes(struct node nodes[NODES_MOST])
+{
+	(void)nodes;
+	return 0;
+}
+
 /* ---- settings -------------------------------------------------------------------------------- */
 
 int os_setting_read(enum setting setting, int cpu, char value[SETTING_ROOM])

@@ -23,9 +23,8 @@ ABSENT(os_huge_pages_map(void **start, size_t *bytes))
 ABSENT(os_huge_pages_check(const void *start))
 ABSENT(os_page_physical(const void *page, uint64_t *number))
 
-ABSENT(os_node_check(int node))
 ABSENT(os_pages_bind(void *start, size_t bytes, int node))
-ABSENT(os_page_node(void *page))
+ABSENT(os_pages_where(char *start, size_t count, size_t step, int *nodes))
 
 ABSENT(os_setting_write(enum setting setting, int cpu, const char *value))
 

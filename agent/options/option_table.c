@@ -81,9 +81,13 @@ const struct option option_table[] = {
 	         "sharing all; of loaded read,mix)."},
 	{NULL, 0, "threads", TEXT, AT(threads), .value = "LIST",
 	 .help = "bandwidth, gemm, contend, sharing, loaded: how many work at once: numbers, which take cores first; "
-	         "llc, package: those that share one; cores: one of each core of a package; all. 1 takes a "
-	         "CPU of each kind under each last cache, or each of --cpus (default: 1,all; of contend "
-	         "and sharing 2,all; of loaded cores)."},
+	         "llc, package: those that share one; cores, node: one of each core of a package or NUMA node; "
+	         "all. 1 takes a CPU of each kind under each last cache, or each of --cpus (default: 1,all; of "
+	         "contend and sharing 2,all; of loaded cores; with --nodes node instead)."},
+	{NULL, 0, "nodes", TEXT, AT(nodes), .value = "LIST",
+	 .help = "chase, bandwidth, loaded: measure from the CPUs of each NUMA node to memory on each of these "
+	         "nodes, or all that have memory, outside all caches unless --sizes says otherwise. A burst of "
+	         "which a page lies elsewhere gives no number (default: as --node)."},
 	{NULL, 0, "load", TEXT, AT(load), .value = "LIST",
 	 .help = "loaded: GB/s asked of each thread that uses the memory meanwhile, from 0.1 to 64; 0: none; "
 	         "full: as fast as it goes (default: 0,1,2,4,8,16,full)."},

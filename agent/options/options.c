@@ -255,6 +255,9 @@ static int check_together(const struct options *options, struct refusal *refusal
 	if (options->stride % sizeof(uint64_t))
 		return refuse(refusal, EXIT_OPTIONS, "--stride wants a multiple of %zu, not %llu",
 			      sizeof(uint64_t), (unsigned long long)options->stride);
+	if (options->nodes && options->node != NOT_GIVEN)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--node and --nodes both say where memory lies: keep one of them");
 	if (options->facts && !options->forecast)
 		return refuse(refusal, EXIT_OPTIONS, "--facts is for --forecast");
 	if (options->time_budget_ns && !options->precision_ppm)

@@ -55,6 +55,7 @@ struct options {
 	bool budget_ends; /* the time budget may end the first round too */
 	int64_t spread_ns;
 	int64_t node;        /* NOT_GIVEN: none asked for */
+	const char *nodes;   /* "all", or a list of numbers; null: memory lies where it lies */
 	uint64_t separation; /* bytes; 0: none asked for */
 	int64_t deadline_ns; /* 0: none */
 	int64_t stuck_ns;    /* a burst without progress for this long is given up */

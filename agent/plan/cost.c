@@ -86,6 +86,9 @@ struct cost cost_of(const struct plan *plan, const struct choice *choice)
 		double bytes = (double)point->arena_bytes +
 			       (double)point_arena_bytes(point, 1) * (point->threads - 1);
 
+		if (point->memory_node != NO_NODE)
+			bytes *= (double)plan->node_count;
+
 		if (choice && visit->choice != choice)
 			continue;
 		if (!cost.visits || begins_point(plan, i)) {

@@ -9,7 +9,7 @@
 /* A CPU of the plan, and what groups are made by; numbers as in struct cpu_facts. */
 struct member {
 	int cpu;
-	int64_t core, package, cache, cache_bytes;
+	int64_t core, package, node, cache, cache_bytes;
 	int64_t kind;   /* a number that CPUs of one kind share */
 	size_t in_core; /* how many CPUs of its core come before it */
 };
@@ -35,6 +35,7 @@ static struct member describe(const struct machine *machine, int cpu, const stru
 
 	member.core = facts->core;
 	member.package = facts->package;
+	member.node = facts->node;
 	member.cache = last ? last->group : UNKNOWN;
 	member.cache_bytes = last ? last->bytes : 0;
 	member.kind = kind_of(facts);
@@ -106,7 +107,8 @@ static int add_group(struct plan *plan, const int *cpus, size_t count, struct re
 	return 0;
 }
 
-/* One CPU of each kind under each last cache, or each that was asked for. */
+/* One CPU of each kind under each last cache, and on each node of a plan by nodes, or each that was
+ * asked for. */
 static int add_singles(struct plan *plan, const struct member *members, bool each,
 		       struct refusal *refusal)
 {
@@ -117,7 +119,8 @@ static int add_singles(struct plan *plan, const struct member *members, bool eac
 
 		for (size_t k = 0; !each && k < i && !alike; k++)
 			alike = members[k].kind == members[i].kind &&
-				members[k].cache == members[i].cache;
+				members[k].cache == members[i].cache &&
+				(!plan->node_count || members[k].node == members[i].node);
 		if (!alike)
 			err = add_group(plan, &members[i].cpu, 1, refusal);
 	}
@@ -128,6 +131,7 @@ static int64_t shared_of(const struct member *member, const char *word)
 {
 	return !strcmp(word, "llc")       ? member->cache
 	       : !strcmp(word, "package") ? member->package
+	       : !strcmp(word, "node")    ? member->node
 	       : !strcmp(word, "cores")   ? (member->package == UNKNOWN ? 0 : member->package)
 					  : 0;
 }
@@ -148,7 +152,7 @@ static size_t gather(const struct plan *plan, const struct member *members, cons
 static int add_sharing(struct plan *plan, const struct member *members, const char *word,
 		       int *scratch, struct refusal *refusal)
 {
-	bool cores = !strcmp(word, "cores");
+	bool cores = !strcmp(word, "cores") || !strcmp(word, "node");
 	int err = 0;
 
 	for (size_t i = 0; !err && i < plan->cpu_count; i++) {
@@ -189,12 +193,13 @@ static int add_word(struct plan *plan, const struct member *members, const char 
 	unsigned long number = strtoul(word, &end, 10);
 
 	if (!strcmp(word, "llc") || !strcmp(word, "package") || !strcmp(word, "cores") ||
-	    !strcmp(word, "all"))
+	    !strcmp(word, "node") || !strcmp(word, "all"))
 		return add_sharing(plan, members, word, scratch, refusal);
 	if (*word < '0' || *word > '9' || *end || !number)
 		return refuse(
 			refusal, EXIT_OPTIONS,
-			"--threads wants a list of llc, cores, package, all and numbers, not '%s'",
+			"--threads wants a list of llc, cores, node, package, all and numbers, not "
+			"'%s'",
 			word);
 	if (number > plan->cpu_count)
 		return refuse(refusal, EXIT_OPTIONS, "--threads %lu: there are only %zu CPUs",
@@ -214,6 +219,9 @@ static int add_all(struct plan *plan, const struct options *options, const struc
 	for (size_t i = 0; i < plan->choice_count; i++) {
 		const struct benchmark *benchmark = plan->choices[i].benchmark;
 		const char *usual = benchmark->threads ? benchmark->threads : "1,all";
+
+		if (plan->node_count && bench_has_nodes(benchmark))
+			usual = benchmark->threads ? "node" : "1,node";
 		const char *list = options->threads ? options->threads : usual;
 
 		if (benchmark->shape != SHAPE_GROUP ||

@@ -87,6 +87,7 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 		return refuse(refusal, EXIT_OPTIONS, "--cpus: at most %d CPUs at once", UINT16_MAX);
 	if (plan_choose_benchmarks(plan, options, notes, refusal) ||
 	    check_cpu_count(plan, refusal) || check_node(machine, options->node, refusal) ||
+	    plan_choose_nodes(plan, options, notes, refusal) ||
 	    plan_make_groups(plan, options, refusal) ||
 	    plan_make_points(plan, options, notes, refusal) ||
 	    plan_make_visits(plan, options, refusal) ||

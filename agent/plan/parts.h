@@ -30,6 +30,13 @@ bool plan_next_word(const char **at, char word[WORD_ROOM]);
 /* The bit of a benchmark in the uses of groups. */
 uint32_t plan_use(const struct benchmark *benchmark);
 
+/* Fills in plan->nodes. */
+int plan_choose_nodes(struct plan *plan, const struct options *options, struct notes *notes,
+		      struct refusal *refusal);
+
+/* Fills in what the reserved arenas take on each of them, of which twice as much must be free. */
+int plan_check_nodes(struct plan *plan, struct refusal *refusal);
+
 /* Fills in plan->groups and plan->facts. */
 int plan_make_groups(struct plan *plan, const struct options *options, struct refusal *refusal);
 

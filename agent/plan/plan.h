@@ -67,6 +67,9 @@ struct plan {
 	const char *preset; /* null: none */
 	const char *estimator;
 	struct placement placement;
+	int nodes[NODES_MOST]; /* on which the points of --nodes have their memory, ascending */
+	uint64_t node_bytes[NODES_MOST]; /* that their points take there at once */
+	size_t node_count;
 	uint64_t bytes;       /* of the memory that its points take, mapped at once */
 	enum spared left_out; /* of the points, as the time budget has no room for them */
 };
@@ -106,6 +109,9 @@ int plan_first_cpu(const struct plan *plan, const struct visit *visit);
 int plan_last_cpu(const struct plan *plan, const struct visit *visit);
 
 const struct point *plan_point(const struct visit *visit);
+
+/* Where the memory of a visit lies, and its lines. */
+struct placement plan_placement(const struct plan *plan, const struct visit *visit);
 
 /* Samples in a burst of this benchmark, warm-ups left out, where no unit takes long. */
 uint32_t plan_samples_of(const struct plan *plan, const struct benchmark *benchmark);

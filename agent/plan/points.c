@@ -53,6 +53,26 @@ static bool is_done_better(const struct plan *plan, const struct choice *choice,
 	return false;
 }
 
+/* Adds a point on each node that --nodes has the benchmark's memory placed on; else as it is. */
+static int add_placed(const struct plan *plan, const struct benchmark *benchmark,
+		      struct point point, struct points *points, struct refusal *refusal)
+{
+	size_t length = strlen(point.name), room = sizeof point.name - length;
+	int err = 0;
+
+	point.memory_node = NO_NODE;
+	if (!plan->node_count || !bench_has_nodes(benchmark))
+		return points_add(points, &point, refusal);
+	for (size_t n = 0; !err && n < plan->node_count; n++) {
+		point.memory_node = (uint32_t)plan->nodes[n];
+		if (snprintf(point.name + length, room, ".n%d", plan->nodes[n]) >= (int)room)
+			return refuse(refusal, EXIT_OPTIONS, "the point %s has too long a name",
+				      point.name);
+		err = points_add(points, &point, refusal);
+	}
+	return err;
+}
+
 /* Keeps of a benchmark's points those that the choice is for. */
 static int keep_points(const struct plan *plan, struct choice *choice, const struct points *all,
 		       struct refusal *refusal)
@@ -68,7 +88,7 @@ static int keep_points(const struct plan *plan, struct choice *choice, const str
 			continue;
 		if (benchmark->can && choice->automatic && is_done_better(plan, choice, point))
 			continue;
-		err = points_add(&kept, point, refusal);
+		err = add_placed(plan, benchmark, *point, &kept, refusal);
 	}
 	choice->points = kept.list;
 	choice->point_count = kept.count;
@@ -94,6 +114,7 @@ static int make_points(struct plan *plan, struct choice *choice, const struct op
 	context->benchmark = choice->benchmark;
 	context->variant = choice->variant;
 	context->automatic = choice->automatic;
+	context->by_node = plan->node_count && bench_has_nodes(choice->benchmark);
 	uint32_t *threads =
 		thread_counts(plan, plan_use(choice->benchmark), &context->thread_count);
 
@@ -104,11 +125,11 @@ static int make_points(struct plan *plan, struct choice *choice, const struct op
 			  ? choice->benchmark->points(options, context, &all, refusal)
 			  : points_add(&all, &nameless, refusal);
 
-	if (!err && all.count > UINT16_MAX)
-		err = refuse(refusal, EXIT_OPTIONS, "%s: more than %d points",
-			     choice->benchmark->name, UINT16_MAX);
 	if (!err)
 		err = keep_points(plan, choice, &all, refusal);
+	if (!err && choice->point_count > UINT16_MAX)
+		err = refuse(refusal, EXIT_OPTIONS, "%s: more than %d points",
+			     choice->benchmark->name, UINT16_MAX);
 	free(all.list);
 	free(threads);
 	return err;
@@ -252,9 +273,10 @@ static int want_arenas(const struct plan *plan, const struct visit *visit)
 	bool first_only = point->one_arena && visit->choice->benchmark->shape == SHAPE_GROUP;
 
 	for (size_t i = 0; !err && point->arena_bytes && i < (first_only ? 1 : count); i++)
-		err = arena_want(cpus[i], point->huge_pages, point_arena_bytes(point, i));
+		err = arena_want(point_arena_of(point, cpus, i), point->huge_pages,
+				 plan_placement(plan, visit).node, point_arena_bytes(point, i));
 	for (size_t i = 0; !err && point->walk_bytes && i < count; i++)
-		err = arena_want(cpus[i], point->walk_huge, point->walk_bytes);
+		err = arena_want(cpus[i], point->walk_huge, -1, point->walk_bytes);
 	return err;
 }
 
@@ -264,6 +286,7 @@ int plan_want_all(struct plan *plan, uint64_t *total, struct refusal *refusal)
 	for (size_t i = 0; i < plan->visit_count; i++)
 		if (want_arenas(plan, &plan->visits[i]))
 			return refuse(refusal, EXIT_OTHER, "out of memory");
-	*total = arena_total_bytes(plan->machine->page_bytes, plan->machine->huge_page_bytes);
+	*total = arena_total_bytes(plan->machine->page_bytes, plan->machine->huge_page_bytes,
+				   ALL_NODES);
 	return 0;
 }

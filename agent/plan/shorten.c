@@ -75,7 +75,7 @@ static enum spared spared_of(const struct plan *plan, const struct choice *choic
 {
 	size_t smaller, larger;
 
-	if (!plan_is_ladder(choice->benchmark))
+	if (!plan_is_ladder(choice->benchmark) || point->memory_node != NO_NODE)
 		return SPARED_NEVER;
 	count_alike(choice, point, 0, UINT64_MAX, &smaller, &larger);
 	if (!larger)
@@ -203,6 +203,8 @@ int plan_want_memory(struct plan *plan, const struct options *options, struct no
 	for (;;) {
 		if (plan_want_all(plan, &total, refusal))
 			return -1;
+		if (plan_check_nodes(plan, refusal))
+			return -1;
 		if (total <= available / 2 || strcmp(options->sizes, "auto") || !mark_largest(plan))
 			break;
 		if (drop_and_make(plan, SPARED_LARGE, options, &dropped, refusal))
@@ -213,6 +215,8 @@ int plan_want_memory(struct plan *plan, const struct options *options, struct no
 	if (twice)
 		arena_keep_last();
 	plan->bytes = twice ? 2 * total : total;
+	for (size_t i = 0; i < plan->node_count; i++)
+		plan->node_bytes[i] <<= twice;
 	if (total > available / 2)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "the points take %.0f MiB in all, and %s may be taken: --sizes, "

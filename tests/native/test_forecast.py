@@ -65,6 +65,7 @@ features flush
 page_bytes 4096
 huge_page_bytes 2097152
 memory_bytes {memory}
+node 0 {memory} 1
 """
 CPU = """cpu {n} {n} - - 0 0 -
 cache 1 Data 32768 64 {n}

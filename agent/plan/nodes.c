@@ -1,0 +1,96 @@
+/* nodes.c: the NUMA nodes of --nodes, on which memory is placed by turns. */
+#include "plan/parts.h"
+
+#include "machine/arena.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool is_asked_for(const char *list, int node)
+{
+	char word[WORD_ROOM], name[WORD_ROOM];
+	bool found = !strcmp(list, "all");
+
+	snprintf(name, sizeof name, "%d", node);
+	while (!found && plan_next_word(&list, word))
+		found = !strcmp(word, name);
+	return found;
+}
+
+static size_t count_words(const char *list)
+{
+	char word[WORD_ROOM];
+	size_t count = 0;
+
+	while (plan_next_word(&list, word))
+		count++;
+	return count;
+}
+
+static int refuse_list(const struct machine *machine, const char *list, struct refusal *refusal)
+{
+	struct text there = {0};
+
+	for (size_t i = 0; i < machine->node_count; i++)
+		text_add(&there, "%s%d%s", i ? ", " : "", machine->nodes[i].number,
+			 machine->nodes[i].allowed ? "" : " (not allowed here)");
+	refuse(refusal, EXIT_CPU,
+	       "--nodes wants all or a list of NUMA nodes with memory, not '%s': there is %s", list,
+	       there.length ? there.data : "none, as far as the OS tells");
+	text_free(&there);
+	return -1;
+}
+
+int plan_choose_nodes(struct plan *plan, const struct options *options, struct notes *notes,
+		      struct refusal *refusal)
+{
+	const struct machine *machine = plan->machine;
+	const char *list = options->nodes;
+	bool all = list && !strcmp(list, "all"), any = !list;
+
+	for (size_t i = 0; i < plan->choice_count; i++)
+		any |= bench_has_nodes(plan->choices[i].benchmark);
+	if (!any)
+		return refuse(refusal, EXIT_OPTIONS,
+			      "--nodes: no benchmark of this plan can place its memory");
+	for (size_t i = 0; list && i < machine->node_count; i++) {
+		const struct node *node = &machine->nodes[i];
+
+		if (!is_asked_for(list, node->number))
+			continue;
+		if (node->allowed)
+			plan->nodes[plan->node_count++] = node->number;
+		else if (all)
+			notes_add(notes,
+				  "NUMA node %d is not allowed here: its memory is left out.",
+				  node->number);
+	}
+	if (list && plan->node_count != count_words(list) && !(all && plan->node_count))
+		return refuse_list(machine, list, refusal);
+	if (all && plan->node_count == 1)
+		notes_add(notes, "Of NUMA nodes only %d can be used: matrices have one column.",
+			  plan->nodes[0]);
+	return 0;
+}
+
+int plan_check_nodes(struct plan *plan, struct refusal *refusal)
+{
+	const struct machine *machine = plan->machine;
+
+	for (size_t i = 0, n = 0; n < plan->node_count; i++) {
+		const struct node *node = &machine->nodes[i];
+		uint64_t bytes = arena_total_bytes(machine->page_bytes, machine->huge_page_bytes,
+						   node->number);
+
+		if (node->number != plan->nodes[n])
+			continue;
+		plan->node_bytes[n++] = bytes;
+		if (node->free_bytes != UNKNOWN && 2 * bytes > (uint64_t)node->free_bytes)
+			return refuse(refusal, EXIT_OPTIONS,
+				      "NUMA node %d has %" PRIi64 " MiB free, and the points take "
+				      "%" PRIu64 " MiB there, of which twice as much must be free: "
+				      "--sizes, --threads and --nodes reduce it",
+				      node->number, node->free_bytes >> 20, bytes >> 20);
+	}
+	return 0;
+}

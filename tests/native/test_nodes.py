@@ -1,0 +1,164 @@
+"""`--nodes`: memory on each NUMA node in turn, of machines with other nodes than this one (nodes.c)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.native.agent import Record, bursts, decode, failures, notes, points, run, two_cpus, wrong
+from tests.native.preload import preload
+
+GIB = 1 << 30
+PLAN = ("-b", "chase,bandwidth", "--sizes", "8M", "--op", "read", "-r", "1", "-s", "2", "--seed", "7")
+CPUS = {0: (0,), 1: (1,)}
+
+
+def machine(
+    folder: Path, cpus: dict[int, tuple[int, ...]], memory: dict[int, int], allowed: str
+) -> dict[str, str]:
+    """The environment of an agent that sees these nodes: the CPUs of each, and the bytes free on each."""
+    (folder / "node").mkdir()
+    (folder / "node/has_memory").write_text(",".join(map(str, memory)) + "\n")
+    for node, free in memory.items():
+        (folder / f"node/node{node}").mkdir()
+        (folder / f"node/node{node}/meminfo").write_text(
+            f"Node {node} MemTotal:       {64 * GIB >> 10} kB\nNode {node} MemFree:        {free >> 10} kB\n"
+        )
+    for node, numbers in cpus.items():
+        for cpu in numbers:
+            (folder / f"cpu/cpu{cpu}/node{node}").mkdir(parents=True)
+            (folder / f"cpu/cpu{cpu}/node{node}/cpulist").write_text(f"{cpu}\n")
+    return preload("nodes.c") | {"NODES": str(folder), "NODES_ALLOWED": allowed}
+
+
+def measured(env: dict[str, str], *plan: str) -> list[Record]:
+    done = run(*PLAN, *two_cpus(), *plan, "-f", "jsonl", env=env)
+    assert done.returncode == 0, done.stderr
+    return decode(done.stdout)
+
+
+def cells(records: list[Record]) -> set[tuple[str, int, int]]:
+    """Benchmark, first CPU and the memory's node of every visit."""
+    return {
+        (one["benchmark"], one["ping"], one["parameters"]["memory_node"])
+        for one in bursts(records) + failures(records)
+    }
+
+
+def test_each_node_with_cpus_meets_each_with_memory(tmp_path: Path) -> None:
+    """Node 2 has no CPUs; node 5 has no memory."""
+    env = machine(tmp_path, {0: (0,), 5: (1,)}, {0: GIB, 2: GIB}, "0,2")
+    records = measured(env, "--nodes", "all")
+    assert cells(records) == {
+        (name, cpu, node) for name in ("chase", "bandwidth") for cpu in (0, 1) for node in (0, 2)
+    }
+    assert not wrong(records)
+    assert records[0]["plan"]["nodes"] == [0, 2]
+    assert set(points(records)) == {
+        f"{name}.n{node}" for name in ("window.8M.huge", "read.own.8M.huge.x1") for node in (0, 2)
+    }
+    assert all(one["point"].endswith(f".n{one['line_node']}") for one in bursts(records))
+
+
+def test_nodes_that_are_named_are_the_columns_and_one_not_allowed_is_said(tmp_path: Path) -> None:
+    env = machine(tmp_path, CPUS, {0: GIB, 1: GIB, 2: GIB}, "0,1")
+    assert {node for *_, node in cells(measured(env, "--nodes", "1"))} == {1}
+    records = measured(env, "--nodes", "all")
+    assert {node for *_, node in cells(records)} == {0, 1}
+    assert "NUMA node 2 is not allowed here: its memory is left out." in notes(records)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "code", "reason"),
+    [
+        ("2", 4, "not '2': there is 0, 1, 2 (not allowed here)"),
+        ("0,7", 4, "not '0,7': there is 0, 1, 2 (not allowed here)"),
+        ("0,0", 4, "not '0,0'"),
+        ("", 4, "not ''"),
+        ("near", 4, "not 'near'"),
+        ("1", 2, "NUMA node 1 has 12 MiB free, and the points take 8 MiB there"),
+        ("all", 2, "NUMA node 1 has 12 MiB free"),
+    ],
+)
+def test_a_node_that_is_not_there_not_allowed_or_full_is_refused_by_name(
+    tmp_path: Path, nodes: str, code: int, reason: str
+) -> None:
+    env = machine(tmp_path, CPUS, {0: GIB, 1: 12 << 20, 2: GIB}, "0,1")
+    done = run(*PLAN, *two_cpus(), "--nodes", nodes, env=env)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert reason in done.stderr
+
+
+def test_options_that_contradict_nodes_are_refused(tmp_path: Path) -> None:
+    env = machine(tmp_path, CPUS, {0: GIB}, "0")
+    both = run(*PLAN, "--nodes", "0", "--node", "0", env=env)
+    assert (both.returncode, both.stderr) == (
+        2,
+        "fleet-agent: --node and --nodes both say where memory lies: keep one of them\n",
+    )
+    none = run("-b", "cas", "--nodes", "0", env=env)
+    assert (none.returncode, "no benchmark of this plan" in none.stderr) == (2, True)
+    unknown = run(
+        *PLAN,
+        "--nodes",
+        "all",
+        env=preload("nodes.c") | {"NODES": str(tmp_path / "none"), "NODES_ALLOWED": ""},
+    )
+    assert (unknown.returncode, "none, as far as the OS tells" in unknown.stderr) == (4, True)
+
+
+def test_of_one_node_all_is_a_matrix_of_one_column(tmp_path: Path) -> None:
+    records = measured(machine(tmp_path, {0: (0, 1)}, {0: GIB}, "0"), "--nodes", "all", "--threads", "node")
+    assert "Of NUMA nodes only 0 can be used: matrices have one column." in notes(records)
+    assert {(one["ping"], one["pong"]) for one in bursts(records) if one["benchmark"] == "bandwidth"} == {
+        (0, 1)
+    }
+
+
+@pytest.mark.parametrize(("look", "failed"), [(1, True), (2, True), (3, False)])
+def test_a_page_on_another_node_before_or_after_the_samples_fails_the_burst(
+    tmp_path: Path, look: int, failed: bool
+) -> None:
+    env = machine(tmp_path, CPUS, {0: GIB, 1: GIB}, "0,1") | {"ASTRAY": f"1:3:{look}"}
+    records = measured(env, "-b", "chase", "-c", "0", "--nodes", "all")
+    reasons = [one["reason"] for one in failures(records) if one["parameters"]["memory_node"] == 1]
+    if failed:
+        assert reasons == ["3 of 4 pages on node 2"]
+    assert [one for one in wrong(records) if one["reason"] not in reasons] == []
+    assert not failed or {one["parameters"]["memory_node"] for one in bursts(records)} <= {0}
+
+
+def test_loads_under_load_have_all_their_memory_on_the_node(tmp_path: Path) -> None:
+    env = machine(tmp_path, {0: (0, 1)}, {0: GIB, 1: GIB}, "0,1") | {"ASTRAY": "1:1:1"}
+    records = measured(env, "-b", "loaded", "--load", "0,full", "--nodes", "0,1")
+    assert set(points(records)) == {
+        f"{name}.x2.8M.huge.n{n}" for name in ("idle", "read.full") for n in (0, 1)
+    }
+    assert {one["reason"] for one in failures(records) if one["parameters"]["memory_node"] == 1} <= {
+        *("1 of 4 pages on node 2", "1 of 32 pages on node 2", "1 of 64 pages on node 2"),
+    } | {one["reason"] for one in failures(records) if "other work" in one["reason"]}
+    assert not [one for one in bursts(records) if one["parameters"]["memory_node"] == 1]
+
+
+def forecast(folder: Path, nodes: int, *plan: str) -> Record:
+    """Of a machine of eight CPUs a node, and of nodes with memory alone."""
+    lines = ["arch x86_64", "features avx512", "page_bytes 4096", "huge_page_bytes 2097152"]
+    lines += [f"node {node} {8 * GIB} 1" for node in range(nodes + 1)]
+    for cpu in range(8 * nodes):
+        lines += [f"cpu {cpu} {cpu} - - {cpu // 8} {cpu // 8} -", f"cache 3 Unified 33554432 64 {cpu // 8}"]
+    (folder / "facts").write_text("\n".join([*lines, "end\n"]))
+    done = run("--forecast", "--facts", str(folder / "facts"), "--nodes", "all", *plan)
+    assert done.returncode == 0, done.stderr
+    found: Record = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(("nodes", "mib"), [(2, 128 + 7 * 64), (8, 8 * 128)])
+def test_a_plan_for_another_machine_has_a_visit_for_each_cell(tmp_path: Path, nodes: int, mib: int) -> None:
+    found = forecast(tmp_path, nodes, "-b", "chase,bandwidth", "--op", "read", "-r", "3")
+    chase, bandwidth = found["benchmarks"]
+    cells = nodes * (nodes + 1)
+    assert (chase["visits"], bandwidth["visits"]) == (cells, 2 * cells)  # by one CPU, and by eight
+    assert found["bytes"] == sum(one["bytes"] for one in found["nodes"])
+    assert {one["bytes"] for one in found["nodes"]} == {mib << 20}  # all rows work on the same
+    assert [one["node"] for one in found["nodes"]] == [*range(nodes + 1)]
