@@ -13,7 +13,7 @@ _WHAT = (
 )
 _MUCH = "samples iterations warmup rounds precision time_budget_s spread_s repeat alternate switch"
 _WHERE = "inventory results shard dask label output folder"
-_HOW = "order line owner node separation_bytes pages governor boost seed priority deadline_s lock"
+_HOW = "order line owner node nodes separation_bytes pages governor boost seed priority deadline_s lock"
 PANELS: Mapping[str, Sequence[str]] = {
     "What to measure": _WHAT.split(),
     "How much": _MUCH.split(),

@@ -14,7 +14,8 @@ from fleet.model import Compiler, Cpu, Facts, Load, arch_named
 from fleet.plan.cpulist import cpus_text
 
 _PICKED = re.compile(
-    r"(Cpus_allowed_list|MemTotal|MemAvailable|PRETTY_NAME|Max (?:address space|processes|realtime priority))"
+    r"(?:Node [0-9]+ )?([CM][a-z]+_allowed_list|Mem(?:Free|Total|Available)|PRETTY_NAME|"
+    r"Max (?:address space|processes|realtime priority))"
     r"(?:[:=]\s*|\s+)(.*)"
 )
 # A 64-bit kernel under a 32-bit system, as on many boards.
@@ -130,6 +131,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
             {path.rpartition("/")[2]: text for path, text in files.items() if path.startswith(_FLAWS)}
         ),
         cpus=cpus,
+        nodes=topology.memory_nodes(files),
         load=parse_load(sections),
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),

@@ -35,7 +35,8 @@ files() {
 		$dmi/*_vendor $dmi/*_name $dmi/bios_* $cpu/online $cpu/present $cpu/possible $cpu/isolated \
 		$cpu/nohz_full $cpu/smt/active $cpu/intel_pstate/no_turbo $cpu/cpufreq/boost \
 		$cpu/cpuidle/current_driver $cpu/vulnerabilities/* sys/devices/cpu_core/cpus sys/devices/cpu_atom/cpus \
-		sys/devices/system/node/node[0-9]*/cpulist"
+		sys/devices/system/node/node[0-9]*/cpulist sys/devices/system/node/node[0-9]*/distance \
+		sys/devices/system/node/has_memory"
 	groups='topology/*_cpus_list'
 	there "$cpu"/cpu[0-9]*/topology/core_cpus_list || groups='topology/*_list'
 	found=$(grep_all "$groups" cpu_capacity 'cache/index[0-9]*/shared_cpu_list' 'thermal_throttle/*_throttle_count')
@@ -113,8 +114,8 @@ lines() {
 		if [ $# -le 20000 ]; then echo 'irqbalance 0'; else set --; fi
 	fi
 	grep -s -m 100000 -x -E \
-		'irqbalance|((processor|CPU [a-z]+|Model|Hardware)[[:space:]]*|Cpus_allowed_list|MemTotal|MemAvailable):.*|PRETTY_NAME=.*' \
-		proc/cpuinfo etc/os-release proc/self/status proc/meminfo "$@"
+		'irqbalance|((processor|CPU [a-z]+|Model|Hardware)[[:space:]]*|(Cpus|Mems)_allowed_list|MemTotal|MemAvailable|Node [0-9]+ MemFree):.*|PRETTY_NAME=.*' \
+		proc/cpuinfo etc/os-release proc/self/status proc/meminfo sys/devices/system/node/node[0-9]*/meminfo "$@"
 }
 
 system() {

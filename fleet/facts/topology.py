@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from fleet.facts.arm import core_name
 from fleet.facts.probe import Sections
-from fleet.model import Cache, Cpu, last_shared
+from fleet.model import Cache, Cpu, Node, last_shared
 from fleet.plan.cpulist import MAX_CPU, cpu_list
 
 
@@ -35,6 +35,9 @@ def parse_size(text: str) -> int | None:
     """
     found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text)
     return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else None
+
+
+_MOST_NODES = 1024
 
 
 @dataclass(slots=True)
@@ -136,6 +139,23 @@ def _read_groups(lines: Iterable[str]) -> _Groups:
                 members = cpus_in(shared)
                 groups.leaders.setdefault(kind, {}).update(dict.fromkeys(members, min(members, default=0)))
     return groups
+
+
+def memory_nodes(files: Mapping[str, str]) -> tuple[Node, ...]:
+    """The NUMA nodes with memory. Format: Linux Documentation/ABI/stable/sysfs-devices-node."""
+    path = "sys/devices/system/node/node{}/"
+    distances = {
+        node: [int(word) for word in files[path.format(node) + "distance"].split() if _is_number(word)]
+        for node in range(_MOST_NODES)
+        if path.format(node) + "distance" in files
+    }
+    allowed = _list(files, "proc/self/status:Mems_allowed_list")
+    found = []
+    for node in _list(files, "sys/devices/system/node/has_memory"):
+        free = re.fullmatch(r"([0-9]{1,15}) kB", files.get(path.format(node) + "meminfo:MemFree", "").strip())
+        far = tuple(zip(distances, distances.get(node, ()), strict=False))
+        found.append(Node(node, node in allowed, int(free[1]) * 1024 if free else None, far))
+    return tuple(found)
 
 
 def _nodes(files: Mapping[str, str]) -> dict[int, int]:

@@ -69,7 +69,7 @@ def _check_texts(texts: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of points. type: word, bytes or count. role: row, column or table, its place in a table.
+    """A parameter of points. type: word, bytes, count or node (a NUMA node). role: its place in a table.
 
     option: of the plan, that asks for it. words: those it may be, in the order of a table, with meanings.
     none: what it means that there is no value; without it a count has one at each point.
@@ -149,6 +149,11 @@ class Benchmark:
         if self.latencies == 2:
             return "one way, ns"
         return self.rate or f"ns per {self.unit.replace('_', ' ')}"
+
+    @property
+    def node(self) -> Parameter | None:
+        """The parameter that is the NUMA node of its memory."""
+        return next((one for one in self.parameters if one.type == "node"), None)
 
     def in_role(self, role: str) -> list[Parameter]:
         """Its parameters with this role, in order."""

@@ -93,6 +93,16 @@ def last_shared(caches: Iterable[Cache]) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """A NUMA node with memory. allowed: we may place memory there. distances: of each node how far it is."""
+
+    node: int
+    allowed: bool = True
+    free_bytes: int | None = None
+    distances: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Cpu:
     """One logical CPU, by the OS's number, and the groups it is in.
 
@@ -201,6 +211,7 @@ class Facts:
     numa_balancing: bool | None = None
     mitigations: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     cpus: tuple[Cpu, ...] = ()
+    nodes: tuple[Node, ...] = ()
     load: Load = Load()
     user: str | None = None
     workdir: str = ""

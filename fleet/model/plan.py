@@ -100,6 +100,7 @@ class RequestedOptions:
     line: LinePolicy | None = None
     owner: Side | None = None
     node: int | None = None
+    nodes: str | None = None
     separation_bytes: int | None = None
     sizes: str | None = None
     stride_bytes: int | None = None

@@ -70,6 +70,7 @@ class Parameters:
     load_mbps: int | None = None
     load_bytes: int | None = None
     load_variant: str | None = None
+    memory_node: int | None = None
     threads: int | None = None
 
 

@@ -39,6 +39,10 @@ def conflicts(options: RequestedOptions) -> Iterator[Conflict]:
         )
     if why := not_measured(resolved.variant, resolved.benchmarks):
         yield Conflict(("variant", "benchmarks"), why)
+    if options.node is not None and options.nodes is not None:
+        yield Conflict(("node", "nodes"), "both say where memory lies; keep one of them")
+    if options.nodes is not None and not any(map(has_nodes, resolved.benchmarks)):
+        yield Conflict(("nodes", "benchmarks"), "none of these can place its memory; add chase or bandwidth")
     yield from _cpus(options, resolved)
 
 
@@ -52,6 +56,11 @@ def _cpus(options: RequestedOptions, resolved: EffectiveOptions) -> Iterator[Con
         )
     if beyond := {cpu for pair in resolved.pairs.listed for cpu in pair} - set(options.cpus):
         yield Conflict(("pairs", "cpus"), f"CPU {cpus_text(beyond)} is in a pair and not among the CPUs")
+
+
+def has_nodes(name: str) -> bool:
+    """Whether a benchmark can have its memory on a NUMA node of its own."""
+    return benchmark_named(name).node is not None
 
 
 def needs_pairs(benchmarks: Sequence[str]) -> bool:

@@ -1,6 +1,7 @@
 """What a plan costs, as an agent forecasts it (docs/wire.md)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 LONG_S = 10.0  # a first round that takes longer is told apart
 
@@ -20,7 +21,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a plan costs on a machine (docs/wire.md). left_out: empty for nothing."""
+    """What a plan costs on a machine (docs/wire.md). left_out: empty for nothing. nodes: bytes on each."""
 
     cpus: int
     pairs: int
@@ -32,6 +33,7 @@ class Forecast:
     duration: Duration
     deadline_s: int
     left_out: str = ""
+    nodes: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def time_text(self) -> str:
@@ -44,7 +46,9 @@ class Forecast:
     @property
     def memory_text(self) -> str:
         """The memory of the points; empty where they take none."""
-        return f"{self.bytes >> 20} MiB of memory" if self.bytes else ""
+        each = ", ".join(f"{size >> 20} MiB on node {node}" for node, size in self.nodes.items())
+        on = f" ({each})" if each else ""
+        return f"{self.bytes >> 20} MiB of memory{on}" if self.bytes else ""
 
 
 def seconds_text(seconds: float) -> str:

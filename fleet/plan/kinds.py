@@ -170,7 +170,9 @@ def _threads(text: str) -> tuple[str, ...]:
     """Read "1,llc,all"; repeats are dropped."""
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
     for word in words:
-        if word not in ("llc", "cores", "package", "all") and not re.fullmatch(r"[1-9][0-9]{0,5}", word):
+        if word not in ("llc", "cores", "node", "package", "all") and not re.fullmatch(
+            r"[1-9][0-9]{0,5}", word
+        ):
             raise _refused(THREADS.allowed, text)
     return words
 
@@ -210,6 +212,10 @@ def _load(text: str) -> str:
         if not known or (rate != "full" and float(rate) and not 0.1 <= float(rate) <= 64):
             raise _refused(LOAD.allowed, text)
     return plain
+
+
+def _nodes(text: str) -> str:
+    return "all" if text.strip() == "all" else _numbers(_each(NODE.read)(text))
 
 
 def _block(text: str) -> int:
@@ -270,8 +276,10 @@ SHAPE = Kind("MxNxK", f"auto, or such as 256x256x256, at most {_SIDE} each", _sh
 BLOCKS = Kind("SIZES", "a list such as 64,256..64K, powers of two from 64 to 64K", _blocks, lists=True)
 LOAD = Kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _load, lists=True)
 THREADS = Kind(
-    "LIST", "a list of llc, cores, package, all and numbers", _threads, ",".join, ",".join, lists=True
+    "LIST", "a list of llc, cores, node, package, all and numbers", _threads, ",".join, ",".join, lists=True
 )
+NODE = whole(0, 1023)
+NODES = Kind("LIST", "all, or a list of NUMA nodes such as 0,2", _nodes, lists=True)
 COUNTERS = Kind(
     "LIST",
     "generic, coherence, or a list of events and codes such as r04d2",

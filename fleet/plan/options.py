@@ -175,7 +175,11 @@ OPTIONS = (
     Option("order", kinds.one_of(Order), "Order of the pairs in a round."),
     Option("line", kinds.one_of(LinePolicy), "Cache lines: new for every burst, or the same."),
     Option("owner", kinds.one_of(Side), "The thread that touches lines first."),
-    Option("node", kinds.whole(0, 1023), "NUMA node of the lines.", "where the owner runs"),
+    Option("node", kinds.NODE, "NUMA node of the lines.", "where the owner runs"),
+    Option(
+        *("nodes", kinds.NODES, f"{_having('nodes')}: NUMA nodes of the memory, by turns."),
+        "not by node",
+    ),
     Option(
         *("separation_bytes", kinds.whole(4, 1 << 20, multiple_of=4, metavar="BYTES")),
         *("Bytes between the two lines of readwrite.", "in different pages"),

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fleet.late import msgspec, np, pa, pc
@@ -104,10 +105,13 @@ class _Failed:
     variant: str
 
 
-def _caches() -> Any:
-    from fleet.model import Cache  # noqa: PLC0415  which a listing need not make
+def _listed(name: str) -> Callable[[], Any]:
+    def shape() -> Any:
+        from fleet import model  # noqa: PLC0415  which a listing need not make
 
-    return list[Cache]
+        return GenericAlias(list, getattr(model, name))
+
+    return shape
 
 
 _JSON: Mapping[str, Callable[[], Any]] = {
@@ -117,7 +121,8 @@ _JSON: Mapping[str, Callable[[], Any]] = {
     "hello_json": lambda: _Hello,
     "host_json": lambda: dict[str, Any],
     "failed_json": lambda: list[_Failed],
-    "caches_json": _caches,
+    "caches_json": _listed("Cache"),
+    "nodes_json": _listed("Node"),
 }
 """What the columns of JSON hold."""
 
@@ -162,7 +167,8 @@ def _checked(table: str, found: Any) -> dict[str, Any]:
     row = msgspec.structs.asdict(found)
     for name in row.keys() & _JSON:
         text = row[name]
-        (_known_json if len(text) < _SHORT else from_json)(name, text)
+        if text is not None:
+            (_known_json if len(text) < _SHORT else from_json)(name, text)
     for moment in map(row.get, _MOMENTS):
         if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
             raise ValueError(f"{table}: {moment} is no moment of a run")

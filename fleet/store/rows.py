@@ -161,6 +161,7 @@ def runs_row(run: Run, contents: Contents) -> dict[str, Any]:
         "notes": [*facts.notes, *(note for note in run.notes if note not in facts.notes)],
         "labels_json": to_json({**run.host.labels, **run.labels}),
         "mitigations_json": to_json(facts.mitigations),
+        "nodes_json": to_json(facts.nodes),
         "plan_json": to_json(run.plan),
         "hello_json": to_json(hello.raw),
         "host_json": to_json(run.host),

@@ -31,8 +31,8 @@ running_before running_after temperature_c_before temperature_c_after steal_tick
 os arch kernel distribution libc cpu_model cpu_vendor cpu_family cpu_model_number cpu_stepping microcode
 board firmware firmware_date hypervisor container memory_bytes page_bytes huge_pages clock_source governor
 frequency_driver boost idle_driver idle_state idle_exit_us cpu_quota rt_runtime_us irqbalance core_throttles
-package_throttles smt numa_balancing cpu_flags isolated_cpus nohz_full_cpus mitigations_json cpu online
-allowed measured core cluster llc die package node kind capacity model max_khz isolated caches_json
+package_throttles smt numa_balancing cpu_flags isolated_cpus nohz_full_cpus mitigations_json nodes_json cpu
+online allowed measured core cluster llc die package node kind capacity model max_khz isolated caches_json
 """
 STAYS = frozenset(_STAYS.split())  # columns of `runs` and `cpus` that leave as they are
 KEEP: Mapping[str, tuple[str, ...]] = {"labels": ("labels_json",), "hostname": ("host_name", "hostname")}

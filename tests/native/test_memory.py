@@ -162,7 +162,7 @@ def test_an_automatic_sample_lasts_long_enough_and_holds_whole_passes() -> None:
         (["--op", "red"], 2, "there is: read, write, nt"),
         (["--op", "nt", "-v", "bandwidth=c11"], 5, "none of the operations asked for"),
         (["--threads", "9999"], 2, "there are only"),
-        (["--threads", "some"], 2, "llc, cores, package, all and numbers"),
+        (["--threads", "some"], 2, "llc, cores, node, package, all and numbers"),
         (["--share", "both"], 2, "there is: own, one"),
         (["--share", "one", "--threads", "1"], 2, "several threads that read"),
         (["--stride", "12"], 2, "multiple of 8"),

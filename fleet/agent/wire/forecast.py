@@ -16,6 +16,11 @@ _BY_ARCH = {"flush": ("x86_64", "i386", "aarch64", "ppc64le", "riscv64"), "zva":
 _TABLE_ENTRY = 8  # bytes: a huge page has as many base pages as a page of the page table has entries
 
 
+class _OnNode(Struct):
+    node: Int64
+    bytes: Int64
+
+
 class _Forecast(Struct, tag_field="record", tag="forecast"):
     protocol: Int64
     cpus: Int64
@@ -30,6 +35,7 @@ class _Forecast(Struct, tag_field="record", tag="forecast"):
     deadline_s: Int64
     left_out: str | None
     ms_first: Int64 = 0
+    nodes: tuple[_OnNode, ...] = ()
 
 
 _DECODER = msgspec.json.Decoder(_Forecast)
@@ -44,7 +50,8 @@ def read(output: bytes) -> Forecast:
     found = checked(_DECODER, lines[0])
     if found.protocol != PROTOCOL or not (found.left_out or "").isprintable():
         raise WireError(f"a record `forecast` of protocol {PROTOCOL} expected, got {short(lines[0])}")
-    values = msgspec.structs.asdict(found) | {"left_out": found.left_out or ""}
+    nodes = {one.node: one.bytes for one in found.nodes}
+    values = msgspec.structs.asdict(found) | {"left_out": found.left_out or "", "nodes": nodes}
     lasts = Duration(*(values.pop(name) / 1000 for name in ("ms", "ms_max", "ms_first")))
     del values["protocol"]
     return Forecast(duration=lasts, **values)
@@ -52,7 +59,7 @@ def read(output: bytes) -> Forecast:
 
 def machine_lines(facts: Facts) -> str:
     """The text of --facts: of a host what planning reads."""
-    return "".join(f"{line}\n" for line in (*_of_machine(facts), *_of_cpus(facts), "end"))
+    return "".join(f"{line}\n" for line in (*_of_machine(facts), *_of_nodes(facts), *_of_cpus(facts), "end"))
 
 
 def _of_machine(facts: Facts) -> Iterator[str]:
@@ -68,6 +75,11 @@ def _of_machine(facts: Facts) -> Iterator[str]:
         yield f"memory_bytes {facts.memory_available_bytes}"
     if facts.memory_limit is not None:
         yield f"memory_limit {facts.memory_limit}"
+
+
+def _of_nodes(facts: Facts) -> Iterator[str]:
+    for one in facts.nodes:
+        yield _words("node", one.node, one.free_bytes, 1 if one.allowed else None)
 
 
 def _of_cpus(facts: Facts) -> Iterator[str]:

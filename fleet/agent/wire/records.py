@@ -65,6 +65,7 @@ class _Parameters(Struct):
     load_mbps: Annotated[int, fits("load_mbps")] | None = None
     load_bytes: Annotated[int, fits("load_bytes", least=1)] | None = None
     load_variant: Word | None = None
+    memory_node: Annotated[int, fits("memory_node")] | None = None
     threads: Threads | None = None
 
 

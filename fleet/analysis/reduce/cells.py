@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from fleet.analysis.reduce.ladders import MEMORY, plateaus, settings_in_order, size_text
+from fleet.analysis.reduce.ladders import MEMORY, by_node, plateaus, settings_in_order, size_text
 from fleet.analysis.reduce.load import load_cpus, of_benchmark, view_of, without_points
+from fleet.analysis.reduce.nodes import is_local, node_cells
 from fleet.analysis.reduce.pairs import OF_HISTORY, by_run, load_pairs, widened
 from fleet.analysis.reduce.topology import kinds_of
 from fleet.errors import UsageError
@@ -37,12 +38,17 @@ def cells(pairs: pd.DataFrame, cpus: pd.DataFrame, point: str | None = None) -> 
     views = pairs["benchmark"].map(lambda name: view_of(str(name)))
     if point is not None:
         return _at_point(pairs, point)
-    others = pairs[~views.isin([View.MATRIX, View.CPUS, View.LADDER])]
+    placed = by_node(pairs)
+    others = pairs[~views.isin([View.MATRIX, View.CPUS, View.LADDER]) & ~placed]
     # Of a benchmark that nobody described there may be no point.
     points = others["point"].astype(object).fillna("")
     at_point = (others["relation"].astype(object) + " " + points).map(str.rstrip)
     named = others.assign(relation=at_point)
     parts = [without_points(pairs), named]
+    if placed.any():
+        of_node = node_cells(pairs, cpus)
+        ends = [f"n{a}-n{b}" for a, b in zip(of_node["cpu_node"], of_node["memory_node"], strict=True)]
+        parts.append(of_node.assign(relation=ends + of_node["setting"].map(" {}".format)))
     if (views == View.LADDER).any():
         levels = plateaus(pairs, cpus)
         of_level = levels["level"] + " " + levels["setting"] + _threads_text(levels) + _kinds_text(levels)
@@ -108,6 +114,9 @@ def overview(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     parts = [single.assign(about="", place=single["relation"].map(places).astype(str))]
     views = {name: view_of(str(name)) for name in pairs["benchmark"].unique()}
     if {*views.values()} - {*_OF_PAIRS}:
+        placed = node_cells(pairs, cpus)
+        parts += [_key_nodes(one) for _, one in placed.groupby(_KIND, sort=False, observed=True)]
+        pairs = pairs[~by_node(pairs)]
         parts.append(_key_levels(plateaus(pairs, cpus)))
         for (name, *_), rows in pairs.groupby(_KIND[1:], sort=False, observed=True):
             if views[name] is View.PRODUCTS:
@@ -115,6 +124,13 @@ def overview(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
             elif views[name] in (View.TABLE, View.BLOCKS):
                 parts += [_key_points(one) for _, one in rows.groupby("run_id", sort=False, observed=True)]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+
+
+def _key_nodes(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of one run, benchmark and variant its first setting, memory of the CPUs' own node and of others."""
+    rows = rows[rows["setting"] == rows["setting"].iloc[0]]
+    where = is_local(rows).map({True: "local", False: "remote"})
+    return rows.assign(about=f"{rows['setting'].iloc[0]} by node", place=where, relation=where)
 
 
 def _key_levels(rows: pd.DataFrame) -> pd.DataFrame:

@@ -17,6 +17,7 @@ import pandas as pd
 from fleet.analysis.reduce.core_limits import core_of
 from fleet.analysis.reduce.ladders import MEMORY, ladders, plateaus, size_text
 from fleet.analysis.reduce.load import view_of, without_points
+from fleet.analysis.reduce.nodes import is_local, node_cells
 from fleet.analysis.views.text import is_none, records
 from fleet.model import View
 
@@ -43,6 +44,7 @@ class Numbers:
     pairs: pd.DataFrame
     steps: pd.DataFrame
     levels: pd.DataFrame
+    nodes: pd.DataFrame
 
     def by_relation(self, benchmark: str, **parameters: str) -> dict[str, tuple[float, float]]:
         """As of `_median` by relation, of a benchmark's rows that have these parameters."""
@@ -81,7 +83,7 @@ def compared(run: Mapping[str, Any], pairs: pd.DataFrame, cpus: pd.DataFrame) ->
     """
     if not can_compare(set(pairs["benchmark"])):
         return NO_COMPARISONS
-    numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus))
+    numbers = Numbers(run, pairs, ladders(pairs), plateaus(pairs, cpus), node_cells(pairs, cpus))
     found = [(check.name, *one) for check in CHECKS for one in check.compared(numbers)]
     return pd.DataFrame(found, columns=list(COLUMNS)).astype({"breach": bool})
 
@@ -233,6 +235,17 @@ def _units(numbers: Numbers) -> Found:
         yield reached / limit, says, reached > OVER * limit * (1 + _uncertain(row))
 
 
+def _nodes(numbers: Numbers) -> Found:
+    for key, cells in numbers.nodes.groupby(["benchmark", "variant", "setting"], sort=False, observed=True):
+        own = cells[is_local(cells)].groupby("cpu_node")
+        for ends, part in cells[~is_local(cells)].groupby(["cpu_node", "memory_node"]):
+            if ends[0] in own.groups:
+                (ns, spread), (own_ns, own_spread) = _median(part), _median(own.get_group(ends[0]))
+                far, times = f"node {ends[1]} from node {ends[0]}", f"{ns / own_ns:.2f} of its own"
+                says = f"{_name(key)}: {far} takes {times}"
+                yield own_ns / ns, says, own_ns > (1 + FALL) * ns * (1 + spread + own_spread)
+
+
 def _median(rows: pd.DataFrame) -> tuple[float, float]:
     """The median of pairs in ns, and half the interval of the median pair; 0 where none is known."""
     spread = rows["spread"].median()
@@ -271,6 +284,7 @@ CHECKS = (
     CrossCheck("fetch_own", "fetching own lines differs from a chase over them by over 10%", _own),
     CrossCheck("fetch_memory", "fetching from memory differs from a chase by over 20%", _from_memory),
     CrossCheck("interleave_nt", "stores past the caches to separate pages disturb each other", _interleaved),
+    CrossCheck("node_order", "memory of another NUMA node is nearer than a node's own", _nodes),
     CrossCheck("gemm_peak", "a product of matrices is faster than its unit's peak", _products),
     CrossCheck("gemm_units", "a peak of products is higher than the units of a core can reach", _units),
 )

@@ -18,6 +18,16 @@ STEP = 1.5  # times slower, at least, is another level
 _UNITS = ("", "K", "M", "G")
 
 
+def by_node(pairs: pd.DataFrame) -> "pd.Series[bool]":
+    """Which rows of `pairs` have their memory on a NUMA node that was asked for (`reduce.nodes`)."""
+    found = pd.Series(False, pairs.index)
+    for name in pairs["benchmark"].unique():
+        node = benchmark_named(str(name)).node
+        if node is not None and node.name in pairs:
+            found |= (pairs["benchmark"] == name) & pairs[node.name].notna()
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryLevel:
     """A cache as a group of CPUs sees it. bytes: what each of them may fill."""
@@ -33,10 +43,10 @@ def ladders(pairs: pd.DataFrame) -> pd.DataFrame:
     """
     views = {name: benchmark_named(str(name)).view for name in pairs["benchmark"].unique()}
     of_memory = pairs["benchmark"].map(views).eq(View.LADDER)
-    rows = pairs[of_memory & pairs["bytes"].notna()]
+    rows = pairs[of_memory & pairs["bytes"].notna() & ~by_node(pairs)]
     threads = rows["threads"].fillna(1).astype(int)
     points = zip(rows["point"], rows["bytes"], strict=True)
-    settings = [_setting(str(point), int(size)) for point, size in points]
+    settings = [setting_of(str(point), int(size)) for point, size in points]
     rows = rows.assign(bytes=rows["bytes"].astype(int), threads=threads, setting=settings)
     return rows.sort_values([*LADDER, "bytes"], kind="stable").reset_index(drop=True)
 
@@ -155,8 +165,8 @@ def _curve(group: pd.DataFrame) -> dict[int, float]:
     return {int(size): float(times) for size, times in slower.items()}  # type: ignore[call-overload]
 
 
-def _setting(point: str, size: int) -> str:
-    """The name of a point without its size, pages and threads, and without the usual sharing."""
+def setting_of(point: str, size: int) -> str:
+    """The name of a point without its size, pages, threads and node, and without the usual sharing."""
     left_out = {size_text(size), "base", "huge", "own"}
     words = (word for word in point.split(".") if word not in left_out)
-    return " ".join(word for word in words if not (word[:1] == "x" and word[1:].isdigit()))
+    return " ".join(word for word in words if not (word[:1] in "xn" and word[1:].isdigit()))

@@ -130,7 +130,7 @@ class Texts(dict[str, Any]):
 def decoded(row: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
     """A row of `runs` with its JSON columns decoded, under their short names."""
     return {
-        key.removesuffix("_json"): texts[value] if key.endswith("_json") else value
+        key.removesuffix("_json"): texts[value] if value is not None and key.endswith("_json") else value
         for key, value in row.items()
     }
 

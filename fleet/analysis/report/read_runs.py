@@ -16,6 +16,7 @@ import pandas as pd
 from fleet.analysis.arrays import Floats, Ints
 from fleet.analysis.compare.comparison import Tables
 from fleet.analysis.reduce.cross_checks import NO_COMPARISONS, can_compare, compared, summary
+from fleet.analysis.reduce.ladders import by_node
 from fleet.analysis.reduce.load import (
     latencies,
     load_counters,
@@ -34,6 +35,7 @@ from fleet.analysis.report.products import Products, products_of
 from fleet.analysis.views.by_parameters import PointTables, point_tables
 from fleet.analysis.views.counters import events, per_unit
 from fleet.analysis.views.gemm import products
+from fleet.analysis.views.nodes import node_tables
 from fleet.analysis.views.sections import number_of
 from fleet.analysis.views.text import kind_of, records
 from fleet.analysis.views.warnings import (
@@ -250,6 +252,7 @@ def _reading(
         reading = replace(reading, ladders=ladders, products=products, checks=summary(checked))
     if detailed:
         reading = _in_detail(listing, reading, pairs, parts, kinds, rows)
+        reading = replace(reading, points=[*reading.points, *node_tables(pairs, cpus, run)])
     findings = pd.DataFrame(rows.findings.get(run_id, []), columns=list(COLUMNS))
     return replace(reading, warnings=run_warnings(run, rows.marked.get(run_id, NOTHING), checked, findings))
 
@@ -263,15 +266,15 @@ def _in_detail(
     rows: _Rows,
 ) -> Reading:
     run_id = reading.run["run_id"]
-    found, points = [], []
+    found, points, placed = [], [], by_node(pairs)
     for kind in kinds:
         benchmark, _, variant = kind.partition("/")
-        own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
+        own = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant) & ~placed]
         if kind in parts:
             stored = samples_in_parts(listing, run_id, benchmark=kind, columns=_DRAWN)
             bursts = (of_kinds(part.assign(run_id=run_id), {run_id: reading.order.kinds}) for part in stored)
             found.append(_part_in_detail(parts[kind], own, bursts, reading.order))
-        elif view_of(kind) is not View.LADDER:
+        elif len(own) and view_of(kind) is not View.LADDER:
             points.append(products(own) if view_of(kind) is View.PRODUCTS else point_tables(own))
         if run_id in rows.counters:
             counts = per_unit(rows.counters[run_id], pairs)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fleet.analysis.reduce.cells import ALL, Only, overview_history
 from fleet.analysis.reduce.cross_checks import compared
-from fleet.analysis.reduce.ladders import LADDER, ladders, plateaus
+from fleet.analysis.reduce.ladders import LADDER, by_node, ladders, plateaus
 from fleet.analysis.reduce.load import (
     load_counters,
     load_cpus,
@@ -18,6 +18,7 @@ from fleet.analysis.reduce.load import (
     without_points,
 )
 from fleet.analysis.reduce.matrices import relations
+from fleet.analysis.reduce.nodes import CELL, node_cells
 from fleet.analysis.reduce.pairs import load_pairs, widened
 from fleet.analysis.reduce.topology import Layout, layout
 from fleet.analysis.reduce.topology_check import check_topology, host_history
@@ -29,6 +30,7 @@ from fleet.analysis.views.gemm import products
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.history import past_of_runs
 from fleet.analysis.views.ladders import ladder
+from fleet.analysis.views.nodes import node_tables
 from fleet.analysis.views.text import csv_text, json_text, records
 from fleet.analysis.views.warnings import BURST_COLUMNS, marked, run_warnings, warnings_text
 from fleet.analysis.views.ways import ways
@@ -59,6 +61,7 @@ def shows_json(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
     return json_text([_object(_load(root, run_id, only)) for run_id in run_ids])
 
 
+_OF_CELL = ("ping_cpu", "pong_cpu", "median_ns", "low_ns", "high_ns")
 _MOST_EVENTS = 20  # lines of events that are printed without being asked for
 
 
@@ -98,7 +101,7 @@ def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) ->
     """What the run was, and each of its benchmarks."""
     legend = True
     parts = [sections.header(found.run, found.order)]
-    for name, rows in found.pairs.groupby("benchmark", sort=False):
+    for name, rows in found.pairs[~by_node(found.pairs)].groupby("benchmark", sort=False):
         for variant, part in rows.groupby("variant", sort=False):
             match view_of(str(name)):
                 case View.CPUS:
@@ -115,6 +118,8 @@ def _parts(found: "_Found", canvas: Canvas, *, all_sizes: bool, as_map: bool) ->
                 case View.PRODUCTS:
                     parts.append(tables_text(products(part), canvas.width))
             parts.append(_events_text(found, (str(name), str(variant)), canvas.width, whole=all_sizes))
+    by_nodes = node_tables(found.pairs, found.cpus, found.run)
+    parts += [tables_text(tables, canvas.width) for tables in by_nodes]
     parts.append(sections.states(found.pairs, canvas.width))
     return parts
 
@@ -164,6 +169,7 @@ def _object(found: "_Found") -> dict[str, Any]:
         "ladder": records(
             ladders(found.pairs)[[*LADDER, "bytes", "pages", "median_ns", "low_ns", "high_ns"]]
         ),
+        "nodes": records(node_cells(found.pairs, found.cpus)[[*CELL, "threads", *_OF_CELL]]),
         "counters": records(found.counters),
         "pairs": records(found.pairs.drop(columns=["host_id", "run_id", "stats_version"])),
     }

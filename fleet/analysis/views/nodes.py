@@ -1,0 +1,62 @@
+"""The matrices by NUMA node: rows CPUs, columns memory."""
+
+from collections.abc import Mapping
+from math import log
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.reduce.nodes import NodeMatrix, matrix_of, node_cells
+from fleet.analysis.views.by_parameters import PointTable, PointTables
+from fleet.analysis.views.ladders import bursts_text
+from fleet.analysis.views.text import measured, shown_value
+from fleet.model import benchmark_named
+
+
+def node_tables(pairs: pd.DataFrame, cpus: pd.DataFrame, run: Mapping[str, Any]) -> list[PointTables]:
+    """The matrices of each benchmark and variant of a run; none of those that were not measured by node."""
+    told = run.get("nodes") or []
+    cells = node_cells(pairs, cpus).groupby(["benchmark", "variant"], sort=False, observed=True)
+    return [_tables(part, told) for _, part in cells]
+
+
+def _tables(cells: pd.DataFrame, told: list[dict[str, Any]]) -> PointTables:
+    name, variant = str(cells["benchmark"].iloc[0]), cells["variant"].iloc[0]
+    distances = {(one["node"], far): str(how) for one in told for far, how in one["distances"]}
+    tables = []
+    for setting, part in cells.groupby("setting", sort=False):
+        found = matrix_of(part)
+        lines = []
+        for row in found.rows:
+            line = [f"node {row}"]
+            for node in found.columns:
+                ns, far = found.ns.get((row, node)), distances.get((row, node))
+                shown = "-" if ns is None else measured(name, ns)
+                line.append(shown + "*" * (row == node) + (f" ({far})" if far else ""))
+            lines.append(tuple(line))
+        titles = ("CPUs", *(f"node {node}" for node in found.columns))
+        tables.append(PointTable(f"{setting}{_ratio(name, found)}", titles, lines))
+    without = sorted({*cells["memory_node"]} - {*cells["cpu_node"]})
+    note = [
+        bursts_text(cells),
+        "*: own memory" + ("; (10): distance, as the firmware has it" if distances else ""),
+        f"without CPUs of the run: node {', '.join(map(str, without))}" if without else "",
+        *(f"node {one['node']}: not allowed here" for one in told if not one["allowed"]),
+    ]
+    legend = f"{benchmark_named(name).heading}; rows: nodes of the CPUs, columns: of the memory"
+    return PointTables(f"{name}/{variant}", legend, tables, "; ".join(filter(None, note)))
+
+
+def _ratio(name: str, found: NodeMatrix) -> str:
+    """What remote memory is to a node's own, and the worst pair; empty where there is none."""
+    shown = {cell: shown_value(name, ns) for cell, ns in found.ns.items()}
+    ratios = {
+        (row, node): value / shown[row, row]
+        for (row, node), value in shown.items()
+        if row != node and (row, row) in shown
+    }
+    if not ratios:
+        return ""
+    (row, node), worst = max(ratios.items(), key=lambda item: abs(log(item[1])))
+    return f": remote/local {median(ratios.values()):.2f}, worst node {row} to {node} {worst:.2f}"

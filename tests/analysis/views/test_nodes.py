@@ -1,0 +1,156 @@
+"""Matrices by NUMA node, of made-up machines: what is shown, compared, checked and reported."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.analysis.reduce.cells import Only, cells, overview_history
+from fleet.analysis.reduce.cross_checks import breaches, compared
+from fleet.analysis.reduce.load import load_cpus, load_run
+from fleet.analysis.reduce.nodes import node_cells
+from fleet.analysis.reduce.pairs import load_pairs, widened
+from fleet.analysis.report.page import render
+from fleet.analysis.views.show import show_text, shows_json
+from fleet.model import Burst, Host, Node, Parameters, Run
+from fleet.store import Store
+from fleet.store.runs import listing_of
+from tests import builders
+
+NS = {(0, 0): 90.0, (0, 1): 140.0, (0, 2): 250.0, (1, 0): 150.0, (1, 1): 91.0, (1, 2): 270.0}
+GBS = {(0, 0): 200.0, (0, 1): 100.0, (0, 2): 25.0, (1, 0): 100.0, (1, 1): 201.0, (1, 2): 20.0}
+DISTANCES = {0: (10, 21, 24), 1: (21, 10, 24), 2: (24, 24, 10)}
+SIZE = 256 << 20
+
+
+def burst(template: Burst, at: int, benchmark: str, cpus: tuple[int, ...], node: int, ns: float) -> Burst:
+    """ns: of a unit of all threads."""
+    order, operation = ("window", None) if benchmark == "chase" else (None, "read")
+    name = "window.256M.huge" if benchmark == "chase" else f"read.own.256M.huge.x{len(cpus)}"
+    parameters = Parameters(
+        bytes=SIZE,
+        stride_bytes=64 if order else None,
+        order=order,
+        operation=operation,
+        sharing="own" if operation else None,
+        pages="huge",
+        memory_node=node,
+        threads=len(cpus),
+    )
+    iterations = 100_000_000
+    ticks = (round(ns * len(cpus) * iterations * builders.TICKS_PER_SECOND / 1e9),) * 3
+    return replace(
+        template,
+        benchmark=benchmark,
+        variant="mov",
+        ping_cpu=cpus[0],
+        pong_cpu=cpus[-1],
+        start_offset_ns=at,
+        iterations=iterations,
+        warmup=1,
+        ticks=ticks,
+        point=f"{name}.n{node}",
+        unit="load" if order else "byte",
+        parameters=parameters,
+        cpus=cpus,
+        other_ticks=(ticks,) * (len(cpus) - 1),
+    )
+
+
+def publish(root: Path, number: int = 0, name: str = "numa", slower: float = 1.0) -> Run:
+    run_id = f"r20260102T03{number:02}05Z-0badcaf{number}"
+    run = builders.a_run(
+        builders.two_sockets(), run_id, Host(name, "192.0.2.7"), benchmarks=("chase", "bandwidth")
+    )
+    nodes = tuple(Node(n, True, 8 << 30, tuple(enumerate(far))) for n, far in DISTANCES.items())
+    run = replace(run, facts=replace(run.facts, nodes=(*nodes, Node(3, allowed=False))))
+    template = next(iter(builders.bursts_of(run)))
+    made = []
+    for round_ in range(3):
+        for (row, node), ns in NS.items():
+            first = 32 * row
+            noise = 1 + 0.001 * round_
+            slow = slower if (row, node) == (1, 0) else 1.0
+            at = len(made) * 10_000_000
+            both = (
+                burst(template, at, "chase", (first,), node, ns * noise * slow),
+                burst(
+                    template,
+                    at + 1,
+                    "bandwidth",
+                    tuple(range(first, first + 8)),
+                    node,
+                    1 / GBS[row, node] * noise,
+                ),
+            )
+            made += [replace(one, round=round_) for one in both]
+    Store(root).publish(run, iter(made))
+    return run
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    root = tmp_path_factory.mktemp("results")
+    return root, publish(root).run_id
+
+
+def test_two_matrices_with_own_memory_marked_and_distances(shown: tuple[Path, str]) -> None:
+    text = show_text(*shown)
+    lines = [line.split() for line in text.splitlines()]
+    assert ["node", "0", "90.1*", "(10)", "140.1", "(21)", "250.2", "(24)"] in lines
+    assert ["node", "1", "99.9", "(21)", "200.8*", "(10)", "20.0", "(24)"] in lines
+    assert "window x1: remote/local 2.21, worst node 1 to 2 2.97" in text
+    assert "read: remote/local 0.31, worst node 1 to 2 0.10" in text
+    assert "without CPUs of the run: node 2; node 3: not allowed here" in text
+    assert "by the level of the memory" not in text
+
+
+def test_json_has_each_cell(shown: tuple[Path, str]) -> None:
+    (found,) = json.loads(shows_json(shown[0], [shown[1]]))
+    assert {(one["cpu_node"], one["memory_node"]) for one in found["nodes"]} == NS.keys()
+    assert {one["setting"] for one in found["nodes"]} == {"window x1", "read"}
+    assert found["ladder"] == []
+
+
+def rows(root: Path) -> tuple[Any, Any]:
+    return widened(load_pairs(root)), load_cpus(root)
+
+
+def test_each_cell_is_compared(shown: tuple[Path, str]) -> None:
+    found = cells(*rows(shown[0]))
+    assert len(found) == 2 * len(NS)
+    assert {"n1-n2 window x1", "n0-n0 read"} <= {*found["relation"]}
+
+
+def test_an_overview_has_own_and_other_memory(shown: tuple[Path, str]) -> None:
+    found = overview_history(shown[0], listing_of(shown[0]).runs, Only("chase"))
+    assert [(row.relation, round(row.median_ns)) for row in found.itertuples()] == [
+        ("local", 91),
+        ("remote", 200),
+    ]
+
+
+def test_a_node_that_is_nearer_than_the_own_one_is_a_breach(tmp_path: Path) -> None:
+    run = publish(tmp_path, slower=0.5)
+    found = breaches(compared(load_run(tmp_path, run.run_id), *rows(tmp_path)))
+    assert [*found["check"]] == ["node_order"]
+    assert "node 0 from node 1 takes 0.82 of its own" in found["says"].iloc[0]
+
+
+def test_other_memory_that_is_farther_is_none(shown: tuple[Path, str]) -> None:
+    found = compared(load_run(*shown), *rows(shown[0]))
+    assert (found["check"] == "node_order").sum() == 8
+    assert breaches(found).empty
+
+
+def test_a_report_has_the_matrices(shown: tuple[Path, str]) -> None:
+    page = render(shown[0], [shown[1]])
+    assert "remote/local 2.21" in page
+    assert "not allowed here" in page
+
+
+def test_cells_of_unknown_cpus_have_no_node(shown: tuple[Path, str]) -> None:
+    pairs, cpus = rows(shown[0])
+    assert {*node_cells(pairs, cpus[:0])["cpu_node"]} == {-1}
