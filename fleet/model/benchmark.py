@@ -53,7 +53,7 @@ _NEEDED = {
     View.PRODUCTS: ("operation", "bytes", "threads"),
 }
 """The parameters that a view is made of."""
-_NO_SIZE = re.compile(r"(?<![0-9])0+(?![0-9])")
+_NO_SIZE = re.compile(r"(?<![0-9n])0+(?![0-9])")  # n0 is a NUMA node
 _SIZE = re.compile(r"([0-9]+)([KMG]?)")
 _NO_COLUMN = object()
 _MOST_TEXTS, _LONGEST_TEXT = 64, 200

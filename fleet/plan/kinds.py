@@ -214,8 +214,12 @@ def _load(text: str) -> str:
     return plain
 
 
-def _nodes(text: str) -> str:
-    return "all" if text.strip() == "all" else _numbers(_each(NODE.read)(text))
+def all_or_list(one: Kind, allowed: str) -> Kind:
+    """Either all, or a list of numbers of a kind; repeats are dropped."""
+    read = _each(one.read)
+    return Kind(
+        *("LIST", allowed, lambda text: "all" if text.strip() == "all" else _numbers(read(text))), lists=True
+    )
 
 
 def _block(text: str) -> int:
@@ -278,8 +282,6 @@ LOAD = Kind("LIST", "a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0", _
 THREADS = Kind(
     "LIST", "a list of llc, cores, node, package, all and numbers", _threads, ",".join, ",".join, lists=True
 )
-NODE = whole(0, 1023)
-NODES = Kind("LIST", "all, or a list of NUMA nodes such as 0,2", _nodes, lists=True)
 COUNTERS = Kind(
     "LIST",
     "generic, coherence, or a list of events and codes such as r04d2",

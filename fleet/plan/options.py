@@ -133,6 +133,7 @@ def _words_of(option: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for part in parameters for word in part.words))
 
 
+_NODE = kinds.whole(0, 1023)
 OPTIONS = (
     Option("benchmarks", kinds.BENCHMARKS, "What to measure.", letter="b", flag="benchmark"),
     Option("variant", kinds.VARIANT, "Instructions; auto: the best that the CPU has."),
@@ -175,10 +176,10 @@ OPTIONS = (
     Option("order", kinds.one_of(Order), "Order of the pairs in a round."),
     Option("line", kinds.one_of(LinePolicy), "Cache lines: new for every burst, or the same."),
     Option("owner", kinds.one_of(Side), "The thread that touches lines first."),
-    Option("node", kinds.NODE, "NUMA node of the lines.", "where the owner runs"),
+    Option("node", _NODE, "NUMA node of the lines.", "where the owner runs"),
     Option(
-        *("nodes", kinds.NODES, f"{_having('nodes')}: NUMA nodes of the memory, by turns."),
-        "not by node",
+        *("nodes", kinds.all_or_list(_NODE, "all, or a list of NUMA nodes such as 0,2")),
+        *(f"{_having('nodes')}: NUMA nodes of the memory, by turns.", "not by node"),
     ),
     Option(
         *("separation_bytes", kinds.whole(4, 1 << 20, multiple_of=4, metavar="BYTES")),

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from fleet.agent.wire.line import PROTOCOL, Int64, WireError, checked, short, split
-from fleet.model import Cache, Cpu, Facts
+from fleet.model import Cache, Cpu, Facts, Node
 from fleet.plan.forecast import Duration, Forecast
 
 # The agent's names of features that Linux calls otherwise.
@@ -103,11 +103,13 @@ def usual_machine(cpus: Sequence[int]) -> Facts:
         os="",
         arch="",
         huge_pages="madvise",
+        nodes=(Node(0),),
         cpus=tuple(
             Cpu(
                 number,
                 core=number,
                 package=0,
+                node=0,
                 caches=(*(Cache(level, "Unified", size, 64, (number,)) for level, size in own), last),
             )
             for number in cpus

@@ -128,9 +128,10 @@ def overview(pairs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
 
 def _key_nodes(rows: pd.DataFrame) -> pd.DataFrame:
     """Of one run, benchmark and variant its first setting, memory of the CPUs' own node and of others."""
-    rows = rows[rows["setting"] == rows["setting"].iloc[0]]
+    setting = settings_in_order(rows)[0]
+    rows = rows[rows["setting"] == setting]
     where = is_local(rows).map({True: "local", False: "remote"})
-    return rows.assign(about=f"{rows['setting'].iloc[0]} by node", place=where, relation=where)
+    return rows.assign(about=f"{setting} by node", place=where, relation=where)
 
 
 def _key_levels(rows: pd.DataFrame) -> pd.DataFrame:

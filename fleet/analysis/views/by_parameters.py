@@ -18,11 +18,15 @@ _LINE, _KNEE = 64, 1.5
 
 @dataclass(frozen=True, slots=True)
 class PointTable:
-    """One table. titles: of the columns; the first cell of a line names it, the others are numbers."""
+    """One table. titles: of the columns; the first cell of a line names it, the others are numbers.
+
+    shades: of these, as of a `Heatmap`; empty for none.
+    """
 
     title: str
     titles: tuple[str, ...]
     lines: list[tuple[str, ...]]
+    shades: Sequence[Sequence[int]] = ()
 
 
 @dataclass(frozen=True, slots=True)

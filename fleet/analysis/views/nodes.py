@@ -5,8 +5,11 @@ from math import log
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from fleet.analysis.reduce.heatmap import Heatmap, colour_limits
+from fleet.analysis.reduce.ladders import settings_in_order
 from fleet.analysis.reduce.nodes import NodeMatrix, matrix_of, node_cells
 from fleet.analysis.views.by_parameters import PointTable, PointTables
 from fleet.analysis.views.ladders import bursts_text
@@ -25,8 +28,8 @@ def _tables(cells: pd.DataFrame, told: list[dict[str, Any]]) -> PointTables:
     name, variant = str(cells["benchmark"].iloc[0]), cells["variant"].iloc[0]
     distances = {(one["node"], far): str(how) for one in told for far, how in one["distances"]}
     tables = []
-    for setting, part in cells.groupby("setting", sort=False):
-        found = matrix_of(part)
+    for setting in settings_in_order(cells):
+        found = matrix_of(cells[cells["setting"] == setting])
         lines = []
         for row in found.rows:
             line = [f"node {row}"]
@@ -36,7 +39,10 @@ def _tables(cells: pd.DataFrame, told: list[dict[str, Any]]) -> PointTables:
                 line.append(shown + "*" * (row == node) + (f" ({far})" if far else ""))
             lines.append(tuple(line))
         titles = ("CPUs", *(f"node {node}" for node in found.columns))
-        tables.append(PointTable(f"{setting}{_ratio(name, found)}", titles, lines))
+        table = [[found.ns.get((row, node), np.nan) for node in found.columns] for row in found.rows]
+        values = np.array(table)
+        shades = Heatmap(titles, (), values, colour_limits([values])).shades().tolist()
+        tables.append(PointTable(f"{setting}{_ratio(name, found)}", titles, lines, shades))
     without = sorted({*cells["memory_node"]} - {*cells["cpu_node"]})
     note = [
         bursts_text(cells),

@@ -148,6 +148,8 @@ def test_other_memory_that_is_farther_is_none(shown: tuple[Path, str]) -> None:
 def test_a_report_has_the_matrices(shown: tuple[Path, str]) -> None:
     page = render(shown[0], [shown[1]])
     assert "remote/local 2.21" in page
+    assert 'class="a0">90.1* (10)</td>' in page
+    assert 'class="a31">270.3 (24)</td>' in page
     assert "not allowed here" in page
 
 
