@@ -90,7 +90,7 @@ def _held(simulations: int, count: int, runs: int, between: float, chance: Chanc
         errors = np.sqrt(shrunk(fit.error**2, np.full(count, fit.freedom))[0])
         added = fit.weights * fit.residuals * (2 * runs / fit.freedom) ** 0.5
         alike = np.zeros(count, dtype=np.int64)
-        _, low, high, *_ = mean_change(fit.moved, errors, added, alike, np.full(count, fit.freedom))
+        _, low, high, *_ = mean_change(fit.moved, errors, added, np.full(count, fit.freedom), alike)
         held += low <= np.exp(true) <= high
     return held / simulations
 
@@ -104,7 +104,9 @@ def planted(simulations: int, seed: int) -> Iterator[str]:
         matched = match_values(row, labels, of_b)
         kept = [side[~np.isnan(side)] for side in (matched.logs[~of_b], matched.logs[of_b])]
         if min(map(len, kept)) >= LEAST_RUNS:
-            found.append(np.concatenate(plain(*kept)[:3]))
+            fit = least_squares(np.concatenate(kept)[None, :], np.repeat([False, True], list(map(len, kept))))
+            error = fit.error * matched.wider * (fit.freedom / min(matched.freedom, fit.freedom)) ** 0.5
+            found.append(np.append(fit.moved, interval(fit.moved, error, min(matched.freedom, fit.freedom))))
     logs_found = np.array(found)
     ends = np.exp(logs_found)
     middle = ", ".join(f"{value - 1:+.1%}" for value in np.exp(logs_found.mean(axis=0)))

@@ -39,7 +39,7 @@ from fleet.analysis.compare.error_rate import judge_relations
 from fleet.analysis.compare.evidence import together
 from fleet.analysis.compare.fleet_effect import fleet_effect
 from fleet.analysis.compare.inference import LEVEL
-from fleet.analysis.compare.run_levels import match_values
+from fleet.analysis.compare.run_levels import ONE_LEVEL, match_values
 from fleet.analysis.compare.verdicts import THRESHOLD, Verdict
 from fleet.analysis.reduce.burst_levels import burst_levels
 from fleet.analysis.reduce.split import run_levels
@@ -143,19 +143,20 @@ def compared(null: str, logs: Floats, of_b: Bools) -> list[Changes]:
     )
     hosts, relations, runs = logs.shape
     measured = logs.reshape(-1, runs)
-    moved, limits = measured.copy(), np.tile([np.inf, 0.0], (len(measured), 1))
+    moved, limits = measured.copy(), np.tile(ONE_LEVEL, (len(measured), 1))
     whole = np.flatnonzero(~np.isnan(measured).any(axis=1))
     labels = run_levels(np.exp(measured[whole]))
     switching = np.flatnonzero(labels.any(axis=1))
     for row, of_row in zip(whole[switching], labels[switching], strict=True):
         matched = match_values(measured[row], of_row, of_b)
-        moved[row], limits[row] = matched.logs, (matched.freedom, matched.doubt)
+        moved[row], limits[row] = matched.logs, matched.about
     rows = pd.DataFrame(
         {"benchmark": "cas", "variant": "", "relation": [str(each) for each in range(relations)] * hosts}
     )
     for side, is_b in zip("ab", (False, True), strict=True):
         rows[f"{side}_units"] = (~np.isnan(moved[:, of_b == is_b])).sum(axis=1)
-    found = changes_of(rows, moved, measured, of_b, limits, blocks, tuple(range(runs)), switches=virtual)
+    turns = tuple((turn,) for turn in range(runs))
+    found = changes_of(rows, moved, measured, of_b, limits, blocks, turns, switches=virtual)
     levels = np.bincount(whole[switching] // relations, minlength=hosts) > 0
     return [
         replace(found.only(np.arange(relations) + host * relations), switches=virtual or bool(levels[host]))

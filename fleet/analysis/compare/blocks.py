@@ -1,7 +1,7 @@
 """Blocks of runs of both sides: what changes from block to block is no part of their difference."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import pandas as pd
@@ -27,7 +27,8 @@ def blocks_of(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, InBloc
     """
     runs = pd.concat([a.runs.assign(of_b=False), b.runs.assign(of_b=True)])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
-    named = dict(zip(runs["run_id"], _by_time(runs) if by == BY_TIME else _by_label(runs, by), strict=True))
+    placed = map(str, by_time(runs["of_b"])) if by == BY_TIME else _by_label(runs, by)
+    named = dict(zip(runs["run_id"], placed, strict=True))
     sides = runs.assign(block=runs["run_id"].map(named)).groupby("block")["of_b"].nunique()
     found = {
         run: InBlock(block, turn if by == BY_TIME else 0)
@@ -39,16 +40,16 @@ def blocks_of(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, InBloc
     return found
 
 
-def _by_time(runs: pd.DataFrame) -> Iterator[str]:
-    sides, ends = set[bool](), []
-    for place, of_b in enumerate(runs["of_b"]):
-        sides.add(bool(of_b))
+def by_time(of_b: Iterable[bool]) -> list[int]:
+    """The block of each run, in order of time; of_b: the side of each."""
+    sides, found, ended = set[bool](), [], 0
+    for side in of_b:
+        found.append(ended)
+        sides.add(bool(side))
         if len(sides) == 2:
-            ends.append(place)
+            ended += 1
             sides.clear()
-    last = max(len(ends) - 1, 0)
-    for place in range(len(runs)):
-        yield str(min(sum(end < place for end in ends), last))
+    return [min(block, max(ended - 1, 0)) for block in found]
 
 
 def _by_label(runs: pd.DataFrame, name: str) -> Iterator[str]:

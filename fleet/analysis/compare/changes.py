@@ -3,8 +3,9 @@
 They are judged together with those of all other comparisons of a command (`error_rate`).
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from fleet.analysis.compare.blocks import InBlock
 from fleet.analysis.compare.inference import LEAST_RUNS, counts_at, least_squares, p_of_levels
 from fleet.analysis.compare.run_levels import CELL, CLASS, Matched, by_unit
 from fleet.analysis.reduce.split import run_levels
+
+Turn = tuple[Any, ...]  # the session of a run, and its place there: in order of time
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Changes:
     """
 
     rows: pd.DataFrame
-    turns: tuple[Hashable, ...]
+    turns: tuple[Turn, ...]
     weights: Floats
     residuals: Floats
     freedom: Floats
@@ -49,7 +52,7 @@ def relation_changes(
     number: str,
     *,
     blocks: Mapping[str, InBlock] | None = None,
-    turns: Mapping[str, Hashable] | None = None,
+    turns: Mapping[str, Turn] | None = None,
     switches: bool = False,
 ) -> Changes:
     """One row per benchmark, variant and relation that both sides have, the nearest relation first.
@@ -80,7 +83,7 @@ def relation_changes(
 
 
 def pair_changes(
-    sides: Matched, number: str, *, turns: Mapping[str, Hashable] | None = None, switches: bool = False
+    sides: Matched, number: str, *, turns: Mapping[str, Turn] | None = None, switches: bool = False
 ) -> Changes:
     """One row per pair that every run has; only for sides of the same topology."""
     ns, measured = _numbers(sides, number, CELL)
@@ -120,7 +123,7 @@ def _of_frames(
     measured: pd.DataFrame,
     limits: pd.DataFrame,
     blocks: Mapping[str, InBlock] | None,
-    turns: Mapping[str, Hashable] | None,
+    turns: Mapping[str, Turn] | None,
     *,
     switches: bool,
 ) -> Changes:
@@ -140,7 +143,7 @@ def changes_of(
     of_b: Bools,
     limits: Floats,
     blocks: Sequence[InBlock] | None,
-    turns: tuple[Hashable, ...],
+    turns: tuple[Turn, ...],
     *,
     switches: bool,
 ) -> Changes:
@@ -149,7 +152,7 @@ def changes_of(
     measured: before they were moved to one level. of_b, blocks, turns: of the columns. limits: a row each,
     as of `Matched.about_pairs`.
     """
-    most, doubt = limits.T
+    most, doubt, wider = limits.T
     weights, residuals = np.full((2, *logs.shape), np.nan)
     moved, freedom, of_levels = np.full(len(rows), np.nan), np.full(len(rows), np.nan), np.zeros(len(rows))
     enough = blocks is not None or min(of_b.sum(), (~of_b).sum()) >= LEAST_RUNS
@@ -161,10 +164,9 @@ def changes_of(
         known = (left >= LEAST_RUNS - 1) & enough
         if blocks is None:
             known &= min(side.sum(), (~side).sum()) >= LEAST_RUNS - 1
-            fit.residuals[:] *= np.sqrt(np.maximum(left, 1) / max(fit.freedom, 1))[:, None]
         elif group is None:
             known &= False
-        weights[here], residuals[here] = fit.weights, fit.residuals
+        weights[here], residuals[here] = fit.weights * wider[at, None], fit.residuals
         moved[at], freedom[at] = fit.moved, np.where(known, left, np.nan)
         of_levels[at] = p_of_levels(logs[here], side) if known.any() else 0.0
     levels = _levels(measured, of_b)

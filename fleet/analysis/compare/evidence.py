@@ -13,7 +13,8 @@ import pandas as pd
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.analysis.compare.changes import Changes
+from fleet.analysis.compare.blocks import by_time
+from fleet.analysis.compare.changes import Changes, Turn
 from fleet.analysis.compare.inference import (
     LEVEL,
     ROUNDING,
@@ -33,7 +34,7 @@ _CHANCE = 0.01  # p of the median change, at least
 
 @dataclass(frozen=True)
 class Evidence:
-    """A row per change of all comparisons, in their order; a column per run, by turn.
+    """A row per change of all comparisons, in their order; a column per run, by turn, in order of time.
 
     of: the comparison of each row. measured: of each comparison, the first that shares turns with it: a
     column is the same turn in both.
@@ -80,6 +81,15 @@ class Evidence:
     def scale(self) -> Floats:
         """The variance of each known change, as a multiple of that between runs."""
         return np.asarray((np.nan_to_num(self.weights[self.known]) ** 2).sum(axis=1))
+
+    @cached_property
+    def passes(self) -> dict[int, Ints]:
+        """By `measured`: which pass of runs of both sides, in order of time, each column is of."""
+        found, of = {}, self.measured[self.of]
+        for group in np.unique(of):
+            sides = np.nansum(self.weights[of == group], axis=0) > 0
+            found[int(group)] = np.array(by_time(sides), dtype=np.int64)
+        return found
 
     def table(self, sessions: Iterable[Sequence[int]] = ()) -> pd.DataFrame:
         """The rows with the interval, `p`, `error`, `freedom`, `shared`, `q_levels` and `doubt`.
@@ -141,19 +151,19 @@ class Evidence:
 def together(comparisons: Sequence[Changes]) -> Evidence:
     """The evidence of these comparisons."""
     first: dict[object, int] = {}
-    places: dict[tuple[int, object], int] = {}
-    measured, columns = [], []
+    measured = [
+        min((first.setdefault(turn, number) for turn in one.turns), default=number)
+        for number, one in enumerate(comparisons)
+    ]
+    turns: dict[int, set[Turn]] = {}
+    for one, group in zip(comparisons, measured, strict=True):
+        turns.setdefault(group, set()).update(one.turns)
+    places = {group: {turn: at for at, turn in enumerate(sorted(of))} for group, of in turns.items()}
+    of = np.repeat(np.arange(len(measured)), [len(one.rows) for one in comparisons])
+    weights, residuals = np.full((2, len(of), max(map(len, places.values()), default=0)), np.nan)
     for number, one in enumerate(comparisons):
-        measured.append(min((first.setdefault(turn, number) for turn in one.turns), default=number))
-        width = sum(each == measured[-1] for each, _ in places)
-        new = [(measured[-1], turn) for turn in one.turns if (measured[-1], turn) not in places]
-        places |= {key: width + place for place, key in enumerate(new)}
-        columns.append([places[measured[-1], turn] for turn in one.turns])
-    of = np.repeat(np.arange(len(columns)), [len(one.rows) for one in comparisons])
-    weights, residuals = np.full((2, len(of), max(places.values(), default=-1) + 1), np.nan)
-    for number, (one, place) in enumerate(zip(comparisons, columns, strict=True)):
-        weights[np.ix_(of == number, place)] = one.weights
-        residuals[np.ix_(of == number, place)] = one.residuals
+        here = np.ix_(of == number, [places[measured[number]][turn] for turn in one.turns])
+        weights[here], residuals[here] = one.weights, one.residuals
     freedom = np.concatenate([np.empty(0), *(one.freedom for one in comparisons)])
     return Evidence(comparisons, of, np.array(measured, dtype=np.int64), weights, residuals, freedom)
 

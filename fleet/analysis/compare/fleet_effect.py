@@ -3,8 +3,9 @@
 Hosts need not change alike, so their changes vary around a mean (random effects). The variance between hosts
 is DerSimonian and Laird's (Control. Clin. Trials 7 (1986)), that of the mean Hartung and Knapp's (Stat. Med.
 20 (2001)), which does not take the variance between hosts as known. What all hosts of a session have in
-common changes all of them alike, and shows only between sessions: that is added, as for data clustered both
-ways (Cameron, Gelbach and Miller, J. Bus. Econ. Stat. 29 (2011)), with Satterthwaite's degrees of freedom.
+common changes all of them alike, and shows only between passes of both sides: that is added, as for data
+clustered both ways (Cameron, Gelbach and Miller, J. Bus. Econ. Stat. 29 (2011)), with Satterthwaite's degrees
+of freedom.
 """
 
 from collections.abc import Collection
@@ -20,6 +21,7 @@ from fleet.analysis.compare.run_levels import CLASS
 
 _OF_CHANGE = ("ratio", "low", "high", "p", "error", "freedom", "between", "heterogeneity")
 _NONE = {"q_levels": 0.0, "doubt": 0.0, "shared": 1.0}  # of all hosts
+_LEAST_PASSES = 4  # to tell by how they differ
 COLUMNS = (*CLASS, "hosts", *_OF_CHANGE)
 
 
@@ -40,23 +42,36 @@ def fleet_effect(evidence: Evidence, comparisons: Collection[int]) -> pd.DataFra
     for key, part in evidence.rows.iloc[known].groupby(CLASS, sort=False):
         at = part.index.to_numpy()
         if len(at) >= LEAST_HOSTS:
-            runs = evidence.weights[at] * evidence.residuals[at]
-            counts = (~np.isnan(runs)).sum(axis=1)
-            runs = np.nan_to_num(runs) * np.sqrt(counts / evidence.freedom[at])[:, None]
-            moved = np.log(part["ratio"].to_numpy(dtype=float))
-            sessions = evidence.measured[evidence.of[at]]
-            found.append((*key, len(at), *mean_change(moved, own[at], runs, sessions, evidence.freedom[at])))
+            moved, sessions = np.log(part["ratio"].to_numpy(dtype=float)), evidence.measured[evidence.of[at]]
+            found.append((*key, len(at), *mean_change(moved, own[at], *_by_pass(evidence, at), sessions)))
     return pd.DataFrame(found, columns=list(COLUMNS)).assign(**_NONE)
 
 
+def _by_pass(evidence: Evidence, at: Ints) -> tuple[Floats, Floats]:
+    """What each pass of runs of both sides added to these changes by chance, and the freedom of each.
+
+    Sides that alternate balance drifts and steps, which makes passes alike, but not runs. Where there are too
+    few passes, each run counts by itself.
+    """
+    runs, freedom = np.nan_to_num(evidence.weights[at] * evidence.residuals[at]), evidence.freedom[at].copy()
+    counts = (~np.isnan(evidence.residuals[at])).sum(axis=1).astype(float)
+    groups = evidence.measured[evidence.of[at]]
+    for group in np.unique(groups):
+        here, passes = groups == group, evidence.passes[group]
+        if (count := passes.max() + 1) >= _LEAST_PASSES:
+            runs[here] = runs[here] @ (passes[:, None] == np.arange(runs.shape[1]))
+            counts[here], freedom[here] = count, np.minimum(freedom[here], count - 1)
+    return runs * np.sqrt(counts / freedom)[:, None], freedom
+
+
 def mean_change(
-    changes: Floats, errors: Floats, runs: Floats, measured: Ints, freedom: Floats
+    changes: Floats, errors: Floats, passes: Floats, freedom: Floats, measured: Ints
 ) -> tuple[float, ...]:
     """The mean ratio with interval, p, error and freedom, the relative deviation between hosts, and I².
 
-    changes: of the hosts, as logarithms. errors: of each, but for what hosts have in common. runs: what each
-    run added to the change of its host by chance, a row per host, a column per session. measured: the hosts
-    whose sessions are the same.
+    changes: of the hosts, as logarithms. errors: of each, but for what hosts have in common. passes: what
+    each pass of runs added to the change of its host by chance, a row per host. freedom: of each host's
+    passes. measured: the hosts whose passes are the same.
     """
     count, fixed = len(changes), 1 / errors**2
     mean = float((fixed * changes).sum() / fixed.sum())
@@ -67,7 +82,7 @@ def mean_change(
     weights /= weights.sum()
     mean = float((weights * changes).sum())
     of_hosts = float((weights * (changes - mean) ** 2).sum()) / (count - 1)
-    parts = weights[:, None] * runs
+    parts = weights[:, None] * passes
     sums = np.array([parts[measured == each].sum(axis=0) for each in np.unique(measured)])
     of_sessions, alone = float((sums**2).sum()), float((parts**2).sum())
     common = max(of_sessions - alone, 0.0) / (1 - float((weights**2).sum()))

@@ -46,13 +46,16 @@ class Doubt(IntEnum):
     DIRECTION = 2
 
 
+ONE_LEVEL = (np.inf, Doubt.NONE, 1.0)  # `MatchedValues.about` of a pair that has no other
+
+
 @dataclass(frozen=True, slots=True)
 class Matched:
     """Both sides' rows, a row per pair and unit, with the numbers moved to one level; and the levels.
 
     measured: the rows before. levels: a row per pair and level: `ns`, `a_units`, `b_units` (how many were at
     it), `p` (Fisher's, of equal shares of the pair's levels on both sides), `moved` (False: the shares
-    differ, so the numbers stay). about: of each pair with levels, `freedom` and `doubt` of `MatchedValues`.
+    differ, so the numbers stay). about: of each pair with levels, `MatchedValues.about`.
     """
 
     a: pd.DataFrame
@@ -61,11 +64,11 @@ class Matched:
     levels: pd.DataFrame = field(
         default_factory=lambda: pd.DataFrame(columns=[*CELL, "ns", "a_units", "b_units", "p", "moved"])
     )
-    about: dict[tuple[Any, ...], tuple[float, Doubt]] = field(default_factory=dict)
+    about: dict[tuple[Any, ...], tuple[float, Doubt, float]] = field(default_factory=dict)
 
     def about_pairs(self, cells: pd.DataFrame) -> pd.DataFrame:
         """A row for each of these pairs, as of `about`; infinite freedom: it has one level."""
-        found = np.tile([np.inf, 0.0], (len(cells), 1))
+        found = np.tile(ONE_LEVEL, (len(cells), 1))
         if self.about:
             keys = cells[CELL].itertuples(index=False, name=None)
             found = np.array([self.about.get(key, of_one) for key, of_one in zip(keys, found, strict=True)])
@@ -92,7 +95,7 @@ def match_levels(a: pd.DataFrame, b: pd.DataFrame, number: str) -> Matched:
         if not apart.any():
             continue
         matched = match_values(logs[place], apart, of_b)
-        moved[place], about[both.index[place]] = matched.logs, (matched.freedom, matched.doubt)
+        moved[place], about[both.index[place]] = matched.logs, matched.about
         for level, count in enumerate(matched.counts):
             ns = float(np.exp(logs[place][matched.labels == level].mean()))
             found.append((*both.index[place], ns, *count, matched.p, matched.moved))
@@ -135,7 +138,8 @@ class MatchedValues:
     """The values of one pair, as logarithms, moved to its most frequent level.
 
     labels: the level of each. counts: the runs of A and B at each level; none where the levels are the sides.
-    p: of equal shares of the levels. freedom: of the change within the levels.
+    p: of equal shares of the levels. freedom: of the change within the levels. wider: its error, as a
+    multiple of that without levels: where the sides have them in different shares, it is known less well.
     """
 
     logs: Floats
@@ -144,6 +148,12 @@ class MatchedValues:
     p: float
     freedom: float
     doubt: Doubt
+    wider: float = 1.0
+
+    @property
+    def about(self) -> tuple[float, Doubt, float]:
+        """What `changes_of` has to know of it."""
+        return self.freedom, self.doubt, self.wider
 
     @property
     def moved(self) -> bool:
@@ -170,8 +180,8 @@ def match_values(logs: Floats, labels: Ints, of_b: Bools) -> MatchedValues:
         return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, np.inf, doubt)
     counts = counts_at(joined, of_b)
     p = equal_shares(counts)
-    values, freedom = to_one_level(logs, joined, of_b) if p >= SHARES_LEVEL else (logs, np.inf)
-    return MatchedValues(values, joined, counts, p, freedom, doubt)
+    values, freedom, wider = to_one_level(logs, joined, of_b) if p >= SHARES_LEVEL else (logs, np.inf, 1.0)
+    return MatchedValues(values, joined, counts, p, freedom, doubt, wider)
 
 
 def _doubt(shares: Floats, changes: Floats, best: int) -> Doubt:
@@ -219,30 +229,25 @@ def _likelihoods(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, Float
     return likely, np.append(0.0, changes)
 
 
-def to_one_level(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, float]:
-    """The values of one pair moved to its most frequent level, and the degrees of freedom of the change.
+def to_one_level(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, float, float]:
+    """The values of one pair moved to its most frequent level; `freedom` and `wider` of `MatchedValues`.
 
-    labels: the level of each. Least squares with an effect of the level and one of the side. The scatter
-    around the sides' means is then scaled so that Student's error of the change is that of the least squares:
-    where the sides have the levels in different shares, the change is known less well. NaN at levels that
-    only one side has: they say nothing of a change.
+    labels: the level of each. Least squares with an effect of the level and one of the side. NaN at levels
+    that only one side has: they say nothing of a change.
     """
     shared = _shared(labels, of_b)
     if not shared.any():
-        return logs, np.inf
+        return logs, np.inf, 1.0
     levels = np.unique(labels[shared])
     group, is_b, values = np.searchsorted(levels, labels[shared]), of_b[shared], logs[shared]
     fit = least_squares(values[None, :], is_b, group)
     same_side = values - fit.moved[0] * is_b
     usual = same_side[group == np.bincount(group).argmax()].mean()
     values = centred(same_side[None, :], group)[0] + usual + fit.moved[0] * is_b
-    if fit.freedom >= 1 and min(is_b.sum(), (~is_b).sum()) > 1:
-        wider = fit.error[0] / least_squares(values[None, :], is_b).error[0]
-        means = np.where(is_b, values[is_b].mean(), values[~is_b].mean())
-        values = means + (values - means) * wider
     moved = np.full(len(logs), np.nan)
     moved[shared] = values
-    return moved, fit.freedom
+    alone = 1 / is_b.sum() + 1 / (~is_b).sum()
+    return moved, fit.freedom, float((fit.weights[0] @ fit.weights[0] / alone) ** 0.5)
 
 
 def _of_levels(logs: Floats, labels: Ints) -> list[float]:

@@ -7,8 +7,10 @@ from scipy import stats
 
 from benchmarks import aa, power, sessions
 from fleet.analysis.arrays import Floats
+from fleet.analysis.compare.changes import changes_of
 from fleet.analysis.compare.error_rate import judge_relations
-from fleet.analysis.compare.fleet_effect import mean_change
+from fleet.analysis.compare.evidence import together
+from fleet.analysis.compare.fleet_effect import fleet_effect, mean_change
 from fleet.analysis.compare.inference import (
     Fit,
     added,
@@ -21,6 +23,7 @@ from fleet.analysis.compare.inference import (
     moderated,
     shrunk,
 )
+from fleet.analysis.compare.run_levels import ONE_LEVEL
 
 A, B = np.log([50.0, 51.0, 49.5, 50.4]), np.log([52.0, 55.0, 53.0, 54.0])
 
@@ -305,7 +308,7 @@ def of_fleet(chance: np.random.Generator, between: float, shift: float, n: int =
     fit = least_squares(logs, of_b)
     runs = fit.weights * fit.residuals * np.sqrt(2 * n / fit.freedom)
     errors = np.full(hosts, 0.01 * np.sqrt(2 / n))
-    return mean_change(fit.moved, errors, runs, np.zeros(hosts, dtype=int), np.full(hosts, fit.freedom))
+    return mean_change(fit.moved, errors, runs, np.full(hosts, fit.freedom), np.zeros(hosts, dtype=int))
 
 
 @pytest.mark.parametrize(("between", "shift"), [(0.0, 0.0), (0.03, 0.0), (0.0, 0.02), (0.03, 0.02)])
@@ -316,10 +319,25 @@ def test_the_interval_over_all_hosts_holds_their_mean_change(between: float, shi
     assert 0.92 < np.mean([low < 1.02 < high for _, low, high, *_ in found]) < 0.985
 
 
+@pytest.mark.parametrize(("order", "freedom"), [("ABBAABBABA", 4), ("AAAAABBBBB", 8), ("ABBABA", 4)])
+def test_the_error_over_all_hosts_is_that_of_passes_of_both_sides(order: str, freedom: int) -> None:
+    """Where all hosts drift alike, a t-test of the changes of passes; of fewer than four, one of runs."""
+    of_b, turns = np.array([side == "B" for side in order]), tuple((turn,) for turn in range(len(order)))
+    drift = 0.01 * np.arange(len(order)) + np.random.default_rng(3).normal(0, 0.001, len(order))
+    rows = pd.DataFrame({"benchmark": ["cas"], "variant": "", "relation": "smt"})
+    logs, limits = np.log(50.0) + drift[None, :], np.array([ONE_LEVEL])
+    one = changes_of(rows, logs, logs, of_b, limits, None, turns, switches=False)
+    (found,) = fleet_effect(together([one] * 4), range(4)).to_dict("records")
+    passes = np.where(of_b, drift, -drift).reshape(-1, 2).sum(axis=1)
+    runs = least_squares(drift[None, :], of_b).error[0]
+    assert found["error"] == pytest.approx(runs if freedom + 2 == len(order) else stats.sem(passes), rel=0.01)
+    assert found["freedom"] == pytest.approx(freedom, rel=0.01)
+
+
 def test_hosts_measured_apart_have_no_session_in_common() -> None:
     """Then the error of the mean is Hartung and Knapp's."""
     changes, runs = np.array([0.01, 0.03, 0.02, 0.06]), np.full((4, 6), 0.5)
-    found = mean_change(changes, np.full(4, 0.01), runs, np.arange(4), np.full(4, 4.0))
+    found = mean_change(changes, np.full(4, 0.01), runs, np.full(4, 4.0), np.arange(4))
     half = stats.t.ppf(0.975, 3) * changes.std(ddof=1) / 2
     assert np.log(found[1:3]) == pytest.approx((0.03 - half, 0.03 + half))
 

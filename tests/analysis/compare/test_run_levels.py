@@ -135,7 +135,7 @@ def test_levels_are_matched_as_is_likeliest(
     matched = match_levels(
         side("a", np.array(a) * noise[:5]), side("b", np.array(b) * noise[5:]), "median_ns"
     )
-    assert [found for _, found in matched.about.values()] == [doubt]
+    assert [found for _, found, _ in matched.about.values()] == [doubt]
     (row,) = judged(matched).to_dict("records")
     assert row["verdict"] == verdict
     either_way = doubt is Doubt.DIRECTION and verdict.startswith("changed")
@@ -152,7 +152,7 @@ def test_the_interval_within_levels_is_that_of_least_squares() -> None:
     design = np.column_stack([1 - at, at, of_b])
     effects, squares, *_ = np.linalg.lstsq(design, logs, rcond=None)
     error = np.sqrt(squares[0] / 7 * np.linalg.inv(design.T @ design)[2, 2])
-    assert [freedom for freedom, _ in matched.about.values()] == [7]
+    assert [freedom for freedom, *_ in matched.about.values()] == [7]
     assert np.log(row["ratio"]) == pytest.approx(effects[2])
     assert row["error"] == pytest.approx(error)
     assert row["freedom"] <= 7
