@@ -105,8 +105,9 @@ def planted(simulations: int, seed: int) -> Iterator[str]:
         kept = [side[~np.isnan(side)] for side in (matched.logs[~of_b], matched.logs[of_b])]
         if min(map(len, kept)) >= LEAST_RUNS:
             fit = least_squares(np.concatenate(kept)[None, :], np.repeat([False, True], list(map(len, kept))))
-            error = fit.error * matched.wider * (fit.freedom / min(matched.freedom, fit.freedom)) ** 0.5
-            found.append(np.append(fit.moved, interval(fit.moved, error, min(matched.freedom, fit.freedom))))
+            left, _, wider = matched.about
+            error = fit.error * wider * (fit.freedom / min(left, fit.freedom)) ** 0.5
+            found.append(np.append(fit.moved, interval(fit.moved, error, min(left, fit.freedom))))
     logs_found = np.array(found)
     ends = np.exp(logs_found)
     middle = ", ".join(f"{value - 1:+.1%}" for value in np.exp(logs_found.mean(axis=0)))

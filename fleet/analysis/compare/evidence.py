@@ -13,7 +13,6 @@ import pandas as pd
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.arrays import Bools, Floats, Ints
-from fleet.analysis.compare.blocks import by_time
 from fleet.analysis.compare.changes import Changes, Turn
 from fleet.analysis.compare.inference import (
     LEVEL,
@@ -82,15 +81,6 @@ class Evidence:
         """The variance of each known change, as a multiple of that between runs."""
         return np.asarray((np.nan_to_num(self.weights[self.known]) ** 2).sum(axis=1))
 
-    @cached_property
-    def passes(self) -> dict[int, Ints]:
-        """By `measured`: which pass of runs of both sides, in order of time, each column is of."""
-        found, of = {}, self.measured[self.of]
-        for group in np.unique(of):
-            sides = np.nansum(self.weights[of == group], axis=0) > 0
-            found[int(group)] = np.array(by_time(sides), dtype=np.int64)
-        return found
-
     def table(self, sessions: Iterable[Sequence[int]] = ()) -> pd.DataFrame:
         """The rows with the interval, `p`, `error`, `freedom`, `shared`, `q_levels` and `doubt`.
 
@@ -155,9 +145,9 @@ def together(comparisons: Sequence[Changes]) -> Evidence:
         min((first.setdefault(turn, number) for turn in one.turns), default=number)
         for number, one in enumerate(comparisons)
     ]
-    turns: dict[int, set[Turn]] = {}
+    turns: dict[int, set[Turn]] = {group: set() for group in measured}
     for one, group in zip(comparisons, measured, strict=True):
-        turns.setdefault(group, set()).update(one.turns)
+        turns[group] |= set(one.turns)
     places = {group: {turn: at for at, turn in enumerate(sorted(of))} for group, of in turns.items()}
     of = np.repeat(np.arange(len(measured)), [len(one.rows) for one in comparisons])
     weights, residuals = np.full((2, len(of), max(map(len, places.values()), default=0)), np.nan)

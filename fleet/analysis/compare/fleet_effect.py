@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import special  # type: ignore[import-untyped]  # scipy ships no types
 
 from fleet.analysis.arrays import Floats, Ints
+from fleet.analysis.compare.blocks import by_time
 from fleet.analysis.compare.evidence import LEAST_HOSTS, Evidence
 from fleet.analysis.compare.inference import interval
 from fleet.analysis.compare.run_levels import CLASS
@@ -53,13 +54,13 @@ def _by_pass(evidence: Evidence, at: Ints) -> tuple[Floats, Floats]:
     Sides that alternate balance drifts and steps, which makes passes alike, but not runs. Where there are too
     few passes, each run counts by itself.
     """
-    runs, freedom = np.nan_to_num(evidence.weights[at] * evidence.residuals[at]), evidence.freedom[at].copy()
-    counts = (~np.isnan(evidence.residuals[at])).sum(axis=1).astype(float)
+    weights, residuals, freedom = evidence.weights[at], evidence.residuals[at], evidence.freedom[at].copy()
+    runs, counts = np.nan_to_num(weights * residuals), (~np.isnan(residuals)).sum(axis=1)
     groups = evidence.measured[evidence.of[at]]
-    for group in np.unique(groups):
-        here, passes = groups == group, evidence.passes[group]
+    for here in (groups == group for group in np.unique(groups)):
+        passes = np.array(by_time(np.nansum(weights[here], axis=0) > 0))
         if (count := passes.max() + 1) >= _LEAST_PASSES:
-            runs[here] = runs[here] @ (passes[:, None] == np.arange(runs.shape[1]))
+            runs[here] = runs[here] @ (passes[:, None] == np.arange(len(passes)))
             counts[here], freedom[here] = count, np.minimum(freedom[here], count - 1)
     return runs * np.sqrt(counts / freedom)[:, None], freedom
 

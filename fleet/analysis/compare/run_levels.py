@@ -138,22 +138,15 @@ class MatchedValues:
     """The values of one pair, as logarithms, moved to its most frequent level.
 
     labels: the level of each. counts: the runs of A and B at each level; none where the levels are the sides.
-    p: of equal shares of the levels. freedom: of the change within the levels. wider: its error, as a
-    multiple of that without levels: where the sides have them in different shares, it is known less well.
+    p: of equal shares of the levels. about: the freedom of the change within the levels; the doubt;
+    and its error as a multiple of that without levels, as the sides may have them in different shares.
     """
 
     logs: Floats
     labels: Ints
     counts: Ints
     p: float
-    freedom: float
-    doubt: Doubt
-    wider: float = 1.0
-
-    @property
-    def about(self) -> tuple[float, Doubt, float]:
-        """What `changes_of` has to know of it."""
-        return self.freedom, self.doubt, self.wider
+    about: tuple[float, Doubt, float]
 
     @property
     def moved(self) -> bool:
@@ -177,11 +170,11 @@ def match_values(logs: Floats, labels: Ints, of_b: Bools) -> MatchedValues:
         joined = found[max(best - 1, 0)]
         doubt = _doubt(np.exp(likely - likely.max()), changes + np.append(0.0, shifts), best)
     if not joined.any():
-        return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, np.inf, doubt)
+        return MatchedValues(logs, joined, np.empty((0, 2), dtype=np.int64), 1.0, (np.inf, doubt, 1.0))
     counts = counts_at(joined, of_b)
     p = equal_shares(counts)
     values, freedom, wider = to_one_level(logs, joined, of_b) if p >= SHARES_LEVEL else (logs, np.inf, 1.0)
-    return MatchedValues(values, joined, counts, p, freedom, doubt, wider)
+    return MatchedValues(values, joined, counts, p, (freedom, doubt, wider))
 
 
 def _doubt(shares: Floats, changes: Floats, best: int) -> Doubt:
@@ -230,14 +223,18 @@ def _likelihoods(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, Float
 
 
 def to_one_level(logs: Floats, labels: Ints, of_b: Bools) -> tuple[Floats, float, float]:
-    """The values of one pair moved to its most frequent level; `freedom` and `wider` of `MatchedValues`.
+    """The values of one pair moved to its most frequent level; its freedom, and how much wider its error is.
 
     labels: the level of each. Least squares with an effect of the level and one of the side. NaN at levels
-    that only one side has: they say nothing of a change.
+    that only one side has: they say nothing of a change; and at those of one run of each side, where others
+    have enough: two runs that happen to be alike may be at no common level.
     """
     shared = _shared(labels, of_b)
     if not shared.any():
         return logs, np.inf, 1.0
+    pairs = np.bincount(labels)[labels] == 2
+    if min((shared & ~pairs & side).sum() for side in (of_b, ~of_b)) >= LEAST_RUNS:
+        shared &= ~pairs
     levels = np.unique(labels[shared])
     group, is_b, values = np.searchsorted(levels, labels[shared]), of_b[shared], logs[shared]
     fit = least_squares(values[None, :], is_b, group)

@@ -143,6 +143,17 @@ def test_levels_are_matched_as_is_likeliest(
     assert ratio is None or row["ratio"] == pytest.approx(ratio, rel=0.01)
 
 
+def test_a_level_of_one_run_of_each_side_is_no_evidence_where_others_have_enough() -> None:
+    """Two slow runs that are 7 % apart may be at one level or at two."""
+    a, b = np.array([99.0, 100.2, 101.3, 101.4, 144.7]), np.array([97.3, 98.7, 99.4, 99.5, 134.2])
+    logs, of_b = np.log(np.concatenate([a, b])), np.repeat([False, True], 5)
+    found = match_values(logs, run_levels(np.exp(logs)[None, :])[0], of_b)
+    assert np.flatnonzero(np.isnan(found.logs)).tolist() == [4, 9]
+    few = [0, 1, 2, 5, 6, 9, 4]  # the other level has two of B
+    found = match_values(logs[few], np.array([0, 0, 0, 0, 0, 1, 1]), of_b[few])
+    assert not np.isnan(found.logs).any()
+
+
 def test_the_interval_within_levels_is_that_of_least_squares() -> None:
     """The sides have the levels in unlike shares, so the change is known less well than its scatter shows."""
     at, of_b = np.array([0, 0, 0, 0, 1, 0, 1, 1, 1, 1]), np.repeat([0.0, 1.0], 5)
