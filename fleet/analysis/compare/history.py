@@ -59,13 +59,7 @@ class History:
         return bool(self.changes["changed"].any())
 
 
-def history(
-    root: Root,
-    texts: Sequence[str],
-    *,
-    threshold: float | None = None,
-    only: Only = ALL,
-) -> History:
+def history(root: Root, texts: Sequence[str], *, threshold: float | None = None, only: Only = ALL) -> History:
     """What changed when in the runs of a selection; of each host those like its last one.
 
     A night is the day on which a session began (UTC); of several runs of a night the mean counts. threshold:

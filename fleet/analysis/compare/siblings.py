@@ -64,11 +64,7 @@ class Siblings:
 
 
 def siblings(
-    root: Root,
-    texts: Sequence[str],
-    *,
-    threshold: float | None = None,
-    only: Only = ALL,
+    root: Root, texts: Sequence[str], *, threshold: float | None = None, only: Only = ALL
 ) -> list[Siblings]:
     """The groups of equal machines, the largest first; a machine without siblings is a group of its own.
 
@@ -94,12 +90,7 @@ def _equal(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
 
 
 def _group(
-    root: Root,
-    runs: pd.DataFrame,
-    cpus: pd.DataFrame,
-    number: str,
-    threshold: float,
-    only: Only,
+    root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, number: str, threshold: float, only: Only
 ) -> Siblings:
     """cpus: of these runs, and of others."""
     hosts = tuple(sorted(runs["host_id"].unique()))
