@@ -1,6 +1,7 @@
 /* text.c: the growing string of text.h. */
 #include "base/text.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,4 +58,13 @@ void text_free(struct text *text)
 {
 	free(text->data);
 	*text = (struct text){0};
+}
+
+const char *text_read_number(const char *text, uint64_t most, uint64_t *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoull(text, &end, 10);
+	return text[0] < '0' || text[0] > '9' || errno || *number > most ? NULL : end;
 }

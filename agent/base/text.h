@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct text {
 	char *data;
@@ -20,5 +21,8 @@ void text_add(struct text *text, const char *format, ...) __attribute__((format(
 void text_add_cpus(struct text *text, const int *cpus, size_t count);
 
 void text_free(struct text *text);
+
+/* Reads the whole number a text begins with, `most` at most; returns what is behind it, or null. */
+const char *text_read_number(const char *text, uint64_t most, uint64_t *number);
 
 #endif

@@ -10,7 +10,6 @@
 #include "bench/sizes.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -49,10 +48,10 @@ static int add_points(const struct options *options, const struct point_context 
 	int err = 0;
 
 	for (const char *at = options->message_lines; !err; at++) {
-		char *end;
-		unsigned long lines = strtoul(at, &end, 10);
+		uint64_t lines;
+		const char *end = text_read_number(at, LINES_MOST, &lines);
 
-		if (*at < '0' || *at > '9' || (*end && *end != ',') || !lines || lines > LINES_MOST)
+		if (!end || (*end && *end != ',') || !lines)
 			return refuse(refusal, EXIT_OPTIONS,
 				      "--lines-per-message wants a list of numbers from 1 to %d, "
 				      "not '%s'",

@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SIDE_USUAL = 256, SIDE_MOST = 4096 };
@@ -33,15 +32,14 @@ static uint32_t next_multiple(uint32_t number, uint32_t of)
 /* Reads a number of MxNxK and moves past it and its x; false if there is none. */
 static bool read_side(const char **at, uint32_t *side)
 {
-	char *end;
+	uint64_t number;
+	const char *end = **at == '0' ? NULL : text_read_number(*at, SIDE_MOST, &number);
 
-	if (**at < '1' || **at > '9')
+	if (!end)
 		return false;
-	unsigned long long number = strtoull(*at, &end, 10);
-
 	*side = (uint32_t)number;
 	*at = end + (*end == 'x');
-	return number <= SIDE_MOST;
+	return true;
 }
 
 /* Beside other benchmarks a shape that does not fit is noted, and there are no points. */

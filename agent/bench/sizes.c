@@ -76,14 +76,10 @@ int words_read(const char *option, const char *list, const char *(*word)(unsigne
 static bool size_read(const char **at, uint64_t *bytes)
 {
 	static const char units[] = "KMG";
-	char *end;
+	const char *end = text_read_number(*at, size_most, bytes);
+	const char *unit = end && *end ? strchr(units, *end) : NULL;
 
-	if (**at < '0' || **at > '9')
-		return false;
-	*bytes = strtoull(*at, &end, 10);
-	const char *unit = *end ? strchr(units, *end) : NULL;
-
-	if (*bytes > size_most)
+	if (!end)
 		return false;
 	*bytes <<= unit ? 10 * (unit - units + 1) : 0;
 	*at = end + (unit != NULL);

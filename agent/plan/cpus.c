@@ -25,21 +25,15 @@ int plan_find_cpu(const struct plan *plan, long cpu)
 }
 
 /* Reads "3" or "3-5" at *at and moves past it; false if that is not what stands there. */
-static bool read_range(const char **at, long *first, long *last)
+static bool read_range(const char **at, uint64_t *first, uint64_t *last)
 {
-	char *end;
+	const char *end = text_read_number(*at, CPU_NUMBER_MAX, first);
 
-	if (**at < '0' || **at > '9')
-		return false;
-	*first = *last = strtol(*at, &end, 10);
-	if (*end == '-') {
-		*at = end + 1;
-		if (**at < '0' || **at > '9')
-			return false;
-		*last = strtol(*at, &end, 10);
-	}
+	*last = *first;
+	if (end && *end == '-')
+		end = text_read_number(end + 1, CPU_NUMBER_MAX, last);
 	*at = end;
-	return *last >= *first && *last <= CPU_NUMBER_MAX;
+	return end && *last >= *first;
 }
 
 int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal)
@@ -54,10 +48,10 @@ int plan_refuse_cpu(const struct plan *plan, long cpu, struct refusal *refusal)
 }
 
 /* Marks in `wanted`, which runs along plan->cpus, each CPU of first ... last; all must be there. */
-static int mark_range(const struct plan *plan, long first, long last, bool *wanted,
+static int mark_range(const struct plan *plan, uint64_t first, uint64_t last, bool *wanted,
 		      struct refusal *refusal)
 {
-	for (long cpu = first; cpu <= last; cpu++) {
+	for (long cpu = (long)first; cpu <= (long)last; cpu++) {
 		int at = plan_find_cpu(plan, cpu);
 
 		if (at < 0)
@@ -71,7 +65,7 @@ static int mark_list(const struct plan *plan, const char *list, bool *wanted,
 		     struct refusal *refusal)
 {
 	for (const char *at = list;; at++) {
-		long first, last;
+		uint64_t first, last;
 
 		if (!read_range(&at, &first, &last) || (*at && *at != ','))
 			return refuse(refusal, EXIT_OPTIONS,

@@ -28,36 +28,28 @@ static int by_cpus(const void *left, const void *right)
 	return (p->b > q->b) - (p->b < q->b);
 }
 
-static bool read_number(const char **at, long *number)
-{
-	char *end;
-
-	if (**at < '0' || **at > '9')
-		return false;
-	*number = strtol(*at, &end, 10);
-	*at = end;
-	return true;
-}
-
 /* Reads 0-1 or 0:1 at *at and moves past it. */
 static int read_pair(const struct plan *plan, const char **at, struct pair *pair,
 		     struct refusal *refusal)
 {
-	const char *from = *at;
-	long sides[2];
-	bool read = read_number(at, &sides[0]) && (**at == '-' || **at == ':') && (*at)++ &&
-		    read_number(at, &sides[1]);
+	const char *from = *at, *end;
+	uint64_t sides[2];
+	bool read = (end = text_read_number(from, INT32_MAX, &sides[0])) &&
+		    (*end == '-' || *end == ':') &&
+		    (end = text_read_number(end + 1, INT32_MAX, &sides[1]));
 
-	if (!read || (**at && **at != ','))
+	if (!read || (*end && *end != ','))
 		return refuse(
 			refusal, EXIT_OPTIONS,
 			"--pairs is half, ordered or a list like 0-1,0-4, and cannot have '%.*s'",
 			(int)strcspn(from, ","), from);
+	*at = end;
 	if (sides[0] == sides[1])
-		return refuse(refusal, EXIT_OPTIONS, "--pairs has CPU %ld with itself", sides[0]);
+		return refuse(refusal, EXIT_OPTIONS, "--pairs has CPU %d with itself",
+			      (int)sides[0]);
 	for (int i = 0; i < 2; i++)
-		if (plan_find_cpu(plan, sides[i]) < 0)
-			return plan_refuse_cpu(plan, sides[i], refusal);
+		if (plan_find_cpu(plan, (long)sides[i]) < 0)
+			return plan_refuse_cpu(plan, (long)sides[i], refusal);
 	pair->a = (int)(sides[0] < sides[1] ? sides[0] : sides[1]);
 	pair->b = (int)(sides[0] < sides[1] ? sides[1] : sides[0]);
 	return 0;

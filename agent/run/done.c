@@ -1,9 +1,9 @@
 /* done.c: see done.h. */
 #include "run/done.h"
 
+#include "base/text.h"
 #include "run/history.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,13 +12,9 @@ static const char blanks[] = " \n";
 /* Reads a whole number; false if the word is none. */
 static bool read_count(const char *word, uint64_t most, uint64_t *count)
 {
-	char *end;
+	const char *end = word ? text_read_number(word, most, count) : NULL;
 
-	if (!word || *word < '0' || *word > '9')
-		return false;
-	errno = 0;
-	*count = strtoull(word, &end, 10);
-	return !*end && !errno && *count <= most;
+	return end && !*end;
 }
 
 /* Visits lie choice by choice, point by point, and in each by their CPUs. */
