@@ -126,8 +126,7 @@ static void note_rate(const struct clock_facts *clock, struct notes *notes)
 	if (!clock->rate_checked || llabs(clock->rate_error_ppm) <= RATE_ERROR_PPM_MOST)
 		return;
 	notes_add(notes,
-		  "The clock %s should tick %.3f million times a second, but by the OS's clock "
-		  "it "
+		  "The clock %s should tick %.3f million times a second, but by the OS's clock it "
 		  "runs %.2f %% %s: so wrong may every time be.",
 		  clock->clock.name, (double)clock->clock.ticks_per_second / 1e6,
 		  (double)llabs(clock->rate_error_ppm) / 1e4,

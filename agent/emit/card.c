@@ -82,15 +82,15 @@ static void name_relation(const struct card *card, const struct place *a, const 
 		int level;
 		const char *name;
 	} known[] = {{0, "package"}, {1, "node"}, {2, "die"}, {4, "cluster"}, {3, "llc"}};
-	const char *found = NULL, *one = kind_of(card, a), *other = kind_of(card, b);
+	const char *found = "unknown", *one = kind_of(card, a), *other = kind_of(card, b);
 	size_t least = SIZE_MAX;
-	bool told = false;
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		int64_t group = a->groups[known[i].level];
 		size_t size = size_of(card, a, known[i].level);
 
-		told |= group != UNKNOWN;
+		if (group != UNKNOWN && least == SIZE_MAX)
+			found = "system";
 		if (group == UNKNOWN || group != b->groups[known[i].level] || size >= least)
 			continue;
 		least = size;
@@ -99,13 +99,9 @@ static void name_relation(const struct card *card, const struct place *a, const 
 	if (a->groups[LEVELS - 1] != UNKNOWN && a->groups[LEVELS - 1] == b->groups[LEVELS - 1])
 		snprintf(name, room, "smt");
 	else if (!one || !other)
-		snprintf(name, room, "%s", found ? found : told ? "system" : "unknown");
+		snprintf(name, room, "%s", found);
 	else
-		snprintf(name, room, "%s %s-%s",
-			 found  ? found
-			 : told ? "system"
-				: "unknown",
-			 a->capacity >= b->capacity ? one : other,
+		snprintf(name, room, "%s %s-%s", found, a->capacity >= b->capacity ? one : other,
 			 a->capacity >= b->capacity ? other : one);
 }
 
@@ -220,7 +216,7 @@ bool card_border(const struct card *card, size_t at, int level)
 	return false;
 }
 
-static size_t blocks(const struct card *card, int level)
+size_t card_blocks(const struct card *card, int level)
 {
 	size_t count = 1;
 
@@ -235,9 +231,9 @@ static int finest(const struct card *card, size_t most)
 	int found = -1;
 
 	for (int i = 0; i < LEVELS - 1; i++) {
-		size_t count = blocks(card, i);
+		size_t count = card_blocks(card, i);
 
-		if (count >= 2 && count <= most && (found < 0 || count > blocks(card, found)))
+		if (count >= 2 && count <= most && (found < 0 || count > card_blocks(card, found)))
 			found = i;
 	}
 	return found;
@@ -246,7 +242,7 @@ static int finest(const struct card *card, size_t most)
 /* Which groups have lines between them and which have names, as Layout.tiers() chooses. */
 static void choose_groups(struct card *card)
 {
-	size_t half = card->count / 2, cores = blocks(card, LEVELS - 1);
+	size_t half = card->count / 2, cores = card_blocks(card, LEVELS - 1);
 	int outer = 0;
 
 	card->ruling = finest(card, card->count / 4);
@@ -254,12 +250,12 @@ static void choose_groups(struct card *card)
 		card->ruling = finest(card, half);
 	if (card->ruling < 0 && cores >= 2 && cores <= half)
 		card->ruling = LEVELS - 1;
-	while (outer < LEVELS - 1 && blocks(card, outer) < 2)
+	while (outer < LEVELS - 1 && card_blocks(card, outer) < 2)
 		outer++;
-	card->tiers[0] = outer < LEVELS - 1 && blocks(card, outer) <= half ? outer : -1;
+	card->tiers[0] = outer < LEVELS - 1 && card_blocks(card, outer) <= half ? outer : -1;
 	card->tiers[1] = card->ruling < LEVELS - 1 && card->ruling != outer ? card->ruling : -1;
 	if (card->tiers[0] >= 0 && card->tiers[1] >= 0 &&
-	    blocks(card, outer) == blocks(card, card->ruling))
+	    card_blocks(card, outer) == card_blocks(card, card->ruling))
 		card->tiers[1] = -1;
 }
 

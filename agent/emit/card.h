@@ -43,6 +43,9 @@ double card_root(double square);
 /* Does a group of this level begin at this place of the map, which is not the first? */
 bool card_border(const struct card *card, size_t at, int level);
 
+/* How many groups of this level there are. */
+size_t card_blocks(const struct card *card, int level);
+
 /* "socket 1"; of a CPU in no group of the level nothing. */
 void card_group_name(const struct card *card, size_t at, int level, char *name, size_t room);
 

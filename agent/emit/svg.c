@@ -276,29 +276,17 @@ static void add_edges(struct text *page, const struct card *card)
 /* Sockets, cores and threads where they are known, else CPUs. */
 static void write_counts(const struct card *card, char *words, size_t room)
 {
-	static const int levels[] = {0, LEVELS - 1};
-	static const char *const names[] = {"socket", "core"};
+	bool known = true;
 
 	*words = '\0';
-	for (int i = 0; i < 2; i++) {
-		size_t count = 0;
-
-		for (size_t k = 0; k < card->count; k++) {
-			int64_t group = card->places[k].groups[levels[i]];
-			bool is_new = true;
-
-			for (size_t j = 0; is_new && j < k; j++)
-				is_new = card->places[j].groups[levels[i]] != group;
-			count += is_new;
-			if (group == UNKNOWN) {
-				*words = '\0';
-				add_counted(words, room, card->count, "CPU");
-				return;
-			}
-		}
-		add_counted(words, room, count, names[i]);
+	for (size_t i = 0; i < card->count; i++)
+		known &= card->places[i].groups[0] != UNKNOWN &&
+			 card->places[i].groups[LEVELS - 1] != UNKNOWN;
+	if (known) {
+		add_counted(words, room, card_blocks(card, 0), "socket");
+		add_counted(words, room, card_blocks(card, LEVELS - 1), "core");
 	}
-	add_counted(words, room, card->count, "thread");
+	add_counted(words, room, card->count, known ? "thread" : "CPU");
 }
 
 static void add_texts(struct card *card, const char *model, const char *what)

@@ -25,8 +25,7 @@ static const char *amx_missing(const struct amx_cpu *cpu)
 		return amx_absent;
 	if (!cpu->bf16 && !cpu->int8)
 		return "the CPU multiplies neither bf16 nor int8 on tiles (CPUID 7.0 EDX bits 22 "
-		       "and "
-		       "25)";
+		       "and 25)";
 	if (!cpu->xsave)
 		return "the OS does not use XSAVE (CPUID 1 ECX bit 27)";
 	if ((cpu->saved & TILE_STATE) != TILE_STATE)
