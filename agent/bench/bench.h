@@ -332,6 +332,7 @@ struct benchmark {
 	X(contend)                                                                                 \
 	X(sharing)                                                                                 \
 	X(chase)                                                                                   \
+	X(walk)                                                                                    \
 	X(bandwidth)                                                                               \
 	X(loaded)                                                                                  \
 	X(interleave)                                                                              \

@@ -1,0 +1,114 @@
+/*
+ * walk.c: what a load costs that needs the translation of another page than the one before.
+ *
+ * A chase in random order over one line of each of so many base pages, each at another offset than
+ * its neighbour's, so that they are in different sets of a cache; in base pages and in huge ones.
+ */
+#include "bench/sizes.h"
+
+#include <stdio.h>
+
+enum {
+	LINE = 64, /* bytes from one offset to the next */
+	LEAST = 16,
+	MOST = 1 << 16,
+};
+
+static const uint64_t memory_most = UINT64_C(512) << 20;
+
+static int add_point(uint32_t lines, bool huge, struct points *points, struct refusal *refusal)
+{
+	uint64_t page = os_page_bytes();
+	struct point point = {.bytes = lines * page,
+			      .arena_bytes = lines * (page + LINE),
+			      .stride_bytes = (uint32_t)page + LINE,
+			      .threads = 1,
+			      .order = ORDER_RANDOM,
+			      .huge_pages = huge,
+			      .spared = lines == LEAST ? SPARED_NEVER : SPARED_MEMORY};
+	char size[SIZE_ROOM];
+
+	size_name(point.bytes, size);
+	point.cycle = chase_cycle(&point) + 1; /* of so many bytes, but one line a page */
+	snprintf(point.name, sizeof point.name, "%s.%s", size, pages_name(huge));
+	return point.arena_bytes > memory_most ? 0 : points_add(points, &point, refusal);
+}
+
+static int add_points(const struct options *options, const struct point_context *context,
+		      struct points *points, struct refusal *refusal)
+{
+	int err = 0;
+
+	(void)options;
+	for (uint32_t lines = LEAST; !err && lines <= MOST; lines *= 2) {
+		if (!context->huge_asked)
+			err = add_point(lines, false, points, refusal);
+		if (!err && points_huge(context))
+			err = add_point(lines, true, points, refusal);
+	}
+	return err;
+}
+
+static void lay(struct side *sides, size_t count, struct random *random)
+{
+	bench_chase.lay(sides, count, random);
+	for (size_t i = 0; i < count; i++)
+		sides[i].chain.lines = sides[i].point->arena_bytes / sides[i].point->stride_bytes;
+}
+
+static int prepare(struct side *side)
+{
+	return bench_chase.prepare(side);
+}
+
+static void work(struct side *side, uint32_t n)
+{
+	bench_chase.work(side, n);
+}
+
+static bool check(const struct side *sides, size_t count, char *words, size_t room)
+{
+	return bench_chase.check(sides, count, words, room);
+}
+
+static void attempt(const struct variant *variant)
+{
+	bench_chase.attempt(variant);
+}
+
+static const struct parameter parameters[] = {
+	{"bytes", NULL, ROLE_ROW, POINT_MEMBER(bytes), .bytes = true},
+	{.name = "pages",
+	 .option = "pages",
+	 ROLE_COLUMN,
+	 POINT_MEMBER(huge_pages),
+	 .word = pages_name,
+	 .words = pages_words},
+	{"stride_bytes", NULL, ROLE_NONE, POINT_MEMBER(stride_bytes), .bytes = true},
+	PARAMETER_THREADS,
+	{.name = NULL}};
+
+const struct benchmark bench_walk = {
+	.name = "walk",
+	.question = "What a load costs that needs the translation of another page each time",
+	.unit = "load",
+	.heading = "ns per load",
+	.parameters = parameters,
+	.shape = SHAPE_GROUP,
+	.threads = "1",
+	.all_timed = true,
+	.huge_pages = true,
+	.least = 1,
+	.chunk = 1 << 14,
+	.samples = 5,
+	.sample_us = 500,
+	.native_variants = arch_chase,
+	.generic_variants = generic_chase,
+	.points = add_points,
+	.grain_units = 16,
+	.attempt = attempt,
+	.lay = lay,
+	.prepare = prepare,
+	.work = work,
+	.check = check,
+};
