@@ -1,5 +1,6 @@
 """The help of a command with its options in groups: what, how much, where, how."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
@@ -34,6 +35,19 @@ _HYPHEN = "\u2011"  # stands for "-" while lines are broken, so that names and o
 
 class GroupedCommand(TyperCommand):
     """A command whose help lists its options under headings; of few options there is one heading."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As inherited; of an unknown option that is a value of others, these are suggested."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as err:
+            value = re.compile(rf"\[.*\b{re.escape(err.option_name.lstrip('-'))}\b.*\]")
+            takes = [one for one in self.params if value.search(getattr(one, "help", None) or "")]
+            if not takes:
+                raise
+            raise click.NoSuchOption(
+                err.option_name, possibilities=[one.opts[0] for one in takes], ctx=ctx
+            ) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then each group of options."""

@@ -16,7 +16,7 @@ LEAST_MACHINES = 4  # of a verdict: each is held against three or more
 _REMOVED = 5  # at most one machine in so many is left out of what the others are held against
 _ROUNDS = 10
 _BULK, _TAIL = 0.75, 0.975  # of the distances, whose ratio tells how heavy their tails are
-_KNOWN = 1.3  # standard error of the logarithm of that ratio, times the root of how many there are
+_KNOWN = 2.5  # twice the standard error of the logarithm of that ratio, times the root of how many there are
 _MOST_FREEDOM = 200.0
 _FREEDOMS = np.geomspace(1, _MOST_FREEDOM, 60)
 _RATIOS = special.stdtrit(_FREEDOMS, (1 + _TAIL) / 2) / special.stdtrit(_FREEDOMS, (1 + _BULK) / 2)
@@ -157,7 +157,7 @@ def _tested(logs: Floats, out: Bools, share: float, more: Floats) -> Distances:
 def _freedom_of(sizes: Floats) -> float:
     """The degrees of freedom of the Student's distribution whose bulk and tail are as far apart.
 
-    Less about one standard error of how far apart they are, which few distances tell badly.
+    Less about two standard errors of how far apart they are, which few distances tell badly.
     """
     sizes = sizes[~np.isnan(sizes)]
     if not len(sizes):

@@ -19,6 +19,7 @@ _CLIPPED = 16  # nights, from which on outliers are clipped
 _FAR, _NEAR = 5.0, 2.0  # standard deviations: beyond, a night is odd; and what counts of any
 _MAD = 1.4826  # of normal noise, standard deviations
 _SELDOM = 0.1  # of the nights: those at another level are odd nights
+_CLIPPED_TO = 0.78  # of the variance of a mean, what residuals tell that were clipped
 _AROUND = 15  # nights of a step, or a quarter of all
 _LIKELY = 1.92  # log likelihood that a 95 % interval leaves out
 _MOST_CORRELATED = 0.9
@@ -26,7 +27,7 @@ _MOST_CORRELATED = 0.9
 # splits of which the largest t is taken; the share of the variance that is left after the best split, and its
 # correlation from night to night; of a correlation of 0.5 the share that is seen, and of the variance.
 _NIGHTS = np.log([6, 8, 10, 12, 16, 20, 30, 45, 60, 90, 130, 200, 365])
-_SPLITS = np.array([0.434, 1.8, 2.0, 3.5, 11, 25, 35, 50, 65, 160, 250, 340, 420])
+_SPLITS = np.array([0.434, 1.8, 2.0, 3.5, 11, 25, 55, 65, 80, 160, 250, 340, 420])
 _LEFT = np.array([0.989, 0.883, 0.859, 0.866, 0.701, 0.716, 0.735, 0.766, 0.777, 0.794, 0.805, 0.818, 0.827])
 _CORRELATED = -np.array(
     [0.333, 0.283, 0.252, 0.221, 0.171, 0.146, 0.101, 0.058, 0.037, 0.017, 0.002, -0.01, -0.023]
@@ -250,11 +251,11 @@ def _of_row(
     """The changes of one row, each between the ones beside it; what came gradually the same way is one."""
     found = list[Change]()
     edges = [int(nights[0]), *cuts, int(nights[-1]) + 1]
-    values = logs[nights]
+    values, told = logs[nights], _CLIPPED_TO if len(nights) >= _CLIPPED else 1.0
     for begin, at, end in zip(edges, edges[1:], edges[2:], strict=False):
         first, cut, last = np.searchsorted(nights, (begin, at, end))
         dated = _is_step(values, int(cut), wider, rows)
-        moved, (low, high), (near, far) = _difference(values[first:last], int(cut - first), wider)
+        moved, (low, high), (near, far) = _difference(values[first:last], int(cut - first), wider, told)
         likely = int(nights[first + near]), int(nights[first + far])
         one = Change(row, at, *likely, int(nights[first]), int(nights[last - 1]), moved, low, high, q, dated)
         if found and not dated and not found[-1].dated and (found[-1].moved > 0) == (moved > 0):
@@ -266,14 +267,16 @@ def _of_row(
     return found
 
 
-def _difference(values: Floats, cut: int, wider: float) -> tuple[float, tuple[float, float], tuple[int, int]]:
+def _difference(
+    values: Floats, cut: int, wider: float, told: float
+) -> tuple[float, tuple[float, float], tuple[int, int]]:
     """The change at a cut, its 95 % interval, and the first and last cut that is nearly as likely."""
     count = len(values)
     squares = max(
         float(sum(((side - side.mean()) ** 2).sum() for side in (values[:cut], values[cut:]))), ROUNDING
     )
     moved = float(values[cut:].mean() - values[:cut].mean())
-    error = (squares / max(count - 2, 1) * (1 / cut + 1 / (count - cut)) * wider) ** 0.5
+    error = (squares / max(count - 2, 1) * (1 / cut + 1 / (count - cut)) * wider / told) ** 0.5
     low, high = interval(np.array(moved), np.array(error), max(count - 2.0, 1.0))
     cuts = np.arange(1, count)
     apart = values - values.mean()

@@ -41,7 +41,7 @@ def _siblings(order: Layout) -> str:
         return "not reported by the host"
     cores = sorted(tuple(sorted(core)) for core in order.blocks("core") if len(core) > 1)
     if not cores:
-        return "none"
+        return "none among these CPUs"
     alone = len(order.cpus) - sum(map(len, cores))
     rest = f"; {counted(alone, 'CPU')} {'has' if alone == 1 else 'have'} none" if alone else ""
     if len(cores) > _FEW_CORES and (rule := _rule(cores)):
