@@ -130,7 +130,8 @@ def _of_frames(
     runs = measured.columns
     of_b, units = runs.get_level_values(0).to_numpy() == "b", runs.get_level_values(1).astype(str)
     placed = None if blocks is None else [blocks[unit] for unit in units]
-    columns = tuple((unit,) if turns is None else turns[unit] for unit in units)
+    known = zip(units, of_b, strict=True) if turns is None else (turns[unit] for unit in units)
+    columns: tuple[Turn, ...] = tuple(known)
     logs = [np.log(table.reindex(index=ns.index, columns=runs).to_numpy()) for table in (ns, measured)]
     about = limits.to_numpy(dtype=float)
     return changes_of(rows, logs[0], logs[1], of_b, about, placed, columns, switches=switches)
