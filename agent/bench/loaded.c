@@ -168,10 +168,8 @@ static int prepare(struct side *side)
 	return side->index ? 0 : bench_chase.prepare(side);
 }
 
-/*
- * Waits until the next part is due. All that is due by then follows without a look at the clock,
- * which would wait for the end of each part.
- */
+/* Waits until the next part is due. All that is due by then follows without a look at the clock,
+ * which would wait for the end of each part. */
 static void wait_until_due(struct side *side)
 {
 	double part = side->load.grain_ticks, most = ARREARS * part, late;

@@ -43,10 +43,8 @@ static bool describe_move(const struct worker *worker, struct burst_result *resu
 	return true;
 }
 
-/*
- * CPU time against elapsed time, until after the thread has yielded. Its readings enclose those of
- * the time, so that a thread that was never off its CPU has all of it.
- */
+/* CPU time against elapsed time, until after the thread has yielded. Its readings enclose those of
+ * the time, so that a thread that was never off its CPU has all of it. */
 static uint32_t ran_ppm(const struct worker *worker)
 {
 	int64_t ran_ns = worker->ran_ns[2] - worker->ran_ns[0];
@@ -63,10 +61,8 @@ static bool is_steal_known(const struct worker *worker)
 	       worker->switches[2][0] == worker->switches[0][0];
 }
 
-/*
- * What a hypervisor took of the same time. The readings enclose those of the time, so that an
- * interruption between them makes it less, never more.
- */
+/* What a hypervisor took of the same time. The readings enclose those of the time, so that an
+ * interruption between them makes it less, never more. */
 static uint32_t steal_ppm(const struct worker *worker)
 {
 	int64_t elapsed_ns = worker->at_ns[2] - worker->at_ns[0];

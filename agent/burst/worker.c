@@ -140,11 +140,9 @@ static bool yields(struct worker *worker)
 	return switches[1] != before;
 }
 
-/*
- * Lets other work that waits for the CPU have it: a realtime thread, or one whose samples all fit
+/* Lets other work that waits for the CPU have it: a realtime thread, or one whose samples all fit
  * in its slice, would otherwise not notice that it shares the CPU. A scheduler that holds the other
- * to be ahead of its share picks this thread again until it has given up enough of its own.
- */
+ * to be ahead of its share picks this thread again until it has given up enough of its own. */
 static void yield_cpu(struct worker *worker)
 {
 	if (worker->burst->order.priority)

@@ -47,11 +47,9 @@ void arena_end_round(void);
 /* The arena of a CPU that one is wanted for, mapped if it is not. */
 int arena_take(int cpu, bool huge_pages, int node, struct arena **arena);
 
-/*
- * Writes the next part of it, for its pages to exist and to lie near this thread: each word holds
+/* Writes the next part of it, for its pages to exist and to lie near this thread: each word holds
  * the address of its line, since memory never written is one page of zeros, and zeros are treated
- * apart. False: the first `wanted_bytes` are written.
- */
+ * apart. False: the first `wanted_bytes` are written. */
 bool arena_write_more(struct arena *arena, size_t wanted_bytes);
 
 /* Asks where each page that is written lies, if it is wanted on a node. */

@@ -84,10 +84,8 @@ static bool pool_has(size_t bytes)
 	return !linux_read_line(path, line, sizeof line) && strtoul(line, NULL, 10);
 }
 
-/*
- * The size of transparent huge pages; where these are too large, as the 512 MiB of an arm64 kernel
- * with pages of 64 KiB, of the largest that the pool has.
- */
+/* The size of transparent huge pages; where these are too large, as the 512 MiB of an arm64 kernel
+ * with pages of 64 KiB, of the largest that the pool has. */
 static size_t huge_page_bytes(bool *transparent)
 {
 	char line[32];
@@ -132,10 +130,8 @@ int os_huge_pages_map(void **start, size_t *bytes)
 	return 0;
 }
 
-/*
- * /proc/self/smaps (proc_pid_smaps(5)) counts the touched memory of each mapping, and how much of
- * it is in huge pages; those of the pool are counted apart.
- */
+/* /proc/self/smaps (proc_pid_smaps(5)) counts the touched memory of each mapping, and how much of
+ * it is in huge pages; those of the pool are counted apart. */
 int os_huge_pages_check(const void *start)
 {
 	FILE *file = fopen("/proc/self/smaps", "re");
@@ -159,10 +155,8 @@ int os_huge_pages_check(const void *start)
 	return huge && huge >= touched ? 0 : -ENOTSUP;
 }
 
-/*
- * /proc/self/pagemap holds 64 bits for each page: bit 63 says it is present, bits 0-54 are the
- * number, 0 for who may not know (Linux Documentation/admin-guide/mm/pagemap.rst).
- */
+/* /proc/self/pagemap holds 64 bits for each page: bit 63 says it is present, bits 0-54 are the
+ * number, 0 for who may not know (Linux Documentation/admin-guide/mm/pagemap.rst). */
 int os_page_physical(const void *page, uint64_t *number)
 {
 	off_t at = (off_t)((uintptr_t)page / os_page_bytes() * sizeof(uint64_t));

@@ -56,17 +56,13 @@ enum feature {
 	FEATURE_LRCPC = 1u << 27,    /* aarch64: loads that acquire, but may pass a release */
 };
 
-/*
- * Waits until *line is `from`, then stores `to` in the same atomic step; n times, n >= 1.
- * No fences and no pre-read: we measure the line.
- */
+/* Waits until *line is `from`, then stores `to` in the same atomic step; n times, n >= 1.
+ * No fences and no pre-read: we measure the line. */
 typedef void cas_fn(uint32_t *line, uint32_t from, uint32_t to, uint32_t n);
 
-/*
- * Waits until *watched is `from`, then stores `to` in *written; n times, n >= 1. `from` and `to`
+/* Waits until *watched is `from`, then stores `to` in *written; n times, n >= 1. `from` and `to`
  * are 0 or 1, and both change to the other value after each store. The store is not seen before the
- * load that ended the wait.
- */
+ * load that ended the wait. */
 typedef void readwrite_fn(uint32_t *watched, uint32_t *written, uint32_t from, uint32_t to,
 			  uint32_t n);
 
@@ -74,26 +70,20 @@ typedef void readwrite_fn(uint32_t *watched, uint32_t *written, uint32_t from, u
 enum { LOADS = 16 };
 typedef void *chase_fn(void *line, uint32_t n);
 
-/*
- * Waits until the word does not hold `old`, and returns what it holds then. What follows may be
- * done before that load unless a barrier forbids it.
- */
+/* Waits until the word does not hold `old`, and returns what it holds then. What follows may be
+ * done before that load unless a barrier forbids it. */
 typedef uintptr_t receive_fn(const uintptr_t *word, uintptr_t old);
 
-/*
- * Goes once through the bytes from `at` on, a multiple of 2 KiB, and returns where it ended. A copy
+/* Goes once through the bytes from `at` on, a multiple of 2 KiB, and returns where it ended. A copy
  * brings as many from `from`, which does not overlap. Stores no zeros but for OPERATION_ZERO, and
- * not the same everywhere.
- */
+ * not the same everywhere. */
 typedef char *stream_fn(char *at, const char *from, size_t bytes);
 
 enum { TILE_ROWS = 16, TILE_ROW_BYTES = 64, TILE_BYTES = TILE_ROWS * TILE_ROW_BYTES };
 
-/*
- * Loads so many tiles of a matrix in rows of `stride` bytes: those of 16 rows from left to right,
+/* Loads so many tiles of a matrix in rows of `stride` bytes: those of 16 rows from left to right,
  * then of the next 16. Begins at `at`, a tile that has `left` tiles from it to the end of its rows,
- * and returns where the tile behind the last lies.
- */
+ * and returns where the tile behind the last lies. */
 typedef const char *tiles_fn(const char *at, size_t stride, size_t left, size_t count);
 
 struct tiles {
@@ -111,12 +101,10 @@ enum gemm_value {
 	GEMM_UINT8, /* A is unsigned, B signed */
 };
 
-/*
- * Rows of A by a panel of B, a part of C: strips of gemm.rows rows, one below the other. A step
+/* Rows of A by a panel of B, a part of C: strips of gemm.rows rows, one below the other. A step
  * takes gemm.depth values of k: of A each row's lie together; of B those of each block of columns,
  * there gemm.pack values of the first column, of the second, and so on, then the next gemm.pack of
- * the first.
- */
+ * the first. */
 struct gemm_tile {
 	const char *a;        /* the first row; aligned as its values are */
 	size_t a_row, a_step; /* bytes from row to row, and from step to step */
@@ -158,18 +146,14 @@ typedef void *swap_fn(void *line, uint32_t n);
 
 enum { LINE_PAGE = 4096 };
 
-/*
- * Loads from, or stores to, one word of every `stride` bytes in rising order from `at` up to `end`,
+/* Loads from, or stores to, one word of every `stride` bytes in rising order from `at` up to `end`,
  * whole pages of LINE_PAGE bytes, but leaves out the first of each page. Returns where it ended,
- * when all of it is done. A store is not to the first word.
- */
+ * when all of it is done. A store is not to the first word. */
 typedef char *lines_fn(char *at, size_t stride, const char *end);
 
-/*
- * Writes blocks of so many bytes, a multiple of 64, each `step` after the one before, from `at` on
+/* Writes blocks of so many bytes, a multiple of 64, each `step` after the one before, from `at` on
  * as long as one begins below `end`; returns where the next would begin. What is written is
- * different in each line, and not zero.
- */
+ * different in each line, and not zero. */
 typedef char *blocks_fn(char *at, size_t block, size_t step, const char *end);
 
 /* Writes back and drops from all caches what every `step` bytes hold; returns when that is done. */
@@ -178,10 +162,8 @@ typedef void flush_fn(char *at, size_t bytes, size_t step);
 /* Does n additions, a multiple of 16, of which each needs the one before and takes one cycle. */
 typedef void adds_fn(uint32_t n);
 
-/*
- * The instructions a benchmark uses, in a table ordered best first. A line only ever holds 0 or 1,
- * so that flipping it releases a thread that waits in any variant.
- */
+/* The instructions a benchmark uses, in a table ordered best first. A line only ever holds 0 or 1,
+ * so that flipping it releases a thread that waits in any variant. */
 struct variant {
 	const char *name;              /* as typed after --variant */
 	uint32_t needs;                /* FEATURE_ bits; 0 if always there */
@@ -201,10 +183,8 @@ struct variant {
 };
 #define VARIANTS(table, ...) const struct variant table[] = {__VA_ARGS__, {.name = NULL}}
 
-/*
- * A counter to time with. Differences are only taken between readings on one CPU; of message also
- * between two CPUs, both ways, so that what their counters differ by falls out.
- */
+/* A counter to time with. Differences are only taken between readings on one CPU; of message also
+ * between two CPUs, both ways, so that what their counters differ by falls out. */
 struct clock {
 	const char *name;
 	const char *note; /* why this clock and not the usual one; null if nothing to say */
@@ -219,16 +199,12 @@ struct clock {
 
 extern const char os_name[];
 
-/*
- * Lists the CPUs this process may use, ascending, by the OS's numbers: its affinity, not what is
- * online. Call it before any thread pins itself. The caller frees *cpus.
- */
+/* Lists the CPUs this process may use, ascending, by the OS's numbers: its affinity, not what is
+ * online. Call it before any thread pins itself. The caller frees *cpus. */
 int os_cpu_list(int **cpus, size_t *count);
 
-/*
- * Binds the calling thread to one CPU and reads back that it is there, and allowed nowhere else;
- * -EXDEV if the OS had no objection but the thread is not there.
- */
+/* Binds the calling thread to one CPU and reads back that it is there, and allowed nowhere else;
+ * -EXDEV if the OS had no objection but the thread is not there. */
 int os_pin_self(int cpu);
 
 /* After -EXDEV: where the calling thread is, and where it may run, for a message. */
@@ -308,10 +284,8 @@ int os_setting_write(enum setting setting, int cpu, const char *value);
 /* Context switches of the calling thread so far; -ENOTSUP where the OS does not count them. */
 int os_switches(int64_t *voluntary, int64_t *involuntary);
 
-/*
- * Does the OS learn what a hypervisor takes, and leave it out of the CPU time of threads? false
- * also where none has taken anything since boot.
- */
+/* Does the OS learn what a hypervisor takes, and leave it out of the CPU time of threads? false
+ * also where none has taken anything since boot. */
 bool os_knows_steal(void);
 
 /* Opens the calling thread's account of waiting; a number from 0 to name it by, or -errno. */
@@ -333,10 +307,8 @@ struct event_count {
 	uint64_t count, enabled_ns, running_ns;
 };
 
-/*
- * Opens a counter of what the calling thread does, which stands still at 0; a number from 0 to name
- * it by. -ENOTSUP where the OS has none.
- */
+/* Opens a counter of what the calling thread does, which stands still at 0; a number from 0 to name
+ * it by. -ENOTSUP where the OS has none. */
 int os_counter_open(const struct event *event);
 
 /* Lets all counters of the calling thread run, or stand still again. */
@@ -349,10 +321,8 @@ int os_counter_end(int counter, struct event_count *count);
 /* Why a counter was refused with this error, and what to do about it. */
 const char *os_counter_refusal(int err);
 
-/*
- * What an OS tells programs of one CPU, and a CPU of itself. Groups: CPUs with the same number are
- * in one. hardware_id: as the CPU numbers itself, the APIC id or MPIDR.
- */
+/* What an OS tells programs of one CPU, and a CPU of itself. Groups: CPUs with the same number are
+ * in one. hardware_id: as the CPU numbers itself, the APIC id or MPIDR. */
 enum { CPU_CACHES = 8, CPU_NAME_ROOM = 80, UNKNOWN = -1 };
 
 struct cpu_cache {

@@ -9,10 +9,8 @@
 /* Has pages that are not touched yet placed on this node. */
 int os_pages_bind(void *start, size_t bytes, int node);
 
-/*
- * Asks where at most PAGES_ASKED touched pages lie, `step` bytes apart: room for a node each. What
- * is negative is an errno of its page.
- */
+/* Asks where at most PAGES_ASKED touched pages lie, `step` bytes apart: room for a node each. What
+ * is negative is an errno of its page. */
 enum { PAGES_ASKED = 512 };
 int os_pages_where(char *start, size_t count, size_t step, int *nodes);
 

@@ -31,16 +31,12 @@ enum operation {
 	OPERATIONS
 };
 
-/*
- * Adds 1 to a word n times, n >= 1, while other threads may do the same. Returns how many tries
- * that took, where a try may fail; else anything.
- */
+/* Adds 1 to a word n times, n >= 1, while other threads may do the same. Returns how many tries
+ * that took, where a try may fail; else anything. */
 typedef uint32_t add_fn(uint32_t *word, uint32_t n);
 
-/*
- * Puts `value`, `value` + 1, ... into a word, n of them, n >= 1. Returns the sum of what it held
- * before each, where it is exchanged.
- */
+/* Puts `value`, `value` + 1, ... into a word, n of them, n >= 1. Returns the sum of what it held
+ * before each, where it is exchanged. */
 typedef uint32_t put_fn(uint32_t *word, uint32_t value, uint32_t n);
 
 /* A lock and the word that it guards, in one line, all 0 at first; each thread has a node. */

@@ -25,11 +25,9 @@ const char os_name[] = "qnx";
 
 /* ---- CPUs ------------------------------------------------------------------------------------ */
 
-/*
- * One word of 32 CPUs after the other: a runmask, then the mask that new threads inherit, of `size`
+/* One word of 32 CPUs after the other: a runmask, then the mask that new threads inherit, of `size`
  * words each, exactly as many as the machine's CPUs need (ThreadCtl(),
- * _NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT, and struct _thread_runmask of <sys/neutrino.h>).
- */
+ * _NTO_TCTL_RUNMASK_GET_AND_SET_INHERIT, and struct _thread_runmask of <sys/neutrino.h>). */
 enum { WORD_BITS = 32, WORDS_MOST = 32 };
 
 struct masks {
@@ -108,10 +106,8 @@ static int check_runmask(int cpu)
 	return 0;
 }
 
-/*
- * A thread may run on for a moment where it was when its mask was set: seen on 8.0, where public
- * code naps for 1 ms. So it is given twenty.
- */
+/* A thread may run on for a moment where it was when its mask was set: seen on 8.0, where public
+ * code naps for 1 ms. So it is given twenty. */
 enum { PIN_TRIES = 20 };
 
 int os_pin_self(int cpu)
@@ -169,10 +165,8 @@ bool os_knows_steal(void)
 	return false;
 }
 
-/*
- * Where procnto's limit saturates (-P with an s) a request succeeds with less than was asked for.
- * Then we go back: a run must not be between two priorities unsaid.
- */
+/* Where procnto's limit saturates (-P with an s) a request succeeds with less than was asked for.
+ * Then we go back: a run must not be between two priorities unsaid. */
 int os_realtime_self(int priority)
 {
 	struct sched_param before, wanted, reached;

@@ -169,10 +169,8 @@ static int set(struct options *options, const struct option *option, const char 
 	return -1;
 }
 
-/*
- * Understands one argument: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag, -x. `next` is
- * the argument after it. Returns how many arguments it took, or -1.
- */
+/* Understands one argument: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag, -x. `next` is
+ * the argument after it. Returns how many arguments it took, or -1. */
 static int take(struct options *options, const char *arg, const char *next, struct refusal *refusal)
 {
 	const struct option *option = NULL;

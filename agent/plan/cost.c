@@ -1,10 +1,8 @@
 /* cost.c: see cost.h. All constants are of a virtual machine with two CPUs. */
 #include "plan/cost.h"
 
-/*
- * Seconds of a burst beside its samples, and more for each byte that one of its threads works on;
- * of a unit where somebody says how many make a sample, and in trials.
- */
+/* Seconds of a burst beside its samples, and more for each byte that one of its threads works on;
+ * of a unit where somebody says how many make a sample, and in trials. */
 static const struct usual {
 	const struct benchmark *benchmark;
 	double burst_s, byte_s, unit_s;

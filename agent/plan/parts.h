@@ -63,12 +63,10 @@ int plan_make_visits(struct plan *plan, const struct options *options, struct re
 /* Is it of a benchmark that goes through sizes of memory? */
 bool plan_is_ladder(const struct benchmark *benchmark);
 
-/*
- * Finds out which points of a ladder can be spared, and drops those that the time budget has no
+/* Finds out which points of a ladder can be spared, and drops those that the time budget has no
  * room for: sizes between the levels of memory first, then those in memory. By the options and the
  * machine alone, so that an agent that continues a run comes to the same points. The visits must
- * have been made, and are made anew.
- */
+ * have been made, and are made anew. */
 int plan_shorten(struct plan *plan, const struct options *options, struct notes *notes,
 		 struct refusal *refusal);
 

@@ -81,12 +81,10 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 /* Where a CPU stands in plan->cpus; -1 if it does not. */
 int plan_find_cpu(const struct plan *plan, long cpu);
 
-/*
- * Puts the visits of a round in order, the places of all in plan->visits, and hands out the
+/* Puts the visits of a round in order, the places of all in plan->visits, and hands out the
  * generator that did, for the places of the lines. The same seed gives the same order, whatever was
  * measured before. Benchmarks of pairs without many points visit a pair one right after the other,
- * since together they tell its level.
- */
+ * since together they tell its level. */
 struct random plan_shuffle(const struct plan *plan, uint32_t round, uint32_t *order);
 
 /* How many visits are made together with this one, itself among them, and which the k-th is. */
@@ -96,11 +94,9 @@ size_t plan_companion(const struct plan *plan, size_t visit, size_t k);
 /* The most threads of a visit to a pair: a third may have to do with its lines. */
 enum { PAIR_THREADS = 3 };
 
-/*
- * The CPUs of a visit, ping's first; a pair is put together in `pair`, pong last. Ping holds the
+/* The CPUs of a visit, ping's first; a pair is put together in `pair`, pong last. Ping holds the
  * clock: of a pair the lower CPU in even rounds, the other in odd ones, unless both ways are
- * visited anyway.
- */
+ * visited anyway. */
 const int *plan_cpus(const struct plan *plan, const struct visit *visit, uint32_t round,
 		     int pair[PAIR_THREADS], size_t *count);
 

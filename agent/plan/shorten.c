@@ -45,10 +45,8 @@ static uint64_t share_of(const struct plan *plan, const struct cpu_cache *cache,
 	return cache == last_cache(&plan->facts) && each < bytes ? each : bytes;
 }
 
-/*
- * Is it one of the two sizes that show a level, the ends of those well inside a cache and well
- * outside the one before? Two, since a guest may have less of a cache than it is told.
- */
+/* Is it one of the two sizes that show a level, the ends of those well inside a cache and well
+ * outside the one before? Two, since a guest may have less of a cache than it is told. */
 static bool is_of_level(const struct plan *plan, const struct choice *choice,
 			const struct point *point)
 {

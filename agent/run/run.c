@@ -78,10 +78,8 @@ static void note_trial(struct history *history, const struct trial *trial)
 		history->iterations = trial->grains;
 }
 
-/*
- * Were the samples of this burst too short for the clock, since something else ran during the trial
- * that chose their length? Then the next trial chooses again.
- */
+/* Were the samples of this burst too short for the clock, since something else ran during the trial
+ * that chose their length? Then the next trial chooses again. */
 static bool chosen_wrongly(const struct run *run, struct history *history,
 			   const struct burst_result *result)
 {
@@ -148,10 +146,8 @@ static void note_short_samples(const struct run *run, const struct report *repor
 	format->note(text);
 }
 
-/*
- * Finds out how long a burst of this visit takes, by one with a trial and a single sample. Its
- * samples last as long as those it is about, unless the person chose their iterations.
- */
+/* Finds out how long a burst of this visit takes, by one with a trial and a single sample. Its
+ * samples last as long as those it is about, unless the person chose their iterations. */
 static bool try_visit(const struct run *run, struct history *history, struct random *random,
 		      struct burst_result *result, double *trial_s, double *burst_s)
 {
@@ -181,11 +177,9 @@ static bool try_visit(const struct run *run, struct history *history, struct ran
 	return true;
 }
 
-/*
- * Says how long it will take, judged by one visit of each benchmark, variant and point. Says
+/* Says how long it will take, judged by one visit of each benchmark, variant and point. Says
  * nothing where one of them gives no number: its failures are reported in their place; nor where
- * the trials take much of the time budget: they are made before the first bursts.
- */
+ * the trials take much of the time budget: they are made before the first bursts. */
 static void note_forecast(const struct run *run, struct random *trials, struct burst_result *result)
 {
 	const struct plan *plan = run->plan;
