@@ -146,10 +146,7 @@ OPTIONS = (
     Option("warmup", kinds.whole(0, BURST_SAMPLES), "Warm-up samples in a burst."),
     Option(
         *("rounds", kinds.whole(1, 1_000_000)),
-        *(
-            "Visits to every pair; alone, exactly so many.",
-            "3 where these take long",
-        ),
+        *("Visits to every pair; alone, exactly so many.", "3 where these take long"),
     ),
     Option(
         *("precision", kinds.share(1e-6, 1.0)),
@@ -237,9 +234,7 @@ OPTIONS = (
     Option("cpus", kinds.CPUS, "Measure only these CPUs.", "all allowed", letter="c", below=()),
     Option("seed", kinds.whole(0, 2**63 - 1), "Seed of the shuffled order.", "drawn", below=None),
     Option(
-        *("priority", kinds.whole(0, 98), "Realtime priority, 0: none."),
-        "1 on Linux where allowed",
-        below=(),
+        *("priority", kinds.whole(0, 98), "Realtime priority, 0: none."), "1 on Linux where allowed", below=()
     ),
     Option(
         *("deadline_s", kinds.duration(1, LONGEST_S, whole_seconds=True)),
