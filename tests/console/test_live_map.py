@@ -80,6 +80,7 @@ def test_a_host_that_has_ended_gives_its_place_to_nobody() -> None:
     assert "the last burst" not in capture.get()
 
 
+@pytest.mark.slow
 def test_a_real_run_fills_its_map_on_a_real_terminal(tmp_path: Path) -> None:
     needs.program("cc", "gcc")
     needs.cpus(2)

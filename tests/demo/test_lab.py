@@ -91,6 +91,7 @@ def test_one_of_the_equal_nodes_is_slow_and_one_machine_changed_in_a_night(made_
     assert nightly[-new:].min() > 1.03 * nightly[:-new].max()
 
 
+@pytest.mark.slow
 def test_one_machine_was_measured_often_enough_for_a_selftest(made_lab: Path) -> None:
     with Fleet(made_lab, {"COLUMNS": "80"}) as fleet:
         done = fleet("selftest")

@@ -187,6 +187,7 @@ B = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "instruction"), [("bf16", "tdpbf16ps"), ("int8", "tdpbssd")])
 @pytest.mark.parametrize("way", ["gemm", "gemm_ahead"])
 def test_the_bytes_are_the_instructions_in_their_comments(kind: str, instruction: str, way: str) -> None:

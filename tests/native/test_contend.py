@@ -73,6 +73,7 @@ def test_every_variant_counts_what_its_loops_did() -> None:
     assert not wrong(records)
 
 
+@pytest.mark.slow
 def test_a_thread_that_counts_one_too_many_yields_a_reason_and_no_number() -> None:
     binary = build(X86_64, "-O2 -DCONTEND_MISCOUNTS")
     records = measure(*SHORT, "-v", "all", *two_cpus(), binary=binary)
@@ -130,12 +131,8 @@ def check_locks(target: Target) -> None:
         assert not [text for text in code if re.match(r"(call|bl|blx|bctrl|brasl|jal|jalr)\b", text)], symbol
 
 
-def test_locks_are_taken_by_the_instructions_of_the_machine() -> None:
-    check_locks(X86_64)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [AARCH64, *CROSS], ids=lambda target: target.name)
+@pytest.mark.parametrize("target", [X86_64, AARCH64, *CROSS], ids=lambda target: target.name)
 def test_locks_are_taken_by_the_instructions_of_every_architecture(target: Target) -> None:
     check_locks(target)
 

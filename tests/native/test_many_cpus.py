@@ -120,6 +120,7 @@ def test_benchmarks_of_pairs_visit_a_pair_one_right_after_the_other(machine):
     assert min(firsts["cas"], firsts["readwrite"]) > 5
 
 
+@pytest.mark.slow
 def test_a_thousand_cpus_and_a_million_pairs_fit_into_little_memory():
     cpus = range(0, 2048, 2)
     with started("-b", "cas,readwrite", *SHORT, env=pretended(cpus)) as process:

@@ -165,7 +165,9 @@ def test_a_process_that_was_halted_as_a_whole_goes_on_where_it_was():
         assert all(burst["steal_ppm"] is None for burst in halted)  # nobody took its CPU
 
 
-@pytest.mark.parametrize(("benchmark", "samples"), [("cas", 1), ("message", 39_000)])
+@pytest.mark.parametrize(
+    ("benchmark", "samples"), [("cas", 1), pytest.param("message", 39_000, marks=pytest.mark.slow)]
+)
 def test_a_cpu_that_is_taken_away_ends_its_burst_and_not_the_run(benchmark, samples):
     needs.cpus(2)
     first, second = sorted(os.sched_getaffinity(0))[:2]
